@@ -1,0 +1,76 @@
+// Installs and builds what is missing, and says so. Runs on a fresh clone with nothing but Node and npm.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const [major, minor] = process.versions.node.split('.').map(Number);
+if (major < 20 || (major === 20 && minor < 20)) {
+  console.error(
+    `Holdfast needs Node 20.20 or later; this is ${process.version}. Nothing was done.`,
+  );
+  process.exit(1);
+}
+
+function run(what, command, args) {
+  console.error(`holdfast: ${what} …`);
+  const started = Date.now();
+  const result = spawnSync(command, args, {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+    shell: process.platform === 'win32',
+  });
+  if (result.status !== 0) {
+    console.error(`holdfast: ${what} failed (${command} ${args.join(' ')}).`);
+    process.exit(result.status ?? 1);
+  }
+  console.error(`holdfast: ${what}: done in ${((Date.now() - started) / 1000).toFixed(1)} s`);
+}
+
+/** A digest of files: installs and builds happen again when what they came from has changed. */
+function digest(paths) {
+  const hash = createHash('sha256');
+  for (const path of paths) hash.update(path).update(readFileSync(join(root, path)));
+  return hash.digest('hex');
+}
+
+function sources(folder) {
+  return readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
+    .filter(
+      (entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts'),
+    )
+    .map((entry) => join(entry.parentPath ?? entry.path, entry.name).slice(root.length))
+    .sort();
+}
+
+function stale(stamp, wanted) {
+  const path = join(root, stamp);
+  return !existsSync(path) || readFileSync(path, 'utf8') !== wanted;
+}
+
+const installed = digest(['package-lock.json']);
+const installStamp = 'node_modules/.holdfast-install';
+if (stale(installStamp, installed)) {
+  // `npm ci` starts from an empty node_modules; `npm install` would leave what an interrupted one broke.
+  run('installing packages', 'npm', ['ci', '--no-audit', '--no-fund']);
+  writeFileSync(join(root, installStamp), installed);
+}
+
+const built = digest([
+  'package-lock.json',
+  'tsconfig.json',
+  'tsconfig.build.json',
+  ...sources('src'),
+]);
+const buildStamp = 'dist/.holdfast-build';
+if (process.argv.includes('--build') || stale(buildStamp, built)) {
+  rmSync(join(root, 'dist'), { recursive: true, force: true });
+  run('building', process.execPath, [
+    join('node_modules', 'typescript', 'bin', 'tsc'),
+    '-p',
+    'tsconfig.build.json',
+  ]);
+  writeFileSync(join(root, buildStamp), built);
+}

@@ -1,0 +1,63 @@
+/**
+ * Effect markers: "already done", durable, by job and name, with the value that was returned.
+ *
+ * `recordEffect` writes the marker only while the caller still owns the job (owner, generation, live
+ * lease), so a stale worker cannot leave a marker behind. Between the effect itself and its marker lies
+ * a moment in which a crash repeats the effect; for effects inside Postgres use `ctx.transaction`.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { statement, text } from '../postgres/statement.js';
+
+export const findEffectMarker = statement({
+  name: 'find_effect',
+  text: `
+SELECT e.value::text AS value
+FROM holdfast.inbox_effects AS e
+WHERE e.job_id = $1::uuid AND e.name = $2::text`,
+  columns: { value: text },
+});
+
+/** The stored value as JSON text, or null when the effect has not been recorded. */
+export async function findEffect(db: Executor, names: Names, jobId: string, name: string) {
+  const [row] = await db.run(findEffectMarker, names, [jobId, name]);
+  return row?.value ?? null;
+}
+
+export const recordEffectMarker = statement({
+  name: 'record_effect',
+  text: `
+WITH owned AS MATERIALIZED (
+  SELECT i.id
+  FROM holdfast.inbox AS i
+  WHERE i.id = $2::uuid
+    AND i.lease_generation = $3::bigint
+    AND i.claimed_by = $1::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > now()
+  FOR SHARE
+)
+INSERT INTO holdfast.inbox_effects AS e (job_id, name, value, generation)
+SELECT owned.id, $4::text, $5::text::jsonb, $3::bigint FROM owned
+ON CONFLICT (job_id, name) DO UPDATE SET value = e.value
+RETURNING e.value::text AS value`,
+  columns: { value: text },
+});
+
+/** Returns the value that stands (an earlier one wins), or null when the lease was lost. */
+export async function recordEffect(
+  db: Executor,
+  names: Names,
+  owner: { workerId: string; id: string; generation: number },
+  name: string,
+  value: string,
+): Promise<string | null> {
+  const [row] = await db.run(recordEffectMarker, names, [
+    owner.workerId,
+    owner.id,
+    owner.generation,
+    name,
+    value,
+  ]);
+  return row?.value ?? null;
+}

@@ -1,0 +1,109 @@
+/**
+ * Makes a new cluster with initdb, from nothing or from the remains of an attempt that was interrupted.
+ * The state says `initialising` before the first file is written and `ready` after the last, so that
+ * an interrupted attempt is known for what it is. The remains are deleted here; `cluster.ts` has made
+ * sure that they are ours. The password reaches initdb through a file that is removed afterwards.
+ */
+import {
+  closeSync,
+  fchownSync,
+  lchownSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { entriesOf } from './cluster.js';
+import { EmbeddedPostgresError } from './errors.js';
+import { lastLines, logSize, openLog } from './log-file.js';
+import { identify } from './processes.js';
+import { claimHome } from './shared-folder.js';
+import { type DataPlace, leaveNote, type Site } from './site.js';
+import { type State, writeState } from './state.js';
+import { supervise } from './supervisor.js';
+
+const initialiseMs = 120_000;
+
+export async function initialise(site: Site, place: DataPlace, password: string): Promise<State> {
+  const { account, stateFile } = site;
+  const { dataDir, relocatedTo } = place;
+  const state: State = {
+    phase: 'initialising',
+    password,
+    ...(relocatedTo === undefined ? {} : { relocatedTo }),
+  };
+  writeState(stateFile, state);
+  leaveNote(site, place);
+  if (relocatedTo) claimHome(relocatedTo, account);
+  // The supervisor of an interrupted attempt is gone by now, but a child of its child may not be.
+  for (const entry of entriesOf(dataDir)) {
+    rmSync(join(dataDir, entry), { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+  }
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  if (account.steppedDown) lchownSync(dataDir, account.uid, account.gid);
+  const passwordFile = `${dataDir}.password`;
+  try {
+    writePasswordFile(site, passwordFile, password);
+    await runInitdb(site, dataDir, passwordFile, (supervisor) =>
+      writeState(stateFile, { ...state, ...supervisor }),
+    );
+  } finally {
+    rmSync(passwordFile, { force: true });
+  }
+  const ready: State = { ...state, phase: 'ready' };
+  writeState(stateFile, ready);
+  return ready;
+}
+
+function writePasswordFile({ account }: Site, file: string, password: string): void {
+  rmSync(file, { force: true });
+  const descriptor = openSync(file, 'wx', 0o600);
+  try {
+    if (account.steppedDown) fchownSync(descriptor, account.uid, account.gid);
+    writeFileSync(descriptor, `${password}\n`);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+async function runInitdb(
+  site: Site,
+  dataDir: string,
+  passwordFile: string,
+  remember: (who: Pick<State, 'owner' | 'supervisor'>) => void,
+): Promise<void> {
+  const { account, binaries, logFile, throwawayFolder } = site;
+  const log = openLog(logFile);
+  const from = logSize(log);
+  const supervised = await supervise({
+    account,
+    log,
+    throwawayFolder,
+    command: [
+      binaries.initdb,
+      ...['-D', dataDir, '--username=postgres', `--pwfile=${passwordFile}`],
+      ...['--auth=scram-sha-256', '--encoding=UTF8', '--locale=C', '--no-instructions'],
+      // Bytewise order, as with C, but upper() and lower() know all of Unicode.
+      ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
+      ...(throwawayFolder ? ['--no-sync'] : []),
+    ],
+  });
+  const { identity } = supervised;
+  const owner = identify(process.pid);
+  remember({ ...(owner && { owner }), ...(identity && { supervisor: identity }) });
+  let timer: NodeJS.Timeout | undefined;
+  const tooLong = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, initialiseMs, undefined);
+  });
+  const end = await Promise.race([supervised.ended, tooLong]);
+  clearTimeout(timer);
+  if (end?.status === 0) return;
+  await supervised.end('fast');
+  throw new EmbeddedPostgresError(
+    'start_failed',
+    `A database could not be initialised in ${dataDir}` +
+      `${end ? ` (initdb ended with status ${end.status})` : ` within ${initialiseMs / 1000} s`}. ` +
+      `Nothing was started. The end of ${logFile}:\n${lastLines(logFile, from)}`,
+  );
+}

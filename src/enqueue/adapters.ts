@@ -1,0 +1,109 @@
+/**
+ * Adapters: enqueue inside the transaction of whatever library the caller uses.
+ *
+ * Each takes the library's transaction object and returns a `Queryable` for the `tx` option. Nothing is
+ * imported from those libraries; the types name only what is called. A `pg` client or pool client needs
+ * no adapter, `fromPg` is there for symmetry. Our statements use `$1`-style parameters, each of them text.
+ */
+import type { Queryable } from '../postgres/queryable.js';
+
+type Records = Record<string, unknown>[];
+
+/** pg: a client on which BEGIN was run. */
+export function fromPg(client: Queryable): Queryable {
+  return client;
+}
+
+/** postgres.js: the `sql` of `sql.begin(async (sql) => …)`. */
+export function fromPostgresJs(sql: {
+  unsafe(text: string, params?: never[]): PromiseLike<unknown>;
+}): Queryable {
+  return {
+    async query(text, params = []) {
+      const rows = await sql.unsafe(text, params as never[]);
+      return [...(rows as Records)];
+    },
+  };
+}
+
+interface CompiledQueryLike {
+  readonly sql: string;
+  readonly parameters: readonly unknown[];
+  readonly query: {
+    readonly kind: 'RawNode';
+    readonly sqlFragments: readonly string[];
+    readonly parameters: readonly never[];
+  };
+  readonly queryId: { readonly queryId: string };
+}
+
+/** Kysely: the `trx` of `db.transaction().execute(async (trx) => …)`. */
+export function fromKysely(trx: {
+  executeQuery(query: never, ...rest: never[]): Promise<{ rows: unknown[] }>;
+}): Queryable {
+  return {
+    async query(text, params = []) {
+      const compiled: CompiledQueryLike = {
+        sql: text,
+        parameters: params,
+        query: { kind: 'RawNode', sqlFragments: [text], parameters: [] },
+        queryId: { queryId: 'holdfast' },
+      };
+      const result = await trx.executeQuery(compiled as never);
+      return { rows: result.rows as Records };
+    },
+  };
+}
+
+/** Splits `… $2 … $1 …` into the text between the parameters and the values in their order. */
+function spread(text: string, params: readonly unknown[]): { parts: string[]; values: unknown[] } {
+  const parts: string[] = [];
+  const values: unknown[] = [];
+  let from = 0;
+  for (const match of text.matchAll(/\$(\d+)/g)) {
+    parts.push(text.slice(from, match.index));
+    values.push(params[Number(match[1]) - 1]);
+    from = match.index + match[0].length;
+  }
+  parts.push(text.slice(from));
+  return { parts, values };
+}
+
+/** Knex: the `trx` of `knex.transaction(async (trx) => …)`. */
+export function fromKnex(trx: {
+  raw(sql: string, bindings: never[]): PromiseLike<unknown>;
+}): Queryable {
+  return {
+    async query(text, params = []) {
+      const { parts, values } = spread(text, params);
+      const sql = parts.map((part) => part.replaceAll('?', '\\?')).join('?');
+      return (await trx.raw(sql, values as never[])) as { rows: Records };
+    },
+  };
+}
+
+/** Drizzle: the `tx` of `db.transaction(async (tx) => …)` and the `sql` tag of drizzle-orm. */
+export function fromDrizzle(
+  tx: { execute(query: never): PromiseLike<unknown> },
+  sql: (strings: TemplateStringsArray, ...values: never[]) => unknown,
+): Queryable {
+  return {
+    async query(text, params = []) {
+      const { parts, values } = spread(text, params);
+      const strings = Object.assign([...parts], { raw: parts }) as unknown as TemplateStringsArray;
+      const result = await tx.execute(sql(strings, ...(values as never[])) as never);
+      return Array.isArray(result) ? [...(result as Records)] : (result as { rows: Records });
+    },
+  };
+}
+
+/** Prisma: the `tx` of `prisma.$transaction(async (tx) => …)`. */
+export function fromPrisma(tx: {
+  $queryRawUnsafe(text: string, ...params: never[]): PromiseLike<unknown>;
+}): Queryable {
+  return {
+    async query(text, params = []) {
+      return [...((await tx.$queryRawUnsafe(text, ...(params as never[]))) as Records)];
+    },
+  };
+}

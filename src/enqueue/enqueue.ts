@@ -1,0 +1,131 @@
+/**
+ * Enqueue: check everything first, then write once.
+ *
+ * All items are checked before a statement is sent, so a refused item leaves nothing behind and the
+ * caller's transaction usable. An idempotency key that already stands for other work is found by the
+ * statement itself; then what it wrote is taken back before the error is thrown. The ids come back in
+ * the order of the items. When the call rejects with a connection error, whether the jobs were written
+ * is unknown: calling again with the same idempotency keys is safe.
+ */
+import { durationMs, MAX_DELAY_MS } from '../job/duration.js';
+import { HoldfastError } from '../job/errors.js';
+import { checkInteger, type EnqueueItem, type EnqueueOptions } from '../job/job.js';
+import { bucketOf, checkKey } from '../job/key.js';
+import { encodeHeaders, encodePayload } from '../job/payload.js';
+import { uuidv7 } from '../job/uuid.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { insert, insertWithKeys, type NewJob, remove } from './insert.js';
+
+export interface Enqueued {
+  readonly id: string;
+  /** True when the idempotency key already stood for this job and nothing new was written. */
+  readonly deduplicated: boolean;
+}
+
+export interface EnqueueLimits {
+  readonly maxPayloadBytes: number;
+  /** What to do when an idempotency key stands for a job with another type or payload. */
+  readonly onMismatch: 'error' | 'existing';
+}
+
+/** One statement carries them all, and a statement has to end some time. */
+export const MAX_ITEMS = 50_000;
+
+export async function prepareJobs(
+  items: readonly EnqueueItem[],
+  limits: EnqueueLimits,
+): Promise<NewJob[]> {
+  if (items.length > MAX_ITEMS) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `${items.length} jobs in one call are more than the ${MAX_ITEMS} allowed; nothing was enqueued. ` +
+        'Split the call; inside one transaction the parts still commit together.',
+    );
+  }
+  const jobs: NewJob[] = [];
+  for (const [index, item] of items.entries()) {
+    const what = items.length === 1 ? 'payload' : `items[${index}].payload`;
+    jobs.push(await prepare(item, what, limits.maxPayloadBytes));
+  }
+  return jobs;
+}
+
+async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promise<NewJob> {
+  const { job, options } = item;
+  // First the shape that Postgres can hold, then the schema: a validator may choke on what the first refuses.
+  const payload = encodePayload(item.payload, { maxBytes, what });
+  await job.check(item.payload);
+  const id = uuidv7();
+  const key = options.key === undefined ? id : checkKey(options.key);
+  return {
+    id,
+    type: job.type,
+    version: job.version,
+    key,
+    bucket: bucketOf(key),
+    payload,
+    headers: encodeHeaders(options.headers),
+    priority: checkInteger(options.priority ?? job.priority, 'priority', 1, 4),
+    maxAttempts: checkInteger(options.maxAttempts ?? job.maxAttempts, 'maxAttempts', 1, 10_000),
+    ...dueTime(options),
+    idempotencyKey:
+      options.idempotencyKey === undefined
+        ? null
+        : checkKey(options.idempotencyKey, 'idempotencyKey'),
+  };
+}
+
+function dueTime(options: EnqueueOptions): { delayMs: number; availableAt: string | null } {
+  const { delay, availableAt } = options;
+  if (availableAt === undefined) {
+    const delayMs = delay === undefined ? 0 : durationMs(delay, 'delay', { max: MAX_DELAY_MS });
+    return { delayMs, availableAt: null };
+  }
+  const time = availableAt instanceof Date ? availableAt.getTime() : Number.NaN;
+  const problem =
+    delay !== undefined
+      ? 'delay and availableAt were both given; give one of them'
+      : Number.isNaN(time)
+        ? 'availableAt is not a valid Date'
+        : time > Date.now() + MAX_DELAY_MS
+          ? 'availableAt is more than ten years ahead'
+          : null;
+  if (problem) throw new HoldfastError('OPTION_INVALID', `${problem}. Nothing was enqueued.`);
+  // A time in the past means now; the year may be one that Postgres' parser does not take.
+  return { delayMs: 0, availableAt: time < 0 ? null : (availableAt as Date).toISOString() };
+}
+
+/**
+ * Writes prepared jobs. `db` must be inside a transaction when there are several jobs and any carries an
+ * idempotency key; the caller sees to that.
+ */
+export async function writeJobs(
+  db: Executor,
+  names: Names,
+  jobs: readonly NewJob[],
+  limits: EnqueueLimits,
+): Promise<Enqueued[]> {
+  if (jobs.length === 0) return [];
+  if (!needsTransaction(jobs) && jobs[0]?.idempotencyKey == null) {
+    await insert(db, names, jobs);
+    return jobs.map(({ id }) => ({ id, deduplicated: false }));
+  }
+  const outcomes = await insertWithKeys(db, names, jobs);
+  const wrong = outcomes.findIndex((outcome) => outcome.mismatch);
+  if (wrong >= 0 && limits.onMismatch === 'error') {
+    const written = jobs.filter((job, index) => outcomes[index]?.id === job.id);
+    if (written.length > 0) await remove(db, names, written);
+    throw new HoldfastError(
+      'IDEMPOTENCY_MISMATCH',
+      `The idempotency key ${JSON.stringify(jobs[wrong]?.idempotencyKey)} already stands for job ` +
+        `${outcomes[wrong]?.id}, which has another type or payload; nothing was enqueued. ` +
+        'Use a new key for new work, or enqueue exactly what was enqueued before.',
+    );
+  }
+  return outcomes.map(({ id, deduplicated }) => ({ id, deduplicated }));
+}
+
+export function needsTransaction(jobs: readonly NewJob[]): boolean {
+  return jobs.length > 1 && jobs.some((job) => job.idempotencyKey !== null);
+}

@@ -1,0 +1,151 @@
+/**
+ * Inserting jobs: the statements behind enqueue.
+ *
+ * `insertJobs` writes jobs that carry no idempotency key; it is as cheap as an INSERT gets. `insertKeyed`
+ * writes jobs of which some do: the key's row is taken or found first, in the same statement, and only
+ * the jobs that took their key are written. A race on one key is decided by that row's unique index: the
+ * later producers wait for the first one's commit and get its job. Keys are taken in their own order, so
+ * that two bulk calls over the same keys cannot deadlock. Every column that comes back is text and every
+ * parameter is one text, so the statements mean the same through any driver.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { plainArray, statement, text, textArray } from '../postgres/statement.js';
+
+/** A job as it is written: everything has been checked, and the payload is JSON text. */
+export interface NewJob {
+  readonly id: string;
+  readonly type: string;
+  readonly version: number;
+  readonly key: string;
+  readonly bucket: number;
+  readonly payload: string;
+  readonly headers: string | null;
+  readonly priority: number;
+  readonly maxAttempts: number;
+  readonly delayMs: number;
+  /** ISO time, or null for now plus the delay. */
+  readonly availableAt: string | null;
+  readonly idempotencyKey: string | null;
+}
+
+export const insertJobs = statement({
+  name: 'insert_jobs',
+  text: `
+INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, lane, payload, headers,
+  priority, max_attempts, available_at)
+SELECT j.id, j.type, j.version, j.key, j.bucket, j.bucket / 8, j.payload, j.headers, j.priority,
+  j.max_attempts,
+  greatest(coalesce(j.available_at, statement_timestamp() + j.delay_ms * interval '1 millisecond'),
+    statement_timestamp())
+FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
+  $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
+  $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[])
+  AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at)`,
+  columns: {},
+});
+
+export const insertKeyed = statement({
+  name: 'insert_keyed',
+  text: `
+WITH input AS MATERIALIZED (
+  SELECT *, sha256(convert_to(type || E'\\n' || payload::text, 'UTF8')) AS fingerprint
+  FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
+    $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
+    $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[], $12::text::text[])
+    WITH ORDINALITY AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts,
+      delay_ms, available_at, idempotency_key, place)
+), held AS (
+  INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
+  SELECT DISTINCT ON (j.idempotency_key) j.idempotency_key, j.id, j.fingerprint,
+    now() + (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
+  FROM input AS j
+  WHERE j.idempotency_key IS NOT NULL
+  ORDER BY j.idempotency_key, j.place
+  ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
+    SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
+           CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
+           CASE WHEN lapsed THEN excluded.expires_at ELSE k.expires_at END
+    FROM (SELECT k.expires_at <= now()
+            AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = k.job_id)) AS t(lapsed))
+  RETURNING k.key, k.job_id, k.fingerprint
+), written AS (
+  INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, lane, payload,
+    headers, priority, max_attempts, available_at, idempotency_key)
+  SELECT j.id, j.type, j.version, j.key, j.bucket, j.bucket / 8, j.payload, j.headers, j.priority,
+    j.max_attempts,
+    greatest(coalesce(j.available_at, statement_timestamp() + j.delay_ms * interval '1 millisecond'),
+      statement_timestamp()),
+    j.idempotency_key
+  FROM input AS j
+  LEFT JOIN held AS h ON h.key = j.idempotency_key
+  WHERE j.idempotency_key IS NULL OR h.job_id = j.id
+  ORDER BY j.place
+)
+SELECT coalesce(h.job_id, j.id)::text AS id,
+  coalesce(h.job_id <> j.id, false)::text AS deduplicated,
+  coalesce(h.fingerprint <> j.fingerprint, false)::text AS mismatch
+FROM input AS j
+LEFT JOIN held AS h ON h.key = j.idempotency_key
+ORDER BY j.place`,
+  columns: { id: text, deduplicated: text, mismatch: text },
+});
+
+export const removeJobs = statement({
+  name: 'remove_new',
+  text: `
+WITH unheld AS (
+  DELETE FROM holdfast.inbox_idempotency AS k
+  USING unnest($2::text::text[]) AS mine(key)
+  WHERE k.key = mine.key AND k.job_id = ANY ($1::text::uuid[])
+)
+DELETE FROM holdfast.inbox AS i WHERE i.id = ANY ($1::text::uuid[])`,
+  columns: {},
+});
+
+function columnsOf(jobs: readonly NewJob[]): string[] {
+  return [
+    plainArray(jobs.map((job) => job.id)),
+    textArray(jobs.map((job) => job.type)),
+    plainArray(jobs.map((job) => job.version)),
+    textArray(jobs.map((job) => job.key)),
+    plainArray(jobs.map((job) => job.bucket)),
+    textArray(jobs.map((job) => job.payload)),
+    textArray(jobs.map((job) => job.headers)),
+    plainArray(jobs.map((job) => job.priority)),
+    plainArray(jobs.map((job) => job.maxAttempts)),
+    plainArray(jobs.map((job) => job.delayMs)),
+    textArray(jobs.map((job) => job.availableAt)),
+  ];
+}
+
+export async function insert(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
+  await db.run(insertJobs, names, columnsOf(jobs));
+}
+
+export interface KeyedOutcome {
+  readonly id: string;
+  readonly deduplicated: boolean;
+  /** The key stands for a job of another type or payload. */
+  readonly mismatch: boolean;
+}
+
+export async function insertWithKeys(
+  db: Executor,
+  names: Names,
+  jobs: readonly NewJob[],
+): Promise<KeyedOutcome[]> {
+  const keys = textArray(jobs.map((job) => job.idempotencyKey));
+  const rows = await db.run(insertKeyed, names, [...columnsOf(jobs), keys]);
+  return rows.map((row) => ({
+    id: row.id,
+    deduplicated: row.deduplicated === 'true',
+    mismatch: row.mismatch === 'true',
+  }));
+}
+
+/** Takes back what this transaction has just written, when a later check refuses the whole call. */
+export async function remove(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
+  const keys = jobs.map((job) => job.idempotencyKey).filter((key) => key !== null);
+  await db.run(removeJobs, names, [plainArray(jobs.map((job) => job.id)), textArray(keys)]);
+}

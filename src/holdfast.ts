@@ -1,0 +1,195 @@
+/**
+ * The front door: one object that knows the database and the schema, enqueues, and makes workers.
+ *
+ * It opens connections only when they are needed. A pool that was passed in is used and never closed.
+ */
+import type pg from 'pg';
+import { type Enqueued, needsTransaction, prepareJobs, writeJobs } from './enqueue/enqueue.js';
+import { findJob, type JobRow } from './inspect/job.js';
+import { type Duration, durationMs } from './job/duration.js';
+import { HoldfastError } from './job/errors.js';
+import {
+  checkInteger,
+  type EnqueueItem,
+  type EnqueueOptions,
+  type JobDefinition,
+} from './job/job.js';
+import { cancel } from './operate/cancel.js';
+import { discard, retry } from './operate/dead-letters.js';
+import { configure, setPaused } from './operate/queue.js';
+import { defaultLogger, type Logger } from './postgres/log.js';
+import { checkQueueName, checkSchemaName } from './postgres/names.js';
+import { plainPool } from './postgres/pool.js';
+import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
+import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
+import { createQueue } from './schema/queue.js';
+import type { WorkerOptions } from './worker/options.js';
+import { Worker } from './worker/worker.js';
+
+export interface HoldfastOptions {
+  /** Default: the environment variable DATABASE_URL. */
+  readonly connectionString?: string;
+  /** A pool of yours for enqueue and handlers' transactions. Workers open their own beside it. */
+  readonly pool?: pg.Pool;
+  /** Default `holdfast`. */
+  readonly schema?: string;
+  /** Default 1 MiB. */
+  readonly maxPayloadBytes?: number;
+  readonly logger?: Logger;
+}
+
+export interface EnqueueCall {
+  /** Your transaction: anything with `query(text, params)`, or one of the adapters. */
+  readonly tx?: Queryable;
+  /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
+  readonly onMismatch?: 'error' | 'existing';
+}
+
+export interface QueueOptions {
+  readonly maxPayloadBytes?: number;
+  readonly idempotencyRetention?: Duration;
+  readonly archiveRetention?: Duration;
+  readonly effectRetention?: Duration;
+}
+
+const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
+const MAX_RETENTION_MS = 3650 * 86_400_000;
+
+export type Holdfast = ReturnType<typeof holdfast>;
+
+export function holdfast(options: HoldfastOptions = {}) {
+  const connectionString = options.connectionString ?? process.env.DATABASE_URL;
+  if (!connectionString) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'There is no database to connect to: pass { connectionString }, or set DATABASE_URL.',
+    );
+  }
+  const schema = checkSchemaName(options.schema ?? 'holdfast');
+  const log = options.logger ?? defaultLogger();
+  const maxPayloadBytes = checkInteger(
+    options.maxPayloadBytes ?? 1024 * 1024,
+    'maxPayloadBytes',
+    1,
+    MAX_PAYLOAD_LIMIT,
+  );
+  const connection = { connectionString };
+  let ownPool: pg.Pool | null = null;
+  const pool = () => {
+    if (options.pool) return options.pool;
+    ownPool ??= plainPool(connection, 10, log);
+    return ownPool;
+  };
+  const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
+  const plain = () => engineExecutor(pool(), { prepare: false });
+
+  async function withClient<Value>(
+    work: (client: pg.PoolClient) => Promise<Value>,
+  ): Promise<Value> {
+    const client = await pool().connect();
+    try {
+      return await work(client);
+    } finally {
+      client.release();
+    }
+  }
+
+  async function enqueueMany(
+    items: readonly EnqueueItem[],
+    call: EnqueueCall = {},
+  ): Promise<Enqueued[]> {
+    if (items.length === 0) return [];
+    const queue = items[0]?.job.queue as string;
+    const other = items.find((item) => item.job.queue !== queue);
+    if (other) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `One call enqueues into one queue, but "${queue}" and "${other.job.queue}" were given; ` +
+          'nothing was enqueued. Make one call per queue, in one transaction if they belong together.',
+      );
+    }
+    const limits = { maxPayloadBytes, onMismatch: call.onMismatch ?? 'error' } as const;
+    const jobs = await prepareJobs(items, limits);
+    if (call.tx) return writeJobs(executor(call.tx), names(queue), jobs, limits);
+    if (!needsTransaction(jobs)) {
+      return writeJobs(engineExecutor(pool(), { prepare: true }), names(queue), jobs, limits);
+    }
+    return withClient(async (client) => {
+      await client.query('BEGIN');
+      try {
+        const enqueued = await writeJobs(executor(client), names(queue), jobs, limits);
+        await client.query('COMMIT');
+        return enqueued;
+      } catch (error) {
+        await client.query('ROLLBACK').catch(() => undefined);
+        throw error;
+      }
+    });
+  }
+
+  return {
+    schema,
+
+    async enqueue<Input>(
+      job: JobDefinition<Input, unknown>,
+      payload: Input,
+      enqueueOptions: EnqueueOptions & EnqueueCall = {},
+    ): Promise<Enqueued> {
+      const { tx, onMismatch, ...rest } = enqueueOptions;
+      const call = { ...(tx && { tx }), ...(onMismatch && { onMismatch }) };
+      const [enqueued] = await enqueueMany([job.of(payload, rest)], call);
+      return enqueued as Enqueued;
+    },
+
+    /** All in one statement, in the order given: `enqueueMany(ids.map((id) => receipt.of({ id })))`. */
+    enqueueMany,
+
+    worker(workerOptions: WorkerOptions = {}): Worker {
+      return new Worker({ connection, pool: pool(), schema, log, maxPayloadBytes }, workerOptions);
+    },
+
+    /** Brings the schema to what this version needs. Safe to call from every process at its start. */
+    migrate: (): Promise<MigrationState[]> => withClient((client) => migrate(client, schema)),
+    migrationStates: (): Promise<MigrationState[]> => migrationStates(pool(), schema),
+    pendingSql: (): Promise<string> => pendingSql(pool(), schema),
+
+    /** Another queue of the shape of `inbox`. False: it existed already. */
+    createQueue: (queue: string): Promise<boolean> =>
+      withClient((client) => createQueue(client, schema, queue)),
+
+    async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
+      const time = (value: Duration | undefined, what: string) =>
+        value === undefined
+          ? undefined
+          : durationMs(value, what, { min: 1000, max: MAX_RETENTION_MS });
+      const found = await configure(plain(), names(queue), {
+        maxPayloadBytes:
+          settings.maxPayloadBytes === undefined
+            ? undefined
+            : checkInteger(settings.maxPayloadBytes, 'maxPayloadBytes', 1, MAX_PAYLOAD_LIMIT),
+        idempotencyRetentionMs: time(settings.idempotencyRetention, 'idempotencyRetention'),
+        archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention'),
+        effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
+      });
+      if (!found)
+        throw new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
+    },
+
+    pause: (queue = 'inbox'): Promise<boolean> => setPaused(plain(), names(queue), true),
+    resume: (queue = 'inbox'): Promise<boolean> => setPaused(plain(), names(queue), false),
+
+    /** A job by its id, in the queue or in the archive; null when it is in neither. */
+    find: (id: string, queue = 'inbox'): Promise<JobRow | null> =>
+      findJob(plain(), names(queue), id),
+    /** Dead letters run again, with all their attempts. Returns the ids that moved, as the next two do. */
+    retry: (ids: readonly string[], queue = 'inbox') => retry(plain(), names(queue), ids),
+    discard: (ids: readonly string[], queue = 'inbox') => discard(plain(), names(queue), ids),
+    cancel: (ids: readonly string[], reason = 'cancelled by an operator', queue = 'inbox') =>
+      cancel(plain(), names(queue), ids, reason),
+
+    async close(): Promise<void> {
+      await ownPool?.end();
+      ownPool = null;
+    },
+  };
+}

@@ -1,0 +1,73 @@
+/**
+ * Pruning: what is past its retention is deleted, a batch at a time, oldest first.
+ *
+ * An idempotency key and an effect marker are kept as long as their job is in the queue, however old
+ * they are; the archive is pruned by its age alone. A batch is small enough to be over in a moment, so
+ * no lock and no snapshot is held for long. Each call returns how many rows it removed.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { int8, statement } from '../postgres/statement.js';
+
+export const pruneArchiveRows = statement({
+  name: 'prune_archive',
+  text: `
+WITH gone AS (
+  DELETE FROM holdfast.inbox_archive AS a
+  WHERE a.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM holdfast.inbox_archive AS old
+    WHERE old.completed_at < now() - (SELECT q.archive_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
+    LIMIT $1::integer))
+  RETURNING 1
+)
+SELECT count(*) AS pruned FROM gone`,
+  columns: { pruned: int8 },
+});
+
+export const pruneIdempotencyRows = statement({
+  name: 'prune_idempotency',
+  text: `
+WITH gone AS (
+  DELETE FROM holdfast.inbox_idempotency AS k
+  WHERE k.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM holdfast.inbox_idempotency AS old
+    WHERE old.expires_at <= now()
+      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = old.job_id)
+    LIMIT $1::integer
+    FOR UPDATE SKIP LOCKED))
+  RETURNING 1
+)
+SELECT count(*) AS pruned FROM gone`,
+  columns: { pruned: int8 },
+});
+
+export const pruneEffectRows = statement({
+  name: 'prune_effects',
+  text: `
+WITH gone AS (
+  DELETE FROM holdfast.inbox_effects AS e
+  WHERE e.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM holdfast.inbox_effects AS old
+    WHERE old.created_at < now() - (SELECT q.effect_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
+      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = old.job_id)
+    LIMIT $1::integer
+    FOR UPDATE SKIP LOCKED))
+  RETURNING 1
+)
+SELECT count(*) AS pruned FROM gone`,
+  columns: { pruned: int8 },
+});
+
+type Prune = typeof pruneArchiveRows;
+
+async function prune(db: Executor, names: Names, what: Prune, limit: number): Promise<number> {
+  const [row] = await db.run(what, names, [limit]);
+  return row?.pruned ?? 0;
+}
+
+export const pruneArchive = (db: Executor, names: Names, limit: number) =>
+  prune(db, names, pruneArchiveRows, limit);
+export const pruneIdempotency = (db: Executor, names: Names, limit: number) =>
+  prune(db, names, pruneIdempotencyRows, limit);
+export const pruneEffects = (db: Executor, names: Names, limit: number) =>
+  prune(db, names, pruneEffectRows, limit);

@@ -1,0 +1,68 @@
+/**
+ * Recovering: jobs whose owner is gone return to pending, or become dead letters if they are exhausted.
+ *
+ * Claims take such jobs by themselves; this is for jobs that no claim would take (a paused queue, a type
+ * without a handler) and for the picture that on-call sees. There is no index on leases, because it
+ * would make every claim dearer. None is needed: jobs are claimed in the order of the claim index, so
+ * what is in flight lies near the start of its lane, and the first `window` due rows of each lane are
+ * read. What an unusual queue hides further back is still found by claims, which read on to the end.
+ * An attempt is spent only if the job ran alone; otherwise it is given back (see claim).
+ */
+import { LANES } from '../job/key.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { int8, jobStatus, statement, textArray, uuid } from '../postgres/statement.js';
+
+export const recoverJobs = statement({
+  name: 'recover',
+  text: `
+WITH orphans AS MATERIALIZED (
+  SELECT i.ctid AS place
+  FROM generate_series(0, ${LANES - 1}) AS l(lane)
+  CROSS JOIN generate_series(1, 4) AS p(priority)
+  CROSS JOIN LATERAL (
+    SELECT head.id, head.lane
+    FROM (
+      SELECT h.id, h.lane, h.status, h.lease_expires_at, h.claimed_by
+      FROM holdfast.inbox AS h
+      WHERE h.lane = l.lane AND h.priority = p.priority AND h.available_at <= now()
+      ORDER BY h.available_at, h.position
+      LIMIT $2::integer
+    ) AS head
+    WHERE head.status = 'processing'
+      AND (head.lease_expires_at <= now() OR head.claimed_by = ANY ($1::text[]))
+  ) AS found
+  JOIN holdfast.inbox AS i ON i.id = found.id AND i.lane = found.lane
+  WHERE i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($1::text[]))
+  LIMIT $3::integer
+  FOR UPDATE OF i SKIP LOCKED
+)
+UPDATE holdfast.inbox AS i
+SET status = CASE WHEN i.isolated AND i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pending' END
+      ::holdfast.inbox_status,
+    available_at = CASE WHEN i.isolated AND i.attempts >= i.max_attempts THEN 'infinity'
+      ELSE i.available_at END,
+    attempts = i.attempts - CASE WHEN i.isolated THEN 0 ELSE 1 END,
+    crashes = i.crashes + 1,
+    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, isolated = false,
+    last_error = 'The worker ' || i.claimed_by || ' vanished while it held this job.',
+    history = jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
+        'worker', i.claimed_by, 'outcome', 'vanished', 'spent', i.isolated),
+      '$[last-19 to last]')
+WHERE i.ctid = ANY (ARRAY(SELECT place FROM orphans))
+RETURNING i.id, i.status, i.lease_generation`,
+  columns: { id: uuid, status: jobStatus, lease_generation: int8 },
+});
+
+export function recover(
+  db: Executor,
+  names: Names,
+  request: { deadWorkers: readonly string[]; window: number; limit: number },
+) {
+  return db.run(recoverJobs, names, [
+    textArray(request.deadWorkers),
+    request.window,
+    request.limit,
+  ]);
+}

@@ -1,0 +1,42 @@
+/**
+ * Sweeping the registry: workers that missed their heartbeats are declared dead, and rows of workers
+ * that have been dead for long and hold no job are removed.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { statement, text } from '../postgres/statement.js';
+
+export const sweepWorkers = statement({
+  name: 'sweep_workers',
+  text: `
+UPDATE holdfast.workers AS w
+SET status = 'dead'
+WHERE w.status IN ('alive', 'draining')
+  AND w.last_seen_at < now() - $1::integer * interval '1 millisecond'
+RETURNING w.id`,
+  columns: { id: text },
+});
+
+/** Returns the ids that were declared dead by this call. */
+export async function sweepDeadWorkers(
+  db: Executor,
+  names: Names,
+  ttlMs: number,
+): Promise<string[]> {
+  const rows = await db.run(sweepWorkers, names, [ttlMs]);
+  return rows.map((row) => row.id);
+}
+
+export const forgetWorkers = statement({
+  name: 'forget_workers',
+  text: `
+DELETE FROM holdfast.workers AS w
+WHERE w.status = 'dead' AND w.last_seen_at < now() - interval '7 days'
+RETURNING w.id`,
+  columns: { id: text },
+});
+
+/** The registry keeps a week of the dead, which is longer than any lease. */
+export async function forgetDeadWorkers(db: Executor, names: Names): Promise<number> {
+  return (await db.run(forgetWorkers, names, [])).length;
+}

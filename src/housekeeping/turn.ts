@@ -1,0 +1,42 @@
+/**
+ * Whose turn it is: one worker of the fleet does the housekeeping of a queue, once per interval.
+ *
+ * The advisory lock is held for a transaction, so it works behind any pooler and is gone with the
+ * process; the queue's row remembers when the work was last done, so a fleet of fifty does it as often
+ * as a fleet of one.
+ */
+import { hash32 } from '../job/key.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { bool, statement, text } from '../postgres/statement.js';
+
+export const tryLock = statement({
+  name: 'housekeeping_lock',
+  text: 'SELECT pg_try_advisory_xact_lock($1::integer, $2::integer) AS acquired',
+  columns: { acquired: bool },
+});
+
+/** Must be called inside a transaction; the lock goes with it. */
+export async function acquire(db: Executor, names: Names): Promise<boolean> {
+  const [row] = await db.run(tryLock, names, [
+    hash32('holdfast.housekeeping') | 0,
+    hash32(`${names.schema}.${names.queue}`) | 0,
+  ]);
+  return row?.acquired === true;
+}
+
+export const takeHousekeeping = statement({
+  name: 'housekeeping_turn',
+  text: `
+UPDATE holdfast.queues AS q
+SET housekept_at = now()
+WHERE q.name = 'inbox'
+  AND (q.housekept_at IS NULL OR q.housekept_at <= now() - $1::integer * interval '1 millisecond')
+RETURNING q.name`,
+  columns: { name: text },
+});
+
+/** False: somebody has done it within the interval. */
+export async function takeTurn(db: Executor, names: Names, intervalMs: number): Promise<boolean> {
+  return (await db.run(takeHousekeeping, names, [intervalMs])).length === 1;
+}

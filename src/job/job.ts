@@ -1,0 +1,156 @@
+/**
+ * A job definition: the type's name, what its payload looks like, and how it is run.
+ *
+ * One definition serves the producer and the worker. The payload is checked against the schema when it
+ * is enqueued and again before the handler runs; what is stored is what the producer passed, and what
+ * the handler gets is what the schema makes of it. A definition carries a version: payloads of older
+ * versions are brought up step by step by `upgrade`, payloads of newer versions are left to workers
+ * that know them (the claim does not take them).
+ */
+import { type Duration, durationMs } from './duration.js';
+import { HoldfastError } from './errors.js';
+import { checkType } from './key.js';
+import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
+import { describeIssues, type StandardSchema } from './standard-schema.js';
+
+export interface JobOptions<Input, Output> {
+  readonly schema?: StandardSchema<Input, Output>;
+  /** Raise it when the shape of the payload changes, and add an upgrade from the version before. */
+  readonly version?: number;
+  /** `upgrade[1]` turns a payload of version 1 into one of version 2, and so on. */
+  readonly upgrade?: Readonly<Record<number, (payload: never) => unknown>>;
+  readonly queue?: string;
+  readonly maxAttempts?: number;
+  readonly priority?: number;
+  readonly retry?: RetryOptions | RetryFunction;
+  /** The handler's time: then its signal is aborted and the attempt fails. Default: none. */
+  readonly timeout?: Duration;
+}
+
+export interface EnqueueOptions {
+  /** The stream that the job belongs to, such as `order:9182`. Default: a stream of its own. */
+  readonly key?: string;
+  readonly idempotencyKey?: string;
+  readonly delay?: Duration;
+  readonly availableAt?: Date;
+  /** 1 (first) to 4 (last); default 2. */
+  readonly priority?: number;
+  readonly maxAttempts?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface EnqueueItem {
+  readonly job: JobDefinition<never, unknown>;
+  readonly payload: unknown;
+  readonly options: EnqueueOptions;
+}
+
+export interface JobDefinition<Input, Output> {
+  readonly type: string;
+  readonly version: number;
+  readonly queue: string;
+  readonly maxAttempts: number;
+  readonly priority: number;
+  readonly timeoutMs: number | null;
+  readonly retry: (attempt: number, error: unknown) => RetryDelay;
+  /** One item for `enqueueMany`. */
+  of(payload: Input, options?: EnqueueOptions): EnqueueItem;
+  /** Checks a payload of the current version; the error names the paths and never the values. */
+  check(payload: unknown): Promise<Output>;
+  /** Brings a stored payload of any known version up to the current one, then checks it. */
+  read(payload: unknown, version: number): Promise<Output>;
+}
+
+const DEFAULT_MAX_ATTEMPTS = 5;
+const DEFAULT_PRIORITY = 2;
+
+export function checkInteger(value: unknown, what: string, min: number, max: number): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max)
+    return value;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${what} must be a whole number from ${min} to ${max}, not ${typeof value === 'number' ? value : typeof value}. Nothing was done.`,
+  );
+}
+
+function checkUpgrades(
+  type: string,
+  version: number,
+  upgrade: Readonly<Record<number, unknown>>,
+): number {
+  const from = Object.keys(upgrade).map(Number);
+  const oldest = from.length === 0 ? version : Math.min(...from);
+  for (let step = oldest; step < version; step++) {
+    if (typeof upgrade[step] !== 'function') {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `Job "${type}" has version ${version} but no upgrade function from version ${step}: ` +
+          `add upgrade: { ${step}: (old) => … }, or leave out all versions before ${step + 1}.`,
+      );
+    }
+  }
+  if (from.some((step) => step >= version)) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `Job "${type}" has version ${version}, so upgrades may start from versions below it only.`,
+    );
+  }
+  return oldest;
+}
+
+export function job<Input = unknown, Output = Input>(
+  name: string,
+  options: JobOptions<Input, Output> = {},
+): JobDefinition<Input, Output> {
+  const type = checkType(name);
+  const version = checkInteger(options.version ?? 1, `version of job "${type}"`, 1, 2 ** 31 - 1);
+  const upgrade = (options.upgrade ?? {}) as Readonly<
+    Record<number, (payload: unknown) => unknown>
+  >;
+  const oldest = checkUpgrades(type, version, upgrade);
+
+  async function check(payload: unknown): Promise<Output> {
+    if (!options.schema) return payload as Output;
+    const result = await options.schema['~standard'].validate(payload);
+    if (!result.issues) return result.value;
+    throw new HoldfastError(
+      'PAYLOAD_INVALID',
+      `The payload of "${type}" does not fit its schema: ${describeIssues(result.issues)}.`,
+    );
+  }
+
+  const definition: JobDefinition<Input, Output> = {
+    type,
+    version,
+    queue: options.queue ?? 'inbox',
+    maxAttempts: checkInteger(
+      options.maxAttempts ?? DEFAULT_MAX_ATTEMPTS,
+      'maxAttempts',
+      1,
+      10_000,
+    ),
+    priority: checkInteger(options.priority ?? DEFAULT_PRIORITY, 'priority', 1, 4),
+    timeoutMs:
+      options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
+    retry: resolveRetry(options.retry),
+    of(payload, itemOptions = {}) {
+      return { job: definition as JobDefinition<never, unknown>, payload, options: itemOptions };
+    },
+    check,
+    async read(payload, storedVersion) {
+      if (storedVersion < oldest || storedVersion > version) {
+        throw new HoldfastError(
+          'VERSION_UNSUPPORTED',
+          `The payload of "${type}" has version ${storedVersion}; this worker knows ${oldest} to ${version}. ` +
+            'Deploy a version with an upgrade for it, then retry the job.',
+        );
+      }
+      let current = payload;
+      for (let step = storedVersion; step < version; step++) {
+        current = await (upgrade[step] as (payload: unknown) => unknown)(current);
+      }
+      return check(current);
+    },
+  };
+  return definition;
+}

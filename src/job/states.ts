@@ -1,0 +1,123 @@
+/**
+ * States: every way in which a job may move, as data.
+ *
+ * The diagram in docs/states.md is drawn from this table, a test tries every verb in every state against
+ * a real database and expects exactly what stands here, and the check constraints of the queue table
+ * assert the states once more. A verb that is not listed for a state must change nothing and say so.
+ */
+
+/** Where a job can be. The first three are rows of the queue, the others rows of its archive. */
+export type JobState =
+  | 'pending'
+  | 'processing'
+  | 'dead_letter'
+  | 'completed'
+  | 'cancelled'
+  | 'discarded';
+
+export type Verb =
+  | 'claim'
+  | 'renew'
+  | 'isolate'
+  | 'complete'
+  | 'fail'
+  | 'bury'
+  | 'release'
+  | 'snooze'
+  | 'cancelOwn'
+  | 'recover'
+  | 'retry'
+  | 'discard'
+  | 'cancel';
+
+export interface Transition {
+  readonly verb: Verb;
+  readonly by: 'worker' | 'owner' | 'housekeeping' | 'operator';
+  readonly from: JobState;
+  readonly to: JobState;
+  /** What the statement itself demands, beside the state. */
+  readonly guard: string;
+}
+
+const OWNED = 'owner, generation, live lease';
+
+export const TRANSITIONS: readonly Transition[] = [
+  {
+    verb: 'claim',
+    by: 'worker',
+    from: 'pending',
+    to: 'processing',
+    guard: 'due, queue not paused, row lock',
+  },
+  {
+    verb: 'claim',
+    by: 'worker',
+    from: 'processing',
+    to: 'processing',
+    guard: 'lease expired or owner dead, row lock',
+  },
+  { verb: 'renew', by: 'owner', from: 'processing', to: 'processing', guard: OWNED },
+  { verb: 'isolate', by: 'owner', from: 'processing', to: 'processing', guard: OWNED },
+  { verb: 'complete', by: 'owner', from: 'processing', to: 'completed', guard: OWNED },
+  {
+    verb: 'fail',
+    by: 'owner',
+    from: 'processing',
+    to: 'pending',
+    guard: `${OWNED}, attempts left`,
+  },
+  {
+    verb: 'fail',
+    by: 'owner',
+    from: 'processing',
+    to: 'dead_letter',
+    guard: `${OWNED}, attempts spent`,
+  },
+  { verb: 'bury', by: 'owner', from: 'processing', to: 'dead_letter', guard: OWNED },
+  {
+    verb: 'release',
+    by: 'owner',
+    from: 'processing',
+    to: 'pending',
+    guard: `${OWNED}; restores the attempt`,
+  },
+  {
+    verb: 'snooze',
+    by: 'owner',
+    from: 'processing',
+    to: 'pending',
+    guard: `${OWNED}; restores the attempt`,
+  },
+  { verb: 'cancelOwn', by: 'owner', from: 'processing', to: 'cancelled', guard: OWNED },
+  {
+    verb: 'recover',
+    by: 'housekeeping',
+    from: 'processing',
+    to: 'pending',
+    guard: 'lease expired or owner dead, row lock',
+  },
+  {
+    verb: 'recover',
+    by: 'housekeeping',
+    from: 'processing',
+    to: 'dead_letter',
+    guard: 'the same, and its attempts were spent alone',
+  },
+  { verb: 'retry', by: 'operator', from: 'dead_letter', to: 'pending', guard: 'row lock' },
+  { verb: 'discard', by: 'operator', from: 'dead_letter', to: 'discarded', guard: 'row lock' },
+  { verb: 'cancel', by: 'operator', from: 'pending', to: 'cancelled', guard: 'row lock' },
+  {
+    verb: 'cancel',
+    by: 'operator',
+    from: 'processing',
+    to: 'cancelled',
+    guard: 'row lock; the owner finds its lease lost',
+  },
+];
+
+/** The states that a verb can lead to from here; empty when it must not move the job. */
+export function targets(verb: Verb, from: JobState): JobState[] {
+  return TRANSITIONS.filter((move) => move.verb === verb && move.from === from).map(
+    (move) => move.to,
+  );
+}

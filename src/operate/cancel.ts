@@ -1,0 +1,38 @@
+/**
+ * Cancelling by a human: jobs that wait or run go to the archive as `cancelled`.
+ *
+ * The owner of a running one is not asked. Its next renewal or settle finds the lease lost, its signal
+ * is aborted, and nothing that it settles counts. Dead letters are discarded, not cancelled.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { plainArray, statement, uuid } from '../postgres/statement.js';
+
+export const cancelJobs = statement({
+  name: 'cancel',
+  text: `
+WITH gone AS (
+  DELETE FROM holdfast.inbox AS i
+  WHERE i.id = ANY ($1::uuid[]) AND i.status IN ('pending', 'processing')
+  RETURNING i.*
+)
+INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
+  partition_bucket, attempts, max_attempts, version, status, lane, priority, type, partition_key,
+  payload, headers, idempotency_key, claimed_by, last_error, history)
+SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
+  version, 'cancelled', lane, priority, type, partition_key, payload, headers, idempotency_key,
+  claimed_by, $2::text, history
+FROM gone
+RETURNING id`,
+  columns: { id: uuid },
+});
+
+export async function cancel(
+  db: Executor,
+  names: Names,
+  ids: readonly string[],
+  reason: string,
+): Promise<string[]> {
+  const rows = await db.run(cancelJobs, names, [plainArray(ids), reason]);
+  return rows.map((row) => row.id);
+}

@@ -1,0 +1,52 @@
+/**
+ * What a human does with dead letters: try them again, or discard them.
+ *
+ * Both return the ids that they moved; an id that is not returned was not a dead letter. A retried job
+ * starts with all its attempts; its history stays. A discarded one goes to the archive as `dead_letter`.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { plainArray, statement, uuid } from '../postgres/statement.js';
+
+export const retryDeadLetters = statement({
+  name: 'retry_dead_letters',
+  text: `
+UPDATE holdfast.inbox AS i
+SET status = 'pending', available_at = now(), attempts = 0, crashes = 0
+WHERE i.id = ANY ($1::uuid[]) AND i.status = 'dead_letter'
+RETURNING i.id`,
+  columns: { id: uuid },
+});
+
+export async function retry(db: Executor, names: Names, ids: readonly string[]): Promise<string[]> {
+  const rows = await db.run(retryDeadLetters, names, [plainArray(ids)]);
+  return rows.map((row) => row.id);
+}
+
+export const discardDeadLetters = statement({
+  name: 'discard_dead_letters',
+  text: `
+WITH gone AS (
+  DELETE FROM holdfast.inbox AS i
+  WHERE i.id = ANY ($1::uuid[]) AND i.status = 'dead_letter'
+  RETURNING i.*
+)
+INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
+  partition_bucket, attempts, max_attempts, version, status, lane, priority, type, partition_key,
+  payload, headers, idempotency_key, claimed_by, last_error, history)
+SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
+  version, 'dead_letter', lane, priority, type, partition_key, payload, headers, idempotency_key,
+  claimed_by, last_error, history
+FROM gone
+RETURNING id`,
+  columns: { id: uuid },
+});
+
+export async function discard(
+  db: Executor,
+  names: Names,
+  ids: readonly string[],
+): Promise<string[]> {
+  const rows = await db.run(discardDeadLetters, names, [plainArray(ids)]);
+  return rows.map((row) => row.id);
+}

@@ -1,0 +1,51 @@
+/** What a human sets on a queue: pause, resume, retentions, the payload limit of the SQL function. */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { statement, text } from '../postgres/statement.js';
+
+export const pauseQueue = statement({
+  name: 'pause_queue',
+  text: `
+UPDATE holdfast.queues AS q SET paused = $1::boolean WHERE q.name = 'inbox' RETURNING q.name`,
+  columns: { name: text },
+});
+
+/** A paused queue takes jobs and runs none: claims return nothing from the next statement on. */
+export async function setPaused(db: Executor, names: Names, paused: boolean): Promise<boolean> {
+  return (await db.run(pauseQueue, names, [paused])).length === 1;
+}
+
+export interface QueueSettings {
+  readonly maxPayloadBytes?: number | undefined;
+  readonly idempotencyRetentionMs?: number | undefined;
+  readonly archiveRetentionMs?: number | undefined;
+  readonly effectRetentionMs?: number | undefined;
+}
+
+export const configureQueue = statement({
+  name: 'configure_queue',
+  text: `
+UPDATE holdfast.queues AS q
+SET max_payload_bytes = coalesce($1::integer, q.max_payload_bytes),
+    idempotency_retention = coalesce($2::bigint * interval '1 millisecond', q.idempotency_retention),
+    archive_retention = coalesce($3::bigint * interval '1 millisecond', q.archive_retention),
+    effect_retention = coalesce($4::bigint * interval '1 millisecond', q.effect_retention)
+WHERE q.name = 'inbox'
+RETURNING q.name`,
+  columns: { name: text },
+});
+
+/** What is left out stays as it is. False: there is no such queue. */
+export async function configure(
+  db: Executor,
+  names: Names,
+  settings: QueueSettings,
+): Promise<boolean> {
+  const rows = await db.run(configureQueue, names, [
+    settings.maxPayloadBytes ?? null,
+    settings.idempotencyRetentionMs ?? null,
+    settings.archiveRetentionMs ?? null,
+    settings.effectRetentionMs ?? null,
+  ]);
+  return rows.length === 1;
+}

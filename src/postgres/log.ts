@@ -1,0 +1,51 @@
+/**
+ * Logger: the shape of pino's interface, so that a pino instance can be passed as it is.
+ *
+ * One event is one line: an object of facts and a short sentence. Payloads never go into it. The
+ * default writes warnings and errors to stderr as JSON lines and keeps quiet otherwise.
+ */
+export interface Logger {
+  debug(facts: object, message?: string): void;
+  info(facts: object, message?: string): void;
+  warn(facts: object, message?: string): void;
+  error(facts: object, message?: string): void;
+  child?(facts: object): Logger;
+}
+
+type Level = 'debug' | 'info' | 'warn' | 'error';
+
+function write(level: Level, base: object) {
+  return (facts: object, message?: string) => {
+    const line = JSON.stringify({
+      level,
+      time: new Date().toISOString(),
+      ...base,
+      ...facts,
+      msg: message,
+    });
+    process.stderr.write(`${line}\n`);
+  };
+}
+
+const quiet = () => {};
+
+export function defaultLogger(base: object = {}): Logger {
+  return {
+    debug: quiet,
+    info: quiet,
+    warn: write('warn', base),
+    error: write('error', base),
+    child: (facts) => defaultLogger({ ...base, ...facts }),
+  };
+}
+
+/** A logger that also carries these facts, whether or not the given one knows `child`. */
+export function childLogger(log: Logger, facts: object): Logger {
+  if (log.child) return log.child(facts);
+  return {
+    debug: (more, message) => log.debug({ ...facts, ...more }, message),
+    info: (more, message) => log.info({ ...facts, ...more }, message),
+    warn: (more, message) => log.warn({ ...facts, ...more }, message),
+    error: (more, message) => log.error({ ...facts, ...more }, message),
+  };
+}

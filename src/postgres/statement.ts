@@ -1,0 +1,147 @@
+/**
+ * A statement: one static SQL text, the columns that it returns, and nothing else.
+ *
+ * The row type is written once, as a value, and TypeScript infers the type from it; a test asks a real
+ * Postgres to describe every registered statement and compares. snake_case becomes camelCase here and
+ * nowhere else. Values arrive as the text that Postgres sent and are parsed by the column, so a result
+ * means the same whichever driver carried it. Parameters are text, numbers, booleans or null; arrays
+ * travel as array literals built by the helpers below, which every driver passes through unchanged.
+ */
+import { hash32 } from '../job/key.js';
+import { loadText, type Names } from './names.js';
+
+export interface Column<T> {
+  readonly pgType: string;
+  readonly parse: (text: string) => T;
+  readonly nullable: boolean;
+}
+
+function column<T>(
+  pgType: string,
+  parse: (text: string) => T,
+): Column<T> & { orNull: Column<T | null> } {
+  return { pgType, parse, nullable: false, orNull: { pgType, parse, nullable: true } };
+}
+
+const asIs = (text: string) => text;
+
+export const uuid = column('uuid', asIs);
+export const text = column('text', asIs);
+export const json = column('jsonb', asIs);
+export const int2 = column('int2', Number);
+export const int4 = column('int4', Number);
+/** Counters and positions: exact up to 2^53, which a queue does not reach in a lifetime. */
+export const int8 = column('int8', Number);
+export const float8 = column('float8', Number);
+export const bool = column('bool', (value) => value === 't' || value === 'true');
+/** Kept as Postgres wrote it: microseconds survive, and it can be sent back as a cursor. */
+export const timestamp = column('timestamptz', asIs);
+export const jobStatus = column('inbox_status', asIs);
+
+export type Columns = Readonly<Record<string, Column<unknown>>>;
+
+type Camel<S extends string> = S extends `${infer Head}_${infer Tail}`
+  ? `${Head}${Capitalize<Camel<Tail>>}`
+  : S;
+
+export type Row<C extends Columns> = {
+  readonly [K in keyof C & string as Camel<K>]: C[K] extends Column<infer T> ? T : never;
+};
+
+export interface Statement<C extends Columns = Columns> {
+  readonly name: string;
+  readonly text: string;
+  readonly columns: C;
+}
+
+export interface LoadedStatement<C extends Columns = Columns> {
+  /** Unique for the text, so that it can name a prepared statement on a shared connection. */
+  readonly preparedName: string;
+  readonly text: string;
+  readonly toRow: (values: readonly (string | null)[]) => Row<C>;
+  readonly fromObject: (record: Readonly<Record<string, unknown>>) => Row<C>;
+}
+
+export type Param = string | number | boolean | null;
+
+const registry = new Map<string, Statement>();
+
+/** Every statement of the product, for the test that describes them against a real server. */
+export function allStatements(): readonly Statement[] {
+  return [...registry.values()];
+}
+
+export function statement<const C extends Columns>(definition: Statement<C>): Statement<C> {
+  if (registry.has(definition.name)) throw new Error(`two statements are named ${definition.name}`);
+  registry.set(definition.name, definition);
+  return definition;
+}
+
+function camelCase(name: string): string {
+  return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+const loadedByStatement = new WeakMap<Statement, Map<string, LoadedStatement>>();
+
+export function load<C extends Columns>(
+  definition: Statement<C>,
+  names: Names,
+): LoadedStatement<C> {
+  let byNames = loadedByStatement.get(definition);
+  if (!byNames) {
+    byNames = new Map();
+    loadedByStatement.set(definition, byNames);
+  }
+  const key = `${names.schema}.${names.queue}`;
+  let loaded = byNames.get(key);
+  if (!loaded) {
+    loaded = build(definition, loadText(definition.text, names));
+    byNames.set(key, loaded);
+  }
+  return loaded as LoadedStatement<C>;
+}
+
+function build<C extends Columns>(definition: Statement<C>, sql: string): LoadedStatement<C> {
+  const entries = Object.entries(definition.columns).map(([snake, column], index) => ({
+    snake,
+    camel: camelCase(snake),
+    parse: column.parse,
+    index,
+  }));
+  return {
+    preparedName: `${definition.name}_${hash32(sql).toString(16)}`,
+    text: sql,
+    toRow(values) {
+      const row: Record<string, unknown> = {};
+      for (const entry of entries) {
+        const value = values[entry.index];
+        row[entry.camel] = value === null || value === undefined ? null : entry.parse(value);
+      }
+      return row as Row<C>;
+    },
+    fromObject(record) {
+      const row: Record<string, unknown> = {};
+      for (const entry of entries) {
+        const value = record[entry.snake];
+        row[entry.camel] =
+          value === null || value === undefined ? null : entry.parse(String(value));
+      }
+      return row as Row<C>;
+    },
+  };
+}
+
+/** An array literal of values that need no quoting: uuids, integers, ISO timestamps. */
+export function plainArray(values: readonly (string | number)[]): string {
+  return `{${values.join(',')}}`;
+}
+
+/** An array literal of arbitrary text; null stands for SQL NULL. */
+export function textArray(values: readonly (string | null)[]): string {
+  let out = '';
+  for (const value of values) {
+    if (out !== '') out += ',';
+    out += value === null ? 'NULL' : `"${value.replace(/[\\"]/g, '\\$&')}"`;
+  }
+  return `{${out}}`;
+}

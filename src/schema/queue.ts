@@ -1,0 +1,49 @@
+/**
+ * Queues: another table of the same shape as `inbox`, with its own archive, keys and effect markers.
+ *
+ * A queue is made by running the per-queue part of every migration under its name, in one transaction,
+ * under the lock that migrations take, so a queue always has the shape that `inbox` has.
+ */
+import { HoldfastError } from '../job/errors.js';
+import { hash32 } from '../job/key.js';
+import { checkQueueName, loadText, quoteName } from '../postgres/names.js';
+import type { Queryable } from '../postgres/queryable.js';
+import { MIGRATIONS } from './migrations.js';
+
+/** Returns false when the queue existed already. Needs one client, not a pool. */
+export async function createQueue(
+  client: Queryable,
+  schema: string,
+  queue: string,
+): Promise<boolean> {
+  checkQueueName(queue);
+  await client.query('BEGIN');
+  try {
+    await client.query(
+      `SELECT pg_advisory_xact_lock(${hash32('holdfast.migrate') | 0}, ${hash32(schema) | 0})`,
+    );
+    const found = await client.query(
+      `SELECT name FROM ${quoteName(schema)}.queues WHERE name = $1`,
+      [queue],
+    );
+    const exists = (Array.isArray(found) ? found : found.rows).length > 0;
+    if (!exists) {
+      for (const migration of MIGRATIONS) {
+        await client.query(loadText(migration.perQueue, { schema, queue }));
+      }
+    }
+    await client.query('COMMIT');
+    return !exists;
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => undefined);
+    if ((error as { code?: string }).code === '42P07') {
+      throw new HoldfastError(
+        'QUEUE_EXISTS',
+        `A table in the way of queue "${queue}" exists already in schema "${schema}"; nothing was made. ` +
+          'Choose another name or drop the table.',
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * Cancelling by the owner: the handler found that the work is no longer wanted. The job goes to the
+ * archive as `cancelled` with the reason; it is neither completed nor a dead letter.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { plainArray, statement, textArray, uuid } from '../postgres/statement.js';
+import type { Settled } from './complete.js';
+
+export interface Cancellation extends Settled {
+  readonly reason: string;
+}
+
+export const cancelOwnJobs = statement({
+  name: 'cancel_own',
+  text: `
+WITH gone AS (
+  DELETE FROM holdfast.inbox AS i
+  USING unnest($2::uuid[], $3::bigint[], $4::text[]) AS cancelled(id, generation, reason)
+  WHERE i.id = cancelled.id
+    AND i.lease_generation = cancelled.generation
+    AND i.claimed_by = $1::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > now()
+  RETURNING i.*, cancelled.reason
+)
+INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
+  partition_bucket, attempts, max_attempts, version, status, lane, priority, type, partition_key,
+  payload, headers, idempotency_key, claimed_by, last_error, history)
+SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
+  version, 'cancelled', lane, priority, type, partition_key, payload, headers, idempotency_key,
+  claimed_by, reason, history
+FROM gone
+RETURNING id`,
+  columns: { id: uuid },
+});
+
+export async function cancelOwn(
+  db: Executor,
+  names: Names,
+  workerId: string,
+  jobs: readonly Cancellation[],
+): Promise<string[]> {
+  const rows = await db.run(cancelOwnJobs, names, [
+    workerId,
+    plainArray(jobs.map((job) => job.id)),
+    plainArray(jobs.map((job) => job.generation)),
+    textArray(jobs.map((job) => job.reason)),
+  ]);
+  return rows.map((row) => row.id);
+}

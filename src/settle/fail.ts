@@ -1,0 +1,56 @@
+/**
+ * Failing: an attempt ended badly. The job waits for its next attempt, or is buried if that was the last.
+ *
+ * Fenced as every settle is. The error is kept in `last_error`, a line of it in the bounded history.
+ * A failed attempt also proves that the job can end without taking its process along: `crashes` is cleared.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { jobStatus, plainArray, statement, textArray, uuid } from '../postgres/statement.js';
+import type { Settled } from './complete.js';
+
+export interface Failure extends Settled {
+  readonly delayMs: number;
+  /** The whole, bounded text for `last_error`. */
+  readonly error: string;
+  /** One line for the history. */
+  readonly summary: string;
+}
+
+export const failJobs = statement({
+  name: 'fail',
+  text: `
+UPDATE holdfast.inbox AS i
+SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pending' END
+      ::holdfast.inbox_status,
+    available_at = CASE WHEN i.attempts >= i.max_attempts THEN 'infinity'
+      ELSE now() + failed.delay_ms * interval '1 millisecond' END,
+    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
+    crashes = 0, isolated = false,
+    last_error = failed.error,
+    history = jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
+        'worker', i.claimed_by, 'outcome', 'failed', 'error', failed.summary),
+      '$[last-19 to last]')
+FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
+  AS failed(id, generation, delay_ms, error, summary)
+WHERE i.id = failed.id
+  AND i.lease_generation = failed.generation
+  AND i.claimed_by = $1::text
+  AND i.status = 'processing'
+  AND i.lease_expires_at > now()
+RETURNING i.id, i.status`,
+  columns: { id: uuid, status: jobStatus },
+});
+
+/** Returns the jobs that moved, with `pending` or `dead_letter` for where they went. */
+export function fail(db: Executor, names: Names, workerId: string, jobs: readonly Failure[]) {
+  return db.run(failJobs, names, [
+    workerId,
+    plainArray(jobs.map((job) => job.id)),
+    plainArray(jobs.map((job) => job.generation)),
+    plainArray(jobs.map((job) => job.delayMs)),
+    textArray(jobs.map((job) => job.error)),
+    textArray(jobs.map((job) => job.summary)),
+  ]);
+}

@@ -1,0 +1,80 @@
+/**
+ * Releasing: the owner hands jobs back as if it had never claimed them, and the attempt is restored.
+ *
+ * `release` leaves the job at its old place in the queue, so it runs next; that is what a drain does.
+ * `snooze` asks for it again after a delay. The generation is not taken back: it only ever rises.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { plainArray, statement, uuid } from '../postgres/statement.js';
+import type { Settled } from './complete.js';
+
+export const releaseJobs = statement({
+  name: 'release',
+  text: `
+UPDATE holdfast.inbox AS i
+SET status = 'pending',
+    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
+    attempts = greatest(i.attempts - 1, 0),
+    isolated = false
+FROM unnest($2::uuid[], $3::bigint[]) AS released(id, generation)
+WHERE i.id = released.id
+  AND i.lease_generation = released.generation
+  AND i.claimed_by = $1::text
+  AND i.status = 'processing'
+  AND i.lease_expires_at > now()
+RETURNING i.id`,
+  columns: { id: uuid },
+});
+
+export async function release(
+  db: Executor,
+  names: Names,
+  workerId: string,
+  jobs: readonly Settled[],
+): Promise<string[]> {
+  const rows = await db.run(releaseJobs, names, [
+    workerId,
+    plainArray(jobs.map((job) => job.id)),
+    plainArray(jobs.map((job) => job.generation)),
+  ]);
+  return rows.map((row) => row.id);
+}
+
+export interface Snoozed extends Settled {
+  readonly delayMs: number;
+}
+
+export const snoozeJobs = statement({
+  name: 'snooze',
+  text: `
+UPDATE holdfast.inbox AS i
+SET status = 'pending',
+    available_at = now() + snoozed.delay_ms * interval '1 millisecond',
+    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
+    attempts = greatest(i.attempts - 1, 0),
+    crashes = 0, isolated = false
+FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS snoozed(id, generation, delay_ms)
+WHERE i.id = snoozed.id
+  AND i.lease_generation = snoozed.generation
+  AND i.claimed_by = $1::text
+  AND i.status = 'processing'
+  AND i.lease_expires_at > now()
+RETURNING i.id`,
+  columns: { id: uuid },
+});
+
+export async function snooze(
+  db: Executor,
+  names: Names,
+  workerId: string,
+  jobs: readonly Snoozed[],
+): Promise<string[]> {
+  const rows = await db.run(snoozeJobs, names, [
+    workerId,
+    plainArray(jobs.map((job) => job.id)),
+    plainArray(jobs.map((job) => job.generation)),
+    plainArray(jobs.map((job) => job.delayMs)),
+  ]);
+  return rows.map((row) => row.id);
+}

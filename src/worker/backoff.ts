@@ -1,0 +1,33 @@
+/**
+ * Backoff: what a loop does when the database is away. Full jitter under a doubling ceiling, so that a
+ * fleet does not come back all at once.
+ */
+const BASE_MS = 50;
+const CAP_MS = 5_000;
+
+export class Backoff {
+  #tries = 0;
+
+  nextMs(): number {
+    const ceiling = Math.min(CAP_MS, BASE_MS * 2 ** Math.min(this.#tries++, 10));
+    return Math.ceil(ceiling / 4 + Math.random() * (ceiling * 0.75));
+  }
+
+  reset(): void {
+    this.#tries = 0;
+  }
+}
+
+/** Resolves after the time, or at once when the signal is aborted. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const done = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener('abort', done, { once: true });
+  });
+}

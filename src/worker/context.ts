@@ -1,0 +1,224 @@
+/**
+ * The handler's context: the job, and what a handler may do with it under its fence.
+ *
+ * `transaction` and `complete` settle the job inside a transaction: the handler's writes and the
+ * completion commit together or not at all. `once` remembers an effect outside Postgres. `enqueue` hands
+ * children over with the completion: if the attempt fails, none of them is written.
+ */
+import type pg from 'pg';
+import { findEffect, recordEffect } from '../effects/once.js';
+import { prepareJobs, writeJobs } from '../enqueue/enqueue.js';
+import type { NewJob } from '../enqueue/insert.js';
+import { HoldfastError } from '../job/errors.js';
+import type { EnqueueOptions, JobDefinition } from '../job/job.js';
+import { checkKey } from '../job/key.js';
+import { encodePayload } from '../job/payload.js';
+import type { Logger } from '../postgres/log.js';
+import { childLogger } from '../postgres/log.js';
+import type { Names } from '../postgres/names.js';
+import { type Executor, executor, type Queryable } from '../postgres/queryable.js';
+import { complete } from '../settle/complete.js';
+import type { HeldJob } from './held.js';
+
+export interface HandlerContext<Payload> {
+  readonly payload: Payload;
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly key: string;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** Rises with every claim of this job: hand it to systems that can refuse an older one. */
+  readonly fenceToken: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly createdAt: Date;
+  /** Aborted when the lease is lost, the time limit is over, or the worker stops. */
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  /** Runs `effect` unless an earlier attempt did; returns its value, from the marker on a repeat. */
+  once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value>;
+  /** The handler's writes and the completion of the job commit together, under the fence. */
+  transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value>;
+  /** The same for a transaction of your own: call it as the last statement before COMMIT. */
+  complete(tx: Queryable): Promise<void>;
+  /** A child job, written with the completion (or, inside `transaction`, with that transaction). */
+  enqueue<Input>(
+    job: JobDefinition<Input, unknown>,
+    payload: Input,
+    options?: EnqueueOptions,
+  ): Promise<{ id: string }>;
+}
+
+export interface ContextGround {
+  readonly names: Names;
+  readonly pool: pg.Pool;
+  readonly plain: Executor;
+  readonly log: Logger;
+  readonly maxPayloadBytes: number;
+}
+
+export function leaseLost(id: string, doing: string): HoldfastError {
+  return new HoldfastError(
+    'LEASE_LOST',
+    `Job ${id} is no longer owned by this attempt, so ${doing} had no effect. ` +
+      'Another worker has taken it over, or it was cancelled; stop working on it.',
+  );
+}
+
+/** What the run needs to know of a context after the handler has ended. */
+export class JobContext<Payload> implements HandlerContext<Payload> {
+  readonly payload: Payload;
+  readonly #job: HeldJob;
+  readonly #ground: ContextGround;
+  #tx: Queryable | null = null;
+  #log: Logger | null = null;
+  /** 'handed': a transaction has the completion in it, and whether it commits is not known here. */
+  completion: 'none' | 'done' | 'handed' = 'none';
+  readonly children: NewJob[] = [];
+
+  constructor(job: HeldJob, payload: Payload, ground: ContextGround) {
+    this.#job = job;
+    this.payload = payload;
+    this.#ground = ground;
+  }
+
+  get id() {
+    return this.#job.row.id;
+  }
+  get type() {
+    return this.#job.row.type;
+  }
+  get queue() {
+    return this.#job.queue;
+  }
+  get key() {
+    return this.#job.row.partitionKey;
+  }
+  get attempt() {
+    return this.#job.row.attempts;
+  }
+  get maxAttempts() {
+    return this.#job.row.maxAttempts;
+  }
+  get fenceToken() {
+    return this.#job.row.leaseGeneration;
+  }
+  get headers(): Readonly<Record<string, string>> {
+    return this.#job.row.headers ? JSON.parse(this.#job.row.headers) : {};
+  }
+  get createdAt() {
+    return new Date(this.#job.row.createdAt);
+  }
+  get signal() {
+    return this.#job.signal;
+  }
+  get log() {
+    const { id, type, attempt } = this;
+    this.#log ??= childLogger(this.#ground.log, { job: id, type, attempt });
+    return this.#log;
+  }
+
+  async once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value> {
+    checkKey(name, 'name of the effect');
+    const { names, plain } = this.#ground;
+    const before = await findEffect(plain, names, this.id, name);
+    if (before !== null) return JSON.parse(before).value;
+    this.#assertHeld(`the effect "${name}"`);
+    const value = await effect();
+    const stored = encodePayload(value === undefined ? {} : { value }, {
+      maxBytes: this.#ground.maxPayloadBytes,
+      what: `the value of the effect "${name}"`,
+    });
+    const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
+    const stands = await recordEffect(plain, names, owner, name, stored);
+    if (stands === null) {
+      this.#job.lost = true;
+      throw leaseLost(this.id, `the marker of the effect "${name}"`);
+    }
+    return JSON.parse(stands).value;
+  }
+
+  async transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
+    this.#assertHeld('the transaction');
+    const client = await this.#ground.pool.connect();
+    let broken: Error | undefined;
+    const onError = (error: Error) => {
+      broken = error;
+    };
+    client.on('error', onError);
+    try {
+      await client.query('BEGIN');
+      this.#tx = client;
+      const value = await work(client);
+      await this.complete(client);
+      await client.query('COMMIT');
+      this.completion = 'done';
+      return value;
+    } catch (error) {
+      await client.query('ROLLBACK').catch((failed: Error) => {
+        broken = failed;
+      });
+      throw error;
+    } finally {
+      this.#tx = null;
+      client.off('error', onError);
+      client.release(broken);
+    }
+  }
+
+  async complete(tx: Queryable): Promise<void> {
+    this.#assertHeld('the completion');
+    const { names } = this.#ground;
+    const db = executor(tx);
+    const moved = await complete(db, names, this.#job.workerId, [
+      { id: this.id, generation: this.fenceToken },
+    ]);
+    if (moved.length === 0) {
+      this.#job.lost = true;
+      throw leaseLost(this.id, 'the completion');
+    }
+    if (this.children.length > 0) {
+      const limits = {
+        maxPayloadBytes: this.#ground.maxPayloadBytes,
+        onMismatch: 'error',
+      } as const;
+      await writeJobs(db, names, this.children.splice(0), limits);
+    }
+    this.completion = 'handed';
+  }
+
+  async enqueue<Input>(
+    job: JobDefinition<Input, unknown>,
+    payload: Input,
+    options: EnqueueOptions = {},
+  ): Promise<{ id: string }> {
+    const limits = { maxPayloadBytes: this.#ground.maxPayloadBytes, onMismatch: 'error' } as const;
+    const prepared = await prepareJobs([job.of(payload, options)], limits);
+    const child = prepared[0] as NewJob;
+    if (job.queue !== this.queue) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `Job "${job.type}" belongs to queue "${job.queue}" and this handler runs on "${this.queue}"; ` +
+          'the child was not enqueued. Use enqueue() with { tx } inside ctx.transaction for another queue.',
+      );
+    }
+    if (this.#tx) {
+      const [written] = await writeJobs(executor(this.#tx), this.#ground.names, [child], limits);
+      return { id: written?.id ?? child.id };
+    }
+    this.children.push(child);
+    return { id: child.id };
+  }
+
+  #assertHeld(doing: string): void {
+    if (this.#job.lost) throw leaseLost(this.id, doing);
+    if (this.completion !== 'none') {
+      throw new HoldfastError(
+        'JOB_STATE',
+        `Job ${this.id} has been completed by this handler already, so ${doing} was refused. ` +
+          'Complete a job once, at the end.',
+      );
+    }
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * A held job: a claimed row in the hands of this process, from the claim to the settle.
+ *
+ * It remembers under which incarnation it was claimed, so a worker that was declared dead and came back
+ * settles nothing in the name of its new self. The abort controller is made only when a handler asks for
+ * its signal: most never do, and it is the dearest object of a short job.
+ */
+import type { ClaimedJob } from '../claim/claim.js';
+
+export class HeldJob {
+  readonly row: ClaimedJob;
+  readonly queue: string;
+  readonly workerId: string;
+  readonly claimedAt: number;
+  /** Set when nothing that this process does with the job counts any more. */
+  lost = false;
+  #controller: AbortController | null = null;
+  #abortReason: unknown = null;
+
+  constructor(row: ClaimedJob, queue: string, workerId: string, claimedAt: number) {
+    this.row = row;
+    this.queue = queue;
+    this.workerId = workerId;
+    this.claimedAt = claimedAt;
+  }
+
+  get id(): string {
+    return this.row.id;
+  }
+
+  get generation(): number {
+    return this.row.leaseGeneration;
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#abortReason !== null) this.#controller.abort(this.#abortReason);
+    }
+    return this.#controller.signal;
+  }
+
+  abort(reason: unknown): void {
+    if (this.#abortReason !== null) return;
+    this.#abortReason = reason;
+    this.#controller?.abort(reason);
+  }
+}

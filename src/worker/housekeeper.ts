@@ -1,0 +1,99 @@
+/**
+ * The housekeeper: in every worker a timer, in the fleet one pair of hands per queue and interval.
+ *
+ * A round declares silent workers dead, recovers what they held, and prunes what is past its retention.
+ * Each step is a transaction of its own under the advisory lock, so nothing is held for long and a
+ * second worker that comes along does nothing. A round that fails is reported and tried at the next.
+ */
+import type pg from 'pg';
+import { deadWorkers } from '../fleet/registry.js';
+import { pruneArchive, pruneEffects, pruneIdempotency } from '../housekeeping/prune.js';
+import { recover } from '../housekeeping/recover.js';
+import { forgetDeadWorkers, sweepDeadWorkers } from '../housekeeping/sweep.js';
+import { acquire, takeTurn } from '../housekeeping/turn.js';
+import type { Names } from '../postgres/names.js';
+import { type Executor, engineExecutor } from '../postgres/queryable.js';
+
+const WINDOW = 500;
+const RECOVER_BATCH = 1_000;
+const PRUNE_BATCH = 5_000;
+/** A round does at most this many batches of a kind; the next round goes on. */
+const MAX_BATCHES = 20;
+
+export interface HousekeepingReport {
+  readonly recovered: number;
+  readonly pruned: number;
+  readonly dead: readonly string[];
+}
+
+export interface HousekeeperGround {
+  /** Index plans only: for the queue table. */
+  readonly enginePool: pg.Pool;
+  /** Free plans: the archive is found through block ranges. */
+  readonly plainPool: pg.Pool;
+  readonly prepare: boolean;
+  readonly ttlMs: number;
+  readonly intervalMs: number;
+}
+
+/** Runs `work` in a transaction that holds the lock; null when somebody else holds it. */
+async function underLock<Value>(
+  pool: pg.Pool,
+  names: Names,
+  prepare: boolean,
+  work: (db: Executor) => Promise<Value>,
+): Promise<Value | null> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    await client.query('BEGIN');
+    const db = engineExecutor(client, { prepare });
+    const value = (await acquire(db, names)) ? await work(db) : null;
+    await client.query('COMMIT');
+    return value;
+  } catch (error) {
+    await client.query('ROLLBACK').catch((failed: Error) => {
+      broken = failed;
+    });
+    throw error;
+  } finally {
+    client.release(broken);
+  }
+}
+
+/** One round for one queue; null when it was not this worker's turn. */
+export async function keepHouse(
+  ground: HousekeeperGround,
+  names: Names,
+): Promise<HousekeepingReport | null> {
+  const { enginePool, plainPool, prepare } = ground;
+  const locked = <Value>(pool: pg.Pool, work: (db: Executor) => Promise<Value>) =>
+    underLock(pool, names, prepare, work);
+
+  const dead = await locked(enginePool, async (db) => {
+    if (!(await takeTurn(db, names, ground.intervalMs))) return null;
+    await forgetDeadWorkers(db, names);
+    return sweepDeadWorkers(db, names, ground.ttlMs);
+  });
+  if (dead === null) return null;
+
+  let recovered = 0;
+  for (let batch = 0; batch < MAX_BATCHES; batch++) {
+    const moved = await locked(enginePool, async (db) => {
+      const gone = await deadWorkers(db, names);
+      return recover(db, names, { deadWorkers: gone, window: WINDOW, limit: RECOVER_BATCH });
+    });
+    recovered += moved?.length ?? 0;
+    if (!moved || moved.length < RECOVER_BATCH) break;
+  }
+
+  let pruned = 0;
+  for (const prune of [pruneArchive, pruneIdempotency, pruneEffects]) {
+    for (let batch = 0; batch < MAX_BATCHES; batch++) {
+      const count = await locked(plainPool, (db) => prune(db, names, PRUNE_BATCH));
+      pruned += count ?? 0;
+      if (!count || count < PRUNE_BATCH) break;
+    }
+  }
+  return { recovered, pruned, dead };
+}

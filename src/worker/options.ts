@@ -1,0 +1,113 @@
+/**
+ * A worker's options: defaults, and the checks of one against another, made once at the start.
+ *
+ * Every time is an option. A setting that would make the worker lose leases by itself is refused with
+ * the rule that it breaks.
+ */
+import { type Duration, durationMs } from '../job/duration.js';
+import { HoldfastError } from '../job/errors.js';
+import { checkInteger } from '../job/job.js';
+import { checkQueueName } from '../postgres/names.js';
+import type { WorkerEvent } from './events.js';
+
+export interface WorkerOptions {
+  /** Default: the queues of the jobs that are handled. */
+  readonly queues?: readonly string[];
+  /** How many handlers run at once, per queue. Default 10. */
+  readonly concurrency?: number;
+  /** At most this many jobs in one claim. Default 250. */
+  readonly batchSize?: number;
+  /** At most this many jobs claimed ahead of free handlers; fewer when handlers are slow. Default 500. */
+  readonly prefetch?: number;
+  /** How long a claim holds without renewal. Default 90 s. */
+  readonly lease?: Duration;
+  /** How often leases of running jobs are renewed. Default a third of the lease. */
+  readonly renewEvery?: Duration;
+  /** Default 10 s. */
+  readonly heartbeat?: Duration;
+  /** A worker that was not seen for so long is dead. Default 30 s. */
+  readonly ttl?: Duration;
+  /** How often an idle worker looks for jobs. Default 500 ms. */
+  readonly poll?: Duration;
+  /** Default 10 s. */
+  readonly housekeeping?: Duration;
+  /** A main thread without progress for so long loses its leases and its heartbeat. Default: the lease. */
+  readonly stallLimit?: Duration;
+  /** Default time limit of handlers; a job definition may set its own. Default: none. */
+  readonly timeout?: Duration;
+  /** How long `stop` waits for running handlers. Default 30 s. */
+  readonly grace?: Duration;
+  /** Stop on SIGTERM and SIGINT; a second signal exits at once. Default true. */
+  readonly handleSignals?: boolean;
+  /** Prepare statements by name. Turn off behind a transaction pooler that cannot. Default true. */
+  readonly prepare?: boolean;
+  readonly onEvent?: (event: WorkerEvent) => void;
+  /** Facts about this worker for the registry, such as a version. */
+  readonly metadata?: Readonly<Record<string, string | number | boolean>>;
+}
+
+export interface Settings {
+  readonly queues: readonly string[] | null;
+  readonly concurrency: number;
+  readonly batchSize: number;
+  readonly prefetch: number;
+  readonly leaseMs: number;
+  readonly renewMs: number;
+  readonly heartbeatMs: number;
+  readonly ttlMs: number;
+  readonly pollMs: number;
+  readonly housekeepingMs: number;
+  readonly stallMs: number;
+  readonly timeoutMs: number | null;
+  readonly graceMs: number;
+  readonly handleSignals: boolean;
+  readonly prepare: boolean;
+  readonly metadata: Readonly<Record<string, string | number | boolean>>;
+  readonly onEvent: (event: WorkerEvent) => void;
+}
+
+const DAY_MS = 86_400_000;
+
+function rule(holds: boolean, text: string): void {
+  if (!holds) {
+    throw new HoldfastError('OPTION_INVALID', `${text} The worker was not started.`);
+  }
+}
+
+export function resolveOptions(options: WorkerOptions): Settings {
+  const time = (value: Duration | undefined, what: string, fallback: number, min = 10) =>
+    value === undefined ? fallback : durationMs(value, what, { min, max: DAY_MS });
+  const leaseMs = time(options.lease, 'lease', 90_000, 100);
+  const settings: Settings = {
+    queues: options.queues ? options.queues.map(checkQueueName) : null,
+    concurrency: checkInteger(options.concurrency ?? 10, 'concurrency', 1, 10_000),
+    batchSize: checkInteger(options.batchSize ?? 250, 'batchSize', 1, 5_000),
+    prefetch: checkInteger(options.prefetch ?? 500, 'prefetch', 0, 10_000),
+    leaseMs,
+    renewMs: time(options.renewEvery, 'renewEvery', Math.floor(leaseMs / 3)),
+    heartbeatMs: time(options.heartbeat, 'heartbeat', 10_000, 50),
+    ttlMs: time(options.ttl, 'ttl', 30_000, 150),
+    pollMs: time(options.poll, 'poll', 500),
+    housekeepingMs: time(options.housekeeping, 'housekeeping', 10_000, 50),
+    stallMs: time(options.stallLimit, 'stallLimit', leaseMs, 50),
+    timeoutMs: options.timeout === undefined ? null : time(options.timeout, 'timeout', 0, 1),
+    graceMs: time(options.grace, 'grace', 30_000, 0),
+    handleSignals: options.handleSignals ?? true,
+    prepare: options.prepare ?? true,
+    metadata: options.metadata ?? {},
+    onEvent: options.onEvent ?? (() => {}),
+  };
+  rule(
+    settings.renewMs * 2 <= settings.leaseMs,
+    `renewEvery (${settings.renewMs} ms) must be at most half of lease (${settings.leaseMs} ms), or one missed renewal loses the job.`,
+  );
+  rule(
+    settings.ttlMs >= settings.heartbeatMs * 3,
+    `ttl (${settings.ttlMs} ms) must be at least three times heartbeat (${settings.heartbeatMs} ms), or a busy moment declares this worker dead.`,
+  );
+  rule(
+    settings.queues === null || settings.queues.length > 0,
+    'queues is empty: name at least one queue, or leave it out.',
+  );
+  return settings;
+}

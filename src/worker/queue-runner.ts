@@ -1,0 +1,388 @@
+/**
+ * The loop of one queue: claim, start handlers, settle, and again.
+ *
+ * It claims ahead of the handlers only as much as they will have begun within `AHEAD_MS`, by the times
+ * that they took lately; slow handlers leave the queue to other workers. One claim is in flight at a
+ * time and starts when half of what was wanted is used up, so claiming, running and settling overlap.
+ * Everything that the process holds is in `#held` from the claim to the settle, and is told to the keeper.
+ */
+import { claim } from '../claim/claim.js';
+import { Probes } from '../claim/probes.js';
+import { HoldfastError } from '../job/errors.js';
+import { isolate } from '../lease/isolate.js';
+import type { Executor } from '../postgres/queryable.js';
+import { Backoff } from './backoff.js';
+import { completeWithChildren } from './children.js';
+import { type ContextGround, leaseLost } from './context.js';
+import type { JobEvent, WorkerEvent, WorkerStats } from './events.js';
+import { HeldJob } from './held.js';
+import type { Isolation, Suspect } from './isolation.js';
+import type { Keeper } from './keeper.js';
+import type { Settings } from './options.js';
+import { type Outcome, type Route, runJob } from './run.js';
+import type { Moved, Settler } from './settler.js';
+
+const AHEAD_MS = 100;
+const CURSOR_LAG_MS = 2_000;
+const REWIND_MS = 1_000;
+const MAX_ACTIVE_PROBES = 32;
+/** The weight of the newest handler time in the moving average. */
+const NEWEST = 0.05;
+
+export interface RunnerGround {
+  readonly settings: Settings;
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly engine: Executor;
+  readonly settler: Settler;
+  readonly keeper: Keeper;
+  readonly isolation: Isolation;
+  readonly context: ContextGround;
+  readonly stats: WorkerStats;
+  readonly workerId: () => string;
+  readonly deadWorkers: () => readonly string[];
+  readonly emit: (event: WorkerEvent) => void;
+  readonly trouble: (what: string, error: unknown) => void;
+}
+
+const ENDED: Record<Exclude<Moved, null>, 'completed' | 'failed' | 'buried' | 'cancelled'> = {
+  completed: 'completed',
+  pending: 'failed',
+  dead_letter: 'buried',
+  cancelled: 'cancelled',
+};
+
+export class QueueRunner {
+  readonly queue: string;
+  readonly #ground: RunnerGround;
+  readonly #probes: Probes;
+  readonly #versions: Record<string, number> = {};
+  readonly #backoff = new Backoff();
+  readonly #held = new Map<string, HeldJob>();
+  #buffer: HeldJob[] = [];
+  #running = 0;
+  #claiming = false;
+  #stopping = false;
+  #handlerMs = AHEAD_MS / 2;
+  #timer: NodeJS.Timeout | null = null;
+  #onEmpty: (() => void) | null = null;
+
+  constructor(queue: string, ground: RunnerGround) {
+    this.queue = queue;
+    this.#ground = ground;
+    this.#probes = new Probes({
+      sweepMs: ground.settings.pollMs,
+      rewindMs: Math.min(REWIND_MS, ground.settings.pollMs * 2),
+      maxActive: MAX_ACTIVE_PROBES,
+    });
+    for (const [type, { job }] of ground.routes) {
+      if (job.queue === queue) this.#versions[type] = job.version;
+    }
+  }
+
+  held(): Iterable<HeldJob> {
+    return this.#held.values();
+  }
+
+  /** Look for work now, from the start of every lane. */
+  wake(): void {
+    this.#probes.rewind();
+    this.#clearTimer();
+    this.pump();
+  }
+
+  pump(): void {
+    const { settings, isolation } = this.#ground;
+    this.#startBuffered();
+    if (this.#claiming || this.#stopping || this.#timer || isolation.holds) return;
+    const busy = this.#running + this.#buffer.length;
+    const target = settings.concurrency + this.#prefetch();
+    // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
+    if (busy > target / 2 || this.#held.size >= 2 * target + settings.batchSize) return;
+    void this.#claim(Math.min(settings.batchSize, target - busy));
+  }
+
+  #prefetch(): number {
+    const { concurrency, prefetch } = this.#ground.settings;
+    return Math.min(
+      prefetch,
+      Math.floor((concurrency * AHEAD_MS) / Math.max(this.#handlerMs, 0.01)),
+    );
+  }
+
+  async #claim(limit: number): Promise<void> {
+    const now = performance.now();
+    const probes = this.#probes.take(now);
+    if (probes.length === 0) return this.#waitForPoll(now);
+    this.#claiming = true;
+    const workerId = this.#ground.workerId();
+    try {
+      const rows = await claim(this.#ground.engine, this.#names, {
+        workerId,
+        probes,
+        limit,
+        leaseMs: this.#ground.settings.leaseMs,
+        versions: this.#versions,
+        deadWorkers: this.#ground.deadWorkers(),
+        cursorLagMs: CURSOR_LAG_MS,
+      });
+      const after = performance.now();
+      this.#probes.learn(rows, limit, after, after - now);
+      this.#backoff.reset();
+      if (rows.length > 0)
+        this.#receive(rows.map((row) => new HeldJob(row, this.queue, workerId, after)));
+    } catch (error) {
+      this.#ground.trouble(`claiming from ${this.queue}`, error);
+      this.#setTimer(this.#backoff.nextMs());
+    } finally {
+      this.#claiming = false;
+    }
+    this.pump();
+  }
+
+  get #names() {
+    return { schema: this.#ground.context.names.schema, queue: this.queue };
+  }
+
+  #receive(jobs: HeldJob[]): void {
+    const { keeper, stats, emit } = this.#ground;
+    // Told before anything is started: a handler that blocks the loop must not cost the others.
+    keeper.hold(
+      this.queue,
+      jobs.map((job) => job.id),
+      jobs.map((job) => job.generation),
+    );
+    stats.claimed += jobs.length;
+    emit({ kind: 'claimed', queue: this.queue, count: jobs.length });
+    const suspects: Suspect[] = [];
+    for (const job of jobs) {
+      this.#held.set(job.id, job);
+      if (this.#stopping) this.#release(job);
+      else if (job.row.crashes > 0) suspects.push(this.#suspect(job));
+      else this.#buffer.push(job);
+    }
+    if (suspects.length > 0) this.#ground.isolation.add(suspects);
+  }
+
+  #suspect(held: HeldJob): Suspect {
+    return {
+      held,
+      mark: async () => {
+        try {
+          const marked = await isolate(this.#ground.engine, this.#names, held.workerId, held);
+          if (!marked) this.#lose(held);
+          return marked;
+        } catch (error) {
+          this.#ground.trouble(`isolating job ${held.id}`, error);
+          this.#release(held);
+          return false;
+        }
+      },
+      run: () => this.#start(held),
+    };
+  }
+
+  #startBuffered(): void {
+    const { concurrency } = this.#ground.settings;
+    let taken = 0;
+    while (this.#running < concurrency && taken < this.#buffer.length) {
+      if (this.#ground.isolation.holds) break;
+      void this.#start(this.#buffer[taken++] as HeldJob);
+    }
+    if (taken > 0) this.#buffer.splice(0, taken);
+  }
+
+  async #start(held: HeldJob): Promise<void> {
+    const { routes, context, settings, isolation } = this.#ground;
+    const route = routes.get(held.row.type);
+    if (!route || held.lost) {
+      if (!held.lost) this.#release(held);
+      return;
+    }
+    this.#running++;
+    isolation.entered();
+    this.#emitJob('started-job', held);
+    const startedAt = performance.now();
+    const outcome = await runJob(
+      held,
+      route,
+      { ...context, names: this.#names },
+      settings.timeoutMs,
+    );
+    this.#handlerMs += (performance.now() - startedAt - this.#handlerMs) * NEWEST;
+    this.#running--;
+    isolation.left();
+    this.#settle(held, outcome);
+    this.pump();
+  }
+
+  #settle(held: HeldJob, outcome: Outcome): void {
+    const { settler } = this.#ground;
+    if (held.lost) return this.#forget(held);
+    const job = { id: held.id, generation: held.generation };
+    const done = (moved: Moved) => this.#settled(held, moved === null ? 'lost' : ENDED[moved]);
+    switch (outcome.kind) {
+      case 'completed':
+        if (outcome.children.length === 0) return settler.complete(held.workerId, job, done);
+        return void this.#completeWithChildren(held, outcome.children);
+      case 'transacted':
+        return this.#settled(held, 'completed');
+      case 'failed':
+        return settler.fail(held.workerId, { ...job, ...outcome }, done);
+      case 'buried':
+        return settler.bury(held.workerId, { ...job, ...outcome }, done);
+      case 'snoozed':
+        return settler.snooze(held.workerId, { ...job, delayMs: outcome.delayMs }, (moved) =>
+          this.#settled(held, moved === null ? 'lost' : 'snoozed'),
+        );
+      case 'cancelled':
+        return settler.cancel(held.workerId, { ...job, reason: outcome.reason }, done);
+      case 'lost':
+        return this.#settled(held, 'lost');
+    }
+  }
+
+  async #completeWithChildren(
+    held: HeldJob,
+    children: Extract<Outcome, { kind: 'completed' }>['children'],
+  ) {
+    const { context, routes } = this.#ground;
+    try {
+      const moved = await completeWithChildren(context, this.#names, held, children);
+      this.#settled(held, moved ? 'completed' : 'lost');
+    } catch (error) {
+      const route = routes.get(held.row.type) as Route;
+      const text = error instanceof Error ? error.message : String(error);
+      const { delayMs } = route.job.retry(held.row.attempts, error);
+      const failure = {
+        id: held.id,
+        generation: held.generation,
+        delayMs,
+        error: text,
+        summary: text,
+      };
+      this.#ground.settler.fail(held.workerId, failure, (moved) =>
+        this.#settled(held, moved === null ? 'lost' : ENDED[moved]),
+      );
+    }
+  }
+
+  #release(held: HeldJob): void {
+    const job = { id: held.id, generation: held.generation };
+    this.#ground.settler.release(held.workerId, job, (moved) =>
+      this.#settled(held, moved === null ? 'lost' : 'released'),
+    );
+  }
+
+  #settled(held: HeldJob, how: Exclude<JobEvent['kind'], 'started-job'>): void {
+    if (how === 'lost') this.#lose(held);
+    else {
+      this.#ground.stats[how]++;
+      this.#emitJob(how, held);
+    }
+    this.#forget(held);
+    this.pump();
+  }
+
+  #lose(held: HeldJob): void {
+    if (held.lost) return;
+    held.lost = true;
+    held.abort(leaseLost(held.id, 'what this attempt does from now on'));
+    this.#ground.stats.lost++;
+    this.#ground.context.log.warn(
+      { job: held.id, type: held.row.type, generation: held.generation, worker: held.workerId },
+      'the lease of a job was lost; nothing that this attempt settles counts',
+    );
+    this.#emitJob('lost', held);
+  }
+
+  #forget(held: HeldJob): void {
+    if (this.#held.get(held.id) !== held) return;
+    this.#held.delete(held.id);
+    this.#ground.keeper.drop(this.queue, held.id);
+    if (this.#held.size === 0) this.#onEmpty?.();
+  }
+
+  /** The keeper could not renew these, or this incarnation is dead (`ids` left out). */
+  lose(workerId: string, ids?: readonly string[]): void {
+    const jobs = ids ? ids.map((id) => this.#held.get(id)) : [...this.#held.values()];
+    for (const held of jobs) {
+      if (held?.workerId !== workerId) continue;
+      const waits = this.#buffer.indexOf(held);
+      this.#lose(held);
+      if (waits >= 0) {
+        this.#buffer.splice(waits, 1);
+        this.#forget(held);
+      }
+    }
+  }
+
+  /** Jobs that wait for a handler go back to the queue, unspent. */
+  handBack(): void {
+    const waiting = this.#buffer;
+    this.#buffer = [];
+    for (const held of waiting) this.#release(held);
+  }
+
+  /** The same for suspects that were not run. */
+  giveBack(jobs: readonly HeldJob[]): void {
+    for (const held of jobs) this.#release(held);
+  }
+
+  /** No new claims; waits for running handlers, then aborts and releases what is left. */
+  async drain(graceMs: number): Promise<void> {
+    this.#stopping = true;
+    this.#clearTimer();
+    this.handBack();
+    if (await this.#emptyWithin(graceMs)) return;
+    const reason = new HoldfastError(
+      'STOPPED',
+      'The worker is stopping and its grace period is over; the job was handed back.',
+    );
+    for (const held of [...this.#held.values()]) {
+      if (held.lost) continue;
+      held.abort(reason);
+      this.#release(held);
+      held.lost = true;
+    }
+    await this.#emptyWithin(2_000);
+  }
+
+  #emptyWithin(ms: number): Promise<boolean> {
+    if (this.#held.size === 0) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        this.#onEmpty = null;
+        resolve(false);
+      }, ms);
+      this.#onEmpty = () => {
+        clearTimeout(timer);
+        this.#onEmpty = null;
+        resolve(true);
+      };
+    });
+  }
+
+  #emitJob(kind: JobEvent['kind'], held: HeldJob): void {
+    const { id, queue, generation } = held;
+    this.#ground.emit({ kind, queue, id, type: held.row.type, generation });
+  }
+
+  #waitForPoll(now: number): void {
+    const { pollMs } = this.#ground.settings;
+    this.#setTimer(this.#probes.idleMs(now) + Math.random() * pollMs * 0.25);
+  }
+
+  #setTimer(ms: number): void {
+    this.#clearTimer();
+    if (this.#stopping) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.pump();
+    }, ms);
+  }
+
+  #clearTimer(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+}

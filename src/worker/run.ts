@@ -1,0 +1,154 @@
+/**
+ * A run: one attempt of one job, from the stored payload to an outcome. An outcome is a value; this
+ * function never throws, whatever the handler does.
+ *
+ * The stated rules for what a worker may find:
+ * - the payload does not fit the schema, or no upgrade leads from its version: buried at once, because
+ *   trying again cannot help; a human retries it after a deploy;
+ * - the job was exhausted by crashes while it ran alone: buried without being run again;
+ * - the time limit is over: the signal is aborted and the attempt fails; a handler that goes on anyway
+ *   settles nothing.
+ */
+
+import type { NewJob } from '../enqueue/insert.js';
+import { Cancel, GiveUp, HoldfastError, RetryLater, Snooze } from '../job/errors.js';
+import { errorText } from '../job/failure.js';
+import type { JobDefinition } from '../job/job.js';
+import { type ContextGround, type HandlerContext, JobContext } from './context.js';
+import type { HeldJob } from './held.js';
+
+export type Handler = (context: HandlerContext<unknown>) => unknown;
+
+export interface Route {
+  readonly job: JobDefinition<unknown, unknown>;
+  readonly handler: Handler;
+}
+
+export type Outcome =
+  | { readonly kind: 'completed'; readonly children: readonly NewJob[] }
+  /** A transaction of the handler's completed the job, or had it in hand when it returned. */
+  | { readonly kind: 'transacted' }
+  | {
+      readonly kind: 'failed';
+      readonly delayMs: number;
+      readonly error: string;
+      readonly summary: string;
+      readonly handed: boolean;
+    }
+  | { readonly kind: 'buried'; readonly error: string; readonly summary: string }
+  | { readonly kind: 'snoozed'; readonly delayMs: number }
+  | { readonly kind: 'cancelled'; readonly reason: string }
+  | { readonly kind: 'lost' };
+
+const SUMMARY_CHARS = 300;
+
+function described(error: unknown) {
+  const text = errorText(error);
+  const line = text.split('\n', 1)[0] as string;
+  return {
+    error: text,
+    summary: line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line,
+  };
+}
+
+const BURIED_AT_ONCE = new Set(['PAYLOAD_INVALID', 'VERSION_UNSUPPORTED', 'PAYLOAD_NOT_JSON']);
+
+export async function runJob(
+  held: HeldJob,
+  route: Route,
+  ground: ContextGround,
+  defaultTimeoutMs: number | null,
+): Promise<Outcome> {
+  const { row } = held;
+  if (row.attempts > row.maxAttempts) {
+    const text = `All ${row.maxAttempts} attempts ended with the worker vanishing while it ran this job alone. ${row.lastError ?? ''}`;
+    return { kind: 'buried', error: text, summary: text };
+  }
+  let payload: unknown;
+  try {
+    payload = await route.job.read(JSON.parse(row.payload), row.version);
+  } catch (error) {
+    return unreadable(held, route, error, ground);
+  }
+  const context = new JobContext(held, payload, ground);
+  const timeoutMs = route.job.timeoutMs ?? defaultTimeoutMs;
+  try {
+    if (timeoutMs === null) await route.handler(context);
+    else await withinTime(held, timeoutMs, () => route.handler(context));
+  } catch (error) {
+    return afterThrow(held, route, context, error, ground);
+  }
+  if (context.completion !== 'none') return { kind: 'transacted' };
+  return { kind: 'completed', children: context.children };
+}
+
+/** An upgrade function may fail for a reason that passes; a payload that does not fit will not. */
+function unreadable(held: HeldJob, route: Route, error: unknown, ground: ContextGround): Outcome {
+  if (error instanceof HoldfastError && BURIED_AT_ONCE.has(error.code)) {
+    return { kind: 'buried', ...described(error) };
+  }
+  return failed(held, route, error, ground, false);
+}
+
+function afterThrow(
+  held: HeldJob,
+  route: Route,
+  context: JobContext<unknown>,
+  error: unknown,
+  ground: ContextGround,
+): Outcome {
+  if (context.completion === 'done') {
+    ground.log.warn(
+      { job: held.id, type: held.row.type, err: described(error).summary },
+      'a handler threw after its transaction had completed the job; the job stays completed',
+    );
+    return { kind: 'transacted' };
+  }
+  if (held.lost || (error instanceof HoldfastError && error.code === 'LEASE_LOST')) {
+    return { kind: 'lost' };
+  }
+  if (error instanceof Snooze) return { kind: 'snoozed', delayMs: error.delayMs };
+  if (error instanceof Cancel) return { kind: 'cancelled', reason: described(error).error };
+  if (error instanceof GiveUp) return { kind: 'buried', ...described(error) };
+  return failed(held, route, error, ground, context.completion === 'handed');
+}
+
+function failed(
+  held: HeldJob,
+  route: Route,
+  error: unknown,
+  ground: ContextGround,
+  handed: boolean,
+): Outcome {
+  if (error instanceof RetryLater) {
+    return { kind: 'failed', delayMs: error.delayMs, ...described(error), handed };
+  }
+  const { delayMs, problem } = route.job.retry(held.row.attempts, error);
+  if (problem !== undefined) {
+    ground.log.warn(
+      { job: held.id, type: held.row.type, err: described(problem).summary },
+      'the retry function of a job failed; the default delay was used',
+    );
+  }
+  return { kind: 'failed', delayMs, ...described(error), handed };
+}
+
+async function withinTime(held: HeldJob, timeoutMs: number, work: () => unknown): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const error = new HoldfastError(
+        'HANDLER_TIMEOUT',
+        `The handler did not end within its time limit of ${timeoutMs} ms; its signal was aborted and the attempt failed.`,
+      );
+      held.abort(error);
+      reject(error);
+    }, timeoutMs);
+  });
+  try {
+    // When the limit wins, the handler's own rejection is still observed by the race and not unhandled.
+    await Promise.race([(async () => work())(), limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * The settler: outcomes of handlers become statements, many at a time.
+ *
+ * While one statement of a kind is in flight the next batch gathers, so a lone job settles at once and a
+ * flood shares its commits. Each job learns by itself whether it moved. When the connection breaks, the
+ * answer is unknown and the statement is sent again: the fence makes that safe, and a completion that
+ * had been written before is found in the archive. A statement that Postgres refuses for any other
+ * reason is tried job by job, so that one bad row cannot hold back the others.
+ */
+import type { Logger } from '../postgres/log.js';
+import type { Names } from '../postgres/names.js';
+import { isTransient } from '../postgres/pool.js';
+import type { Executor } from '../postgres/queryable.js';
+import { type Burial, bury } from '../settle/bury.js';
+import { type Cancellation, cancelOwn } from '../settle/cancel.js';
+import { complete, completedBefore, type Settled } from '../settle/complete.js';
+import { type Failure, fail } from '../settle/fail.js';
+import { release, type Snoozed, snooze } from '../settle/release.js';
+import { Backoff, pause } from './backoff.js';
+
+const MAX_BATCH = 1_000;
+
+/** Where the job went, or null when it was not this worker's to move. */
+export type Moved = 'completed' | 'pending' | 'dead_letter' | 'cancelled' | null;
+type Done = (moved: Moved) => void;
+type Run<T> = (workerId: string, items: readonly T[]) => Promise<Map<string, Moved>>;
+
+interface Waiting<T> {
+  readonly workerId: string;
+  readonly item: T;
+  readonly done: Done;
+}
+
+class Lane<T extends Settled> {
+  readonly #run: Run<T>;
+  readonly #afterLoss: Run<T> | null;
+  readonly #settler: Settler;
+  #waiting: Waiting<T>[] = [];
+  #busy = false;
+
+  constructor(settler: Settler, run: Run<T>, afterLoss: Run<T> | null = null) {
+    this.#settler = settler;
+    this.#run = run;
+    this.#afterLoss = afterLoss;
+  }
+
+  add(workerId: string, item: T, done: Done): void {
+    this.#waiting.push({ workerId, item, done });
+    if (!this.#busy) {
+      this.#busy = true;
+      // Everything that ends in this turn of the loop shares the first statement.
+      setImmediate(() => void this.#drain());
+    }
+  }
+
+  get pending(): number {
+    return this.#waiting.length + (this.#busy ? 1 : 0);
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const owner = this.#waiting[0]?.workerId;
+      let count = 0;
+      while (count < MAX_BATCH && this.#waiting[count]?.workerId === owner) count++;
+      const batch = this.#waiting.splice(0, count);
+      // Locks are taken in the order of the ids, so that two batches cannot deadlock.
+      batch.sort((a, b) => (a.item.id < b.item.id ? -1 : 1));
+      await this.#send(batch);
+    }
+    this.#busy = false;
+  }
+
+  async #send(batch: readonly Waiting<T>[]): Promise<void> {
+    const workerId = batch[0]?.workerId as string;
+    const items = batch.map(({ item }) => item);
+    const backoff = new Backoff();
+    let answerLost = false;
+    for (;;) {
+      try {
+        const moved = await this.#run(workerId, items);
+        if (answerLost && this.#afterLoss && moved.size < items.length) {
+          const missing = items.filter(({ id }) => !moved.has(id));
+          for (const [id, to] of await this.#afterLoss(workerId, missing)) moved.set(id, to);
+        }
+        for (const { item, done } of batch) done(moved.get(item.id) ?? null);
+        return;
+      } catch (error) {
+        this.#settler.trouble(`settling ${items.length} jobs`, error);
+        if (isTransient(error) && !this.#settler.abandoned.aborted) {
+          answerLost = true;
+          await pause(backoff.nextMs(), this.#settler.abandoned);
+          continue;
+        }
+        if (batch.length === 1 || isTransient(error)) {
+          for (const { done } of batch) done(null);
+          return;
+        }
+      }
+      for (const one of batch) await this.#send([one]);
+      return;
+    }
+  }
+}
+
+export interface SettlerOptions {
+  readonly engine: Executor;
+  readonly plain: Executor;
+  readonly names: Names;
+  readonly log: Logger;
+  readonly trouble: (what: string, error: unknown) => void;
+  /** Aborted when the worker gives up waiting for the database at the very end. */
+  readonly abandoned: AbortSignal;
+}
+
+const all = (ids: readonly string[], to: Moved) => new Map(ids.map((id) => [id, to]));
+
+export class Settler {
+  readonly abandoned: AbortSignal;
+  readonly trouble: (what: string, error: unknown) => void;
+  readonly #completed: Lane<Settled>;
+  readonly #failed: Lane<Failure>;
+  readonly #buried: Lane<Burial>;
+  readonly #released: Lane<Settled>;
+  readonly #snoozed: Lane<Snoozed>;
+  readonly #cancelled: Lane<Cancellation>;
+
+  constructor({ engine, plain, names, trouble, abandoned }: SettlerOptions) {
+    this.trouble = trouble;
+    this.abandoned = abandoned;
+    this.#completed = new Lane(
+      this,
+      async (by, jobs) => all(await complete(engine, names, by, jobs), 'completed'),
+      async (by, jobs) => all(await completedBefore(plain, names, by, jobs), 'completed'),
+    );
+    this.#failed = new Lane(this, async (by, jobs) => {
+      const rows = await fail(engine, names, by, jobs);
+      return new Map(rows.map((row) => [row.id, row.status as Moved]));
+    });
+    this.#buried = new Lane(this, async (by, jobs) =>
+      all(await bury(engine, names, by, jobs), 'dead_letter'),
+    );
+    this.#released = new Lane(this, async (by, jobs) =>
+      all(await release(engine, names, by, jobs), 'pending'),
+    );
+    this.#snoozed = new Lane(this, async (by, jobs) =>
+      all(await snooze(engine, names, by, jobs), 'pending'),
+    );
+    this.#cancelled = new Lane(this, async (by, jobs) =>
+      all(await cancelOwn(engine, names, by, jobs), 'cancelled'),
+    );
+  }
+
+  complete = (by: string, job: Settled, done: Done) => this.#completed.add(by, job, done);
+  fail = (by: string, job: Failure, done: Done) => this.#failed.add(by, job, done);
+  bury = (by: string, job: Burial, done: Done) => this.#buried.add(by, job, done);
+  release = (by: string, job: Settled, done: Done) => this.#released.add(by, job, done);
+  snooze = (by: string, job: Snoozed, done: Done) => this.#snoozed.add(by, job, done);
+  cancel = (by: string, job: Cancellation, done: Done) => this.#cancelled.add(by, job, done);
+}

@@ -1,0 +1,17 @@
+import { defineConfig } from 'vitest/config';
+import { ClosingLine } from './test/support/closing-line.js';
+
+export default defineConfig({
+  test: {
+    include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+    globalSetup: ['./test/support/server.ts'],
+    reporters: ['default', new ClosingLine()],
+    // Two cores: more files at once only make the timings of process tests noisier.
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    // Nothing passes by being left out or by being tried again.
+    allowOnly: false,
+    retry: 0,
+  },
+});
