@@ -1,7 +1,7 @@
 // Installs and builds what is missing, and says so. Runs on a fresh clone with nothing but Node and npm.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -53,8 +53,9 @@ function stale(stamp, wanted) {
 const installed = digest(['package-lock.json']);
 const installStamp = 'node_modules/.holdfast-install';
 if (stale(installStamp, installed)) {
-  // `npm ci` starts from an empty node_modules; `npm install` would leave what an interrupted one broke.
-  run('installing packages', 'npm', ['ci', '--no-audit', '--no-fund']);
+  // Not `npm ci`: it refuses a lockfile that lacks the optional packages of other platforms, and a
+  // registry mirror may not carry those. `--no-save` keeps the lockfile as it was committed.
+  run('installing packages', 'npm', ['install', '--no-save', '--no-audit', '--no-fund']);
   writeFileSync(join(root, installStamp), installed);
 }
 
@@ -66,7 +67,9 @@ const built = digest([
 ]);
 const buildStamp = 'dist/.holdfast-build';
 if (process.argv.includes('--build') || stale(buildStamp, built)) {
-  rmSync(join(root, 'dist'), { recursive: true, force: true });
+  // Only a build that was asked for starts from nothing: others may be running from dist just now.
+  if (process.argv.includes('--build'))
+    rmSync(join(root, 'dist'), { recursive: true, force: true });
   run('building', process.execPath, [
     join('node_modules', 'typescript', 'bin', 'tsc'),
     '-p',

@@ -14,6 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { entriesOf } from './cluster.js';
 import { EmbeddedPostgresError } from './errors.js';
 import { lastLines, logSize, openLog } from './log-file.js';
@@ -31,7 +32,7 @@ export async function initialise(site: Site, place: DataPlace, password: string)
   const state: State = {
     phase: 'initialising',
     password,
-    ...(relocatedTo === undefined ? {} : { relocatedTo }),
+    relocatedTo,
   };
   writeState(stateFile, state);
   leaveNote(site, place);
@@ -74,36 +75,44 @@ async function runInitdb(
   remember: (who: Pick<State, 'owner' | 'supervisor'>) => void,
 ): Promise<void> {
   const { account, binaries, logFile, throwawayFolder } = site;
+  const command = [
+    binaries.initdb,
+    ...['-D', dataDir, '--username=postgres', `--pwfile=${passwordFile}`],
+    ...['--auth=scram-sha-256', '--encoding=UTF8', '--locale=C', '--no-instructions'],
+    // Bytewise order, as with C, but upper() and lower() know all of Unicode.
+    ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
+    ...(throwawayFolder ? ['--no-sync'] : []),
+  ];
   const log = openLog(logFile);
   const from = logSize(log);
-  const supervised = await supervise({
-    account,
-    log,
-    throwawayFolder,
-    command: [
-      binaries.initdb,
-      ...['-D', dataDir, '--username=postgres', `--pwfile=${passwordFile}`],
-      ...['--auth=scram-sha-256', '--encoding=UTF8', '--locale=C', '--no-instructions'],
-      // Bytewise order, as with C, but upper() and lower() know all of Unicode.
-      ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
-      ...(throwawayFolder ? ['--no-sync'] : []),
-    ],
-  });
-  const { identity } = supervised;
-  const owner = identify(process.pid);
-  remember({ ...(owner && { owner }), ...(identity && { supervisor: identity }) });
-  let timer: NodeJS.Timeout | undefined;
-  const tooLong = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, initialiseMs, undefined);
-  });
-  const end = await Promise.race([supervised.ended, tooLong]);
-  clearTimeout(timer);
-  if (end?.status === 0) return;
-  await supervised.end('fast');
-  throw new EmbeddedPostgresError(
+  const supervised = await supervise({ account, command, log, throwawayFolder });
+  const giveUp = new AbortController();
+  try {
+    remember({ owner: identify(process.pid), supervisor: supervised.identity });
+    const tooLong = delay(initialiseMs, undefined, giveUp).catch(() => undefined);
+    const end = await Promise.race([supervised.ended, tooLong]);
+    if (end?.status === 0) return;
+    const how = end ? `initdb ended with status ${end.status}` : 'initdb took too long';
+    throw initialisingFailed(site, dataDir, how, lastLines(logFile, from));
+  } finally {
+    giveUp.abort();
+    await supervised.end('fast');
+  }
+}
+
+function initialisingFailed(
+  { account, logFile }: Site,
+  dataDir: string,
+  how: string,
+  log: string,
+): EmbeddedPostgresError {
+  // Containers run programs under numbers that have no name, which PostgreSQL does not accept.
+  const advice = log.includes('could not look up effective user ID')
+    ? `Give user ${account.uid} a name in /etc/passwd, or run as a user who has one. `
+    : '';
+  return new EmbeddedPostgresError(
     'start_failed',
-    `A database could not be initialised in ${dataDir}` +
-      `${end ? ` (initdb ended with status ${end.status})` : ` within ${initialiseMs / 1000} s`}. ` +
-      `Nothing was started. The end of ${logFile}:\n${lastLines(logFile, from)}`,
+    `A database could not be initialised in ${dataDir}: ${how}. Nothing was started. ` +
+      `${advice}The end of ${logFile}:\n${log}`,
   );
 }

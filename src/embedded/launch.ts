@@ -70,8 +70,7 @@ async function attempt(site: Site, dataDir: string, state: State): Promise<Runni
   const supervised = await supervise({ account, command, log, throwawayFolder });
   try {
     const owner = identify(process.pid);
-    const supervisor = supervised.identity;
-    writeState(stateFile, { ...state, ...(owner && { owner }), ...(supervisor && { supervisor }) });
+    writeState(stateFile, { ...state, owner, supervisor: supervised.identity });
     const { pid, version } = await untilReady(supervised, dataDir, password, port);
     return { supervised, port, pid, version };
   } catch (error) {

@@ -98,8 +98,12 @@ function startInChild(options: EmbeddedOptions, then = 'setInterval(() => {}, 10
   const args = ['--input-type=module', '-e', script, JSON.stringify(options)];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   children.push(child);
-  const ready = once(createInterface(child.stdout), 'line').then(([line]) => JSON.parse(line));
-  ready.catch(() => {});
+  const lines = createInterface(child.stdout);
+  const noLine = once(lines, 'close').then(() =>
+    Promise.reject(new Error('the child ended early')),
+  );
+  const ready = Promise.race([once(lines, 'line'), noLine]).then(([line]) => JSON.parse(line));
+  for (const promise of [noLine, ready]) promise.catch(() => {});
   return { process: child, ready };
 }
 

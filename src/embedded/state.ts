@@ -23,11 +23,11 @@ export interface State {
   phase: 'initialising' | 'ready';
   password: string;
   /** Where the data is, if not beside this file. Else unsaid, so that a project can be moved. */
-  relocatedTo?: string;
+  relocatedTo?: string | undefined;
   port?: number;
   /** The process that called startEmbedded, and the shell that watches over the server for it. */
-  owner?: ProcessIdentity;
-  supervisor?: ProcessIdentity;
+  owner?: ProcessIdentity | undefined;
+  supervisor?: ProcessIdentity | undefined;
 }
 
 export function readState(file: string): State | undefined {

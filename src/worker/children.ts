@@ -3,7 +3,6 @@
  */
 import { writeJobs } from '../enqueue/enqueue.js';
 import type { NewJob } from '../enqueue/insert.js';
-import type { Names } from '../postgres/names.js';
 import { executor } from '../postgres/queryable.js';
 import { complete } from '../settle/complete.js';
 import type { ContextGround } from './context.js';
@@ -12,10 +11,10 @@ import type { HeldJob } from './held.js';
 /** False: the lease was lost, and neither the completion nor a child was written. */
 export async function completeWithChildren(
   ground: ContextGround,
-  names: Names,
   held: HeldJob,
   children: readonly NewJob[],
 ): Promise<boolean> {
+  const { names } = ground;
   const client = await ground.pool.connect();
   let broken: Error | undefined;
   try {

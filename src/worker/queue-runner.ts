@@ -12,7 +12,6 @@ import { HoldfastError } from '../job/errors.js';
 import { isolate } from '../lease/isolate.js';
 import type { Executor } from '../postgres/queryable.js';
 import { Backoff } from './backoff.js';
-import { completeWithChildren } from './children.js';
 import { type ContextGround, leaseLost } from './context.js';
 import type { JobEvent, WorkerEvent, WorkerStats } from './events.js';
 import { HeldJob } from './held.js';
@@ -20,7 +19,8 @@ import type { Isolation, Suspect } from './isolation.js';
 import type { Keeper } from './keeper.js';
 import type { Settings } from './options.js';
 import { type Outcome, type Route, runJob } from './run.js';
-import type { Moved, Settler } from './settler.js';
+import { type Ended, settleOutcome } from './settle-outcome.js';
+import type { Settler } from './settler.js';
 
 const AHEAD_MS = 100;
 const CURSOR_LAG_MS = 2_000;
@@ -43,13 +43,6 @@ export interface RunnerGround {
   readonly emit: (event: WorkerEvent) => void;
   readonly trouble: (what: string, error: unknown) => void;
 }
-
-const ENDED: Record<Exclude<Moved, null>, 'completed' | 'failed' | 'buried' | 'cancelled'> = {
-  completed: 'completed',
-  pending: 'failed',
-  dead_letter: 'buried',
-  cancelled: 'cancelled',
-};
 
 export class QueueRunner {
   readonly queue: string;
@@ -116,7 +109,7 @@ export class QueueRunner {
     this.#claiming = true;
     const workerId = this.#ground.workerId();
     try {
-      const rows = await claim(this.#ground.engine, this.#names, {
+      const rows = await claim(this.#ground.engine, this.#ground.context.names, {
         workerId,
         probes,
         limit,
@@ -137,10 +130,6 @@ export class QueueRunner {
       this.#claiming = false;
     }
     this.pump();
-  }
-
-  get #names() {
-    return { schema: this.#ground.context.names.schema, queue: this.queue };
   }
 
   #receive(jobs: HeldJob[]): void {
@@ -168,7 +157,12 @@ export class QueueRunner {
       held,
       mark: async () => {
         try {
-          const marked = await isolate(this.#ground.engine, this.#names, held.workerId, held);
+          const marked = await isolate(
+            this.#ground.engine,
+            this.#ground.context.names,
+            held.workerId,
+            held,
+          );
           if (!marked) this.#lose(held);
           return marked;
         } catch (error) {
@@ -202,68 +196,21 @@ export class QueueRunner {
     isolation.entered();
     this.#emitJob('started-job', held);
     const startedAt = performance.now();
-    const outcome = await runJob(
-      held,
-      route,
-      { ...context, names: this.#names },
-      settings.timeoutMs,
-    );
+    const outcome = await runJob(held, route, context, settings.timeoutMs);
     this.#handlerMs += (performance.now() - startedAt - this.#handlerMs) * NEWEST;
     this.#running--;
     isolation.left();
-    this.#settle(held, outcome);
+    this.#settle(held, route, outcome);
     this.pump();
   }
 
-  #settle(held: HeldJob, outcome: Outcome): void {
-    const { settler } = this.#ground;
-    if (held.lost) return this.#forget(held);
-    const job = { id: held.id, generation: held.generation };
-    const done = (moved: Moved) => this.#settled(held, moved === null ? 'lost' : ENDED[moved]);
-    switch (outcome.kind) {
-      case 'completed':
-        if (outcome.children.length === 0) return settler.complete(held.workerId, job, done);
-        return void this.#completeWithChildren(held, outcome.children);
-      case 'transacted':
-        return this.#settled(held, 'completed');
-      case 'failed':
-        return settler.fail(held.workerId, { ...job, ...outcome }, done);
-      case 'buried':
-        return settler.bury(held.workerId, { ...job, ...outcome }, done);
-      case 'snoozed':
-        return settler.snooze(held.workerId, { ...job, delayMs: outcome.delayMs }, (moved) =>
-          this.#settled(held, moved === null ? 'lost' : 'snoozed'),
-        );
-      case 'cancelled':
-        return settler.cancel(held.workerId, { ...job, reason: outcome.reason }, done);
-      case 'lost':
-        return this.#settled(held, 'lost');
+  #settle(held: HeldJob, route: Route, outcome: Outcome): void {
+    if (held.lost) {
+      this.#forget(held);
+      return;
     }
-  }
-
-  async #completeWithChildren(
-    held: HeldJob,
-    children: Extract<Outcome, { kind: 'completed' }>['children'],
-  ) {
-    const { context, routes } = this.#ground;
-    try {
-      const moved = await completeWithChildren(context, this.#names, held, children);
-      this.#settled(held, moved ? 'completed' : 'lost');
-    } catch (error) {
-      const route = routes.get(held.row.type) as Route;
-      const text = error instanceof Error ? error.message : String(error);
-      const { delayMs } = route.job.retry(held.row.attempts, error);
-      const failure = {
-        id: held.id,
-        generation: held.generation,
-        delayMs,
-        error: text,
-        summary: text,
-      };
-      this.#ground.settler.fail(held.workerId, failure, (moved) =>
-        this.#settled(held, moved === null ? 'lost' : ENDED[moved]),
-      );
-    }
+    const { settler, context } = this.#ground;
+    settleOutcome({ settler, context, route }, held, outcome, (how) => this.#settled(held, how));
   }
 
   #release(held: HeldJob): void {
@@ -273,7 +220,7 @@ export class QueueRunner {
     );
   }
 
-  #settled(held: HeldJob, how: Exclude<JobEvent['kind'], 'started-job'>): void {
+  #settled(held: HeldJob, how: Ended): void {
     if (how === 'lost') this.#lose(held);
     else {
       this.#ground.stats[how]++;
