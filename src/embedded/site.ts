@@ -78,7 +78,7 @@ export function placeData(site: Site, state: State | undefined): DataPlace {
     'unreachable_folder',
     `The database in ${wanted} cannot be opened any more: PostgreSQL refuses to run as root, and ` +
       `user ${account.uid} may not pass through the folders above it. Nothing was started or ` +
-      'changed. Let others pass through them (chmod o+x), or run as an ordinary user.',
+      'changed. Let others pass through them (chmod o+x), or choose another dataDir.',
   );
 }
 
@@ -94,8 +94,11 @@ is in
   ${place.dataDir}
 
 because it was started by root. PostgreSQL refuses to run as root, so it runs as another account (user
-${site.account.uid}), which may not enter this project's folder. To remove the database, stop whatever
-uses it and delete both ${place.relocatedTo} and ${site.stateFile}.
+${site.account.uid}), which may not enter this project's folder. Some systems delete files under /var/tmp that
+were not used for a month: for data that must last, run as an ordinary user, or let others pass through
+the folders above this one (chmod o+x) before the first start.
+
+To remove the database, stop whatever uses it and delete ${place.relocatedTo} and ${site.stateFile}.
 `;
   writeFileSync(`${site.wanted}.location.txt`, text);
 }

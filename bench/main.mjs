@@ -1,0 +1,37 @@
+// `npm run bench -- PART [--quick]`: runs one part on an embedded Postgres with fsync on and prints each
+// figure on a line of its own as `NAME VALUE (goal GOAL) ok|short`. Exits 1 if any figure is short.
+import { startEmbedded } from '../dist/embedded/index.js';
+import { drain } from './drain.mjs';
+
+const parts = { drain };
+const [name, ...flags] = process.argv.slice(2);
+const part = parts[name];
+if (!part) {
+  console.error(`Usage: npm run bench -- ${Object.keys(parts).join(' | ')} [--quick]`);
+  console.error(
+    name ? `There is no part called "${name}"; nothing was run.` : 'Name a part; nothing was run.',
+  );
+  process.exit(2);
+}
+
+const server = await startEmbedded({
+  throwaway: true,
+  settings: { shared_buffers: '1GB', max_wal_size: '8GB', checkpoint_timeout: '30min' },
+  onProgress: (message) => console.error(message),
+});
+let short = 0;
+const figure = (label, value, goal, holds) => {
+  if (!holds) short++;
+  console.log(`${label} ${value} (goal ${goal}) ${holds ? 'ok' : 'short'}`);
+};
+try {
+  await part({
+    url: server.url,
+    quick: flags.includes('--quick'),
+    figure,
+    say: (text) => console.error(text),
+  });
+} finally {
+  await server.stop();
+}
+process.exit(short > 0 ? 1 : 0);

@@ -1,0 +1,255 @@
+-- The net schema of Holdfast, read back from the catalogs. Written by `npm test -- -u`; do not edit.
+
+CREATE TYPE holdfast.inbox_status AS ENUM ('pending', 'processing', 'completed', 'failed', 'dead_letter', 'cancelled');
+
+CREATE SEQUENCE holdfast.inbox_position_seq;
+
+CREATE TABLE holdfast.inbox (
+  id uuid NOT NULL DEFAULT holdfast.new_id(),
+  "position" bigint NOT NULL DEFAULT nextval('holdfast.inbox_position_seq'::regclass),
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  available_at timestamp with time zone NOT NULL DEFAULT statement_timestamp(),
+  partition_bucket integer NOT NULL,
+  max_attempts integer NOT NULL DEFAULT 5,
+  version integer NOT NULL DEFAULT 1,
+  lane smallint NOT NULL,
+  priority smallint NOT NULL DEFAULT 2,
+  status holdfast.inbox_status NOT NULL DEFAULT 'pending'::holdfast.inbox_status,
+  attempts integer NOT NULL DEFAULT 0,
+  lease_generation bigint NOT NULL DEFAULT 0,
+  crashes integer NOT NULL DEFAULT 0,
+  isolated boolean NOT NULL DEFAULT false,
+  claimed_at timestamp with time zone,
+  lease_expires_at timestamp with time zone,
+  claimed_by text,
+  type text NOT NULL,
+  partition_key text NOT NULL,
+  payload jsonb NOT NULL,
+  headers jsonb,
+  idempotency_key text,
+  completed_at timestamp with time zone,
+  last_error text,
+  history jsonb,
+  CONSTRAINT inbox_attempts_check CHECK ((attempts >= 0)),
+  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, lane),
+  CONSTRAINT inbox_lane_check CHECK ((lane = (partition_bucket / 8))),
+  CONSTRAINT inbox_max_attempts_check CHECK ((max_attempts > 0)),
+  CONSTRAINT inbox_partition_bucket_check CHECK (((partition_bucket >= 0) AND (partition_bucket < 1024))),
+  CONSTRAINT inbox_priority_check CHECK (((priority >= 1) AND (priority <= 4))),
+  CONSTRAINT inbox_state_check CHECK (((completed_at IS NULL) AND
+CASE status
+    WHEN 'pending'::holdfast.inbox_status THEN ((claimed_by IS NULL) AND (claimed_at IS NULL) AND (lease_expires_at IS NULL) AND (available_at < 'infinity'::timestamp with time zone))
+    WHEN 'processing'::holdfast.inbox_status THEN ((claimed_by IS NOT NULL) AND (claimed_at IS NOT NULL) AND (lease_expires_at IS NOT NULL) AND (lease_generation > 0) AND (available_at < 'infinity'::timestamp with time zone))
+    WHEN 'dead_letter'::holdfast.inbox_status THEN ((claimed_by IS NULL) AND (claimed_at IS NULL) AND (lease_expires_at IS NULL) AND (available_at = 'infinity'::timestamp with time zone))
+    ELSE false
+END)),
+  CONSTRAINT inbox_version_check CHECK ((version > 0))
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
+
+CREATE TABLE holdfast.inbox_archive (
+  id uuid NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  claimed_at timestamp with time zone,
+  completed_at timestamp with time zone NOT NULL,
+  lease_generation bigint NOT NULL,
+  partition_bucket integer NOT NULL,
+  attempts integer NOT NULL,
+  max_attempts integer NOT NULL,
+  version integer NOT NULL,
+  status holdfast.inbox_status NOT NULL,
+  lane smallint NOT NULL,
+  priority smallint NOT NULL,
+  type text NOT NULL,
+  partition_key text NOT NULL,
+  payload jsonb NOT NULL,
+  headers jsonb,
+  idempotency_key text,
+  claimed_by text,
+  last_error text,
+  history jsonb,
+  CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
+) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
+
+CREATE TABLE holdfast.inbox_effects (
+  job_id uuid NOT NULL,
+  name text NOT NULL,
+  value jsonb NOT NULL,
+  generation bigint NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT inbox_effects_pkey PRIMARY KEY (job_id, name)
+);
+
+CREATE TABLE holdfast.inbox_idempotency (
+  key text NOT NULL,
+  job_id uuid NOT NULL,
+  fingerprint bytea NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
+) WITH (autovacuum_vacuum_scale_factor=0.05);
+
+CREATE TABLE holdfast.migrations (
+  id integer NOT NULL,
+  name text NOT NULL,
+  breaks_before integer NOT NULL,
+  applied_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT migrations_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE holdfast.queues (
+  name text NOT NULL,
+  paused boolean NOT NULL DEFAULT false,
+  max_payload_bytes integer NOT NULL DEFAULT 1048576,
+  idempotency_retention interval NOT NULL DEFAULT '7 days'::interval,
+  archive_retention interval NOT NULL DEFAULT '7 days'::interval,
+  effect_retention interval NOT NULL DEFAULT '7 days'::interval,
+  housekept_at timestamp with time zone,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
+  CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
+  CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
+  CONSTRAINT queues_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
+  CONSTRAINT queues_pkey PRIMARY KEY (name)
+) WITH (fillfactor=50);
+
+CREATE TABLE holdfast.workers (
+  id text NOT NULL,
+  status text NOT NULL DEFAULT 'alive'::text,
+  last_seen_at timestamp with time zone NOT NULL DEFAULT now(),
+  started_at timestamp with time zone NOT NULL DEFAULT now(),
+  metadata jsonb DEFAULT '{}'::jsonb,
+  CONSTRAINT workers_pkey PRIMARY KEY (id),
+  CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
+
+CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
+
+CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
+
+CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (lane, priority, available_at, "position");
+
+CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (created_at) WITH (autosummarize='on');
+
+CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
+
+CREATE OR REPLACE FUNCTION holdfast.bucket_of(key text)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$SELECT (holdfast.hash32(key) & 1023)::integer$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.hash32(key text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$
+DECLARE
+  bytes bytea := convert_to(key, 'UTF8');
+  h bigint := 2166136261;
+BEGIN
+  FOR i IN 0 .. length(bytes) - 1 LOOP
+    h := ((h # get_byte(bytes, i)) * 16777619) & 4294967295;
+  END LOOP;
+  -- The products are taken in two halves, because a bigint cannot hold 32 by 32 bits.
+  h := h # (h >> 16);
+  h := (h * 51819 + (((h * 34283) & 65535) << 16)) & 4294967295;  -- 0x85ebca6b
+  h := h # (h >> 13);
+  h := (h * 44597 + (((h * 49842) & 65535) << 16)) & 4294967295;  -- 0xc2b2ae35
+  RETURN h # (h >> 16);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, OUT id uuid, OUT deduplicated boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
+  a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
+  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
+  o_id ALIAS FOR $11;  o_deduplicated ALIAS FOR $12;
+  settings holdfast.queues;
+  print bytea;
+  held holdfast.inbox_idempotency;
+  stream text;
+  due timestamptz;
+BEGIN
+  SELECT * INTO STRICT settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  IF a_type IS NULL OR a_type !~ '^[A-Za-z][A-Za-z0-9_.:-]{0,99}$' THEN
+    RAISE EXCEPTION 'job type % is not valid: nothing was enqueued', quote_nullable(a_type)
+      USING ERRCODE = 'HF002', HINT = 'Start with a letter; then letters, digits and _ . : - (at most 100).';
+  ELSIF a_payload IS NULL THEN
+    RAISE EXCEPTION 'the payload is NULL: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass a jsonb value; the JSON null is ''null''.';
+  ELSIF octet_length(a_payload::text) > settings.max_payload_bytes THEN
+    RAISE EXCEPTION 'the payload has % bytes, the limit is %: nothing was enqueued',
+      octet_length(a_payload::text), settings.max_payload_bytes
+      USING ERRCODE = 'HF002', HINT = 'Store the data elsewhere and enqueue a reference to it.';
+  ELSIF a_key = '' OR octet_length(a_key) > 512 THEN
+    RAISE EXCEPTION 'the partition key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for a stream of its own.';
+  ELSIF a_idempotency_key = '' OR octet_length(a_idempotency_key) > 512 THEN
+    RAISE EXCEPTION 'the idempotency key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
+  ELSIF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
+    RAISE EXCEPTION 'both delay and available_at were given: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give one of them.';
+  ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN
+    RAISE EXCEPTION 'the delay is negative or longer than ten years: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give a delay between 0 and 3650 days.';
+  ELSIF jsonb_typeof(a_headers) <> 'object' THEN
+    RAISE EXCEPTION 'headers must be a JSON object: nothing was enqueued' USING ERRCODE = 'HF002';
+  END IF;
+
+  o_id := holdfast.new_id();
+  o_deduplicated := false;
+  IF a_idempotency_key IS NOT NULL THEN
+    print := sha256(convert_to(a_type || E'\n' || a_payload::text, 'UTF8'));
+    INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
+    VALUES (a_idempotency_key, o_id, print, now() + settings.idempotency_retention)
+    ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
+      SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
+             CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
+             CASE WHEN lapsed THEN excluded.expires_at ELSE k.expires_at END
+      FROM (SELECT k.expires_at <= now()
+              AND NOT EXISTS (SELECT FROM holdfast.inbox AS j WHERE j.id = k.job_id)) AS t(lapsed))
+    RETURNING k.* INTO held;
+    IF held.job_id <> o_id THEN
+      IF held.fingerprint <> print THEN
+        RAISE EXCEPTION 'idempotency key % already stands for a job with another type or payload: nothing was enqueued',
+          quote_literal(a_idempotency_key)
+          USING ERRCODE = 'HF003', HINT = 'Use a new key for new work, or enqueue exactly what was enqueued before.';
+      END IF;
+      o_id := held.job_id;
+      o_deduplicated := true;
+      RETURN;
+    END IF;
+  END IF;
+
+  stream := coalesce(a_key, o_id::text);
+  -- A time in the past means now: nobody jumps the queue by naming an old date.
+  due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
+  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, lane, type, partition_key, payload,
+    priority, max_attempts, headers, version, idempotency_key)
+  SELECT o_id, due, b, b / 8, a_type, stream, a_payload, a_priority, coalesce(a_max_attempts, 5),
+    a_headers, a_version, a_idempotency_key
+  FROM holdfast.bucket_of(stream) AS b;
+END
+$function$;
+
+CREATE FUNCTION holdfast.new_id() RETURNS uuid; -- body by server version
+
+CREATE OR REPLACE FUNCTION holdfast.reject_stale_fence()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  IF NEW.fence_token < OLD.fence_token THEN
+    RAISE EXCEPTION 'fence token % is older than the stored token %: the write was refused',
+      NEW.fence_token, OLD.fence_token
+      USING ERRCODE = 'HF001',
+            HINT = 'A newer claim of the same job has already written this row; this attempt is stale.';
+  END IF;
+  RETURN NEW;
+END
+$function$;

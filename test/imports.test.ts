@@ -1,0 +1,79 @@
+/**
+ * Imports run downward only: words, ground, verbs, loops, faces. The rooms of the verbs do not import
+ * each other, so each can be read on its own.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+
+const SRC = fileURLToPath(new URL('../src', import.meta.url));
+const LEVEL: Record<string, number> = {
+  job: 0,
+  postgres: 1,
+  schema: 2,
+  enqueue: 2,
+  claim: 2,
+  lease: 2,
+  settle: 2,
+  effects: 2,
+  fleet: 2,
+  housekeeping: 2,
+  inspect: 2,
+  operate: 2,
+  worker: 3,
+  'holdfast.ts': 4,
+  'index.ts': 5,
+  embedded: 5,
+  testing: 5,
+  cli: 6,
+  demo: 6,
+  dashboard: 6,
+};
+
+function files(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter(
+      (entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts'),
+    )
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+const room = (file: string) => relative(SRC, file).split(/[\\/]/)[0] as string;
+
+function importsOf(file: string): string[] {
+  const source = readFileSync(file, 'utf8');
+  return [...source.matchAll(/from '(\.[^']+)'/g)].map((match) =>
+    resolve(dirname(file), (match[1] as string).replace(/\.js$/, '.ts')),
+  );
+}
+
+test('every file belongs to a room with a level', () => {
+  expect(
+    files(SRC)
+      .map(room)
+      .filter((name) => !(name in LEVEL)),
+  ).toEqual([]);
+});
+
+test('no file imports from a room above its own, nor from another room on its level', () => {
+  const wrong: string[] = [];
+  for (const file of files(SRC)) {
+    for (const target of importsOf(file)) {
+      const [from, to] = [room(file), room(target)];
+      if (from === to) continue;
+      if ((LEVEL[to] as number) >= (LEVEL[from] as number)) {
+        wrong.push(`${relative(SRC, file)} imports ${relative(SRC, target)}`);
+      }
+    }
+  }
+  expect(wrong).toEqual([]);
+});
+
+test('only the verbs hold SQL on the tables: loops and faces call them', () => {
+  const loops = files(SRC).filter((file) => ['worker', 'demo', 'cli'].includes(room(file)));
+  const withSql = loops.filter((file) =>
+    /\b(INSERT INTO|UPDATE|DELETE FROM) holdfast\./.test(readFileSync(file, 'utf8')),
+  );
+  expect(withSql.map((file) => relative(SRC, file))).toEqual([]);
+});

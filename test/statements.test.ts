@@ -1,0 +1,119 @@
+/**
+ * Every statement says what it returns. Here Postgres is asked to describe each of them, and its answer
+ * must be the same, column by column; so a statement cannot drift from its TypeScript type.
+ */
+import { readdirSync } from 'node:fs';
+import pg from 'pg';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { allStatements, load } from '../src/postgres/statement.js';
+import { INBOX, testDatabase } from './support/database.js';
+
+const db = testDatabase();
+const TYPES: Record<number, string> = {
+  16: 'bool',
+  20: 'int8',
+  21: 'int2',
+  23: 'int4',
+  25: 'text',
+  701: 'float8',
+  1184: 'timestamptz',
+  2950: 'uuid',
+  3802: 'jsonb',
+};
+
+interface Field {
+  name: string;
+  dataTypeID: number;
+}
+
+/** Parse and Describe, without running: the statement need not find anything, or change anything. */
+function describeStatement(client: pg.Client, text: string): Promise<Field[]> {
+  return new Promise((resolve, reject) => {
+    let fields: Field[] = [];
+    let failure: Error | null = null;
+    const query = {
+      submit(
+        connection: pg.Connection & {
+          describe(m: object): void;
+          parse(q: object): void;
+          sync(): void;
+        },
+      ) {
+        connection.parse({ name: '', text, types: [] });
+        connection.describe({ type: 'S', name: '' });
+        connection.sync();
+      },
+      handleRowDescription: (message: { fields: Field[] }) => {
+        fields = message.fields;
+      },
+      handleError: (error: Error) => {
+        failure = error;
+      },
+      handleReadyForQuery: () => (failure ? reject(failure) : resolve(fields)),
+      handleParameterStatus: () => undefined,
+      handlePortalSuspended: () => undefined,
+      handleEmptyQuery: () => undefined,
+      handleCommandComplete: () => undefined,
+    };
+    client.query(query as unknown as pg.Submittable);
+  });
+}
+
+async function importAll(folder: URL): Promise<void> {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    if (entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts')) {
+      await import(new URL(entry.name, folder).href);
+    }
+  }
+}
+
+describe('every statement', () => {
+  beforeAll(async () => {
+    const rooms = [
+      'claim',
+      'lease',
+      'settle',
+      'enqueue',
+      'effects',
+      'fleet',
+      'housekeeping',
+      'inspect',
+      'operate',
+    ];
+    for (const room of rooms) await importAll(new URL(`../src/${room}/`, import.meta.url));
+  });
+
+  test('returns the columns that its TypeScript type names, in that order', async () => {
+    const client = new pg.Client({ connectionString: db.url });
+    await client.connect();
+    const types = await db.rows<{ oid: number }>(
+      "SELECT 'holdfast.inbox_status'::regtype::oid::int AS oid",
+    );
+    const names: Record<number, string> = { ...TYPES, [types[0]?.oid as number]: 'inbox_status' };
+    try {
+      expect(allStatements().length).toBeGreaterThan(20);
+      for (const statement of allStatements()) {
+        const fields = await describeStatement(client, load(statement, INBOX).text);
+        const described = fields.map((field) => [
+          field.name,
+          names[field.dataTypeID] ?? field.dataTypeID,
+        ]);
+        const declared = Object.entries(statement.columns).map(([name, column]) => [
+          name,
+          column.pgType,
+        ]);
+        expect({ [statement.name]: described }).toEqual({ [statement.name]: declared });
+      }
+    } finally {
+      await client.end();
+    }
+  });
+
+  test('says the same of another schema and another queue, and only of those', async () => {
+    const names = { schema: 'my_app', queue: 'outbox' };
+    for (const statement of allStatements()) {
+      const { text } = load(statement, names);
+      expect(text).not.toMatch(/\bholdfast\b|\binbox\b(?!_status)/);
+    }
+  });
+});
