@@ -1,8 +1,9 @@
 /**
  * Which account runs PostgreSQL. The server refuses to run as root, so that under root it runs as
- * `nobody`, which every system has: no account of the host is created or changed. Anyone else runs it
- * as himself. The other half of the question is asked here too: can that account reach a given path?
- * The answer reads permission bits only; it knows nothing of ACLs, and errs on the side of "no".
+ * `nobody`, which every system has: no account of the host is created or changed. Anyone else
+ * runs it as himself. The other half of the question is asked here too: can that account reach a
+ * given path? The answer reads permission bits only; it knows nothing of ACLs, and errs on the
+ * side of "no".
  */
 import { readFileSync, type Stats, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -40,7 +41,10 @@ function accountsOfHost(): string[][] {
   }
 }
 
-/** Whether the account may pass through every folder above the path. Missing ones are ours to make. */
+/**
+ * Whether the account may pass through every folder above the path. Missing ones are ours to
+ * make.
+ */
 export function canReach(account: Account, path: string): boolean {
   if (!account.steppedDown) return true;
   for (let folder = dirname(path); ; folder = dirname(folder)) {
@@ -50,7 +54,10 @@ export function canReach(account: Account, path: string): boolean {
   }
 }
 
-/** Whether the account can also open the file or folder itself, to read and to execute or enter it. */
+/**
+ * Whether the account can also open the file or folder itself, to read and to execute or enter
+ * it.
+ */
 export function canUse(account: Account, path: string): boolean {
   if (!account.steppedDown) return true;
   const stats = statSync(path, { throwIfNoEntry: false });

@@ -1,8 +1,9 @@
 /**
- * Finds the PostgreSQL binaries that npm brought for this platform and makes them usable: the links
- * between shared libraries are recreated if the package's install script was not allowed to run. It
- * guarantees that the account of the server can execute what it returns; where the installed files
- * lie out of that account's reach, they are copied once (see `shared-folder.ts`). It starts nothing.
+ * Finds the PostgreSQL binaries that npm brought for this platform and makes them usable: the
+ * links between shared libraries are recreated if the package's install script was not allowed to
+ * run. It guarantees that the account of the server can execute what it returns; where the
+ * installed files lie out of that account's reach, they are copied once (see `shared-folder.ts`).
+ * It starts nothing.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';

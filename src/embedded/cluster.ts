@@ -20,8 +20,8 @@ export function isInitialised(
   const major = entries.includes('PG_VERSION')
     ? readFileSync(join(dataDir, 'PG_VERSION'), 'utf8').trim()
     : undefined;
-  // An interrupted initialisation may have died before or after it wrote the version. A folder under
-  // /var/tmp without a state is what remains when someone deleted the project's own folder.
+  // An interrupted initialisation may have died before or after it wrote the version. A folder
+  // under /var/tmp without a state is what remains when someone deleted the project's own folder.
   const unfinished = state?.phase === 'initialising' || (!state && relocatedTo !== undefined);
   if (unfinished && entries.every(isPartOfCluster)) return false;
   if (major !== undefined && major !== site.binaries.major) {
@@ -53,9 +53,8 @@ export function entriesOf(folder: string): string[] {
 }
 
 function isPartOfCluster(entry: string): boolean {
-  return /^(base|global|pg_\w+(\.conf)?|PG_VERSION|postgresql\.(auto\.)?conf|postmaster\.(pid|opts))$/.test(
-    entry,
-  );
+  const files = /^(PG_VERSION|(pg_\w+|postgresql(\.auto)?)\.conf|postmaster\.(pid|opts))$/;
+  return files.test(entry) || /^(base|global|pg_\w+)$/.test(entry);
 }
 
 function foreign(dataDir: string, major: string | undefined): EmbeddedPostgresError {

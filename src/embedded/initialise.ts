@@ -1,8 +1,9 @@
 /**
- * Makes a new cluster with initdb, from nothing or from the remains of an attempt that was interrupted.
- * The state says `initialising` before the first file is written and `ready` after the last, so that
- * an interrupted attempt is known for what it is. The remains are deleted here; `cluster.ts` has made
- * sure that they are ours. The password reaches initdb through a file that is removed afterwards.
+ * Makes a new cluster with initdb, from nothing or from the remains of an attempt that was
+ * interrupted. The state says `initialising` before the first file is written and `ready` after
+ * the last, so that an interrupted attempt is known for what it is. The remains are deleted here;
+ * `cluster.ts` has made sure that they are ours. The password reaches initdb through a file that
+ * is removed afterwards.
  */
 import {
   closeSync,

@@ -1,8 +1,8 @@
 /**
- * One starter, stopper or restarter at a time for a data directory, across processes. The lock is a
- * file that names its holder; a holder that died is recognised by its process identity, so that a
- * SIGKILL never leaves a data directory locked. It decides who acts first, nothing more: PostgreSQL's
- * own interlock is what keeps two servers off the same data.
+ * One starter, stopper or restarter at a time for a data directory, across processes. The lock is
+ * a file that names its holder; a holder that died is recognised by its process identity, so that
+ * a SIGKILL never leaves a data directory locked. It decides who acts first, nothing more:
+ * PostgreSQL's own interlock is what keeps two servers off the same data.
  */
 import { randomUUID } from 'node:crypto';
 import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';

@@ -1,15 +1,19 @@
 /**
- * What a caller may ask of an embedded server, and the PostgreSQL settings that it gets. The defaults
- * suit a demo or a test suite on a small machine, but never at the price of durability: fsync and
- * synchronous_commit stay on, so that a crash test means something. Settings that the launcher itself
- * depends on (where it listens, where its files are) are refused rather than silently overridden.
+ * What a caller may ask of an embedded server, and the PostgreSQL settings that it gets. The
+ * defaults suit a demo or a test suite on a small machine, but never at the price of durability:
+ * fsync and synchronous_commit stay on, so that a crash test means something. Settings that the
+ * launcher itself depends on (where it listens, where its files are) are refused rather than
+ * silently overridden.
  */
 import { EmbeddedPostgresError } from './errors.js';
 
 export interface EmbeddedOptions {
   /** Where the data lives between runs. Default: `.holdfast/postgres` in the current folder. */
   dataDir?: string;
-  /** A fresh folder under the system's temporary folder, deleted at stop or when this process dies. */
+  /**
+   * A fresh folder under the system's temporary folder, deleted at stop or when this process
+   * dies.
+   */
   throwaway?: boolean;
   /** Further PostgreSQL settings. They do not reach a server that is adopted. */
   settings?: Record<string, string | number | boolean>;

@@ -102,8 +102,8 @@ export function ownServer(
 }
 
 async function stopOwn(site: Site, dataDir: string, running: Running): Promise<void> {
-  // With the lock, a process that starts meanwhile waits instead of adopting a server that goes away.
-  // Without it, because its folder was deleted, say, the server must still be stopped.
+  // With the lock, a process that starts meanwhile waits instead of adopting a server that goes
+  // away. Without it, because its folder was deleted, say, the server must still be stopped.
   await locked(site, () => endOwn(dataDir, running)).catch(() => endOwn(dataDir, running));
   if (site.throwawayFolder) rmSync(site.throwawayFolder, { recursive: true, force: true });
 }

@@ -1,4 +1,6 @@
-/** These tests hand folders to another user, as an attacker would have made them: they need root. */
+/**
+ * These tests hand folders to another user, as an attacker would have made them: they need root.
+ */
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,8 +1,9 @@
 /**
- * What root does when the project lies in a folder that `nobody` cannot enter: binaries and data go
- * to /var/tmp instead. That folder is everyone's, so nothing found there is trusted by its name. The
- * binaries must lie in a folder of root's that only root can write, and the data in a folder of the
- * server's account; anything else under these names is refused, never used and never deleted.
+ * What root does when the project lies in a folder that `nobody` cannot enter: binaries and data
+ * go to /var/tmp instead. That folder is everyone's, so nothing found there is trusted by its
+ * name. The binaries must lie in a folder of root's that only root can write, and the data in a
+ * folder of the server's account; anything else under these names is refused, never used and
+ * never deleted.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -23,7 +24,9 @@ import { join } from 'node:path';
 import { type Account, canUse } from './account.js';
 import { codeOf, EmbeddedPostgresError } from './errors.js';
 
-/** Copies the binaries where everyone may execute them and only root may write, once per version. */
+/**
+ * Copies the binaries where everyone may execute them and only root may write, once per version.
+ */
 export function copyBinaries(from: string, version: string): string {
   const hash = shortHash(readFileSync(join(from, 'bin', 'postgres')));
   const to = join(sharedRoot(), `holdfast-postgres-${version}-${hash}`);
@@ -72,7 +75,9 @@ export function claimHome(home: string, account: Account): void {
   }
 }
 
-/** A new folder for a throwaway server, owned by its account so that its supervisor can delete it. */
+/**
+ * A new folder for a throwaway server, owned by its account so that its supervisor can delete it.
+ */
 export function throwawayHome(account: Account): string {
   const candidates = [tmpdir(), '/tmp', '/var/tmp'];
   const root = candidates.find((folder) => canUse(account, folder)) ?? tmpdir();

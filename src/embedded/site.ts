@@ -1,7 +1,7 @@
 /**
  * Where everything of one server lies. The data directory is where the caller wants it, or under
- * /var/tmp if the server's account cannot go there; the state, the log and the lock always lie beside
- * the wanted place, named after it. A throwaway server has a new folder for all of them.
+ * /var/tmp if the server's account cannot go there; the state, the log and the lock always lie
+ * beside the wanted place, named after it. A throwaway server has a new folder for all of them.
  */
 import { chmodSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -93,10 +93,10 @@ is in
 
   ${place.dataDir}
 
-because it was started by root. PostgreSQL refuses to run as root, so it runs as another account (user
-${site.account.uid}), which may not enter this project's folder. Some systems delete files under /var/tmp that
-were not used for a month: for data that must last, run as an ordinary user, or let others pass through
-the folders above this one (chmod o+x) before the first start.
+because it was started by root. PostgreSQL refuses to run as root, so it runs as another account
+(user ${site.account.uid}), which may not enter this project's folder. Some systems delete files
+under /var/tmp that were not used for a month: for data that must last, run as an ordinary user, or
+let others pass through the folders above this one (chmod o+x) before the first start.
 
 To remove the database, stop whatever uses it and delete ${place.relocatedTo} and ${site.stateFile}.
 `;

@@ -64,7 +64,9 @@ export function writeState(file: string, state: State): void {
   }
 }
 
-/** Opens a file only if it is ours: in a folder like /tmp, others could have put one there first. */
+/**
+ * Opens a file only if it is ours: in a folder like /tmp, others could have put one there first.
+ */
 export function openOwn(file: string, flags: number): number {
   const descriptor = openSync(file, flags | constants.O_NOFOLLOW, 0o600);
   const { uid } = fstatSync(descriptor);

@@ -13,11 +13,12 @@ import type { Account } from './account.js';
 import { identify, type ProcessIdentity } from './processes.js';
 
 /**
- * A line on the pipe asks for a shutdown, `immediate` or else fast; the end of the pipe does too, and
- * then a throwaway folder goes as well. The watching half marks that with a file in the folder,
- * because it and the waiting half share no variables. It acts only while the waiting half lives: if
- * someone killed that one, the program's id may by now be anyone's, and the next start cleans up.
- * Background jobs of a shell read from /dev/null, hence the copy of the pipe as descriptor 3.
+ * A line on the pipe asks for a shutdown, `immediate` or else fast; the end of the pipe does too,
+ * and then a throwaway folder goes as well. The watching half marks that with a file in the
+ * folder, because it and the waiting half share no variables. It acts only while the waiting half
+ * lives: if someone killed that one, the program's id may by now be anyone's, and the next start
+ * cleans up. Background jobs of a shell read from /dev/null, hence the copy of the pipe as
+ * descriptor 3.
  */
 const script = `
 trap '' HUP INT TERM
@@ -50,7 +51,9 @@ export interface Supervised {
   /** Settles, always well, when the program has ended and its supervisor with it. */
   ended: Promise<{ status: number | null }>;
   hasEnded(): boolean;
-  /** Asks the program to shut down and waits for it. Without a mode, a throwaway folder goes too. */
+  /**
+   * Asks the program to shut down and waits for it. Without a mode, a throwaway folder goes too.
+   */
   end(mode?: 'fast' | 'immediate'): Promise<void>;
 }
 

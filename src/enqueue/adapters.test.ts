@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
-import { drizzle as drizzlePg } from 'drizzle-orm/node-postgres';
-import { integer, type PgTransaction, pgTable } from 'drizzle-orm/pg-core';
-import { drizzle as drizzlePostgresJs } from 'drizzle-orm/postgres-js';
+import { drizzle as drizzlePg, type NodePgDatabase } from 'drizzle-orm/node-postgres';
+import { integer, type PgQueryResultHKT, type PgTransaction, pgTable } from 'drizzle-orm/pg-core';
+import { drizzle as drizzlePostgresJs, type PostgresJsDatabase } from 'drizzle-orm/postgres-js';
 import knex, { type Knex } from 'knex';
 import { CamelCasePlugin, type ControlledTransaction, Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
@@ -34,7 +34,10 @@ function withPg(url: string, adapt: (client: pg.PoolClient) => Queryable): Trans
   };
 }
 
-function withPostgresJs(url: string, options: postgres.Options<{}> = {}): TransactionLibrary {
+function withPostgresJs(
+  url: string,
+  options: { prepare?: boolean; transform?: typeof postgres.camel } = {},
+): TransactionLibrary {
   const client = postgres(url, { max: 2, ...options });
   return {
     transaction: (work) =>
@@ -115,12 +118,23 @@ const LIBRARIES: { name: string; open: (url: string) => TransactionLibrary }[] =
 
 describe.each(LIBRARIES)('$name', ({ open }) => adapterContract(db, open));
 
-test('the other forms of a transaction that the libraries have are accepted as they are', () => {
-  type To<Adapter extends (tx: never, ...rest: never[]) => unknown> = Parameters<Adapter>[0];
+type To<Adapter extends (tx: never, ...rest: never[]) => unknown> = Parameters<Adapter>[0];
+
+test('every form of a transaction that the libraries have is accepted as it is', () => {
   expectTypeOf<pg.Client>().toExtend<To<typeof fromPg>>();
   expectTypeOf<pg.Client>().toExtend<Queryable>();
   expectTypeOf<postgres.TransactionSql<{ bigint: bigint }>>().toExtend<To<typeof fromPostgresJs>>();
+  expectTypeOf<postgres.ReservedSql>().toExtend<To<typeof fromPostgresJs>>();
   expectTypeOf<ControlledTransaction<Tables, ['saved']>>().toExtend<To<typeof fromKysely>>();
   expectTypeOf<Knex.Transaction<{ id: number }, object>>().toExtend<To<typeof fromKnex>>();
-  expectTypeOf<PgTransaction<never>>().toExtend<To<typeof fromDrizzle>>();
+  expectTypeOf<PgTransaction<PgQueryResultHKT>>().toExtend<To<typeof fromDrizzle>>();
+});
+
+test('a pool in place of a transaction, which would not commit with it, does not compile', () => {
+  expectTypeOf<pg.Pool>().not.toExtend<To<typeof fromPg>>();
+  expectTypeOf<postgres.Sql>().not.toExtend<To<typeof fromPostgresJs>>();
+  expectTypeOf<Kysely<Tables>>().not.toExtend<To<typeof fromKysely>>();
+  expectTypeOf<Knex>().not.toExtend<To<typeof fromKnex>>();
+  expectTypeOf<NodePgDatabase>().not.toExtend<To<typeof fromDrizzle>>();
+  expectTypeOf<PostgresJsDatabase>().not.toExtend<To<typeof fromDrizzle>>();
 });

@@ -2,22 +2,27 @@
  * Adapters: enqueue inside the transaction of whatever library the caller uses.
  *
  * Each takes the library's transaction object and returns a `Queryable` for the `tx` option. Nothing is
- * imported from those libraries; the types name only what is called. A `pg` client or pool client needs
- * no adapter, `fromPg` is there for symmetry. Our statements use `$1`-style parameters, each of them text.
+ * imported from those libraries; the types name what is called, and one thing more that only a
+ * transaction has, so that the pool in its place, which would enqueue outside the transaction, does not
+ * compile. A `pg` client needs no adapter; `fromPg` only refuses the pool. Our statements use `$1`-style
+ * parameters, each of them text.
  */
 import type { Queryable } from '../postgres/queryable.js';
 
 type Records = Record<string, unknown>[];
 
 /** pg: a client on which BEGIN was run. */
-export function fromPg(client: Queryable): Queryable {
+export function fromPg(client: Queryable & { readonly totalCount?: never }): Queryable {
   return client;
 }
 
-/** postgres.js: the `sql` of `sql.begin(async (sql) => …)`. */
-export function fromPostgresJs(sql: {
-  unsafe(text: string, params?: never[]): PromiseLike<unknown>;
-}): Queryable {
+/** postgres.js: the `sql` of `sql.begin(async (sql) => …)`, or a reserved one on which BEGIN was run. */
+export function fromPostgresJs(
+  sql: { unsafe(text: string, params?: never[]): PromiseLike<unknown> } & (
+    | { savepoint: unknown }
+    | { release: unknown }
+  ),
+): Queryable {
   return {
     async query(text, params = []) {
       const rows = await sql.unsafe(text, params as never[]);
@@ -39,6 +44,7 @@ interface CompiledQueryLike {
 
 /** Kysely: the `trx` of `db.transaction().execute(async (trx) => …)`. */
 export function fromKysely(trx: {
+  readonly isTransaction: true;
   executeQuery(query: never, ...rest: never[]): Promise<{ rows: unknown[] }>;
 }): Queryable {
   return {
@@ -71,6 +77,7 @@ function spread(text: string, params: readonly unknown[]): { parts: string[]; va
 
 /** Knex: the `trx` of `knex.transaction(async (trx) => …)`. */
 export function fromKnex(trx: {
+  isCompleted(): boolean;
   raw(sql: string, bindings: never[]): PromiseLike<unknown>;
 }): Queryable {
   return {
@@ -84,7 +91,7 @@ export function fromKnex(trx: {
 
 /** Drizzle: the `tx` of `db.transaction(async (tx) => …)` and the `sql` tag of drizzle-orm. */
 export function fromDrizzle(
-  tx: { execute(query: never): PromiseLike<unknown> },
+  tx: { rollback(): never; execute(query: never): PromiseLike<unknown> },
   sql: (strings: TemplateStringsArray, ...values: never[]) => unknown,
 ): Queryable {
   return {
@@ -99,6 +106,7 @@ export function fromDrizzle(
 
 /** Prisma: the `tx` of `prisma.$transaction(async (tx) => …)`. */
 export function fromPrisma(tx: {
+  $connect?: never;
   $queryRawUnsafe(text: string, ...params: never[]): PromiseLike<unknown>;
 }): Queryable {
   return {

@@ -50,6 +50,8 @@ export function plainPool(options: ConnectionOptions, max: number, log: Logger):
 
 function guarded(pool: pg.Pool, log: Logger): pg.Pool {
   pool.on('error', (error) => {
+    // end() resolves before the last sockets have closed; what happens to those is no news.
+    if (pool.ending) return;
     log.warn({ err: String(error.message) }, 'an idle database connection was lost');
   });
   return pool;

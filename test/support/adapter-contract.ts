@@ -24,7 +24,11 @@ const AWKWARD = `it's "so" \\ \\\\ \\n \n\t ? ?? \\? $1 $12 :id \${x} {a,b} {} N
 const JSON_LOOKING = '{"a":[1,"two",null]}';
 
 const anything = job<unknown>('anything');
-const plain = anything.of({ text: AWKWARD, json: JSON_LOOKING, nested: [[], {}, [null, { a: 1 }]] });
+const plain = anything.of({
+  text: AWKWARD,
+  json: JSON_LOOKING,
+  nested: [[], {}, [null, { a: 1 }]],
+});
 const keyed = anything.of(
   { [AWKWARD]: { [JSON_LOOKING]: [true, 1.5e-7, '', 'NULL', '2026-01-01T00:00:00Z'] } },
   { key: AWKWARD, idempotencyKey: AWKWARD, headers: { trace: AWKWARD } },
@@ -152,9 +156,7 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
     const stored = await jobs();
     expect(stored).toHaveLength(items.length);
     expect(outcomes).toEqual(
-      [false, true, true].flatMap((deduplicated) =>
-        stored.map(({ id }) => ({ id, deduplicated })),
-      ),
+      [false, true, true].flatMap((deduplicated) => stored.map(({ id }) => ({ id, deduplicated }))),
     );
   });
 

@@ -1,0 +1,153 @@
+/**
+ * Processes that are frozen past their lease (SIGSTOP; in life a paused virtual machine) and wake up
+ * again: what they still do counts for nothing, they learn of it, and they go on working.
+ */
+import { expect, test } from 'vitest';
+import { type Child, QUICK, readyWorker } from '../support/child.js';
+import { blockedStatement, type Ground, ground, jobs } from '../support/ground.js';
+import { until } from '../support/until.js';
+
+const RARELY_DEAD = { ...QUICK, heartbeat: '10s', ttl: '60s' } as const;
+
+async function archived(db: Ground, id: string) {
+  const rows = await db.rows(
+    `SELECT claimed_by, lease_generation::int AS generation, status::text, completed_at::text
+     FROM holdfast.inbox_archive WHERE id = $1`,
+    [id],
+  );
+  expect(rows).toHaveLength(1);
+  return rows[0];
+}
+
+/** The worker takes part again: a new job is completed by it, with nobody else there. */
+async function goesOn(db: Ground, worker: Child, workerId: string): Promise<void> {
+  const { id } = await db.hf.enqueue(jobs.noop, {});
+  const done = await until('the new job is completed', async () => {
+    if (worker.exit) throw new Error(worker.describe());
+    const row = await db.hf.find(id);
+    return row?.status === 'completed' && row;
+  });
+  expect(done).toMatchObject({ claimedBy: workerId, leaseGeneration: 1, attempts: 1 });
+}
+
+test('a frozen worker that was declared dead loses its job, is told so, and is reborn', async () => {
+  const db = await ground();
+  const frozen = await readyWorker(db.url);
+  const { id } = await db.hf.enqueue(jobs.gated, { firstOnly: true });
+  await frozen.hears('handling', { id, generation: 1 });
+  const other = await readyWorker(db.url);
+
+  frozen.signal('SIGSTOP');
+  await other.hears('handling', { id, generation: 2 });
+  await db.completed(1);
+  await until('it is declared dead', async () => {
+    const [row] = await db.rows<{ status: string }>(
+      'SELECT status FROM holdfast.workers WHERE id = $1',
+      [frozen.workerId],
+    );
+    return row?.status === 'dead';
+  });
+  other.signal('SIGTERM');
+  await other.exited;
+  const before = await archived(db, id);
+  frozen.signal('SIGCONT');
+
+  expect(await frozen.hears('aborted', { id, generation: 1 })).toMatchObject({ code: 'LEASE_LOST' });
+  const reborn = await frozen.hears('reborn');
+  expect(reborn).toMatchObject({ was: frozen.workerId });
+  expect(reborn.workerId).not.toBe(frozen.workerId);
+  await goesOn(db, frozen, reborn.workerId as string);
+  expect((await frozen.ask('stats')).stats).toMatchObject({ lost: 1, completed: 1, failed: 0 });
+  expect(await archived(db, id)).toEqual(before);
+  expect(before).toMatchObject({ claimed_by: other.workerId, generation: 2, status: 'completed' });
+});
+
+test.each(['late', 'guarded'] as const)(
+  'a %s completion of a worker that was frozen past its lease moves nothing',
+  async (type) => {
+    const db = await ground();
+    // Not declared dead: only the lease runs out, and the worker keeps its id.
+    const frozen = await readyWorker(db.url, RARELY_DEAD);
+    const { id } = await db.hf.enqueue(jobs[type], { firstOnly: true, ms: 300 });
+    await frozen.hears('handling', { id, generation: 1 });
+    frozen.signal('SIGSTOP');
+    const other = await readyWorker(db.url, RARELY_DEAD);
+    await other.hears('handling', { id, generation: 2 });
+    await db.completed(1);
+    other.signal('SIGTERM');
+    await other.exited;
+    const before = await archived(db, id);
+    // The handler's time is long over, so it ends at once, before anybody can tell it.
+    frozen.signal('SIGCONT');
+
+    await frozen.hears('lost', { id, generation: 1 });
+    await goesOn(db, frozen, frozen.workerId);
+    expect((await frozen.ask('stats')).stats).toMatchObject({ lost: 1, completed: 1, failed: 0 });
+    expect(frozen.heard('reborn')).toBeUndefined();
+    expect(await archived(db, id)).toEqual(before);
+    expect(before).toMatchObject({ claimed_by: other.workerId, generation: 2 });
+    const effects = await db.rows('SELECT generation::int FROM effects');
+    expect(effects).toEqual(type === 'guarded' ? [{ generation: 2 }] : []);
+  },
+);
+
+test('a job that a worker claims while it is being reborn keeps its lease', async () => {
+  const db = await ground();
+  // A registration takes as long as the test wants.
+  await db.pool.query(`
+    CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS
+      'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END';
+    CREATE TRIGGER slow BEFORE INSERT ON holdfast.workers
+      FOR EACH ROW EXECUTE FUNCTION wait_for_test()`);
+  const worker = await readyWorker(db.url);
+  const lock = await db.pool.connect();
+  try {
+    await lock.query('SELECT pg_advisory_lock(1)');
+    await lock.query(`UPDATE holdfast.workers SET status = 'dead'`);
+    await blockedStatement(db, 'INSERT INTO holdfast.workers');
+    const { id } = await db.hf.enqueue(jobs.gated, {});
+    // It may claim before it is registered, or wait until it is: both are fine.
+    await worker.hears('handling', { id }, 1_000).catch(() => undefined);
+    await lock.query('SELECT pg_advisory_unlock(1)');
+    await worker.hears('reborn');
+    await worker.hears('handling', { id });
+
+    const renewed = await until('its lease is renewed for a while, or lost', async () => {
+      const [row] = await db.rows<{ keptMs: number }>(
+        `SELECT extract(epoch FROM lease_expires_at - claimed_at)::float8 * 1000 AS "keptMs"
+         FROM holdfast.inbox WHERE id = $1 AND lease_generation = 1 AND status = 'processing'`,
+        [id],
+      );
+      return !row ? 'lost' : row.keptMs > 3_000 && 'kept';
+    });
+    expect(renewed).toBe('kept');
+    worker.tell({ do: 'finish', id });
+    await db.completed(1);
+    expect((await worker.ask('stats')).stats).toMatchObject({ lost: 0, completed: 1 });
+  } finally {
+    lock.release(true);
+  }
+});
+
+test('a worker that freezes while it keeps house does not stop the housekeeping of the fleet', async () => {
+  const db = await ground();
+  const frozen = await readyWorker(db.url);
+  await frozen.hears('housekept');
+  const lock = await db.pool.connect();
+  try {
+    await lock.query('BEGIN; LOCK TABLE holdfast.workers IN EXCLUSIVE MODE');
+    await blockedStatement(db, `status IN ('alive', 'draining')`);
+    frozen.signal('SIGSTOP');
+    await lock.query('COMMIT');
+  } finally {
+    lock.release(true);
+  }
+  await readyWorker(db.url);
+  await until('the frozen worker is declared dead', async () => {
+    const [row] = await db.rows<{ status: string }>(
+      'SELECT status FROM holdfast.workers WHERE id = $1',
+      [frozen.workerId],
+    );
+    return row?.status === 'dead';
+  });
+});

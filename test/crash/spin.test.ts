@@ -1,0 +1,87 @@
+/** A handler that blocks the event loop, beside others in the same process. */
+import { expect, test } from 'vitest';
+import { type ChildWorkerOptions, QUICK, readyWorker } from '../support/child.js';
+import { blockedStatement, type Ground, ground, jobs } from '../support/ground.js';
+import { until } from '../support/until.js';
+
+const LEASE_MS = 1_000;
+
+/** A worker with five jobs that wait and one that spins; all six have been started. */
+async function spinning(db: Ground, options: ChildWorkerOptions, ms: number) {
+  const worker = await readyWorker(db.url, { ...options, concurrency: 10 });
+  const waiting = await db.hf.enqueueMany(
+    Array.from({ length: 5 }, () => jobs.gated.of({ firstOnly: true })),
+  );
+  for (const { id } of waiting) await worker.hears('handling', { id });
+  const spin = await db.hf.enqueue(jobs.spin, { firstOnly: true, ms });
+  await worker.hears('handling', { id: spin.id });
+  return { worker, waiting: waiting.map(({ id }) => id), spin: spin.id };
+}
+
+function archive(db: Ground) {
+  return db.rows(
+    `SELECT claimed_by AS by, lease_generation::int AS generation, attempts, count(*)::int
+     FROM holdfast.inbox_archive WHERE status = 'completed' GROUP BY 1, 2, 3`,
+  );
+}
+
+test('a handler that spins for three leases costs no job of its process a lease', async () => {
+  const db = await ground();
+  // The TTL is over in the spin, too, unless heartbeats go on.
+  const options = { ...QUICK, ttl: '1500ms', stallLimit: '30s' } as const;
+  const { worker, waiting, spin } = await spinning(db, options, 3 * LEASE_MS);
+  // Somebody who would take over what is let go.
+  await readyWorker(db.url, options);
+  await worker.hears('spun', { id: spin });
+  for (const id of waiting) worker.tell({ do: 'finish', id });
+  await db.completed(6);
+
+  expect(await archive(db)).toEqual([
+    { by: worker.workerId, generation: 1, attempts: 1, count: 6 },
+  ]);
+  expect((await worker.ask('stats')).stats).toMatchObject({ lost: 0, completed: 6 });
+});
+
+test('a process that spins beyond its stall limit is relieved of its jobs, and settles none', async () => {
+  const db = await ground();
+  const options = { ...QUICK, stallLimit: '500ms' } as const;
+  const { worker, waiting, spin } = await spinning(db, options, 6 * LEASE_MS);
+  const other = await readyWorker(db.url, options);
+  await db.completed(6);
+  expect(worker.heard('spun')).toBeUndefined();
+  other.signal('SIGTERM');
+  await other.exited;
+
+  await worker.hears('spun', { id: spin });
+  for (const id of waiting) {
+    expect(await worker.hears('aborted', { id })).toMatchObject({ code: 'LEASE_LOST' });
+  }
+  await until('all six are lost', async () => (await worker.ask('stats')).stats?.lost === 6);
+  expect((await worker.ask('stats')).stats).toMatchObject({ completed: 0, failed: 0 });
+  expect(await archive(db)).toEqual([{ by: other.workerId, generation: 2, attempts: 1, count: 6 }]);
+});
+
+test('a job whose lease ran out before its process could look at it is not started', async () => {
+  const db = await ground();
+  const worker = await readyWorker(db.url);
+  const lock = await db.pool.connect();
+  try {
+    await lock.query('BEGIN; LOCK TABLE holdfast.inbox IN EXCLUSIVE MODE');
+    await blockedStatement(db, 'WITH picked');
+    worker.tell({ do: 'spin', ms: 3 * LEASE_MS });
+    await worker.hears('spinning');
+    await lock.query('COMMIT');
+  } finally {
+    lock.release(true);
+  }
+  // The claim that waited takes it, and its answer waits for the event loop.
+  const { id } = await db.hf.enqueue(jobs.gated, { firstOnly: true });
+  const other = await readyWorker(db.url);
+  await db.completed(1);
+  await worker.ask('stats');
+
+  if ((await db.hf.find(id))?.leaseGeneration === 2) {
+    await other.hears('handling', { id, generation: 2 });
+    expect(worker.heard('handling', { id, generation: 1 })).toBeUndefined();
+  }
+});

@@ -1,0 +1,77 @@
+/** What the documentation prints is true: code runs as printed, generated parts are current, links lead somewhere. */
+import { spawn } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { statesPart } from './support/states-page.js';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const page = (name: string) => readFileSync(join(ROOT, name), 'utf8');
+
+test('the diagram and the table in docs/states.md are those of the transition table', () => {
+  const path = join(ROOT, 'docs/states.md');
+  const [before, , after] = page('docs/states.md').split(/<!-- states:(?:begin|end) -->/);
+  const wanted = `${before}<!-- states:begin -->\n${statesPart()}\n<!-- states:end -->${after}`;
+  if (process.env.UPDATE_DOCS) writeFileSync(path, wanted);
+  expect(page('docs/states.md')).toBe(wanted);
+});
+
+test('the quick start of the README has under 15 lines of code and runs as printed', async () => {
+  const code = /## Quick start\n\n```js\n([\s\S]*?)```/.exec(page('README.md'))?.[1] as string;
+  const lines = code.split('\n').filter((line) => line.trim() !== '');
+  expect(lines.length).toBeLessThan(15);
+
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-quick-start-'));
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(ROOT, join(folder, 'node_modules', 'holdfast'));
+  writeFileSync(join(folder, 'start.mjs'), code);
+  const child = spawn(process.execPath, ['start.mjs'], { cwd: folder });
+  try {
+    let output = '';
+    const said = new Promise<void>((done, failed) => {
+      const hear = (chunk: Buffer) => {
+        output += chunk.toString();
+        if (output.includes('receipt for order 9182 sent')) done();
+      };
+      child.stdout.on('data', hear);
+      child.stderr.on('data', hear);
+      child.on('exit', (code) => failed(new Error(`exited with ${code}: ${output}`)));
+    });
+    await said;
+    const exited = new Promise<number | null>((done) => child.once('exit', done));
+    child.kill('SIGINT');
+    expect(await exited).toBe(0);
+  } finally {
+    child.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('every link between pages leads to a file that exists', () => {
+  const pages = [
+    'README.md',
+    'CHANGELOG.md',
+    ...readdirSync(join(ROOT, 'docs'), { recursive: true }).map((name) =>
+      join('docs', String(name)),
+    ),
+  ];
+  const dead: string[] = [];
+  for (const name of pages.filter((path) => path.endsWith('.md'))) {
+    for (const [, target] of page(name).matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)) {
+      if (!existsSync(resolve(ROOT, dirname(name), target as string)))
+        dead.push(`${name}: ${target}`);
+    }
+  }
+  expect(dead).toEqual([]);
+});

@@ -1,0 +1,44 @@
+/** Claiming as a worker's statement does, without the worker: every lane, from its start. */
+import { type ClaimedJob, claim } from '../../src/claim/claim.js';
+import { LANES } from '../../src/job/key.js';
+import type { Names } from '../../src/postgres/names.js';
+import type { Executor } from '../../src/postgres/queryable.js';
+import { INBOX } from './database.js';
+
+const EVERY_LANE = [1, 2, 3, 4].flatMap((priority) =>
+  Array.from({ length: LANES }, (_, lane) => ({
+    lane,
+    priority,
+    afterAt: '-infinity',
+    afterPosition: 0,
+  })),
+);
+
+export interface ClaimOptions {
+  readonly types: readonly string[];
+  readonly limit?: number;
+  readonly leaseMs?: number;
+  readonly deadWorkers?: readonly string[];
+  readonly names?: Names;
+}
+
+export function claimAs(
+  db: Executor,
+  workerId: string,
+  options: ClaimOptions,
+): Promise<ClaimedJob[]> {
+  return claim(db, options.names ?? INBOX, {
+    workerId,
+    probes: EVERY_LANE,
+    limit: options.limit ?? 1_000,
+    leaseMs: options.leaseMs ?? 90_000,
+    versions: Object.fromEntries(options.types.map((type) => [type, 1])),
+    deadWorkers: options.deadWorkers ?? [],
+    cursorLagMs: 2_000,
+  });
+}
+
+/** The claim of a job as its owner passes it to renew and to every settle. */
+export function heldOf(job: ClaimedJob): { id: string; generation: number } {
+  return { id: job.id, generation: job.leaseGeneration };
+}

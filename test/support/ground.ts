@@ -1,0 +1,92 @@
+/**
+ * A database for one test, with the tables into which the handlers of `test/processes` write. Children
+ * that a test starts after this are gone before the database is dropped.
+ */
+import type pg from 'pg';
+import { inject, onTestFinished } from 'vitest';
+import { type Holdfast, holdfast, type JobDefinition, job } from '../../src/index.js';
+import { plainPool } from '../../src/postgres/pool.js';
+import { cloneDatabase } from '../../src/testing/index.js';
+import { quietLogger } from './logger.js';
+import { until } from './until.js';
+
+/** What a handler of `test/processes/worker.mjs` may be asked to do. */
+export interface Task {
+  /** Do the slow or deadly thing in the first generation only. */
+  readonly firstOnly?: boolean;
+  /** Go on when the signal is aborted. */
+  readonly stubborn?: boolean;
+  readonly ms?: number;
+}
+
+const types = ['noop', 'recorded', 'gated', 'guarded', 'late', 'spin', 'poison'] as const;
+export const jobs = Object.fromEntries(types.map((type) => [type, job<Task>(type)])) as Record<
+  (typeof types)[number],
+  JobDefinition<Task, Task>
+>;
+
+export interface Ground {
+  readonly url: string;
+  readonly hf: Holdfast;
+  readonly pool: pg.Pool;
+  rows<Row extends object>(text: string, params?: unknown[]): Promise<Row[]>;
+  /** Waits until `count` jobs are completed. */
+  completed(count: number, timeoutMs?: number): Promise<void>;
+}
+
+export const TABLES = `
+CREATE TABLE starts (job_id uuid, generation bigint, pid integer, PRIMARY KEY (job_id, generation));
+CREATE TABLE effects (job_id uuid, generation bigint, pid integer)`;
+
+export async function ground(): Promise<Ground> {
+  const database = await cloneDatabase(inject('serverUrl'), inject('template'));
+  onTestFinished(() => database.drop());
+  return groundOn(database.url);
+}
+
+/** The same on a database of the test's own that is migrated already. */
+export async function groundOn(url: string): Promise<Ground> {
+  const pool = plainPool({ connectionString: url }, 5, quietLogger);
+  const hf = holdfast({ connectionString: url, logger: quietLogger });
+  onTestFinished(async () => {
+    await hf.close();
+    await pool.end();
+  });
+  await pool.query(TABLES);
+  const rows = async (text: string, params?: unknown[]) => (await pool.query(text, params)).rows;
+  return {
+    url,
+    hf,
+    pool,
+    rows,
+    async completed(count, timeoutMs = 60_000) {
+      let seen = 0;
+      await until(
+        `${count} jobs are completed`,
+        async () => {
+          const text = `SELECT count(*)::int FROM holdfast.inbox_archive WHERE status = 'completed'`;
+          seen = (await rows(text))[0].count;
+          return seen >= count;
+        },
+        { timeoutMs },
+      ).catch((error) => {
+        throw new Error(`${error.message}; there were ${seen}`, { cause: error });
+      });
+    },
+  };
+}
+
+/** Waits until a statement of a worker, found by a part of its text, waits for a lock. */
+export async function blockedStatement(on: Ground, part: string): Promise<void> {
+  await until(
+    `a statement with "${part}" waits for a lock`,
+    async () =>
+      (
+        await on.rows(
+          `SELECT pid FROM pg_stat_activity WHERE datname = current_database()
+             AND wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()`,
+          [part],
+        )
+      ).length > 0,
+  );
+}
