@@ -34,7 +34,7 @@ WITH owned AS MATERIALIZED (
     AND i.lease_generation = $3::bigint
     AND i.claimed_by = $1::text
     AND i.status = 'processing'
-    AND i.lease_expires_at > now()
+    AND i.lease_expires_at > statement_timestamp()
   FOR SHARE
 )
 INSERT INTO holdfast.inbox_effects AS e (job_id, name, value, generation)

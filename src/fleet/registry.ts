@@ -59,15 +59,21 @@ export async function markDraining(db: Executor, names: Names, id: string): Prom
 export const leaveWorker = statement({
   name: 'leave_worker',
   text: `
-UPDATE holdfast.workers AS w SET status = 'dead', last_seen_at = now()
+UPDATE holdfast.workers AS w
+SET status = 'dead', last_seen_at = now(), metadata = w.metadata || jsonb_build_object('left', $2::boolean)
 WHERE w.id = $1::text
 RETURNING w.id`,
   columns: { id: text },
 });
 
-/** A clean leave: whatever the worker still holds may be taken over at once. */
-export async function leave(db: Executor, names: Names, id: string): Promise<void> {
-  await db.run(leaveWorker, names, [id]);
+/** `emptyHanded`: it holds nothing any more. Otherwise others may take over at once what it held. */
+export async function leave(
+  db: Executor,
+  names: Names,
+  id: string,
+  emptyHanded: boolean,
+): Promise<void> {
+  await db.run(leaveWorker, names, [id, emptyHanded]);
 }
 
 export const listDead = statement({
@@ -75,13 +81,15 @@ export const listDead = statement({
   text: `
 SELECT w.id
 FROM holdfast.workers AS w
-WHERE w.status = 'dead' AND w.last_seen_at > now() - interval '1 day'
+WHERE w.status = 'dead'
+  AND w.last_seen_at > now() - interval '1 hour'
+  AND NOT coalesce((w.metadata -> 'left')::boolean, false)
 ORDER BY w.last_seen_at DESC
-LIMIT 200`,
+LIMIT 50`,
   columns: { id: text },
 });
 
-/** Workers that died lately: their jobs are claimable whatever their leases say. */
+/** Workers that died lately with jobs in hand: those are claimable whatever their leases say. */
 export async function deadWorkers(db: Executor, names: Names): Promise<string[]> {
   const rows = await db.run(listDead, names, []);
   return rows.map((row) => row.id);

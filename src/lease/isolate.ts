@@ -3,6 +3,7 @@
  *
  * A suspect is a job whose owner vanished while holding it. If the process dies again while the mark
  * stands, nothing else can have been the cause, and the attempt counts; without the mark it does not.
+ * The mark is taken back before anything else is started beside a suspect that runs for long.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -13,12 +14,12 @@ export const isolateJob = statement({
   name: 'isolate',
   text: `
 UPDATE holdfast.inbox AS i
-SET isolated = true
+SET isolated = $4::boolean
 WHERE i.id = $2::uuid
   AND i.lease_generation = $3::bigint
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
-  AND i.lease_expires_at > now()
+  AND i.lease_expires_at > statement_timestamp()
 RETURNING i.id`,
   columns: { id: uuid },
 });
@@ -29,7 +30,8 @@ export async function isolate(
   names: Names,
   workerId: string,
   job: Held,
+  alone = true,
 ): Promise<boolean> {
-  const rows = await db.run(isolateJob, names, [workerId, job.id, job.generation]);
+  const rows = await db.run(isolateJob, names, [workerId, job.id, job.generation, alone]);
   return rows.length === 1;
 }

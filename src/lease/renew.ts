@@ -24,7 +24,7 @@ WHERE i.id = held.id
   AND i.lease_generation = held.generation
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
-  AND i.lease_expires_at > now()
+  AND i.lease_expires_at > statement_timestamp()
 RETURNING i.id`,
   columns: { id: uuid },
 });

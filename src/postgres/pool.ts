@@ -24,6 +24,9 @@ export const ENGINE_SETTINGS: Readonly<Record<string, string>> = {
   enable_mergejoin: 'off',
   plan_cache_mode: 'force_generic_plan',
   jit: 'off',
+  // Timestamps are kept as text; this is the form that goes back in and that Date understands.
+  datestyle: 'ISO',
+  timezone: 'UTC',
 };
 
 export function engineConfig(options: ConnectionOptions): pg.ClientConfig {
@@ -37,6 +40,7 @@ function plainConfig(options: ConnectionOptions): pg.ClientConfig {
     application_name: options.applicationName ?? 'holdfast',
     connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
   };
 }
 
@@ -76,7 +80,7 @@ export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = (error as { code?: unknown }).code;
   if (typeof code === 'string') return TRANSIENT.test(code) || SOCKET.has(code);
-  return /connection (terminated|ended)|timeout exceeded when trying to connect|Connection terminated|Client has encountered a connection error/i.test(
+  return /connection (terminated|ended)|timeout exceeded when trying to connect|query read timeout|Connection terminated|Client has encountered a connection error/i.test(
     error.message,
   );
 }

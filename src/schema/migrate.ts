@@ -44,13 +44,13 @@ async function applied(db: Queryable, schema: string): Promise<AppliedRow[]> {
   if (!found?.table) return [];
   const list = await rows(
     db,
-    `SELECT id, name, breaks_before, applied_at::text FROM ${records(schema)} ORDER BY id`,
+    `SELECT id, name, breaks_before, (extract(epoch FROM applied_at) * 1000)::float8 AS applied_ms FROM ${records(schema)} ORDER BY id`,
   );
   return list.map((row) => ({
     id: Number(row.id),
     name: String(row.name),
     breaksBefore: Number(row.breaks_before),
-    appliedAt: new Date(String(row.applied_at)),
+    appliedAt: new Date(Number(row.applied_ms)),
   }));
 }
 

@@ -31,7 +31,7 @@ WHERE i.id = buried.id
   AND i.lease_generation = buried.generation
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
-  AND i.lease_expires_at > now()
+  AND i.lease_expires_at > statement_timestamp()
 RETURNING i.id`,
   columns: { id: uuid },
 });

@@ -21,7 +21,7 @@ WITH gone AS (
     AND i.lease_generation = cancelled.generation
     AND i.claimed_by = $1::text
     AND i.status = 'processing'
-    AND i.lease_expires_at > now()
+    AND i.lease_expires_at > statement_timestamp()
   RETURNING i.*, cancelled.reason
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,

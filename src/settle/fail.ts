@@ -38,7 +38,7 @@ WHERE i.id = failed.id
   AND i.lease_generation = failed.generation
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
-  AND i.lease_expires_at > now()
+  AND i.lease_expires_at > statement_timestamp()
 RETURNING i.id, i.status`,
   columns: { id: uuid, status: jobStatus },
 });

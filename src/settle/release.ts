@@ -22,7 +22,7 @@ WHERE i.id = released.id
   AND i.lease_generation = released.generation
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
-  AND i.lease_expires_at > now()
+  AND i.lease_expires_at > statement_timestamp()
 RETURNING i.id`,
   columns: { id: uuid },
 });
@@ -59,7 +59,7 @@ WHERE i.id = snoozed.id
   AND i.lease_generation = snoozed.generation
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
-  AND i.lease_expires_at > now()
+  AND i.lease_expires_at > statement_timestamp()
 RETURNING i.id`,
   columns: { id: uuid },
 });

@@ -4,34 +4,40 @@
  * Nobody can know which of the jobs that ran in a killed process killed it. So all of them come back
  * without an attempt spent, as suspects, and a worker runs suspects one at a time with nothing beside
  * them: new jobs are held back, jobs that wait are handed back, running ones are waited for. If the
- * process dies again the row says who was alone, and only that job spends an attempt. A worker whose
- * other handlers run for long waits for them, longer with every crash; when even that is over the suspect
- * runs beside them without the mark, and a crash costs nobody an attempt.
+ * process dies again the row says who was alone, and only that job spends an attempt.
+ *
+ * Neither waiting is without end. Handlers that run for long are waited for `PATIENCE_MS`; then the
+ * suspect runs beside them without the mark. A suspect that runs for long is alone for `ALONE_MS`; then
+ * the mark is taken back and other work begins beside it. Both times double with every crash, so a job
+ * that does kill its process is alone at last, and one that does not never spends an attempt for it.
  */
 import type { HeldJob } from './held.js';
 
 const PATIENCE_MS = 10_000;
+const ALONE_MS = 30_000;
+const LONGEST_MS = 2 ** 31 - 1;
 
 export interface Suspect {
   readonly held: HeldJob;
-  /** Marks the row. False: the lease is lost. */
-  readonly mark: () => Promise<boolean>;
+  /** Writes or takes back the mark "alone". False: the job is not ours to run any more. */
+  readonly mark: (alone: boolean) => Promise<boolean>;
   /** Runs and settles the job. */
   readonly run: () => Promise<void>;
+  readonly handBack: () => void;
 }
 
 export class Isolation {
-  readonly #handBack: () => void;
+  readonly #handBackAll: () => void;
+  readonly #resume: () => void;
   #suspects: Suspect[] = [];
   #running = 0;
-  #alone = false;
   #busy = false;
+  #stopped = false;
   #quiet: (() => void) | null = null;
-  #resume: () => void = () => {};
 
   /** `handBack` releases every job that waits for a handler; `resume` starts work again. */
   constructor(hooks: { handBack: () => void; resume: () => void }) {
-    this.#handBack = hooks.handBack;
+    this.#handBackAll = hooks.handBack;
     this.#resume = hooks.resume;
   }
 
@@ -57,30 +63,41 @@ export class Isolation {
     }
   }
 
-  /** At a stop: the suspects that were not run, to be released. */
-  abandon(): HeldJob[] {
-    const left = this.#suspects.map(({ held }) => held);
-    this.#suspects = [];
-    return left;
+  /** No suspect is started from now on; those that wait are handed back. */
+  stop(): void {
+    this.#stopped = true;
+    for (const suspect of this.#suspects.splice(0)) suspect.handBack();
+    this.#quiet?.();
   }
 
   async #work(): Promise<void> {
-    this.#handBack();
+    this.#handBackAll();
     for (;;) {
       const suspect = this.#suspects.shift();
       if (!suspect) break;
-      this.#alone = await this.#waitForQuiet(suspect.held.row.crashes);
-      if (suspect.held.lost) continue;
-      if (this.#alone && !(await suspect.mark())) continue;
-      await suspect.run();
+      const grows = 2 ** Math.max(0, suspect.held.row.crashes - 1);
+      const alone = await this.#waitForQuiet(Math.min(PATIENCE_MS * grows, LONGEST_MS));
+      if (this.#stopped) suspect.handBack();
+      else if (!suspect.held.lost && (!alone || (await suspect.mark(true)))) {
+        await this.#runWithin(suspect, alone, Math.min(ALONE_MS * grows, LONGEST_MS));
+      }
     }
     this.#busy = false;
     this.#resume();
   }
 
-  #waitForQuiet(crashes: number): Promise<boolean> {
+  async #runWithin(suspect: Suspect, alone: boolean, limitMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<'long'>((resolve) => {
+      timer = setTimeout(() => resolve('long'), limitMs);
+    });
+    const ended = await Promise.race([suspect.run(), limit]);
+    clearTimeout(timer);
+    if (ended === 'long' && alone) await suspect.mark(false);
+  }
+
+  #waitForQuiet(patienceMs: number): Promise<boolean> {
     if (this.#running === 0) return Promise.resolve(true);
-    const patienceMs = Math.min(PATIENCE_MS * 2 ** Math.max(0, crashes - 1), 2 ** 31 - 1);
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
         this.#quiet = null;

@@ -29,8 +29,8 @@ export type FromKeeper =
   | {
       readonly kind: 'lost';
       readonly queue: string;
-      readonly workerId: string;
       readonly ids: readonly string[];
+      readonly generations: readonly number[];
     }
   | { readonly kind: 'dead'; readonly workerId: string }
   | { readonly kind: 'dead-workers'; readonly ids: readonly string[] }

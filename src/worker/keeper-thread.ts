@@ -126,17 +126,20 @@ async function renewQueue(queue: string, jobs: Map<string, Kept>): Promise<void>
     const renewed = new Set(
       await renew(await renewLine.executor(), names(queue), owner, chunk, setup.leaseMs),
     );
-    const lost: string[] = [];
+    const lost: Held[] = [];
     for (const { id, generation } of chunk) {
       const job = jobs.get(id);
       if (job?.generation !== generation) continue;
       if (renewed.has(id)) job.freshAt = startedAt;
       else {
-        lost.push(id);
+        lost.push({ id, generation });
         jobs.delete(id);
       }
     }
-    if (lost.length > 0) tell({ kind: 'lost', queue, workerId: owner, ids: lost });
+    if (lost.length > 0) {
+      const ids = lost.map((job) => job.id);
+      tell({ kind: 'lost', queue, ids, generations: lost.map((job) => job.generation) });
+    }
   }
 }
 

@@ -10,7 +10,7 @@ import { Worker } from 'node:worker_threads';
 import type { FromKeeper, KeeperSetup, ToKeeper } from './keeper-protocol.js';
 
 export interface KeeperListener {
-  lost(queue: string, workerId: string, ids: readonly string[]): void;
+  lost(queue: string, jobs: readonly { id: string; generation: number }[]): void;
   dead(workerId: string): void;
   deadWorkers(ids: readonly string[]): void;
   trouble(what: string, error: unknown): void;
@@ -111,8 +111,11 @@ export class Keeper {
   }
 
   #hear(message: FromKeeper): void {
-    if (message.kind === 'lost') this.#listener.lost(message.queue, message.workerId, message.ids);
-    else if (message.kind === 'dead') this.#listener.dead(message.workerId);
+    if (message.kind === 'lost') {
+      const { queue, ids, generations } = message;
+      const jobs = ids.map((id, index) => ({ id, generation: generations[index] as number }));
+      this.#listener.lost(queue, jobs);
+    } else if (message.kind === 'dead') this.#listener.dead(message.workerId);
     else if (message.kind === 'dead-workers') this.#listener.deadWorkers(message.ids);
     else if (message.kind === 'stalled') {
       this.#listener.trouble(

@@ -23,6 +23,8 @@ import { type Ended, settleOutcome } from './settle-outcome.js';
 import type { Settler } from './settler.js';
 
 const AHEAD_MS = 100;
+/** And not more than about so much of payloads. */
+const AHEAD_BYTES = 64 * 1024 * 1024;
 const CURSOR_LAG_MS = 2_000;
 const REWIND_MS = 1_000;
 const MAX_ACTIVE_PROBES = 32;
@@ -56,6 +58,7 @@ export class QueueRunner {
   #claiming = false;
   #stopping = false;
   #handlerMs = AHEAD_MS / 2;
+  #payloadBytes = 1_000;
   #timer: NodeJS.Timeout | null = null;
   #onEmpty: (() => void) | null = null;
 
@@ -96,10 +99,8 @@ export class QueueRunner {
 
   #prefetch(): number {
     const { concurrency, prefetch } = this.#ground.settings;
-    return Math.min(
-      prefetch,
-      Math.floor((concurrency * AHEAD_MS) / Math.max(this.#handlerMs, 0.01)),
-    );
+    const soonBegun = (concurrency * AHEAD_MS) / Math.max(this.#handlerMs, 0.01);
+    return Math.floor(Math.min(prefetch, soonBegun, AHEAD_BYTES / this.#payloadBytes));
   }
 
   async #claim(limit: number): Promise<void> {
@@ -144,9 +145,12 @@ export class QueueRunner {
     emit({ kind: 'claimed', queue: this.queue, count: jobs.length });
     const suspects: Suspect[] = [];
     for (const job of jobs) {
+      this.#payloadBytes += (job.row.payload.length + 500 - this.#payloadBytes) * NEWEST;
       this.#held.set(job.id, job);
       if (this.#stopping) this.#release(job);
       else if (job.row.crashes > 0) suspects.push(this.#suspect(job));
+      // Claimed before a suspect was found elsewhere in this process: not beside it.
+      else if (this.#ground.isolation.holds) this.#release(job);
       else this.#buffer.push(job);
     }
     if (suspects.length > 0) this.#ground.isolation.add(suspects);
@@ -155,24 +159,26 @@ export class QueueRunner {
   #suspect(held: HeldJob): Suspect {
     return {
       held,
-      mark: async () => {
-        try {
-          const marked = await isolate(
-            this.#ground.engine,
-            this.#ground.context.names,
-            held.workerId,
-            held,
-          );
-          if (!marked) this.#lose(held);
-          return marked;
-        } catch (error) {
-          this.#ground.trouble(`isolating job ${held.id}`, error);
-          this.#release(held);
-          return false;
-        }
-      },
+      mark: (alone) => this.#mark(held, alone),
       run: () => this.#start(held),
+      handBack: () => this.#release(held),
     };
+  }
+
+  async #mark(held: HeldJob, alone: boolean): Promise<boolean> {
+    const { engine, context, trouble } = this.#ground;
+    try {
+      const marked = await isolate(engine, context.names, held.workerId, held, alone);
+      if (!marked) {
+        this.#lose(held);
+        this.#forget(held);
+      }
+      return marked;
+    } catch (error) {
+      trouble(`isolating job ${held.id}`, error);
+      if (alone) this.#release(held);
+      return false;
+    }
   }
 
   #startBuffered(): void {
@@ -196,12 +202,21 @@ export class QueueRunner {
     isolation.entered();
     this.#emitJob('started-job', held);
     const startedAt = performance.now();
-    const outcome = await runJob(held, route, context, settings.timeoutMs);
+    const outcome = await runJob(held, route, context, settings.timeoutMs).catch((error: unknown) =>
+      // runJob does not throw; if it ever does, the slot and the job must not be lost with it.
+      this.#unrun(held, error),
+    );
     this.#handlerMs += (performance.now() - startedAt - this.#handlerMs) * NEWEST;
     this.#running--;
     isolation.left();
     this.#settle(held, route, outcome);
     this.pump();
+  }
+
+  #unrun(held: HeldJob, error: unknown): Outcome {
+    this.#ground.trouble(`running job ${held.id}`, error);
+    const summary = 'The attempt could not be evaluated; see the log of the worker.';
+    return { kind: 'failed', delayMs: 60_000, error: summary, summary, handed: false };
   }
 
   #settle(held: HeldJob, route: Route, outcome: Outcome): void {
@@ -249,18 +264,27 @@ export class QueueRunner {
     if (this.#held.size === 0) this.#onEmpty?.();
   }
 
-  /** The keeper could not renew these, or this incarnation is dead (`ids` left out). */
-  lose(workerId: string, ids?: readonly string[]): void {
-    const jobs = ids ? ids.map((id) => this.#held.get(id)) : [...this.#held.values()];
-    for (const held of jobs) {
-      if (held?.workerId !== workerId) continue;
-      const waits = this.#buffer.indexOf(held);
-      this.#lose(held);
-      if (waits >= 0) {
-        this.#buffer.splice(waits, 1);
-        this.#forget(held);
-      }
+  /** The keeper could not renew these. */
+  lose(jobs: readonly { id: string; generation: number }[]): void {
+    for (const { id, generation } of jobs) {
+      const held = this.#held.get(id);
+      if (held?.generation === generation) this.#loseNow(held);
     }
+  }
+
+  /** This incarnation is dead, and with it everything it held. */
+  loseAll(workerId: string): void {
+    for (const held of [...this.#held.values()]) {
+      if (held.workerId === workerId) this.#loseNow(held);
+    }
+  }
+
+  #loseNow(held: HeldJob): void {
+    this.#lose(held);
+    const waits = this.#buffer.indexOf(held);
+    if (waits < 0) return;
+    this.#buffer.splice(waits, 1);
+    this.#forget(held);
   }
 
   /** Jobs that wait for a handler go back to the queue, unspent. */
@@ -270,17 +294,12 @@ export class QueueRunner {
     for (const held of waiting) this.#release(held);
   }
 
-  /** The same for suspects that were not run. */
-  giveBack(jobs: readonly HeldJob[]): void {
-    for (const held of jobs) this.#release(held);
-  }
-
-  /** No new claims; waits for running handlers, then aborts and releases what is left. */
-  async drain(graceMs: number): Promise<void> {
+  /** No new claims; waits for running handlers, then aborts and releases what is left. True: all gone. */
+  async drain(graceMs: number): Promise<boolean> {
     this.#stopping = true;
     this.#clearTimer();
     this.handBack();
-    if (await this.#emptyWithin(graceMs)) return;
+    if (await this.#emptyWithin(graceMs)) return true;
     const reason = new HoldfastError(
       'STOPPED',
       'The worker is stopping and its grace period is over; the job was handed back.',
@@ -291,7 +310,7 @@ export class QueueRunner {
       this.#release(held);
       held.lost = true;
     }
-    await this.#emptyWithin(2_000);
+    return this.#emptyWithin(1_500);
   }
 
   #emptyWithin(ms: number): Promise<boolean> {

@@ -11,6 +11,7 @@
  */
 
 import type { NewJob } from '../enqueue/insert.js';
+import { MAX_DELAY_MS } from '../job/duration.js';
 import { Cancel, GiveUp, HoldfastError, RetryLater, Snooze } from '../job/errors.js';
 import { errorText } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
@@ -51,6 +52,21 @@ function described(error: unknown) {
   };
 }
 
+/** `instanceof` that a thrown Proxy cannot make throw. */
+function isA<Kind>(error: unknown, kind: abstract new (...args: never[]) => Kind): error is Kind {
+  try {
+    return error instanceof kind;
+  } catch {
+    return false;
+  }
+}
+
+/** Subclasses of RetryLater and Snooze may set anything; Postgres takes whole numbers only. */
+const bounded = (ms: number) => (ms > 0 ? Math.min(Math.round(ms), MAX_DELAY_MS) : 0);
+
+/** Timers cannot wait longer; for a handler, 24 days are no limit at all. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 const BURIED_AT_ONCE = new Set(['PAYLOAD_INVALID', 'VERSION_UNSUPPORTED', 'PAYLOAD_NOT_JSON']);
 
 export async function runJob(
@@ -84,7 +100,7 @@ export async function runJob(
 
 /** An upgrade function may fail for a reason that passes; a payload that does not fit will not. */
 function unreadable(held: HeldJob, route: Route, error: unknown, ground: ContextGround): Outcome {
-  if (error instanceof HoldfastError && BURIED_AT_ONCE.has(error.code)) {
+  if (isA(error, HoldfastError) && BURIED_AT_ONCE.has(error.code)) {
     return { kind: 'buried', ...described(error) };
   }
   return failed(held, route, error, ground, false);
@@ -104,12 +120,12 @@ function afterThrow(
     );
     return { kind: 'transacted' };
   }
-  if (held.lost || (error instanceof HoldfastError && error.code === 'LEASE_LOST')) {
+  if (held.lost || (isA(error, HoldfastError) && error.code === 'LEASE_LOST')) {
     return { kind: 'lost' };
   }
-  if (error instanceof Snooze) return { kind: 'snoozed', delayMs: error.delayMs };
-  if (error instanceof Cancel) return { kind: 'cancelled', reason: described(error).error };
-  if (error instanceof GiveUp) return { kind: 'buried', ...described(error) };
+  if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
+  if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
+  if (isA(error, GiveUp)) return { kind: 'buried', ...described(error) };
   return failed(held, route, error, ground, context.completion === 'handed');
 }
 
@@ -120,8 +136,8 @@ function failed(
   ground: ContextGround,
   handed: boolean,
 ): Outcome {
-  if (error instanceof RetryLater) {
-    return { kind: 'failed', delayMs: error.delayMs, ...described(error), handed };
+  if (isA(error, RetryLater)) {
+    return { kind: 'failed', delayMs: bounded(error.delayMs), ...described(error), handed };
   }
   const { delayMs, problem } = route.job.retry(held.row.attempts, error);
   if (problem !== undefined) {
@@ -136,14 +152,17 @@ function failed(
 async function withinTime(held: HeldJob, timeoutMs: number, work: () => unknown): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const error = new HoldfastError(
-        'HANDLER_TIMEOUT',
-        `The handler did not end within its time limit of ${timeoutMs} ms; its signal was aborted and the attempt failed.`,
-      );
-      held.abort(error);
-      reject(error);
-    }, timeoutMs);
+    timer = setTimeout(
+      () => {
+        const error = new HoldfastError(
+          'HANDLER_TIMEOUT',
+          `The handler did not end within its time limit of ${timeoutMs} ms; its signal was aborted and the attempt failed.`,
+        );
+        held.abort(error);
+        reject(error);
+      },
+      Math.min(timeoutMs, LONGEST_TIMER_MS),
+    );
   });
   try {
     // When the limit wins, the handler's own rejection is still observed by the race and not unhandled.

@@ -232,7 +232,7 @@ export class Worker {
         prepare,
       },
       {
-        lost: (queue, by, ids) => this.#runners.find((one) => one.queue === queue)?.lose(by, ids),
+        lost: (queue, jobs) => this.#runners.find((one) => one.queue === queue)?.lose(jobs),
         dead: (id) => void this.#rebirth(engine, id),
         deadWorkers: (ids) => this.#learnDead(ids),
         trouble,
@@ -281,7 +281,7 @@ export class Worker {
   async #rebirth(engine: Executor, was: string): Promise<void> {
     if (was !== this.#id) return;
     this.#log.warn({ worker: was }, 'this worker was declared dead; it goes on under a new id');
-    for (const runner of this.#runners) runner.lose(was);
+    for (const runner of this.#runners) runner.loseAll(was);
     this.#id = newWorkerId();
     await this.#untilReachable(() => this.#register(engine)).catch((error) =>
       this.#trouble('registering again', error),
@@ -339,14 +339,12 @@ export class Worker {
     const said = markDraining(engine, this.#names('inbox'), this.#id).catch((error) =>
       this.#trouble('announcing the drain', error),
     );
-    const suspects = this.#isolation?.abandon() ?? [];
-    for (const runner of this.#runners)
-      runner.giveBack(suspects.filter((one) => one.queue === runner.queue));
-    await Promise.all(this.#runners.map((runner) => runner.drain(graceMs)));
+    this.#isolation?.stop();
+    const empty = await Promise.all(this.#runners.map((runner) => runner.drain(graceMs)));
     this.#abandon.abort();
     await within(said, 1_000);
-    const left = leave(engine, this.#names('inbox'), this.#id).catch((error) =>
-      this.#trouble('leaving the registry', error),
+    const left = leave(engine, this.#names('inbox'), this.#id, empty.every(Boolean)).catch(
+      (error) => this.#trouble('leaving the registry', error),
     );
     await within(left, 1_000);
   }

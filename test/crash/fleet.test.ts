@@ -17,7 +17,8 @@ test('eight processes share 20,000 jobs, and no job is run twice', async () => {
   await db.completed(20_000);
 
   for (const worker of fleet) worker.signal('SIGTERM');
-  for (const worker of fleet) expect(await worker.exited, worker.describe()).toMatchObject({ code: 0 });
+  for (const worker of fleet)
+    expect(await worker.exited, worker.describe()).toMatchObject({ code: 0 });
   expect(fleet.filter((worker) => worker.heard('refused'))).toEqual([]);
   const [archive] = await db.rows(
     `SELECT count(*)::int, count(DISTINCT id)::int AS jobs, max(attempts) AS attempts,

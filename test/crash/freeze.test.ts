@@ -52,7 +52,9 @@ test('a frozen worker that was declared dead loses its job, is told so, and is r
   const before = await archived(db, id);
   frozen.signal('SIGCONT');
 
-  expect(await frozen.hears('aborted', { id, generation: 1 })).toMatchObject({ code: 'LEASE_LOST' });
+  expect(await frozen.hears('aborted', { id, generation: 1 })).toMatchObject({
+    code: 'LEASE_LOST',
+  });
   const reborn = await frozen.hears('reborn');
   expect(reborn).toMatchObject({ was: frozen.workerId });
   expect(reborn.workerId).not.toBe(frozen.workerId);

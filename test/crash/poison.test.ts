@@ -49,9 +49,7 @@ test.each([1, 10, 200])(
     // Once among the others, then alone for each of its attempts.
     expect(deaths).toBe(4);
     expect(
-      await db.rows(
-        'SELECT id, status::text, attempts, max_attempts FROM holdfast.inbox',
-      ),
+      await db.rows('SELECT id, status::text, attempts, max_attempts FROM holdfast.inbox'),
     ).toEqual([{ id: poison, status: 'dead_letter', attempts: 3, max_attempts: 3 }]);
     expect(
       await db.rows(

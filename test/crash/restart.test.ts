@@ -23,7 +23,13 @@ function accepted(producer: Child): string[] {
 
 test('every accepted job is completed once, through two crashes of the database', async () => {
   const { server, db } = await ownServer();
-  const options = { ...QUICK, lease: '2s', renewEvery: '500ms', ttl: '2s', concurrency: 5 } as const;
+  const options = {
+    ...QUICK,
+    lease: '2s',
+    renewEvery: '500ms',
+    ttl: '2s',
+    concurrency: 5,
+  } as const;
   const workers = await Promise.all([1, 2, 3, 4].map(() => readyWorker(server.url, options)));
   const producers = ['a', 'b'].map(
     (name) => new Child('producer', { url: server.url, name, type: 'guarded' }),
@@ -53,7 +59,8 @@ test('every accepted job is completed once, through two crashes of the database'
   expect(producers.every((producer) => producer.heard('trouble'))).toBe(true);
   expect(workers.every((worker) => worker.heard('trouble'))).toBe(true);
   for (const worker of workers) worker.signal('SIGTERM');
-  for (const worker of workers) expect(await worker.exited, worker.describe()).toMatchObject({ code: 0 });
+  for (const worker of workers)
+    expect(await worker.exited, worker.describe()).toMatchObject({ code: 0 });
   const archive = await db.rows<{ key: string; status: string }>(
     'SELECT idempotency_key AS key, status::text FROM holdfast.inbox_archive',
   );

@@ -1,7 +1,7 @@
 /** A handler that blocks the event loop, beside others in the same process. */
 import { expect, test } from 'vitest';
 import { type ChildWorkerOptions, QUICK, readyWorker } from '../support/child.js';
-import { blockedStatement, type Ground, ground, jobs } from '../support/ground.js';
+import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';
 import { until } from '../support/until.js';
 
 const LEASE_MS = 1_000;
@@ -63,25 +63,19 @@ test('a process that spins beyond its stall limit is relieved of its jobs, and s
 
 test('a job whose lease ran out before its process could look at it is not started', async () => {
   const db = await ground();
+  await db.hf.pause();
   const worker = await readyWorker(db.url);
-  const lock = await db.pool.connect();
-  try {
-    await lock.query('BEGIN; LOCK TABLE holdfast.inbox IN EXCLUSIVE MODE');
-    await blockedStatement(db, 'WITH picked');
-    worker.tell({ do: 'spin', ms: 3 * LEASE_MS });
-    await worker.hears('spinning');
-    await lock.query('COMMIT');
-  } finally {
-    lock.release(true);
-  }
-  // The claim that waited takes it, and its answer waits for the event loop.
   const { id } = await db.hf.enqueue(jobs.gated, { firstOnly: true });
+  const letGo = await claimInFlight(db);
+  worker.tell({ do: 'spin', ms: 3 * LEASE_MS });
+  await worker.hears('spinning');
+  // The claim takes the job now, and its answer waits for the event loop.
+  await letGo();
+  await until('it is claimed', async () => (await db.hf.find(id))?.claimedBy === worker.workerId);
   const other = await readyWorker(db.url);
+  await other.hears('handling', { id, generation: 2 });
   await db.completed(1);
-  await worker.ask('stats');
-
-  if ((await db.hf.find(id))?.leaseGeneration === 2) {
-    await other.hears('handling', { id, generation: 2 });
-    expect(worker.heard('handling', { id, generation: 1 })).toBeUndefined();
-  }
+  // It answers when the spin is over and the answer of the claim has been looked at.
+  await until('the job is lost', async () => (await worker.ask('stats')).stats?.lost === 1);
+  expect(worker.heard('handling')).toBeUndefined();
 });

@@ -17,9 +17,6 @@ export interface TransactionLibrary {
   close(): Promise<unknown>;
 }
 
-/** The business table that each library writes to. */
-export const ORDERS = 'CREATE TABLE orders (id integer PRIMARY KEY)';
-
 const AWKWARD = `it's "so" \\ \\\\ \\n \n\t ? ?? \\? $1 $12 :id \${x} {a,b} {} NULL %s ; -- /* 🦀 日本 é \u2028`;
 const JSON_LOOKING = '{"a":[1,"two",null]}';
 
@@ -47,7 +44,9 @@ const CASES: [string, EnqueueItem[]][] = [
   ['three jobs without idempotency keys', withoutKeys],
   ['jobs with and without idempotency keys', [...withoutKeys, ...bulk]],
 ];
-const KEYED = CASES.filter(([, items]) => items.some((item) => item.options.idempotencyKey));
+const isKeyed = (item: EnqueueItem) => item.options.idempotencyKey !== undefined;
+const SOME_KEYED = CASES.filter(([, items]) => items.some(isKeyed));
+const ALL_KEYED = CASES.filter(([, items]) => items.every(isKeyed));
 
 /** The items with another payload in the last of them. */
 const spoilt = (items: EnqueueItem[], payload: unknown) =>
@@ -60,7 +59,7 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
   let library: TransactionLibrary;
   beforeAll(async () => {
     await db.rows('DROP TABLE IF EXISTS orders');
-    await db.rows(ORDERS);
+    await db.rows('CREATE TABLE orders (id integer PRIMARY KEY)');
     library = open(db.url);
   });
   beforeEach(() => db.rows('TRUNCATE orders, holdfast.inbox, holdfast.inbox_idempotency'));
@@ -80,7 +79,7 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
   const jobs = () =>
     db.rows(`
       SELECT i.id, i.payload, jsonb_typeof(i.payload) AS kind, i.partition_key, i.headers,
-        i.idempotency_key, i.xmin = (SELECT o.xmin FROM orders AS o) AS of_the_order
+        i.idempotency_key, i.xmin IN (SELECT o.xmin FROM orders AS o) AS of_the_order
       FROM holdfast.inbox AS i ORDER BY i.position`);
 
   async function refusal(tx: Queryable, items: EnqueueItem[]): Promise<string> {
@@ -131,7 +130,7 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
     expect([await orders(), await jobs(), await heldKeys()]).toEqual([[1, 2], [], []]);
   });
 
-  test.for(KEYED)('%s: a mismatch leaves the transaction usable', async ([, items]) => {
+  test.for(SOME_KEYED)('%s: a mismatch leaves the transaction usable', async ([, items]) => {
     const { id } = await db.hf.enqueue(anything, 'other', items.at(-1)?.options);
     await library.transaction(async (tx, placeOrder) => {
       await placeOrder(1);
@@ -145,7 +144,7 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
     expect(await heldKeys()).toEqual([items.at(-1)?.options.idempotencyKey]);
   });
 
-  test.for([CASES[1]!, CASES[2]!])('%s: a repeat gets the same ids', async ([, items]) => {
+  test.for(ALL_KEYED)('%s: a repeat gets the same ids', async ([, items]) => {
     const outcomes: object[] = [];
     const enqueueAgain = async (tx: Queryable) => void outcomes.push(...(await send(tx, items)));
     await library.transaction(async (tx) => {

@@ -90,3 +90,16 @@ export async function blockedStatement(on: Ground, part: string): Promise<void> 
       ).length > 0,
   );
 }
+
+/**
+ * Stops a worker's next claim in the middle: the statement is with the server and waits for a lock. The
+ * queue must be paused; the function that is returned resumes it and lets the claim go on.
+ */
+export async function claimInFlight(on: Ground): Promise<() => Promise<void>> {
+  const lock = await on.pool.connect();
+  onTestFinished(() => lock.release(true));
+  await lock.query('BEGIN; LOCK TABLE holdfast.inbox IN EXCLUSIVE MODE');
+  await lock.query('UPDATE holdfast.queues SET paused = false');
+  await blockedStatement(on, 'WITH picked');
+  return async () => void (await lock.query('COMMIT'));
+}

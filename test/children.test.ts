@@ -1,0 +1,224 @@
+/** Children and fences: what a handler hands on is written with its completion, and only then. */
+import { beforeEach, expect, test } from 'vitest';
+import { guardTable, type HandlerContext, holdfast, isStaleFence, job } from '../src/index.js';
+import { testDatabase } from './support/database.js';
+import { quietLogger } from './support/logger.js';
+import { until } from './support/until.js';
+import { gate, testWorkers } from './support/workers.js';
+
+const db = testDatabase();
+const start = testWorkers();
+const parent = job('parent', { retry: () => 0 });
+const child = job<{ n: number }>('child');
+
+beforeEach(async () => {
+  await db.rows('DELETE FROM holdfast.inbox');
+  await db.rows('DELETE FROM holdfast.inbox_archive');
+});
+
+const children = () =>
+  db.rows<{ id: string; n: number }>(
+    `SELECT id, (payload ->> 'n')::int AS n FROM holdfast.inbox WHERE type = 'child' ORDER BY n`,
+  );
+const ended = (id: string, status = 'completed') =>
+  until(`job ${id} is ${status}`, async () => {
+    const row = await db.hf.find(id);
+    return row?.status === status ? row : null;
+  });
+
+test('children are written with the completion, in order and with their options, and not before', async () => {
+  const { id } = await db.hf.enqueue(parent, {});
+  const ids: string[] = [];
+  const during: number[] = [];
+  start(db.hf, (w) =>
+    w.handle(parent, async (ctx) => {
+      ids.push((await ctx.enqueue(child, { n: 1 }, { key: 'order:1' })).id);
+      ids.push((await ctx.enqueue(child, { n: 2 }, { priority: 1, delay: '1h' })).id);
+      during.push((await children()).length);
+    }),
+  );
+  await ended(id);
+  expect(during).toEqual([0]);
+  const written = await children();
+  expect(written.map((row) => row.id)).toEqual(ids);
+  expect(await db.hf.find(ids[0]!)).toMatchObject({ partitionKey: 'order:1', status: 'pending' });
+  expect(await db.hf.find(ids[1]!)).toMatchObject({ priority: 1 });
+});
+
+test('no child of a failed attempt is written, and those of the last one are written once', async () => {
+  const { id } = await db.hf.enqueue(parent, {});
+  start(db.hf, (w) =>
+    w.handle(parent, async (ctx) => {
+      await ctx.enqueue(child, { n: ctx.attempt });
+      if (ctx.attempt < 3) throw new Error('not yet');
+    }),
+  );
+  await ended(id);
+  expect((await children()).map(({ n }) => n)).toEqual([3]);
+});
+
+test('inside a transaction, children commit with it or vanish with it', async () => {
+  const { id } = await db.hf.enqueue(parent, {});
+  start(db.hf, (w) =>
+    w.handle(parent, async (ctx) => {
+      await ctx.enqueue(child, { n: 10 * ctx.attempt });
+      await ctx.transaction(async () => {
+        await ctx.enqueue(child, { n: 10 * ctx.attempt + 1 });
+        if (ctx.attempt === 1) throw new Error('not yet');
+      });
+    }),
+  );
+  await ended(id);
+  expect((await children()).map(({ n }) => n)).toEqual([20, 21]);
+});
+
+test('when the lease is gone, neither the completion nor a child is written', async () => {
+  const { id } = await db.hf.enqueue(parent, {});
+  const { worker } = start(db.hf, (w) =>
+    w.handle(parent, async (ctx) => {
+      await ctx.enqueue(child, { n: 1 });
+      await db.rows(
+        `UPDATE holdfast.inbox SET claimed_by = 'thief', lease_generation = lease_generation + 1
+         WHERE id = $1`,
+        [id],
+      );
+    }),
+  );
+  await until('the loss is counted', () => worker.stats.lost === 1);
+  expect(await children()).toEqual([]);
+  expect(await db.hf.find(id)).toMatchObject({ status: 'processing', claimedBy: 'thief' });
+});
+
+test('a child that cannot be enqueued is refused where it is asked for', async () => {
+  const { id } = await db.hf.enqueue(parent, {});
+  const refusals: unknown[] = [];
+  start(db.hf, (w) =>
+    w.handle(parent, async (ctx: HandlerContext<unknown>) => {
+      const code = (work: Promise<unknown>) => work.then(String, (error) => error.code);
+      refusals.push(
+        await code(ctx.enqueue(child, { n: 1n as never })),
+        await code(ctx.enqueue(child, { n: 1 }, { priority: 9 })),
+        await code(ctx.enqueue(job('other', { queue: 'outbox' }), {})),
+      );
+    }),
+  );
+  await ended(id);
+  expect(refusals).toEqual(['PAYLOAD_NOT_JSON', 'OPTION_INVALID', 'OPTION_INVALID']);
+  expect(await children()).toEqual([]);
+});
+
+test("a child's idempotency key keeps a repeat from making a second one", async () => {
+  const first = await db.hf.enqueue(parent, {});
+  const second = await db.hf.enqueue(parent, {});
+  start(db.hf, (w) =>
+    w.handle(parent, (ctx) => ctx.enqueue(child, { n: 1 }, { idempotencyKey: 'child:1' })),
+  );
+  await ended(first.id);
+  await ended(second.id);
+  expect(await children()).toHaveLength(1);
+});
+
+test('a child whose idempotency key stands for other work fails the attempt with a clear error', async () => {
+  const picky = job('picky', { maxAttempts: 1 });
+  await db.hf.enqueue(child, { n: 7 }, { idempotencyKey: 'child:7' });
+  const { id } = await db.hf.enqueue(picky, {});
+  start(db.hf, (w) =>
+    w.handle(picky, async (ctx) => {
+      await ctx.enqueue(child, { n: 6 });
+      await ctx.enqueue(child, { n: 8 }, { idempotencyKey: 'child:7' });
+    }),
+  );
+  expect((await ended(id, 'dead_letter')).lastError).toContain('already stands for job');
+  expect((await children()).map(({ n }) => n)).toEqual([7]);
+});
+
+test('a passing database error while children are written costs no attempt', async () => {
+  await db.rows('CREATE SEQUENCE storms');
+  await db.rows(`CREATE FUNCTION storm() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      IF nextval('storms') = 1 THEN RAISE 'try again' USING ERRCODE = '40001'; END IF;
+      RETURN NEW;
+    END $$`);
+  await db.rows(`CREATE TRIGGER storm BEFORE INSERT ON holdfast.inbox FOR EACH ROW
+    WHEN (NEW.type = 'child') EXECUTE FUNCTION storm()`);
+  const fragile = job('fragile', { maxAttempts: 1 });
+  const { id } = await db.hf.enqueue(fragile, {});
+  start(db.hf, (w) => w.handle(fragile, (ctx) => ctx.enqueue(child, { n: 1 })));
+  const row = await until('it is over', async () => {
+    const found = await db.hf.find(id);
+    return found && found.status !== 'pending' && found.status !== 'processing' ? found : null;
+  });
+  await db.rows('DROP TRIGGER storm ON holdfast.inbox');
+  expect(row).toMatchObject({ status: 'completed', attempts: 1 });
+  expect(await children()).toHaveLength(1);
+});
+
+test('a guarded table refuses the write of a stale attempt and keeps that of the newer one', async () => {
+  await db.rows(
+    'CREATE TABLE balances (id int PRIMARY KEY, cents int, fence_token bigint NOT NULL)',
+  );
+  await db.rows('INSERT INTO balances VALUES (1, 0, 0)');
+  await guardTable(db.pool, 'public.balances');
+  await guardTable(db.pool, 'balances');
+  const fenced = job('fenced', { retry: () => 0 });
+  const { id } = await db.hf.enqueue(fenced, {});
+  const tokens: number[] = [];
+  const write = (cents: number, token: number) =>
+    db.rows('UPDATE balances SET cents = $1, fence_token = $2 WHERE id = 1', [cents, token]);
+  const staleWrite = gate<unknown>();
+  start(db.hf, (w) =>
+    w.handle(fenced, async (ctx) => {
+      tokens.push(ctx.fenceToken);
+      if (ctx.attempt === 1) throw new Error('frozen');
+      await write(200, ctx.fenceToken);
+      // The first attempt thaws and writes with the token that it was given.
+      staleWrite.open(await write(100, tokens[0]!).catch((error) => error));
+    }),
+  );
+  const error = await staleWrite.opened;
+  await ended(id);
+  expect(tokens).toEqual([1, 2]);
+  expect(error).toMatchObject({ code: 'HF001' });
+  expect(isStaleFence(error)).toBe(true);
+  expect(isStaleFence(new Error('other'))).toBe(false);
+  expect(await db.rows('SELECT cents FROM balances')).toEqual([{ cents: 200 }]);
+  await write(300, 2);
+});
+
+test.each(['', 'a.b.c', 'a.', 'x\0y'])('guardTable refuses the name %j', async (name) => {
+  await expect(guardTable(db.pool, name)).rejects.toMatchObject({ code: 'NAME_INVALID' });
+});
+
+test('guardTable carries no SQL in a name', async () => {
+  await db.rows('CREATE TABLE victims (fence_token bigint)');
+  const attack = 'victims FOR EACH ROW EXECUTE FUNCTION x(); DROP TABLE victims; --';
+  await expect(guardTable(db.pool, attack)).rejects.toMatchObject({ code: '42P01' });
+  await expect(guardTable(db.pool, 'victims', 'x"; DROP TABLE victims; --')).rejects.toMatchObject({
+    code: 'NAME_INVALID',
+  });
+  expect(await db.rows('SELECT * FROM victims')).toEqual([]);
+});
+
+test('children go to the queue and the schema of their parent', async () => {
+  const hf = holdfast({ connectionString: db.url, schema: 'tenant_7', logger: quietLogger });
+  await hf.migrate();
+  await hf.createQueue('outbox');
+  const outer = job('outer', { queue: 'outbox' });
+  const inner = job('inner', { queue: 'outbox' });
+  const { id } = await hf.enqueue(outer, {});
+  const childId = gate<string>();
+  const { stop } = start(hf, (w) =>
+    w
+      .handle(outer, async (ctx) => childId.open((await ctx.enqueue(inner, {})).id))
+      .handle(inner, (ctx) => ctx.transaction(async () => undefined)),
+  );
+  const found = await childId.opened;
+  await until(
+    'the child ran',
+    async () => (await hf.find(found, 'outbox'))?.status === 'completed',
+  );
+  expect(await hf.find(id, 'outbox')).toMatchObject({ status: 'completed' });
+  expect(await hf.find(id, 'inbox')).toBeNull();
+  await stop();
+  await hf.close();
+});

@@ -1,0 +1,325 @@
+/**
+ * What a handler may do under its fence: effects that happen once, writes that commit with the
+ * completion or not at all, and what becomes of them when the lease is gone.
+ */
+import pg from 'pg';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { type HandlerContext, job } from '../src/index.js';
+import { testDatabase } from './support/database.js';
+import { until } from './support/until.js';
+import { gate, testWorkers } from './support/workers.js';
+
+const db = testDatabase();
+const start = testWorkers();
+const receipt = job<{ n?: number }>('receipt', { retry: () => 0 });
+
+beforeAll(async () => {
+  await db.rows('CREATE TABLE receipts (job uuid NOT NULL, note text)');
+  await db.rows('CREATE TABLE totals (id int PRIMARY KEY)');
+  await db.rows(
+    'CREATE TABLE lines (total int REFERENCES totals (id) DEFERRABLE INITIALLY DEFERRED)',
+  );
+});
+beforeEach(() => db.rows('TRUNCATE receipts, totals, lines'));
+
+type Context = HandlerContext<{ n?: number }>;
+const note = (tx: pg.ClientBase, ctx: Context, text = 'sent') =>
+  tx.query('INSERT INTO receipts VALUES ($1, $2)', [ctx.id, text]);
+
+const ended = (id: string, status = 'completed') =>
+  until(`job ${id} is ${status}`, async () => {
+    const row = await db.hf.find(id);
+    return row?.status === status ? row : null;
+  });
+
+/** Another worker takes the job over, as it would after this one was declared dead. */
+const takeOver = (id: string) =>
+  db.rows(
+    `UPDATE holdfast.inbox SET claimed_by = 'thief', lease_generation = lease_generation + 1
+     WHERE id = $1`,
+    [id],
+  );
+const expire = (id: string) =>
+  db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 s' WHERE id = $1`, [
+    id,
+  ]);
+
+test.each([
+  ['a value', { charge: 'ch_1', cents: 990 }],
+  ['null', null],
+  ['undefined', undefined],
+  ['false', false],
+  ['an empty text', ''],
+])(
+  'once: an effect that returned %s is not repeated, and its value comes back',
+  async (_, value) => {
+    let effects = 0;
+    const values: unknown[] = [];
+    const { id } = await db.hf.enqueue(receipt, {});
+    start(db.hf, (w) =>
+      w.handle(receipt, async (ctx) => {
+        values.push(
+          await ctx.once('charge', () => {
+            effects += 1;
+            return value;
+          }),
+        );
+        if (ctx.attempt === 1) throw new Error('crashed after the effect');
+      }),
+    );
+    await ended(id);
+    expect(effects).toBe(1);
+    expect(values).toEqual([value, value]);
+  },
+);
+
+test('once: an effect that threw is tried again; names and jobs are kept apart', async () => {
+  const ran: string[] = [];
+  const ids = await Promise.all([1, 2].map((n) => db.hf.enqueue(receipt, { n })));
+  start(db.hf, (w) =>
+    w.handle(receipt, async (ctx) => {
+      const effect = (name: string) =>
+        ctx.once(name, () => {
+          ran.push(`${ctx.payload.n}:${name}:${ctx.attempt}`);
+          if (name === 'mail' && ctx.attempt === 1) throw new Error('smtp is down');
+        });
+      await effect('charge');
+      await effect('mail');
+    }),
+  );
+  for (const { id } of ids) await ended(id);
+  expect(ran.sort()).toEqual(
+    [1, 2].flatMap((n) => [`${n}:charge:1`, `${n}:mail:1`, `${n}:mail:2`]).sort(),
+  );
+});
+
+test('once: a stale owner leaves no marker behind and is told so', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const told = gate<unknown>();
+  const { worker, events } = start(db.hf, (w) =>
+    w.handle(receipt, async (ctx) => {
+      await ctx
+        .once('charge', () => takeOver(id))
+        .catch((error) => {
+          told.open(error);
+          throw error;
+        });
+    }),
+  );
+  expect(await told.opened).toMatchObject({ code: 'LEASE_LOST' });
+  expect(await db.rows('SELECT * FROM holdfast.inbox_effects WHERE job_id = $1', [id])).toEqual([]);
+  await until('the loss is counted', () => worker.stats.lost === 1);
+  expect(events).toContainEqual(expect.objectContaining({ kind: 'lost', id }));
+});
+
+test('transaction: the writes and the completion commit together', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const { worker } = start(db.hf, (w) =>
+    w.handle(receipt, async (ctx) => {
+      const value = await ctx.transaction(async (tx) => {
+        await note(tx, ctx);
+        // Neither can be seen from outside before both can.
+        expect(await db.rows('SELECT * FROM receipts')).toEqual([]);
+        expect((await db.hf.find(id))?.status).toBe('processing');
+        return 42;
+      });
+      expect(value).toBe(42);
+      expect((await db.hf.find(id))?.status).toBe('completed');
+    }),
+  );
+  const row = await ended(id);
+  expect(row).toMatchObject({ attempts: 1, lastError: null });
+  expect(await db.rows('SELECT * FROM receipts')).toEqual([{ job: id, note: 'sent' }]);
+  await until('it is counted', () => worker.stats.completed === 1);
+});
+
+test('transaction: a throw takes back the writes and the completion', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  start(db.hf, (w) =>
+    w.handle(receipt, (ctx) =>
+      ctx.transaction(async (tx) => {
+        await note(tx, ctx, `attempt ${ctx.attempt}`);
+        if (ctx.attempt === 1) throw new Error('not yet');
+      }),
+    ),
+  );
+  expect(await ended(id)).toMatchObject({ attempts: 2 });
+  expect(await db.rows('SELECT note FROM receipts')).toEqual([{ note: 'attempt 2' }]);
+});
+
+test('transaction: a COMMIT that fails takes back the completion too', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  start(db.hf, (w) =>
+    w.handle(receipt, (ctx) =>
+      ctx.transaction(async (tx) => {
+        // The missing total is found at COMMIT, after the completion was written.
+        await tx.query('INSERT INTO lines VALUES (1)');
+        if (ctx.attempt === 2) await tx.query('INSERT INTO totals VALUES (1)');
+      }),
+    ),
+  );
+  expect(await ended(id)).toMatchObject({ attempts: 2 });
+  expect(await db.rows('SELECT * FROM lines')).toHaveLength(1);
+});
+
+test('transaction: when its COMMIT failed, a handler that returns all the same is completed by its return', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const { worker } = start(db.hf, (w) =>
+    w.handle(receipt, async (ctx) => {
+      await ctx.transaction((tx) => tx.query('INSERT INTO lines VALUES (1)')).catch(() => 'known');
+    }),
+  );
+  await until('it is settled', () => worker.stats.completed + worker.stats.failed === 1);
+  const [row] = await db.rows(`SELECT status FROM holdfast.inbox WHERE id = $1`, [id]);
+  expect(row, 'settled by the worker, yet still processing in the database').not.toMatchObject({
+    status: 'processing',
+  });
+});
+
+test.each([
+  ['another worker took the job over', takeOver],
+  ['the lease ran out', expire],
+])('transaction: nothing is committed when %s meanwhile', async (_, lose) => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const told = gate<unknown>();
+  const { worker, events, stop } = start(db.hf, (w) =>
+    w.handle(receipt, async (ctx) => {
+      await ctx
+        .transaction(async (tx) => {
+          await note(tx, ctx);
+          await lose(id);
+          // So that this worker does not take it up again at once.
+          await db.rows(`UPDATE holdfast.queues SET paused = true`);
+        })
+        .catch((error) => {
+          told.open(ctx.signal);
+          throw error;
+        });
+    }),
+  );
+  const signal = (await told.opened) as AbortSignal;
+  await until('the loss is counted', () => worker.stats.lost === 1);
+  expect(events).toContainEqual(expect.objectContaining({ kind: 'lost', id }));
+  expect(signal.reason).toMatchObject({ code: 'LEASE_LOST' });
+  expect(worker.stats).toMatchObject({ completed: 0, failed: 0 });
+  expect(await db.rows('SELECT * FROM receipts')).toEqual([]);
+  expect(await db.hf.find(id)).toMatchObject({ status: 'processing' });
+  await stop();
+  await db.rows('DELETE FROM holdfast.inbox');
+  await db.hf.resume();
+});
+
+async function withOwnClient(work: (client: pg.Client) => Promise<void>): Promise<void> {
+  const client = new pg.Client({ connectionString: db.url });
+  await client.connect();
+  try {
+    await client.query('BEGIN');
+    await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+test("complete: the job commits with a transaction of the handler's own", async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const { worker } = start(db.hf, (w) =>
+    w.handle(receipt, (ctx) =>
+      withOwnClient(async (client) => {
+        await note(client, ctx);
+        await ctx.complete(client);
+        expect((await db.hf.find(id))?.status).toBe('processing');
+        await client.query('COMMIT');
+      }),
+    ),
+  );
+  expect(await ended(id)).toMatchObject({ attempts: 1 });
+  expect(await db.rows('SELECT * FROM receipts')).toHaveLength(1);
+  await until('it is counted', () => worker.stats.completed === 1);
+});
+
+test('complete: an own transaction that rolls back and throws fails the attempt', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  start(db.hf, (w) =>
+    w.handle(receipt, (ctx) =>
+      withOwnClient(async (client) => {
+        await note(client, ctx, `attempt ${ctx.attempt}`);
+        await ctx.complete(client);
+        if (ctx.attempt === 2) return void (await client.query('COMMIT'));
+        await client.query('ROLLBACK');
+        throw new Error('changed my mind');
+      }),
+    ),
+  );
+  expect(await ended(id)).toMatchObject({ attempts: 2 });
+  expect(await db.rows('SELECT note FROM receipts')).toEqual([{ note: 'attempt 2' }]);
+});
+
+test('complete: an own transaction that never committed is not reported as completed', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const { worker } = start(db.hf, (w) =>
+    w.handle(receipt, (ctx) =>
+      withOwnClient(async (client) => {
+        await ctx.complete(client);
+        if (ctx.attempt > 1) await client.query('COMMIT');
+      }),
+    ),
+  );
+  await until('the attempt is settled', () => worker.stats.completed + worker.stats.failed > 0);
+  expect(worker.stats).toMatchObject({ completed: 0, failed: 1 });
+  expect(await ended(id)).toMatchObject({ attempts: 2 });
+});
+
+test('a job is completed once: a second completion is refused and changes nothing', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const told = gate<unknown>();
+  start(db.hf, (w) =>
+    w.handle(receipt, async (ctx) => {
+      await ctx.transaction((tx) => note(tx, ctx));
+      told.open(await ctx.transaction((tx) => note(tx, ctx)).catch((error) => error));
+    }),
+  );
+  expect(await told.opened).toMatchObject({ code: 'JOB_STATE' });
+  await ended(id);
+  expect(await db.rows('SELECT * FROM receipts')).toHaveLength(1);
+});
+
+test('a handler that throws after its transaction leaves the job completed', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const { worker } = start(db.hf, (w) =>
+    w.handle(receipt, async (ctx) => {
+      await ctx.transaction((tx) => note(tx, ctx));
+      throw new Error('while sending the good news');
+    }),
+  );
+  await until('it is counted', () => worker.stats.completed === 1);
+  expect(await db.hf.find(id)).toMatchObject({ status: 'completed', attempts: 1 });
+  expect(worker.stats.failed).toBe(0);
+});
+
+test('cancelling a running job aborts its signal, and what its handler does then counts for nothing', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const begun = gate();
+  const reason = gate<unknown>();
+  const late = gate<unknown>();
+  const { worker } = start(
+    db.hf,
+    (w) =>
+      w.handle(receipt, async (ctx) => {
+        begun.open();
+        await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
+        reason.open(ctx.signal.reason);
+        late.open(await ctx.transaction((tx) => note(tx, ctx)).catch((error) => error));
+      }),
+    { lease: '600ms', renewEvery: '100ms' },
+  );
+  await begun.opened;
+  expect(await db.hf.cancel([id], 'the order was withdrawn')).toEqual([id]);
+  expect(await reason.opened).toMatchObject({ code: 'LEASE_LOST' });
+  expect(await late.opened).toMatchObject({ code: 'LEASE_LOST' });
+  await until('the loss is counted', () => worker.stats.lost === 1);
+  expect(await db.hf.find(id)).toMatchObject({
+    status: 'cancelled',
+    lastError: 'the order was withdrawn',
+  });
+  expect(await db.rows('SELECT * FROM receipts')).toEqual([]);
+});

@@ -1,0 +1,24 @@
+/** A worker that has run for long is no bigger than one that has just warmed up. */
+import { expect, test } from 'vitest';
+import { startWorker } from '../support/child.js';
+import { ground, jobs } from '../support/ground.js';
+import { until } from '../support/until.js';
+
+const ROUND = 20_000;
+const ROUNDS = 10;
+const MIB = 1024 * 1024;
+
+test('a worker process does not grow with the jobs that it has run', async () => {
+  const db = await ground();
+  const worker = startWorker(db.url, { poll: '20ms', concurrency: 50 }, ['--expose-gc']);
+  const heap: number[] = [];
+  for (let round = 1; round <= ROUNDS; round++) {
+    await db.hf.enqueueMany(Array.from({ length: ROUND }, () => jobs.noop.of({})));
+    await until('the round is settled', async () => {
+      return (await worker.ask('stats')).stats?.completed === round * ROUND;
+    });
+    heap.push((await worker.ask('memory')).heapUsed as number);
+  }
+  const grown = (heap.at(-1) as number) - (heap[1] as number);
+  expect(grown, `heapUsed after each round: ${heap.join(', ')}`).toBeLessThan(3 * MIB);
+}, 180_000);

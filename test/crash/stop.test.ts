@@ -1,0 +1,150 @@
+/** Stopping: SIGTERM asks for a drain, and a drain ends. */
+import { expect, test } from 'vitest';
+import { type Child, QUICK, readyWorker } from '../support/child.js';
+import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';
+import { until } from '../support/until.js';
+
+const GRACE_MS = 500;
+
+/** How many jobs are in the queue in each state, with how many attempts spent. */
+async function queue(db: Ground): Promise<Record<string, number>> {
+  const rows = await db.rows<{ state: string; count: number }>(
+    `SELECT status || '/' || attempts AS state, count(*)::int FROM holdfast.inbox GROUP BY 1`,
+  );
+  return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
+}
+
+async function exits(child: Child, code: number): Promise<void> {
+  expect(await child.exited, child.describe()).toEqual({ code, signal: null });
+}
+
+/** Nobody is left in the registry who would have to be missed first. */
+async function everybodyLeft(db: Ground): Promise<void> {
+  expect(await db.rows(`SELECT id, status FROM holdfast.workers WHERE status <> 'dead'`)).toEqual(
+    [],
+  );
+}
+
+const handled = (child: Child) => child.messages.filter(({ kind }) => kind === 'handling');
+
+test('running handlers finish within the grace period and waiting jobs go back unspent', async () => {
+  const db = await ground();
+  await db.hf.enqueueMany(Array.from({ length: 10 }, () => jobs.gated.of({})));
+  const worker = await readyWorker(db.url, { ...QUICK, concurrency: 2 });
+  await until('two handlers run', () => handled(worker).length === 2);
+  // More were claimed than run, or there would be nothing to hand back.
+  expect((await queue(db))['processing/1']).toBeGreaterThan(2);
+
+  worker.signal('SIGTERM');
+  await until('the others are handed back', async () => (await queue(db))['pending/0'] === 8);
+  expect(await queue(db)).toEqual({ 'processing/1': 2, 'pending/0': 8 });
+  for (const { id } of handled(worker)) worker.tell({ do: 'finish', id: id as string });
+  await exits(worker, 0);
+
+  await db.completed(2);
+  expect(await queue(db)).toEqual({ 'pending/0': 8 });
+  expect(worker.messages.at(-1)).toMatchObject({ kind: 'ended', stats: { completed: 2, lost: 0 } });
+  expect(worker.heard('aborted')).toBeUndefined();
+  await everybodyLeft(db);
+});
+
+test('a second SIGTERM ends the process at once', async () => {
+  const db = await ground();
+  await db.hf.enqueue(jobs.gated, {});
+  const worker = await readyWorker(db.url, { ...QUICK, grace: '60s' });
+  await worker.hears('handling');
+  worker.signal('SIGTERM');
+  await until('the drain is announced', async () => {
+    const text = `SELECT FROM holdfast.workers WHERE status = 'draining'`;
+    return (await db.rows(text)).length === 1;
+  });
+  expect(worker.exit).toBeNull();
+  worker.signal('SIGTERM');
+  await exits(worker, 143);
+});
+
+test.each(['gated', 'guarded'] as const)(
+  'a %s handler that ignores its signal does not hold the process, and its attempt is restored',
+  async (type) => {
+    const db = await ground();
+    const { id } = await db.hf.enqueue(jobs[type], { stubborn: true });
+    const worker = await readyWorker(db.url, { ...QUICK, grace: GRACE_MS });
+    await worker.hears('handling', { id });
+    const asked = performance.now();
+    worker.signal('SIGTERM');
+    expect(await worker.hears('aborted', { id })).toMatchObject({ code: 'STOPPED' });
+    await worker.hears('ended');
+    expect(performance.now() - asked).toBeLessThan(GRACE_MS + 2_000);
+    expect(await db.hf.find(id)).toMatchObject({
+      status: 'pending',
+      attempts: 0,
+      leaseGeneration: 1,
+    });
+    expect(await db.rows('SELECT * FROM effects')).toEqual([]);
+    await exits(worker, 0);
+    expect(performance.now() - asked).toBeLessThan(GRACE_MS + 2_000);
+    await everybodyLeft(db);
+  },
+);
+
+test('jobs that arrive with a claim that was under way at the stop go back unspent', async () => {
+  const db = await ground();
+  await db.hf.pause();
+  const worker = await readyWorker(db.url);
+  await db.hf.enqueueMany([1, 2, 3].map(() => jobs.gated.of({})));
+  const letGo = await claimInFlight(db);
+  worker.signal('SIGTERM');
+  // It should wait for the answer; whether it does shows when it has had the time to end without.
+  await worker.hears('stopped', {}, 1_000).catch(() => undefined);
+  await letGo();
+  await exits(worker, 0);
+  expect(await queue(db)).toEqual({ 'pending/0': 3 });
+  expect(worker.heard('handling')).toBeUndefined();
+});
+
+/** A worker that runs one job of a crashed process alone, while the other four wait for their turn. */
+async function withSuspects(db: Ground, grace: string) {
+  const options = { ...QUICK, grace, concurrency: 5 } as const;
+  const crashed = await readyWorker(db.url, options);
+  await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.of({})));
+  await until('five handlers run', () => handled(crashed).length === 5);
+  crashed.signal('SIGKILL');
+  await crashed.exited;
+  const worker = await readyWorker(db.url, options);
+  const alone = (await worker.hears('handling')).id as string;
+  await until('it holds all five', async () => {
+    const text = 'SELECT FROM holdfast.inbox WHERE claimed_by = $1';
+    return (await db.rows(text, [worker.workerId])).length === 5;
+  });
+  return { worker, alone };
+}
+
+test('jobs that wait to be run alone after a crash go back unspent at a stop', async () => {
+  const db = await ground();
+  const { worker, alone } = await withSuspects(db, '30s');
+  worker.signal('SIGTERM');
+  await until('four are handed back', async () => (await queue(db))['pending/0'] === 4);
+  expect(handled(worker)).toHaveLength(1);
+  worker.tell({ do: 'finish', id: alone });
+  await exits(worker, 0);
+  await db.completed(1);
+  expect(await queue(db)).toEqual({ 'pending/0': 4 });
+  await everybodyLeft(db);
+});
+
+test('a worker that lost everything it held stops at once', async () => {
+  const db = await ground();
+  const { worker } = await withSuspects(db, '20s');
+  worker.signal('SIGSTOP');
+  await until('its leases are over', async () => {
+    const text = 'SELECT FROM holdfast.inbox WHERE lease_expires_at > now()';
+    return (await db.rows(text)).length === 0;
+  });
+  await db.hf.pause();
+  worker.signal('SIGCONT');
+  await until('it has lost all five', async () => (await worker.ask('stats')).stats?.lost === 5);
+  const asked = performance.now();
+  worker.signal('SIGTERM');
+  await exits(worker, 0);
+  expect(performance.now() - asked).toBeLessThan(10_000);
+});
