@@ -35,12 +35,14 @@ export interface HoldfastOptions {
   readonly schema?: string;
   /** Default 1 MiB. */
   readonly maxPayloadBytes?: number;
+  /** Prepare statements by name. Turn it off behind a transaction pooler that cannot. Default true. */
+  readonly prepare?: boolean;
   readonly logger?: Logger;
 }
 
 export interface EnqueueCall {
-  /** Your transaction: anything with `query(text, params)`, or one of the adapters. */
-  readonly tx?: Queryable;
+  /** Your transaction: anything with `query(text, params)`, or one of the adapters; never a pool. */
+  readonly tx?: Queryable & { readonly totalCount?: never };
   /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
   readonly onMismatch?: 'error' | 'existing';
 }
@@ -74,6 +76,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     MAX_PAYLOAD_LIMIT,
   );
   const connection = { connectionString };
+  const prepare = options.prepare ?? true;
   let ownPool: pg.Pool | null = null;
   const pool = () => {
     if (options.pool) return options.pool;
@@ -108,11 +111,18 @@ export function holdfast(options: HoldfastOptions = {}) {
           'nothing was enqueued. Make one call per queue, in one transaction if they belong together.',
       );
     }
+    if (call.tx && 'totalCount' in call.tx) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        'tx is a pool, whose statements run on any connection and outside your transaction; nothing was ' +
+          'enqueued. Pass the client on which you ran BEGIN, or leave tx out.',
+      );
+    }
     const limits = { maxPayloadBytes, onMismatch: call.onMismatch ?? 'error' } as const;
     const jobs = await prepareJobs(items, limits);
     if (call.tx) return writeJobs(executor(call.tx), names(queue), jobs, limits);
     if (!needsTransaction(jobs)) {
-      return writeJobs(engineExecutor(pool(), { prepare: true }), names(queue), jobs, limits);
+      return writeJobs(engineExecutor(pool(), { prepare }), names(queue), jobs, limits);
     }
     return withClient(async (client) => {
       await client.query('BEGIN');
@@ -145,7 +155,8 @@ export function holdfast(options: HoldfastOptions = {}) {
     enqueueMany,
 
     worker(workerOptions: WorkerOptions = {}): Worker {
-      return new Worker({ connection, pool: pool(), schema, log, maxPayloadBytes }, workerOptions);
+      const ground = { connection, pool: pool(), schema, log, maxPayloadBytes, prepare };
+      return new Worker(ground, workerOptions);
     },
 
     /** Brings the schema to what this version needs. Safe to call from every process at its start. */

@@ -39,8 +39,6 @@ export interface WorkerOptions {
   readonly grace?: Duration;
   /** Stop on SIGTERM and SIGINT; a second signal exits at once. Default true. */
   readonly handleSignals?: boolean;
-  /** Prepare statements by name. Turn off behind a transaction pooler that cannot. Default true. */
-  readonly prepare?: boolean;
   readonly onEvent?: (event: WorkerEvent) => void;
   /** Facts about this worker for the registry, such as a version. */
   readonly metadata?: Readonly<Record<string, string | number | boolean>>;
@@ -61,7 +59,6 @@ export interface Settings {
   readonly timeoutMs: number | null;
   readonly graceMs: number;
   readonly handleSignals: boolean;
-  readonly prepare: boolean;
   readonly metadata: Readonly<Record<string, string | number | boolean>>;
   readonly onEvent: (event: WorkerEvent) => void;
 }
@@ -93,7 +90,6 @@ export function resolveOptions(options: WorkerOptions): Settings {
     timeoutMs: options.timeout === undefined ? null : time(options.timeout, 'timeout', 0, 1),
     graceMs: time(options.grace, 'grace', 30_000, 0),
     handleSignals: options.handleSignals ?? true,
-    prepare: options.prepare ?? true,
     metadata: options.metadata ?? {},
     onEvent: options.onEvent ?? (() => {}),
   };

@@ -33,6 +33,7 @@ export interface WorkerGround {
   readonly schema: string;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
+  readonly prepare: boolean;
 }
 
 type State = 'new' | 'starting' | 'running' | 'stopping' | 'stopped';
@@ -132,7 +133,7 @@ export class Worker {
     const queues = this.#queues();
     const pool = enginePool(this.#ground.connection, 2 * queues.length + 2, this.#log);
     this.#pool = pool;
-    const engine = engineExecutor(pool, { prepare: this.#settings.prepare });
+    const engine = engineExecutor(pool, { prepare: this.#ground.prepare });
     await this.#untilReachable(async () => {
       await checkSchema(pool, this.#ground.schema);
       await this.#checkQueues(pool, queues);
@@ -215,9 +216,10 @@ export class Worker {
   #assemble(engine: Executor, queues: readonly string[]): void {
     const { connection, pool, schema, log, maxPayloadBytes } = this.#ground;
     const settings = this.#settings;
-    const plain = engineExecutor(pool, { prepare: settings.prepare });
+    const plain = engineExecutor(pool, { prepare: this.#ground.prepare });
     const trouble = (what: string, error: unknown) => this.#trouble(what, error);
-    const { leaseMs, renewMs, heartbeatMs, stallMs, prepare } = settings;
+    const { leaseMs, renewMs, heartbeatMs, stallMs } = settings;
+    const { prepare } = this.#ground;
     this.#keeper = new Keeper(
       {
         connectionString: connection.connectionString,
@@ -299,7 +301,8 @@ export class Worker {
   }
 
   async #keepHouse(queue: string): Promise<void> {
-    const { housekeepingMs: intervalMs, ttlMs, prepare } = this.#settings;
+    const { housekeepingMs: intervalMs, ttlMs } = this.#settings;
+    const { prepare } = this.#ground;
     try {
       const report = await keepHouse(
         {
@@ -335,7 +338,7 @@ export class Worker {
 
   async #drain(graceMs: number): Promise<void> {
     if (this.#housekeeping) clearTimeout(this.#housekeeping);
-    const engine = engineExecutor(this.#pool as pg.Pool, { prepare: this.#settings.prepare });
+    const engine = engineExecutor(this.#pool as pg.Pool, { prepare: this.#ground.prepare });
     const said = markDraining(engine, this.#names('inbox'), this.#id).catch((error) =>
       this.#trouble('announcing the drain', error),
     );
