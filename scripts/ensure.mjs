@@ -65,8 +65,12 @@ const built = digest([
   'tsconfig.build.json',
   ...sources('src'),
 ]);
-const buildStamp = 'dist/.holdfast-build';
-if (process.argv.includes('--build') || stale(buildStamp, built)) {
+const buildStamp = 'node_modules/.holdfast-build';
+if (
+  process.argv.includes('--build') ||
+  !existsSync(join(root, 'dist/index.js')) ||
+  stale(buildStamp, built)
+) {
   // Only a build that was asked for starts from nothing: others may be running from dist just now.
   if (process.argv.includes('--build'))
     rmSync(join(root, 'dist'), { recursive: true, force: true });

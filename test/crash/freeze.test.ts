@@ -138,7 +138,7 @@ test('a worker that freezes while it keeps house does not stop the housekeeping 
   const lock = await db.pool.connect();
   try {
     await lock.query('BEGIN; LOCK TABLE holdfast.workers IN EXCLUSIVE MODE');
-    await blockedStatement(db, `status IN ('alive', 'draining')`);
+    await blockedStatement(db, 'DELETE FROM holdfast.workers');
     frozen.signal('SIGSTOP');
     await lock.query('COMMIT');
   } finally {
