@@ -20,14 +20,19 @@ beforeAll(async () => {
     'CREATE TABLE lines (total int REFERENCES totals (id) DEFERRABLE INITIALLY DEFERRED)',
   );
 });
-beforeEach(() => db.rows('TRUNCATE receipts, totals, lines'));
+beforeEach(async () => {
+  await db.rows('DELETE FROM holdfast.inbox');
+  await db.rows('TRUNCATE receipts, totals, lines');
+  await db.hf.resume();
+});
 
+const waitFor: typeof until = (what, ask) => until(what, ask, { timeoutMs: 10_000 });
 type Context = HandlerContext<{ n?: number }>;
 const note = (tx: pg.ClientBase, ctx: Context, text = 'sent') =>
   tx.query('INSERT INTO receipts VALUES ($1, $2)', [ctx.id, text]);
 
 const ended = (id: string, status = 'completed') =>
-  until(`job ${id} is ${status}`, async () => {
+  waitFor(`job ${id} is ${status}`, async () => {
     const row = await db.hf.find(id);
     return row?.status === status ? row : null;
   });
@@ -39,10 +44,9 @@ const takeOver = (id: string) =>
      WHERE id = $1`,
     [id],
   );
+/** Just now, and so after the beginning of a transaction that is open already. */
 const expire = (id: string) =>
-  db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 s' WHERE id = $1`, [
-    id,
-  ]);
+  db.rows('UPDATE holdfast.inbox SET lease_expires_at = clock_timestamp() WHERE id = $1', [id]);
 
 test.each([
   ['a value', { charge: 'ch_1', cents: 990 }],
@@ -108,7 +112,7 @@ test('once: a stale owner leaves no marker behind and is told so', async () => {
   );
   expect(await told.opened).toMatchObject({ code: 'LEASE_LOST' });
   expect(await db.rows('SELECT * FROM holdfast.inbox_effects WHERE job_id = $1', [id])).toEqual([]);
-  await until('the loss is counted', () => worker.stats.lost === 1);
+  await waitFor('the loss is counted', () => worker.stats.lost === 1);
   expect(events).toContainEqual(expect.objectContaining({ kind: 'lost', id }));
 });
 
@@ -130,7 +134,7 @@ test('transaction: the writes and the completion commit together', async () => {
   const row = await ended(id);
   expect(row).toMatchObject({ attempts: 1, lastError: null });
   expect(await db.rows('SELECT * FROM receipts')).toEqual([{ job: id, note: 'sent' }]);
-  await until('it is counted', () => worker.stats.completed === 1);
+  await waitFor('it is counted', () => worker.stats.completed === 1);
 });
 
 test('transaction: a throw takes back the writes and the completion', async () => {
@@ -169,7 +173,7 @@ test('transaction: when its COMMIT failed, a handler that returns all the same i
       await ctx.transaction((tx) => tx.query('INSERT INTO lines VALUES (1)')).catch(() => 'known');
     }),
   );
-  await until('it is settled', () => worker.stats.completed + worker.stats.failed === 1);
+  await waitFor('it is settled', () => worker.stats.completed + worker.stats.failed === 1);
   const [row] = await db.rows(`SELECT status FROM holdfast.inbox WHERE id = $1`, [id]);
   expect(row, 'settled by the worker, yet still processing in the database').not.toMatchObject({
     status: 'processing',
@@ -182,14 +186,14 @@ test.each([
 ])('transaction: nothing is committed when %s meanwhile', async (_, lose) => {
   const { id } = await db.hf.enqueue(receipt, {});
   const told = gate<unknown>();
-  const { worker, events, stop } = start(db.hf, (w) =>
+  const { worker, events } = start(db.hf, (w) =>
     w.handle(receipt, async (ctx) => {
       await ctx
         .transaction(async (tx) => {
           await note(tx, ctx);
           await lose(id);
           // So that this worker does not take it up again at once.
-          await db.rows(`UPDATE holdfast.queues SET paused = true`);
+          await db.hf.pause();
         })
         .catch((error) => {
           told.open(ctx.signal);
@@ -198,15 +202,12 @@ test.each([
     }),
   );
   const signal = (await told.opened) as AbortSignal;
-  await until('the loss is counted', () => worker.stats.lost === 1);
+  await waitFor('the loss is counted', () => worker.stats.lost === 1);
   expect(events).toContainEqual(expect.objectContaining({ kind: 'lost', id }));
   expect(signal.reason).toMatchObject({ code: 'LEASE_LOST' });
   expect(worker.stats).toMatchObject({ completed: 0, failed: 0 });
   expect(await db.rows('SELECT * FROM receipts')).toEqual([]);
   expect(await db.hf.find(id)).toMatchObject({ status: 'processing' });
-  await stop();
-  await db.rows('DELETE FROM holdfast.inbox');
-  await db.hf.resume();
 });
 
 async function withOwnClient(work: (client: pg.Client) => Promise<void>): Promise<void> {
@@ -234,7 +235,7 @@ test("complete: the job commits with a transaction of the handler's own", async 
   );
   expect(await ended(id)).toMatchObject({ attempts: 1 });
   expect(await db.rows('SELECT * FROM receipts')).toHaveLength(1);
-  await until('it is counted', () => worker.stats.completed === 1);
+  await waitFor('it is counted', () => worker.stats.completed === 1);
 });
 
 test('complete: an own transaction that rolls back and throws fails the attempt', async () => {
@@ -264,7 +265,7 @@ test('complete: an own transaction that never committed is not reported as compl
       }),
     ),
   );
-  await until('the attempt is settled', () => worker.stats.completed + worker.stats.failed > 0);
+  await waitFor('the attempt is settled', () => worker.stats.completed + worker.stats.failed > 0);
   expect(worker.stats).toMatchObject({ completed: 0, failed: 1 });
   expect(await ended(id)).toMatchObject({ attempts: 2 });
 });
@@ -291,7 +292,7 @@ test('a handler that throws after its transaction leaves the job completed', asy
       throw new Error('while sending the good news');
     }),
   );
-  await until('it is counted', () => worker.stats.completed === 1);
+  await waitFor('it is counted', () => worker.stats.completed === 1);
   expect(await db.hf.find(id)).toMatchObject({ status: 'completed', attempts: 1 });
   expect(worker.stats.failed).toBe(0);
 });
@@ -316,7 +317,7 @@ test('cancelling a running job aborts its signal, and what its handler does then
   expect(await db.hf.cancel([id], 'the order was withdrawn')).toEqual([id]);
   expect(await reason.opened).toMatchObject({ code: 'LEASE_LOST' });
   expect(await late.opened).toMatchObject({ code: 'LEASE_LOST' });
-  await until('the loss is counted', () => worker.stats.lost === 1);
+  await waitFor('the loss is counted', () => worker.stats.lost === 1);
   expect(await db.hf.find(id)).toMatchObject({
     status: 'cancelled',
     lastError: 'the order was withdrawn',

@@ -3,17 +3,18 @@
  * systemd or Kubernetes would.
  */
 import { expect, test } from 'vitest';
-import { QUICK, startWorker } from '../support/child.js';
+import type { Enqueued } from '../../src/index.js';
+import { type ChildWorkerOptions, QUICK, readyWorker, startWorker } from '../support/child.js';
 import { type Ground, ground, jobs } from '../support/ground.js';
 import { until } from '../support/until.js';
 
 /** Keeps one worker process running until `done` holds. Returns how often it died. */
 async function supervise(
   db: Ground,
-  concurrency: number,
+  options: ChildWorkerOptions,
   done: () => Promise<boolean>,
 ): Promise<number> {
-  const start = () => startWorker(db.url, { ...QUICK, concurrency });
+  const start = () => startWorker(db.url, options);
   let worker = start();
   let deaths = 0;
   await until(
@@ -33,15 +34,23 @@ async function supervise(
   return deaths;
 }
 
-test.each([1, 10, 200])(
-  'a job that aborts its process is buried after its attempts, and costs the others none (concurrency %d)',
-  async (concurrency) => {
+/** Without housekeeping, nobody but the claims of others finds what a crash left behind. */
+const RARELY_KEPT = { ...QUICK, heartbeat: '10s', ttl: '60s', housekeeping: '60s' } as const;
+
+test.each([
+  { concurrency: 1, found: 'housekeeping', times: QUICK },
+  { concurrency: 10, found: 'housekeeping', times: QUICK },
+  { concurrency: 10, found: 'claims', times: RARELY_KEPT },
+  { concurrency: 200, found: 'housekeeping', times: QUICK },
+])(
+  'a job that aborts its process is buried after its attempts, and costs the others none ($concurrency at once, found by $found)',
+  async ({ concurrency, times }) => {
     const db = await ground();
     const items = Array.from({ length: 200 }, (_, n) =>
       n === 100 ? jobs.poison.of({}, { maxAttempts: 3 }) : jobs.noop.of({}, { maxAttempts: 3 }),
     );
     const poison = (await db.hf.enqueueMany(items))[100]?.id as string;
-    const deaths = await supervise(db, concurrency, async () => {
+    const deaths = await supervise(db, { ...times, concurrency }, async () => {
       const left = await db.rows(`SELECT id FROM holdfast.inbox WHERE status <> 'dead_letter'`);
       return left.length === 0;
     });
@@ -60,3 +69,42 @@ test.each([1, 10, 200])(
   },
   90_000,
 );
+
+test('a job that ran alone without harm does not pay for the next one', async () => {
+  const db = await ground();
+  const options = { ...RARELY_KEPT, lease: '2s' } as const;
+  const first = await readyWorker(db.url, options);
+  const [harmless, deadly] = (await db.hf.enqueueMany([
+    jobs.gated.of({ firstOnly: true }),
+    jobs.fatal.of({}, { maxAttempts: 1 }),
+  ])) as [Enqueued, Enqueued];
+  for (const { id } of [harmless, deadly]) await first.hears('handling', { id });
+  first.signal('SIGKILL');
+  // Then the next claim takes both of them.
+  await until('both leases are over', async () => {
+    const text = 'SELECT FROM holdfast.inbox WHERE lease_expires_at > now()';
+    return (await db.rows(text)).length === 0;
+  });
+
+  // The harmless job ends at once when it is run again, but its completion cannot be written yet.
+  const lock = await db.pool.connect();
+  try {
+    await lock.query('BEGIN; LOCK TABLE holdfast.inbox_archive IN EXCLUSIVE MODE');
+    const second = await readyWorker(db.url, options);
+    await second.hears('handling', { id: harmless.id, generation: 2 });
+    // Should it start the deadly one meanwhile, a third worker finds both of them abandoned.
+    const died = await until('it dies', () => second.exit, { timeoutMs: 1_000 }).catch(() => null);
+    const third = await readyWorker(db.url, options);
+    if (died) await third.hears('handling', { id: harmless.id });
+    await lock.query('COMMIT');
+  } finally {
+    lock.release(true);
+  }
+  await db.completed(1);
+  expect(await db.hf.find(harmless.id)).toMatchObject({ status: 'completed', attempts: 1 });
+  const buried = await until('the deadly one is buried', async () => {
+    const row = await db.hf.find(deadly.id);
+    return row?.status === 'dead_letter' && row;
+  });
+  expect(buried).toMatchObject({ attempts: 1 });
+});

@@ -15,7 +15,8 @@ async function queue(db: Ground): Promise<Record<string, number>> {
 }
 
 async function exits(child: Child, code: number): Promise<void> {
-  expect(await child.exited, child.describe()).toEqual({ code, signal: null });
+  await until('the process ends', () => child.exit, { timeoutMs: 10_000 });
+  expect(child.exit, child.describe()).toEqual({ code, signal: null });
 }
 
 /** Nobody is left in the registry who would have to be missed first. */
@@ -143,8 +144,6 @@ test('a worker that lost everything it held stops at once', async () => {
   await db.hf.pause();
   worker.signal('SIGCONT');
   await until('it has lost all five', async () => (await worker.ask('stats')).stats?.lost === 5);
-  const asked = performance.now();
   worker.signal('SIGTERM');
   await exits(worker, 0);
-  expect(performance.now() - asked).toBeLessThan(10_000);
 });

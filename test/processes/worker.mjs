@@ -100,6 +100,12 @@ const handlers = {
   poison() {
     process.abort();
   },
+  /** Waits at first, and is poison from the second generation on. */
+  async fatal(ctx) {
+    tell({ kind: 'handling', ...facts(ctx) });
+    if (ctx.fenceToken > 1) process.abort();
+    await gate(ctx);
+  },
 };
 
 function spin(ms) {

@@ -131,7 +131,7 @@ export const QUICK: ChildWorkerOptions = {
   lease: '1s',
   renewEvery: '300ms',
   heartbeat: '200ms',
-  ttl: '600ms',
+  ttl: '1s',
   housekeeping: '200ms',
   poll: '20ms',
 };

@@ -19,7 +19,7 @@ export interface Task {
   readonly ms?: number;
 }
 
-const types = ['noop', 'recorded', 'gated', 'guarded', 'late', 'spin', 'poison'] as const;
+const types = ['noop', 'recorded', 'gated', 'guarded', 'late', 'spin', 'poison', 'fatal'] as const;
 export const jobs = Object.fromEntries(types.map((type) => [type, job<Task>(type)])) as Record<
   (typeof types)[number],
   JobDefinition<Task, Task>

@@ -1,0 +1,84 @@
+/**
+ * The fenced code blocks of the documentation, with the page and the line where each stands, and the
+ * names that its TypeScript takes for granted.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface Block {
+  readonly page: string;
+  /** The line of the opening fence, counted from 1. */
+  readonly line: number;
+  /** What stands behind the opening fence: `ts`, `sql run`, … */
+  readonly info: string;
+  /** The heading of the second level above it. */
+  readonly section: string;
+  readonly code: string;
+}
+
+export function documentationBlocks(root: string): Block[] {
+  const docs = readdirSync(join(root, 'docs'), { recursive: true }).map(String);
+  const pages = ['README.md', ...docs.map((name) => join('docs', name)).sort()];
+  return pages
+    .filter((page) => page.endsWith('.md'))
+    .flatMap((page) => blocksOf(page, readFileSync(join(root, page), 'utf8')));
+}
+
+function blocksOf(page: string, text: string): Block[] {
+  const blocks: Block[] = [];
+  let section = '';
+  let open: { line: number; info: string; code: string[] } | null = null;
+  for (const [index, line] of text.split('\n').entries()) {
+    const fence = /^\s*```(.*)$/.exec(line);
+    if (!fence) {
+      if (open) open.code.push(line);
+      else section = /^## (.*)/.exec(line)?.[1] ?? section;
+    } else if (open) {
+      blocks.push({ page, section, ...open, code: open.code.join('\n') });
+      open = null;
+    } else {
+      open = { line: index + 1, info: (fence[1] as string).trim(), code: [] };
+    }
+  }
+  if (open) throw new Error(`${page}:${open.line}: the block is not closed`);
+  return blocks;
+}
+
+/** Declared for every block; a block may also declare or import a name of its own in their place. */
+export const PRELUDE = `
+export {};
+declare global {
+  const hf: import('holdfast').Holdfast;
+  const worker: import('holdfast').Worker;
+  const sendReceipt: import('holdfast').JobDefinition<{ orderId: number }, { orderId: number }>;
+  const pool: import('pg').Pool;
+  const client: import('pg').PoolClient;
+  const mail: {
+    send(orderId: number, options?: { idempotencyKey?: string; signal?: AbortSignal }): Promise<string>;
+  };
+  const kysely: import('kysely').Kysely<{ receipts: { order_id: number } }>;
+  const drizzle: import('drizzle-orm/node-postgres').NodePgDatabase;
+  const knex: import('knex').Knex;
+  const sql: import('postgres').Sql;
+  interface PrismaTransaction {
+    receipt: { create(args: { data: { orderId: number } }): Promise<unknown> };
+    $queryRawUnsafe(text: string, ...values: unknown[]): Promise<unknown>;
+  }
+  const prisma: {
+    $transaction<Value>(work: (tx: PrismaTransaction) => Promise<Value>): Promise<Value>;
+  };
+}
+`;
+
+/**
+ * The block as a module whose line numbers are those of the page. Its imports stay at the top; what
+ * follows them becomes the body of an async function, so that `await` and `return` may be used.
+ */
+export function asModule(block: Block): string {
+  const lines = block.code.split('\n');
+  const last = lines.findLastIndex((line) => /^import\b.*|^\} from '/.test(line));
+  const begin = 'export async function block(): Promise<unknown> {';
+  if (last < 0) lines[0] = `${begin} ${lines[0]}`;
+  else lines[last] += ` ${begin}`;
+  return `${'\n'.repeat(block.line)}${lines.join('\n')}\nreturn; }\n`;
+}

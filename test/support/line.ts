@@ -1,0 +1,64 @@
+/**
+ * A line to the database that a test can cut and mend: a port of its own that passes everything on. To
+ * those who use it, a cut line is a database that is away; the test itself talks past it.
+ */
+import { once } from 'node:events';
+import net from 'node:net';
+import { onTestFinished } from 'vitest';
+
+export class Line {
+  /** The same database through this line. */
+  readonly url: string;
+  readonly #port: number;
+  readonly #to: URL;
+  readonly #sockets = new Set<net.Socket>();
+  #server: net.Server | null = null;
+
+  private constructor(to: string, port: number) {
+    this.#to = new URL(to);
+    this.#port = port;
+    const own = new URL(to);
+    own.hostname = '127.0.0.1';
+    own.port = String(port);
+    this.url = own.toString();
+    onTestFinished(() => this.cut());
+  }
+
+  /** A line that is still cut. */
+  static async to(url: string): Promise<Line> {
+    const server = net.createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as net.AddressInfo;
+    server.close();
+    await once(server, 'close');
+    return new Line(url, port);
+  }
+
+  async mend(): Promise<void> {
+    this.#server = net.createServer((near) => {
+      const far = net.connect(Number(this.#to.port), this.#to.hostname);
+      this.#pass(near, far);
+      this.#pass(far, near);
+    });
+    this.#server.listen(this.#port, '127.0.0.1');
+    await once(this.#server, 'listening');
+  }
+
+  /** Breaks what is connected, and refuses what tries to connect. */
+  cut(): void {
+    this.#server?.close();
+    this.#server = null;
+    for (const socket of this.#sockets) socket.destroy();
+    this.#sockets.clear();
+  }
+
+  #pass(from: net.Socket, to: net.Socket): void {
+    this.#sockets.add(from);
+    from.on('close', () => {
+      this.#sockets.delete(from);
+      to.destroy();
+    });
+    from.on('error', () => to.destroy());
+    from.pipe(to);
+  }
+}
