@@ -39,6 +39,8 @@ const COMPILER_OPTIONS = {
   module: 'NodeNext',
   types: ['node'],
   strict: true,
+  noUncheckedIndexedAccess: true,
+  exactOptionalPropertyTypes: true,
   skipLibCheck: true,
   noEmit: true,
 };
