@@ -17,7 +17,7 @@ const request = (probes, limit) => ({
   deadWorkers: [],
   cursorLagMs: 2_000,
 });
-const newProbes = () => new Probes({ sweepMs: 500, rewindMs: 1_000, maxActive: 32 });
+const newProbes = () => new Probes({ pollMs: 500 });
 
 async function claimNext(engine, probes, limit) {
   const from = performance.now();

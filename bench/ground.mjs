@@ -34,8 +34,8 @@ export async function fill(admin, count, keys = 10_000) {
     SELECT g, 'order:' || g AS key, holdfast.bucket_of('order:' || g) AS bucket
     FROM generate_series(0, ${keys - 1}) AS g`);
   await admin.query(
-    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, lane, payload)
-     SELECT 'noop', k.key, k.bucket, k.bucket / 8, jsonb_build_object('orderId', n)
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload)
+     SELECT 'noop', k.key, k.bucket, jsonb_build_object('orderId', n)
      FROM generate_series(1, $1::int) AS n JOIN key_bucket AS k ON k.g = n % ${keys}
      ORDER BY n`,
     [count],

@@ -24,7 +24,7 @@ export {
   type JobOptions,
   job,
 } from './job/job.js';
-export { bucketOf, hash32, laneOf } from './job/key.js';
+export { bucketOf, hash32 } from './job/key.js';
 export type { RetryFunction, RetryOptions } from './job/retry.js';
 export type { StandardSchema } from './job/standard-schema.js';
 export { type JobState, TRANSITIONS, type Transition, type Verb } from './job/states.js';

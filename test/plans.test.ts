@@ -4,7 +4,8 @@
  */
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { claimJobs } from '../src/claim/claim.js';
+import { claim, claimJobs, type Probe } from '../src/claim/claim.js';
+import { Probes } from '../src/claim/probes.js';
 import { renewLeases } from '../src/lease/renew.js';
 import { ENGINE_SETTINGS } from '../src/postgres/pool.js';
 import { load, type Statement } from '../src/postgres/statement.js';
@@ -61,13 +62,14 @@ function accesses(plan: PlanNode): string[] {
 
 const buffers = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
 
-function claimParams(lanes: number[], limit = 25): unknown[] {
-  const each = (value: string | number) => `{${lanes.map(() => value).join(',')}}`;
+function claimParams(probes: readonly Probe[], limit = 25): unknown[] {
+  const each = (pick: (probe: Probe) => string | number) => `{${probes.map(pick).join(',')}}`;
   return [
-    `{${lanes.join(',')}}`,
-    each(2),
-    each('-infinity'),
-    each(0),
+    each((probe) => probe.priority),
+    each((probe) => probe.from),
+    each((probe) => probe.to),
+    each((probe) => `"${probe.afterAt}"`),
+    each((probe) => probe.afterPosition),
     limit,
     'w',
     90_000,
@@ -77,28 +79,46 @@ function claimParams(lanes: number[], limit = 25): unknown[] {
   ];
 }
 
+/**
+ * What a worker that owns these buckets reads: at its first claim, or after it has looked around once.
+ * Looking around costs a descent per separate run of buckets and priority, at most twice a second.
+ */
+async function nextProbes(buckets: readonly number[], lookedAround: boolean): Promise<Probe[]> {
+  const probes = new Probes({ buckets, pollMs: 500 });
+  const first = probes.take(0);
+  if (!lookedAround) return first;
+  const jobs = await claim(db.engine, INBOX, {
+    ...{ workerId: 'w', probes: first, limit: 25, leaseMs: 90_000, versions: { noop: 1 } },
+    ...{ deadWorkers: [], cursorLagMs: 2_000 },
+  });
+  probes.learn(jobs, 25, 1, 1);
+  return probes.take(2);
+}
+
 async function prepare(name: string, statement: Statement): Promise<void> {
   await session.query('DEALLOCATE ALL');
   await session.query(`PREPARE ${name} AS ${load(statement, INBOX).text}`);
 }
 
-/** `count` due jobs spread over the lanes from..to, older by `ageSeconds`. */
+/** `count` due jobs spread over the buckets from..to, older by `ageSeconds`. */
 async function fill(count: number, from: number, to: number, ageSeconds: number): Promise<void> {
   await session.query(
-    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, lane, payload, available_at)
-     SELECT 'noop', 'k' || n, lane * 8, lane, '{"orderId":9182}',
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at)
+     SELECT 'noop', 'k' || n, bucket, '{"orderId":9182}',
        now() - $4::int * interval '1 second' + n * interval '1 microsecond'
-     FROM (SELECT n, $2::int + (n::bigint * 7919) % ($3::int - $2::int + 1) AS lane
+     FROM (SELECT n, $2::int + (n::bigint * 7919) % ($3::int - $2::int + 1) AS bucket
            FROM generate_series(1, $1::int) AS n) AS spread`,
     [count, from, to, ageSeconds],
   );
 }
 
-const LANES_MINE = Array.from({ length: 64 }, (_, lane) => 64 + lane);
+/** Every second bucket of the upper half, as a ring hands them out: no two are neighbours. */
+const MINE = Array.from({ length: 256 }, (_, n) => 512 + 2 * n);
+const UPPER_HALF = Array.from({ length: 512 }, (_, n) => 512 + n);
 const GOOD_CLAIM = ['Index Scan inbox_claim_idx', 'Tid Scan'];
 
-async function expectGoodClaim(lanes: number[]): Promise<void> {
-  const plan = await explain('claim', claimParams(lanes));
+async function expectGoodClaim(buckets: readonly number[], lookedAround = false): Promise<void> {
+  const plan = await explain('claim', claimParams(await nextProbes(buckets, lookedAround)));
   expect(accesses(plan)).toEqual(GOOD_CLAIM);
   expect(plan['Actual Rows']).toBe(25);
   expect(buffers(plan)).toBeLessThanOrEqual(MAX_BUFFERS);
@@ -109,41 +129,57 @@ describe('a claim of 25', () => {
     await prepare('claim', claimJobs);
     // More often than Postgres takes to settle on a generic plan, and with nothing in the table.
     for (let n = 0; n < 8; n++) {
-      const plan = await explain('claim', claimParams(LANES_MINE));
+      const plan = await explain('claim', claimParams(await nextProbes(UPPER_HALF, false)));
       expect(accesses(plan)).toEqual(GOOD_CLAIM);
     }
-    await fill(1_000, 64, 127, 60);
-    await expectGoodClaim(LANES_MINE);
-    await fill(99_000, 64, 127, 50);
-    await expectGoodClaim(LANES_MINE.slice(10));
+    // A thousand jobs over 512 buckets: hardly two of them share one.
+    await fill(1_000, 512, 1023, 60);
+    await expectGoodClaim(UPPER_HALF);
+    await fill(99_000, 512, 1023, 50);
+    await expectGoodClaim(UPPER_HALF);
+    await expectGoodClaim(MINE, true);
     // The oldest half million belongs to somebody else.
-    await fill(500_000, 0, 63, 3_600);
-    await expectGoodClaim(LANES_MINE.slice(20));
+    await fill(500_000, 0, 511, 3_600);
+    await expectGoodClaim(UPPER_HALF);
+    await expectGoodClaim(MINE, true);
   });
 
   test('planned anew without statistics, with stale ones and with fresh ones is the same', async () => {
     await prepare('claim', claimJobs);
-    await expectGoodClaim(LANES_MINE.slice(30));
+    await expectGoodClaim(MINE, true);
     await session.query("SELECT pg_stat_reset_single_table_counters('holdfast.inbox'::regclass)");
     await session.query('ANALYZE holdfast.inbox');
     await prepare('claim', claimJobs);
-    await expectGoodClaim(LANES_MINE.slice(40));
+    await expectGoodClaim(MINE, true);
   });
 
-  test('leaves the rows of a lane that were claimed before to their owner, at the cost of a cursor', async () => {
+  test('reads a bucket on from its cursor, past jobs that were claimed before', async () => {
     await prepare('claim', claimJobs);
-    const params = claimParams([64], 500);
-    await explain('claim', params);
+    const start = { priority: 2, from: 600, to: 600, afterAt: '-infinity', afterPosition: 0 };
+    await explain('claim', claimParams([start], 100));
     const { rows } = await session.query(
       `SELECT available_at::text AS at, position FROM holdfast.inbox
-       WHERE lane = 64 AND status = 'processing' ORDER BY available_at DESC, position DESC LIMIT 1`,
+       WHERE partition_bucket = 600 AND status = 'processing' ORDER BY available_at DESC, position DESC LIMIT 1`,
     );
-    const next = claimParams([64]);
-    next[2] = `{"${rows[0].at}"}`;
-    next[3] = `{${rows[0].position}}`;
-    const plan = await explain('claim', next);
+    const cursor = { ...start, afterAt: rows[0].at, afterPosition: rows[0].position };
+    const plan = await explain('claim', claimParams([cursor]));
     expect(plan['Actual Rows']).toBe(25);
     expect(buffers(plan)).toBeLessThanOrEqual(MAX_BUFFERS);
+  });
+
+  test('does not read what lies in the future of its bucket', async () => {
+    await prepare('claim', claimJobs);
+    await fill(100_000, 300, 300, -3_600);
+    const probe = {
+      priority: 2,
+      from: 300,
+      to: 300,
+      afterAt: new Date().toISOString(),
+      afterPosition: 0,
+    };
+    const plan = await explain('claim', claimParams([probe]));
+    expect(plan['Actual Rows']).toBe(0);
+    expect(buffers(plan)).toBeLessThanOrEqual(10);
   });
 });
 

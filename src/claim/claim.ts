@@ -1,15 +1,16 @@
 /**
  * Claiming: the one statement by which a worker becomes the owner of jobs.
  *
- * It reads a list of probes, each a lane and a priority with the place from which to read on, in that
- * order, and stops as soon as it has what was asked for; it never claims more. A job is claimable when
+ * It reads a list of probes, in their order, and stops as soon as it has what was asked for; it never
+ * claims more. A probe is a run of neighbouring buckets at one priority, with the place in the first of
+ * them from which to read on; most often the run is a single bucket. A job is claimable when
  * it is due and pending, or when its owner is gone: the lease expired, or the owner is in the list of
  * dead workers. Row locks are taken with SKIP LOCKED and the update goes by the locked rows' places, so
  * two claimers never wait for each other and never get the same generation of a job.
  *
  * A job whose owner vanished gets the attempt back that it never finished (`isolated` says that it was
  * running alone, and then the attempt counts), and its `crashes` rises: the worker runs it in isolation.
- * The cursor columns say where the next probe of the lane may start; they stay `lag` behind the clock,
+ * The cursor columns say where the next probe of the bucket may start; they stay `lag` behind the clock,
  * so that a row whose transaction commits a little late is still ahead of them.
  */
 import type { Names } from '../postgres/names.js';
@@ -29,9 +30,11 @@ import {
 } from '../postgres/statement.js';
 
 export interface Probe {
-  readonly lane: number;
   readonly priority: number;
-  /** Read on after this place; '-infinity' and 0 read from the start. */
+  readonly from: number;
+  /** The last bucket of the run. */
+  readonly to: number;
+  /** Read the first bucket on after this place; '-infinity' and 0 read from the start. */
   readonly afterAt: string;
   readonly afterPosition: number;
 }
@@ -52,30 +55,31 @@ export const claimJobs = statement({
   text: `
 WITH picked AS MATERIALIZED (
   SELECT c.ctid AS place
-  FROM unnest($1::smallint[], $2::smallint[], $3::timestamptz[], $4::bigint[])
-    AS probe(lane, priority, after_at, after_position)
+  FROM unnest($1::smallint[], $2::integer[], $3::integer[], $4::timestamptz[], $5::bigint[])
+    AS probe(priority, from_bucket, to_bucket, after_at, after_position)
   CROSS JOIN LATERAL (
     SELECT i.ctid
     FROM holdfast.inbox AS i
-    WHERE i.lane = probe.lane
-      AND i.priority = probe.priority
-      AND (i.available_at, i.position) > (probe.after_at, probe.after_position)
+    WHERE i.priority = probe.priority
+      AND (i.partition_bucket, i.available_at, i.position)
+        > (probe.from_bucket, probe.after_at, probe.after_position)
+      AND (i.partition_bucket, i.available_at) <= (probe.to_bucket, now())
       AND i.available_at <= now()
       AND (i.status = 'pending'
-        OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($9::text[]))))
-      AND i.version <= ($8::jsonb -> i.type)::integer
-    ORDER BY i.available_at, i.position
-    LIMIT $5::integer
+        OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
+      AND i.version <= ($9::jsonb -> i.type)::integer
+    ORDER BY i.partition_bucket, i.available_at, i.position
+    LIMIT $6::integer
     FOR UPDATE SKIP LOCKED
   ) AS c
   WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
-  LIMIT $5::integer
+  LIMIT $6::integer
 ), claimed AS (
   UPDATE holdfast.inbox AS i
   SET status = 'processing',
-      claimed_by = $6::text,
+      claimed_by = $7::text,
       claimed_at = now(),
-      lease_expires_at = now() + $7::integer * interval '1 millisecond',
+      lease_expires_at = now() + $8::integer * interval '1 millisecond',
       lease_generation = i.lease_generation + 1,
       attempts = i.attempts + CASE WHEN i.status = 'processing' AND NOT i.isolated THEN 0 ELSE 1 END,
       crashes = i.crashes + CASE WHEN i.status = 'processing' THEN 1 ELSE 0 END,
@@ -90,12 +94,12 @@ WITH picked AS MATERIALIZED (
         ELSE i.history END
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM picked))
   RETURNING i.id, i.type, i.version, i.partition_key, i.payload, i.headers, i.attempts, i.max_attempts,
-    i.lease_generation, i.crashes, i.last_error, i.created_at, i.lane, i.priority, i.available_at, i.position
+    i.lease_generation, i.crashes, i.last_error, i.created_at, i.partition_bucket, i.priority, i.available_at, i.position
 )
 SELECT id, type, version, partition_key, payload, headers, attempts, max_attempts, lease_generation,
-  crashes, CASE WHEN crashes > 0 THEN last_error END AS last_error, created_at, lane, priority,
-  least(available_at, now() - $10::integer * interval '1 millisecond') AS cursor_at,
-  CASE WHEN available_at <= now() - $10::integer * interval '1 millisecond' THEN position ELSE 0 END
+  crashes, CASE WHEN crashes > 0 THEN last_error END AS last_error, created_at, partition_bucket, priority,
+  least(available_at, now() - $11::integer * interval '1 millisecond') AS cursor_at,
+  CASE WHEN available_at <= now() - $11::integer * interval '1 millisecond' THEN position ELSE 0 END
     AS cursor_position
 FROM claimed
 ORDER BY priority, available_at, position`,
@@ -112,7 +116,7 @@ ORDER BY priority, available_at, position`,
     crashes: int4,
     last_error: text.orNull,
     created_at: timestamp,
-    lane: int2,
+    partition_bucket: int4,
     priority: int2,
     cursor_at: timestamp,
     cursor_position: int8,
@@ -124,8 +128,9 @@ export type ClaimedJob = Row<typeof claimJobs.columns>;
 export function claim(db: Executor, names: Names, request: ClaimRequest): Promise<ClaimedJob[]> {
   const { probes } = request;
   return db.run(claimJobs, names, [
-    plainArray(probes.map((probe) => probe.lane)),
     plainArray(probes.map((probe) => probe.priority)),
+    plainArray(probes.map((probe) => probe.from)),
+    plainArray(probes.map((probe) => probe.to)),
     textArray(probes.map((probe) => probe.afterAt)),
     plainArray(probes.map((probe) => probe.afterPosition)),
     request.limit,

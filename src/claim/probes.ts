@@ -1,143 +1,198 @@
 /**
- * Probes: where a worker reads next. A cursor for every lane and priority, and the order in which they
- * are tried.
+ * Probes: where a worker reads next. A cursor for every bucket and priority that it owns, and the order
+ * in which they are tried. Pure: the time comes as an argument.
  *
- * A claim that reads every lane from its start walks over what was finished before; a cursor reads on
- * from where the last claim ended. A cursor is a hint and never a fact: released, recovered and late
- * rows lie behind it, so every cursor is rewound at least once per `rewindMs`. Rewinding is cheap unless
- * a long transaction keeps dead rows from being cleaned; then the interval stretches, up to `RELAXED_MS`.
- * Lanes that gave jobs last time are read at every claim, the others once per `sweepMs`, so an idle
- * worker does not pay for all of them at every poll, and a busy one still finds new lanes in time.
- * Probes are tried by priority first; within one, lanes take turns. Pure: the time comes as an argument.
+ * A bucket that still had jobs when it was last read is *active*: it is read at every claim, on from its
+ * cursor, so that what was finished before is not walked over again. The other buckets are looked at
+ * once per sweep, neighbours together in one run from their start: while the queue is sparse, one index
+ * descent sees them all. While any bucket is active a sweep comes once per `pollMs`; without one it comes
+ * soon after one that found something, and backs off to `pollMs` while there is nothing. Buckets take
+ * turns, and all of priority 1 come before any of priority 2.
+ *
+ * A cursor is a hint and never a fact: released, recovered and late rows lie behind it, so it is rewound
+ * once per `rewindMs`. Reading from the start is cheap, unless a long transaction keeps finished rows
+ * from being cleaned; claims that turn out slow make runs shorter and rewinds rarer, up to `RELAXED_MS`.
  */
-import { LANES } from '../job/key.js';
+import { BUCKETS } from '../job/key.js';
 import type { ClaimedJob, Probe } from './claim.js';
 
 export const PRIORITIES = 4;
+const SOON_MS = 10;
+/** A sweep of many separate runs costs more, and comes less soon. */
+const SOON_MS_PER_RUN = 0.1;
+const REWIND_MS = 1_000;
 const RELAXED_MS = 30_000;
-/** A claim with rewound probes that takes longer than this makes rewinds rarer. */
+/** At most so many active buckets in one claim; the others take their turn in the next. */
+const MAX_ACTIVE = 32;
+/** What a claim may take before it counts as slow, alone and for each job that it brought. */
 const SLOW_MS = 25;
+const SLOW_MS_PER_JOB = 0.2;
 
-interface LaneState {
-  readonly lane: number;
+interface BucketState {
+  readonly bucket: number;
   readonly priority: number;
   at: string;
   position: number;
   active: boolean;
-  probedAt: number;
+  readAt: number;
   rewoundAt: number;
 }
 
+interface Taken {
+  readonly states: BucketState[];
+  readonly rewound: boolean;
+}
+
 export interface ProbeOptions {
-  readonly lanes?: readonly number[];
-  readonly sweepMs: number;
-  readonly rewindMs: number;
-  /** At most this many lanes that gave jobs lately in one claim; the rest take their turn in the next. */
-  readonly maxActive: number;
+  /** The buckets that this worker reads, ascending. Default: all. */
+  readonly buckets?: readonly number[];
+  /** How often an idle worker looks. */
+  readonly pollMs: number;
 }
 
 const START = '-infinity';
+const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
 export class Probes {
-  readonly #options: ProbeOptions;
-  readonly #lanes: number[];
-  readonly #states: LaneState[][] = [];
-  #turn = 0;
-  #rewindMs: number;
-  #taken: { state: LaneState; rewound: boolean }[] = [];
+  readonly #pollMs: number;
+  readonly #states: BucketState[][] = [];
+  #turn: number;
+  #sweepMs = SOON_MS;
+  #rewindMs = REWIND_MS;
+  #runLength = BUCKETS;
+  #taken: Taken[] = [];
 
-  constructor(options: ProbeOptions) {
-    this.#options = options;
-    this.#rewindMs = options.rewindMs;
-    this.#lanes = [...(options.lanes ?? Array.from({ length: LANES }, (_, lane) => lane))];
+  constructor({ buckets = EVERY_BUCKET, pollMs }: ProbeOptions) {
+    this.#pollMs = pollMs;
     for (let priority = 1; priority <= PRIORITIES; priority++) {
-      this.#states.push(
-        this.#lanes.map((lane) => ({
-          lane,
-          priority,
-          at: START,
-          position: 0,
-          active: false,
-          probedAt: Number.NEGATIVE_INFINITY,
-          rewoundAt: Number.NEGATIVE_INFINITY,
-        })),
-      );
+      this.#states.push(buckets.map((bucket) => newState(bucket, priority)));
     }
-    // Workers that start together should not all begin at lane 0.
-    this.#turn = Math.floor(Math.random() * this.#lanes.length);
+    // Workers that start together should not all begin at the same bucket.
+    this.#turn = Math.floor(Math.random() * buckets.length);
   }
 
-  /** The probes of the next claim. Empty when nothing is worth reading before the next sweep. */
+  /** The probes of the next claim. Empty when there is nothing to read before the next sweep. */
   take(now: number): Probe[] {
     this.#taken = [];
+    const busy = this.#states.some((row) => row.some((state) => state.active));
+    const sweepMs = busy ? this.#pollMs : this.#sweepMs;
     let active = 0;
     for (const row of this.#states) {
+      let run: BucketState[] = [];
       for (let step = 0; step < row.length; step++) {
-        const state = row[(this.#turn + step) % row.length] as LaneState;
-        const due = now - state.probedAt >= this.#options.sweepMs;
-        if (!due && (!state.active || active >= this.#options.maxActive)) continue;
-        if (state.active) active++;
-        this.#taken.push({ state, rewound: now - state.rewoundAt >= this.#rewindMs });
+        const state = row[(this.#turn + step) % row.length] as BucketState;
+        const due = now - state.readAt >= sweepMs;
+        const joins = due && !state.active && run.length < this.#runLength;
+        if (joins && (run.length === 0 || run.at(-1)?.bucket === state.bucket - 1)) {
+          run.push(state);
+          continue;
+        }
+        this.#take(run, now);
+        run = due && !state.active ? [state] : [];
+        if (state.active && active < MAX_ACTIVE) {
+          active++;
+          this.#take([state], now);
+        }
       }
+      this.#take(run, now);
+      // Plenty to do at this priority: the lower ones wait.
+      if (active >= MAX_ACTIVE) break;
     }
-    return this.#taken.map(({ state, rewound }) => ({
-      lane: state.lane,
-      priority: state.priority,
-      afterAt: rewound ? START : state.at,
-      afterPosition: rewound ? 0 : state.position,
-    }));
+    return this.#taken.map(({ states, rewound }) => {
+      const first = states[0] as BucketState;
+      return {
+        priority: first.priority,
+        from: first.bucket,
+        to: (states.at(-1) as BucketState).bucket,
+        afterAt: rewound ? START : first.at,
+        afterPosition: rewound ? 0 : first.position,
+      };
+    });
+  }
+
+  #take(states: BucketState[], now: number): void {
+    const [first] = states;
+    if (!first) return;
+    const rewound = states.length > 1 || now - first.rewoundAt >= this.#rewindMs;
+    this.#taken.push({ states, rewound });
   }
 
   /** What the claim of the last `take` returned, and how long it took. */
   learn(jobs: readonly ClaimedJob[], limit: number, now: number, tookMs: number): void {
-    const last = new Map<string, ClaimedJob>();
-    for (const job of jobs) last.set(`${job.lane}/${job.priority}`, job);
-    // A claim that came back full stopped at the last lane that gave a job: what follows was not read.
-    let unread = jobs.length >= limit ? last.size : Number.POSITIVE_INFINITY;
-    let turned = false;
-    for (const { state, rewound } of this.#taken) {
-      if (unread === 0) break;
-      const job = last.get(`${state.lane}/${state.priority}`);
-      state.probedAt = now;
-      state.active = job !== undefined;
-      if (rewound) state.rewoundAt = now;
-      if (job) {
-        unread--;
+    const last = new Map<number, ClaimedJob>();
+    for (const job of jobs) last.set(job.partitionBucket * PRIORITIES + job.priority, job);
+    // A claim that came back full stopped inside the last bucket that gave a job: that one has more,
+    // and what follows it was not read. All buckets before were read to their end.
+    const full = jobs.length >= limit;
+    let unread = full ? last.size : Number.POSITIVE_INFINITY;
+    for (const { states, rewound } of this.#taken) {
+      for (const state of states) {
+        if (unread === 0) break;
+        const job = last.get(state.bucket * PRIORITIES + state.priority);
+        state.readAt = now;
+        state.active = false;
+        if (rewound) state.rewoundAt = now;
+        if (!job) continue;
         state.at = job.cursorAt;
         state.position = job.cursorPosition;
-        this.#turn = (this.#lanes.indexOf(state.lane) + 1) % this.#lanes.length;
-        turned = true;
+        unread--;
+        if (unread === 0) {
+          state.active = true;
+          this.#turn = this.#next(state);
+        }
       }
     }
-    if (!turned && this.#taken.length > 0) {
-      const end = this.#taken.at(-1)?.state.lane ?? 0;
-      this.#turn = (this.#lanes.indexOf(end) + 1) % this.#lanes.length;
-    }
-    this.#relax(tookMs);
+    this.#pace(jobs.length, tookMs);
   }
 
-  /** Read every lane from its start at the next claim: after a change of owners, or on a hint. */
+  /** Look everywhere, from the start, at the next claim: after a change of owners, or on a hint. */
   rewind(): void {
     for (const state of this.#states.flat()) {
       state.rewoundAt = Number.NEGATIVE_INFINITY;
-      state.probedAt = Number.NEGATIVE_INFINITY;
+      state.readAt = Number.NEGATIVE_INFINITY;
     }
   }
 
   /** How many milliseconds until `take` has something to read, or 0. */
   idleMs(now: number): number {
     let soonest = Number.POSITIVE_INFINITY;
-    for (const state of this.#states.flat()) {
-      if (state.active) return 0;
-      soonest = Math.min(soonest, state.probedAt + this.#options.sweepMs);
+    for (const row of this.#states) {
+      for (const state of row) {
+        if (state.active) return 0;
+        soonest = Math.min(soonest, state.readAt + this.#sweepMs);
+      }
     }
     return Math.max(0, soonest - now);
   }
 
-  #relax(tookMs: number): void {
-    if (!this.#taken.some(({ rewound }) => rewound)) return;
-    const base = this.#options.rewindMs;
-    const next = tookMs > SLOW_MS ? this.#rewindMs * 2 : this.#rewindMs / 2;
-    this.#rewindMs = Math.min(Math.max(base, next), Math.max(base, RELAXED_MS));
+  #next(state: BucketState): number {
+    const row = this.#states[state.priority - 1] as BucketState[];
+    return (row.indexOf(state) + 1) % row.length;
   }
+
+  #pace(jobs: number, tookMs: number): void {
+    const soonMs = Math.max(SOON_MS, this.#taken.length * SOON_MS_PER_RUN);
+    this.#sweepMs = Math.min(jobs > 0 ? soonMs : this.#sweepMs * 2, this.#pollMs);
+    if (!this.#taken.some(({ rewound }) => rewound)) return;
+    if (tookMs > SLOW_MS + jobs * SLOW_MS_PER_JOB) {
+      this.#runLength = Math.max(1, Math.floor(this.#runLength / 2));
+      this.#rewindMs = Math.min(this.#rewindMs * 2, RELAXED_MS);
+    } else {
+      this.#runLength = Math.min(this.#runLength * 2, BUCKETS);
+      this.#rewindMs = Math.max(this.#rewindMs / 2, REWIND_MS);
+    }
+  }
+}
+
+function newState(bucket: number, priority: number): BucketState {
+  const never = Number.NEGATIVE_INFINITY;
+  return {
+    bucket,
+    priority,
+    at: START,
+    position: 0,
+    active: false,
+    readAt: never,
+    rewoundAt: never,
+  };
 }

@@ -32,9 +32,9 @@ export interface NewJob {
 export const insertJobs = statement({
   name: 'insert_jobs',
   text: `
-INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, lane, payload, headers,
+INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
   priority, max_attempts, available_at)
-SELECT j.id, j.type, j.version, j.key, j.bucket, j.bucket / 8, j.payload, j.headers, j.priority,
+SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority,
   j.max_attempts,
   greatest(coalesce(j.available_at, statement_timestamp() + j.delay_ms * interval '1 millisecond'),
     statement_timestamp())
@@ -70,9 +70,9 @@ WITH input AS MATERIALIZED (
             AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = k.job_id)) AS t(lapsed))
   RETURNING k.key, k.job_id, k.fingerprint
 ), written AS (
-  INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, lane, payload,
+  INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload,
     headers, priority, max_attempts, available_at, idempotency_key)
-  SELECT j.id, j.type, j.version, j.key, j.bucket, j.bucket / 8, j.payload, j.headers, j.priority,
+  SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority,
     j.max_attempts,
     greatest(coalesce(j.available_at, statement_timestamp() + j.delay_ms * interval '1 millisecond'),
       statement_timestamp()),

@@ -4,11 +4,11 @@
  * Claims take such jobs by themselves; this is for jobs that no claim would take (a paused queue, a type
  * without a handler) and for the picture that on-call sees. There is no index on leases, because it
  * would make every claim dearer. None is needed: jobs are claimed in the order of the claim index, so
- * what is in flight lies near the start of its lane, and the first `window` due rows of each lane are
+ * what is in flight lies near the start of its bucket, and the first `window` due rows of each are
  * read. What an unusual queue hides further back is still found by claims, which read on to the end.
  * An attempt is spent only if the job ran alone; otherwise it is given back (see claim).
  */
-import { LANES } from '../job/key.js';
+import { BUCKETS } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, jobStatus, statement, textArray, uuid } from '../postgres/statement.js';
@@ -18,21 +18,21 @@ export const recoverJobs = statement({
   text: `
 WITH orphans AS MATERIALIZED (
   SELECT i.ctid AS place
-  FROM generate_series(0, ${LANES - 1}) AS l(lane)
+  FROM generate_series(0, ${BUCKETS - 1}) AS b(bucket)
   CROSS JOIN generate_series(1, 4) AS p(priority)
   CROSS JOIN LATERAL (
-    SELECT head.id, head.lane
+    SELECT head.id, head.partition_bucket
     FROM (
-      SELECT h.id, h.lane, h.status, h.lease_expires_at, h.claimed_by
+      SELECT h.id, h.partition_bucket, h.status, h.lease_expires_at, h.claimed_by
       FROM holdfast.inbox AS h
-      WHERE h.lane = l.lane AND h.priority = p.priority AND h.available_at <= now()
+      WHERE h.partition_bucket = b.bucket AND h.priority = p.priority AND h.available_at <= now()
       ORDER BY h.available_at, h.position
       LIMIT $2::integer
     ) AS head
     WHERE head.status = 'processing'
       AND (head.lease_expires_at <= now() OR head.claimed_by = ANY ($1::text[]))
   ) AS found
-  JOIN holdfast.inbox AS i ON i.id = found.id AND i.lane = found.lane
+  JOIN holdfast.inbox AS i ON i.id = found.id AND i.partition_bucket = found.partition_bucket
   WHERE i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($1::text[]))
   LIMIT $3::integer
   FOR UPDATE OF i SKIP LOCKED

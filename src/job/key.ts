@@ -1,4 +1,4 @@
-// From a partition key to its bucket and lane, and which keys and types are accepted at all. The
+// From a partition key to its bucket, and which keys and types are accepted at all. The
 // hash is FNV-1a (32 bits) over the UTF-8 bytes, finished with murmur3's fmix32 because FNV-1a
 // alone spreads short, similar keys badly. A bucket is stored with the job at enqueue and computed
 // by the database as well, so this function is a format: changing one bit of it would tear streams
@@ -8,7 +8,6 @@ import { HoldfastError, shown } from './errors.js';
 import { isPairAt, unstorable, utf8Length } from './text.js';
 
 export const BUCKETS = 1024;
-export const LANES = 128;
 
 const MAX_KEY_BYTES = 512;
 const TYPE = /^[A-Za-z][A-Za-z0-9_.:-]{0,99}$/;
@@ -54,11 +53,6 @@ function fmix32(hash: number): number {
 /** The bucket of a partition key, 0 to 1023. */
 export function bucketOf(key: string): number {
   return hash32(key) & (BUCKETS - 1);
-}
-
-/** The lane of a bucket, 0 to 127: eight neighbouring buckets share one. */
-export function laneOf(bucket: number): number {
-  return bucket >> 3;
 }
 
 /** Returns the key if it can be stored and hashed the same everywhere, else throws KEY_INVALID. */

@@ -17,10 +17,10 @@ WITH gone AS (
   RETURNING i.*
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
-  partition_bucket, attempts, max_attempts, version, status, lane, priority, type, partition_key,
+  partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
   payload, headers, idempotency_key, claimed_by, last_error, history)
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
-  version, 'cancelled', lane, priority, type, partition_key, payload, headers, idempotency_key,
+  version, 'cancelled', priority, type, partition_key, payload, headers, idempotency_key,
   claimed_by, $2::text, history
 FROM gone
 RETURNING id`,

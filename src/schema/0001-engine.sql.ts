@@ -103,7 +103,6 @@ CREATE TABLE holdfast.inbox (
   partition_bucket integer NOT NULL CHECK (partition_bucket >= 0 AND partition_bucket < 1024),
   max_attempts     integer NOT NULL DEFAULT 5 CHECK (max_attempts > 0),
   version          integer NOT NULL DEFAULT 1 CHECK (version > 0),
-  lane             smallint NOT NULL,
   priority         smallint NOT NULL DEFAULT 2 CHECK (priority BETWEEN 1 AND 4),
   status           holdfast.inbox_status NOT NULL DEFAULT 'pending',
   attempts         integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
@@ -121,8 +120,7 @@ CREATE TABLE holdfast.inbox (
   completed_at     timestamptz,
   last_error       text,
   history          jsonb,
-  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, lane),
-  CONSTRAINT inbox_lane_check CHECK (lane = partition_bucket / 8),
+  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
   CONSTRAINT inbox_state_check CHECK (
     completed_at IS NULL AND
     CASE status
@@ -146,8 +144,8 @@ CREATE TABLE holdfast.inbox (
 );
 ALTER SEQUENCE holdfast.inbox_position_seq OWNED BY holdfast.inbox.position;
 
--- The one index that claims read. Dead letters lie at its far end, at an available_at of infinity.
-CREATE INDEX inbox_claim_idx ON holdfast.inbox (lane, priority, available_at, position);
+-- The one index that claims read. In each bucket, dead letters lie at the far end, at infinity.
+CREATE INDEX inbox_claim_idx ON holdfast.inbox (priority, partition_bucket, available_at, position);
 
 -- Finished jobs, append-only. Rows arrive in order of time, so block ranges find them by id and by age
 -- at almost no cost to the completing statement.
@@ -163,7 +161,6 @@ CREATE TABLE holdfast.inbox_archive (
   version          integer NOT NULL,
   status           holdfast.inbox_status NOT NULL
                    CONSTRAINT inbox_archive_status_check CHECK (status IN ('completed', 'cancelled', 'dead_letter')),
-  lane             smallint NOT NULL,
   priority         smallint NOT NULL,
   type             text NOT NULL,
   partition_key    text NOT NULL,
@@ -287,11 +284,10 @@ BEGIN
   stream := coalesce(a_key, o_id::text);
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
-  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, lane, type, partition_key, payload,
+  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
     priority, max_attempts, headers, version, idempotency_key)
-  SELECT o_id, due, b, b / 8, a_type, stream, a_payload, a_priority, coalesce(a_max_attempts, 5),
-    a_headers, a_version, a_idempotency_key
-  FROM holdfast.bucket_of(stream) AS b;
+  VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key);
 END
 $fn$;
 

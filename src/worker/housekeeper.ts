@@ -14,7 +14,7 @@ import { acquire, takeTurn } from '../housekeeping/turn.js';
 import type { Names } from '../postgres/names.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
 
-const WINDOW = 500;
+const WINDOW = 100;
 const RECOVER_BATCH = 1_000;
 const PRUNE_BATCH = 5_000;
 /** A round does at most this many batches of a kind; the next round goes on. */

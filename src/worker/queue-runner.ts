@@ -26,8 +26,6 @@ const AHEAD_MS = 100;
 /** And not more than about so much of payloads. */
 const AHEAD_BYTES = 64 * 1024 * 1024;
 const CURSOR_LAG_MS = 2_000;
-const REWIND_MS = 1_000;
-const MAX_ACTIVE_PROBES = 32;
 /** The weight of the newest handler time in the moving average. */
 const NEWEST = 0.05;
 
@@ -65,11 +63,7 @@ export class QueueRunner {
   constructor(queue: string, ground: RunnerGround) {
     this.queue = queue;
     this.#ground = ground;
-    this.#probes = new Probes({
-      sweepMs: ground.settings.pollMs,
-      rewindMs: Math.min(REWIND_MS, ground.settings.pollMs * 2),
-      maxActive: MAX_ACTIVE_PROBES,
-    });
+    this.#probes = new Probes({ pollMs: ground.settings.pollMs });
     for (const [type, { job }] of ground.routes) {
       if (job.queue === queue) this.#versions[type] = job.version;
     }
@@ -79,7 +73,7 @@ export class QueueRunner {
     return this.#held.values();
   }
 
-  /** Look for work now, from the start of every lane. */
+  /** Look for work now, from the start of every bucket. */
   wake(): void {
     this.#probes.rewind();
     this.#clearTimer();
@@ -334,8 +328,7 @@ export class QueueRunner {
   }
 
   #waitForPoll(now: number): void {
-    const { pollMs } = this.#ground.settings;
-    this.#setTimer(this.#probes.idleMs(now) + Math.random() * pollMs * 0.25);
+    this.#setTimer(this.#probes.idleMs(now) * (1 + Math.random() * 0.25));
   }
 
   #setTimer(ms: number): void {

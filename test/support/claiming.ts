@@ -1,18 +1,17 @@
-/** Claiming as a worker's statement does, without the worker: every lane, from its start. */
+/** Claiming as a worker's statement does, without the worker: every bucket, from its start. */
 import { type ClaimedJob, claim } from '../../src/claim/claim.js';
-import { LANES } from '../../src/job/key.js';
+import { BUCKETS } from '../../src/job/key.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';
 import { INBOX } from './database.js';
 
-const EVERY_LANE = [1, 2, 3, 4].flatMap((priority) =>
-  Array.from({ length: LANES }, (_, lane) => ({
-    lane,
-    priority,
-    afterAt: '-infinity',
-    afterPosition: 0,
-  })),
-);
+const EVERY_BUCKET = [1, 2, 3, 4].map((priority) => ({
+  priority,
+  from: 0,
+  to: BUCKETS - 1,
+  afterAt: '-infinity',
+  afterPosition: 0,
+}));
 
 export interface ClaimOptions {
   readonly types: readonly string[];
@@ -29,7 +28,7 @@ export function claimAs(
 ): Promise<ClaimedJob[]> {
   return claim(db, options.names ?? INBOX, {
     workerId,
-    probes: EVERY_LANE,
+    probes: EVERY_BUCKET,
     limit: options.limit ?? 1_000,
     leaseMs: options.leaseMs ?? 90_000,
     versions: Object.fromEntries(options.types.map((type) => [type, 1])),
