@@ -12,7 +12,6 @@ CREATE TABLE holdfast.inbox (
   partition_bucket integer NOT NULL,
   max_attempts integer NOT NULL DEFAULT 5,
   version integer NOT NULL DEFAULT 1,
-  lane smallint NOT NULL,
   priority smallint NOT NULL DEFAULT 2,
   status holdfast.inbox_status NOT NULL DEFAULT 'pending'::holdfast.inbox_status,
   attempts integer NOT NULL DEFAULT 0,
@@ -31,8 +30,7 @@ CREATE TABLE holdfast.inbox (
   last_error text,
   history jsonb,
   CONSTRAINT inbox_attempts_check CHECK ((attempts >= 0)),
-  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, lane),
-  CONSTRAINT inbox_lane_check CHECK ((lane = (partition_bucket / 8))),
+  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
   CONSTRAINT inbox_max_attempts_check CHECK ((max_attempts > 0)),
   CONSTRAINT inbox_partition_bucket_check CHECK (((partition_bucket >= 0) AND (partition_bucket < 1024))),
   CONSTRAINT inbox_priority_check CHECK (((priority >= 1) AND (priority <= 4))),
@@ -57,7 +55,6 @@ CREATE TABLE holdfast.inbox_archive (
   max_attempts integer NOT NULL,
   version integer NOT NULL,
   status holdfast.inbox_status NOT NULL,
-  lane smallint NOT NULL,
   priority smallint NOT NULL,
   type text NOT NULL,
   partition_key text NOT NULL,
@@ -125,7 +122,7 @@ CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (c
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
 
-CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (lane, priority, available_at, "position");
+CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, partition_bucket, available_at, "position");
 
 CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (created_at) WITH (autosummarize='on');
 
@@ -197,8 +194,16 @@ BEGIN
   ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN
     RAISE EXCEPTION 'the delay is negative or longer than ten years: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give a delay between 0 and 3650 days.';
-  ELSIF jsonb_typeof(a_headers) <> 'object' THEN
-    RAISE EXCEPTION 'headers must be a JSON object: nothing was enqueued' USING ERRCODE = 'HF002';
+  ELSIF jsonb_typeof(a_headers) <> 'object'
+    OR jsonb_path_exists(a_headers, '$.* ? (@.type() <> "string")') THEN
+    RAISE EXCEPTION 'headers must be a JSON object of strings: nothing was enqueued'
+      USING ERRCODE = 'HF002';
+  ELSIF a_priority IS NULL OR a_priority NOT BETWEEN 1 AND 4 THEN
+    RAISE EXCEPTION 'the priority is %: nothing was enqueued', coalesce(a_priority::text, 'NULL')
+      USING ERRCODE = 'HF002', HINT = 'Give 1 (first) to 4 (last); 2 is the default.';
+  ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
+    RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
   END IF;
 
   o_id := holdfast.new_id();
@@ -229,11 +234,10 @@ BEGIN
   stream := coalesce(a_key, o_id::text);
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
-  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, lane, type, partition_key, payload,
+  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
     priority, max_attempts, headers, version, idempotency_key)
-  SELECT o_id, due, b, b / 8, a_type, stream, a_payload, a_priority, coalesce(a_max_attempts, 5),
-    a_headers, a_version, a_idempotency_key
-  FROM holdfast.bucket_of(stream) AS b;
+  VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key);
 END
 $function$;
 

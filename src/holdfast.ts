@@ -19,7 +19,7 @@ import { discard, retry } from './operate/dead-letters.js';
 import { configure, setPaused } from './operate/queue.js';
 import { defaultLogger, type Logger } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
-import { plainPool } from './postgres/pool.js';
+import { adoptPool, plainPool } from './postgres/pool.js';
 import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
 import { createQueue } from './schema/queue.js';
@@ -77,9 +77,10 @@ export function holdfast(options: HoldfastOptions = {}) {
   );
   const connection = { connectionString };
   const prepare = options.prepare ?? true;
+  const adopted = options.pool ? adoptPool(options.pool, log) : null;
   let ownPool: pg.Pool | null = null;
   const pool = () => {
-    if (options.pool) return options.pool;
+    if (adopted) return adopted;
     ownPool ??= plainPool(connection, 10, log);
     return ownPool;
   };

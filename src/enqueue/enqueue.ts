@@ -7,7 +7,7 @@
  * the order of the items. When the call rejects with a connection error, whether the jobs were written
  * is unknown: calling again with the same idempotency keys is safe.
  */
-import { durationMs, MAX_DELAY_MS } from '../job/duration.js';
+import { type Duration, durationMs, MAX_DELAY_MS } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger, type EnqueueItem, type EnqueueOptions } from '../job/job.js';
 import { bucketOf, checkKey } from '../job/key.js';
@@ -76,11 +76,19 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   };
 }
 
+function checkDelay(delay: Duration): number {
+  try {
+    return durationMs(delay, 'delay', { max: MAX_DELAY_MS });
+  } catch (error) {
+    const { message } = error as Error;
+    throw new HoldfastError('OPTION_INVALID', `${message} Nothing was enqueued.`, { cause: error });
+  }
+}
+
 function dueTime(options: EnqueueOptions): { delayMs: number; availableAt: string | null } {
   const { delay, availableAt } = options;
   if (availableAt === undefined) {
-    const delayMs = delay === undefined ? 0 : durationMs(delay, 'delay', { max: MAX_DELAY_MS });
-    return { delayMs, availableAt: null };
+    return { delayMs: delay === undefined ? 0 : checkDelay(delay), availableAt: null };
   }
   const time = availableAt instanceof Date ? availableAt.getTime() : Number.NaN;
   const problem =

@@ -1,6 +1,7 @@
 /**
- * Sweeping the registry: workers that missed their heartbeats are declared dead, and rows of workers
- * that have been dead for long and hold no job are removed.
+ * Sweeping the registry: workers that missed their heartbeats are declared dead, and the rows of those
+ * that have been dead for a week are removed. A server that was itself away less than a TTL ago declares
+ * nobody dead: while it was away nobody could be heard.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -13,6 +14,7 @@ UPDATE holdfast.workers AS w
 SET status = 'dead'
 WHERE w.status IN ('alive', 'draining')
   AND w.last_seen_at < now() - $1::integer * interval '1 millisecond'
+  AND pg_postmaster_start_time() < now() - $1::integer * interval '1 millisecond'
 RETURNING w.id`,
   columns: { id: text },
 });

@@ -2,8 +2,8 @@
  * Whose turn it is: one worker of the fleet does the housekeeping of a queue, once per interval.
  *
  * The advisory lock is held for a transaction, so it works behind any pooler and is gone with the
- * process; the queue's row remembers when the work was last done, so a fleet of fifty does it as often
- * as a fleet of one.
+ * process; the queue's row remembers when the work was last done, so a fleet of fifty does it hardly more
+ * often than a fleet of one. Timers carry a jitter of a quarter, so a turn may come that much early.
  */
 import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
@@ -31,7 +31,7 @@ export const takeHousekeeping = statement({
 UPDATE holdfast.queues AS q
 SET housekept_at = now()
 WHERE q.name = 'inbox'
-  AND (q.housekept_at IS NULL OR q.housekept_at <= now() - $1::integer * interval '1 millisecond')
+  AND (q.housekept_at IS NULL OR q.housekept_at <= now() - 0.7 * $1::integer * interval '1 millisecond')
 RETURNING q.name`,
   columns: { name: text },
 });

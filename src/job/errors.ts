@@ -15,7 +15,6 @@ export type HoldfastErrorCode =
   | 'OPTION_INVALID'
   | 'IDEMPOTENCY_MISMATCH'
   | 'LEASE_LOST'
-  | 'FENCE_STALE'
   | 'SCHEMA_TOO_OLD'
   | 'SCHEMA_TOO_NEW'
   | 'SCHEMA_MISSING'
@@ -26,7 +25,6 @@ export type HoldfastErrorCode =
   | 'HANDLER_MISSING'
   | 'VERSION_UNSUPPORTED'
   | 'WORKER_STATE'
-  | 'JOB_UNKNOWN'
   | 'JOB_STATE'
   | 'STOPPED';
 

@@ -115,7 +115,7 @@ export function job<Input = unknown, Output = Input>(
     if (!result.issues) return result.value;
     throw new HoldfastError(
       'PAYLOAD_INVALID',
-      `The payload of "${type}" does not fit its schema: ${describeIssues(result.issues)}.`,
+      `The payload of "${type}" does not fit its schema: ${describeIssues(result.issues, payload)}.`,
     );
   }
 

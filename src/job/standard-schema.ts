@@ -21,13 +21,28 @@ export interface SchemaIssue {
 }
 
 /** The issues as one line, without the values: a payload never goes into an error or a log. */
-export function describeIssues(issues: readonly SchemaIssue[]): string {
+export function describeIssues(issues: readonly SchemaIssue[], payload: unknown): string {
   const shown = issues.slice(0, 5).map((issue) => {
-    const path = (issue.path ?? []).map((part) =>
-      String(typeof part === 'object' ? part.key : part),
-    );
-    return path.length > 0 ? `${path.join('.')}: ${issue.message}` : issue.message;
+    const path = (issue.path ?? []).map((part) => (typeof part === 'object' ? part.key : part));
+    const message = withoutValue(issue.message, valueAt(payload, path));
+    return path.length > 0 ? `${path.map(String).join('.')}: ${message}` : message;
   });
   if (issues.length > 5) shown.push(`and ${issues.length - 5} more`);
   return shown.join('; ');
+}
+
+function valueAt(payload: unknown, path: readonly PropertyKey[]): unknown {
+  let value = payload;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[key];
+  }
+  return value;
+}
+
+/** Some validators quote what they received; what is too short to be a secret may stay. */
+function withoutValue(message: string, value: unknown): string {
+  if (typeof value !== 'string' && typeof value !== 'number') return message;
+  const texts = [JSON.stringify(value), String(value)].filter((text) => text.length >= 3);
+  return texts.reduce((rest, text) => rest.replaceAll(text, '…'), message);
 }

@@ -12,6 +12,8 @@ import type { Logger } from './log.js';
 
 export interface ConnectionOptions {
   readonly connectionString: string;
+  /** After so long without an answer the connection is given up: it may be half open. */
+  readonly queryTimeoutMs?: number;
   readonly applicationName?: string;
   readonly connectTimeoutMs?: number;
 }
@@ -39,6 +41,7 @@ function plainConfig(options: ConnectionOptions): pg.ClientConfig {
     connectionString: options.connectionString,
     application_name: options.applicationName ?? 'holdfast',
     connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
+    ...(options.queryTimeoutMs !== undefined && { query_timeout: options.queryTimeoutMs }),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
   };
@@ -52,6 +55,11 @@ export function plainPool(options: ConnectionOptions, max: number, log: Logger):
   return guarded(new pg.Pool({ ...plainConfig(options), max, allowExitOnIdle: true }), log);
 }
 
+/** A pool that was passed in may have nobody to hear its errors, and then one would end the process. */
+export function adoptPool(pool: pg.Pool, log: Logger): pg.Pool {
+  return pool.listenerCount('error') === 0 ? guarded(pool, log) : pool;
+}
+
 function guarded(pool: pg.Pool, log: Logger): pg.Pool {
   pool.on('error', (error) => {
     // end() resolves before the last sockets have closed; what happens to those is no news.
@@ -62,7 +70,7 @@ function guarded(pool: pg.Pool, log: Logger): pg.Pool {
 }
 
 /** Classes of SQLSTATE after which the same statement may succeed on a new connection. */
-const TRANSIENT = /^(08|53|55P03|57P0[123]|57014|40001|40P01|25006)/;
+const TRANSIENT = /^(08(?!P01)|53|55P03|57P0[123]|57014|40001|40P01|25006)/;
 const SOCKET = new Set([
   'ECONNREFUSED',
   'ECONNRESET',

@@ -252,8 +252,16 @@ BEGIN
   ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN
     RAISE EXCEPTION 'the delay is negative or longer than ten years: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give a delay between 0 and 3650 days.';
-  ELSIF jsonb_typeof(a_headers) <> 'object' THEN
-    RAISE EXCEPTION 'headers must be a JSON object: nothing was enqueued' USING ERRCODE = 'HF002';
+  ELSIF jsonb_typeof(a_headers) <> 'object'
+    OR jsonb_path_exists(a_headers, '$.* ? (@.type() <> "string")') THEN
+    RAISE EXCEPTION 'headers must be a JSON object of strings: nothing was enqueued'
+      USING ERRCODE = 'HF002';
+  ELSIF a_priority IS NULL OR a_priority NOT BETWEEN 1 AND 4 THEN
+    RAISE EXCEPTION 'the priority is %: nothing was enqueued', coalesce(a_priority::text, 'NULL')
+      USING ERRCODE = 'HF002', HINT = 'Give 1 (first) to 4 (last); 2 is the default.';
+  ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
+    RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
   END IF;
 
   o_id := holdfast.new_id();

@@ -18,6 +18,8 @@ export const buryJobs = statement({
 UPDATE holdfast.inbox AS i
 SET status = 'dead_letter',
     available_at = 'infinity',
+    -- A suspect that crashed in its last attempt was claimed once more, only to be buried.
+    attempts = least(i.attempts, i.max_attempts),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     isolated = false,
     last_error = buried.error,

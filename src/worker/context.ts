@@ -33,7 +33,7 @@ export interface HandlerContext<Payload> {
   readonly fenceToken: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly createdAt: Date;
-  /** Aborted when the lease is lost, the time limit is over, or the worker stops. */
+  /** Aborted when the lease is lost, the time limit is over, or the worker's grace period is. */
   readonly signal: AbortSignal;
   readonly log: Logger;
   /** Runs `effect` unless an earlier attempt did; returns its value, from the marker on a repeat. */
@@ -133,7 +133,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
     const stands = await recordEffect(plain, names, owner, name, stored);
     if (stands === null) {
-      this.#job.lost = true;
+      this.#job.gone = true;
       throw leaseLost(this.id, `the marker of the effect "${name}"`);
     }
     return JSON.parse(stands).value;
@@ -147,6 +147,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       broken = error;
     };
     client.on('error', onError);
+    const children = [...this.children];
     try {
       await client.query('BEGIN');
       this.#tx = client;
@@ -156,9 +157,16 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       this.completion = 'done';
       return value;
     } catch (error) {
-      await client.query('ROLLBACK').catch((failed: Error) => {
-        broken = failed;
-      });
+      await client.query('ROLLBACK').then(
+        () => {
+          // Certainly not committed: the job is still ours, and its children still wait.
+          this.completion = 'none';
+          this.children.splice(0, Number.POSITIVE_INFINITY, ...children);
+        },
+        (failed: Error) => {
+          broken = failed;
+        },
+      );
       throw error;
     } finally {
       this.#tx = null;
@@ -175,7 +183,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       { id: this.id, generation: this.fenceToken },
     ]);
     if (moved.length === 0) {
-      this.#job.lost = true;
+      this.#job.gone = true;
       throw leaseLost(this.id, 'the completion');
     }
     if (this.children.length > 0) {
@@ -193,6 +201,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     payload: Input,
     options: EnqueueOptions = {},
   ): Promise<{ id: string }> {
+    this.#assertHeld('the child job');
     const limits = { maxPayloadBytes: this.#ground.maxPayloadBytes, onMismatch: 'error' } as const;
     const prepared = await prepareJobs([job.of(payload, options)], limits);
     const child = prepared[0] as NewJob;
@@ -212,7 +221,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   }
 
   #assertHeld(doing: string): void {
-    if (this.#job.lost) throw leaseLost(this.id, doing);
+    if (this.#job.lost || this.#job.gone) throw leaseLost(this.id, doing);
     if (this.completion !== 'none') {
       throw new HoldfastError(
         'JOB_STATE',

@@ -12,8 +12,10 @@ export class HeldJob {
   readonly queue: string;
   readonly workerId: string;
   readonly claimedAt: number;
-  /** Set when nothing that this process does with the job counts any more. */
+  /** Set by the runner when nothing that this process does with the job counts any more. */
   lost = false;
+  /** Set by the context when the database has said so; the runner makes `lost` of it, and reports it. */
+  gone = false;
   #controller: AbortController | null = null;
   #abortReason: unknown = null;
 

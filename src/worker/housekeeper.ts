@@ -34,6 +34,8 @@ export interface HousekeeperGround {
   readonly prepare: boolean;
   readonly ttlMs: number;
   readonly intervalMs: number;
+  /** Whether silent workers may be declared dead in this round. */
+  readonly sweep: boolean;
 }
 
 /** Runs `work` in a transaction that holds the lock; null when somebody else holds it. */
@@ -73,7 +75,7 @@ export async function keepHouse(
   const dead = await locked(enginePool, async (db) => {
     if (!(await takeTurn(db, names, ground.intervalMs))) return null;
     await forgetDeadWorkers(db, names);
-    return sweepDeadWorkers(db, names, ground.ttlMs);
+    return ground.sweep ? sweepDeadWorkers(db, names, ground.ttlMs) : [];
   });
   if (dead === null) return null;
 

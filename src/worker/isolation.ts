@@ -23,6 +23,7 @@ export interface Suspect {
   readonly mark: (alone: boolean) => Promise<boolean>;
   /** Runs and settles the job. */
   readonly run: () => Promise<void>;
+  /** Gives the job back, or only forgets it when it is lost. */
   readonly handBack: () => void;
 }
 
@@ -77,8 +78,8 @@ export class Isolation {
       if (!suspect) break;
       const grows = 2 ** Math.max(0, suspect.held.row.crashes - 1);
       const alone = await this.#waitForQuiet(Math.min(PATIENCE_MS * grows, LONGEST_MS));
-      if (this.#stopped) suspect.handBack();
-      else if (!suspect.held.lost && (!alone || (await suspect.mark(true)))) {
+      if (this.#stopped || suspect.held.lost) suspect.handBack();
+      else if (!alone || (await suspect.mark(true))) {
         await this.#runWithin(suspect, alone, Math.min(ALONE_MS * grows, LONGEST_MS));
       }
     }

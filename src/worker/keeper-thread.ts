@@ -56,8 +56,8 @@ class Line {
         ...engineConfig({
           connectionString: setup.connectionString,
           applicationName: 'holdfast keeper',
+          queryTimeoutMs: Math.max(1_000, Math.floor(setup.leaseMs / 3)),
         }),
-        query_timeout: Math.max(1_000, Math.floor(setup.leaseMs / 2)),
       });
       client.on('error', () => this.#drop(client));
       try {

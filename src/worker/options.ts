@@ -76,7 +76,7 @@ export function resolveOptions(options: WorkerOptions): Settings {
     value === undefined ? fallback : durationMs(value, what, { min, max: DAY_MS });
   const leaseMs = time(options.lease, 'lease', 90_000, 100);
   const settings: Settings = {
-    queues: options.queues ? options.queues.map(checkQueueName) : null,
+    queues: options.queues ? [...new Set(options.queues.map(checkQueueName))] : null,
     concurrency: checkInteger(options.concurrency ?? 10, 'concurrency', 1, 10_000),
     batchSize: checkInteger(options.batchSize ?? 250, 'batchSize', 1, 5_000),
     prefetch: checkInteger(options.prefetch ?? 500, 'prefetch', 0, 10_000),

@@ -23,6 +23,8 @@ import { type Ended, settleOutcome } from './settle-outcome.js';
 import type { Settler } from './settler.js';
 
 const AHEAD_MS = 100;
+/** A job that has waited here for so long was claimed too early. */
+const STALE_MS = 10 * AHEAD_MS;
 /** And not more than about so much of payloads. */
 const AHEAD_BYTES = 64 * 1024 * 1024;
 const CURSOR_LAG_MS = 2_000;
@@ -58,6 +60,7 @@ export class QueueRunner {
   #handlerMs = AHEAD_MS / 2;
   #payloadBytes = 1_000;
   #timer: NodeJS.Timeout | null = null;
+  #bufferTimer: NodeJS.Timeout | null = null;
   #onEmpty: (() => void) | null = null;
 
   constructor(queue: string, ground: RunnerGround) {
@@ -87,7 +90,9 @@ export class QueueRunner {
     const busy = this.#running + this.#buffer.length;
     const target = settings.concurrency + this.#prefetch();
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
-    if (busy > target / 2 || this.#held.size >= 2 * target + settings.batchSize) return;
+    if (this.#held.size >= 2 * target + settings.batchSize) return;
+    // A free handler claims at once; while all are busy, half of what is wanted ahead is waited for.
+    if (busy >= settings.concurrency && busy > target / 2) return;
     void this.#claim(Math.min(settings.batchSize, target - busy));
   }
 
@@ -155,7 +160,7 @@ export class QueueRunner {
       held,
       mark: (alone) => this.#mark(held, alone),
       run: () => this.#start(held),
-      handBack: () => this.#release(held),
+      handBack: () => (held.lost ? this.#forget(held) : this.#release(held)),
     };
   }
 
@@ -183,13 +188,29 @@ export class QueueRunner {
       void this.#start(this.#buffer[taken++] as HeldJob);
     }
     if (taken > 0) this.#buffer.splice(0, taken);
+    if (this.#buffer.length > 0) this.#watchBuffer();
+  }
+
+  /** Jobs that were claimed ahead and then wait behind slow handlers go back, for others to run. */
+  #watchBuffer(): void {
+    this.#bufferTimer ??= setTimeout(() => {
+      this.#bufferTimer = null;
+      const oldest = this.#buffer[0];
+      if (!oldest) return;
+      const waitedMs = performance.now() - oldest.claimedAt;
+      if (waitedMs < STALE_MS) return this.#watchBuffer();
+      // First the estimate, or the next claim would take them again.
+      this.#handlerMs = Math.max(this.#handlerMs, waitedMs);
+      this.handBack();
+    }, STALE_MS);
   }
 
   async #start(held: HeldJob): Promise<void> {
     const { routes, context, settings, isolation } = this.#ground;
     const route = routes.get(held.row.type);
     if (!route || held.lost) {
-      if (!held.lost) this.#release(held);
+      if (held.lost) this.#forget(held);
+      else this.#release(held);
       return;
     }
     this.#running++;
@@ -214,6 +235,7 @@ export class QueueRunner {
   }
 
   #settle(held: HeldJob, route: Route, outcome: Outcome): void {
+    if (held.gone) this.#lose(held);
     if (held.lost) {
       this.#forget(held);
       return;
@@ -292,6 +314,7 @@ export class QueueRunner {
   async drain(graceMs: number): Promise<boolean> {
     this.#stopping = true;
     this.#clearTimer();
+    if (this.#bufferTimer) clearTimeout(this.#bufferTimer);
     this.handBack();
     if (await this.#emptyWithin(graceMs)) return true;
     const reason = new HoldfastError(

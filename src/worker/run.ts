@@ -27,13 +27,14 @@ export interface Route {
 
 export type Outcome =
   | { readonly kind: 'completed'; readonly children: readonly NewJob[] }
-  /** A transaction of the handler's completed the job, or had it in hand when it returned. */
+  /** A transaction of the handler's completed the job, and it committed. */
   | { readonly kind: 'transacted' }
   | {
       readonly kind: 'failed';
       readonly delayMs: number;
       readonly error: string;
       readonly summary: string;
+      /** A transaction had the completion in it, and whether that committed is not known. */
       readonly handed: boolean;
     }
   | { readonly kind: 'buried'; readonly error: string; readonly summary: string }
@@ -94,7 +95,11 @@ export async function runJob(
   } catch (error) {
     return afterThrow(held, route, context, error, ground);
   }
-  if (context.completion !== 'none') return { kind: 'transacted' };
+  if (context.completion === 'done') return { kind: 'transacted' };
+  if (context.completion === 'handed') {
+    const error = new Error('the transaction that ctx.complete was given did not commit');
+    return failed(held, route, error, ground, true);
+  }
   return { kind: 'completed', children: context.children };
 }
 

@@ -2,6 +2,8 @@
  * From the outcome of a run to the settle that belongs to it, and back to one word for how it ended.
  */
 import { errorText } from '../job/failure.js';
+import { completedBefore } from '../settle/complete.js';
+import { fail } from '../settle/fail.js';
 import { completeWithChildren } from './children.js';
 import type { ContextGround } from './context.js';
 import type { JobEvent } from './events.js';
@@ -45,7 +47,8 @@ export function settleOutcome(
       done('completed');
       break;
     case 'failed':
-      settler.fail(by, { ...job, ...outcome }, moved);
+      if (outcome.handed) void settleHanded({ settler, context, route }, held, outcome, done);
+      else settler.fail(by, { ...job, ...outcome }, moved);
       break;
     case 'buried':
       settler.bury(by, { ...job, ...outcome }, moved);
@@ -64,6 +67,27 @@ export function settleOutcome(
   }
 }
 
+/**
+ * The completion was put into a transaction whose end is not known: the archive is asked first. If that
+ * transaction is still open, the failure waits for it here and not in the settler, where others would too.
+ */
+async function settleHanded(
+  { settler, context }: OutcomeGround,
+  held: HeldJob,
+  outcome: Extract<Outcome, { kind: 'failed' }>,
+  done: (how: Ended) => void,
+): Promise<void> {
+  const job = { id: held.id, generation: held.generation };
+  const answer = await settler.untilAnswered('settling a job whose commit is unknown', async () => {
+    const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
+    if (found.length > 0) return 'completed';
+    const failure = { ...job, ...outcome };
+    const [row] = await fail(context.plain, context.names, held.workerId, [failure]);
+    return row ? (row.status as Moved) : null;
+  });
+  done(ended(answer));
+}
+
 /** A parent whose children cannot be written has failed: neither it nor they are half done. */
 async function settleParent(
   { settler, context, route }: OutcomeGround,
@@ -71,14 +95,20 @@ async function settleParent(
   children: Extract<Outcome, { kind: 'completed' }>['children'],
   done: (how: Ended) => void,
 ): Promise<void> {
+  const job = { id: held.id, generation: held.generation };
   try {
-    const moved = await completeWithChildren(context, held, children);
-    done(moved ? 'completed' : 'lost');
+    const answer = await settler.untilAnswered('completing a job with children', async (again) => {
+      if (again) {
+        const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
+        if (found.length > 0) return 'completed';
+      }
+      return (await completeWithChildren(context, held, children)) ? 'completed' : null;
+    });
+    done(ended(answer));
   } catch (error) {
     const text = errorText(error);
     const { delayMs } = route.job.retry(held.row.attempts, error);
     const summary = text.split('\n', 1)[0] as string;
-    const failure = { id: held.id, generation: held.generation, delayMs, error: text, summary };
-    settler.fail(held.workerId, failure, (to) => done(ended(to)));
+    settler.fail(held.workerId, { ...job, delayMs, error: text, summary }, (to) => done(ended(to)));
   }
 }

@@ -7,7 +7,6 @@
  * had been written before is found in the archive. A statement that Postgres refuses for any other
  * reason is tried job by job, so that one bad row cannot hold back the others.
  */
-import type { Logger } from '../postgres/log.js';
 import type { Names } from '../postgres/names.js';
 import { isTransient } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -106,7 +105,6 @@ export interface SettlerOptions {
   readonly engine: Executor;
   readonly plain: Executor;
   readonly names: Names;
-  readonly log: Logger;
   readonly trouble: (what: string, error: unknown) => void;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandoned: AbortSignal;
@@ -148,6 +146,24 @@ export class Settler {
     this.#cancelled = new Lane(this, async (by, jobs) =>
       all(await cancelOwn(engine, names, by, jobs), 'cancelled'),
     );
+  }
+
+  /**
+   * Tries until the database has answered: `work` is told when an earlier answer was lost. Null when the
+   * worker is at its end; an error that will not pass is thrown.
+   */
+  async untilAnswered(what: string, work: (again: boolean) => Promise<Moved>): Promise<Moved> {
+    const backoff = new Backoff();
+    for (let again = false; ; again = true) {
+      try {
+        return await work(again);
+      } catch (error) {
+        this.trouble(what, error);
+        if (!isTransient(error)) throw error;
+        if (this.abandoned.aborted) return null;
+        await pause(backoff.nextMs(), this.abandoned);
+      }
+    }
   }
 
   complete = (by: string, job: Settled, done: Done) => this.#completed.add(by, job, done);

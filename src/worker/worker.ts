@@ -10,6 +10,7 @@ import { hostname } from 'node:os';
 import type pg from 'pg';
 import { leave, markDraining, register } from '../fleet/registry.js';
 import { HoldfastError } from '../job/errors.js';
+import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
 import { childLogger, type Logger } from '../postgres/log.js';
 import { type ConnectionOptions, enginePool, isTransient } from '../postgres/pool.js';
@@ -65,6 +66,8 @@ export class Worker {
   #isolation: Isolation | null = null;
   #dead: readonly string[] = [];
   #housekeeping: NodeJS.Timeout | null = null;
+  /** When the database was last found to be away. */
+  #outageAt = Number.NEGATIVE_INFINITY;
   #abandon = new AbortController();
   #halt = new AbortController();
   #finished: Promise<void> | null = null;
@@ -123,6 +126,7 @@ export class Worker {
     } catch (error) {
       this.#state = 'stopped';
       await this.#pool?.end().catch(() => undefined);
+      this.#finish();
       throw error;
     } finally {
       release();
@@ -131,13 +135,15 @@ export class Worker {
 
   async #start(): Promise<void> {
     const queues = this.#queues();
-    const pool = enginePool(this.#ground.connection, 2 * queues.length + 2, this.#log);
+    const queryTimeoutMs = Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
+    const connection = { ...this.#ground.connection, queryTimeoutMs };
+    const pool = enginePool(connection, 2 * queues.length + 2, this.#log);
     this.#pool = pool;
     const engine = engineExecutor(pool, { prepare: this.#ground.prepare });
     await this.#untilReachable(async () => {
       await checkSchema(pool, this.#ground.schema);
       await this.#checkQueues(pool, queues);
-      await this.#register(engine);
+      await this.#register(engine, this.#id);
     });
     if (this.#halt.signal.aborted) return this.#takeApart();
     this.#assemble(engine, queues);
@@ -198,8 +204,8 @@ export class Worker {
     return { schema: this.#ground.schema, queue };
   }
 
-  #register(engine: Executor): Promise<void> {
-    return register(engine, this.#names('inbox'), this.#id, this.#metadata());
+  #register(engine: Executor, id: string): Promise<void> {
+    return register(engine, this.#names('inbox'), id, this.#metadata());
   }
 
   #metadata(): object {
@@ -214,7 +220,7 @@ export class Worker {
   }
 
   #assemble(engine: Executor, queues: readonly string[]): void {
-    const { connection, pool, schema, log, maxPayloadBytes } = this.#ground;
+    const { connection, pool, schema, maxPayloadBytes } = this.#ground;
     const settings = this.#settings;
     const plain = engineExecutor(pool, { prepare: this.#ground.prepare });
     const trouble = (what: string, error: unknown) => this.#trouble(what, error);
@@ -256,7 +262,6 @@ export class Worker {
             engine,
             plain,
             names,
-            log,
             trouble,
             abandoned: this.#abandon.signal,
           }),
@@ -284,11 +289,14 @@ export class Worker {
     if (was !== this.#id) return;
     this.#log.warn({ worker: was }, 'this worker was declared dead; it goes on under a new id');
     for (const runner of this.#runners) runner.loseAll(was);
-    this.#id = newWorkerId();
-    await this.#untilReachable(() => this.#register(engine)).catch((error) =>
+    const next = newWorkerId();
+    await this.#untilReachable(() => this.#register(engine, next)).catch((error) =>
       this.#trouble('registering again', error),
     );
-    this.#keeper?.identify(this.#id);
+    this.#id = next;
+    this.#keeper?.identify(next);
+    // What was claimed meanwhile was claimed in the name of the dead.
+    for (const runner of this.#runners) runner.loseAll(was);
     this.#emit({ kind: 'reborn', workerId: this.#id, was });
   }
 
@@ -311,6 +319,8 @@ export class Worker {
           prepare,
           ttlMs,
           intervalMs,
+          // After an outage everybody's last heartbeat is old; give them time to be heard again.
+          sweep: performance.now() - this.#outageAt > ttlMs,
         },
         this.#names(queue),
       );
@@ -362,16 +372,20 @@ export class Worker {
   }
 
   #emit(event: WorkerEvent): void {
+    const complain = (error: unknown) =>
+      this.#log.error({ err: describeError(error).message }, 'an onEvent listener failed');
     try {
-      this.#settings.onEvent(event);
+      const answer: unknown = this.#settings.onEvent(event);
+      if (answer instanceof Promise) answer.catch(complain);
     } catch (error) {
-      this.#log.error({ err: String(error) }, 'an onEvent listener threw');
+      complain(error);
     }
   }
 
   #trouble(what: string, error: unknown): void {
-    const message = error instanceof Error ? error.message : String(error);
-    this.#log.warn({ what, err: message, code: (error as { code?: unknown }).code }, 'trouble');
+    if (isTransient(error)) this.#outageAt = performance.now();
+    const { message, code } = describeError(error);
+    this.#log.warn({ what, err: message, code }, 'trouble');
     this.#emit({ kind: 'trouble', what, error });
   }
 }

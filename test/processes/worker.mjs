@@ -70,6 +70,13 @@ const effect = (db, ctx) =>
 
 const active = (ctx) => !ctx.payload.firstOnly || ctx.fenceToken === 1;
 
+/** Takes `ms`, or waits for the parent's word: always, or from the second generation on. */
+async function slow(ctx) {
+  const { ms, thenGated } = ctx.payload;
+  if (thenGated ? ctx.fenceToken > 1 : active(ctx) && ms === undefined) await gate(ctx);
+  else if (ms !== undefined) await sleep(ms);
+}
+
 const handlers = {
   noop() {},
   recorded: record,
@@ -83,13 +90,12 @@ const handlers = {
     ctx.transaction(async (tx) => {
       await effect(tx, ctx);
       tell({ kind: 'handling', ...facts(ctx) });
-      if (active(ctx) && !ctx.payload.ms) await gate(ctx);
-      if (ctx.payload.ms) await sleep(ctx.payload.ms);
+      await slow(ctx);
     }),
-  /** Ends on its own after a while, and never looks at its signal. */
+  /** Ends on its own after a while, and does not look at its signal. */
   async late(ctx) {
     tell({ kind: 'handling', ...facts(ctx) });
-    if (active(ctx)) await sleep(ctx.payload.ms);
+    await slow(ctx);
   },
   /** Blocks the event loop. */
   spin(ctx) {

@@ -17,6 +17,8 @@ export interface Task {
   /** Go on when the signal is aborted. */
   readonly stubborn?: boolean;
   readonly ms?: number;
+  /** Wait for the test's word from the second generation on. */
+  readonly thenGated?: boolean;
 }
 
 const types = ['noop', 'recorded', 'gated', 'guarded', 'late', 'spin', 'poison', 'fatal'] as const;

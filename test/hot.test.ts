@@ -1,0 +1,112 @@
+/**
+ * Claims, renewals and marks are HOT: they touch no index. What they would cost otherwise is why the
+ * columns of the queue stand where they stand, so a migration that breaks it must not pass.
+ */
+import pg from 'pg';
+import { beforeEach, expect, test } from 'vitest';
+import { job } from '../src/index.js';
+import { isolateJob } from '../src/lease/isolate.js';
+import { renew } from '../src/lease/renew.js';
+import { ENGINE_SETTINGS } from '../src/postgres/pool.js';
+import { type Executor, engineExecutor } from '../src/postgres/queryable.js';
+import { claimAs, heldOf } from './support/claiming.js';
+import { INBOX, testDatabase } from './support/database.js';
+
+const db = testDatabase();
+const work = job<object>('work');
+const types = ['work'];
+const JOBS = 1_000;
+/** As many claims as a worker makes of them by default. */
+const BATCH = 250;
+/** As long as the names of containers are. */
+const ME = 'receipts-7d9c5b6f4d-x2x9z-12345-abcdef';
+
+beforeEach(() => db.rows('TRUNCATE holdfast.inbox'));
+
+interface Updates {
+  readonly all: number;
+  readonly hot: number;
+}
+
+/** The updates that `statements` made to the queue, by the server's own count. */
+async function updatesBy(statements: (engine: Executor) => Promise<unknown>): Promise<Updates> {
+  const before = await counters();
+  const options = Object.entries(ENGINE_SETTINGS).map(([name, value]) => `-c ${name}=${value}`);
+  const client = new pg.Client({ connectionString: db.url, options: options.join(' ') });
+  await client.connect();
+  await statements(engineExecutor(client, { prepare: true }));
+  // Counts are kept in the session for up to a second; this tells it not to wait.
+  await client.query('SELECT pg_stat_force_next_flush()');
+  await client.query('SELECT 1');
+  await client.end();
+  const after = await counters();
+  return { all: after.all - before.all, hot: after.hot - before.hot };
+}
+
+async function counters(): Promise<Updates> {
+  const [row] = await db.rows<{ all: string; hot: string }>(
+    `SELECT n_tup_upd AS all, n_tup_hot_upd AS hot
+     FROM pg_stat_user_tables WHERE schemaname = 'holdfast' AND relname = 'inbox'`,
+  );
+  return { all: Number(row?.all), hot: Number(row?.hot) };
+}
+
+const enqueue = (payload: object = { order: 9182, email: 'someone@example.com' }) =>
+  db.hf.enqueueMany(
+    Array.from({ length: JOBS }, (_, n) => work.of(payload, { key: `order:${n}` })),
+  );
+
+async function claimThem(engine: Executor) {
+  const held: { id: string; generation: number }[] = [];
+  while (held.length < JOBS) {
+    const claimed = await claimAs(engine, ME, { types, limit: BATCH });
+    expect(claimed).toHaveLength(BATCH);
+    held.push(...claimed.map(heldOf));
+  }
+  return held.sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+test('the claims of 1,000 jobs are HOT', async () => {
+  await enqueue();
+  expect(await updatesBy(claimThem)).toEqual({ all: JOBS, hot: JOBS });
+});
+
+test.each([
+  ['small', { id: 1 }],
+  ['of a kilobyte', { text: 'x'.repeat(1_000) }],
+  ['of eight kilobytes, kept out of line', { text: randomText(8_000) }],
+])('also when their payloads are %s', async (_, payload) => {
+  await enqueue(payload);
+  expect(await updatesBy(claimThem)).toEqual({ all: JOBS, hot: JOBS });
+});
+
+test('renewals and marks are HOT, time and again', async () => {
+  await enqueue();
+  const held = await claimThem(db.engine);
+  for (let round = 0; round < 5; round++) {
+    const renewals = await updatesBy((engine) => renew(engine, INBOX, ME, held, 90_000));
+    expect(renewals).toEqual({ all: JOBS, hot: JOBS });
+  }
+  const marks = await updatesBy(async (engine) => {
+    for (const one of held.slice(0, 200))
+      await engine.run(isolateJob, INBOX, [ME, one.id, one.generation, true]);
+  });
+  expect(marks).toEqual({ all: 200, hot: 200 });
+});
+
+test('claims are HOT while another session keeps a snapshot open, and nothing can be pruned', async () => {
+  await enqueue();
+  const other = await db.pool.connect();
+  await other.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+  await other.query('SELECT count(*) FROM holdfast.inbox');
+  const claims = await updatesBy(claimThem);
+  await other.query('ROLLBACK');
+  other.release();
+  expect(claims).toEqual({ all: JOBS, hot: JOBS });
+});
+
+function randomText(length: number): string {
+  let text = '';
+  while (text.length < length) text += Math.random().toString(36).slice(2);
+  return text.slice(0, length);
+}

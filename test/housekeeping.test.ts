@@ -1,0 +1,346 @@
+/**
+ * Housekeeping: what vanished workers held comes back, what is past its retention goes, and of a fleet
+ * one does it, a batch at a time.
+ */
+import type pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { heartbeat } from '../src/fleet/registry.js';
+import { acquire } from '../src/housekeeping/turn.js';
+import { job } from '../src/index.js';
+import { isolate } from '../src/lease/isolate.js';
+import { enginePool } from '../src/postgres/pool.js';
+import { engineExecutor } from '../src/postgres/queryable.js';
+import { bury } from '../src/settle/bury.js';
+import { complete } from '../src/settle/complete.js';
+import { keepHouse } from '../src/worker/housekeeper.js';
+import { claimAs, heldOf } from './support/claiming.js';
+import { INBOX, testDatabase } from './support/database.js';
+import { quietLogger } from './support/logger.js';
+import { until } from './support/until.js';
+import { testWorkers } from './support/workers.js';
+
+const db = testDatabase();
+const start = testWorkers();
+const work = job<object>('work');
+const types = ['work'];
+const TTL_MS = 500;
+let engine: pg.Pool;
+
+beforeAll(() => {
+  engine = enginePool({ connectionString: db.url }, 10, quietLogger);
+});
+afterAll(() => engine.end());
+
+beforeEach(async () => {
+  for (const table of ['inbox', 'inbox_archive', 'inbox_idempotency', 'inbox_effects', 'workers'])
+    await db.rows(`DELETE FROM holdfast.${table}`);
+  await db.rows('UPDATE holdfast.queues SET housekept_at = NULL, paused = false');
+});
+
+const round = (names: typeof INBOX | { schema: string; queue: string } = INBOX) =>
+  keepHouse(
+    {
+      enginePool: engine,
+      plainPool: db.pool,
+      prepare: true,
+      ttlMs: TTL_MS,
+      intervalMs: 60_000,
+      sweep: true,
+    },
+    names,
+  );
+
+async function claimed(options: { maxAttempts?: number } = {}, by = 'w1') {
+  await db.hf.enqueue(work, {}, options);
+  const [row] = await claimAs(db.engine, by, { types });
+  return heldOf(row!);
+}
+
+const expire = () =>
+  db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'
+    WHERE status = 'processing'`);
+const rowOf = async (id: string) =>
+  (await db.rows('SELECT * FROM holdfast.inbox WHERE id = $1', [id]))[0]!;
+
+describe('recovery', () => {
+  test('a job whose lease ran out is pending again, at its old place, with no attempt spent', async () => {
+    const { id } = await claimed();
+    const before = await rowOf(id);
+    await expire();
+    expect(await round()).toMatchObject({ recovered: 1 });
+    const row = await rowOf(id);
+    expect(row).toMatchObject({
+      status: 'pending',
+      claimed_by: null,
+      claimed_at: null,
+      lease_expires_at: null,
+      attempts: 0,
+      crashes: 1,
+      lease_generation: '1',
+      last_error: expect.stringContaining('w1 vanished'),
+      history: [{ attempt: 1, worker: 'w1', outcome: 'vanished', spent: false }],
+    });
+    expect(row.available_at).toEqual(before.available_at);
+    expect(row.position).toEqual(before.position);
+  });
+
+  test('a job whose lease lives is left alone', async () => {
+    const { id } = await claimed();
+    const before = await rowOf(id);
+    expect(await round()).toMatchObject({ recovered: 0 });
+    expect(await rowOf(id)).toEqual(before);
+  });
+
+  test.each([
+    ['lately', '1 minute'],
+    ['hours ago, and nobody missed it', '3 hours'],
+  ])(
+    'a job of a worker that died %s comes back at once, however long its lease',
+    async (_, ago) => {
+      const mine = await claimed({}, 'alive');
+      const { id } = await claimed({}, 'silent');
+      await db.rows(
+        `INSERT INTO holdfast.workers (id, last_seen_at)
+       VALUES ('silent', now() - $1::interval), ('alive', now())`,
+        [ago],
+      );
+      expect(await round()).toMatchObject({ recovered: 1, dead: ['silent'] });
+      expect(await rowOf(id)).toMatchObject({ status: 'pending', attempts: 0 });
+      expect(await rowOf(mine.id)).toMatchObject({ status: 'processing', claimed_by: 'alive' });
+    },
+  );
+
+  test('a crash while the job ran alone spends the attempt, and buries it if that was the last', async () => {
+    const first = await claimed({ maxAttempts: 2 });
+    const last = await claimed({ maxAttempts: 1 });
+    for (const held of [first, last]) await isolate(db.engine, INBOX, 'w1', held);
+    await expire();
+    expect(await round()).toMatchObject({ recovered: 2 });
+    expect(await rowOf(first.id)).toMatchObject({ status: 'pending', attempts: 1, crashes: 1 });
+    expect(await rowOf(last.id)).toMatchObject({
+      status: 'dead_letter',
+      attempts: 1,
+      last_error: expect.stringContaining('vanished'),
+      history: [{ outcome: 'vanished', spent: true }],
+    });
+    expect(await claimAs(db.engine, 'w2', { types })).toHaveLength(1);
+  });
+
+  test('a crash in company never buries, though it was the last attempt', async () => {
+    const { id } = await claimed({ maxAttempts: 1 });
+    for (let crash = 1; crash <= 3; crash++) {
+      await expire();
+      await db.rows('UPDATE holdfast.queues SET housekept_at = NULL');
+      await round();
+      expect(await rowOf(id)).toMatchObject({ status: 'pending', attempts: 0, crashes: crash });
+      await claimAs(db.engine, 'w1', { types });
+    }
+  });
+
+  test('the history of a job that vanishes again and again stays bounded', async () => {
+    const { id } = await claimed();
+    await db.rows(
+      `UPDATE holdfast.inbox
+       SET history = (SELECT jsonb_agg(jsonb_build_object('attempt', n)) FROM generate_series(1, 20) AS n)`,
+    );
+    await expire();
+    await round();
+    const { history } = (await rowOf(id)) as { history: object[] };
+    expect(history).toHaveLength(20);
+    expect(history[0]).toEqual({ attempt: 2 });
+    expect(history[19]).toMatchObject({ outcome: 'vanished' });
+  });
+
+  test('it works on a paused queue, and on types that nobody handles', async () => {
+    const { id } = await claimed();
+    await expire();
+    await db.hf.pause();
+    const { worker } = start(db.hf, (w) => w.handle(job('other'), () => undefined), {
+      housekeeping: '50ms',
+    });
+    await until('it is pending', async () => (await rowOf(id)).status === 'pending');
+    expect(worker.stats.claimed).toBe(0);
+  });
+
+  test('a row that somebody has locked is passed over, not waited for', async () => {
+    const locked = await claimed();
+    const free = await claimed();
+    await expire();
+    const other = await db.pool.connect();
+    await other.query('BEGIN');
+    await other.query('SELECT 1 FROM holdfast.inbox WHERE id = $1 FOR UPDATE', [locked.id]);
+    expect(await round()).toMatchObject({ recovered: 1 });
+    await other.query('ROLLBACK');
+    other.release();
+    expect(await rowOf(free.id)).toMatchObject({ status: 'pending' });
+    expect(await rowOf(locked.id)).toMatchObject({ status: 'processing' });
+  });
+});
+
+describe('the registry', () => {
+  const statuses = async () =>
+    Object.fromEntries(
+      (await db.rows('SELECT id, status FROM holdfast.workers')).map((row) => [row.id, row.status]),
+    );
+
+  test('silent workers are declared dead, alive and draining ones alike, and the others are not', async () => {
+    await db.rows(`INSERT INTO holdfast.workers (id, status, last_seen_at) VALUES
+      ('fresh', 'alive', now()), ('silent', 'alive', now() - interval '1 minute'),
+      ('leaving', 'draining', now()), ('stuck', 'draining', now() - interval '1 minute'),
+      ('dead', 'dead', now() - interval '1 minute')`);
+    const report = await round();
+    expect([...(report?.dead ?? [])].sort()).toEqual(['silent', 'stuck']);
+    expect(await statuses()).toEqual({
+      fresh: 'alive',
+      silent: 'dead',
+      leaving: 'draining',
+      stuck: 'dead',
+      dead: 'dead',
+    });
+    expect(await heartbeat(db.engine, INBOX, 'silent', {})).toBe(false);
+    expect(await heartbeat(db.engine, INBOX, 'fresh', {})).toBe(true);
+    expect(await statuses()).toMatchObject({ silent: 'dead' });
+  });
+
+  test('the dead are forgotten after a week', async () => {
+    await db.rows(`INSERT INTO holdfast.workers (id, status, last_seen_at) VALUES
+      ('long gone', 'dead', now() - interval '8 days'), ('lately', 'dead', now() - interval '6 days')`);
+    await round();
+    expect(await statuses()).toEqual({ lately: 'dead' });
+  });
+});
+
+describe('pruning', () => {
+  test('the archive is kept for its retention', async () => {
+    await db.hf.configureQueue('inbox', { archiveRetention: '2d' });
+    await db.hf.enqueueMany([1, 2, 3].map(() => work.of({})));
+    const held = (await claimAs(db.engine, 'w1', { types })).map(heldOf);
+    await complete(db.engine, INBOX, 'w1', held);
+    const ids = held.map(({ id }) => id);
+    await db.rows(
+      `UPDATE holdfast.inbox_archive SET completed_at = now() - interval '49 hours' WHERE id = $1`,
+      [ids[0]],
+    );
+    await db.rows(
+      `UPDATE holdfast.inbox_archive SET completed_at = now() - interval '47 hours' WHERE id = $1`,
+      [ids[1]],
+    );
+    expect(await round()).toMatchObject({ pruned: 1 });
+    expect(await db.hf.find(ids[0]!)).toBeNull();
+    expect(await db.hf.find(ids[1]!)).toMatchObject({ status: 'completed' });
+    await db.hf.configureQueue('inbox', { archiveRetention: '7d' });
+  });
+
+  const keyed = async (idempotencyKey: string) => {
+    await db.hf.enqueue(work, {}, { idempotencyKey });
+    return heldOf((await claimAs(db.engine, 'w1', { types }))[0]!);
+  };
+  const expireKey = (key: string) =>
+    db.rows('UPDATE holdfast.inbox_idempotency SET expires_at = now() WHERE key = $1', [key]);
+
+  test('an idempotency key is kept for its retention, and as long as its job is in the queue', async () => {
+    const done = await keyed('done');
+    const young = await keyed('young');
+    const running = await keyed('running');
+    const dead = await keyed('dead');
+    await complete(db.engine, INBOX, 'w1', [done, young]);
+    await bury(db.engine, INBOX, 'w1', [{ ...dead, error: 'x', summary: 'x' }]);
+    await db.hf.enqueue(work, {}, { idempotencyKey: 'waiting' });
+    for (const key of ['done', 'running', 'dead', 'waiting']) await expireKey(key);
+    expect(await round()).toMatchObject({ pruned: 1 });
+    const keys = await db.rows('SELECT key FROM holdfast.inbox_idempotency ORDER BY key');
+    expect(keys.map(({ key }) => key)).toEqual(['dead', 'running', 'waiting', 'young']);
+    expect(await rowOf(running.id)).toMatchObject({ status: 'processing' });
+  });
+
+  test('an effect marker is kept for its retention, and as long as its job is in the queue', async () => {
+    const gone = crypto.randomUUID();
+    const alive = (await claimed()).id;
+    for (const [id, name, age] of [
+      [gone, 'old', '8 days'],
+      [gone, 'young', '6 days'],
+      [alive, 'old', '80 days'],
+    ]) {
+      await db.rows(
+        `INSERT INTO holdfast.inbox_effects (job_id, name, value, generation, created_at)
+         VALUES ($1, $2, '{}', 1, now() - $3::interval)`,
+        [id, name, age],
+      );
+    }
+    expect(await round()).toMatchObject({ pruned: 1 });
+    const left = await db.rows('SELECT job_id, name FROM holdfast.inbox_effects');
+    expect(left).toHaveLength(2);
+    expect(left).not.toContainEqual({ job_id: gone, name: 'old' });
+  });
+});
+
+describe('one pair of hands', () => {
+  test('of eight workers at once, one does the round; the next comes an interval later', async () => {
+    const held = await claimed();
+    for (let rounds = 1; rounds <= 10; rounds++) {
+      await expire();
+      const reports = await Promise.all(Array.from({ length: 8 }, () => round()));
+      expect(reports.filter((report) => report !== null)).toMatchObject([{ recovered: 1 }]);
+      expect(await rowOf(held.id)).toMatchObject({ status: 'pending', crashes: rounds });
+      expect(await round()).toBeNull();
+      await claimAs(db.engine, 'w1', { types });
+      await db.rows(`UPDATE holdfast.queues SET housekept_at = now() - interval '1 minute'`);
+    }
+  });
+
+  test('while another session holds the lock, nothing is done', async () => {
+    const { id } = await claimed();
+    await expire();
+    const other = await db.pool.connect();
+    await other.query('BEGIN');
+    expect(await acquire(engineExecutor(other, { prepare: false }), INBOX)).toBe(true);
+    expect(await round()).toBeNull();
+    expect(await rowOf(id)).toMatchObject({ status: 'processing' });
+    await other.query('ROLLBACK');
+    other.release();
+    expect(await round()).toMatchObject({ recovered: 1 });
+  });
+
+  test('queues take their turns apart from each other', async () => {
+    await db.hf.createQueue('outbox');
+    expect(await round()).not.toBeNull();
+    expect(await round({ schema: 'holdfast', queue: 'outbox' })).not.toBeNull();
+    expect(await round({ schema: 'holdfast', queue: 'outbox' })).toBeNull();
+  });
+});
+
+describe('in batches', () => {
+  /** Notes how many rows each statement of a kind touched. */
+  async function watch(table: string, event: 'UPDATE' | 'DELETE') {
+    await db.rows('DROP TABLE IF EXISTS touched');
+    await db.rows('CREATE TABLE touched (n int)');
+    await db.rows(`CREATE OR REPLACE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN INSERT INTO public.touched SELECT count(*) FROM old_rows; RETURN NULL; END $$`);
+    await db.rows(`CREATE OR REPLACE TRIGGER note AFTER ${event} ON holdfast.${table}
+      REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION note()`);
+    return async () => {
+      await db.rows(`DROP TRIGGER note ON holdfast.${table}`);
+      return (await db.rows('SELECT n FROM touched')).map(({ n }) => n as number);
+    };
+  }
+
+  test('12,000 archived jobs are pruned in one round, at most 5,000 in a statement', async () => {
+    await db.rows(`INSERT INTO holdfast.inbox_archive (id, created_at, completed_at, lease_generation,
+        partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key, payload)
+      SELECT holdfast.new_id(), now(), now() - interval '8 days', 1, 0, 1, 5, 1, 'completed', 2, 'x', 'x', '{}'
+      FROM generate_series(1, 12000)`);
+    const touched = await watch('inbox_archive', 'DELETE');
+    expect(await round()).toMatchObject({ pruned: 12_000 });
+    expect(Math.max(...(await touched()))).toBeLessThanOrEqual(5_000);
+    expect(await db.rows('SELECT id FROM holdfast.inbox_archive LIMIT 1')).toEqual([]);
+  });
+
+  test('2,500 orphans are recovered in one round, at most 1,000 in a statement', async () => {
+    await db.hf.enqueueMany(Array.from({ length: 2_500 }, () => work.of({})));
+    await claimAs(db.engine, 'w1', { types, limit: 2_500 });
+    await expire();
+    const touched = await watch('inbox', 'UPDATE');
+    expect(await round()).toMatchObject({ recovered: 2_500 });
+    expect(Math.max(...(await touched()))).toBeLessThanOrEqual(1_000);
+  });
+});
