@@ -19,7 +19,7 @@ import { discard, retry } from './operate/dead-letters.js';
 import { configure, setPaused } from './operate/queue.js';
 import { defaultLogger, type Logger } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
-import { adoptPool, plainPool } from './postgres/pool.js';
+import { adoptPool, closePool, plainPool, withClient, withTransaction } from './postgres/pool.js';
 import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
 import { createQueue } from './schema/queue.js';
@@ -55,6 +55,7 @@ export interface QueueOptions {
 }
 
 const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
+const CLOSE_MS = 500;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
 
 export type Holdfast = ReturnType<typeof holdfast>;
@@ -87,17 +88,6 @@ export function holdfast(options: HoldfastOptions = {}) {
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
   const plain = () => engineExecutor(pool(), { prepare: false });
 
-  async function withClient<Value>(
-    work: (client: pg.PoolClient) => Promise<Value>,
-  ): Promise<Value> {
-    const client = await pool().connect();
-    try {
-      return await work(client);
-    } finally {
-      client.release();
-    }
-  }
-
   async function enqueueMany(
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
@@ -125,17 +115,9 @@ export function holdfast(options: HoldfastOptions = {}) {
     if (!needsTransaction(jobs)) {
       return writeJobs(engineExecutor(pool(), { prepare }), names(queue), jobs, limits);
     }
-    return withClient(async (client) => {
-      await client.query('BEGIN');
-      try {
-        const enqueued = await writeJobs(executor(client), names(queue), jobs, limits);
-        await client.query('COMMIT');
-        return enqueued;
-      } catch (error) {
-        await client.query('ROLLBACK').catch(() => undefined);
-        throw error;
-      }
-    });
+    return withTransaction(pool(), (client) =>
+      writeJobs(executor(client), names(queue), jobs, limits),
+    );
   }
 
   return {
@@ -161,13 +143,14 @@ export function holdfast(options: HoldfastOptions = {}) {
     },
 
     /** Brings the schema to what this version needs. Safe to call from every process at its start. */
-    migrate: (): Promise<MigrationState[]> => withClient((client) => migrate(client, schema)),
+    migrate: (): Promise<MigrationState[]> =>
+      withClient(pool(), (client) => migrate(client, schema)),
     migrationStates: (): Promise<MigrationState[]> => migrationStates(pool(), schema),
     pendingSql: (): Promise<string> => pendingSql(pool(), schema),
 
     /** Another queue of the shape of `inbox`. False: it existed already. */
     createQueue: (queue: string): Promise<boolean> =>
-      withClient((client) => createQueue(client, schema, queue)),
+      withClient(pool(), (client) => createQueue(client, schema, queue)),
 
     async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
       const time = (value: Duration | undefined, what: string) =>
@@ -199,9 +182,11 @@ export function holdfast(options: HoldfastOptions = {}) {
     cancel: (ids: readonly string[], reason = 'cancelled by an operator', queue = 'inbox') =>
       cancel(plain(), names(queue), ids, reason),
 
+    /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
     async close(): Promise<void> {
-      await ownPool?.end();
+      const pool = ownPool;
       ownPool = null;
+      if (pool) await closePool(pool, CLOSE_MS);
     },
   };
 }

@@ -191,9 +191,9 @@ test.each([
       await ctx
         .transaction(async (tx) => {
           await note(tx, ctx);
-          await lose(id);
           // So that this worker does not take it up again at once.
           await db.hf.pause();
+          await lose(id);
         })
         .catch((error) => {
           told.open(ctx.signal);

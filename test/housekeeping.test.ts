@@ -6,7 +6,7 @@ import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { heartbeat } from '../src/fleet/registry.js';
 import { acquire } from '../src/housekeeping/turn.js';
-import { job } from '../src/index.js';
+import { hash32, job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
 import { enginePool } from '../src/postgres/pool.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
@@ -56,6 +56,7 @@ async function claimed(options: { maxAttempts?: number } = {}, by = 'w1') {
   return heldOf(row!);
 }
 
+const lockKeys = [hash32('holdfast.housekeeping') | 0, hash32('holdfast.inbox') | 0];
 const expire = () =>
   db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'
     WHERE status = 'processing'`);
@@ -299,6 +300,39 @@ describe('one pair of hands', () => {
     await other.query('ROLLBACK');
     other.release();
     expect(await round()).toMatchObject({ recovered: 1 });
+  });
+
+  test('the worker whose turn it is does all of it, though another looks whether it is its own', async () => {
+    await claimed();
+    await expire();
+    const [rowHolder, looker] = [await db.pool.connect(), await db.pool.connect()];
+    await rowHolder.query('BEGIN');
+    await rowHolder.query('SELECT 1 FROM holdfast.queues FOR UPDATE');
+    // The round takes the lock and then waits for the row; the other one queues up for the lock.
+    let report: unknown = 'not yet';
+    const ours = round().then((value) => {
+      report = value;
+    });
+    const waiting = (count: number) =>
+      until(`${count} sessions wait for a lock`, async () => {
+        const [row] = await db.rows<{ n: number }>(
+          `SELECT count(*)::int AS n FROM pg_stat_activity
+           WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        );
+        return row?.n === count || report !== 'not yet';
+      });
+    await waiting(1);
+    await looker.query('BEGIN');
+    const looking = looker.query('SELECT pg_advisory_xact_lock($1, $2)', lockKeys);
+    await waiting(2);
+    // The round goes on, and finds the lock taken when it comes to its next step.
+    await rowHolder.query('ROLLBACK');
+    await looking;
+    await waiting(1);
+    await looker.query('ROLLBACK');
+    await ours;
+    for (const client of [rowHolder, looker]) client.release();
+    expect(report).toMatchObject({ recovered: 1 });
   });
 
   test('queues take their turns apart from each other', async () => {

@@ -7,6 +7,7 @@
  * first minute is still the right one. `plainPool` is for what users do (enqueue, transactions).
  * Every pool handles the errors of its idle connections: a database restart must not end the process.
  */
+import type { Socket } from 'node:net';
 import pg from 'pg';
 import type { Logger } from './log.js';
 
@@ -61,6 +62,14 @@ export function adoptPool(pool: pg.Pool, log: Logger): pg.Pool {
 }
 
 function guarded(pool: pg.Pool, log: Logger): pg.Pool {
+  const clients = new Set<pg.PoolClient>();
+  connected.set(pool, clients);
+  pool.on('connect', (client) => {
+    clients.add(client);
+    // pg-pool listens to idle clients only; one that breaks while it is lent out must not end the process.
+    client.on('error', () => undefined);
+  });
+  pool.on('remove', (client) => clients.delete(client));
   pool.on('error', (error) => {
     // end() resolves before the last sockets have closed; what happens to those is no news.
     if (pool.ending) return;
@@ -68,6 +77,27 @@ function guarded(pool: pg.Pool, log: Logger): pg.Pool {
   });
   return pool;
 }
+
+/**
+ * Ends a pool of ours, but does not wait for ever: a handler that is stuck in a query, or a server that
+ * does not answer, must not keep the process. What is still connected then is cut off.
+ */
+export async function closePool(pool: pg.Pool, withinMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<'late'>((resolve) => {
+    timer = setTimeout(() => resolve('late'), withinMs);
+  });
+  const ended = await Promise.race([pool.end(), limit]);
+  clearTimeout(timer);
+  if (ended !== 'late') return;
+  for (const client of connected.get(pool) ?? []) {
+    client.on('error', () => undefined);
+    (client as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
+  }
+}
+
+/** The clients of our pools, to be cut off at the end. */
+const connected = new WeakMap<pg.Pool, Set<pg.PoolClient>>();
 
 /** Classes of SQLSTATE after which the same statement may succeed on a new connection. */
 const TRANSIENT = /^(08(?!P01)|53|55P03|57P0[123]|57014|40001|40P01|25006)/;
@@ -91,4 +121,44 @@ export function isTransient(error: unknown): boolean {
   return /connection (terminated|ended)|timeout exceeded when trying to connect|query read timeout|Connection terminated|Client has encountered a connection error/i.test(
     error.message,
   );
+}
+
+/** A client for as long as `work` takes; one whose connection broke meanwhile does not go back. */
+export async function withClient<Value>(
+  pool: pg.Pool,
+  work: (client: pg.PoolClient) => Promise<Value>,
+): Promise<Value> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  // Without a listener, a connection that breaks between two queries would end the process.
+  const onError = (error: Error) => {
+    broken = error;
+  };
+  client.on('error', onError);
+  try {
+    return await work(client);
+  } finally {
+    client.off('error', onError);
+    client.release(broken);
+  }
+}
+
+/** `work` inside a transaction: committed when it returns, rolled back when it throws. */
+export function withTransaction<Value>(
+  pool: pg.Pool,
+  work: (client: pg.PoolClient) => Promise<Value>,
+  begin = 'BEGIN',
+): Promise<Value> {
+  return withClient(pool, async (client) => {
+    await client.query(begin);
+    try {
+      const value = await work(client);
+      await client.query('COMMIT');
+      return value;
+    } catch (error) {
+      // The first error is the news; a ROLLBACK that fails as well breaks the connection, and is heard there.
+      await client.query('ROLLBACK').catch((failed: Error) => client.emit('error', failed));
+      throw error;
+    }
+  });
 }

@@ -133,9 +133,10 @@ CREATE TABLE holdfast.inbox (
       ELSE false
     END)
 ) WITH (
-  -- Room on the page for a second version of every row, so that a claim stays on it (HOT) even while
-  -- a long transaction forbids pruning.
-  fillfactor = 50,
+  -- Room on the page for a second version of every row, which is longer by the owner and the times of
+  -- its claim, so that claims and renewals stay on the page (HOT) even while a long transaction forbids
+  -- pruning.
+  fillfactor = 35,
   -- Rows live for seconds: clean by count and not by share of the table, and never vacuum for inserts
   -- alone, which would only set visibility bits that the claim has to clear again.
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,

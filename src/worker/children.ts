@@ -3,6 +3,7 @@
  */
 import { writeJobs } from '../enqueue/enqueue.js';
 import type { NewJob } from '../enqueue/insert.js';
+import { withTransaction } from '../postgres/pool.js';
 import { executor } from '../postgres/queryable.js';
 import { complete } from '../settle/complete.js';
 import type { ContextGround } from './context.js';
@@ -14,25 +15,12 @@ export async function completeWithChildren(
   held: HeldJob,
   children: readonly NewJob[],
 ): Promise<boolean> {
-  const { names } = ground;
-  const client = await ground.pool.connect();
-  let broken: Error | undefined;
-  try {
-    await client.query('BEGIN');
+  const { names, maxPayloadBytes } = ground;
+  return withTransaction(ground.pool, async (client) => {
     const db = executor(client);
     const moved = await complete(db, names, held.workerId, [held]);
-    if (moved.length === 1) {
-      const limits = { maxPayloadBytes: ground.maxPayloadBytes, onMismatch: 'error' } as const;
-      await writeJobs(db, names, children, limits);
-    }
-    await client.query('COMMIT');
-    return moved.length === 1;
-  } catch (error) {
-    await client.query('ROLLBACK').catch((failed: Error) => {
-      broken = failed;
-    });
-    throw error;
-  } finally {
-    client.release(broken);
-  }
+    if (moved.length === 0) return false;
+    await writeJobs(db, names, children, { maxPayloadBytes, onMismatch: 'error' });
+    return true;
+  });
 }

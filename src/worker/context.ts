@@ -16,6 +16,7 @@ import { encodePayload } from '../job/payload.js';
 import type { Logger } from '../postgres/log.js';
 import { childLogger } from '../postgres/log.js';
 import type { Names } from '../postgres/names.js';
+import { withClient } from '../postgres/pool.js';
 import { type Executor, executor, type Queryable } from '../postgres/queryable.js';
 import { complete } from '../settle/complete.js';
 import type { HeldJob } from './held.js';
@@ -141,38 +142,30 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
 
   async transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
     this.#assertHeld('the transaction');
-    const client = await this.#ground.pool.connect();
-    let broken: Error | undefined;
-    const onError = (error: Error) => {
-      broken = error;
-    };
-    client.on('error', onError);
     const children = [...this.children];
-    try {
-      await client.query('BEGIN');
-      this.#tx = client;
-      const value = await work(client);
-      await this.complete(client);
-      await client.query('COMMIT');
-      this.completion = 'done';
-      return value;
-    } catch (error) {
-      await client.query('ROLLBACK').then(
-        () => {
-          // Certainly not committed: the job is still ours, and its children still wait.
-          this.completion = 'none';
-          this.children.splice(0, Number.POSITIVE_INFINITY, ...children);
-        },
-        (failed: Error) => {
-          broken = failed;
-        },
-      );
-      throw error;
-    } finally {
-      this.#tx = null;
-      client.off('error', onError);
-      client.release(broken);
-    }
+    return withClient(this.#ground.pool, async (client) => {
+      try {
+        await client.query('BEGIN');
+        this.#tx = client;
+        const value = await work(client);
+        await this.complete(client);
+        await client.query('COMMIT');
+        this.completion = 'done';
+        return value;
+      } catch (error) {
+        await client.query('ROLLBACK').then(
+          () => {
+            // Certainly not committed: the job is still ours, and its children still wait.
+            this.completion = 'none';
+            this.children.splice(0, Number.POSITIVE_INFINITY, ...children);
+          },
+          (failed: Error) => client.emit('error', failed),
+        );
+        throw error;
+      } finally {
+        this.#tx = null;
+      }
+    });
   }
 
   async complete(tx: Queryable): Promise<void> {

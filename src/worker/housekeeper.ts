@@ -12,8 +12,11 @@ import { recover } from '../housekeeping/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../housekeeping/sweep.js';
 import { acquire, takeTurn } from '../housekeeping/turn.js';
 import type { Names } from '../postgres/names.js';
+import { withTransaction } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
 
+/** A housekeeper that freezes between two statements must not keep the lock from the others. */
+const BEGIN = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 const WINDOW = 100;
 const RECOVER_BATCH = 1_000;
 const PRUNE_BATCH = 5_000;
@@ -39,28 +42,20 @@ export interface HousekeeperGround {
 }
 
 /** Runs `work` in a transaction that holds the lock; null when somebody else holds it. */
-async function underLock<Value>(
+function underLock<Value>(
   pool: pg.Pool,
   names: Names,
   prepare: boolean,
   work: (db: Executor) => Promise<Value>,
 ): Promise<Value | null> {
-  const client = await pool.connect();
-  let broken: Error | undefined;
-  try {
-    await client.query('BEGIN');
-    const db = engineExecutor(client, { prepare });
-    const value = (await acquire(db, names)) ? await work(db) : null;
-    await client.query('COMMIT');
-    return value;
-  } catch (error) {
-    await client.query('ROLLBACK').catch((failed: Error) => {
-      broken = failed;
-    });
-    throw error;
-  } finally {
-    client.release(broken);
-  }
+  return withTransaction(
+    pool,
+    async (client) => {
+      const db = engineExecutor(client, { prepare });
+      return (await acquire(db, names)) ? work(db) : null;
+    },
+    BEGIN,
+  );
 }
 
 /** One round for one queue; null when it was not this worker's turn. */

@@ -56,6 +56,7 @@ export class QueueRunner {
   #buffer: HeldJob[] = [];
   #running = 0;
   #claiming = false;
+  #onHold = false;
   #stopping = false;
   #handlerMs = AHEAD_MS / 2;
   #payloadBytes = 1_000;
@@ -83,10 +84,17 @@ export class QueueRunner {
     this.pump();
   }
 
+  /** No claims while this worker has no life to claim in. */
+  hold(onHold: boolean): void {
+    this.#onHold = onHold;
+    this.pump();
+  }
+
   pump(): void {
     const { settings, isolation } = this.#ground;
     this.#startBuffered();
-    if (this.#claiming || this.#stopping || this.#timer || isolation.holds) return;
+    if (this.#claiming || this.#stopping || this.#timer) return;
+    if (this.#onHold || isolation.holds) return;
     const busy = this.#running + this.#buffer.length;
     const target = settings.concurrency + this.#prefetch();
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
@@ -121,15 +129,23 @@ export class QueueRunner {
       const after = performance.now();
       this.#probes.learn(rows, limit, after, after - now);
       this.#backoff.reset();
-      if (rows.length > 0)
-        this.#receive(rows.map((row) => new HeldJob(row, this.queue, workerId, after)));
+      const jobs = rows.map((row) => new HeldJob(row, this.queue, workerId, after));
+      // The answer may have lain in the socket while the loop was blocked, until the leases were over.
+      if (after - now >= this.#ground.settings.leaseMs) this.#receiveTooLate(jobs);
+      else if (jobs.length > 0) this.#receive(jobs);
     } catch (error) {
       this.#ground.trouble(`claiming from ${this.queue}`, error);
       this.#setTimer(this.#backoff.nextMs());
     } finally {
       this.#claiming = false;
     }
+    this.#checkEmpty();
     this.pump();
+  }
+
+  #receiveTooLate(jobs: HeldJob[]): void {
+    this.#ground.stats.claimed += jobs.length;
+    for (const job of jobs) this.#lose(job);
   }
 
   #receive(jobs: HeldJob[]): void {
@@ -159,7 +175,14 @@ export class QueueRunner {
     return {
       held,
       mark: (alone) => this.#mark(held, alone),
-      run: () => this.#start(held),
+      // Not over before it is settled: until then the mark would make it pay for what comes next.
+      run: async () => {
+        const over = new Promise<void>((resolve) => {
+          held.onForgotten = resolve;
+        });
+        await this.#start(held);
+        await over;
+      },
       handBack: () => (held.lost ? this.#forget(held) : this.#release(held)),
     };
   }
@@ -277,7 +300,16 @@ export class QueueRunner {
     if (this.#held.get(held.id) !== held) return;
     this.#held.delete(held.id);
     this.#ground.keeper.drop(this.queue, held.id);
-    if (this.#held.size === 0) this.#onEmpty?.();
+    held.onForgotten?.();
+    this.#checkEmpty();
+  }
+
+  get #empty(): boolean {
+    return this.#held.size === 0 && !this.#claiming;
+  }
+
+  #checkEmpty(): void {
+    if (this.#empty) this.#onEmpty?.();
   }
 
   /** The keeper could not renew these. */
@@ -331,7 +363,7 @@ export class QueueRunner {
   }
 
   #emptyWithin(ms: number): Promise<boolean> {
-    if (this.#held.size === 0) return Promise.resolve(true);
+    if (this.#empty) return Promise.resolve(true);
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
         this.#onEmpty = null;

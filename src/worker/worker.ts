@@ -13,7 +13,7 @@ import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import { type ConnectionOptions, enginePool, isTransient } from '../postgres/pool.js';
+import { type ConnectionOptions, closePool, enginePool, isTransient } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import { Backoff, pause } from './backoff.js';
@@ -66,8 +66,9 @@ export class Worker {
   #isolation: Isolation | null = null;
   #dead: readonly string[] = [];
   #housekeeping: NodeJS.Timeout | null = null;
-  /** When the database was last found to be away. */
-  #outageAt = Number.NEGATIVE_INFINITY;
+  /** Whether the database was away since the last round of housekeeping, and since when it is back. */
+  #outage = false;
+  #reachableSince = Number.NEGATIVE_INFINITY;
   #abandon = new AbortController();
   #halt = new AbortController();
   #finished: Promise<void> | null = null;
@@ -125,7 +126,7 @@ export class Worker {
       await this.#finished;
     } catch (error) {
       this.#state = 'stopped';
-      await this.#pool?.end().catch(() => undefined);
+      if (this.#pool) await closePool(this.#pool, 500);
       this.#finish();
       throw error;
     } finally {
@@ -288,15 +289,21 @@ export class Worker {
   async #rebirth(engine: Executor, was: string): Promise<void> {
     if (was !== this.#id) return;
     this.#log.warn({ worker: was }, 'this worker was declared dead; it goes on under a new id');
-    for (const runner of this.#runners) runner.loseAll(was);
+    for (const runner of this.#runners) {
+      runner.loseAll(was);
+      runner.hold(true);
+    }
     const next = newWorkerId();
     await this.#untilReachable(() => this.#register(engine, next)).catch((error) =>
       this.#trouble('registering again', error),
     );
     this.#id = next;
     this.#keeper?.identify(next);
-    // What was claimed meanwhile was claimed in the name of the dead.
-    for (const runner of this.#runners) runner.loseAll(was);
+    for (const runner of this.#runners) {
+      // What a claim brought that was under way was claimed in the name of the dead.
+      runner.loseAll(was);
+      runner.hold(false);
+    }
     this.#emit({ kind: 'reborn', workerId: this.#id, was });
   }
 
@@ -306,6 +313,12 @@ export class Worker {
       for (const { queue } of this.#runners) await this.#keepHouse(queue);
       this.#planHousekeeping(this.#settings.housekeepingMs * (0.75 + Math.random() * 0.5));
     }, delayMs);
+  }
+
+  #reachableFor(): number {
+    if (this.#outage) this.#reachableSince = performance.now();
+    this.#outage = false;
+    return performance.now() - this.#reachableSince;
   }
 
   async #keepHouse(queue: string): Promise<void> {
@@ -320,7 +333,7 @@ export class Worker {
           ttlMs,
           intervalMs,
           // After an outage everybody's last heartbeat is old; give them time to be heard again.
-          sweep: performance.now() - this.#outageAt > ttlMs,
+          sweep: this.#reachableFor() > ttlMs,
         },
         this.#names(queue),
       );
@@ -365,7 +378,7 @@ export class Worker {
   async #takeApart(): Promise<void> {
     this.#halt.abort();
     await this.#keeper?.stop();
-    if (this.#pool) await within(this.#pool.end(), 1_000);
+    if (this.#pool) await closePool(this.#pool, 500);
     this.#state = 'stopped';
     this.#emit({ kind: 'stopped', workerId: this.#id });
     this.#finish();
@@ -383,7 +396,7 @@ export class Worker {
   }
 
   #trouble(what: string, error: unknown): void {
-    if (isTransient(error)) this.#outageAt = performance.now();
+    if (isTransient(error)) this.#outage = true;
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'trouble');
     this.#emit({ kind: 'trouble', what, error });
