@@ -42,7 +42,7 @@ CASE status
     ELSE false
 END)),
   CONSTRAINT inbox_version_check CHECK ((version > 0))
-) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
+) WITH (fillfactor=35, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
 
 CREATE TABLE holdfast.inbox_archive (
   id uuid NOT NULL,

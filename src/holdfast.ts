@@ -149,7 +149,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     pendingSql: (): Promise<string> => pendingSql(pool(), schema),
 
     /** Another queue of the shape of `inbox`. False: it existed already. */
-    createQueue: (queue: string): Promise<boolean> =>
+    createQueue: async (queue: string): Promise<boolean> =>
       withClient(pool(), (client) => createQueue(client, schema, queue)),
 
     async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
@@ -170,16 +170,16 @@ export function holdfast(options: HoldfastOptions = {}) {
         throw new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
     },
 
-    pause: (queue = 'inbox'): Promise<boolean> => setPaused(plain(), names(queue), true),
-    resume: (queue = 'inbox'): Promise<boolean> => setPaused(plain(), names(queue), false),
+    pause: async (queue = 'inbox'): Promise<boolean> => setPaused(plain(), names(queue), true),
+    resume: async (queue = 'inbox'): Promise<boolean> => setPaused(plain(), names(queue), false),
 
     /** A job by its id, in the queue or in the archive; null when it is in neither. */
-    find: (id: string, queue = 'inbox'): Promise<JobRow | null> =>
+    find: async (id: string, queue = 'inbox'): Promise<JobRow | null> =>
       findJob(plain(), names(queue), id),
     /** Dead letters run again, with all their attempts. Returns the ids that moved, as the next two do. */
-    retry: (ids: readonly string[], queue = 'inbox') => retry(plain(), names(queue), ids),
-    discard: (ids: readonly string[], queue = 'inbox') => discard(plain(), names(queue), ids),
-    cancel: (ids: readonly string[], reason = 'cancelled by an operator', queue = 'inbox') =>
+    retry: async (ids: readonly string[], queue = 'inbox') => retry(plain(), names(queue), ids),
+    discard: async (ids: readonly string[], queue = 'inbox') => discard(plain(), names(queue), ids),
+    cancel: async (ids: readonly string[], reason = 'cancelled by an operator', queue = 'inbox') =>
       cancel(plain(), names(queue), ids, reason),
 
     /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */

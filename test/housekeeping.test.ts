@@ -46,6 +46,7 @@ const round = (names: typeof INBOX | { schema: string; queue: string } = INBOX) 
       ttlMs: TTL_MS,
       intervalMs: 60_000,
       sweep: true,
+      workerId: 'sweeper',
     },
     names,
   );

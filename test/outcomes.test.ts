@@ -5,6 +5,7 @@ import {
   Cancel,
   GiveUp,
   type HandlerContext,
+  HoldfastError,
   holdfast,
   job,
   RetryLater,
@@ -225,6 +226,17 @@ test('Cancel archives the job as cancelled with the reason', async () => {
   const row = await ended(id, 'cancelled');
   expect(row.lastError).toContain('the order was withdrawn');
   expect(worker.stats).toMatchObject({ cancelled: 1, completed: 0, buried: 0 });
+});
+
+test('the LEASE_LOST of another job is an error like any other: the attempt fails', async () => {
+  const nested = job('nested', { retry: () => '1h' });
+  const { id } = await db.hf.enqueue(nested, {});
+  start(db.hf, (w) =>
+    w.handle(nested, () => {
+      throw new HoldfastError('LEASE_LOST', 'told by another worker about another job');
+    }),
+  );
+  expect(await settled(id)).toMatchObject({ status: 'pending', attempts: 1 });
 });
 
 test("a job's own retry function decides the delay from the attempt and the error", async () => {

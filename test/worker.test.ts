@@ -447,6 +447,31 @@ describe('another queue, another schema', () => {
     await hf.close();
   });
 
+  test.each(['repeatable read', 'serializable'])(
+    'two workers and ten producers share a queue without trouble where the database prefers %s',
+    async (level) => {
+      const name = new URL(db.url).pathname.slice(1);
+      await db.rows(`ALTER DATABASE ${name} SET default_transaction_isolation = '${level}'`);
+      const hf = holdfast({ connectionString: db.url, logger: quietLogger });
+      const two = [1, 2].map(() => start(hf, (w) => w.handle(work, nothing)));
+      const ids = await Promise.all(
+        Array.from({ length: 300 }, (_, n) =>
+          hf.enqueue(work, { n: n % 100 }, { idempotencyKey: `${level}:${n % 100}` }),
+        ),
+      );
+      await waitFor(
+        'all ran',
+        () => two.reduce((n, { worker }) => n + worker.stats.completed, 0) === 100,
+      );
+      for (const { stop } of two) await stop();
+      await hf.close();
+      await db.rows(`ALTER DATABASE ${name} RESET default_transaction_isolation`);
+      expect(new Set(ids.map(({ id }) => id)).size).toBe(100);
+      const troubles = two.flatMap(({ events }) => events.filter(({ kind }) => kind === 'trouble'));
+      expect(troubles).toEqual([]);
+    },
+  );
+
   test('one call enqueues into one queue', async () => {
     const other = job('other', { queue: 'outbox' });
     await expect(db.hf.enqueueMany([work.of({}), other.of({})])).rejects.toMatchObject({

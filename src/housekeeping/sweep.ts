@@ -13,19 +13,21 @@ export const sweepWorkers = statement({
 UPDATE holdfast.workers AS w
 SET status = 'dead'
 WHERE w.status IN ('alive', 'draining')
+  AND w.id <> $2::text
   AND w.last_seen_at < now() - $1::integer * interval '1 millisecond'
   AND pg_postmaster_start_time() < now() - $1::integer * interval '1 millisecond'
 RETURNING w.id`,
   columns: { id: text },
 });
 
-/** Returns the ids that were declared dead by this call. */
+/** Returns the ids that were declared dead by this call. Whoever sweeps is alive. */
 export async function sweepDeadWorkers(
   db: Executor,
   names: Names,
+  sweeper: string,
   ttlMs: number,
 ): Promise<string[]> {
-  const rows = await db.run(sweepWorkers, names, [ttlMs]);
+  const rows = await db.run(sweepWorkers, names, [ttlMs, sweeper]);
   return rows.map((row) => row.id);
 }
 

@@ -16,13 +16,26 @@ export const tryLock = statement({
   columns: { acquired: bool },
 });
 
+function lockKeys(names: Names): [number, number] {
+  return [hash32('holdfast.housekeeping') | 0, hash32(`${names.schema}.${names.queue}`) | 0];
+}
+
 /** Must be called inside a transaction; the lock goes with it. */
 export async function acquire(db: Executor, names: Names): Promise<boolean> {
-  const [row] = await db.run(tryLock, names, [
-    hash32('holdfast.housekeeping') | 0,
-    hash32(`${names.schema}.${names.queue}`) | 0,
-  ]);
+  const [row] = await db.run(tryLock, names, lockKeys(names));
   return row?.acquired === true;
+}
+
+export const waitForLock = statement({
+  name: 'housekeeping_wait',
+  text: 'SELECT pg_advisory_xact_lock($1::integer, $2::integer)::text AS waited',
+  columns: { waited: text },
+});
+
+/** For whoever has the turn: the others hold the lock only while they look whether it is theirs. */
+export async function waitAndAcquire(db: Executor, names: Names): Promise<boolean> {
+  await db.run(waitForLock, names, lockKeys(names));
+  return true;
 }
 
 export const takeHousekeeping = statement({

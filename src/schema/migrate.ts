@@ -100,16 +100,18 @@ export async function pendingSql(db: Queryable, schema: string): Promise<string>
   const pending = MIGRATIONS.filter(({ id }) => id > version);
   if (pending.length === 0) return '';
   const queues = await existingQueues(db, schema, version);
-  const head = `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)};\n${recordsTable(schema)}`;
+  const create = (await schemaExists(db, schema)) ? '' : `CREATE SCHEMA ${quoteName(schema)};\n`;
+  const head = `${create}${recordsTable(schema)}`;
   const bodies = pending.map((migration) => migrationText(migration, schema, queues));
-  return ['BEGIN;', head, ...bodies, 'COMMIT;'].join('\n\n');
+  return ['BEGIN ISOLATION LEVEL READ COMMITTED;', head, ...bodies, 'COMMIT;'].join('\n\n');
 }
 
 /** A connection on which `migrate` may open transactions: one client, not a pool. */
 export async function migrate(client: Queryable, schema: string): Promise<MigrationState[]> {
   const lock = `SELECT pg_advisory_xact_lock(${hash32('holdfast.migrate') | 0}, ${hash32(schema) | 0})`;
   for (;;) {
-    await client.query('BEGIN');
+    // Those that waited for the lock must see what the first one did.
+    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
     try {
       await client.query(lock);
       const version = (await applied(client, schema)).length;
@@ -129,12 +131,16 @@ export async function migrate(client: Queryable, schema: string): Promise<Migrat
   }
 }
 
+async function schemaExists(db: Queryable, schema: string): Promise<boolean> {
+  const [found] = await rows(db, 'SELECT to_regnamespace($1)::text AS name', [quoteName(schema)]);
+  return found?.name != null;
+}
+
 /** A role without CREATE on the database can still migrate into a schema made for it beforehand. */
 async function makeSchema(client: Queryable, schema: string): Promise<void> {
-  const [found] = await rows(client, 'SELECT to_regnamespace($1)::text AS name', [
-    quoteName(schema),
-  ]);
-  if (!found?.name) await client.query(`CREATE SCHEMA ${quoteName(schema)}`);
+  if (!(await schemaExists(client, schema))) {
+    await client.query(`CREATE SCHEMA ${quoteName(schema)}`);
+  }
   await client.query(recordsTable(schema));
 }
 

@@ -17,7 +17,7 @@ export async function createQueue(
   queue: string,
 ): Promise<boolean> {
   checkQueueName(queue);
-  await client.query('BEGIN');
+  await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   try {
     await client.query(
       `SELECT pg_advisory_xact_lock(${hash32('holdfast.migrate') | 0}, ${hash32(schema) | 0})`,

@@ -10,7 +10,7 @@ import { deadWorkers } from '../fleet/registry.js';
 import { pruneArchive, pruneEffects, pruneIdempotency } from '../housekeeping/prune.js';
 import { recover } from '../housekeeping/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../housekeeping/sweep.js';
-import { acquire, takeTurn } from '../housekeeping/turn.js';
+import { acquire, takeTurn, waitAndAcquire } from '../housekeeping/turn.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
@@ -37,12 +37,16 @@ export interface HousekeeperGround {
   readonly prepare: boolean;
   readonly ttlMs: number;
   readonly intervalMs: number;
+  readonly workerId: string;
   /** Whether silent workers may be declared dead in this round. */
   readonly sweep: boolean;
 }
 
-/** Runs `work` in a transaction that holds the lock; null when somebody else holds it. */
+type Lock = (db: Executor, names: Names) => Promise<boolean>;
+
+/** Runs `work` in a transaction that holds the lock; null when it could not be had. */
 function underLock<Value>(
+  lock: Lock,
   pool: pg.Pool,
   names: Names,
   prepare: boolean,
@@ -52,7 +56,7 @@ function underLock<Value>(
     pool,
     async (client) => {
       const db = engineExecutor(client, { prepare });
-      return (await acquire(db, names)) ? work(db) : null;
+      return (await lock(db, names)) ? work(db) : null;
     },
     BEGIN,
   );
@@ -64,33 +68,39 @@ export async function keepHouse(
   names: Names,
 ): Promise<HousekeepingReport | null> {
   const { enginePool, plainPool, prepare } = ground;
-  const locked = <Value>(pool: pg.Pool, work: (db: Executor) => Promise<Value>) =>
-    underLock(pool, names, prepare, work);
-
-  const dead = await locked(enginePool, async (db) => {
+  const dead = await underLock(acquire, enginePool, names, prepare, async (db) => {
     if (!(await takeTurn(db, names, ground.intervalMs))) return null;
     await forgetDeadWorkers(db, names);
-    return ground.sweep ? sweepDeadWorkers(db, names, ground.ttlMs) : [];
+    return ground.sweep ? sweepDeadWorkers(db, names, ground.workerId, ground.ttlMs) : [];
   });
   if (dead === null) return null;
 
-  let recovered = 0;
-  for (let batch = 0; batch < MAX_BATCHES; batch++) {
-    const moved = await locked(enginePool, async (db) => {
-      const gone = await deadWorkers(db, names);
+  const step = <Value>(pool: pg.Pool, work: (db: Executor) => Promise<Value>) =>
+    underLock(waitAndAcquire, pool, names, prepare, work);
+  const recovered = await inBatches(RECOVER_BATCH, async () => {
+    const moved = await step(enginePool, async (db) => {
+      const gone = [...new Set([...dead, ...(await deadWorkers(db, names))])];
       return recover(db, names, { deadWorkers: gone, window: WINDOW, limit: RECOVER_BATCH });
     });
-    recovered += moved?.length ?? 0;
-    if (!moved || moved.length < RECOVER_BATCH) break;
-  }
-
+    return moved?.length ?? 0;
+  });
   let pruned = 0;
   for (const prune of [pruneArchive, pruneIdempotency, pruneEffects]) {
-    for (let batch = 0; batch < MAX_BATCHES; batch++) {
-      const count = await locked(plainPool, (db) => prune(db, names, PRUNE_BATCH));
-      pruned += count ?? 0;
-      if (!count || count < PRUNE_BATCH) break;
-    }
+    pruned += await inBatches(
+      PRUNE_BATCH,
+      async () => (await step(plainPool, (db) => prune(db, names, PRUNE_BATCH))) ?? 0,
+    );
   }
   return { recovered, pruned, dead };
+}
+
+/** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
+async function inBatches(size: number, batch: () => Promise<number>): Promise<number> {
+  let total = 0;
+  for (let count = 0; count < MAX_BATCHES; count++) {
+    const done = await batch();
+    total += done;
+    if (done < size) break;
+  }
+  return total;
 }

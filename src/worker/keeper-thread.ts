@@ -204,6 +204,8 @@ port.on('message', (message: ToKeeper) => {
     workerId = message.workerId;
     declaredDead = false;
     for (const jobs of kept.values()) jobs.clear();
+    // The registration may have waited longer than a TTL; be seen at once.
+    beatOnce().catch((error: unknown) => trouble('heartbeat', error));
   } else {
     void stop();
   }

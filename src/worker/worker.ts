@@ -332,6 +332,7 @@ export class Worker {
           prepare,
           ttlMs,
           intervalMs,
+          workerId: this.#id,
           // After an outage everybody's last heartbeat is old; give them time to be heard again.
           sweep: this.#reachableFor() > ttlMs,
         },

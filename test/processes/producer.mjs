@@ -1,13 +1,14 @@
 /**
- * A producer process for the crash tests: it enqueues until it is told to stop, one job at a time and
- * several in one call by turns. After an error it tries the same keys again until they are accepted.
+ * A producer process for the crash tests: it enqueues until it is told to stop, by turns one guarded job
+ * and several plain ones in one call. After an error it tries the same keys again until they are accepted.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { holdfast, job } from '../../dist/index.js';
 
-const { url, name, type } = JSON.parse(process.argv[2]);
+const { url, name } = JSON.parse(process.argv[2]);
 const hf = holdfast({ connectionString: url });
-const work = job(type);
+const guarded = job('guarded');
+const plain = job('noop');
 let stopping = false;
 let errors = 0;
 
@@ -17,12 +18,12 @@ process.on('message', () => {
 process.on('disconnect', () => process.exit(0));
 
 for (let turn = 0; !stopping; turn++) {
-  const keys = [0, 1, 2].slice(turn % 2 ? 0 : 2).map((place) => `${name}:${turn}:${place}`);
-  const items = keys.map((key) => work.of({ ms: 2 }, { idempotencyKey: key }));
+  const many = turn % 2 === 1;
+  const keys = many ? [0, 1, 2].map((place) => `${name}:${turn}:${place}`) : [`${name}:${turn}`];
   for (;;) {
     try {
-      if (items.length === 1) await hf.enqueue(work, { ms: 2 }, { idempotencyKey: keys[0] });
-      else await hf.enqueueMany(items);
+      if (many) await hf.enqueueMany(keys.map((key) => plain.of({}, { idempotencyKey: key })));
+      else await hf.enqueue(guarded, { ms: 2 }, { idempotencyKey: keys[0] });
       break;
     } catch (error) {
       errors++;
