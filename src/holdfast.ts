@@ -116,7 +116,7 @@ export function holdfast(options: HoldfastOptions = {}) {
       return writeJobs(engineExecutor(pool(), { prepare }), names(queue), jobs, limits);
     }
     return withTransaction(pool(), (client) =>
-      writeJobs(executor(client), names(queue), jobs, limits),
+      writeJobs(executor(client), names(queue), jobs, { ...limits, rolledBack: true }),
     );
   }
 

@@ -270,6 +270,19 @@ test('complete: an own transaction that never committed is not reported as compl
   expect(await ended(id)).toMatchObject({ attempts: 2 });
 });
 
+test('what the context can do may be taken out of it, as payload and signal may', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const { worker } = start(db.hf, (w) =>
+    w.handle(receipt, async ({ payload, once, enqueue, transaction }) => {
+      await once('charge', () => payload);
+      await enqueue(job('child_of_receipt'), {});
+      await transaction((tx) => tx.query('SELECT 1'));
+    }),
+  );
+  await waitFor('it is settled', () => worker.stats.completed + worker.stats.failed > 0);
+  expect(await db.hf.find(id)).toMatchObject({ status: 'completed', lastError: null });
+});
+
 test('a job is completed once: a second completion is refused and changes nothing', async () => {
   const { id } = await db.hf.enqueue(receipt, {});
   const told = gate<unknown>();

@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { heartbeat } from '../src/fleet/registry.js';
+import { deadWorkers, heartbeat } from '../src/fleet/registry.js';
 import { acquire } from '../src/housekeeping/turn.js';
 import { hash32, job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
@@ -202,6 +202,31 @@ describe('the registry', () => {
     expect(await heartbeat(db.engine, INBOX, 'silent', {})).toBe(false);
     expect(await heartbeat(db.engine, INBOX, 'fresh', {})).toBe(true);
     expect(await statuses()).toMatchObject({ silent: 'dead' });
+  });
+
+  test('whatever a worker says about itself in its metadata, its death is noticed', async () => {
+    const odd = ['{"left": "behind"}', '{"left": 1}', '{"left": null}', '[]', '"text"', null];
+    for (const [n, metadata] of odd.entries()) {
+      await db.rows(
+        `INSERT INTO holdfast.workers (id, status, metadata) VALUES ($1, 'dead', $2::jsonb)`,
+        [`odd ${n}`, metadata],
+      );
+    }
+    expect((await deadWorkers(db.engine, INBOX)).sort()).toEqual(odd.map((_, n) => `odd ${n}`));
+  });
+
+  test("a worker's own metadata cannot hide its death", async () => {
+    const { worker, stop } = start(db.hf, (w) => w.handle(work, () => undefined), {
+      metadata: { left: true, pid: 'mine', version: '1.2.0' },
+    });
+    const row = await until('it is registered', async () => {
+      const [found] = await db.rows('SELECT * FROM holdfast.workers WHERE id = $1', [worker.id]);
+      return found;
+    });
+    expect(row.metadata).toMatchObject({ version: '1.2.0' });
+    await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = $1`, [worker.id]);
+    expect(await deadWorkers(db.engine, INBOX)).toEqual([row.id]);
+    await stop();
   });
 
   test('the dead are forgotten after a week', async () => {

@@ -2,8 +2,8 @@
  * Claiming: the one statement by which a worker becomes the owner of jobs.
  *
  * It reads a list of probes, in their order, and stops as soon as it has what was asked for; it never
- * claims more. A probe is a run of neighbouring buckets at one priority, with the place in the first of
- * them from which to read on; most often the run is a single bucket. A job is claimable when
+ * claims more. A probe is one bucket at one priority, with the place from which to read on, or a run of
+ * neighbouring buckets, read from their start. A job is claimable when
  * it is due and pending, or when its owner is gone: the lease expired, or the owner is in the list of
  * dead workers. Row locks are taken with SKIP LOCKED and the update goes by the locked rows' places, so
  * two claimers never wait for each other and never get the same generation of a job.
@@ -34,7 +34,7 @@ export interface Probe {
   readonly from: number;
   /** The last bucket of the run. */
   readonly to: number;
-  /** Read the first bucket on after this place; '-infinity' and 0 read from the start. */
+  /** Read a single bucket on after this place; '-infinity' and 0 read from the start. */
   readonly afterAt: string;
   readonly afterPosition: number;
 }
@@ -58,19 +58,34 @@ WITH picked AS MATERIALIZED (
   FROM unnest($1::smallint[], $2::integer[], $3::integer[], $4::timestamptz[], $5::bigint[])
     AS probe(priority, from_bucket, to_bucket, after_at, after_position)
   CROSS JOIN LATERAL (
-    SELECT i.ctid
+    -- One bucket: by equality, so that the scan ends where the future of the bucket begins.
+    SELECT one.ctid FROM (SELECT i.ctid
     FROM holdfast.inbox AS i
-    WHERE i.priority = probe.priority
-      AND (i.partition_bucket, i.available_at, i.position)
-        > (probe.from_bucket, probe.after_at, probe.after_position)
-      AND (i.partition_bucket, i.available_at) <= (probe.to_bucket, now())
+    WHERE probe.from_bucket = probe.to_bucket
+      AND i.priority = probe.priority
+      AND i.partition_bucket = probe.from_bucket
+      AND (i.available_at, i.position) > (probe.after_at, probe.after_position)
+      AND i.available_at <= now()
+      AND (i.status = 'pending'
+        OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
+      AND i.version <= ($9::jsonb -> i.type)::integer
+    ORDER BY i.available_at, i.position
+    LIMIT $6::integer
+    FOR UPDATE SKIP LOCKED) AS one
+    UNION ALL
+    -- A run of buckets that were empty when they were last read.
+    SELECT run.ctid FROM (SELECT i.ctid
+    FROM holdfast.inbox AS i
+    WHERE probe.from_bucket < probe.to_bucket
+      AND i.priority = probe.priority
+      AND i.partition_bucket BETWEEN probe.from_bucket AND probe.to_bucket
       AND i.available_at <= now()
       AND (i.status = 'pending'
         OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
       AND i.version <= ($9::jsonb -> i.type)::integer
     ORDER BY i.partition_bucket, i.available_at, i.position
     LIMIT $6::integer
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE SKIP LOCKED) AS run
   ) AS c
   WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
   LIMIT $6::integer

@@ -27,6 +27,8 @@ export interface EnqueueLimits {
   readonly maxPayloadBytes: number;
   /** What to do when an idempotency key stands for a job with another type or payload. */
   readonly onMismatch: 'error' | 'existing';
+  /** Whether the caller rolls back when this throws; then nothing has to be taken back here. */
+  readonly rolledBack?: boolean;
 }
 
 /** One statement carries them all, and a statement has to end some time. */
@@ -123,7 +125,7 @@ export async function writeJobs(
   const wrong = outcomes.findIndex((outcome) => outcome.mismatch);
   if (wrong >= 0 && limits.onMismatch === 'error') {
     const written = jobs.filter((job, index) => outcomes[index]?.id === job.id);
-    if (written.length > 0) await remove(db, names, written);
+    if (written.length > 0 && !limits.rolledBack) await remove(db, names, written);
     throw new HoldfastError(
       'IDEMPOTENCY_MISMATCH',
       `The idempotency key ${JSON.stringify(jobs[wrong]?.idempotencyKey)} already stands for job ` +

@@ -27,14 +27,22 @@ export const ENGINE_SETTINGS: Readonly<Record<string, string>> = {
   enable_mergejoin: 'off',
   plan_cache_mode: 'force_generic_plan',
   jit: 'off',
+  // The statements lock what they change; a stricter default would only make them fail.
+  default_transaction_isolation: 'read committed',
   // Timestamps are kept as text; this is the form that goes back in and that Date understands.
   datestyle: 'ISO',
   timezone: 'UTC',
 };
 
+/** The settings in the form of the start-up packet, where a blank is escaped. */
+export function engineOptions(): string {
+  return Object.entries(ENGINE_SETTINGS)
+    .map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`)
+    .join(' ');
+}
+
 export function engineConfig(options: ConnectionOptions): pg.ClientConfig {
-  const settings = Object.entries(ENGINE_SETTINGS).map(([name, value]) => `-c ${name}=${value}`);
-  return { ...plainConfig(options), options: settings.join(' ') };
+  return { ...plainConfig(options), options: engineOptions() };
 }
 
 function plainConfig(options: ConnectionOptions): pg.ClientConfig {

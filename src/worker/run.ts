@@ -125,9 +125,7 @@ function afterThrow(
     );
     return { kind: 'transacted' };
   }
-  if (held.lost || (isA(error, HoldfastError) && error.code === 'LEASE_LOST')) {
-    return { kind: 'lost' };
-  }
+  if (held.lost || held.gone) return { kind: 'lost' };
   if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
   if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
   if (isA(error, GiveUp)) return { kind: 'buried', ...described(error) };

@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, inject } from 'vitest';
 import { type Holdfast, holdfast } from '../../src/holdfast.js';
-import { ENGINE_SETTINGS, plainPool } from '../../src/postgres/pool.js';
+import { engineOptions, plainPool } from '../../src/postgres/pool.js';
 import { type Executor, engineExecutor } from '../../src/postgres/queryable.js';
 import { cloneDatabase, type TestDatabase } from '../../src/testing/index.js';
 import { quietLogger } from './logger.js';
@@ -30,10 +30,9 @@ export function testDatabase(): TestGround {
   beforeAll(async () => {
     database = await cloneDatabase(inject('serverUrl'), inject('template'));
     pool = plainPool({ connectionString: database.url }, 20, quietLogger);
-    const options = Object.entries(ENGINE_SETTINGS).map(([name, value]) => `-c ${name}=${value}`);
     enginePool = new pg.Pool({
       connectionString: database.url,
-      options: options.join(' '),
+      options: engineOptions(),
       max: 20,
     });
     enginePool.on('error', () => undefined);

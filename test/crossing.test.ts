@@ -1,0 +1,68 @@
+/** Renewals, settles and suspects that cross each other. */
+import { beforeEach, expect, test } from 'vitest';
+import { job } from '../src/index.js';
+import { testDatabase } from './support/database.js';
+import { until } from './support/until.js';
+import { gate, testWorkers } from './support/workers.js';
+
+const db = testDatabase();
+const start = testWorkers();
+const work = job<{ n: number }>('work', { retry: () => 0 });
+
+beforeEach(() => db.rows('DELETE FROM holdfast.inbox'));
+
+test('a renewal that crosses the completion of its job does not count it as lost', async () => {
+  const total = 2_000;
+  const { worker, events } = start(
+    db.hf,
+    (w) =>
+      w.handle(work, async ({ payload }) => {
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * 30));
+        // A handler that spins: answers of the database and of the keeper pile up and arrive together.
+        const until = performance.now() + (payload.n % 20 === 0 ? 20 : 0);
+        while (performance.now() < until);
+      }),
+    { concurrency: 50, lease: '2s', renewEvery: '10ms' },
+  );
+  await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => work.of({ n })));
+  await until('all ran', () => worker.stats.completed === total);
+  expect(worker.stats).toMatchObject({ claimed: total, completed: total, lost: 0, failed: 0 });
+  expect(events.filter(({ kind }) => kind === 'lost')).toEqual([]);
+});
+
+test('a suspect is settled before the next one runs, so that a crash can be nobody else', async () => {
+  await db.hf.enqueueMany([0, 1].map((n) => work.of({ n }, { delay: '1h' })));
+  await db.rows('UPDATE holdfast.inbox SET crashes = 1, available_at = now()');
+  const ran: number[] = [];
+  const begun = gate();
+  const finish = gate();
+  start(db.hf, (w) =>
+    w.handle(work, async ({ payload }) => {
+      ran.push(payload.n);
+      begun.open();
+      if (ran.length === 1) await finish.opened;
+    }),
+  );
+  await begun.opened;
+  const [first] = ran;
+  // Somebody looks at the row of the first one, and its completion has to wait.
+  const other = await db.pool.connect();
+  await other.query('BEGIN');
+  await other.query(`SELECT 1 FROM holdfast.inbox WHERE payload ->> 'n' = $1 FOR UPDATE`, [
+    String(first),
+  ]);
+  finish.open();
+  await until('the completion waits', async () => {
+    const [row] = await db.rows<{ n: number }>(
+      `SELECT count(*)::int AS n FROM pg_stat_activity
+       WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    );
+    return row?.n === 1;
+  });
+  for (let turns = 0; turns < 20; turns++) await db.rows('SELECT 1');
+  const early = [...ran];
+  await other.query('ROLLBACK');
+  other.release();
+  await until('both ran', () => ran.length === 2);
+  expect(early).toEqual([first]);
+});
