@@ -114,6 +114,7 @@ CREATE TABLE holdfast.workers (
   last_seen_at timestamp with time zone NOT NULL DEFAULT now(),
   started_at timestamp with time zone NOT NULL DEFAULT now(),
   metadata jsonb DEFAULT '{}'::jsonb,
+  empty_handed boolean NOT NULL DEFAULT false,
   CONSTRAINT workers_pkey PRIMARY KEY (id),
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);

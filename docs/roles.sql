@@ -28,7 +28,7 @@ GRANT SELECT ON holdfast.queues TO holdfast_producer;
 GRANT INSERT ON holdfast.inbox TO holdfast_producer;
 GRANT SELECT (id) ON holdfast.inbox TO holdfast_producer;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_producer;
-GRANT SELECT, INSERT, UPDATE ON holdfast.inbox_idempotency TO holdfast_producer;
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_producer;
 
 -- The worker: claims, settles, keeps house, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.

@@ -138,7 +138,6 @@ describe('the producer', () => {
       'SELECT id FROM holdfast.inbox FOR UPDATE',
       `UPDATE holdfast.inbox SET priority = 1`,
       'DELETE FROM holdfast.inbox',
-      'DELETE FROM holdfast.inbox_idempotency',
       'SELECT payload FROM holdfast.inbox_archive',
       'SELECT value FROM holdfast.inbox_effects',
       'SELECT id FROM holdfast.workers',

@@ -3,7 +3,7 @@
  *
  * `insertJobs` writes jobs that carry no idempotency key; it is as cheap as an INSERT gets. `insertKeyed`
  * writes jobs of which some do: the key's row is taken or found first, in the same statement, and only
- * the jobs that took their key are written. A race on one key is decided by that row's unique index: the
+ * the jobs that took their key are written, or none if a key stands for other work. A race on one key is decided by that row's unique index: the
  * later producers wait for the first one's commit and get its job. Keys are taken in their own order, so
  * that two bulk calls over the same keys cannot deadlock. Every column that comes back is text and every
  * parameter is one text, so the statements mean the same through any driver.
@@ -79,7 +79,11 @@ WITH input AS MATERIALIZED (
     j.idempotency_key
   FROM input AS j
   LEFT JOIN held AS h ON h.key = j.idempotency_key
-  WHERE j.idempotency_key IS NULL OR h.job_id = j.id
+  WHERE (j.idempotency_key IS NULL OR h.job_id = j.id)
+    -- All or nothing: no job is written beside one whose key stands for other work.
+    AND ($13::boolean OR NOT EXISTS (
+      SELECT FROM input AS wrong JOIN held AS stands ON stands.key = wrong.idempotency_key
+      WHERE stands.fingerprint <> wrong.fingerprint))
   ORDER BY j.place
 )
 SELECT coalesce(h.job_id, j.id)::text AS id,
@@ -91,15 +95,12 @@ ORDER BY j.place`,
   columns: { id: text, deduplicated: text, mismatch: text },
 });
 
-export const removeJobs = statement({
-  name: 'remove_new',
+export const releaseKeys = statement({
+  name: 'release_keys',
   text: `
-WITH unheld AS (
-  DELETE FROM holdfast.inbox_idempotency AS k
-  USING unnest($2::text::text[]) AS mine(key)
-  WHERE k.key = mine.key AND k.job_id = ANY ($1::text::uuid[])
-)
-DELETE FROM holdfast.inbox AS i WHERE i.id = ANY ($1::text::uuid[])`,
+DELETE FROM holdfast.inbox_idempotency AS k
+USING unnest($2::text::text[]) AS mine(key)
+WHERE k.key = mine.key AND k.job_id = ANY ($1::text::uuid[])`,
   columns: {},
 });
 
@@ -134,9 +135,10 @@ export async function insertWithKeys(
   db: Executor,
   names: Names,
   jobs: readonly NewJob[],
+  despiteMismatch: boolean,
 ): Promise<KeyedOutcome[]> {
   const keys = textArray(jobs.map((job) => job.idempotencyKey));
-  const rows = await db.run(insertKeyed, names, [...columnsOf(jobs), keys]);
+  const rows = await db.run(insertKeyed, names, [...columnsOf(jobs), keys, despiteMismatch]);
   return rows.map((row) => ({
     id: row.id,
     deduplicated: row.deduplicated === 'true',
@@ -144,8 +146,8 @@ export async function insertWithKeys(
   }));
 }
 
-/** Takes back what this transaction has just written, when a later check refuses the whole call. */
-export async function remove(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
+/** Lets go of the keys that were taken for jobs that were then not written. */
+export async function letGo(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
   const keys = jobs.map((job) => job.idempotencyKey).filter((key) => key !== null);
-  await db.run(removeJobs, names, [plainArray(jobs.map((job) => job.id)), textArray(keys)]);
+  await db.run(releaseKeys, names, [plainArray(jobs.map((job) => job.id)), textArray(keys)]);
 }

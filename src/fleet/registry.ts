@@ -60,7 +60,7 @@ export const leaveWorker = statement({
   name: 'leave_worker',
   text: `
 UPDATE holdfast.workers AS w
-SET status = 'dead', last_seen_at = now(), metadata = w.metadata || jsonb_build_object('left', $2::boolean)
+SET status = 'dead', last_seen_at = now(), empty_handed = $2::boolean
 WHERE w.id = $1::text
 RETURNING w.id`,
   columns: { id: text },
@@ -83,7 +83,7 @@ SELECT w.id
 FROM holdfast.workers AS w
 WHERE w.status = 'dead'
   AND w.last_seen_at > now() - interval '1 hour'
-  AND NOT coalesce((w.metadata -> 'left')::boolean, false)
+  AND NOT w.empty_handed
 ORDER BY w.last_seen_at DESC
 LIMIT 50`,
   columns: { id: text },

@@ -27,10 +27,14 @@ export { encodeHeaders } from './headers.js';
 const OVERSIZE_FACTOR = 8;
 
 /** The JSON text of a payload, at most maxBytes long in UTF-8, or a HoldfastError with the path. */
-export function encodePayload(value: unknown, options: { maxBytes: number; what: string }): string {
-  const { maxBytes, what } = options;
+export function encodePayload(
+  value: unknown,
+  options: { maxBytes: number; what: string; consequence?: string },
+): string {
+  const { maxBytes, what, consequence = 'nothing was enqueued' } = options;
   const room = OVERSIZE_FACTOR * maxBytes;
-  const walk: Walk = { what, maxBytes, path: [], depth: 0, parents: [], room, refusal: null };
+  const place = { path: [], depth: 0, parents: [] };
+  const walk: Walk = { what, consequence, maxBytes, ...place, room, refusal: null };
   let text: string;
   try {
     text = write(walk, value, 0);
@@ -38,7 +42,7 @@ export function encodePayload(value: unknown, options: { maxBytes: number; what:
     if (walk.refusal !== null && error === walk.refusal) throw error;
     throw new HoldfastError(
       'PAYLOAD_NOT_JSON',
-      `${pathText(walk, walk.depth)} could not be read; nothing was enqueued; ` +
+      `${pathText(walk, walk.depth)} could not be read; ${consequence}; ` +
         'pass plain data; the cause is what reading it threw',
       { cause: error },
     );

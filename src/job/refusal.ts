@@ -14,6 +14,8 @@ const MAX_PATH_SHOWN = 300;
 /** Where the walk through one payload stands. */
 export interface Walk {
   readonly what: string;
+  /** What follows from a refusal, in words. */
+  readonly consequence: string;
   readonly maxBytes: number;
   /** The names and indexes that lead to the value at hand: entry n is the step below depth n. */
   readonly path: (string | number)[];
@@ -28,7 +30,7 @@ export interface Walk {
 
 /** Throws PAYLOAD_NOT_JSON for the value at this depth of the walk's path. */
 export function refuse(walk: Walk, depth: number, problem: string, fix: string): never {
-  const message = `${pathText(walk, depth)} ${problem}; nothing was enqueued; ${fix}`;
+  const message = `${pathText(walk, depth)} ${problem}; ${walk.consequence}; ${fix}`;
   return fail(walk, 'PAYLOAD_NOT_JSON', message);
 }
 
@@ -43,7 +45,7 @@ export function refuseTooLarge(walk: Walk, size: string): never {
     walk,
     'PAYLOAD_TOO_LARGE',
     `${walk.what} is ${size} of JSON, more than the ${walk.maxBytes} bytes allowed; ` +
-      'nothing was enqueued; store the data elsewhere and enqueue a reference to it, ' +
+      `${walk.consequence}; store the data elsewhere and keep a reference to it, ` +
       'or raise maxPayloadBytes',
   );
 }

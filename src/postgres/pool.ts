@@ -155,7 +155,7 @@ export async function withClient<Value>(
 export function withTransaction<Value>(
   pool: pg.Pool,
   work: (client: pg.PoolClient) => Promise<Value>,
-  begin = 'BEGIN',
+  begin = 'BEGIN ISOLATION LEVEL READ COMMITTED',
 ): Promise<Value> {
   return withClient(pool, async (client) => {
     await client.query(begin);

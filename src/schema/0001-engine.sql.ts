@@ -63,7 +63,9 @@ CREATE TABLE holdfast.workers (
   status       text NOT NULL DEFAULT 'alive' CHECK (status IN ('alive', 'draining', 'dead')),
   last_seen_at timestamptz NOT NULL DEFAULT now(),
   started_at   timestamptz NOT NULL DEFAULT now(),
-  metadata     jsonb DEFAULT '{}'
+  metadata     jsonb DEFAULT '{}',
+  -- It stopped by itself and left nothing behind: its death is of no interest to claims.
+  empty_handed boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 CREATE TABLE holdfast.queues (

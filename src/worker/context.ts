@@ -120,7 +120,22 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     return this.#log;
   }
 
-  async once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value> {
+  // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
+  // nothing to handlers that do not.
+  get once(): HandlerContext<Payload>['once'] {
+    return (name, effect) => this.#once(name, effect);
+  }
+  get transaction(): HandlerContext<Payload>['transaction'] {
+    return (work) => this.#transaction(work);
+  }
+  get complete(): HandlerContext<Payload>['complete'] {
+    return (tx) => this.#complete(tx);
+  }
+  get enqueue(): HandlerContext<Payload>['enqueue'] {
+    return (job, payload, options) => this.#enqueue(job, payload, options);
+  }
+
+  async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value> {
     checkKey(name, 'name of the effect');
     const { names, plain } = this.#ground;
     const before = await findEffect(plain, names, this.id, name);
@@ -130,6 +145,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     const stored = encodePayload(value === undefined ? {} : { value }, {
       maxBytes: this.#ground.maxPayloadBytes,
       what: `the value of the effect "${name}"`,
+      consequence: 'the effect has run, but it could not be recorded and may run again',
     });
     const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
     const stands = await recordEffect(plain, names, owner, name, stored);
@@ -140,7 +156,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     return JSON.parse(stands).value;
   }
 
-  async transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
+  async #transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
     this.#assertHeld('the transaction');
     const children = [...this.children];
     return withClient(this.#ground.pool, async (client) => {
@@ -148,7 +164,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
         await client.query('BEGIN');
         this.#tx = client;
         const value = await work(client);
-        await this.complete(client);
+        await this.#complete(client);
         await client.query('COMMIT');
         this.completion = 'done';
         return value;
@@ -157,6 +173,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
           () => {
             // Certainly not committed: the job is still ours, and its children still wait.
             this.completion = 'none';
+            this.#job.settling = false;
             this.children.splice(0, Number.POSITIVE_INFINITY, ...children);
           },
           (failed: Error) => client.emit('error', failed),
@@ -168,13 +185,17 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     });
   }
 
-  async complete(tx: Queryable): Promise<void> {
+  async #complete(tx: Queryable): Promise<void> {
     this.#assertHeld('the completion');
     const { names } = this.#ground;
     const db = executor(tx);
+    this.#job.settling = true;
     const moved = await complete(db, names, this.#job.workerId, [
       { id: this.id, generation: this.fenceToken },
-    ]);
+    ]).catch((error: unknown) => {
+      this.#job.settling = false;
+      throw error;
+    });
     if (moved.length === 0) {
       this.#job.gone = true;
       throw leaseLost(this.id, 'the completion');
@@ -189,7 +210,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     this.completion = 'handed';
   }
 
-  async enqueue<Input>(
+  async #enqueue<Input>(
     job: JobDefinition<Input, unknown>,
     payload: Input,
     options: EnqueueOptions = {},

@@ -16,6 +16,8 @@ export class HeldJob {
   lost = false;
   /** Set by the context when the database has said so; the runner makes `lost` of it, and reports it. */
   gone = false;
+  /** A settle is under way; its answer decides, not a renewal that crosses it. */
+  settling = false;
   /** Called when the job has left the hands of this process, settled or lost. */
   onForgotten: (() => void) | null = null;
   #controller: AbortController | null = null;

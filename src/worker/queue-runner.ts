@@ -1,9 +1,8 @@
 /**
  * The loop of one queue: claim, start handlers, settle, and again.
  *
- * It claims ahead of the handlers only as much as they will have begun within `AHEAD_MS`, by the times
- * that they took lately; slow handlers leave the queue to other workers. One claim is in flight at a
- * time and starts when half of what was wanted is used up, so claiming, running and settling overlap.
+ * It claims a little ahead of the handlers. One claim is in flight at a time and starts when half of what
+ * was wanted is used up, so claiming, running and settling overlap.
  * Everything that the process holds is in `#held` from the claim to the settle, and is told to the keeper.
  */
 import { claim } from '../claim/claim.js';
@@ -11,6 +10,7 @@ import { Probes } from '../claim/probes.js';
 import { HoldfastError } from '../job/errors.js';
 import { isolate } from '../lease/isolate.js';
 import type { Executor } from '../postgres/queryable.js';
+import { Ahead } from './ahead.js';
 import { Backoff } from './backoff.js';
 import { type ContextGround, leaseLost } from './context.js';
 import type { JobEvent, WorkerEvent, WorkerStats } from './events.js';
@@ -22,14 +22,9 @@ import { type Outcome, type Route, runJob } from './run.js';
 import { type Ended, settleOutcome } from './settle-outcome.js';
 import type { Settler } from './settler.js';
 
-const AHEAD_MS = 100;
 /** A job that has waited here for so long was claimed too early. */
-const STALE_MS = 10 * AHEAD_MS;
-/** And not more than about so much of payloads. */
-const AHEAD_BYTES = 64 * 1024 * 1024;
+const STALE_MS = 1_000;
 const CURSOR_LAG_MS = 2_000;
-/** The weight of the newest handler time in the moving average. */
-const NEWEST = 0.05;
 
 export interface RunnerGround {
   readonly settings: Settings;
@@ -52,14 +47,13 @@ export class QueueRunner {
   readonly #probes: Probes;
   readonly #versions: Record<string, number> = {};
   readonly #backoff = new Backoff();
+  readonly #ahead: Ahead;
   readonly #held = new Map<string, HeldJob>();
   #buffer: HeldJob[] = [];
   #running = 0;
   #claiming = false;
   #onHold = false;
   #stopping = false;
-  #handlerMs = AHEAD_MS / 2;
-  #payloadBytes = 1_000;
   #timer: NodeJS.Timeout | null = null;
   #bufferTimer: NodeJS.Timeout | null = null;
   #onEmpty: (() => void) | null = null;
@@ -68,6 +62,7 @@ export class QueueRunner {
     this.queue = queue;
     this.#ground = ground;
     this.#probes = new Probes({ pollMs: ground.settings.pollMs });
+    this.#ahead = new Ahead(ground.settings.concurrency, ground.settings.prefetch);
     for (const [type, { job }] of ground.routes) {
       if (job.queue === queue) this.#versions[type] = job.version;
     }
@@ -96,18 +91,12 @@ export class QueueRunner {
     if (this.#claiming || this.#stopping || this.#timer) return;
     if (this.#onHold || isolation.holds) return;
     const busy = this.#running + this.#buffer.length;
-    const target = settings.concurrency + this.#prefetch();
+    const target = settings.concurrency + this.#ahead.jobs;
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
     if (this.#held.size >= 2 * target + settings.batchSize) return;
     // A free handler claims at once; while all are busy, half of what is wanted ahead is waited for.
     if (busy >= settings.concurrency && busy > target / 2) return;
     void this.#claim(Math.min(settings.batchSize, target - busy));
-  }
-
-  #prefetch(): number {
-    const { concurrency, prefetch } = this.#ground.settings;
-    const soonBegun = (concurrency * AHEAD_MS) / Math.max(this.#handlerMs, 0.01);
-    return Math.floor(Math.min(prefetch, soonBegun, AHEAD_BYTES / this.#payloadBytes));
   }
 
   async #claim(limit: number): Promise<void> {
@@ -160,7 +149,7 @@ export class QueueRunner {
     emit({ kind: 'claimed', queue: this.queue, count: jobs.length });
     const suspects: Suspect[] = [];
     for (const job of jobs) {
-      this.#payloadBytes += (job.row.payload.length + 500 - this.#payloadBytes) * NEWEST;
+      this.#ahead.sawPayload(job.row.payload.length);
       this.#held.set(job.id, job);
       if (this.#stopping) this.#release(job);
       else if (job.row.crashes > 0) suspects.push(this.#suspect(job));
@@ -223,7 +212,7 @@ export class QueueRunner {
       const waitedMs = performance.now() - oldest.claimedAt;
       if (waitedMs < STALE_MS) return this.#watchBuffer();
       // First the estimate, or the next claim would take them again.
-      this.#handlerMs = Math.max(this.#handlerMs, waitedMs);
+      this.#ahead.sawWaiting(waitedMs);
       this.handBack();
     }, STALE_MS);
   }
@@ -244,7 +233,7 @@ export class QueueRunner {
       // runJob does not throw; if it ever does, the slot and the job must not be lost with it.
       this.#unrun(held, error),
     );
-    this.#handlerMs += (performance.now() - startedAt - this.#handlerMs) * NEWEST;
+    this.#ahead.sawHandler(performance.now() - startedAt);
     this.#running--;
     isolation.left();
     this.#settle(held, route, outcome);
@@ -263,11 +252,13 @@ export class QueueRunner {
       this.#forget(held);
       return;
     }
+    held.settling = true;
     const { settler, context } = this.#ground;
     settleOutcome({ settler, context, route }, held, outcome, (how) => this.#settled(held, how));
   }
 
   #release(held: HeldJob): void {
+    held.settling = true;
     const job = { id: held.id, generation: held.generation };
     this.#ground.settler.release(held.workerId, job, (moved) =>
       this.#settled(held, moved === null ? 'lost' : 'released'),
@@ -316,7 +307,7 @@ export class QueueRunner {
   lose(jobs: readonly { id: string; generation: number }[]): void {
     for (const { id, generation } of jobs) {
       const held = this.#held.get(id);
-      if (held?.generation === generation) this.#loseNow(held);
+      if (held?.generation === generation && !held.settling) this.#loseNow(held);
     }
   }
 

@@ -19,11 +19,12 @@ import { checkSchema } from '../schema/migrate.js';
 import { Backoff, pause } from './backoff.js';
 import type { HandlerContext } from './context.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
-import { keepHouse } from './housekeeper.js';
+import { HousekeepingLoop } from './housekeeping-loop.js';
 import { Isolation } from './isolation.js';
 import { Keeper } from './keeper.js';
 import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { QueueRunner } from './queue-runner.js';
+import { checkQueues, queuesToServe } from './queues.js';
 import type { Handler, Route } from './run.js';
 import { Settler } from './settler.js';
 import { onSignals } from './signals.js';
@@ -65,10 +66,7 @@ export class Worker {
   #runners: QueueRunner[] = [];
   #isolation: Isolation | null = null;
   #dead: readonly string[] = [];
-  #housekeeping: NodeJS.Timeout | null = null;
-  /** Whether the database was away since the last round of housekeeping, and since when it is back. */
-  #outage = false;
-  #reachableSince = Number.NEGATIVE_INFINITY;
+  #housekeeping: HousekeepingLoop | null = null;
   #abandon = new AbortController();
   #halt = new AbortController();
   #finished: Promise<void> | null = null;
@@ -135,7 +133,7 @@ export class Worker {
   }
 
   async #start(): Promise<void> {
-    const queues = this.#queues();
+    const queues = queuesToServe(this.#routes, this.#settings.queues);
     const queryTimeoutMs = Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
     const connection = { ...this.#ground.connection, queryTimeoutMs };
     const pool = enginePool(connection, 2 * queues.length + 2, this.#log);
@@ -143,7 +141,7 @@ export class Worker {
     const engine = engineExecutor(pool, { prepare: this.#ground.prepare });
     await this.#untilReachable(async () => {
       await checkSchema(pool, this.#ground.schema);
-      await this.#checkQueues(pool, queues);
+      await checkQueues(pool, this.#ground.schema, queues);
       await this.#register(engine, this.#id);
     });
     if (this.#halt.signal.aborted) return this.#takeApart();
@@ -151,40 +149,7 @@ export class Worker {
     this.#state = 'running';
     this.#emit({ kind: 'started', workerId: this.#id });
     for (const runner of this.#runners) runner.pump();
-    this.#planHousekeeping(0);
-  }
-
-  #queues(): string[] {
-    if (this.#routes.size === 0) {
-      throw new HoldfastError(
-        'HANDLER_MISSING',
-        'The worker has no handlers, so it was not started. Call handle(job, fn) before run().',
-      );
-    }
-    const wanted = [...new Set([...this.#routes.values()].map(({ job }) => job.queue))];
-    const { queues } = this.#settings;
-    if (!queues) return wanted;
-    const idle = queues.find((queue) => !wanted.includes(queue));
-    if (idle) {
-      throw new HoldfastError(
-        'HANDLER_MISSING',
-        `No handler belongs to queue "${idle}", so the worker was not started. ` +
-          'Add one, or leave the queue out.',
-      );
-    }
-    return [...queues];
-  }
-
-  async #checkQueues(pool: pg.Pool, queues: readonly string[]): Promise<void> {
-    const { rows } = await pool.query(`SELECT name FROM "${this.#ground.schema}".queues`);
-    const missing = queues.find((queue) => !rows.some((row) => row.name === queue));
-    if (missing) {
-      throw new HoldfastError(
-        'QUEUE_UNKNOWN',
-        `There is no queue "${missing}" in schema "${this.#ground.schema}", so the worker was not ` +
-          `started. Create it with \`holdfast queues create ${missing}\` or createQueue().`,
-      );
-    }
+    this.#housekeeping?.start();
   }
 
   /** A database that is away for now is waited for; one that refuses us is an error. */
@@ -248,6 +213,19 @@ export class Worker {
         held: () => this.#runners.flatMap((runner) => [...runner.held()]),
       },
     );
+    this.#housekeeping = new HousekeepingLoop({
+      enginePool: this.#pool as pg.Pool,
+      plainPool: pool,
+      prepare,
+      schema,
+      queues,
+      intervalMs: settings.housekeepingMs,
+      ttlMs: settings.ttlMs,
+      workerId: () => this.#id,
+      found: (ids) => this.#learnDead([...ids, ...this.#dead]),
+      emit: (event) => this.#emit(event),
+      trouble,
+    });
     this.#isolation = new Isolation({
       handBack: () => this.#runners.forEach((runner) => void runner.handBack()),
       resume: () => this.#runners.forEach((runner) => void runner.pump()),
@@ -307,45 +285,6 @@ export class Worker {
     this.#emit({ kind: 'reborn', workerId: this.#id, was });
   }
 
-  #planHousekeeping(delayMs: number): void {
-    if (this.#state !== 'running') return;
-    this.#housekeeping = setTimeout(async () => {
-      for (const { queue } of this.#runners) await this.#keepHouse(queue);
-      this.#planHousekeeping(this.#settings.housekeepingMs * (0.75 + Math.random() * 0.5));
-    }, delayMs);
-  }
-
-  #reachableFor(): number {
-    if (this.#outage) this.#reachableSince = performance.now();
-    this.#outage = false;
-    return performance.now() - this.#reachableSince;
-  }
-
-  async #keepHouse(queue: string): Promise<void> {
-    const { housekeepingMs: intervalMs, ttlMs } = this.#settings;
-    const { prepare } = this.#ground;
-    try {
-      const report = await keepHouse(
-        {
-          enginePool: this.#pool as pg.Pool,
-          plainPool: this.#ground.pool,
-          prepare,
-          ttlMs,
-          intervalMs,
-          workerId: this.#id,
-          // After an outage everybody's last heartbeat is old; give them time to be heard again.
-          sweep: this.#reachableFor() > ttlMs,
-        },
-        this.#names(queue),
-      );
-      if (!report) return;
-      this.#emit({ kind: 'housekept', queue, recovered: report.recovered, pruned: report.pruned });
-      if (report.dead.length > 0) this.#learnDead([...report.dead, ...this.#dead]);
-    } catch (error) {
-      if (this.#state === 'running') this.#trouble(`housekeeping of ${queue}`, error);
-    }
-  }
-
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is handed back. */
   async stop(options: { graceMs?: number } = {}): Promise<void> {
     if (this.#state === 'new') this.#state = 'stopped';
@@ -361,7 +300,7 @@ export class Worker {
   }
 
   async #drain(graceMs: number): Promise<void> {
-    if (this.#housekeeping) clearTimeout(this.#housekeeping);
+    this.#housekeeping?.stop();
     const engine = engineExecutor(this.#pool as pg.Pool, { prepare: this.#ground.prepare });
     const said = markDraining(engine, this.#names('inbox'), this.#id).catch((error) =>
       this.#trouble('announcing the drain', error),
@@ -397,7 +336,7 @@ export class Worker {
   }
 
   #trouble(what: string, error: unknown): void {
-    if (isTransient(error)) this.#outage = true;
+    if (isTransient(error)) this.#housekeeping?.sawOutage();
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'trouble');
     this.#emit({ kind: 'trouble', what, error });

@@ -1,0 +1,41 @@
+/**
+ * How much to claim ahead of the handlers: what they will have begun within `AHEAD_MS`, by the times that
+ * they took lately, and not more than about `AHEAD_BYTES` of payloads. Slow handlers leave the queue to
+ * other workers.
+ */
+const AHEAD_MS = 100;
+const AHEAD_BYTES = 64 * 1024 * 1024;
+/** What a claimed row weighs beside its payload. */
+const ROW_BYTES = 500;
+/** The weight of the newest value in the moving averages. */
+const NEWEST = 0.05;
+
+export class Ahead {
+  readonly #concurrency: number;
+  readonly #most: number;
+  #handlerMs = AHEAD_MS / 2;
+  #rowBytes = 2 * ROW_BYTES;
+
+  constructor(concurrency: number, most: number) {
+    this.#concurrency = concurrency;
+    this.#most = most;
+  }
+
+  get jobs(): number {
+    const soonBegun = (this.#concurrency * AHEAD_MS) / Math.max(this.#handlerMs, 0.01);
+    return Math.floor(Math.min(this.#most, soonBegun, AHEAD_BYTES / this.#rowBytes));
+  }
+
+  sawHandler(ms: number): void {
+    this.#handlerMs += (ms - this.#handlerMs) * NEWEST;
+  }
+
+  sawPayload(chars: number): void {
+    this.#rowBytes += (chars + ROW_BYTES - this.#rowBytes) * NEWEST;
+  }
+
+  /** A claimed job waited this long for a handler: they are slower than was thought. */
+  sawWaiting(ms: number): void {
+    this.#handlerMs = Math.max(this.#handlerMs, ms);
+  }
+}

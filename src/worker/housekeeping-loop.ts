@@ -1,0 +1,82 @@
+/**
+ * The timer of the housekeeping: a round for each queue, with a jitter, for as long as the worker runs.
+ *
+ * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has
+ * been reachable from here for a whole TTL again: those that live have been heard by then.
+ */
+import type pg from 'pg';
+import type { WorkerEvent } from './events.js';
+import { keepHouse } from './housekeeper.js';
+
+export interface HousekeepingLoopGround {
+  readonly enginePool: pg.Pool;
+  readonly plainPool: pg.Pool;
+  readonly prepare: boolean;
+  readonly schema: string;
+  readonly queues: readonly string[];
+  readonly intervalMs: number;
+  readonly ttlMs: number;
+  readonly workerId: () => string;
+  /** Workers that were declared dead by a round. */
+  readonly found: (dead: readonly string[]) => void;
+  readonly emit: (event: WorkerEvent) => void;
+  readonly trouble: (what: string, error: unknown) => void;
+}
+
+export class HousekeepingLoop {
+  readonly #ground: HousekeepingLoopGround;
+  #timer: NodeJS.Timeout | null = null;
+  #stopped = false;
+  #outage = false;
+  #reachableSince = Number.NEGATIVE_INFINITY;
+
+  constructor(ground: HousekeepingLoopGround) {
+    this.#ground = ground;
+  }
+
+  start(): void {
+    this.#plan(0);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    if (this.#timer) clearTimeout(this.#timer);
+  }
+
+  /** The database was found to be away. */
+  sawOutage(): void {
+    this.#outage = true;
+  }
+
+  #plan(delayMs: number): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(async () => {
+      for (const queue of this.#ground.queues) await this.#round(queue);
+      this.#plan(this.#ground.intervalMs * (0.75 + Math.random() * 0.5));
+    }, delayMs);
+  }
+
+  async #round(queue: string): Promise<void> {
+    const { schema, intervalMs, ttlMs, enginePool, plainPool, prepare } = this.#ground;
+    const workerId = this.#ground.workerId();
+    const sweep = this.#reachableForMs() > ttlMs;
+    try {
+      const report = await keepHouse(
+        { enginePool, plainPool, prepare, ttlMs, intervalMs, workerId, sweep },
+        { schema, queue },
+      );
+      if (!report) return;
+      const { recovered, pruned, dead } = report;
+      this.#ground.emit({ kind: 'housekept', queue, recovered, pruned });
+      if (dead.length > 0) this.#ground.found(dead);
+    } catch (error) {
+      if (!this.#stopped) this.#ground.trouble(`housekeeping of ${queue}`, error);
+    }
+  }
+
+  #reachableForMs(): number {
+    if (this.#outage) this.#reachableSince = performance.now();
+    this.#outage = false;
+    return performance.now() - this.#reachableSince;
+  }
+}

@@ -1,0 +1,44 @@
+/** Which queues a worker serves: those of its handlers, or those that were named, if they exist. */
+import type pg from 'pg';
+import { HoldfastError } from '../job/errors.js';
+import { quoteName } from '../postgres/names.js';
+import type { Route } from './run.js';
+
+export function queuesToServe(
+  routes: ReadonlyMap<string, Route>,
+  named: readonly string[] | null,
+): string[] {
+  if (routes.size === 0) {
+    throw new HoldfastError(
+      'HANDLER_MISSING',
+      'The worker has no handlers, so it was not started. Call handle(job, fn) before run().',
+    );
+  }
+  const wanted = [...new Set([...routes.values()].map(({ job }) => job.queue))];
+  if (!named) return wanted;
+  const idle = named.find((queue) => !wanted.includes(queue));
+  if (idle) {
+    throw new HoldfastError(
+      'HANDLER_MISSING',
+      `No handler belongs to queue "${idle}", so the worker was not started. ` +
+        'Add one, or leave the queue out.',
+    );
+  }
+  return [...named];
+}
+
+export async function checkQueues(
+  pool: pg.Pool,
+  schema: string,
+  queues: readonly string[],
+): Promise<void> {
+  const { rows } = await pool.query(`SELECT name FROM ${quoteName(schema)}.queues`);
+  const missing = queues.find((queue) => !rows.some((row) => row.name === queue));
+  if (missing) {
+    throw new HoldfastError(
+      'QUEUE_UNKNOWN',
+      `There is no queue "${missing}" in schema "${schema}", so the worker was not started. ` +
+        `Create it with \`holdfast queues create ${missing}\` or createQueue().`,
+    );
+  }
+}
