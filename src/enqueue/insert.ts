@@ -69,29 +69,28 @@ WITH input AS MATERIALIZED (
     FROM (SELECT k.expires_at <= now()
             AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = k.job_id)) AS t(lapsed))
   RETURNING k.key, k.job_id, k.fingerprint
+), verdict AS MATERIALIZED (
+  SELECT j.place, coalesce(h.job_id, j.id) AS id, coalesce(h.job_id <> j.id, false) AS deduplicated,
+    coalesce(h.fingerprint <> j.fingerprint, false) AS mismatch
+  FROM input AS j
+  LEFT JOIN held AS h ON h.key = j.idempotency_key
 ), written AS (
-  INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload,
-    headers, priority, max_attempts, available_at, idempotency_key)
-  SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority,
-    j.max_attempts,
+  INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
+    priority, max_attempts, available_at, idempotency_key)
+  SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority, j.max_attempts,
     greatest(coalesce(j.available_at, statement_timestamp() + j.delay_ms * interval '1 millisecond'),
       statement_timestamp()),
     j.idempotency_key
   FROM input AS j
-  LEFT JOIN held AS h ON h.key = j.idempotency_key
-  WHERE (j.idempotency_key IS NULL OR h.job_id = j.id)
+  JOIN verdict AS v ON v.place = j.place
+  WHERE NOT v.deduplicated
     -- All or nothing: no job is written beside one whose key stands for other work.
-    AND ($13::boolean OR NOT EXISTS (
-      SELECT FROM input AS wrong JOIN held AS stands ON stands.key = wrong.idempotency_key
-      WHERE stands.fingerprint <> wrong.fingerprint))
+    AND ($13::boolean OR NOT EXISTS (SELECT FROM verdict AS wrong WHERE wrong.mismatch))
   ORDER BY j.place
 )
-SELECT coalesce(h.job_id, j.id)::text AS id,
-  coalesce(h.job_id <> j.id, false)::text AS deduplicated,
-  coalesce(h.fingerprint <> j.fingerprint, false)::text AS mismatch
-FROM input AS j
-LEFT JOIN held AS h ON h.key = j.idempotency_key
-ORDER BY j.place`,
+SELECT v.id::text AS id, v.deduplicated::text AS deduplicated, v.mismatch::text AS mismatch
+FROM verdict AS v
+ORDER BY v.place`,
   columns: { id: text, deduplicated: text, mismatch: text },
 });
 

@@ -7,7 +7,8 @@ import { type Child, QUICK, readyWorker } from '../support/child.js';
 import { blockedStatement, type Ground, ground, jobs } from '../support/ground.js';
 import { until } from '../support/until.js';
 
-const RARELY_DEAD = { ...QUICK, heartbeat: '10s', ttl: '60s' } as const;
+/** Nobody is declared dead: only leases run out. */
+const UNDYING = { ...QUICK, heartbeat: '10s', ttl: '60s' } as const;
 
 async function archived(db: Ground, id: string) {
   const rows = await db.rows(
@@ -68,12 +69,11 @@ test.each(['late', 'guarded'] as const)(
   'a completion of a worker that was frozen past its lease moves nothing (%s)',
   async (type) => {
     const db = await ground();
-    // Not declared dead: only the lease runs out, and the worker keeps its id.
-    const frozen = await readyWorker(db.url, RARELY_DEAD);
+    const frozen = await readyWorker(db.url, { ...UNDYING, lease: '1s', renewEvery: '300ms' });
     const { id } = await db.hf.enqueue(jobs[type], { ms: 300, thenGated: true });
     await frozen.hears('handling', { id, generation: 1 });
     frozen.signal('SIGSTOP');
-    const other = await readyWorker(db.url, RARELY_DEAD);
+    const other = await readyWorker(db.url, UNDYING);
     await other.hears('handling', { id, generation: 2 });
     // The handler's time is long over, so it ends at once, before anybody can tell it.
     frozen.signal('SIGCONT');
@@ -105,7 +105,7 @@ test('a job that a worker claims while it is being reborn keeps its lease', asyn
       'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END';
     CREATE TRIGGER slow BEFORE INSERT ON holdfast.workers
       FOR EACH ROW EXECUTE FUNCTION wait_for_test()`);
-  const worker = await readyWorker(db.url);
+  const worker = await readyWorker(db.url, { ...QUICK, lease: '2s' });
   const lock = await db.pool.connect();
   try {
     await lock.query('SELECT pg_advisory_lock(1)');
@@ -124,7 +124,7 @@ test('a job that a worker claims while it is being reborn keeps its lease', asyn
          FROM holdfast.inbox WHERE id = $1 AND lease_generation = 1 AND status = 'processing'`,
         [id],
       );
-      return !row ? 'lost' : row.keptMs > 3_000 && 'kept';
+      return !row ? 'lost' : row.keptMs > 5_000 && 'kept';
     });
     expect(renewed).toBe('kept');
     worker.tell({ do: 'finish', id });

@@ -4,7 +4,8 @@ import { type ChildWorkerOptions, QUICK, readyWorker } from '../support/child.js
 import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';
 import { until } from '../support/until.js';
 
-const LEASE_MS = 1_000;
+const LEASE_MS = 2_500;
+const SHORT = { ...QUICK, lease: LEASE_MS, renewEvery: '300ms' } as const;
 
 /** A worker with five jobs that wait and one that spins; all six have been started. */
 async function spinning(db: Ground, options: ChildWorkerOptions, ms: number) {
@@ -28,7 +29,7 @@ function archive(db: Ground) {
 test('a handler that spins for three leases costs no job of its process a lease', async () => {
   const db = await ground();
   // The TTL is over in the spin, too, unless heartbeats go on.
-  const options = { ...QUICK, ttl: '1500ms', stallLimit: '30s' } as const;
+  const options = { ...SHORT, stallLimit: '30s' } as const;
   const { worker, waiting, spin } = await spinning(db, options, 3 * LEASE_MS);
   // Somebody who would take over what is let go.
   await readyWorker(db.url, options);
@@ -44,9 +45,9 @@ test('a handler that spins for three leases costs no job of its process a lease'
 
 test('a process that spins beyond its stall limit is relieved of its jobs, and settles none', async () => {
   const db = await ground();
-  const options = { ...QUICK, stallLimit: '500ms' } as const;
-  const { worker, waiting, spin } = await spinning(db, options, 6 * LEASE_MS);
-  const other = await readyWorker(db.url, options);
+  const options = { ...SHORT, stallLimit: '500ms' } as const;
+  const { worker, waiting, spin } = await spinning(db, options, 3 * LEASE_MS);
+  const other = await readyWorker(db.url);
   await db.completed(6);
   expect(worker.heard('spun')).toBeUndefined();
   other.signal('SIGTERM');
@@ -64,10 +65,10 @@ test('a process that spins beyond its stall limit is relieved of its jobs, and s
 test('a job whose lease ran out before its process could look at it is not started', async () => {
   const db = await ground();
   await db.hf.pause();
-  const worker = await readyWorker(db.url);
+  const worker = await readyWorker(db.url, SHORT);
   const { id } = await db.hf.enqueue(jobs.gated, { firstOnly: true });
   const letGo = await claimInFlight(db);
-  worker.tell({ do: 'spin', ms: 3 * LEASE_MS });
+  worker.tell({ do: 'spin', ms: 2 * LEASE_MS });
   await worker.hears('spinning');
   // The claim takes the job now, and its answer waits for the event loop.
   await letGo();

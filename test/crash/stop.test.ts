@@ -1,6 +1,6 @@
 /** Stopping: SIGTERM asks for a drain, and a drain ends. */
 import { expect, test } from 'vitest';
-import { type Child, QUICK, readyWorker } from '../support/child.js';
+import { type Child, type ChildWorkerOptions, QUICK, readyWorker } from '../support/child.js';
 import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';
 import { until } from '../support/until.js';
 
@@ -104,8 +104,8 @@ test('jobs that arrive with a claim that was under way at the stop go back unspe
 });
 
 /** A worker that runs one job of a crashed process alone, while the other four wait for their turn. */
-async function withSuspects(db: Ground, grace: string) {
-  const options = { ...QUICK, grace, concurrency: 5 } as const;
+async function withSuspects(db: Ground, more: ChildWorkerOptions) {
+  const options = { ...QUICK, ...more, concurrency: 5 } as const;
   const crashed = await readyWorker(db.url, options);
   await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.of({})));
   await until('five handlers run', () => handled(crashed).length === 5);
@@ -122,7 +122,7 @@ async function withSuspects(db: Ground, grace: string) {
 
 test('jobs that wait to be run alone after a crash go back unspent at a stop', async () => {
   const db = await ground();
-  const { worker, alone } = await withSuspects(db, '30s');
+  const { worker, alone } = await withSuspects(db, {});
   worker.signal('SIGTERM');
   await until('four are handed back', async () => (await queue(db))['pending/0'] === 4);
   expect(handled(worker)).toHaveLength(1);
@@ -135,7 +135,7 @@ test('jobs that wait to be run alone after a crash go back unspent at a stop', a
 
 test('a worker that lost everything it held stops at once', async () => {
   const db = await ground();
-  const { worker } = await withSuspects(db, '20s');
+  const { worker } = await withSuspects(db, { lease: '2s', grace: '60s' });
   worker.signal('SIGSTOP');
   await until('its leases are over', async () => {
     const text = 'SELECT FROM holdfast.inbox WHERE lease_expires_at > now()';

@@ -126,12 +126,15 @@ function matches(message: Message, facts: Partial<Message>): boolean {
 
 export type ChildWorkerOptions = Omit<WorkerOptions, 'onEvent' | 'metadata'>;
 
-/** Times at which a fleet notices within a second or two what takes it half a minute by default. */
+/**
+ * Times at which a fleet notices within two seconds what takes it half a minute by default. Not faster:
+ * a disk that stands still for a second, as busy ones do, must not look like a crash.
+ */
 export const QUICK: ChildWorkerOptions = {
-  lease: '1s',
-  renewEvery: '300ms',
+  lease: '10s',
+  renewEvery: '500ms',
   heartbeat: '200ms',
-  ttl: '1s',
+  ttl: '2s',
   housekeeping: '200ms',
   poll: '20ms',
 };

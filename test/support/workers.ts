@@ -28,6 +28,8 @@ export function testWorkers() {
       ...options,
     });
     const running = handlers(worker).run();
+    // Whoever waits for it hears of a failure; until somebody does, it is no unhandled one.
+    running.catch(() => undefined);
     const started: Started = {
       worker,
       events,
