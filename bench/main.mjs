@@ -1,5 +1,6 @@
 // `npm run bench -- PART [--quick]`: runs one part on an embedded Postgres with fsync on and prints each
 // figure on a line of its own as `NAME VALUE (goal GOAL) ok|short`. Exits 1 if any figure is short.
+import { totalmem } from 'node:os';
 import { startEmbedded } from '../dist/embedded/index.js';
 import { drain } from './drain.mjs';
 
@@ -14,9 +15,11 @@ if (!part) {
   process.exit(2);
 }
 
+// A quarter of the memory for Postgres' buffers, as its manual advises for a server of its own.
+const buffersMb = Math.floor(totalmem() / 4 / 1024 / 1024);
 const server = await startEmbedded({
   throwaway: true,
-  settings: { shared_buffers: '1GB', max_wal_size: '8GB', checkpoint_timeout: '30min' },
+  settings: { shared_buffers: `${buffersMb}MB`, max_wal_size: '8GB', checkpoint_timeout: '30min' },
   onProgress: (message) => console.error(message),
 });
 let short = 0;

@@ -172,7 +172,7 @@ describe('the worker', () => {
           if (n === 5) throw new GiveUp('no');
           if (n === 6) throw new Snooze('1h');
         }),
-      { housekeeping: '50ms', lease: '600ms', renewEvery: '100ms', heartbeat: '50ms', ttl: '5s' },
+      { housekeeping: '50ms', lease: '10s', renewEvery: '100ms', heartbeat: '50ms', ttl: '5s' },
     );
     await db.hf.enqueueMany([1, 2, 3, 4, 5, 6].map((n) => work.of({ n })));
     await until('all are over', () => worker.stats.completed === 5 && worker.stats.buried === 1);

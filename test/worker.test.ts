@@ -383,7 +383,7 @@ describe('stopping', () => {
           if (payload.n === 1) begun.open();
           if (payload.n === 1) await open.opened;
         }),
-      { lease: '600ms', renewEvery: '100ms' },
+      { lease: '10s', renewEvery: '100ms' },
     );
     await db.hf.enqueue(work, { n: 1 });
     await begun.opened;

@@ -70,7 +70,7 @@ test.each(['late', 'guarded'] as const)(
   async (type) => {
     const db = await ground();
     const frozen = await readyWorker(db.url, { ...UNDYING, lease: '1s', renewEvery: '300ms' });
-    const { id } = await db.hf.enqueue(jobs[type], { ms: 300, thenGated: true });
+    const { id } = await db.hf.enqueue(jobs[type], { ms: 800, thenGated: true });
     await frozen.hears('handling', { id, generation: 1 });
     frozen.signal('SIGSTOP');
     const other = await readyWorker(db.url, UNDYING);

@@ -88,9 +88,10 @@ test.each([
 test('a job that ran alone without harm does not pay for the next one', async () => {
   const db = await ground();
   const first = await readyWorker(db.url, RARELY_KEPT);
+  // Of one key, they lie together, and one claim takes both.
   const [harmless, deadly] = (await db.hf.enqueueMany([
-    jobs.gated.of({ firstOnly: true }),
-    jobs.fatal.of({}, { maxAttempts: 1 }),
+    jobs.gated.of({ firstOnly: true }, { key: 'order:1' }),
+    jobs.fatal.of({}, { key: 'order:1', maxAttempts: 1 }),
   ])) as [Enqueued, Enqueued];
   for (const { id } of [harmless, deadly]) await first.hears('handling', { id });
   first.signal('SIGKILL');
