@@ -17,7 +17,7 @@ import {
 import { cancel } from './operate/cancel.js';
 import { discard, retry } from './operate/dead-letters.js';
 import { configure, setPaused } from './operate/queue.js';
-import { defaultLogger, type Logger } from './postgres/log.js';
+import { defaultLogger, type Logger, safeLogger } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import { adoptPool, closePool, plainPool, withClient, withTransaction } from './postgres/pool.js';
 import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
@@ -69,7 +69,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     );
   }
   const schema = checkSchemaName(options.schema ?? 'holdfast');
-  const log = options.logger ?? defaultLogger();
+  const log = safeLogger(options.logger ?? defaultLogger());
   const maxPayloadBytes = checkInteger(
     options.maxPayloadBytes ?? 1024 * 1024,
     'maxPayloadBytes',

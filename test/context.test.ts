@@ -26,7 +26,7 @@ beforeEach(async () => {
   await db.hf.resume();
 });
 
-const waitFor: typeof until = (what, ask) => until(what, ask, { timeoutMs: 10_000 });
+const waitFor: typeof until = (what, ask) => until(what, ask, { timeoutMs: 20_000 });
 type Context = HandlerContext<{ n?: number }>;
 const note = (tx: pg.ClientBase, ctx: Context, text = 'sent') =>
   tx.query('INSERT INTO receipts VALUES ($1, $2)', [ctx.id, text]);

@@ -210,7 +210,7 @@ test(`10,000 fuzzed jobs all end, and the worker lives (seed ${seed})`, async ()
   const order = new Map(enqueued.map(({ id }, n) => [id, n]));
   const changed: number[] = [];
 
-  const { worker, events } = start(
+  const { events } = start(
     db.hf,
     (w) =>
       w

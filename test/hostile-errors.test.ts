@@ -102,7 +102,7 @@ test.each(THROWN)('%s', async (name, make, expected) => {
       const found = await db.hf.find(id);
       return found?.status === 'dead_letter' ? found : null;
     },
-    { timeoutMs: 5_000 },
+    { timeoutMs: 15_000 },
   );
   expect(row.lastError).toMatch(expected);
   expect(Buffer.byteLength(row.lastError!)).toBeLessThanOrEqual(8_192);

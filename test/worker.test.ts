@@ -10,7 +10,7 @@ import { gate, testWorkers } from './support/workers.js';
 const db = testDatabase();
 const start = testWorkers();
 const work = job<{ n?: number }>('work', { retry: () => 0 });
-const waitFor: typeof until = (what, ask) => until(what, ask, { timeoutMs: 10_000 });
+const waitFor: typeof until = (what, ask) => until(what, ask, { timeoutMs: 20_000 });
 
 beforeEach(async () => {
   await db.rows('DELETE FROM holdfast.inbox');

@@ -24,7 +24,7 @@ const REWIND_MS = 1_000;
 const RELAXED_MS = 30_000;
 /** At most so many active buckets in one claim; the others take their turn in the next. */
 const MAX_ACTIVE = 32;
-/** What a claim may take before it counts as slow, alone and for each job that it brought. */
+/** By how much a claim may exceed the quickest of late before it counts as slow, and for each job more. */
 const SLOW_MS = 25;
 const SLOW_MS_PER_JOB = 0.2;
 
@@ -61,6 +61,8 @@ export class Probes {
   #rewindMs = REWIND_MS;
   #runLength = BUCKETS;
   #taken: Taken[] = [];
+  /** The quickest claim of late: the way to the server and back, which says nothing of the index. */
+  #floorMs = Number.POSITIVE_INFINITY;
 
   constructor({ buckets = EVERY_BUCKET, pollMs }: ProbeOptions) {
     this.#pollMs = pollMs;
@@ -173,8 +175,9 @@ export class Probes {
   #pace(jobs: number, tookMs: number): void {
     const soonMs = Math.max(SOON_MS, this.#taken.length * SOON_MS_PER_RUN);
     this.#sweepMs = Math.min(jobs > 0 ? soonMs : this.#sweepMs * 2, this.#pollMs);
+    this.#floorMs = Math.min(tookMs, this.#floorMs * 1.01 + 0.1);
     if (!this.#taken.some(({ rewound }) => rewound)) return;
-    if (tookMs > SLOW_MS + jobs * SLOW_MS_PER_JOB) {
+    if (tookMs - this.#floorMs > SLOW_MS + jobs * SLOW_MS_PER_JOB) {
       this.#runLength = Math.max(1, Math.floor(this.#runLength / 2));
       this.#rewindMs = Math.min(this.#rewindMs * 2, RELAXED_MS);
     } else {

@@ -14,6 +14,8 @@ export const registerWorker = statement({
   text: `
 INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, metadata)
 VALUES ($1::text, 'alive', now(), now(), $2::text::jsonb)
+-- The same worker again, after an answer that got lost.
+ON CONFLICT (id) DO UPDATE SET last_seen_at = now()
 RETURNING id`,
   columns: { id: text },
 });

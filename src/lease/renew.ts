@@ -3,10 +3,12 @@
  *
  * Only a live lease of the same owner and generation is extended; an expired one is not revived, even
  * if nobody has claimed the job yet. The jobs that are not returned are lost: their handlers must stop.
+ * A row that is locked, by a completion that has not committed yet or by a human, is passed over and not
+ * waited for: one locked row must not cost the others their leases.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { plainArray, statement, uuid } from '../postgres/statement.js';
+import { bool, plainArray, statement, uuid } from '../postgres/statement.js';
 
 /** A job as its owner knows it: the id and the generation of the claim. */
 export interface Held {
@@ -17,19 +19,50 @@ export interface Held {
 export const renewLeases = statement({
   name: 'renew',
   text: `
-UPDATE holdfast.inbox AS i
-SET lease_expires_at = now() + $4::integer * interval '1 millisecond'
-FROM unnest($2::uuid[], $3::bigint[]) AS held(id, generation)
-WHERE i.id = held.id
-  AND i.lease_generation = held.generation
+WITH held AS MATERIALIZED (
+  SELECT h.id, h.generation FROM unnest($2::uuid[], $3::bigint[]) AS h(id, generation)
+), free AS MATERIALIZED (
+  SELECT i.ctid AS place
+  FROM held
+  JOIN holdfast.inbox AS i ON i.id = held.id
+  WHERE i.lease_generation = held.generation
+    AND i.claimed_by = $1::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+  FOR NO KEY UPDATE OF i SKIP LOCKED
+), renewed AS (
+  UPDATE holdfast.inbox AS i
+  SET lease_expires_at = now() + $4::integer * interval '1 millisecond'
+  WHERE i.ctid = ANY (ARRAY(SELECT place FROM free))
+  RETURNING i.id
+)
+SELECT i.id, i.id = ANY (ARRAY(SELECT r.id FROM renewed AS r)) AS renewed
+FROM held
+JOIN holdfast.inbox AS i ON i.id = held.id
+WHERE i.lease_generation = held.generation
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
-  AND i.lease_expires_at > statement_timestamp()
-RETURNING i.id`,
-  columns: { id: uuid },
+  AND i.lease_expires_at > statement_timestamp()`,
+  columns: { id: uuid, renewed: bool },
 });
 
-/** Returns the ids that were extended. `held` should be sorted by id: locks are taken in that order. */
+/** A job that is returned without being renewed is still held: somebody has its row locked just now. */
+export function renewFree(
+  db: Executor,
+  names: Names,
+  workerId: string,
+  held: readonly Held[],
+  leaseMs: number,
+) {
+  return db.run(renewLeases, names, [
+    workerId,
+    plainArray(held.map((job) => job.id)),
+    plainArray(held.map((job) => job.generation)),
+    leaseMs,
+  ]);
+}
+
+/** The ids that were extended. */
 export async function renew(
   db: Executor,
   names: Names,
@@ -37,11 +70,6 @@ export async function renew(
   held: readonly Held[],
   leaseMs: number,
 ): Promise<string[]> {
-  const rows = await db.run(renewLeases, names, [
-    workerId,
-    plainArray(held.map((job) => job.id)),
-    plainArray(held.map((job) => job.generation)),
-    leaseMs,
-  ]);
-  return rows.map((row) => row.id);
+  const rows = await renewFree(db, names, workerId, held, leaseMs);
+  return rows.filter((row) => row.renewed).map((row) => row.id);
 }

@@ -49,3 +49,23 @@ export function childLogger(log: Logger, facts: object): Logger {
     error: (more, message) => log.error({ ...facts, ...more }, message),
   };
 }
+
+/** A logger that throws must not disturb the work that it was told of. */
+export function safeLogger(log: Logger): Logger {
+  const guarded = (level: Level) => (facts: object, message?: string) => {
+    try {
+      log[level](facts, message);
+    } catch {
+      process.stderr.write(
+        `{"level":"error","msg":"the logger threw; a line at level ${level} was lost"}\n`,
+      );
+    }
+  };
+  return {
+    debug: guarded('debug'),
+    info: guarded('info'),
+    warn: guarded('warn'),
+    error: guarded('error'),
+    child: (facts) => safeLogger(childLogger(log, facts)),
+  };
+}

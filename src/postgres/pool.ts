@@ -29,6 +29,8 @@ export const ENGINE_SETTINGS: Readonly<Record<string, string>> = {
   jit: 'off',
   // The statements lock what they change; a stricter default would only make them fail.
   default_transaction_isolation: 'read committed',
+  // Somebody may hold the lock of one row for long; the other rows of a statement must not wait for it.
+  lock_timeout: '500ms',
   // Timestamps are kept as text; this is the form that goes back in and that Date understands.
   datestyle: 'ISO',
   timezone: 'UTC',
@@ -107,27 +109,29 @@ export async function closePool(pool: pg.Pool, withinMs: number): Promise<void> 
 /** The clients of our pools, to be cut off at the end. */
 const connected = new WeakMap<pg.Pool, Set<pg.PoolClient>>();
 
-/** Classes of SQLSTATE after which the same statement may succeed on a new connection. */
-const TRANSIENT = /^(08(?!P01)|53|55P03|57P0[123]|57014|40001|40P01|25006)/;
-const SOCKET = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENETDOWN',
-]);
+/** Classes of SQLSTATE after which the same statement may succeed later, or on a new connection. */
+const TRANSIENT = /^(08|53|55P03|57P0|57014|25P03|40001|40P01|25006)/;
+const LOST_CONNECTION =
+  /connection (terminated|ended)|timeout exceeded when trying to connect|timeout expired|query read timeout|client has encountered a connection error|client was closed/i;
 
 /** True when the database could not be reached or was going away: worth trying again later. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const code = (error as { code?: unknown }).code;
-  if (typeof code === 'string') return TRANSIENT.test(code) || SOCKET.has(code);
-  return /connection (terminated|ended)|timeout exceeded when trying to connect|query read timeout|Connection terminated|Client has encountered a connection error/i.test(
-    error.message,
+  const { code, syscall } = error as { code?: unknown; syscall?: unknown };
+  // A pooler that does not know our start-up options will not learn them.
+  if (/unsupported startup parameter/.test(error.message)) return false;
+  // The system's own errors: refused, reset, out of descriptors, no such host, …
+  if (typeof syscall === 'string' || error instanceof AggregateError) return true;
+  if (typeof code === 'string' && (TRANSIENT.test(code) || code === 'ERR_STREAM_DESTROYED'))
+    return true;
+  return LOST_CONNECTION.test(error.message);
+}
+
+/** The statement waited in vain for somebody's row lock, or for an answer at all. */
+export function isLockedOut(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return (
+    (error as { code?: unknown }).code === '55P03' || /query read timeout/i.test(error.message)
   );
 }
 
@@ -145,6 +149,10 @@ export async function withClient<Value>(
   client.on('error', onError);
   try {
     return await work(client);
+  } catch (error) {
+    // After a time-out the statement may still be under way on this connection; nobody else may get it.
+    if (isTransient(error)) broken = error as Error;
+    throw error;
   } finally {
     client.off('error', onError);
     client.release(broken);
@@ -158,8 +166,8 @@ export function withTransaction<Value>(
   begin = 'BEGIN ISOLATION LEVEL READ COMMITTED',
 ): Promise<Value> {
   return withClient(pool, async (client) => {
-    await client.query(begin);
     try {
+      await client.query(begin);
       const value = await work(client);
       await client.query('COMMIT');
       return value;

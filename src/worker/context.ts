@@ -54,7 +54,11 @@ export interface HandlerContext<Payload> {
 export interface ContextGround {
   readonly names: Names;
   readonly pool: pg.Pool;
+  /** The worker's own, for completions with children: handlers cannot exhaust it. */
+  readonly house: pg.Pool;
   readonly plain: Executor;
+  /** For effect markers: a pool that handlers cannot exhaust by holding transactions. */
+  readonly engine: Executor;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
 }
@@ -137,8 +141,8 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
 
   async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value> {
     checkKey(name, 'name of the effect');
-    const { names, plain } = this.#ground;
-    const before = await findEffect(plain, names, this.id, name);
+    const { names, engine } = this.#ground;
+    const before = await findEffect(engine, names, this.id, name);
     if (before !== null) return JSON.parse(before).value;
     this.#assertHeld(`the effect "${name}"`);
     const value = await effect();
@@ -148,7 +152,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       consequence: 'the effect has run, but it could not be recorded and may run again',
     });
     const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
-    const stands = await recordEffect(plain, names, owner, name, stored);
+    const stands = await recordEffect(engine, names, owner, name, stored);
     if (stands === null) {
       this.#job.gone = true;
       throw leaseLost(this.id, `the marker of the effect "${name}"`);
@@ -158,6 +162,13 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
 
   async #transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
     this.#assertHeld('the transaction');
+    if (this.#tx) {
+      throw new HoldfastError(
+        'JOB_STATE',
+        `Job ${this.id} has a transaction open already, so a second one was refused. ` +
+          'Do all of it in one: the job completes with it.',
+      );
+    }
     const children = [...this.children];
     return withClient(this.#ground.pool, async (client) => {
       try {
@@ -189,6 +200,14 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     this.#assertHeld('the completion');
     const { names } = this.#ground;
     const db = executor(tx);
+    // The children first: the completion locks the row, and from then on the transaction should be short.
+    if (this.children.length > 0) {
+      const limits = {
+        maxPayloadBytes: this.#ground.maxPayloadBytes,
+        onMismatch: 'error',
+      } as const;
+      await writeJobs(db, names, this.children, limits);
+    }
     this.#job.settling = true;
     const moved = await complete(db, names, this.#job.workerId, [
       { id: this.id, generation: this.fenceToken },
@@ -200,13 +219,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       this.#job.gone = true;
       throw leaseLost(this.id, 'the completion');
     }
-    if (this.children.length > 0) {
-      const limits = {
-        maxPayloadBytes: this.#ground.maxPayloadBytes,
-        onMismatch: 'error',
-      } as const;
-      await writeJobs(db, names, this.children.splice(0), limits);
-    }
+    this.children.length = 0;
     this.completion = 'handed';
   }
 

@@ -8,14 +8,15 @@
  *
  * Neither waiting is without end. Handlers that run for long are waited for `PATIENCE_MS`; then the
  * suspect runs beside them without the mark. A suspect that runs for long is alone for `ALONE_MS`; then
- * the mark is taken back and other work begins beside it. Both times double with every crash, so a job
- * that does kill its process is alone at last, and one that does not never spends an attempt for it.
+ * the mark is taken back and other work begins beside it. Both times double with every crash, up to ten
+ * minutes, so a job that does kill its process is alone at last, and one that does not never spends an
+ * attempt for it.
  */
 import type { HeldJob } from './held.js';
 
 const PATIENCE_MS = 10_000;
 const ALONE_MS = 30_000;
-const LONGEST_MS = 2 ** 31 - 1;
+const LONGEST_MS = 600_000;
 
 export interface Suspect {
   readonly held: HeldJob;
@@ -79,22 +80,23 @@ export class Isolation {
       const grows = 2 ** Math.max(0, suspect.held.row.crashes - 1);
       const alone = await this.#waitForQuiet(Math.min(PATIENCE_MS * grows, LONGEST_MS));
       if (this.#stopped || suspect.held.lost) suspect.handBack();
-      else if (!alone || (await suspect.mark(true))) {
-        await this.#runWithin(suspect, alone, Math.min(ALONE_MS * grows, LONGEST_MS));
+      else if (!alone) void suspect.run();
+      else if (await suspect.mark(true)) {
+        await this.#runWithin(suspect, Math.min(ALONE_MS * grows, LONGEST_MS));
       }
     }
     this.#busy = false;
     this.#resume();
   }
 
-  async #runWithin(suspect: Suspect, alone: boolean, limitMs: number): Promise<void> {
+  async #runWithin(suspect: Suspect, limitMs: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const limit = new Promise<'long'>((resolve) => {
       timer = setTimeout(() => resolve('long'), limitMs);
     });
     const ended = await Promise.race([suspect.run(), limit]);
     clearTimeout(timer);
-    if (ended === 'long' && alone) await suspect.mark(false);
+    if (ended === 'long') await suspect.mark(false);
   }
 
   #waitForQuiet(patienceMs: number): Promise<boolean> {

@@ -21,7 +21,12 @@ export type ToKeeper =
       readonly ids: readonly string[];
       readonly generations: readonly number[];
     }
-  | { readonly kind: 'drop'; readonly queue: string; readonly ids: readonly string[] }
+  | {
+      readonly kind: 'drop';
+      readonly queue: string;
+      readonly ids: readonly string[];
+      readonly generations: readonly number[];
+    }
   | { readonly kind: 'identity'; readonly workerId: string }
   | { readonly kind: 'stop' };
 

@@ -9,7 +9,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import pg from 'pg';
 import { deadWorkers, heartbeat } from '../fleet/registry.js';
-import { type Held, renew } from '../lease/renew.js';
+import { type Held, renewFree } from '../lease/renew.js';
 import { engineConfig } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
 import { Backoff } from './backoff.js';
@@ -49,8 +49,16 @@ function stalled(): boolean {
 /** One connection, made again when it breaks; every error of it is told to the main thread. */
 class Line {
   #client: pg.Client | null = null;
+  #connecting: Promise<Executor> | null = null;
 
-  async executor(): Promise<Executor> {
+  executor(): Promise<Executor> {
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = null;
+    });
+    return this.#connecting;
+  }
+
+  async #connect(): Promise<Executor> {
     if (!this.#client) {
       const client = new pg.Client({
         ...engineConfig({
@@ -123,15 +131,16 @@ async function renewQueue(queue: string, jobs: Map<string, Kept>): Promise<void>
   for (let from = 0; from < due.length; from += RENEW_CHUNK) {
     const chunk = due.slice(from, from + RENEW_CHUNK);
     const owner = workerId;
-    const renewed = new Set(
-      await renew(await renewLine.executor(), names(queue), owner, chunk, setup.leaseMs),
-    );
+    const db = await renewLine.executor();
+    const rows = await renewFree(db, names(queue), owner, chunk, setup.leaseMs);
+    const answer = new Map(rows.map((row) => [row.id, row.renewed]));
     const lost: Held[] = [];
     for (const { id, generation } of chunk) {
       const job = jobs.get(id);
       if (job?.generation !== generation) continue;
-      if (renewed.has(id)) job.freshAt = startedAt;
-      else {
+      const renewed = answer.get(id);
+      if (renewed) job.freshAt = startedAt;
+      else if (renewed === undefined) {
         lost.push({ id, generation });
         jobs.delete(id);
       }
@@ -199,7 +208,9 @@ port.on('message', (message: ToKeeper) => {
     }
   } else if (message.kind === 'drop') {
     const jobs = kept.get(message.queue) as Map<string, Kept>;
-    for (const id of message.ids) jobs.delete(id);
+    for (const [index, id] of message.ids.entries()) {
+      if (jobs.get(id)?.generation === message.generations[index]) jobs.delete(id);
+    }
   } else if (message.kind === 'identity') {
     workerId = message.workerId;
     declaredDead = false;

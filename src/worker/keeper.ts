@@ -20,6 +20,7 @@ export interface KeeperListener {
 
 const BEAT_MS = 100;
 const STOP_MS = 2_000;
+const RESTART_MS = 500;
 
 /** Beside this file when compiled; tests run from the sources and use the compiled thread. */
 function threadFile(): URL {
@@ -37,7 +38,7 @@ export class Keeper {
   #workerId: string;
   #stopping = false;
   /** Ids settled in this turn of the loop, told together. */
-  #dropped = new Map<string, string[]>();
+  #dropped = new Map<string, { ids: string[]; generations: number[] }>();
   #dropPlanned = false;
 
   constructor(setup: Omit<KeeperSetup, 'beat'>, listener: KeeperListener) {
@@ -54,17 +55,21 @@ export class Keeper {
     this.#send({ kind: 'hold', queue, ids, generations });
   }
 
-  drop(queue: string, id: string): void {
-    const list = this.#dropped.get(queue);
-    if (list) list.push(id);
-    else this.#dropped.set(queue, [id]);
+  drop(queue: string, id: string, generation: number): void {
+    let dropped = this.#dropped.get(queue);
+    if (!dropped) {
+      dropped = { ids: [], generations: [] };
+      this.#dropped.set(queue, dropped);
+    }
+    dropped.ids.push(id);
+    dropped.generations.push(generation);
     if (this.#dropPlanned) return;
     this.#dropPlanned = true;
     setImmediate(() => {
       this.#dropPlanned = false;
-      const dropped = this.#dropped;
+      const all = this.#dropped;
       this.#dropped = new Map();
-      for (const [name, ids] of dropped) this.#send({ kind: 'drop', queue: name, ids });
+      for (const [name, jobs] of all) this.#send({ kind: 'drop', queue: name, ...jobs });
     });
   }
 
@@ -98,12 +103,14 @@ export class Keeper {
     // 'exit' follows every 'error' and restarts the thread; this keeps the error from being unhandled.
     thread.on('error', (error) => this.#listener.trouble('the keeper thread failed', error));
     thread.on('exit', () => {
-      if (!this.#stopping && thread === this.#thread) this.#restart();
+      // Not at once: a thread that cannot start would be started in a hot loop.
+      if (!this.#stopping && thread === this.#thread) setTimeout(() => this.#restart(), RESTART_MS);
     });
     return thread;
   }
 
   #restart(): void {
+    if (this.#stopping) return;
     this.#thread = this.#start();
     for (const { queue, id, generation } of this.#listener.held()) {
       this.hold(queue, [id], [generation]);

@@ -119,8 +119,10 @@ export class QueueRunner {
       this.#probes.learn(rows, limit, after, after - now);
       this.#backoff.reset();
       const jobs = rows.map((row) => new HeldJob(row, this.queue, workerId, after));
-      // The answer may have lain in the socket while the loop was blocked, until the leases were over.
-      if (after - now >= this.#ground.settings.leaseMs) this.#receiveTooLate(jobs);
+      // The answer may have lain in the socket while the loop was blocked, until the leases were over or
+      // this worker had been declared dead.
+      const late = after - now >= this.#ground.settings.leaseMs;
+      if (late || workerId !== this.#ground.workerId()) this.#receiveTooLate(jobs);
       else if (jobs.length > 0) this.#receive(jobs);
     } catch (error) {
       this.#ground.trouble(`claiming from ${this.queue}`, error);
@@ -290,7 +292,7 @@ export class QueueRunner {
   #forget(held: HeldJob): void {
     if (this.#held.get(held.id) !== held) return;
     this.#held.delete(held.id);
-    this.#ground.keeper.drop(this.queue, held.id);
+    this.#ground.keeper.drop(this.queue, held.id, held.generation);
     held.onForgotten?.();
     this.#checkEmpty();
   }

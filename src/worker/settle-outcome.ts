@@ -1,6 +1,7 @@
 /**
  * From the outcome of a run to the settle that belongs to it, and back to one word for how it ended.
  */
+import { HoldfastError } from '../job/errors.js';
 import { errorText } from '../job/failure.js';
 import { completedBefore } from '../settle/complete.js';
 import { fail } from '../settle/fail.js';
@@ -102,10 +103,12 @@ async function settleParent(
         const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
         if (found.length > 0) return 'completed';
       }
-      return (await completeWithChildren(context, held, children)) ? 'completed' : null;
+      await completeWithChildren(context, held, children);
+      return 'completed';
     });
     done(ended(answer));
   } catch (error) {
+    if (error instanceof HoldfastError && error.code === 'LEASE_LOST') return done('lost');
     const text = errorText(error);
     const { delayMs } = route.job.retry(held.row.attempts, error);
     const summary = text.split('\n', 1)[0] as string;

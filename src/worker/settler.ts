@@ -4,11 +4,12 @@
  * While one statement of a kind is in flight the next batch gathers, so a lone job settles at once and a
  * flood shares its commits. Each job learns by itself whether it moved. When the connection breaks, the
  * answer is unknown and the statement is sent again: the fence makes that safe, and a completion that
- * had been written before is found in the archive. A statement that Postgres refuses for any other
- * reason is tried job by job, so that one bad row cannot hold back the others.
+ * had been written before is found in the archive. A statement that Postgres refuses for another reason,
+ * or that waits in vain for the lock of a row, is halved until the one job that is to blame is alone: it
+ * cannot hold back the others.
  */
 import type { Names } from '../postgres/names.js';
-import { isTransient } from '../postgres/pool.js';
+import { isLockedOut, isTransient } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
 import { type Burial, bury } from '../settle/bury.js';
 import { type Cancellation, cancelOwn } from '../settle/cancel.js';
@@ -22,6 +23,7 @@ const MAX_BATCH = 1_000;
 /** Where the job went, or null when it was not this worker's to move. */
 export type Moved = 'completed' | 'pending' | 'dead_letter' | 'cancelled' | null;
 type Done = (moved: Moved) => void;
+type Answer = Map<string, Moved> | 'locked' | 'refused';
 type Run<T> = (workerId: string, items: readonly T[]) => Promise<Map<string, Moved>>;
 
 interface Waiting<T> {
@@ -57,46 +59,65 @@ class Lane<T extends Settled> {
   }
 
   async #drain(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const owner = this.#waiting[0]?.workerId;
-      let count = 0;
-      while (count < MAX_BATCH && this.#waiting[count]?.workerId === owner) count++;
-      const batch = this.#waiting.splice(0, count);
-      // Locks are taken in the order of the ids, so that two batches cannot deadlock.
-      batch.sort((a, b) => (a.item.id < b.item.id ? -1 : 1));
-      await this.#send(batch);
+    try {
+      while (this.#waiting.length > 0) {
+        const owner = this.#waiting[0]?.workerId;
+        let count = 0;
+        while (count < MAX_BATCH && this.#waiting[count]?.workerId === owner) count++;
+        const batch = this.#waiting.splice(0, count);
+        // Locks are taken in the order of the ids, so that two batches cannot deadlock.
+        batch.sort((a, b) => (a.item.id < b.item.id ? -1 : 1));
+        await this.#send(batch);
+      }
+    } finally {
+      this.#busy = false;
     }
-    this.#busy = false;
   }
 
   async #send(batch: readonly Waiting<T>[]): Promise<void> {
+    const answer = await this.#ask(batch);
+    if (answer instanceof Map) {
+      for (const { item, done } of batch) done(answer.get(item.id) ?? null);
+    } else if (batch.length === 1) {
+      // Somebody holds the lock of this one row. It waits by itself, and the others go on.
+      if (answer === 'locked') void this.#sendAlone(batch[0] as Waiting<T>);
+      else batch[0]?.done(null);
+    } else {
+      const half = Math.ceil(batch.length / 2);
+      await this.#send(batch.slice(0, half));
+      await this.#send(batch.slice(half));
+    }
+  }
+
+  async #sendAlone(one: Waiting<T>): Promise<void> {
+    const backoff = new Backoff();
+    let answer: Answer = 'locked';
+    while (answer === 'locked' && !this.#settler.abandoned.aborted) {
+      await pause(backoff.nextMs(), this.#settler.abandoned);
+      answer = await this.#ask([one]);
+    }
+    one.done(answer instanceof Map ? (answer.get(one.item.id) ?? null) : null);
+  }
+
+  /** Asks until the database has answered; an answer that got lost is looked for. */
+  async #ask(batch: readonly Waiting<T>[]): Promise<Answer> {
     const workerId = batch[0]?.workerId as string;
     const items = batch.map(({ item }) => item);
     const backoff = new Backoff();
-    let answerLost = false;
-    for (;;) {
+    for (let answerLost = false; ; answerLost = true) {
       try {
         const moved = await this.#run(workerId, items);
         if (answerLost && this.#afterLoss && moved.size < items.length) {
           const missing = items.filter(({ id }) => !moved.has(id));
           for (const [id, to] of await this.#afterLoss(workerId, missing)) moved.set(id, to);
         }
-        for (const { item, done } of batch) done(moved.get(item.id) ?? null);
-        return;
+        return moved;
       } catch (error) {
         this.#settler.trouble(`settling ${items.length} jobs`, error);
-        if (isTransient(error) && !this.#settler.abandoned.aborted) {
-          answerLost = true;
-          await pause(backoff.nextMs(), this.#settler.abandoned);
-          continue;
-        }
-        if (batch.length === 1 || isTransient(error)) {
-          for (const { done } of batch) done(null);
-          return;
-        }
+        if (isLockedOut(error)) return 'locked';
+        if (!isTransient(error) || this.#settler.abandoned.aborted) return 'refused';
+        await pause(backoff.nextMs(), this.#settler.abandoned);
       }
-      for (const one of batch) await this.#send([one]);
-      return;
     }
   }
 }

@@ -13,7 +13,13 @@ import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import { type ConnectionOptions, closePool, enginePool, isTransient } from '../postgres/pool.js';
+import {
+  type ConnectionOptions,
+  closePool,
+  enginePool,
+  isTransient,
+  plainPool,
+} from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import { Backoff, pause } from './backoff.js';
@@ -62,6 +68,8 @@ export class Worker {
   #state: State = 'new';
   #id = newWorkerId();
   #pool: pg.Pool | null = null;
+  /** Ordinary connections for what the worker itself reads and writes beside the queue table. */
+  #house: pg.Pool | null = null;
   #keeper: Keeper | null = null;
   #runners: QueueRunner[] = [];
   #isolation: Isolation | null = null;
@@ -188,7 +196,9 @@ export class Worker {
   #assemble(engine: Executor, queues: readonly string[]): void {
     const { connection, pool, schema, maxPayloadBytes } = this.#ground;
     const settings = this.#settings;
-    const plain = engineExecutor(pool, { prepare: this.#ground.prepare });
+    const house = plainPool(connection, 4, this.#log);
+    this.#house = house;
+    const plain = engineExecutor(house, { prepare: this.#ground.prepare });
     const trouble = (what: string, error: unknown) => this.#trouble(what, error);
     const { leaseMs, renewMs, heartbeatMs, stallMs } = settings;
     const { prepare } = this.#ground;
@@ -215,7 +225,7 @@ export class Worker {
     );
     this.#housekeeping = new HousekeepingLoop({
       enginePool: this.#pool as pg.Pool,
-      plainPool: pool,
+      plainPool: house,
       prepare,
       schema,
       queues,
@@ -246,7 +256,7 @@ export class Worker {
           }),
           keeper: this.#keeper,
           isolation: this.#isolation,
-          context: { names, pool, plain, log: this.#log, maxPayloadBytes },
+          context: { names, pool, house, plain, engine, log: this.#log, maxPayloadBytes },
           stats: this.stats,
           workerId: () => this.#id,
           deadWorkers: () => this.#dead,
@@ -318,7 +328,7 @@ export class Worker {
   async #takeApart(): Promise<void> {
     this.#halt.abort();
     await this.#keeper?.stop();
-    if (this.#pool) await closePool(this.#pool, 500);
+    await Promise.all([this.#pool, this.#house].map((pool) => pool && closePool(pool, 500)));
     this.#state = 'stopped';
     this.#emit({ kind: 'stopped', workerId: this.#id });
     this.#finish();

@@ -122,3 +122,26 @@ test('a job that ran alone without harm does not pay for the next one', async ()
   });
   expect(buried).toMatchObject({ attempts: 1 });
 });
+
+test('a job that lost its lease while it ran alone has spent no attempt if its process lives', async () => {
+  const db = await ground();
+  const crashed = await readyWorker(db.url, RARELY_KEPT);
+  const { id } = await db.hf.enqueue(jobs.gated, {});
+  await crashed.hears('handling', { id });
+  crashed.signal('SIGKILL');
+  await declareDead(db, crashed);
+  const worker = await readyWorker(db.url, { ...RARELY_KEPT, lease: '1s', renewEvery: '300ms' });
+  await worker.hears('handling', { id, generation: 2 });
+
+  worker.signal('SIGSTOP');
+  await until('its lease is over', async () => {
+    const text = 'SELECT FROM holdfast.inbox WHERE lease_expires_at <= now()';
+    return (await db.rows(text)).length === 1;
+  });
+  worker.signal('SIGCONT');
+  await worker.hears('aborted', { id, generation: 2, code: 'LEASE_LOST' });
+  await worker.hears('handling', { id, generation: 3 });
+  worker.tell({ do: 'finish', id });
+  await db.completed(1);
+  expect(await db.hf.find(id)).toMatchObject({ status: 'completed', attempts: 1 });
+});

@@ -2,9 +2,12 @@
 import { expect, test } from 'vitest';
 import { type Child, type ChildWorkerOptions, QUICK, readyWorker } from '../support/child.js';
 import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';
+import { Line } from '../support/line.js';
 import { until } from '../support/until.js';
 
 const GRACE_MS = 500;
+/** Two seconds after the grace period a process is gone; a busy machine takes a little longer. */
+const GONE_MS = GRACE_MS + 3_500;
 
 /** How many jobs are in the queue in each state, with how many attempts spent. */
 async function queue(db: Ground): Promise<Record<string, number>> {
@@ -75,7 +78,7 @@ test.each(['gated', 'guarded'] as const)(
     worker.signal('SIGTERM');
     expect(await worker.hears('aborted', { id })).toMatchObject({ code: 'STOPPED' });
     await worker.hears('ended');
-    expect(performance.now() - asked).toBeLessThan(GRACE_MS + 2_000);
+    expect(performance.now() - asked).toBeLessThan(GONE_MS);
     expect(await db.hf.find(id)).toMatchObject({
       status: 'pending',
       attempts: 0,
@@ -83,7 +86,7 @@ test.each(['gated', 'guarded'] as const)(
     });
     expect(await db.rows('SELECT * FROM effects')).toEqual([]);
     await exits(worker, 0);
-    expect(performance.now() - asked).toBeLessThan(GRACE_MS + 2_000);
+    expect(performance.now() - asked).toBeLessThan(GONE_MS);
     await everybodyLeft(db);
   },
 );
@@ -101,6 +104,19 @@ test('jobs that arrive with a claim that was under way at the stop go back unspe
   await exits(worker, 0);
   expect(await queue(db)).toEqual({ 'pending/0': 3 });
   expect(worker.heard('handling')).toBeUndefined();
+});
+
+test('a worker whose database is away stops all the same', async () => {
+  const db = await ground();
+  await db.hf.enqueue(jobs.gated, { stubborn: true });
+  const line = await Line.to(db.url);
+  await line.mend();
+  const worker = await readyWorker(line.url, { ...QUICK, grace: GRACE_MS });
+  await worker.hears('handling');
+  line.cut();
+  await worker.hears('trouble');
+  worker.signal('SIGTERM');
+  await exits(worker, 0);
 });
 
 /** A worker that runs one job of a crashed process alone, while the other four wait for their turn. */

@@ -1,0 +1,86 @@
+/**
+ * Somebody holds the lock of one row: a transaction that forgot to commit, or a human in psql. The other
+ * jobs of the worker must not notice.
+ */
+import pg from 'pg';
+import { expect, test } from 'vitest';
+import { job } from '../src/index.js';
+import { withTransaction } from '../src/postgres/pool.js';
+import { testDatabase } from './support/database.js';
+import { until } from './support/until.js';
+
+const db = testDatabase();
+const gated = job<object>('gated');
+const quick = job<object>('quick');
+
+async function withLockedJob(
+  options: { lease: string; renewEvery: string },
+  work: (ground: {
+    open: () => void;
+    stats: () => Record<string, number>;
+    lockedId: string;
+  }) => Promise<void>,
+): Promise<void> {
+  await db.rows('TRUNCATE holdfast.inbox');
+  let open = () => {};
+  const gate = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const worker = db.hf
+    .worker({ ...options, poll: '20ms', concurrency: 10, handleSignals: false })
+    .handle(gated, () => gate)
+    .handle(quick, () => {});
+  const running = worker.run();
+  const enqueued = await db.hf.enqueueMany(Array.from({ length: 6 }, () => gated.of({})));
+  await until('all of them run', () => worker.stats.claimed === 6);
+  const lockedId = enqueued[0]?.id as string;
+  const human = await db.pool.connect();
+  try {
+    await human.query('BEGIN');
+    await human.query('SELECT FROM holdfast.inbox WHERE id = $1 FOR UPDATE', [lockedId]);
+    await work({ open, stats: () => worker.stats as unknown as Record<string, number>, lockedId });
+  } finally {
+    await human.query('ROLLBACK');
+    human.release();
+    open();
+    await worker.stop();
+    await running;
+  }
+}
+
+test('a row that is locked for longer than the lease costs no other job its lease', async () => {
+  await withLockedJob({ lease: '2s', renewEvery: '500ms' }, async ({ open, stats, lockedId }) => {
+    await until('the lease of the locked job is over', async () => {
+      const text =
+        'SELECT FROM holdfast.inbox WHERE id = $1 AND lease_expires_at < clock_timestamp()';
+      return (await db.rows(text, [lockedId])).length === 1;
+    });
+    open();
+    await until('the other five are completed', () => stats().completed === 5);
+    expect(stats().lost).toBeLessThanOrEqual(1);
+  });
+  const [archived] = await db.rows('SELECT max(attempts) AS attempts FROM holdfast.inbox_archive');
+  expect(archived).toEqual({ attempts: 1 });
+});
+
+test('a row that is locked does not hold back the settling of the others, and settles when it is free', async () => {
+  await withLockedJob({ lease: '60s', renewEvery: '20s' }, async ({ open, stats }) => {
+    open();
+    await db.hf.enqueueMany(Array.from({ length: 2_000 }, () => quick.of({})));
+    await until('all the others are completed', () => stats().completed === 2_005);
+  });
+  const left = await db.rows('SELECT id FROM holdfast.inbox');
+  expect(left).toEqual([]);
+});
+
+test('a connection whose BEGIN timed out is not used again', async () => {
+  const pool = new pg.Pool({ connectionString: db.url, max: 1, query_timeout: 150 });
+  pool.on('error', () => undefined);
+  const late = withTransaction(pool, async () => 'done', 'SELECT pg_sleep(0.5); BEGIN');
+  await expect(late).rejects.toThrow('Query read timeout');
+  // Were the connection still there, this would run inside the transaction that nobody will commit.
+  await pool.query("SELECT set_config('holdfast.x', '1', false)");
+  const { rows } = await pool.query('SELECT now() = statement_timestamp() AS fresh');
+  expect(rows).toEqual([{ fresh: true }]);
+  await pool.end();
+});
