@@ -126,7 +126,13 @@ describe('the producer', () => {
     await expect(enqueue(2, 'k')).rejects.toMatchObject(mismatch);
     const items = [3, 4].map((n) => work.of({ n }, { idempotencyKey: n === 3 ? 'new' : 'k' }));
     await expect(members.producer.hf.enqueueMany(items)).rejects.toMatchObject(mismatch);
+    const tx = await members.producer.pool.connect();
+    await tx.query('BEGIN');
+    await expect(members.producer.hf.enqueueMany(items, { tx })).rejects.toMatchObject(mismatch);
+    expect((await tx.query('COMMIT')).command).toBe('COMMIT');
+    tx.release();
     expect(await db.rows('SELECT id FROM holdfast.inbox')).toHaveLength(1);
+    expect(await db.rows('SELECT key FROM holdfast.inbox_idempotency')).toEqual([{ key: 'k' }]);
   });
 
   test('sees no payload, and neither claims, changes nor removes a job', async () => {

@@ -96,7 +96,9 @@ WITH picked AS MATERIALIZED (
       claimed_at = now(),
       lease_expires_at = now() + $8::integer * interval '1 millisecond',
       lease_generation = i.lease_generation + 1,
-      attempts = i.attempts + CASE WHEN i.status = 'processing' AND NOT i.isolated THEN 0 ELSE 1 END,
+      -- Given back if the owner vanished, unless the job was alone and its owner is not who claims now.
+      attempts = i.attempts + CASE WHEN i.status = 'processing'
+        AND (NOT i.isolated OR i.claimed_by = $7::text) THEN 0 ELSE 1 END,
       crashes = i.crashes + CASE WHEN i.status = 'processing' THEN 1 ELSE 0 END,
       isolated = false,
       last_error = CASE WHEN i.status = 'processing'
