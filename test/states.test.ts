@@ -21,6 +21,7 @@ import { INBOX, testDatabase } from './support/database.js';
 const db = testDatabase();
 const ME = 'worker-me';
 const OTHER = 'worker-other';
+const NEXT = 'worker-next';
 const receipt = job('send_receipt');
 const types = ['send_receipt'];
 
@@ -201,7 +202,7 @@ function allowed(move: Transition, situation: Situation): boolean {
 
 /** Each verb on one job; the answer is the states of the jobs that it says it moved. */
 const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
-  claim: async () => (await claimAs(db.engine, ME, { types, deadWorkers: dead })).map(idOf),
+  claim: async () => (await claimAs(db.engine, NEXT, { types, deadWorkers: dead })).map(idOf),
   renew: (held) => renew(db.engine, INBOX, ME, [held], 90_000),
   isolate: async (held) => ((await isolate(db.engine, INBOX, ME, held)) ? [held.id] : []),
   complete: (held) => complete(db.engine, INBOX, ME, [held]),
@@ -302,6 +303,14 @@ test('fail and recover tell where each job went', async () => {
   expect(await recover(db.engine, INBOX, request)).toMatchObject([
     { id: lone.id, status: 'dead_letter' },
   ]);
+});
+
+test('a worker that claims its own job again, after its lease ran out, has not crashed with it', async () => {
+  const alone = await claimed(ME, { maxAttempts: 1 });
+  await isolate(db.engine, INBOX, ME, alone);
+  await expire(alone);
+  await claimAs(db.engine, ME, { types });
+  expect(await look(alone.id)).toMatchObject({ state: 'processing', attempts: 1, generation: 2 });
 });
 
 test('a batch moves exactly the jobs that are still its own, and names them', async () => {

@@ -3,7 +3,8 @@
  *
  * A suspect is a job whose owner vanished while holding it. If the process dies again while the mark
  * stands, nothing else can have been the cause, and the attempt counts; without the mark it does not.
- * The mark is taken back before anything else is started beside a suspect that runs for long.
+ * The mark is taken back before anything else is started beside a suspect that runs for long, or after
+ * one that lost its lease; that needs no live lease, as it can only spare the job an attempt.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -19,7 +20,7 @@ WHERE i.id = $2::uuid
   AND i.lease_generation = $3::bigint
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
-  AND i.lease_expires_at > statement_timestamp()
+  AND (i.lease_expires_at > statement_timestamp() OR NOT $4::boolean)
 RETURNING i.id`,
   columns: { id: uuid },
 });

@@ -96,7 +96,8 @@ export class Isolation {
     });
     const ended = await Promise.race([suspect.run(), limit]);
     clearTimeout(timer);
-    if (ended === 'long') await suspect.mark(false);
+    // A lost one keeps its mark in the row, and would pay for what the next one does.
+    if (ended === 'long' || suspect.held.lost) await suspect.mark(false);
   }
 
   #waitForQuiet(patienceMs: number): Promise<boolean> {

@@ -182,7 +182,7 @@ export class QueueRunner {
     const { engine, context, trouble } = this.#ground;
     try {
       const marked = await isolate(engine, context.names, held.workerId, held, alone);
-      if (!marked) {
+      if (!marked && alone) {
         this.#lose(held);
         this.#forget(held);
       }

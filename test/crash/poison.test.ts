@@ -145,3 +145,29 @@ test('a job that lost its lease while it ran alone has spent no attempt if its p
   await db.completed(1);
   expect(await db.hf.find(id)).toMatchObject({ status: 'completed', attempts: 1 });
 });
+
+test('a job that lost its lease while it ran alone does not pay for the next one', async () => {
+  const db = await ground();
+  const crashed = await readyWorker(db.url, RARELY_KEPT);
+  // Of one key, they lie together, and one claim takes both.
+  const [harmless, deadly] = (await db.hf.enqueueMany([
+    jobs.gated.of({}, { key: 'order:1' }),
+    jobs.fatal.of({}, { key: 'order:1', maxAttempts: 1 }),
+  ])) as [Enqueued, Enqueued];
+  for (const { id } of [harmless, deadly]) await crashed.hears('handling', { id });
+  crashed.signal('SIGKILL');
+  await declareDead(db, crashed);
+
+  const second = await readyWorker(db.url, RARELY_KEPT);
+  await second.hears('handling', { id: harmless.id, generation: 2 });
+  await db.rows('UPDATE holdfast.inbox SET lease_expires_at = now() WHERE id = $1', [harmless.id]);
+  await second.hears('aborted', { id: harmless.id, code: 'LEASE_LOST' });
+  await until('the deadly one kills the second', () => second.exit);
+  await declareDead(db, second);
+
+  const third = await readyWorker(db.url, RARELY_KEPT);
+  await third.hears('handling', { id: harmless.id, generation: 3 });
+  third.tell({ do: 'finish', id: harmless.id });
+  await db.completed(1);
+  expect(await db.hf.find(harmless.id)).toMatchObject({ status: 'completed', attempts: 1 });
+});

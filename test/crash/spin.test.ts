@@ -1,20 +1,31 @@
 /** A handler that blocks the event loop, beside others in the same process. */
-import { expect, test } from 'vitest';
+import { randomUUID } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { type ChildWorkerOptions, QUICK, readyWorker } from '../support/child.js';
-import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';
+import { claimInFlight, type Ground, ground, jobs, type Task } from '../support/ground.js';
 import { until } from '../support/until.js';
 
 const LEASE_MS = 2_500;
 const SHORT = { ...QUICK, lease: LEASE_MS, renewEvery: '300ms' } as const;
 
+/** The file that ends a spin. */
+function spinFile() {
+  const path = join(tmpdir(), `holdfast-spin-${randomUUID()}`);
+  onTestFinished(() => rmSync(path, { force: true }));
+  return { path, write: () => writeFileSync(path, '') };
+}
+
 /** A worker with five jobs that wait and one that spins; all six have been started. */
-async function spinning(db: Ground, options: ChildWorkerOptions, ms: number) {
+async function spinning(db: Ground, options: ChildWorkerOptions, task: Task) {
   const worker = await readyWorker(db.url, { ...options, concurrency: 10 });
   const waiting = await db.hf.enqueueMany(
     Array.from({ length: 5 }, () => jobs.gated.of({ firstOnly: true })),
   );
   for (const { id } of waiting) await worker.hears('handling', { id });
-  const spin = await db.hf.enqueue(jobs.spin, { firstOnly: true, ms });
+  const spin = await db.hf.enqueue(jobs.spin, { firstOnly: true, ...task });
   await worker.hears('handling', { id: spin.id });
   return { worker, waiting: waiting.map(({ id }) => id), spin: spin.id };
 }
@@ -30,7 +41,7 @@ test('a handler that spins for three leases costs no job of its process a lease'
   const db = await ground();
   // The TTL is over in the spin, too, unless heartbeats go on.
   const options = { ...SHORT, stallLimit: '30s' } as const;
-  const { worker, waiting, spin } = await spinning(db, options, 3 * LEASE_MS);
+  const { worker, waiting, spin } = await spinning(db, options, { ms: 3 * LEASE_MS });
   // Somebody who would take over what is let go.
   await readyWorker(db.url, options);
   await worker.hears('spun', { id: spin });
@@ -46,12 +57,13 @@ test('a handler that spins for three leases costs no job of its process a lease'
 test('a process that spins beyond its stall limit is relieved of its jobs, and settles none', async () => {
   const db = await ground();
   const options = { ...SHORT, stallLimit: '500ms' } as const;
-  const { worker, waiting, spin } = await spinning(db, options, 3 * LEASE_MS);
+  const file = spinFile();
+  const { worker, waiting, spin } = await spinning(db, options, { untilFile: file.path });
   const other = await readyWorker(db.url);
   await db.completed(6);
-  expect(worker.heard('spun')).toBeUndefined();
   other.signal('SIGTERM');
   await other.exited;
+  file.write();
 
   await worker.hears('spun', { id: spin });
   for (const id of waiting) {
@@ -68,7 +80,8 @@ test('a job whose lease ran out before its process could look at it is not start
   const worker = await readyWorker(db.url, SHORT);
   const { id } = await db.hf.enqueue(jobs.gated, { firstOnly: true });
   const letGo = await claimInFlight(db);
-  worker.tell({ do: 'spin', ms: 2 * LEASE_MS });
+  const file = spinFile();
+  worker.tell({ do: 'spin', untilFile: file.path });
   await worker.hears('spinning');
   // The claim takes the job now, and its answer waits for the event loop.
   await letGo();
@@ -78,6 +91,7 @@ test('a job whose lease ran out before its process could look at it is not start
   await db.completed(1);
   other.signal('SIGTERM');
   await other.exited;
+  file.write();
   // One claim at a time: when it has claimed again, it has looked at that answer.
   await db.hf.enqueue(jobs.noop, {});
   await db.completed(2);

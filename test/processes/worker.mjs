@@ -5,6 +5,7 @@
  * The channel to the parent does not keep the process alive: when the worker has stopped and everything
  * is closed, it has to end by itself.
  */
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { holdfast, job } from '../../dist/index.js';
@@ -100,7 +101,7 @@ const handlers = {
   /** Blocks the event loop. */
   spin(ctx) {
     tell({ kind: 'handling', ...facts(ctx) });
-    if (active(ctx)) spin(ctx.payload.ms);
+    if (active(ctx)) spin(ctx.payload);
     tell({ kind: 'spun', ...facts(ctx) });
   },
   poison() {
@@ -114,9 +115,10 @@ const handlers = {
   },
 };
 
-function spin(ms) {
+/** For `ms`, or until a file is there: nothing else reaches a process that spins. */
+function spin({ ms = 60_000, untilFile }) {
   const end = performance.now() + ms;
-  while (performance.now() < end);
+  while (performance.now() < end && !(untilFile && existsSync(untilFile)));
 }
 
 const TOLD = new Set(['started', 'reborn', 'stopped', 'lost', 'housekept']);
@@ -137,9 +139,9 @@ for (const [type, handler] of Object.entries(handlers))
 
 const commands = {
   finish: ({ id }) => gates.get(id)?.(),
-  spin: ({ ms }) => {
+  spin: (command) => {
     tell({ kind: 'spinning' });
-    spin(ms);
+    spin(command);
   },
   stats: () => tell({ kind: 'stats', stats: worker.stats, workerId: worker.id }),
   memory: () => {

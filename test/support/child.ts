@@ -91,7 +91,7 @@ export class Child {
     );
   }
 
-  tell(command: { do: string; id?: string; ms?: number }): void {
+  tell(command: { do: string; id?: string; untilFile?: string }): void {
     this.#process.send(command);
   }
 

@@ -17,6 +17,8 @@ export interface Task {
   /** Go on when the signal is aborted. */
   readonly stubborn?: boolean;
   readonly ms?: number;
+  /** Spin until this file is there. */
+  readonly untilFile?: string;
   /** Wait for the test's word from the second generation on. */
   readonly thenGated?: boolean;
 }
