@@ -59,7 +59,8 @@ WITH picked AS MATERIALIZED (
     AS probe(priority, from_bucket, to_bucket, after_at, after_position)
   CROSS JOIN LATERAL (
     -- One bucket: by equality, so that the scan ends where the future of the bucket begins.
-    SELECT one.ctid FROM (SELECT i.ctid
+    SELECT one.ctid FROM (
+    SELECT i.ctid
     FROM holdfast.inbox AS i
     WHERE probe.from_bucket = probe.to_bucket
       AND i.priority = probe.priority
@@ -71,10 +72,12 @@ WITH picked AS MATERIALIZED (
       AND i.version <= ($9::jsonb -> i.type)::integer
     ORDER BY i.available_at, i.position
     LIMIT $6::integer
-    FOR UPDATE SKIP LOCKED) AS one
+    FOR UPDATE SKIP LOCKED
+    ) AS one
     UNION ALL
     -- A run of buckets that were empty when they were last read.
-    SELECT run.ctid FROM (SELECT i.ctid
+    SELECT run.ctid FROM (
+    SELECT i.ctid
     FROM holdfast.inbox AS i
     WHERE probe.from_bucket < probe.to_bucket
       AND i.priority = probe.priority
@@ -85,7 +88,8 @@ WITH picked AS MATERIALIZED (
       AND i.version <= ($9::jsonb -> i.type)::integer
     ORDER BY i.partition_bucket, i.available_at, i.position
     LIMIT $6::integer
-    FOR UPDATE SKIP LOCKED) AS run
+    FOR UPDATE SKIP LOCKED
+    ) AS run
   ) AS c
   WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
   LIMIT $6::integer
@@ -106,7 +110,8 @@ WITH picked AS MATERIALIZED (
       history = CASE WHEN i.status = 'processing'
         THEN jsonb_path_query_array(
           coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-            'worker', i.claimed_by, 'outcome', 'vanished', 'spent', i.isolated),
+            'worker', i.claimed_by, 'outcome', 'vanished',
+            'spent', i.isolated AND i.claimed_by <> $7::text),
           '$[last-19 to last]')
         ELSE i.history END
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM picked))
