@@ -32,7 +32,6 @@ export const int2 = column('int2', Number);
 export const int4 = column('int4', Number);
 /** Counters and positions: exact up to 2^53, which a queue does not reach in a lifetime. */
 export const int8 = column('int8', Number);
-export const float8 = column('float8', Number);
 export const bool = column('bool', (value) => value === 't' || value === 'true');
 /** Kept as Postgres wrote it: microseconds survive, and it can be sent back as a cursor. */
 export const timestamp = column('timestamptz', asIs);

@@ -136,8 +136,8 @@ CREATE TABLE holdfast.inbox (
     END)
 ) WITH (
   -- Room on the page for a second version of every row, which is longer by the owner and the times of
-  -- its claim, so that claims and renewals stay on the page (HOT) even while a long transaction forbids
-  -- pruning.
+  -- its claim, so that a claim stays on the page (HOT) even while a long transaction forbids pruning;
+  -- renewals do so while old versions can be pruned.
   fillfactor = 35,
   -- Rows live for seconds: clean by count and not by share of the table, and never vacuum for inserts
   -- alone, which would only set visibility bits that the claim has to clear again.

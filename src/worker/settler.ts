@@ -32,7 +32,7 @@ interface Waiting<T> {
   readonly done: Done;
 }
 
-class Lane<T extends Settled> {
+class Batches<T extends Settled> {
   readonly #run: Run<T>;
   readonly #afterLoss: Run<T> | null;
   readonly #settler: Settler;
@@ -136,35 +136,35 @@ const all = (ids: readonly string[], to: Moved) => new Map(ids.map((id) => [id, 
 export class Settler {
   readonly abandoned: AbortSignal;
   readonly trouble: (what: string, error: unknown) => void;
-  readonly #completed: Lane<Settled>;
-  readonly #failed: Lane<Failure>;
-  readonly #buried: Lane<Burial>;
-  readonly #released: Lane<Settled>;
-  readonly #snoozed: Lane<Snoozed>;
-  readonly #cancelled: Lane<Cancellation>;
+  readonly #completed: Batches<Settled>;
+  readonly #failed: Batches<Failure>;
+  readonly #buried: Batches<Burial>;
+  readonly #released: Batches<Settled>;
+  readonly #snoozed: Batches<Snoozed>;
+  readonly #cancelled: Batches<Cancellation>;
 
   constructor({ engine, plain, names, trouble, abandoned }: SettlerOptions) {
     this.trouble = trouble;
     this.abandoned = abandoned;
-    this.#completed = new Lane(
+    this.#completed = new Batches(
       this,
       async (by, jobs) => all(await complete(engine, names, by, jobs), 'completed'),
       async (by, jobs) => all(await completedBefore(plain, names, by, jobs), 'completed'),
     );
-    this.#failed = new Lane(this, async (by, jobs) => {
+    this.#failed = new Batches(this, async (by, jobs) => {
       const rows = await fail(engine, names, by, jobs);
       return new Map(rows.map((row) => [row.id, row.status as Moved]));
     });
-    this.#buried = new Lane(this, async (by, jobs) =>
+    this.#buried = new Batches(this, async (by, jobs) =>
       all(await bury(engine, names, by, jobs), 'dead_letter'),
     );
-    this.#released = new Lane(this, async (by, jobs) =>
+    this.#released = new Batches(this, async (by, jobs) =>
       all(await release(engine, names, by, jobs), 'pending'),
     );
-    this.#snoozed = new Lane(this, async (by, jobs) =>
+    this.#snoozed = new Batches(this, async (by, jobs) =>
       all(await snooze(engine, names, by, jobs), 'pending'),
     );
-    this.#cancelled = new Lane(this, async (by, jobs) =>
+    this.#cancelled = new Batches(this, async (by, jobs) =>
       all(await cancelOwn(engine, names, by, jobs), 'cancelled'),
     );
   }
