@@ -1,0 +1,131 @@
+/**
+ * The ring: which worker owns which bucket. A pure function of the set of worker ids, so that all who see
+ * the same list know the same owners without asking each other.
+ *
+ * It is consistent hashing with bounded load. Workers stand on a circle of 2^32 places at many points,
+ * bucket b stands at b * 2^22, and going clockwise from there the first point names the owner. A worker
+ * that got more than its cap keeps the buckets nearest to its points; each of the others goes on to the
+ * next worker that has room. When a worker joins or leaves, its share moves and little else: a few
+ * buckets may move between others where a cap is met. The ring is only a filter: it says where a worker
+ * looks for jobs, and the row decides who gets them.
+ */
+import { checkInteger } from '../job/job.js';
+import { BUCKETS, hash32 } from '../job/key.js';
+
+const CIRCLE = 2 ** 32;
+const SLOT = CIRCLE / BUCKETS;
+const VNODES = 160;
+/**
+ * By how much the busiest may exceed the mean. At 1.2 a newcomer's share and the few buckets that move
+ * between others stay together within 1.25 / (N + 1): a higher cap leaves no room for the latter, a lower
+ * one is met more often and moves more of them. The bound is not proven: of random fleets that grow from
+ * 1 to 17 workers, about one in a thousand goes a few buckets beyond it in one of its steps.
+ */
+const LOAD = 1.2;
+
+export interface RingOptions {
+  /** Virtual nodes of each worker. */
+  readonly vnodes?: number;
+  /** How many times the mean a worker may own. */
+  readonly load?: number;
+}
+
+/** The owner of each of the 1024 buckets, or [] without workers. */
+export function ringOwners(ids: readonly string[], options: RingOptions = {}): readonly string[] {
+  // Plain sort: by code units, the same in every process whatever its locale.
+  const workers = [...new Set(ids)].sort();
+  if (workers.length === 0) return [];
+  const vnodes = checkInteger(options.vnodes ?? VNODES, 'vnodes', 1, 4096);
+  const mean = BUCKETS / workers.length;
+  const cap = Math.max(Math.ceil(mean), Math.floor((options.load ?? LOAD) * mean));
+  return assign(circleOf(workers, vnodes), workers.length, cap).map((worker) => workers[worker]!);
+}
+
+/** How many buckets have another owner than before. */
+export function movedBuckets(before: readonly string[], after: readonly string[]): number {
+  let moved = 0;
+  for (let bucket = 0; bucket < BUCKETS; bucket++) {
+    if (before[bucket] !== after[bucket]) moved += 1;
+  }
+  return moved;
+}
+
+/** All points, clockwise. Two at the same place stand in the order of their workers' ids. */
+interface Circle {
+  readonly places: Float64Array;
+  readonly workers: Int32Array;
+}
+
+function circleOf(ids: readonly string[], count: number): Circle {
+  const points = new Float64Array(ids.length * count);
+  for (const [worker, id] of ids.entries()) {
+    const places = pointsOf(id, count);
+    for (let n = 0; n < count; n++) {
+      points[worker * count + n] = places[n]! * ids.length + worker;
+    }
+  }
+  points.sort();
+  const workers = new Int32Array(points.length);
+  for (let n = 0; n < points.length; n++) {
+    const point = points[n]!;
+    workers[n] = point % ids.length;
+    points[n] = Math.floor(point / ids.length);
+  }
+  return { places: points, workers };
+}
+
+/**
+ * A worker's points, as even as chance allows: one in each of `count` equal arcs of the circle, and their
+ * distances from the place of the bucket before them are `count` equal steps, each taken once. That
+ * matters because a point just after a bucket wins it nearly always, and a distant one seldom. The shares
+ * of 17 workers have a standard deviation of 9 % of the mean this way, 11 % with points thrown at random:
+ * caps are met less often, and breaches of 1.25 / (N + 1) are some fifteen times rarer.
+ */
+function pointsOf(id: string, count: number): Float64Array {
+  const turns = new Float64Array(count);
+  for (let n = 0; n < count; n++) turns[n] = hash32(`${id}#${n}`) * count + n;
+  // The order of the hashes says which arc gets which distance; their low bits say where in either.
+  turns.sort();
+  return turns.map((turn, step) => {
+    const hash = Math.floor(turn / count);
+    const inArc = (hash & 0xfff) / 0x1000;
+    const inStep = ((hash >>> 12) & 0xfff) / 0x1000;
+    const slot = Math.floor((((turn % count) + inArc) * BUCKETS) / count);
+    return slot * SLOT + Math.floor(((step + inStep) * SLOT) / count);
+  });
+}
+
+/** The number of the worker that owns each bucket. */
+function assign({ places, workers }: Circle, workerCount: number, cap: number): number[] {
+  const owned = new Int32Array(workerCount);
+  const firstPoints: number[] = [];
+  const owners: number[] = [];
+  const byDistance = new Float64Array(BUCKETS);
+  for (let bucket = 0, point = 0; bucket < BUCKETS; bucket++) {
+    while (point < places.length && places[point]! < bucket * SLOT) point += 1;
+    const beyond = point === places.length;
+    const first = beyond ? 0 : point;
+    const distance = places[first]! + (beyond ? CIRCLE : 0) - bucket * SLOT;
+    const owner = workers[first]!;
+    firstPoints.push(first);
+    owners.push(owner);
+    byDistance[bucket] = distance * BUCKETS + bucket;
+    owned[owner]! += 1;
+  }
+  // Farthest first: those are what the next worker to join would most likely take in any case.
+  const homeless: number[] = [];
+  for (const entry of byDistance.sort().reverse()) {
+    const bucket = entry % BUCKETS;
+    const owner = owners[bucket]!;
+    if (owned[owner]! <= cap) continue;
+    owned[owner]! -= 1;
+    homeless.push(bucket);
+  }
+  for (const bucket of homeless.sort((a, b) => a - b)) {
+    let point = firstPoints[bucket]!;
+    while (owned[workers[point]!]! >= cap) point = (point + 1) % places.length;
+    owners[bucket] = workers[point]!;
+    owned[workers[point]!]! += 1;
+  }
+  return owners;
+}
