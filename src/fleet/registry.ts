@@ -5,23 +5,41 @@
  * revive it, and the process that wakes up again must register under a new id. That is what allows
  * others to take a dead worker's jobs at once, without waiting for their leases.
  */
+import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { statement, text } from '../postgres/statement.js';
+import { int8, json, statement, text } from '../postgres/statement.js';
+
+/** By queue and type, the newest payload version that a worker handles. */
+export type Handles = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+export interface Registration {
+  readonly id: string;
+  readonly lockKey: number;
+  readonly handles: Handles;
+  readonly metadata: object;
+}
+
+/** The number by which a worker's advisory locks and its notification channel are named. */
+export function lockKeyOf(workerId: string): number {
+  return hash32(workerId) | 0;
+}
 
 export const registerWorker = statement({
   name: 'register_worker',
   text: `
-INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, metadata)
-VALUES ($1::text, 'alive', now(), now(), $2::text::jsonb)
+INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
+VALUES ($1::text, 'alive', now(), now(), $2::integer, $3::text::jsonb, $4::text::jsonb)
 -- The same worker again, after an answer that got lost.
 ON CONFLICT (id) DO UPDATE SET last_seen_at = now()
 RETURNING id`,
   columns: { id: text },
 });
 
-export async function register(db: Executor, names: Names, id: string, metadata: object) {
-  await db.run(registerWorker, names, [id, JSON.stringify(metadata)]);
+export async function register(db: Executor, names: Names, worker: Registration): Promise<void> {
+  const { id, lockKey, handles, metadata } = worker;
+  const facts = [JSON.stringify(handles), JSON.stringify(metadata)];
+  await db.run(registerWorker, names, [id, lockKey, ...facts]);
 }
 
 export const heartbeatWorker = statement({
@@ -95,4 +113,72 @@ LIMIT 50`,
 export async function deadWorkers(db: Executor, names: Names): Promise<string[]> {
   const rows = await db.run(listDead, names, []);
   return rows.map((row) => row.id);
+}
+
+export interface Member {
+  readonly id: string;
+  readonly handles: Handles;
+}
+
+export interface FleetView {
+  readonly epoch: number;
+  /** Those that are alive: the members of the ring. */
+  readonly members: readonly Member[];
+  readonly draining: readonly string[];
+  /** As `deadWorkers` says. */
+  readonly dead: readonly string[];
+}
+
+export const viewFleet = statement({
+  name: 'view_fleet',
+  text: `
+SELECT f.epoch, w.id, w.status, w.handles
+FROM holdfast.fleet AS f
+LEFT JOIN LATERAL (
+  SELECT v.id, v.status, v.handles
+  FROM holdfast.workers AS v
+  WHERE v.status IN ('alive', 'draining')
+  UNION ALL
+  (SELECT v.id, v.status, v.handles
+   FROM holdfast.workers AS v
+   WHERE v.status = 'dead' AND v.last_seen_at > now() - interval '1 hour' AND NOT v.empty_handed
+   ORDER BY v.last_seen_at DESC
+   LIMIT 50)
+) AS w ON true`,
+  columns: { epoch: int8, id: text.orNull, status: text.orNull, handles: json.orNull },
+});
+
+/** The fleet as one snapshot: the epoch and the members belong together. */
+export async function fleetView(db: Executor, names: Names): Promise<FleetView> {
+  const rows = await db.run(viewFleet, names, []);
+  const members: Member[] = [];
+  const draining: string[] = [];
+  const dead: string[] = [];
+  for (const { id, status, handles } of rows) {
+    if (id === null) continue;
+    if (status === 'alive') members.push({ id, handles: JSON.parse(handles ?? '{}') });
+    else if (status === 'draining') draining.push(id);
+    else dead.push(id);
+  }
+  return { epoch: rows[0]?.epoch ?? 0, members, draining, dead };
+}
+
+export interface QueueSettings {
+  readonly name: string;
+  readonly assignment: 'ring' | 'competing';
+  readonly ordering: 'none' | 'key' | 'key_strict';
+}
+
+export const listQueueSettings = statement({
+  name: 'list_queue_settings',
+  text: `
+SELECT q.name, q.assignment, q.ordering::text AS ordering
+FROM holdfast.queues AS q
+ORDER BY q.name`,
+  columns: { name: text, assignment: text, ordering: text },
+});
+
+/** How the jobs of each queue are shared out and ordered. */
+export async function queueSettings(db: Executor, names: Names): Promise<QueueSettings[]> {
+  return (await db.run(listQueueSettings, names, [])) as QueueSettings[];
 }

@@ -1,6 +1,12 @@
 /** What the main thread and the keeper's thread say to each other. Plain data, cloned on the way. */
 export interface KeeperSetup {
   readonly connectionString: string;
+  /** A pooler stands between: no session behind it can keep a setting or a lock. */
+  readonly pooled: boolean;
+  /** A way past the pooler, for a session that holds the liveness lock. */
+  readonly directUrl: string | null;
+  /** Hold the liveness lock, and watch the locks of others. */
+  readonly liveness: boolean;
   readonly schema: string;
   readonly queues: readonly string[];
   readonly workerId: string;
@@ -9,9 +15,30 @@ export interface KeeperSetup {
   readonly renewMs: number;
   readonly heartbeatMs: number;
   readonly stallMs: number;
+  /** Hear SIGTERM and SIGINT, in case that the main thread cannot. */
+  readonly handleSignals: boolean;
+  /** How long handlers may go on after a signal. */
+  readonly graceMs: number;
   readonly prepare: boolean;
-  /** One counter that the main thread raises while its event loop turns. */
-  readonly beat: SharedArrayBuffer;
+  /** Counters that both threads see, by the slots below. */
+  readonly shared: SharedArrayBuffer;
+}
+
+/** Where each shared counter lies. */
+export const SLOT = {
+  /** Raised by the main thread while its event loop turns. */
+  beat: 0,
+  /** Handlers that run and jobs that are held, for the registry. */
+  running: 1,
+  held: 2,
+  /** When the keeper heard the first signal, by `signalClock`; 0 when it has heard none. */
+  signalledAt: 3,
+} as const;
+export const SLOTS = Object.keys(SLOT).length;
+
+/** The wall clock as it fits into a slot. It wraps around after 24 days, and is never 0. */
+export function signalClock(): number {
+  return (Date.now() & 0x7fffffff) | 1;
 }
 
 export type ToKeeper =
@@ -28,7 +55,10 @@ export type ToKeeper =
       readonly generations: readonly number[];
     }
   | { readonly kind: 'identity'; readonly workerId: string }
-  | { readonly kind: 'stop' };
+  /** The main thread drains. After a signal the process has to end by itself, or is ended. */
+  | { readonly kind: 'drain'; readonly graceMs: number; readonly signalled: boolean }
+  /** `guard`: handlers are left that may still keep the process; the thread stays to end it. */
+  | { readonly kind: 'stop'; readonly guard: boolean };
 
 export type FromKeeper =
   | {
@@ -38,7 +68,11 @@ export type FromKeeper =
       readonly generations: readonly number[];
     }
   | { readonly kind: 'dead'; readonly workerId: string }
-  | { readonly kind: 'dead-workers'; readonly ids: readonly string[] }
+  /** Declared dead by this worker just now. */
+  | { readonly kind: 'gone'; readonly ids: readonly string[] }
+  | { readonly kind: 'epoch'; readonly epoch: number }
+  /** The liveness lock is held and others watch it, or it is known that it cannot be. */
+  | { readonly kind: 'watched' }
   | { readonly kind: 'stalled'; readonly forMs: number }
   | {
       readonly kind: 'trouble';

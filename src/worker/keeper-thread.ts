@@ -1,102 +1,57 @@
 /**
- * The keeper's thread: heartbeats and lease renewal, where a blocked event loop cannot starve them.
+ * The keeper's thread: heartbeats, lease renewal, the liveness lock and the watch over others, where a
+ * blocked event loop cannot starve them.
  *
- * It holds a connection of its own and the list of jobs that the main thread holds. A handler that spins
+ * It holds connections of its own and the list of jobs that the main thread holds. A handler that spins
  * for a minute does not cost the other jobs of the process their leases. It must not keep a process alive
  * for ever that no longer works, either: when the main thread's counter has not moved for `stallMs`,
  * renewals and heartbeats stop until it moves again, and the fleet takes over.
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import pg from 'pg';
-import { deadWorkers, heartbeat } from '../fleet/registry.js';
-import { type Held, renewFree } from '../lease/renew.js';
-import { engineConfig } from '../postgres/pool.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
-import { Backoff } from './backoff.js';
-import type { FromKeeper, KeeperSetup, ToKeeper } from './keeper-protocol.js';
+import { heartbeat, leave, markDraining } from '../fleet/registry.js';
+import { Backoff, pause } from './backoff.js';
+import { Deadline } from './keeper-deadline.js';
+import { Leases } from './keeper-leases.js';
+import { Line } from './keeper-line.js';
+import {
+  type FromKeeper,
+  type KeeperSetup,
+  SLOT,
+  signalClock,
+  type ToKeeper,
+} from './keeper-protocol.js';
+import { Watch } from './keeper-watch.js';
+import { hearSignals } from './signals.js';
 
-const RENEW_CHUNK = 1_000;
-
-interface Kept {
-  readonly generation: number;
-  /** When the lease was last known to be fresh, on this thread's clock. */
-  freshAt: number;
-}
+/** An answer that takes longer will not come: the connection may be half open. */
+const LOOK_LIMIT_MS = 10_000;
+const IDLE_MS = 1_000;
+const CLOSE_MS = 150;
 
 const port = parentPort;
 if (!port) throw new Error('the keeper runs as a worker thread only');
 const setup = workerData as KeeperSetup;
-const beat = new Int32Array(setup.beat);
-const kept = new Map<string, Map<string, Kept>>(setup.queues.map((queue) => [queue, new Map()]));
-const names = (queue: string) => ({ schema: setup.schema, queue });
+const shared = new Int32Array(setup.shared);
+const names = { schema: setup.schema, queue: setup.queues[0] as string };
 const tell = (message: FromKeeper) => port.postMessage(message);
 let workerId = setup.workerId;
 let declaredDead = false;
+/** Sessions of this thread hold the liveness lock. */
+let holds = setup.liveness && (!setup.pooled || setup.directUrl !== null);
 
-const now = () => performance.now();
-let lastBeat = Atomics.load(beat, 0);
-let beatSeenAt = now();
+let lastBeat = Atomics.load(shared, SLOT.beat);
+let beatSeenAt = performance.now();
 
-function stalled(): boolean {
-  const current = Atomics.load(beat, 0);
+/** For how long the main thread has not turned, as far as it was looked at. */
+function stuckMs(): number {
+  const current = Atomics.load(shared, SLOT.beat);
   if (current !== lastBeat) {
     lastBeat = current;
-    beatSeenAt = now();
+    beatSeenAt = performance.now();
   }
-  return now() - beatSeenAt > setup.stallMs;
+  return performance.now() - beatSeenAt;
 }
-
-/** One connection, made again when it breaks; every error of it is told to the main thread. */
-class Line {
-  #client: pg.Client | null = null;
-  #connecting: Promise<Executor> | null = null;
-
-  executor(): Promise<Executor> {
-    this.#connecting ??= this.#connect().finally(() => {
-      this.#connecting = null;
-    });
-    return this.#connecting;
-  }
-
-  async #connect(): Promise<Executor> {
-    if (!this.#client) {
-      const client = new pg.Client({
-        ...engineConfig({
-          connectionString: setup.connectionString,
-          applicationName: 'holdfast keeper',
-          queryTimeoutMs: Math.max(1_000, Math.floor(setup.leaseMs / 3)),
-        }),
-      });
-      client.on('error', () => this.#drop(client));
-      try {
-        await client.connect();
-      } catch (error) {
-        await client.end().catch(() => undefined);
-        throw error;
-      }
-      this.#client = client;
-    }
-    return engineExecutor(this.#client, { prepare: setup.prepare });
-  }
-
-  #drop(client: pg.Client): void {
-    if (this.#client === client) this.#client = null;
-  }
-
-  reset(): void {
-    const client = this.#client;
-    this.#client = null;
-    client?.end().catch(() => undefined);
-  }
-
-  async close(): Promise<void> {
-    await this.#client?.end().catch(() => undefined);
-    this.#client = null;
-  }
-}
-
-const beatLine = new Line();
-const renewLine = new Line();
+const stalled = () => stuckMs() > setup.stallMs;
 
 function trouble(what: string, error: unknown): void {
   const code = (error as { code?: unknown }).code;
@@ -108,116 +63,176 @@ function trouble(what: string, error: unknown): void {
   });
 }
 
-async function beatOnce(): Promise<void> {
-  if (declaredDead || stalled()) return;
+function lockIsOff(): void {
+  if (!holds) return;
+  holds = false;
+  trouble(
+    'holding the liveness lock',
+    'The liveness lock is off, because the connection goes through a pooler and has no session of its ' +
+      'own. If this process is killed, the others notice by its heartbeats only, after the TTL. ' +
+      'Name a direct connection as listenUrl.',
+  );
+  tell({ kind: 'watched' });
+}
+
+function line(url: string, pooled: boolean, isLast: boolean): Line {
+  return new Line({
+    url,
+    pooled,
+    prepare: setup.prepare,
+    schema: setup.schema,
+    queryTimeoutMs: Math.max(1_000, Math.floor(setup.leaseMs / 3)),
+    holdsFor: () => (holds && !pooled ? workerId : null),
+    foundPooler: isLast ? lockIsOff : () => {},
+  });
+}
+
+const beatLine = line(setup.connectionString, setup.pooled, setup.directUrl === null);
+const renewLine = line(setup.connectionString, setup.pooled, false);
+const watchLine = setup.directUrl === null ? beatLine : line(setup.directUrl, false, true);
+const lines = [...new Set([beatLine, renewLine, watchLine])];
+
+function foundDead(id: string): void {
+  if (id !== workerId || declaredDead) return;
+  declaredDead = true;
+  tell({ kind: 'dead', workerId: id });
+}
+
+async function beatOnce(): Promise<number> {
+  if (declaredDead || stalled()) return setup.heartbeatMs;
   const id = workerId;
   const db = await beatLine.executor();
-  const queue = setup.queues[0] as string;
-  const alive = await heartbeat(db, names(queue), id, setup.metadata);
-  if (!alive && id === workerId) {
-    declaredDead = true;
-    tell({ kind: 'dead', workerId: id });
-  }
-  tell({ kind: 'dead-workers', ids: await deadWorkers(db, names(queue)) });
+  const load = {
+    running: Atomics.load(shared, SLOT.running),
+    held: Atomics.load(shared, SLOT.held),
+  };
+  if (!(await heartbeat(db, names, id, { ...setup.metadata, load }))) foundDead(id);
+  return setup.heartbeatMs;
 }
 
-async function renewQueue(queue: string, jobs: Map<string, Kept>): Promise<void> {
-  const due: Held[] = [];
-  const startedAt = now();
-  for (const [id, job] of jobs) {
-    if (startedAt - job.freshAt >= setup.renewMs / 2) due.push({ id, generation: job.generation });
-  }
-  due.sort((a, b) => (a.id < b.id ? -1 : 1));
-  for (let from = 0; from < due.length; from += RENEW_CHUNK) {
-    const chunk = due.slice(from, from + RENEW_CHUNK);
-    const owner = workerId;
-    const db = await renewLine.executor();
-    const rows = await renewFree(db, names(queue), owner, chunk, setup.leaseMs);
-    const answer = new Map(rows.map((row) => [row.id, row.renewed]));
-    const lost: Held[] = [];
-    for (const { id, generation } of chunk) {
-      const job = jobs.get(id);
-      if (job?.generation !== generation) continue;
-      const renewed = answer.get(id);
-      if (renewed) job.freshAt = startedAt;
-      else if (renewed === undefined) {
-        lost.push({ id, generation });
-        jobs.delete(id);
-      }
-    }
-    if (lost.length > 0) {
-      const ids = lost.map((job) => job.id);
-      tell({ kind: 'lost', queue, ids, generations: lost.map((job) => job.generation) });
-    }
-  }
-}
-
+const leases = new Leases({ ...setup, workerId: () => workerId, tell });
+// Looking more often than renewing keeps the margin: a job is renewed when half of the interval is over.
+const renewLookMs = Math.ceil(setup.renewMs / 2);
 let toldStalled = false;
-async function renewOnce(): Promise<void> {
-  if (stalled()) {
-    if (!toldStalled) tell({ kind: 'stalled', forMs: Math.round(now() - beatSeenAt) });
-    toldStalled = true;
-    return;
-  }
-  toldStalled = false;
-  for (const [queue, jobs] of kept) await renewQueue(queue, jobs);
+async function renewOnce(): Promise<number> {
+  const stall = stalled();
+  if (stall && !toldStalled) tell({ kind: 'stalled', forMs: Math.round(stuckMs()) });
+  toldStalled = stall;
+  if (!stall) await leases.renew(renewLine);
+  return renewLookMs;
 }
 
-/** Runs a task for ever at its interval; a failure is told and tried again soon. */
-function loop(what: string, everyMs: number, line: Line, task: () => Promise<void>): () => void {
+const watch = new Watch({
+  line: watchLine,
+  names,
+  heartbeatMs: setup.heartbeatMs,
+  direct: () => holds,
+  workerId: () => workerId,
+  declaredDead: foundDead,
+  tell,
+});
+
+async function lookOnce(): Promise<number> {
+  if (declaredDead || stalled()) return Math.min(IDLE_MS, setup.heartbeatMs);
+  const answered = new AbortController();
+  const late = pause(LOOK_LIMIT_MS, answered.signal);
+  const nextMs = await Promise.race([watch.look(), late]).finally(() => answered.abort());
+  if (nextMs === undefined) throw new Error(`no answer within ${LOOK_LIMIT_MS} ms`);
+  return nextMs;
+}
+
+/** Runs a task for ever; it says when it is due again. A failure is told and tried again soon. */
+function loop(
+  what: string,
+  line: Line,
+  task: () => Promise<number>,
+  longestMs: number,
+  firstMs = longestMs,
+) {
   const backoff = new Backoff();
   let timer: NodeJS.Timeout;
   let over = false;
   const turn = async () => {
-    let nextMs = everyMs;
+    let nextMs: number;
     try {
-      await task();
+      nextMs = await task();
       backoff.reset();
     } catch (error) {
-      line.reset();
-      nextMs = Math.min(everyMs, backoff.nextMs());
-      trouble(what, error);
+      line.failed(error);
+      nextMs = Math.min(longestMs, backoff.nextMs());
+      if (!over) trouble(what, error);
     }
     if (!over) timer = setTimeout(() => void turn(), nextMs);
   };
-  timer = setTimeout(() => void turn(), everyMs);
+  timer = setTimeout(() => void turn(), firstMs);
   return () => {
     over = true;
     clearTimeout(timer);
   };
 }
 
-// Looking more often than renewing keeps the margin: a job is renewed when half of the interval is over.
-const stopBeat = loop('heartbeat', setup.heartbeatMs, beatLine, beatOnce);
-const stopRenew = loop('renewing leases', Math.ceil(setup.renewMs / 2), renewLine, renewOnce);
+const stops = [
+  loop('heartbeat', beatLine, beatOnce, setup.heartbeatMs),
+  loop('renewing leases', renewLine, renewOnce, renewLookMs),
+  // The first look takes the liveness lock.
+  loop('watching the fleet', watchLine, lookOnce, setup.heartbeatMs, 0),
+];
+for (const one of lines) void one.open();
+if (!holds) tell({ kind: 'watched' });
 
-async function stop(): Promise<void> {
-  stopBeat();
-  stopRenew();
-  await Promise.all([beatLine.close(), renewLine.close()]);
+const deadline = new Deadline({
+  graceMs: setup.graceMs,
+  stuckMs,
+  held: () => leases.size,
+  announce: () => {
+    const said = beatLine.executor().then((db) => markDraining(db, names, workerId));
+    said.catch((error) => trouble('announcing the drain', error));
+  },
+  handBack: async () => {
+    const db = await renewLine.executor();
+    const count = await leases.handBack(db);
+    // A claim whose answer the main thread has not read may have taken more.
+    await leave(db, names, workerId, false);
+    return count;
+  },
+  forgotten: () => Atomics.store(shared, SLOT.signalledAt, 0),
+});
+
+if (setup.handleSignals) {
+  try {
+    const deafen = hearSignals(() => {
+      Atomics.compareExchange(shared, SLOT.signalledAt, 0, signalClock());
+      deadline.signalled();
+    });
+    stops.push(deafen);
+  } catch (error) {
+    trouble('hearing signals beside the main thread', error);
+  }
+}
+
+async function stop(guard: boolean): Promise<void> {
+  for (const end of stops) end();
+  const guards = guard && deadline.guard();
+  if (!guards) deadline.stop();
+  await Promise.all(lines.map((one) => one.close(CLOSE_MS)));
   tell({ kind: 'stopped' });
-  port?.close();
+  if (!guards) port?.close();
+}
+
+function reborn(id: string): void {
+  workerId = id;
+  declaredDead = false;
+  leases.clear();
+  for (const one of lines) void one.open();
+  // The registration may have waited longer than a TTL; be seen at once.
+  beatOnce().catch((error: unknown) => trouble('heartbeat', error));
 }
 
 port.on('message', (message: ToKeeper) => {
-  if (message.kind === 'hold') {
-    const jobs = kept.get(message.queue) as Map<string, Kept>;
-    const freshAt = now();
-    for (const [index, id] of message.ids.entries()) {
-      jobs.set(id, { generation: message.generations[index] as number, freshAt });
-    }
-  } else if (message.kind === 'drop') {
-    const jobs = kept.get(message.queue) as Map<string, Kept>;
-    for (const [index, id] of message.ids.entries()) {
-      if (jobs.get(id)?.generation === message.generations[index]) jobs.delete(id);
-    }
-  } else if (message.kind === 'identity') {
-    workerId = message.workerId;
-    declaredDead = false;
-    for (const jobs of kept.values()) jobs.clear();
-    // The registration may have waited longer than a TTL; be seen at once.
-    beatOnce().catch((error: unknown) => trouble('heartbeat', error));
-  } else {
-    void stop();
-  }
+  const { kind } = message;
+  if (kind === 'hold') leases.hold(message.queue, message.ids, message.generations);
+  else if (kind === 'drop') leases.drop(message.queue, message.ids, message.generations);
+  else if (kind === 'identity') reborn(message.workerId);
+  else if (kind === 'drain') deadline.drain(message.graceMs, message.signalled);
+  else void stop(message.guard);
 });

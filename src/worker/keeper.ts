@@ -1,5 +1,6 @@
 /**
- * The keeper: the main thread's side of the thread that renews leases and sends heartbeats.
+ * The keeper: the main thread's side of the thread that renews leases, sends heartbeats, holds the
+ * liveness lock and sees to it that a drain ends.
  *
  * Claims and settles are told to the thread in batches. If the thread dies it is started again and told
  * everything that is held; the leases outlast that by far.
@@ -7,19 +8,32 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import type { FromKeeper, KeeperSetup, ToKeeper } from './keeper-protocol.js';
+import { pause } from './backoff.js';
+import {
+  type FromKeeper,
+  type KeeperSetup,
+  SLOT,
+  SLOTS,
+  signalClock,
+  type ToKeeper,
+} from './keeper-protocol.js';
 
 export interface KeeperListener {
   lost(queue: string, jobs: readonly { id: string; generation: number }[]): void;
   dead(workerId: string): void;
-  deadWorkers(ids: readonly string[]): void;
+  /** Other workers that this one has declared dead just now. */
+  gone(ids: readonly string[]): void;
+  /** The fleet's epoch, when it has changed. */
+  epoch(epoch: number): void;
   trouble(what: string, error: unknown): void;
   /** Everything that is held now, to tell a new thread. */
   held(): Iterable<{ queue: string; id: string; generation: number }>;
+  /** For the registry; asked several times a second. */
+  load(): { running: number; held: number };
 }
 
 const BEAT_MS = 100;
-const STOP_MS = 2_000;
+const STOP_MS = 300;
 const RESTART_MS = 500;
 
 /** Beside this file when compiled; tests run from the sources and use the compiled thread. */
@@ -32,23 +46,37 @@ function threadFile(): URL {
 export class Keeper {
   readonly #setup: KeeperSetup;
   readonly #listener: KeeperListener;
-  readonly #beat: Int32Array;
+  readonly #shared: Int32Array;
   readonly #timer: NodeJS.Timeout;
   #thread: Worker;
+  #startedAt = 0;
   #workerId: string;
+  #draining: { graceEndsAt: number; signalled: boolean } | null = null;
   #stopping = false;
+  #onWatched: () => void = () => {};
+  readonly #watched = new Promise<void>((resolve) => {
+    this.#onWatched = resolve;
+  });
+  #onStopped: () => void = () => {};
   /** Ids settled in this turn of the loop, told together. */
   #dropped = new Map<string, { ids: string[]; generations: number[] }>();
   #dropPlanned = false;
 
-  constructor(setup: Omit<KeeperSetup, 'beat'>, listener: KeeperListener) {
-    const beat = new SharedArrayBuffer(4);
-    this.#setup = { ...setup, beat };
-    this.#beat = new Int32Array(beat);
+  constructor(setup: Omit<KeeperSetup, 'shared'>, listener: KeeperListener) {
+    const shared = new SharedArrayBuffer(SLOTS * Int32Array.BYTES_PER_ELEMENT);
+    this.#setup = { ...setup, shared };
+    this.#shared = new Int32Array(shared);
     this.#listener = listener;
     this.#workerId = setup.workerId;
     this.#thread = this.#start();
-    this.#timer = setInterval(() => Atomics.add(this.#beat, 0, 1), BEAT_MS);
+    this.#timer = setInterval(() => this.#beat(), BEAT_MS);
+  }
+
+  /** Resolves when a kill of this process would be noticed by the others, or when it never will be. */
+  async watched(withinMs: number): Promise<void> {
+    const known = new AbortController();
+    await Promise.race([this.#watched, pause(withinMs, known.signal)]);
+    known.abort();
   }
 
   hold(queue: string, ids: readonly string[], generations: readonly number[]): void {
@@ -79,32 +107,61 @@ export class Keeper {
     this.#send({ kind: 'identity', workerId });
   }
 
-  async stop(): Promise<void> {
+  /** How long ago the thread heard the signal that the main thread may have heard only now. */
+  sinceSignalMs(): number {
+    const at = Atomics.load(this.#shared, SLOT.signalledAt);
+    return at === 0 ? 0 : (signalClock() - at) & 0x7fffffff;
+  }
+
+  /** `signalled`: the process is to end; if it does not, the thread ends it after the grace period. */
+  drain(graceMs: number, signalled: boolean): void {
+    this.#draining = { graceEndsAt: performance.now() + graceMs, signalled };
+    this.#send({ kind: 'drain', graceMs, signalled });
+  }
+
+  /** `guard`: handlers are left that may keep the process; the thread stays to end it, if signalled. */
+  async stop(options: { guard?: boolean } = {}): Promise<void> {
+    const { guard = false } = options;
     this.#stopping = true;
-    clearInterval(this.#timer);
     const thread = this.#thread;
-    const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
-    this.#send({ kind: 'stop' });
-    const timer = setTimeout(() => void thread.terminate(), STOP_MS);
-    await exited;
-    clearTimeout(timer);
+    const stopped = new Promise<void>((resolve) => {
+      if (guard) this.#onStopped = resolve;
+      thread.once('exit', () => resolve());
+    });
+    this.#send({ kind: 'stop', guard });
+    const limit = new AbortController();
+    await Promise.race([stopped, pause(STOP_MS, limit.signal)]);
+    limit.abort();
+    clearInterval(this.#timer);
+    if (guard) thread.unref();
+    else await thread.terminate();
   }
 
   #send(message: ToKeeper): void {
     this.#thread.postMessage(message);
   }
 
+  #beat(): void {
+    Atomics.add(this.#shared, SLOT.beat, 1);
+    const { running, held } = this.#listener.load();
+    Atomics.store(this.#shared, SLOT.running, running);
+    Atomics.store(this.#shared, SLOT.held, held);
+  }
+
   #start(): Worker {
+    this.#startedAt = performance.now();
     const thread = new Worker(threadFile(), {
-      workerData: { ...this.#setup, workerId: this.#workerId ?? this.#setup.workerId },
+      workerData: { ...this.#setup, workerId: this.#workerId },
       name: 'holdfast-keeper',
     });
     thread.on('message', (message: FromKeeper) => this.#hear(message));
     // 'exit' follows every 'error' and restarts the thread; this keeps the error from being unhandled.
     thread.on('error', (error) => this.#listener.trouble('the keeper thread failed', error));
     thread.on('exit', () => {
-      // Not at once: a thread that cannot start would be started in a hot loop.
-      if (!this.#stopping && thread === this.#thread) setTimeout(() => this.#restart(), RESTART_MS);
+      if (this.#stopping || thread !== this.#thread) return;
+      // The liveness lock went with it. But a thread that cannot start must not be started in a hot loop.
+      const lastedMs = performance.now() - this.#startedAt;
+      setTimeout(() => this.#restart(), lastedMs > 10 * RESTART_MS ? 0 : RESTART_MS);
     });
     return thread;
   }
@@ -115,23 +172,26 @@ export class Keeper {
     for (const { queue, id, generation } of this.#listener.held()) {
       this.hold(queue, [id], [generation]);
     }
+    if (!this.#draining) return;
+    const { graceEndsAt, signalled } = this.#draining;
+    this.drain(Math.max(0, graceEndsAt - performance.now()), signalled);
   }
 
   #hear(message: FromKeeper): void {
-    if (message.kind === 'lost') {
+    const { kind } = message;
+    if (kind === 'lost') {
       const { queue, ids, generations } = message;
       const jobs = ids.map((id, index) => ({ id, generation: generations[index] as number }));
       this.#listener.lost(queue, jobs);
-    } else if (message.kind === 'dead') this.#listener.dead(message.workerId);
-    else if (message.kind === 'dead-workers') this.#listener.deadWorkers(message.ids);
-    else if (message.kind === 'stalled') {
-      this.#listener.trouble(
-        'the main thread made no progress',
-        new Error(
-          `no turn of the event loop for ${message.forMs} ms: leases and heartbeat were let go`,
-        ),
-      );
-    } else if (message.kind === 'trouble') {
+    } else if (kind === 'dead') this.#listener.dead(message.workerId);
+    else if (kind === 'gone') this.#listener.gone(message.ids);
+    else if (kind === 'epoch') this.#listener.epoch(message.epoch);
+    else if (kind === 'watched') this.#onWatched();
+    else if (kind === 'stopped') this.#onStopped();
+    else if (kind === 'stalled') {
+      const text = `no turn of the event loop for ${message.forMs} ms: leases and heartbeat were let go`;
+      this.#listener.trouble('the main thread made no progress', new Error(text));
+    } else {
       const error = new Error(message.message);
       this.#listener.trouble(
         message.what,

@@ -1,6 +1,14 @@
 /**
+ * Signals: how a drain is asked for, and how a process is ended that does not end by itself.
+ *
  * SIGTERM and SIGINT: the first asks for a drain, the second exits at once with 128 plus the signal.
+ * Listeners run on the event loop, so a handler that spins keeps them from being heard; the keeper's
+ * thread hears the same signals on a loop of its own. A process can be ended from that thread only by
+ * force: the kernel does it, and nothing that the main thread does can stand in the way.
  */
+import { writeSync } from 'node:fs';
+import { setFlagsFromString } from 'node:v8';
+
 const NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 
 /** Returns the function that takes the listeners off again. */
@@ -18,4 +26,75 @@ export function onSignals(stop: () => void): () => void {
   return () => {
     for (const off of listeners) off();
   };
+}
+
+interface SignalHandle {
+  onsignal: () => void;
+  start(number: number): number;
+  unref(): void;
+  close(): void;
+}
+
+interface Bindings {
+  noDeprecation?: boolean;
+  binding(name: 'signal_wrap'): { Signal: new () => SignalHandle };
+}
+
+/**
+ * The same signals in a worker thread, where `process.on` does not hear them. Node offers this only
+ * through an old door of its own; a Node that has closed it throws here. Returns how to stop.
+ */
+export function hearSignals(heard: () => void): () => void {
+  const bindings = process as unknown as Bindings;
+  const before = bindings.noDeprecation;
+  bindings.noDeprecation = true;
+  let handles: SignalHandle[] = [];
+  try {
+    const { Signal } = bindings.binding('signal_wrap');
+    handles = Object.values(NUMBERS).map((number) => {
+      const handle = new Signal();
+      handle.onsignal = heard;
+      handle.unref();
+      const failed = handle.start(number);
+      if (failed !== 0) throw new Error(`signal ${number} cannot be heard (${failed})`);
+      return handle;
+    });
+  } finally {
+    if (before === undefined) delete bindings.noDeprecation;
+    else bindings.noDeprecation = before;
+  }
+  return () => {
+    for (const handle of handles) handle.close();
+  };
+}
+
+/**
+ * Ends the process if it is still there after a while; it does not keep it. For handlers that go on
+ * after their jobs were handed back: whatever they have open would keep the process for ever.
+ */
+export function exitAfter(ms: number): void {
+  setTimeout(() => {
+    say('handlers that did not end kept the process; it exits now');
+    process.exit();
+  }, ms).unref();
+}
+
+/** From any thread, at once, after a last line on stderr. */
+export function endProcess(why: string): void {
+  say(`${why}; the process is ended (SIGKILL)`);
+  process.kill(process.pid, 'SIGKILL');
+  // The first process of a container cannot be killed from inside; a fault of its own ends it, too.
+  setTimeout(() => {
+    setFlagsFromString('--allow-natives-syntax');
+    new Function('%SystemBreak()')();
+  }, 20);
+}
+
+/** Past the streams of Node: those of a thread go through the main thread, which may not turn. */
+function say(text: string): void {
+  try {
+    writeSync(2, `holdfast: ${text}\n`);
+  } catch {
+    // Nobody reads it, or the pipe is full. The process ends all the same.
+  }
 }

@@ -104,6 +104,29 @@ const handlers = {
     if (active(ctx)) spin(ctx.payload);
     tell({ kind: 'spun', ...facts(ctx) });
   },
+  /** Blocks the event loop for ever, from `ms` after its start. */
+  async spin_later(ctx) {
+    tell({ kind: 'handling', ...facts(ctx) });
+    await sleep(ctx.payload.ms);
+    tell({ kind: 'spinning', ...facts(ctx) });
+    spin({ ms: Number.POSITIVE_INFINITY });
+  },
+  /** Never ends, and keeps the event loop busy meanwhile. */
+  never(ctx) {
+    tell({ kind: 'handling', ...facts(ctx) });
+    return new Promise(() => void setInterval(() => {}, 1_000));
+  },
+  /** Is stuck in a call to the database: on a connection of its own, or in the job's transaction. */
+  async blocked(ctx) {
+    tell({ kind: 'handling', ...facts(ctx) });
+    await pool.query('SELECT pg_sleep(600)');
+  },
+  blocked_in_transaction: (ctx) =>
+    ctx.transaction(async (tx) => {
+      await effect(tx, ctx);
+      tell({ kind: 'handling', ...facts(ctx) });
+      await tx.query('SELECT pg_sleep(600)');
+    }),
   poison() {
     process.abort();
   },

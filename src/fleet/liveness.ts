@@ -1,0 +1,152 @@
+/**
+ * Liveness: a worker's process is gone when nobody holds its lock any more.
+ *
+ * Every long-lived session of a worker holds one advisory lock, shared. Postgres lets go of it when the
+ * session ends, and a killed process ends its sessions within milliseconds. A watcher tries the lock
+ * exclusively, for one statement: having it means that no session of that process is left. This only
+ * makes recovery fast. A frozen process keeps its sessions, and one behind a transaction pooler has none
+ * of its own: those are found by their heartbeats. A process that lost all its sessions and lives takes
+ * the lock again as soon as it is connected; so nobody is declared dead after a single look, nor by a
+ * watcher or a server that has only just come up itself.
+ */
+import { hash32 } from '../job/key.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { bool, int4, int8, json, statement, text, textArray } from '../postgres/statement.js';
+import { lockKeyOf } from './registry.js';
+
+export function livenessSpace(schema: string): number {
+  return hash32(`holdfast.liveness.${schema}`) | 0;
+}
+
+const keysOf = (names: Names, workerId: string): [number, number] => [
+  livenessSpace(names.schema),
+  lockKeyOf(workerId),
+];
+
+export const holdLivenessLock = statement({
+  name: 'hold_liveness',
+  text: 'SELECT pg_advisory_lock_shared($1::integer, $2::integer)::text AS held',
+  columns: { held: text },
+});
+
+/** On a session of the worker's own, for as long as it lasts. Waits for a look that is under way. */
+export async function holdLiveness(db: Executor, names: Names, workerId: string): Promise<void> {
+  await db.run(holdLivenessLock, names, keysOf(names, workerId));
+}
+
+export const dropLivenessLock = statement({
+  name: 'drop_liveness',
+  text: 'SELECT pg_advisory_unlock_shared($1::integer, $2::integer) AS dropped',
+  columns: { dropped: bool },
+});
+
+/** After a rebirth, for the id that is no more. False: this session did not hold it. */
+export async function dropLiveness(db: Executor, names: Names, workerId: string): Promise<boolean> {
+  const [row] = await db.run(dropLivenessLock, names, keysOf(names, workerId));
+  return row?.dropped === true;
+}
+
+export const askBackend = statement({
+  name: 'ask_backend',
+  text: 'SELECT pg_backend_pid() AS pid',
+  columns: { pid: int4 },
+});
+
+/** The process that answers: behind a pooler not the one that the connection was opened to. */
+export async function backendPid(db: Executor, names: Names): Promise<number | null> {
+  const [row] = await db.run(askBackend, names, []);
+  return row?.pid ?? null;
+}
+
+export const watchWorker = statement({
+  name: 'watch_worker',
+  text: `
+UPDATE holdfast.workers AS w
+SET watched = $2::boolean
+WHERE w.id = $1::text AND w.watched <> $2::boolean AND w.status <> 'dead'
+RETURNING w.id`,
+  columns: { id: text },
+});
+
+/** From now on a free lock means that this worker is gone; so it must hold the lock first. */
+export async function markWatched(
+  db: Executor,
+  names: Names,
+  workerId: string,
+  watched: boolean,
+): Promise<void> {
+  await db.run(watchWorker, names, [workerId, watched]);
+}
+
+export interface Look {
+  readonly epoch: number;
+  /** How the registry calls the watcher itself; null when it does not know it. */
+  readonly status: string | null;
+  /** How many workers are alive or draining. */
+  readonly members: number;
+  /** Watched workers whose lock is free at this moment. */
+  readonly free: readonly string[];
+}
+
+// The lists are materialized, so that a lock is tried for watched workers only: an exclusive try beside
+// the own session's shared lock would succeed, and a dead worker's key may be another's by now.
+export const lookAround = statement({
+  name: 'look_around',
+  text: `
+WITH watched AS MATERIALIZED (
+  SELECT w.id, w.lock_key
+  FROM holdfast.workers AS w
+  WHERE w.status <> 'dead' AND w.watched AND w.lock_key <> $3::integer AND w.id <> $1::text
+), free AS MATERIALIZED (
+  SELECT w.id FROM watched AS w WHERE pg_try_advisory_xact_lock($2::integer, w.lock_key)
+)
+SELECT f.epoch,
+  (SELECT w.status FROM holdfast.workers AS w WHERE w.id = $1::text) AS status,
+  (SELECT count(*)::integer FROM holdfast.workers AS w WHERE w.status <> 'dead') AS members,
+  (SELECT coalesce(jsonb_agg(free.id), '[]') FROM free) AS free
+FROM holdfast.fleet AS f`,
+  columns: { epoch: int8, status: text.orNull, members: int4, free: json },
+});
+
+/** One look: it changes nothing, and the locks that it could take are let go with the statement. */
+export async function findGone(db: Executor, names: Names, watcher: string): Promise<Look> {
+  const [space, lockKey] = keysOf(names, watcher);
+  const [row] = await db.run(lookAround, names, [watcher, space, lockKey]);
+  if (!row) throw new Error(`the table ${names.schema}.fleet has lost its row`);
+  return { ...row, free: JSON.parse(row.free) };
+}
+
+// Passes over rows that somebody has locked: it waits for nobody while it has locks that others may want.
+export const declareWorkersGone = statement({
+  name: 'declare_gone',
+  text: `
+WITH suspected AS MATERIALIZED (
+  SELECT w.id, w.lock_key
+  FROM holdfast.workers AS w
+  WHERE w.id = ANY ($1::text[]) AND w.status <> 'dead' AND w.watched AND w.lock_key IS NOT NULL
+    AND pg_postmaster_start_time() < now() - interval '10 seconds'
+  FOR NO KEY UPDATE OF w SKIP LOCKED
+), gone AS MATERIALIZED (
+  SELECT s.id FROM suspected AS s WHERE pg_try_advisory_xact_lock($2::integer, s.lock_key)
+)
+UPDATE holdfast.workers AS w
+SET status = 'dead'
+WHERE w.id = ANY (ARRAY(SELECT gone.id FROM gone))
+RETURNING w.id`,
+  columns: { id: text },
+});
+
+/**
+ * Declares dead those of the suspects whose lock is still free, and returns them. A server that started
+ * less than ten seconds ago declares nobody: everybody lost their sessions with it.
+ */
+export async function declareGone(
+  db: Executor,
+  names: Names,
+  suspects: readonly string[],
+): Promise<string[]> {
+  const params = [textArray(suspects), livenessSpace(names.schema)];
+  const rows = await db.run(declareWorkersGone, names, params);
+  return rows.map((row) => row.id);
+}

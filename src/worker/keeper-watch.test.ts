@@ -1,0 +1,150 @@
+/** When a watcher believes what it sees. Its sessions are real; the looks are made by hand. */
+import pg from 'pg';
+import { expect, onTestFinished, test } from 'vitest';
+import { INBOX, testDatabase } from '../../test/support/database.js';
+import { until } from '../../test/support/until.js';
+import { holdLiveness, markWatched } from '../fleet/liveness.js';
+import { lockKeyOf, register } from '../fleet/registry.js';
+import { engineExecutor } from '../postgres/queryable.js';
+import { Line } from './keeper-line.js';
+import type { FromKeeper } from './keeper-protocol.js';
+import { CONFIRM_MS, Suspects, Watch } from './keeper-watch.js';
+
+const db = testDatabase();
+
+test('a lock that was free twice, a moment apart, makes its worker ripe; one that was held in between does not', () => {
+  const suspects = new Suspects();
+  expect(suspects.saw(['a', 'b'], 0)).toEqual([]);
+  expect(suspects.saw(['a'], CONFIRM_MS - 1)).toEqual([]);
+  expect(suspects.saw(['a', 'b'], CONFIRM_MS)).toEqual(['a']);
+  expect(suspects.saw(['b'], 2 * CONFIRM_MS)).toEqual(['b']);
+  expect(suspects.saw([], 3 * CONFIRM_MS)).toEqual([]);
+  expect(suspects.any).toBe(false);
+});
+
+test('two looks that lie far apart prove nothing: the watcher may have been frozen in between', () => {
+  const suspects = new Suspects();
+  suspects.saw(['a'], 0);
+  expect(suspects.saw(['a'], 60_000)).toEqual([]);
+  expect(suspects.saw(['a'], 60_000 + CONFIRM_MS)).toEqual(['a']);
+});
+
+async function enter(id: string): Promise<void> {
+  await register(db.engine, INBOX, { id, lockKey: lockKeyOf(id), handles: {}, metadata: {} });
+}
+
+/** A worker that promised to hold its lock, and does not. */
+async function goneWorker(id: string): Promise<void> {
+  await enter(id);
+  await markWatched(db.engine, INBOX, id, true);
+}
+
+async function watcher(id: string) {
+  await enter(id);
+  const told: FromKeeper[] = [];
+  const line = new Line({
+    url: db.url,
+    pooled: false,
+    prepare: true,
+    schema: 'holdfast',
+    queryTimeoutMs: 5_000,
+    holdsFor: () => id,
+    foundPooler: () => {},
+  });
+  onTestFinished(() => line.close(1_000));
+  const watch = new Watch({
+    line,
+    names: INBOX,
+    heartbeatMs: 10_000,
+    direct: () => true,
+    workerId: () => id,
+    declaredDead: () => told.push({ kind: 'dead', workerId: id }),
+    tell: (message) => told.push(message),
+  });
+  const gone = () => told.flatMap((message) => (message.kind === 'gone' ? message.ids : []));
+  return { watch, line, told, gone };
+}
+
+const serverIsOld = () =>
+  until('the server has been up for ten seconds', async () => {
+    const text = `SELECT WHERE pg_postmaster_start_time() < now() - interval '10 seconds'`;
+    return (await db.rows(text)).length === 1;
+  });
+
+test('a watcher declares nobody dead before its own session has lasted for a while', async () => {
+  await serverIsOld();
+  await goneWorker('gone-1');
+  const { watch, line, gone } = await watcher('watcher-1');
+  await until('its session is nearly old enough', async () => {
+    await watch.look();
+    return line.ageMs > 4_500;
+  });
+  expect(gone()).toEqual([]);
+  const sure = await until('it is declared dead', async () => {
+    await watch.look();
+    return gone().length > 0 && line.ageMs;
+  });
+  expect(gone()).toEqual(['gone-1']);
+  expect(sure).toBeGreaterThan(5_000);
+});
+
+test('a watcher whose session broke waits for the others to come back first', async () => {
+  await serverIsOld();
+  await goneWorker('gone-2');
+  const { watch, line, gone } = await watcher('watcher-2');
+  await watch.look();
+  await db.rows(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE application_name = 'holdfast keeper' AND datname = current_database()`,
+  );
+  await until('the session is a new one', () => line.reconnected);
+  await until('it is older than a first session has to be', async () => {
+    await watch.look();
+    return line.ageMs > 7_000;
+  });
+  expect(gone()).toEqual([]);
+});
+
+test('a worker is watched from when it holds its lock, and its registry row says so', async () => {
+  const { watch, told, line } = await watcher('watcher-3');
+  const watched = () => db.rows(`SELECT watched FROM holdfast.workers WHERE id = 'watcher-3'`);
+  expect(await watched()).toEqual([{ watched: false }]);
+  await watch.look();
+  expect(line.heldFor).toBe('watcher-3');
+  expect(await watched()).toEqual([{ watched: true }]);
+  expect(told.map((message) => message.kind)).toContain('watched');
+});
+
+test('a watcher that was declared dead itself is told by its next look', async () => {
+  const { watch, told } = await watcher('watcher-4');
+  await watch.look();
+  await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = 'watcher-4'`);
+  await watch.look();
+  expect(told).toContainEqual({ kind: 'dead', workerId: 'watcher-4' });
+});
+
+test('the larger the fleet, the rarer the looks of each; a suspicion is looked into soon', async () => {
+  await db.rows(`UPDATE holdfast.workers SET status = 'dead'`);
+  const { watch, line } = await watcher('watcher-5');
+  const waits = async () => {
+    const all: number[] = [];
+    for (let n = 0; n < 20; n++) all.push(await watch.look());
+    return [Math.min(...all), Math.max(...all)] as [number, number];
+  };
+  const [least, most] = await waits();
+  expect(least).toBeGreaterThanOrEqual(750);
+  expect(most).toBeLessThanOrEqual(1_250);
+  for (let n = 0; n < 19; n++) await enter(`crowd-${n}`);
+  const [leastOf20, mostOf20] = await waits();
+  expect(leastOf20).toBeGreaterThanOrEqual(3_750);
+  expect(mostOf20).toBeLessThanOrEqual(6_250);
+
+  await until('it trusts its eyes', () => line.ageMs > 5_000);
+  await markWatched(db.engine, INBOX, 'crowd-0', true);
+  expect(await watch.look()).toBe(CONFIRM_MS);
+  const back = new pg.Client({ connectionString: db.url });
+  await back.connect();
+  onTestFinished(() => back.end());
+  await holdLiveness(engineExecutor(back, { prepare: false }), INBOX, 'crowd-0');
+  expect(await watch.look()).toBeGreaterThanOrEqual(3_750);
+});

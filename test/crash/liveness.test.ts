@@ -1,0 +1,167 @@
+/**
+ * The liveness lock of real processes: a killed one is missed within seconds at default settings, where
+ * its heartbeat would be missed after half a minute. One that lives is not missed.
+ */
+import { expect, test } from 'vitest';
+import { lockKeyOf } from '../../src/fleet/registry.js';
+import { Child } from '../support/child.js';
+import { type Ground, ground } from '../support/ground.js';
+import { Line } from '../support/line.js';
+import { until } from '../support/until.js';
+
+type Kept = Child & { workerId: string };
+
+/** A process whose lock is held and that others watch. */
+async function kept(url: string, setup: object = {}): Promise<Kept> {
+  const child = new Child('keeper', { url, setup });
+  const { workerId } = await child.hears('watched');
+  return Object.assign(child, { workerId: workerId as string });
+}
+
+/** Watchers say nothing in their first five seconds, nor the server in its first ten. */
+const watchersAreOld = (db: Ground) =>
+  until('the watchers are old enough', async () => {
+    const rows = await db.rows(
+      `SELECT FROM pg_stat_activity WHERE application_name = 'holdfast keeper'
+         AND datname = current_database() AND backend_start > now() - interval '6 seconds'
+       UNION ALL
+       SELECT WHERE pg_postmaster_start_time() > now() - interval '10 seconds'`,
+    );
+    return rows.length === 0;
+  });
+
+async function status(db: Ground, worker: Kept): Promise<string | undefined> {
+  const text = 'SELECT status FROM holdfast.workers WHERE id = $1';
+  return (await db.rows<{ status: string }>(text, [worker.workerId]))[0]?.status;
+}
+
+const isDead = (db: Ground, worker: Kept) =>
+  until('it is declared dead', async () => (await status(db, worker)) === 'dead', {
+    timeoutMs: 15_000,
+  });
+
+/** The sessions that hold the lock of a worker. */
+function holders(db: Ground, workerId: string) {
+  return db.rows<{ pid: number }>(
+    `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'
+       AND objid = ($1::int8 & 4294967295)::oid`,
+    [lockKeyOf(workerId)],
+  );
+}
+
+test('a killed process is declared dead within three seconds, by one of the others', async () => {
+  const db = await ground();
+  const others = await Promise.all([kept(db.url), kept(db.url)]);
+  const killed = await Promise.all([kept(db.url), kept(db.url)]);
+  await watchersAreOld(db);
+  for (const victim of killed) {
+    const at = performance.now();
+    victim.signal('SIGKILL');
+    await isDead(db, victim);
+    expect(performance.now() - at).toBeLessThan(3_000);
+  }
+  for (const victim of killed) {
+    const told = [...others, ...killed].flatMap((child) =>
+      child.messages.filter(({ kind, keys }) => kind === 'gone' && keys?.includes(victim.workerId)),
+    );
+    expect(told).toHaveLength(1);
+  }
+  for (const other of others) expect(await status(db, other)).toBe('alive');
+});
+
+test('a frozen process keeps its lock: that it is frozen is for its heartbeats to show', async () => {
+  const db = await ground();
+  const [frozen, killed] = await Promise.all([kept(db.url), kept(db.url), kept(db.url)]);
+  await watchersAreOld(db);
+  frozen.signal('SIGSTOP');
+  killed.signal('SIGKILL');
+  // Whoever declared this one dead has looked at the other as often.
+  await isDead(db, killed);
+  expect(await status(db, frozen)).toBe('alive');
+});
+
+test('a process whose connections all break is not declared dead when it comes back', async () => {
+  const db = await ground();
+  const line = await Line.to(db.url);
+  await line.mend();
+  const broken = await kept(line.url);
+  const killed = await Promise.all([1, 2, 3].map(() => kept(db.url)));
+  await kept(db.url);
+  await watchersAreOld(db);
+  for (const victim of killed) {
+    const before = await holders(db, broken.workerId);
+    expect(before.length).toBeGreaterThanOrEqual(2);
+    victim.signal('SIGKILL');
+    line.cut();
+    await line.mend();
+    await isDead(db, victim);
+    const after = await holders(db, broken.workerId);
+    expect(after.length).toBeGreaterThanOrEqual(2);
+    expect(after.filter(({ pid }) => before.some((one) => one.pid === pid))).toEqual([]);
+  }
+  expect(await status(db, broken)).toBe('alive');
+  expect(broken.heard('dead')).toBeUndefined();
+});
+
+test('one session that is left is enough to be alive', async () => {
+  const db = await ground();
+  const [thin, killed] = await Promise.all([kept(db.url), kept(db.url), kept(db.url)]);
+  await watchersAreOld(db);
+  const sessions = await until('two sessions hold the lock', async () => {
+    const pids = await holders(db, thin.workerId);
+    return pids.length >= 2 ? pids : null;
+  });
+  // It can open no others: each try is cut off.
+  const [first, ...rest] = sessions.map(({ pid }) => pid);
+  const cut = setInterval(
+    () =>
+      void db.rows(
+        `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+           AND objid = ($1::int8 & 4294967295)::oid AND pid <> $2`,
+        [lockKeyOf(thin.workerId), first],
+      ),
+    50,
+  );
+  try {
+    expect(rest.length).toBeGreaterThan(0);
+    killed.signal('SIGKILL');
+    await isDead(db, killed);
+  } finally {
+    clearInterval(cut);
+  }
+  expect(await status(db, thin)).toBe('alive');
+});
+
+test('a worker that was declared dead hears of it by the next look, and its lock follows its new id', async () => {
+  const db = await ground();
+  const worker = await kept(db.url);
+  const at = performance.now();
+  await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = $1`, [worker.workerId]);
+  await worker.hears('dead', { workerId: worker.workerId });
+  // Its heartbeat, at ten seconds, would have told it too.
+  expect(performance.now() - at).toBeLessThan(4_000);
+  worker.tell({ do: 'rebirth' });
+  const next = (await worker.hears('reborn')).workerId as string;
+  await until('all its sessions hold the new lock, and none the old one', async () => {
+    const [mine, old] = [await holders(db, next), await holders(db, worker.workerId)];
+    return mine.length === 2 && old.length === 0;
+  });
+  await until('others watch the new one', async () => {
+    const text = 'SELECT FROM holdfast.workers WHERE id = $1 AND watched';
+    return (await db.rows(text, [next])).length === 1;
+  });
+});
+
+test('a heartbeat tells the load, and a look the epoch of the fleet', async () => {
+  const db = await ground();
+  const worker = await kept(db.url, { heartbeatMs: 200 });
+  const metadata = await until('a heartbeat', async () => {
+    const [row] = await db.rows<{ metadata: object }>('SELECT metadata FROM holdfast.workers');
+    return row && 'load' in row.metadata && row.metadata;
+  });
+  expect(metadata).toEqual({ note: 'kept', load: { running: 3, held: 7 } });
+  const other = await kept(db.url);
+  const [row] = await db.rows<{ epoch: number }>('SELECT epoch::int FROM holdfast.fleet');
+  await worker.hears('epoch', { generation: row?.epoch as number });
+  await other.hears('epoch', { generation: row?.epoch as number });
+});
