@@ -17,6 +17,8 @@ export interface ConnectionOptions {
   readonly queryTimeoutMs?: number;
   readonly applicationName?: string;
   readonly connectTimeoutMs?: number;
+  /** A pooler stands between, which refuses or drops start-up options; see pooled.ts. */
+  readonly pooled?: boolean;
 }
 
 /** Plans that a queue table can rely on whatever its statistics say; see docs/decisions/0002. */
@@ -44,7 +46,7 @@ export function engineOptions(): string {
 }
 
 export function engineConfig(options: ConnectionOptions): pg.ClientConfig {
-  return { ...plainConfig(options), options: engineOptions() };
+  return { ...plainConfig(options), ...(!options.pooled && { options: engineOptions() }) };
 }
 
 function plainConfig(options: ConnectionOptions): pg.ClientConfig {
@@ -113,13 +115,15 @@ const connected = new WeakMap<pg.Pool, Set<pg.PoolClient>>();
 const TRANSIENT = /^(08|53|55P03|57P0|57014|25P03|40001|40P01|25006)/;
 const LOST_CONNECTION =
   /connection (terminated|ended)|timeout exceeded when trying to connect|timeout expired|query read timeout|client has encountered a connection error|client was closed/i;
+/** What PgBouncer says for good, with the code of a passing protocol error. */
+const REFUSED_BY_POOLER =
+  /unsupported startup parameter|authentication failed|no such (user|database)|database ".*" does not exist/i;
 
 /** True when the database could not be reached or was going away: worth trying again later. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code, syscall } = error as { code?: unknown; syscall?: unknown };
-  // A pooler that does not know our start-up options will not learn them.
-  if (/unsupported startup parameter/.test(error.message)) return false;
+  if (code === '08P01' && REFUSED_BY_POOLER.test(error.message)) return false;
   // The system's own errors: refused, reset, out of descriptors, no such host, …
   if (typeof syscall === 'string' || error instanceof AggregateError) return true;
   if (typeof code === 'string' && (TRANSIENT.test(code) || code === 'ERR_STREAM_DESTROYED'))

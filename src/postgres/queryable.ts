@@ -1,13 +1,15 @@
 /**
- * Queryable: the smallest thing that can run SQL, and the two ways a statement is run on one.
+ * Queryable: the smallest thing that can run SQL, and the ways a statement is run on one.
  *
  * `Queryable` is what a caller hands us: their client, inside their transaction, whichever driver or ORM
  * it comes from. `Executor` is what statements are run on; `executor()` makes one from a Queryable, and
  * `engineExecutor()` makes one from a `pg` client of our own, where rows stay raw text and statements
- * are prepared by name. Postgres' own errors pass through untouched.
+ * are prepared by name, or, behind a pooler, bring their settings along. Postgres' own errors pass
+ * through untouched.
  */
 import type pg from 'pg';
 import type { Names } from './names.js';
+import { type PooledQueries, queryPooled } from './pooled.js';
 import { type Columns, load, type Param, type Row, type Statement } from './statement.js';
 
 export interface Queryable {
@@ -43,8 +45,16 @@ interface RawQuery {
 
 const RAW_TYPES = { getTypeParser: () => (value: string) => value };
 
+export interface EngineMode {
+  /** Prepare statements by name; never done behind a pooler. */
+  readonly prepare: boolean;
+  /** The engine's settings go with every statement, because the session cannot keep them. */
+  readonly pooled?: boolean;
+}
+
 /** Statements on a `pg` pool or client of our own: raw rows, prepared by name unless told otherwise. */
-export function engineExecutor(client: RawQuery, options: { prepare: boolean }): Executor {
+export function engineExecutor(client: RawQuery, mode: EngineMode): Executor {
+  if (mode.pooled) return pooledExecutor(client as unknown as PooledQueries);
   return {
     async run(statement, names, params) {
       const loaded = load(statement, names);
@@ -54,9 +64,24 @@ export function engineExecutor(client: RawQuery, options: { prepare: boolean }):
         rowMode: 'array',
         types: RAW_TYPES as unknown as pg.CustomTypesConfig,
       };
-      if (options.prepare) config.name = loaded.preparedName;
+      if (mode.prepare) config.name = loaded.preparedName;
       const result = await client.query(config);
       return result.rows.map(loaded.toRow);
+    },
+  };
+}
+
+/** Statements that want the planner's free choice: the same way, without the engine's settings. */
+export function plainExecutor(client: RawQuery, mode: EngineMode): Executor {
+  return engineExecutor(client, { prepare: mode.prepare && !mode.pooled });
+}
+
+function pooledExecutor(client: PooledQueries): Executor {
+  return {
+    async run(statement, names, params) {
+      const loaded = load(statement, names);
+      const rows = await queryPooled(client, loaded.text, params);
+      return rows.map(loaded.toRow);
     },
   };
 }
