@@ -5,6 +5,7 @@
  */
 import type pg from 'pg';
 import { type Enqueued, needsTransaction, prepareJobs, writeJobs } from './enqueue/enqueue.js';
+import { setNotify } from './fleet/wake.js';
 import { findJob, type JobRow } from './inspect/job.js';
 import { type Duration, durationMs } from './job/duration.js';
 import { HoldfastError } from './job/errors.js';
@@ -20,9 +21,10 @@ import { configure, setPaused } from './operate/queue.js';
 import { defaultLogger, type Logger, safeLogger } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import { adoptPool, closePool, plainPool, withClient, withTransaction } from './postgres/pool.js';
+import { behindPooler } from './postgres/pooled.js';
 import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
-import { createQueue } from './schema/queue.js';
+import { createQueue, type NewQueueOptions } from './schema/queue.js';
 import type { WorkerOptions } from './worker/options.js';
 import { Worker } from './worker/worker.js';
 
@@ -35,8 +37,15 @@ export interface HoldfastOptions {
   readonly schema?: string;
   /** Default 1 MiB. */
   readonly maxPayloadBytes?: number;
-  /** Prepare statements by name. Turn it off behind a transaction pooler that cannot. Default true. */
+  /** Prepare statements by name. Default true; behind a pooler it is never done. */
   readonly prepare?: boolean;
+  /** Whether a pooler such as PgBouncer stands before the database. Default: found out by asking. */
+  readonly pooler?: boolean;
+  /**
+   * A direct connection for the sessions of a worker that listen and hold locks, where the other one goes
+   * through a transaction pooler. Default: the connection string.
+   */
+  readonly listenUrl?: string;
   readonly logger?: Logger;
 }
 
@@ -47,7 +56,9 @@ export interface EnqueueCall {
   readonly onMismatch?: 'error' | 'existing';
 }
 
-export interface QueueOptions {
+export interface QueueOptions extends NewQueueOptions {
+  /** Whether inserts wake sleeping workers. Default true. */
+  readonly notify?: boolean;
   readonly maxPayloadBytes?: number;
   readonly idempotencyRetention?: Duration;
   readonly archiveRetention?: Duration;
@@ -57,6 +68,15 @@ export interface QueueOptions {
 const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
 const CLOSE_MS = 500;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
+
+/** What is left out stays as it is. */
+function order({ ordering, deadLetters, assignment }: NewQueueOptions): NewQueueOptions {
+  return {
+    ...(ordering !== undefined && { ordering }),
+    ...(deadLetters !== undefined && { deadLetters }),
+    ...(assignment !== undefined && { assignment }),
+  };
+}
 
 export type Holdfast = ReturnType<typeof holdfast>;
 
@@ -86,6 +106,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     return ownPool;
   };
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
+  const pooled = async () => options.pooler ?? behindPooler(pool());
   const plain = () => engineExecutor(pool(), { prepare: false });
 
   async function enqueueMany(
@@ -113,7 +134,8 @@ export function holdfast(options: HoldfastOptions = {}) {
     const jobs = await prepareJobs(items, limits);
     if (call.tx) return writeJobs(executor(call.tx), names(queue), jobs, limits);
     if (!needsTransaction(jobs)) {
-      return writeJobs(engineExecutor(pool(), { prepare }), names(queue), jobs, limits);
+      const mode = { prepare: prepare && !(await pooled()) };
+      return writeJobs(engineExecutor(pool(), mode), names(queue), jobs, limits);
     }
     return withTransaction(pool(), (client) =>
       writeJobs(executor(client), names(queue), jobs, { ...limits, rolledBack: true }),
@@ -138,7 +160,11 @@ export function holdfast(options: HoldfastOptions = {}) {
     enqueueMany,
 
     worker(workerOptions: WorkerOptions = {}): Worker {
-      const ground = { connection, pool: pool(), schema, log, maxPayloadBytes, prepare };
+      const listenUrl = options.listenUrl ?? null;
+      const ground = {
+        ...{ connection, listenUrl, pool: pool(), schema },
+        ...{ log, maxPayloadBytes, prepare, pooler: options.pooler ?? null },
+      };
       return new Worker(ground, workerOptions);
     },
 
@@ -149,8 +175,8 @@ export function holdfast(options: HoldfastOptions = {}) {
     pendingSql: (): Promise<string> => pendingSql(pool(), schema),
 
     /** Another queue of the shape of `inbox`. False: it existed already. */
-    createQueue: async (queue: string): Promise<boolean> =>
-      withClient(pool(), (client) => createQueue(client, schema, queue)),
+    createQueue: async (queue: string, settings: NewQueueOptions = {}): Promise<boolean> =>
+      withClient(pool(), (client) => createQueue(client, schema, queue, settings)),
 
     async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
       const time = (value: Duration | undefined, what: string) =>
@@ -165,9 +191,13 @@ export function holdfast(options: HoldfastOptions = {}) {
         idempotencyRetentionMs: time(settings.idempotencyRetention, 'idempotencyRetention'),
         archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention'),
         effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
+        ...order(settings),
       });
       if (!found)
         throw new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
+      const { notify } = settings;
+      if (notify === undefined) return;
+      await withClient(pool(), (client) => setNotify(client, names(queue), notify));
     },
 
     pause: async (queue = 'inbox'): Promise<boolean> => setPaused(plain(), names(queue), true),

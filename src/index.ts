@@ -25,7 +25,9 @@ export {
   job,
 } from './job/job.js';
 export { bucketOf, hash32 } from './job/key.js';
+export type { AssignmentName, OrderOptions } from './job/order.js';
 export type { RetryFunction, RetryOptions } from './job/retry.js';
+export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';
 export { type JobState, TRANSITIONS, type Transition, type Verb } from './job/states.js';
 export type { Logger } from './postgres/log.js';

@@ -42,7 +42,7 @@ const round = (names: typeof INBOX | { schema: string; queue: string } = INBOX) 
     {
       enginePool: engine,
       plainPool: db.pool,
-      prepare: true,
+      mode: { prepare: true },
       ttlMs: TTL_MS,
       intervalMs: 60_000,
       sweep: true,

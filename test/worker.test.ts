@@ -1,5 +1,5 @@
 /** The worker as a user meets it: how it starts, how much it takes on, and how it stops. */
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type Holdfast, holdfast, job, type WorkerOptions } from '../src/index.js';
 import { claimAs } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
@@ -183,6 +183,8 @@ describe('how much a worker takes on', () => {
   });
 
   test('jobs claimed ahead do not wait behind slow handlers while another worker is idle', async () => {
+    await db.hf.configureQueue('inbox', { assignment: 'competing' });
+    onTestFinished(() => db.hf.configureQueue('inbox', { assignment: 'ring' }));
     const busy = gate();
     const byFirst: number[] = [];
     const bySecond: number[] = [];

@@ -46,6 +46,8 @@ export interface ClaimRequest {
   readonly leaseMs: number;
   /** Handled types with the newest payload version that this worker understands. */
   readonly versions: Readonly<Record<string, number>>;
+  /** By type, the versions up to which other workers take the jobs; none for most. */
+  readonly above: Readonly<Record<string, number>>;
   readonly deadWorkers: readonly string[];
   readonly cursorLagMs: number;
 }
@@ -70,6 +72,8 @@ WITH picked AS MATERIALIZED (
       AND (i.status = 'pending'
         OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
       AND i.version <= ($9::jsonb -> i.type)::integer
+      AND i.version > coalesce(($12::jsonb -> i.type)::integer, 0)
+      AND i.ordering IN ('none', 'parked')
     ORDER BY i.available_at, i.position
     LIMIT $6::integer
     FOR UPDATE SKIP LOCKED
@@ -86,6 +90,8 @@ WITH picked AS MATERIALIZED (
       AND (i.status = 'pending'
         OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
       AND i.version <= ($9::jsonb -> i.type)::integer
+      AND i.version > coalesce(($12::jsonb -> i.type)::integer, 0)
+      AND i.ordering IN ('none', 'parked')
     ORDER BY i.partition_bucket, i.available_at, i.position
     LIMIT $6::integer
     FOR UPDATE SKIP LOCKED
@@ -118,14 +124,20 @@ WITH picked AS MATERIALIZED (
   RETURNING i.id, i.type, i.version, i.partition_key, i.payload, i.headers, i.attempts, i.max_attempts,
     i.lease_generation, i.crashes, i.last_error, i.created_at, i.partition_bucket, i.priority, i.available_at, i.position
 )
-SELECT id, type, version, partition_key, payload, headers, attempts, max_attempts, lease_generation,
-  crashes, CASE WHEN crashes > 0 THEN last_error END AS last_error, created_at, partition_bucket, priority,
-  least(available_at, now() - $11::integer * interval '1 millisecond') AS cursor_at,
-  CASE WHEN available_at <= now() - $11::integer * interval '1 millisecond' THEN position ELSE 0 END
+SELECT f.epoch, now() - $11::integer * interval '1 millisecond' AS seen_until, c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts,
+  c.max_attempts, c.lease_generation, c.crashes, CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error,
+  c.created_at, c.partition_bucket, c.priority,
+  least(c.available_at, now() - $11::integer * interval '1 millisecond') AS cursor_at,
+  CASE WHEN c.available_at <= now() - $11::integer * interval '1 millisecond' THEN c.position ELSE 0 END
     AS cursor_position
-FROM claimed
-ORDER BY priority, available_at, position`,
+-- A claim that finds nothing still says which epoch the fleet is in.
+FROM holdfast.fleet AS f
+LEFT JOIN claimed AS c ON true
+WHERE f.one
+ORDER BY c.priority, c.available_at, c.position`,
   columns: {
+    epoch: int8,
+    seen_until: timestamp,
     id: uuid,
     type: text,
     version: int4,
@@ -145,11 +157,26 @@ ORDER BY priority, available_at, position`,
   },
 });
 
-export type ClaimedJob = Row<typeof claimJobs.columns>;
+export type ClaimedJob = Omit<Row<typeof claimJobs.columns>, 'epoch' | 'seenUntil'>;
 
-export function claim(db: Executor, names: Names, request: ClaimRequest): Promise<ClaimedJob[]> {
+export interface Claimed {
+  /** Rises when the membership of the fleet changes. */
+  readonly epoch: number;
+  readonly jobs: ClaimedJob[];
+}
+
+export interface ClaimedByTime extends Claimed {
+  /** What was due before this was seen by the claim, unless it was not yet committed. */
+  readonly seenUntil: string;
+}
+
+export async function claim(
+  db: Executor,
+  names: Names,
+  request: ClaimRequest,
+): Promise<ClaimedByTime> {
   const { probes } = request;
-  return db.run(claimJobs, names, [
+  const rows = await db.run(claimJobs, names, [
     plainArray(probes.map((probe) => probe.priority)),
     plainArray(probes.map((probe) => probe.from)),
     plainArray(probes.map((probe) => probe.to)),
@@ -161,5 +188,10 @@ export function claim(db: Executor, names: Names, request: ClaimRequest): Promis
     JSON.stringify(request.versions),
     textArray(request.deadWorkers),
     request.cursorLagMs,
+    JSON.stringify(request.above),
   ]);
+  // The one row of an empty claim has no job in it.
+  const jobs = rows[0]?.id ? rows : [];
+  const { epoch = 0, seenUntil = '-infinity' } = rows[0] ?? {};
+  return { epoch, jobs, seenUntil };
 }

@@ -1,39 +1,59 @@
 /** Where a worker reads next: pure, so every step of a long life can be tried in a moment. */
 import { describe, expect, test } from 'vitest';
 import type { ClaimedJob, Probe } from './claim.js';
-import { Probes } from './probes.js';
+import { type Answer, Probes } from './probes.js';
 
 const POLL_MS = 500;
 
+interface Job {
+  bucket: number;
+  priority: number;
+  at: number;
+  position: number;
+}
+
+const LAG_MS = 2_000;
+const place = (text: string) => (text === '-infinity' ? Number.NEGATIVE_INFINITY : Number(text));
+
 /** A queue in memory that answers probes as the claim does: in their order, up to a limit. */
 class Queue {
-  readonly jobs: { bucket: number; priority: number; position: number }[] = [];
+  readonly jobs: Job[] = [];
+  /** Finished jobs that nothing cleans up: a read from the start walks over them. */
+  readonly dead: Job[] = [];
+  walked = 0;
   #position = 0;
 
-  add(bucket: number, priority = 2, count = 1): void {
-    for (let n = 0; n < count; n++)
-      this.jobs.push({ bucket, priority, position: ++this.#position });
+  add(bucket: number, priority = 2, count = 1, at = 0): void {
+    for (let n = 0; n < count; n++) {
+      this.jobs.push({ bucket, priority, at, position: ++this.#position });
+    }
   }
 
-  claim(probes: readonly Probe[], limit: number): ClaimedJob[] {
-    const taken: typeof this.jobs = [];
+  claim(probes: readonly Probe[], limit: number, now: number): Answer {
+    const taken: Job[] = [];
     for (const probe of probes) {
-      const inside = this.jobs
-        .filter(
-          (job) =>
-            job.priority === probe.priority && job.bucket >= probe.from && job.bucket <= probe.to,
-        )
-        .filter((job) => probe.from !== probe.to || job.position > probe.afterPosition)
-        .sort((a, b) => a.bucket - b.bucket || a.position - b.position);
-      for (const job of inside) if (taken.length < limit && !taken.includes(job)) taken.push(job);
+      const inside = (job: Job) =>
+        job.priority === probe.priority &&
+        job.bucket >= probe.from &&
+        job.bucket <= probe.to &&
+        (probe.from !== probe.to ||
+          job.at > place(probe.afterAt) ||
+          (job.at === place(probe.afterAt) && job.position > probe.afterPosition));
+      this.walked += this.dead.filter(inside).length;
+      const found = this.jobs
+        .filter(inside)
+        .sort((a, b) => a.bucket - b.bucket || a.at - b.at || a.position - b.position);
+      for (const job of found) if (taken.length < limit && !taken.includes(job)) taken.push(job);
     }
     for (const job of taken) this.jobs.splice(this.jobs.indexOf(job), 1);
-    return taken.map((job) => ({
+    this.dead.push(...taken);
+    const jobs = taken.map((job) => ({
       partitionBucket: job.bucket,
       priority: job.priority,
-      cursorAt: 'then',
-      cursorPosition: job.position,
+      cursorAt: String(Math.min(job.at, now - LAG_MS)),
+      cursorPosition: job.at <= now - LAG_MS ? job.position : 0,
     })) as unknown as ClaimedJob[];
+    return { jobs, seenUntil: String(now - LAG_MS) };
   }
 }
 
@@ -44,16 +64,18 @@ interface Life {
 }
 
 /** One claim, or the wait until there is something to read. */
-function step(life: Life, limit: number, tookMs = 1): ClaimedJob[] {
+function step(life: Life, limit: number, tookMs = 1, msPerDead = 0): readonly ClaimedJob[] {
   const probes = life.probes.take(life.now);
   if (probes.length === 0) {
     life.now += Math.max(1, life.probes.idleMs(life.now));
     return [];
   }
-  const jobs = life.queue.claim(probes, limit);
-  life.now += tookMs;
-  life.probes.learn(jobs, limit, life.now, tookMs);
-  return jobs;
+  life.queue.walked = 0;
+  const answer = life.queue.claim(probes, limit, life.now);
+  const all = tookMs + life.queue.walked * msPerDead;
+  life.now += all;
+  life.probes.learn(answer, limit, life.now, all);
+  return answer.jobs;
 }
 
 const newLife = (buckets?: readonly number[]): Life => ({
@@ -87,7 +109,7 @@ describe('every job is found', () => {
     const life = newLife();
     life.queue.add(7, 2, 50_000);
     for (let claims = 0; claims < 50; claims++) step(life, 25);
-    life.queue.jobs.push({ bucket: 7, priority: 2, position: 0.5 });
+    life.queue.jobs.push({ bucket: 7, priority: 2, at: 0, position: 0.5 });
     const from = life.now;
     while (life.queue.jobs.some((job) => job.position === 0.5)) step(life, 25, 5);
     expect(life.now - from).toBeLessThan(2_000);
@@ -95,7 +117,7 @@ describe('every job is found', () => {
 
   test('a new job elsewhere is found within a poll of a worker that is busy with one bucket', () => {
     const life = newLife();
-    life.queue.add(7, 2, 100_000);
+    life.queue.add(7, 2, 10_000);
     for (let claims = 0; claims < 50; claims++) step(life, 25);
     life.queue.add(800);
     const from = life.now;
@@ -155,14 +177,79 @@ describe('what looking costs', () => {
     expect(life.probes.idleMs(life.now)).toBeLessThan(50);
   });
 
-  test('claims that turn out slow make runs shorter, until they are quick again', () => {
+  test('jobs that nobody can clean up are walked over rarely, and not at every look', () => {
     const life = newLife();
-    for (let claims = 0; claims < 5; claims++) step(life, 25, 1);
-    for (let claims = 0; claims < 20; claims++) step(life, 25, 200);
-    life.now += 60_000;
-    expect(life.probes.take(life.now).length).toBeGreaterThan(8);
-    for (let claims = 0; claims < 400; claims++) step(life, 25, 1);
-    life.now += 60_000;
-    expect(life.probes.take(life.now).length).toBeLessThan(10);
+    life.now = 10_000;
+    for (let bucket = 0; bucket < 16; bucket++) life.queue.add(bucket, 2, 100);
+    for (let claims = 0; life.queue.jobs.length > 0; claims++) {
+      if (claims > 5_000) throw new Error('not drained');
+      step(life, 250, 1, 0.08);
+    }
+    // A steady trickle keeps it looking.
+    let walked = 0;
+    const from = life.now;
+    for (let n = 0; n < 500; n++) {
+      if (n % 20 === 0) life.queue.add(n % 16, 2, 1, life.now);
+      step(life, 250, 1, 0.08);
+      walked += life.queue.walked;
+    }
+    // Walking over all of them takes 128 ms. It may take a small part of the time, however often it looks.
+    expect((walked * 0.08) / (life.now - from)).toBeLessThan(0.08);
+  });
+});
+
+describe('what changes under it', () => {
+  test('a bucket that is gained is read at once, and one that is lost no more', () => {
+    const life = newLife([1, 2, 3]);
+    while (life.probes.take(life.now).length > 0) step(life, 25);
+    life.probes.own([2, 3, 9]);
+    const probes = life.probes.take(life.now);
+    expect(probes.every((probe) => probe.from === 9 && probe.to === 9)).toBe(true);
+    expect(probes).toHaveLength(4);
+    life.queue.add(1);
+    life.queue.add(9);
+    for (let claims = 0; claims < 100; claims++) step(life, 25);
+    expect(life.queue.jobs.map((job) => job.bucket)).toEqual([1]);
+  });
+
+  test('owners may change while a claim is under way', () => {
+    const life = newLife([1, 2, 3]);
+    life.queue.add(2, 2, 50);
+    const probes = life.probes.take(life.now);
+    const answer = life.queue.claim(probes, 25, life.now);
+    life.probes.own([]);
+    life.probes.learn(answer, 25, 1, 1);
+    expect(life.probes.take(5_000)).toEqual([]);
+    expect(life.probes.idleMs(5_000)).toBe(Number.POSITIVE_INFINITY);
+    life.probes.own([7]);
+    expect(life.probes.take(5_000)).toHaveLength(4);
+  });
+
+  test('a hint is followed at once, also one that comes while a claim is under way', () => {
+    const life = newLife();
+    for (let claims = 0; claims < 50; claims++) step(life, 25);
+    while (life.probes.take(life.now).length > 0) step(life, 25);
+    life.probes.hint([77]);
+    expect(life.probes.idleMs(life.now)).toBe(0);
+    const probes = life.probes.take(life.now);
+    expect(probes.map(({ from, to }) => [from, to])).toEqual(Array(4).fill([77, 77]));
+    life.probes.hint([77]);
+    life.probes.learn({ jobs: [], seenUntil: '0' }, 25, life.now, 1);
+    expect(life.probes.take(life.now)).toHaveLength(4);
+    life.probes.learn({ jobs: [], seenUntil: '0' }, 25, life.now, 1);
+    expect(life.probes.take(life.now)).toEqual([]);
+    life.probes.hint([5000]);
+    expect(life.probes.take(life.now)).toEqual([]);
+  });
+
+  test('one that is told of new jobs does not look again soon', () => {
+    const life = newLife();
+    for (let claims = 0; claims < 50; claims++) step(life, 25);
+    life.probes.asleep = true;
+    life.probes.hint([5]);
+    life.queue.add(5, 2, 1, life.now);
+    while (life.queue.jobs.length > 0) step(life, 25);
+    expect(life.probes.take(life.now)).toEqual([]);
+    expect(life.probes.idleMs(life.now)).toBeGreaterThan(100);
   });
 });

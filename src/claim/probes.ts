@@ -4,14 +4,17 @@
  *
  * A bucket that still had jobs when it was last read is *active*: it is read at every claim, on from its
  * cursor, so that what was finished before is not walked over again. The other buckets are looked at
- * once per sweep, neighbours together in one run from their start: while the queue is sparse, one index
- * descent sees them all. While any bucket is active a sweep comes once per `pollMs`; without one it comes
- * soon after one that found something, and backs off to `pollMs` while there is nothing. Buckets take
- * turns, and all of priority 1 come before any of priority 2.
+ * once per sweep: neighbours together in one run from their start, as one index descent sees them all
+ * while the queue is sparse; but one by one, on from their cursors, where many jobs have passed. While
+ * any bucket is active a sweep comes once per `pollMs`; without one it comes soon after one that found
+ * something, and backs off to `pollMs` while there is nothing. Buckets take turns, and all of priority 1
+ * come before any of priority 2.
  *
  * A cursor is a hint and never a fact: released, recovered and late rows lie behind it, so it is rewound
- * once per `rewindMs`. Reading from the start is cheap, unless a long transaction keeps finished rows
- * from being cleaned; claims that turn out slow make runs shorter and rewinds rarer, up to `RELAXED_MS`.
+ * once per second. That costs nothing while finished rows are cleaned up. While a long transaction keeps
+ * them from being cleaned, reading from the start walks over all of them; so what rewinds cost is
+ * measured, and they are made so rare, down to one in `RELAXED_MS`, that they take a small part of the
+ * time.
  */
 import { BUCKETS } from '../job/key.js';
 import type { ClaimedJob, Probe } from './claim.js';
@@ -22,11 +25,20 @@ const SOON_MS = 10;
 const SOON_MS_PER_RUN = 0.1;
 const REWIND_MS = 1_000;
 const RELAXED_MS = 30_000;
+/** A bucket that so many jobs have passed is no longer read from its start together with others. */
+const FEW = 16;
+/** Rewinds take about this part of the time at most. */
+const REWIND_SHARE = 0.03;
+/** At most so many other buckets one by one; the rest of a sweep comes with the next claims. */
+const MAX_LOOKS = 128;
+/** At most so many rewinds in a claim that nobody asked for, to keep it short. */
+const MAX_REWINDS = 32;
+/** A rewind that took no longer found nothing to walk over. */
+const CLEAN_MS = 0.02;
+/** The weight of the newest value in the moving averages. */
+const NEWEST = 0.1;
 /** At most so many active buckets in one claim; the others take their turn in the next. */
 const MAX_ACTIVE = 32;
-/** By how much a claim may exceed the quickest of late before it counts as slow, and for each job more. */
-const SLOW_MS = 25;
-const SLOW_MS_PER_JOB = 0.2;
 
 interface BucketState {
   readonly bucket: number;
@@ -36,11 +48,21 @@ interface BucketState {
   active: boolean;
   readAt: number;
   rewoundAt: number;
+  /** Jobs that were claimed here since it was last found that nothing of them is left. */
+  passed: number;
+  /** There was a hint, or a reason to look from the start, since it was last taken. */
+  told: boolean;
 }
 
 interface Taken {
   readonly states: BucketState[];
   readonly rewound: boolean;
+}
+
+/** What a claim found, and the time up to which it has read the buckets that it read to their end. */
+export interface Answer {
+  readonly jobs: readonly ClaimedJob[];
+  readonly seenUntil: string;
 }
 
 export interface ProbeOptions {
@@ -59,8 +81,12 @@ export class Probes {
   #turn: number;
   #sweepMs = SOON_MS;
   #rewindMs = REWIND_MS;
-  #runLength = BUCKETS;
+  /** What one rewound bucket costs, and one job, beyond the way to the server and back. */
+  #msPerRewind = 0;
+  #msPerJob = 0;
   #taken: Taken[] = [];
+  /** New jobs will be hinted at, so that there is no need to look often. */
+  asleep = false;
   /** The quickest claim of late: the way to the server and back, which says nothing of the index. */
   #floorMs = Number.POSITIVE_INFINITY;
 
@@ -73,30 +99,58 @@ export class Probes {
     this.#turn = Math.floor(Math.random() * buckets.length);
   }
 
+  /** The buckets have other owners now: what stays keeps its cursors, what is new is read at once. */
+  own(buckets: readonly number[]): void {
+    for (const [index, row] of this.#states.entries()) {
+      const known = new Map(row.map((state) => [state.bucket, state]));
+      this.#states[index] = buckets.map(
+        (bucket) => known.get(bucket) ?? newState(bucket, index + 1),
+      );
+    }
+    this.#turn = buckets.length > 0 ? this.#turn % buckets.length : 0;
+  }
+
+  /** Somebody says that there are new jobs in these buckets: read them, from their start, at once. */
+  hint(buckets: readonly number[]): void {
+    for (const row of this.#states) {
+      for (const bucket of buckets) {
+        const state = row[indexOfBucket(row, bucket)];
+        if (!state) continue;
+        state.active = true;
+        state.told = true;
+        state.rewoundAt = Number.NEGATIVE_INFINITY;
+      }
+    }
+  }
+
   /** The probes of the next claim. Empty when there is nothing to read before the next sweep. */
   take(now: number): Probe[] {
     this.#taken = [];
     const busy = this.#states.some((row) => row.some((state) => state.active));
     const sweepMs = busy ? this.#pollMs : this.#sweepMs;
-    let active = 0;
+    let [active, looks, rewinds] = [0, 0, 0];
     for (const row of this.#states) {
       let run: BucketState[] = [];
       for (let step = 0; step < row.length; step++) {
         const state = row[(this.#turn + step) % row.length] as BucketState;
         const due = now - state.readAt >= sweepMs;
-        const joins = due && !state.active && run.length < this.#runLength;
-        if (joins && (run.length === 0 || run.at(-1)?.bucket === state.bucket - 1)) {
+        if (due && !state.active && state.passed <= FEW) {
+          if (run.length > 0 && run.at(-1)?.bucket !== state.bucket - 1) {
+            this.#take(run, true);
+            run = [];
+          }
           run.push(state);
           continue;
         }
-        this.#take(run, now);
-        run = due && !state.active ? [state] : [];
-        if (state.active && active < MAX_ACTIVE) {
-          active++;
-          this.#take([state], now);
-        }
+        this.#take(run, true);
+        run = [];
+        if (state.active ? active >= MAX_ACTIVE : !due || looks >= MAX_LOOKS) continue;
+        if (state.active) active++;
+        else looks++;
+        const rewound = now - state.rewoundAt >= this.#rewindMs;
+        this.#take([state], state.told || (rewound && rewinds++ < MAX_REWINDS));
       }
-      this.#take(run, now);
+      this.#take(run, true);
       // Plenty to do at this priority: the lower ones wait.
       if (active >= MAX_ACTIVE) break;
     }
@@ -112,44 +166,53 @@ export class Probes {
     });
   }
 
-  #take(states: BucketState[], now: number): void {
-    const [first] = states;
-    if (!first) return;
-    const rewound = states.length > 1 || now - first.rewoundAt >= this.#rewindMs;
+  #take(states: BucketState[], rewound: boolean): void {
+    if (states.length === 0) return;
+    for (const state of states) state.told = false;
     this.#taken.push({ states, rewound });
   }
 
   /** What the claim of the last `take` returned, and how long it took. */
-  learn(jobs: readonly ClaimedJob[], limit: number, now: number, tookMs: number): void {
+  learn({ jobs, seenUntil }: Answer, limit: number, now: number, tookMs: number): void {
     const last = new Map<number, ClaimedJob>();
-    for (const job of jobs) last.set(job.partitionBucket * PRIORITIES + job.priority, job);
+    for (const job of jobs) {
+      const place = job.partitionBucket * PRIORITIES + job.priority;
+      last.set(place, job);
+      const state = this.#stateOf(job);
+      if (state) state.passed++;
+    }
     // A claim that came back full stopped inside the last bucket that gave a job: that one has more,
     // and what follows it was not read. All buckets before were read to their end.
-    const full = jobs.length >= limit;
-    let unread = full ? last.size : Number.POSITIVE_INFINITY;
+    let unread = jobs.length >= limit ? last.size : Number.POSITIVE_INFINITY;
+    const rewinds: BucketState[] = [];
     for (const { states, rewound } of this.#taken) {
       for (const state of states) {
         if (unread === 0) break;
         const job = last.get(state.bucket * PRIORITIES + state.priority);
-        state.readAt = now;
-        state.active = false;
-        if (rewound) state.rewoundAt = now;
-        if (!job) continue;
-        state.at = job.cursorAt;
-        state.position = job.cursorPosition;
-        unread--;
+        if (job) unread--;
+        if (rewound && states.length === 1) rewinds.push(state);
+        // What was said while the claim was under way may be news that it did not see.
+        if (!state.told) {
+          state.readAt = now;
+          state.active = false;
+          if (rewound) state.rewoundAt = now;
+        }
+        state.at = unread === 0 && job ? job.cursorAt : seenUntil;
+        state.position = unread === 0 && job ? job.cursorPosition : 0;
         if (unread === 0) {
           state.active = true;
           this.#turn = this.#next(state);
         }
       }
     }
-    this.#pace(jobs.length, tookMs);
+    this.#pace(jobs.length);
+    this.#weigh(rewinds, jobs.length, tookMs);
   }
 
   /** Look everywhere, from the start, at the next claim: after a change of owners, or on a hint. */
   rewind(): void {
     for (const state of this.#states.flat()) {
+      state.told = true;
       state.rewoundAt = Number.NEGATIVE_INFINITY;
       state.readAt = Number.NEGATIVE_INFINITY;
     }
@@ -169,22 +232,50 @@ export class Probes {
 
   #next(state: BucketState): number {
     const row = this.#states[state.priority - 1] as BucketState[];
-    return (row.indexOf(state) + 1) % row.length;
+    // The bucket may have gone to another owner while the claim was under way.
+    return row.length > 0 ? (indexOfBucket(row, state.bucket) + 1) % row.length : 0;
   }
 
-  #pace(jobs: number, tookMs: number): void {
-    const soonMs = Math.max(SOON_MS, this.#taken.length * SOON_MS_PER_RUN);
-    this.#sweepMs = Math.min(jobs > 0 ? soonMs : this.#sweepMs * 2, this.#pollMs);
-    this.#floorMs = Math.min(tookMs, this.#floorMs * 1.01 + 0.1);
-    if (!this.#taken.some(({ rewound }) => rewound)) return;
-    if (tookMs - this.#floorMs > SLOW_MS + jobs * SLOW_MS_PER_JOB) {
-      this.#runLength = Math.max(1, Math.floor(this.#runLength / 2));
-      this.#rewindMs = Math.min(this.#rewindMs * 2, RELAXED_MS);
-    } else {
-      this.#runLength = Math.min(this.#runLength * 2, BUCKETS);
-      this.#rewindMs = Math.max(this.#rewindMs / 2, REWIND_MS);
-    }
+  #stateOf(job: ClaimedJob): BucketState | undefined {
+    const row = this.#states[job.priority - 1] as BucketState[];
+    return row[indexOfBucket(row, job.partitionBucket)];
   }
+
+  #pace(jobs: number): void {
+    const soonMs = Math.max(SOON_MS, this.#taken.length * SOON_MS_PER_RUN);
+    const waitMs = jobs > 0 ? soonMs : this.#sweepMs * 2;
+    this.#sweepMs = this.asleep ? this.#pollMs : Math.min(waitMs, this.#pollMs);
+  }
+
+  /** How dear are rewinds? Claims without any say what the rest of a claim costs. */
+  #weigh(rewinds: readonly BucketState[], jobs: number, tookMs: number): void {
+    this.#floorMs = Math.min(tookMs, this.#floorMs * 1.01 + 0.1);
+    const beyondMs = tookMs - this.#floorMs;
+    if (rewinds.length === 0) {
+      if (jobs > 0) this.#msPerJob += (beyondMs / jobs - this.#msPerJob) * NEWEST;
+      return;
+    }
+    const eachMs = Math.max(0, beyondMs - jobs * this.#msPerJob) / rewinds.length;
+    this.#msPerRewind += (eachMs - this.#msPerRewind) * NEWEST;
+    // Nothing was in the way: these may be read together with their neighbours again.
+    if (eachMs < CLEAN_MS) for (const state of rewinds) state.passed = 0;
+    const passed = this.#states.flat().filter((state) => state.passed > FEW).length;
+    const dearMs = (passed * this.#msPerRewind) / REWIND_SHARE;
+    this.#rewindMs = Math.min(Math.max(REWIND_MS, dearMs), RELAXED_MS);
+  }
+}
+
+/** States stand in the order of their buckets. Returns -1 for a bucket that is not owned. */
+function indexOfBucket(row: readonly BucketState[], bucket: number): number {
+  let [low, high] = [0, row.length - 1];
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const found = (row[middle] as BucketState).bucket;
+    if (found === bucket) return middle;
+    if (found < bucket) low = middle + 1;
+    else high = middle - 1;
+  }
+  return -1;
 }
 
 function newState(bucket: number, priority: number): BucketState {
@@ -197,5 +288,7 @@ function newState(bucket: number, priority: number): BucketState {
     active: false,
     readAt: never,
     rewoundAt: never,
+    passed: 0,
+    told: false,
   };
 }

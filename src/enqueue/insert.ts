@@ -8,6 +8,7 @@
  * that two bulk calls over the same keys cannot deadlock. Every column that comes back is text and every
  * parameter is one text, so the statements mean the same through any driver.
  */
+import type { Ordering } from '../job/order.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { plainArray, statement, text, textArray } from '../postgres/statement.js';
@@ -26,6 +27,8 @@ export interface NewJob {
   readonly delayMs: number;
   /** ISO time, or null for now plus the delay. */
   readonly availableAt: string | null;
+  /** Null for what the queue says. */
+  readonly ordering: Ordering | null;
   readonly idempotencyKey: string | null;
 }
 
@@ -33,15 +36,17 @@ export const insertJobs = statement({
   name: 'insert_jobs',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-  priority, max_attempts, available_at)
+  priority, max_attempts, available_at, ordering)
 SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority,
   j.max_attempts,
   greatest(coalesce(j.available_at, statement_timestamp() + j.delay_ms * interval '1 millisecond'),
-    statement_timestamp())
+    statement_timestamp()),
+  coalesce(j.ordering, (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox'))
 FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
   $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
-  $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[])
-  AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at)`,
+  $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[], $12::text::holdfast.ordering[])
+  AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at,
+    ordering)`,
   columns: {},
 });
 
@@ -52,9 +57,10 @@ WITH input AS MATERIALIZED (
   SELECT *, sha256(convert_to(type || E'\\n' || payload::text, 'UTF8')) AS fingerprint
   FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
     $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
-    $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[], $12::text::text[])
+    $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[], $12::text::holdfast.ordering[],
+    $13::text::text[])
     WITH ORDINALITY AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts,
-      delay_ms, available_at, idempotency_key, place)
+      delay_ms, available_at, ordering, idempotency_key, place)
 ), held AS (
   INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
   SELECT DISTINCT ON (j.idempotency_key) j.idempotency_key, j.id, j.fingerprint,
@@ -76,16 +82,17 @@ WITH input AS MATERIALIZED (
   LEFT JOIN held AS h ON h.key = j.idempotency_key
 ), written AS (
   INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-    priority, max_attempts, available_at, idempotency_key)
+    priority, max_attempts, available_at, ordering, idempotency_key)
   SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority, j.max_attempts,
     greatest(coalesce(j.available_at, statement_timestamp() + j.delay_ms * interval '1 millisecond'),
       statement_timestamp()),
+    coalesce(j.ordering, (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox')),
     j.idempotency_key
   FROM input AS j
   JOIN verdict AS v ON v.place = j.place
   WHERE NOT v.deduplicated
     -- All or nothing: no job is written beside one whose key stands for other work.
-    AND ($13::boolean OR NOT EXISTS (SELECT FROM verdict AS wrong WHERE wrong.mismatch))
+    AND ($14::boolean OR NOT EXISTS (SELECT FROM verdict AS wrong WHERE wrong.mismatch))
   ORDER BY j.place
 )
 SELECT v.id::text AS id, v.deduplicated::text AS deduplicated, v.mismatch::text AS mismatch
@@ -116,6 +123,7 @@ function columnsOf(jobs: readonly NewJob[]): string[] {
     plainArray(jobs.map((job) => job.maxAttempts)),
     plainArray(jobs.map((job) => job.delayMs)),
     textArray(jobs.map((job) => job.availableAt)),
+    textArray(jobs.map((job) => job.ordering)),
   ];
 }
 

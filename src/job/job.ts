@@ -10,10 +10,12 @@
 import { type Duration, durationMs } from './duration.js';
 import { HoldfastError } from './errors.js';
 import { checkType } from './key.js';
+import { checkOrdering, type Ordering, type OrderOptions } from './order.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
 
-export interface JobOptions<Input, Output> {
+/** Order: what the definition leaves out, the queue decides; a queue has none by default. */
+export interface JobOptions<Input, Output> extends OrderOptions {
   readonly schema?: StandardSchema<Input, Output>;
   /** Raise it when the shape of the payload changes, and add an upgrade from the version before. */
   readonly version?: number;
@@ -21,6 +23,7 @@ export interface JobOptions<Input, Output> {
   readonly upgrade?: Readonly<Record<number, (payload: never) => unknown>>;
   readonly queue?: string;
   readonly maxAttempts?: number;
+  /** 1 (first) to 4 (last); default 2. No effect between ordered jobs, which take turns by key. */
   readonly priority?: number;
   readonly retry?: RetryOptions | RetryFunction;
   /** The handler's time: then its signal is aborted and the attempt fails. Default: none. */
@@ -51,6 +54,8 @@ export interface JobDefinition<Input, Output> {
   readonly queue: string;
   readonly maxAttempts: number;
   readonly priority: number;
+  /** Null: the queue decides. */
+  readonly ordering: Ordering | null;
   readonly timeoutMs: number | null;
   readonly retry: (attempt: number, error: unknown) => RetryDelay;
   /** One item for `enqueueMany`. */
@@ -130,6 +135,7 @@ export function job<Input = unknown, Output = Input>(
       10_000,
     ),
     priority: checkInteger(options.priority ?? DEFAULT_PRIORITY, 'priority', 1, 4),
+    ordering: checkOrdering(`Job "${type}"`, options),
     timeoutMs:
       options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
     retry: resolveRetry(options.retry),

@@ -2,7 +2,9 @@
  * What a human does with dead letters: try them again, or discard them.
  *
  * Both return the ids that they moved; an id that is not returned was not a dead letter. A retried job
- * starts with all its attempts; its history stays. A discarded one goes to the archive as `dead_letter`.
+ * starts with all its attempts; its history stays. One that had freed its key goes to the end of the
+ * key's line, behind all that was enqueued meanwhile, and several of them keep their order; one that
+ * holds its key keeps its place at the head. A discarded one goes to the archive as `dead_letter`.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -11,9 +13,22 @@ import { plainArray, statement, uuid } from '../postgres/statement.js';
 export const retryDeadLetters = statement({
   name: 'retry_dead_letters',
   text: `
+WITH letters AS MATERIALIZED (
+  SELECT i.id, i.position, i.ordering
+  FROM holdfast.inbox AS i
+  WHERE i.id = ANY ($1::uuid[]) AND i.status = 'dead_letter'
+  ORDER BY i.id
+  FOR UPDATE
+), placed AS MATERIALIZED (
+  SELECT l.id, CASE WHEN l.ordering = 'parked' THEN nextval('holdfast.inbox_position_seq')
+    ELSE l.position END AS position
+  FROM (SELECT * FROM letters ORDER BY position) AS l
+)
 UPDATE holdfast.inbox AS i
-SET status = 'pending', available_at = now(), attempts = 0, crashes = 0
-WHERE i.id = ANY ($1::uuid[]) AND i.status = 'dead_letter'
+SET status = 'pending', available_at = now(), attempts = 0, crashes = 0, position = p.position,
+    ordering = CASE WHEN i.ordering = 'parked' THEN 'key' ELSE i.ordering END
+FROM placed AS p
+WHERE i.id = p.id AND i.status = 'dead_letter'
 RETURNING i.id`,
   columns: { id: uuid },
 });

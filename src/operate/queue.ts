@@ -1,4 +1,17 @@
-/** What a human sets on a queue: pause, resume, retentions, the payload limit of the SQL function. */
+/**
+ * What a human sets on a queue: pause, resume, retentions, the payload limit of the SQL function, who
+ * claims, and order.
+ *
+ * A change of order is for new jobs only: those that are in the queue keep what they were enqueued with.
+ * It also becomes the default of the table's column (a trigger does that in the same transaction), for
+ * which the table is locked for a moment; if somebody keeps it in use, nothing is set (55P03): try again.
+ */
+import {
+  type AssignmentName,
+  checkAssignment,
+  checkOrdering,
+  type OrderOptions,
+} from '../job/order.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { statement, text } from '../postgres/statement.js';
@@ -15,11 +28,12 @@ export async function setPaused(db: Executor, names: Names, paused: boolean): Pr
   return (await db.run(pauseQueue, names, [paused])).length === 1;
 }
 
-export interface QueueSettings {
+export interface QueueSettings extends OrderOptions {
   readonly maxPayloadBytes?: number | undefined;
   readonly idempotencyRetentionMs?: number | undefined;
   readonly archiveRetentionMs?: number | undefined;
   readonly effectRetentionMs?: number | undefined;
+  readonly assignment?: AssignmentName;
 }
 
 export const configureQueue = statement({
@@ -29,7 +43,9 @@ UPDATE holdfast.queues AS q
 SET max_payload_bytes = coalesce($1::integer, q.max_payload_bytes),
     idempotency_retention = coalesce($2::bigint * interval '1 millisecond', q.idempotency_retention),
     archive_retention = coalesce($3::bigint * interval '1 millisecond', q.archive_retention),
-    effect_retention = coalesce($4::bigint * interval '1 millisecond', q.effect_retention)
+    effect_retention = coalesce($4::bigint * interval '1 millisecond', q.effect_retention),
+    ordering = coalesce($5::text::holdfast.ordering, q.ordering),
+    assignment = coalesce($6::text, q.assignment)
 WHERE q.name = 'inbox'
 RETURNING q.name`,
   columns: { name: text },
@@ -41,11 +57,14 @@ export async function configure(
   names: Names,
   settings: QueueSettings,
 ): Promise<boolean> {
+  const where = `Queue "${names.queue}"`;
   const rows = await db.run(configureQueue, names, [
     settings.maxPayloadBytes ?? null,
     settings.idempotencyRetentionMs ?? null,
     settings.archiveRetentionMs ?? null,
     settings.effectRetentionMs ?? null,
+    checkOrdering(where, settings),
+    checkAssignment(where, settings.assignment),
   ]);
   return rows.length === 1;
 }

@@ -2,21 +2,42 @@
  * Queues: another table of the same shape as `inbox`, with its own archive, keys and effect markers.
  *
  * A queue is made by running the per-queue part of every migration under its name, in one transaction,
- * under the lock that migrations take, so a queue always has the shape that `inbox` has.
+ * under the lock that migrations take, so a queue always has the shape that `inbox` has. What it says of
+ * order and assignment is set in the same transaction, so nothing is ever enqueued without it.
  */
 import { HoldfastError } from '../job/errors.js';
 import { hash32 } from '../job/key.js';
+import {
+  type AssignmentName,
+  checkAssignment,
+  checkOrdering,
+  type OrderOptions,
+} from '../job/order.js';
 import { checkQueueName, loadText, quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
 import { MIGRATIONS } from './migrations.js';
 
-/** Returns false when the queue existed already. Needs one client, not a pool. */
+const SETTINGS = `
+UPDATE holdfast.queues AS q
+SET ordering = coalesce($1::text::holdfast.ordering, q.ordering),
+    assignment = coalesce($2::text, q.assignment)
+WHERE q.name = 'inbox' AND ($1::text IS NOT NULL OR $2::text IS NOT NULL)`;
+
+/** What jobs get whose definition is silent, and plain INSERTs; and who claims them. */
+export interface NewQueueOptions extends OrderOptions {
+  readonly assignment?: AssignmentName;
+}
+
+/** Returns false when the queue existed already, and changes nothing then. Needs one client, not a pool. */
 export async function createQueue(
   client: Queryable,
   schema: string,
   queue: string,
+  options: NewQueueOptions = {},
 ): Promise<boolean> {
   checkQueueName(queue);
+  const ordering = checkOrdering(`Queue "${queue}"`, options);
+  const assignment = checkAssignment(`Queue "${queue}"`, options.assignment);
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   try {
     await client.query(
@@ -31,6 +52,7 @@ export async function createQueue(
       for (const migration of MIGRATIONS) {
         await client.query(loadText(migration.perQueue, { schema, queue }));
       }
+      await client.query(loadText(SETTINGS, { schema, queue }), [ordering, assignment]);
     }
     await client.query('COMMIT');
     return !exists;

@@ -1,6 +1,7 @@
 /**
  * Burying: the job will not be tried again until a human says so. It stays in the queue as a dead letter,
- * at an `available_at` of infinity, where no claim reads.
+ * at an `available_at` of infinity, where no claim reads. An ordered one steps out of the line of its key,
+ * which goes on, unless it is to hold the key (`key_strict`).
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -18,6 +19,7 @@ export const buryJobs = statement({
 UPDATE holdfast.inbox AS i
 SET status = 'dead_letter',
     available_at = 'infinity',
+    ordering = CASE WHEN i.ordering = 'key' THEN 'parked' ELSE i.ordering END,
     -- A suspect that crashed in its last attempt was claimed once more, only to be buried.
     attempts = least(i.attempts, i.max_attempts),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,

@@ -3,14 +3,20 @@
  *
  * Fenced by owner, generation, state and a live lease. A job that is not returned was not completed by
  * this call: somebody else owns it now, or the lease ran out.
+ *
+ * Jobs of one key that run one after the other are completed in their order: one that names the job
+ * before it is completed only if that one is gone, or goes in the same statement. So a worker that has
+ * lost one job of a run cannot complete those behind it.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { plainArray, statement, uuid } from '../postgres/statement.js';
+import { plainArray, statement, textArray, uuid } from '../postgres/statement.js';
 
 export interface Settled {
   readonly id: string;
   readonly generation: number;
+  /** The job that ran before this one in a run of its key, as long as it may not be settled. */
+  readonly after?: string | null;
 }
 
 export const completeJobs = statement({
@@ -37,17 +43,59 @@ RETURNING id`,
   columns: { id: uuid },
 });
 
+export const completeRuns = statement({
+  name: 'complete_runs',
+  text: `
+WITH mine AS MATERIALIZED (
+  SELECT i.id, i.partition_key, i.position, done.after
+  FROM unnest($2::uuid[], $3::bigint[], $4::uuid[]) AS done(id, generation, after)
+  JOIN holdfast.inbox AS i ON i.id = done.id
+  WHERE i.lease_generation = done.generation
+    AND i.claimed_by = $1::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+  FOR UPDATE OF i
+), linked AS MATERIALIZED (
+  SELECT m.id, m.partition_key, m.position,
+    m.after IS NULL
+      OR m.after IS NOT DISTINCT FROM lag(m.id) OVER (PARTITION BY m.partition_key ORDER BY m.position)
+      OR NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = m.after) AS follows
+  FROM mine AS m
+), in_order AS MATERIALIZED (
+  SELECT l.id, bool_and(l.follows)
+    OVER (PARTITION BY l.partition_key ORDER BY l.position ROWS UNBOUNDED PRECEDING) AS unbroken
+  FROM linked AS l
+), gone AS (
+  -- By id and not by place: a renewal may have moved the row after this statement began.
+  DELETE FROM holdfast.inbox AS i
+  WHERE i.id = ANY (ARRAY(SELECT o.id FROM in_order AS o WHERE o.unbroken))
+  RETURNING i.*
+)
+INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
+  partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
+  payload, headers, idempotency_key, claimed_by, last_error, history)
+SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
+  version, 'completed', priority, type, partition_key, payload, headers, idempotency_key,
+  claimed_by, last_error, history
+FROM gone
+RETURNING id`,
+  columns: { id: uuid },
+});
+
 export async function complete(
   db: Executor,
   names: Names,
   workerId: string,
   jobs: readonly Settled[],
 ): Promise<string[]> {
-  const rows = await db.run(completeJobs, names, [
+  const batch = [
     workerId,
     plainArray(jobs.map((job) => job.id)),
     plainArray(jobs.map((job) => job.generation)),
-  ]);
+  ];
+  const rows = jobs.some((job) => job.after)
+    ? await db.run(completeRuns, names, [...batch, textArray(jobs.map((job) => job.after ?? null))])
+    : await db.run(completeJobs, names, batch);
   return rows.map((row) => row.id);
 }
 

@@ -2,6 +2,7 @@
  * Failing: an attempt ended badly. The job waits for its next attempt, or is buried if that was the last.
  *
  * Fenced as every settle is. The error is kept in `last_error`, a line of it in the bounded history.
+ * Until its next attempt an ordered job holds its key; buried, it frees it, unless it is to hold it.
  * A failed attempt also proves that the job can end without taking its process along: `crashes` is cleared.
  */
 import type { Names } from '../postgres/names.js';
@@ -25,6 +26,8 @@ SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pen
       ::holdfast.inbox_status,
     available_at = CASE WHEN i.attempts >= i.max_attempts THEN 'infinity'
       ELSE now() + failed.delay_ms * interval '1 millisecond' END,
+    ordering = CASE WHEN i.attempts >= i.max_attempts AND i.ordering = 'key' THEN 'parked'
+      ELSE i.ordering END,
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     crashes = 0, isolated = false,
     last_error = failed.error,

@@ -4,6 +4,7 @@
  * other workers.
  */
 const AHEAD_MS = 100;
+const RUN_MS = 1_000;
 const AHEAD_BYTES = 64 * 1024 * 1024;
 /** What a claimed row weighs beside its payload. */
 const ROW_BYTES = 500;
@@ -24,6 +25,11 @@ export class Ahead {
   get jobs(): number {
     const soonBegun = (this.#concurrency * AHEAD_MS) / Math.max(this.#handlerMs, 0.01);
     return Math.floor(Math.min(this.#most, soonBegun, AHEAD_BYTES / this.#rowBytes));
+  }
+
+  /** How many jobs of one key to take in a row: what one handler gets through in `RUN_MS`. */
+  get run(): number {
+    return Math.max(1, Math.floor(RUN_MS / Math.max(this.#handlerMs, 0.01)));
   }
 
   sawHandler(ms: number): void {

@@ -169,6 +169,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
           'Do all of it in one: the job completes with it.',
       );
     }
+    await this.#inItsTurn('the transaction');
     const children = [...this.children];
     return withClient(this.#ground.pool, async (client) => {
       try {
@@ -198,6 +199,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
 
   async #complete(tx: Queryable): Promise<void> {
     this.#assertHeld('the completion');
+    await this.#inItsTurn('the completion');
     const { names } = this.#ground;
     const db = executor(tx);
     // The children first: the completion locks the row, and from then on the transaction should be short.
@@ -245,6 +247,14 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     }
     this.children.push(child);
     return { id: child.id };
+  }
+
+  /** The job of the key that ran before this one is settled first: a crash in between must not repeat it after this one. */
+  async #inItsTurn(doing: string): Promise<void> {
+    const { before } = this.#job;
+    if (!before) return;
+    await before.left();
+    if (before.lost) throw leaseLost(this.id, doing);
   }
 
   #assertHeld(doing: string): void {

@@ -18,8 +18,12 @@ export class HeldJob {
   gone = false;
   /** A settle is under way; its answer decides, not a renewal that crosses it. */
   settling = false;
-  /** Called when the job has left the hands of this process, settled or lost. */
-  onForgotten: (() => void) | null = null;
+  /** Its handler was called. */
+  started = false;
+  /** The job of the same key that ran before this one in this process, if it may not be settled yet. */
+  before: HeldJob | null = null;
+  #left = false;
+  #onLeft: (() => void)[] = [];
   #controller: AbortController | null = null;
   #abortReason: unknown = null;
 
@@ -44,6 +48,24 @@ export class HeldJob {
       if (this.#abortReason !== null) this.#controller.abort(this.#abortReason);
     }
     return this.#controller.signal;
+  }
+
+  /** The id of the job before, as long as that may not be settled. */
+  get after(): string | null {
+    return this.before && !this.before.#left ? this.before.id : null;
+  }
+
+  /** Resolves when the job has left the hands of this process, settled or lost. */
+  left(): Promise<void> {
+    if (this.#left) return Promise.resolve();
+    return new Promise((resolve) => this.#onLeft.push(resolve));
+  }
+
+  leave(): void {
+    this.#left = true;
+    // The chain of a long run would otherwise be kept whole by its last job.
+    this.before = null;
+    for (const resolve of this.#onLeft.splice(0)) resolve();
   }
 
   abort(reason: unknown): void {

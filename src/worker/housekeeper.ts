@@ -13,10 +13,11 @@ import { forgetDeadWorkers, sweepDeadWorkers } from '../housekeeping/sweep.js';
 import { acquire, takeTurn, waitAndAcquire } from '../housekeeping/turn.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import { BEGIN_POOLED } from '../postgres/pooled.js';
+import { type EngineMode, type Executor, plainExecutor } from '../postgres/queryable.js';
 
 /** A housekeeper that freezes between two statements must not keep the lock from the others. */
-const BEGIN = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+const AND_NOT_FREEZE = "; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 const WINDOW = 100;
 const RECOVER_BATCH = 1_000;
 const PRUNE_BATCH = 5_000;
@@ -34,7 +35,7 @@ export interface HousekeeperGround {
   readonly enginePool: pg.Pool;
   /** Free plans: the archive is found through block ranges. */
   readonly plainPool: pg.Pool;
-  readonly prepare: boolean;
+  readonly mode: EngineMode;
   readonly ttlMs: number;
   readonly intervalMs: number;
   readonly workerId: string;
@@ -46,19 +47,20 @@ type Lock = (db: Executor, names: Names) => Promise<boolean>;
 
 /** Runs `work` in a transaction that holds the lock; null when it could not be had. */
 function underLock<Value>(
+  { enginePool, mode }: HousekeeperGround,
   lock: Lock,
   pool: pg.Pool,
   names: Names,
-  prepare: boolean,
   work: (db: Executor) => Promise<Value>,
 ): Promise<Value | null> {
   return withTransaction(
     pool,
     async (client) => {
-      const db = engineExecutor(client, { prepare });
+      // Behind a pooler the transaction has brought the settings along.
+      const db = plainExecutor(client, mode);
       return (await lock(db, names)) ? work(db) : null;
     },
-    BEGIN,
+    (mode.pooled && pool === enginePool ? BEGIN_POOLED : 'BEGIN') + AND_NOT_FREEZE,
   );
 }
 
@@ -67,8 +69,8 @@ export async function keepHouse(
   ground: HousekeeperGround,
   names: Names,
 ): Promise<HousekeepingReport | null> {
-  const { enginePool, plainPool, prepare } = ground;
-  const dead = await underLock(acquire, enginePool, names, prepare, async (db) => {
+  const { enginePool, plainPool } = ground;
+  const dead = await underLock(ground, acquire, enginePool, names, async (db) => {
     if (!(await takeTurn(db, names, ground.intervalMs))) return null;
     await forgetDeadWorkers(db, names);
     return ground.sweep ? sweepDeadWorkers(db, names, ground.workerId, ground.ttlMs) : [];
@@ -76,7 +78,7 @@ export async function keepHouse(
   if (dead === null) return null;
 
   const step = <Value>(pool: pg.Pool, work: (db: Executor) => Promise<Value>) =>
-    underLock(waitAndAcquire, pool, names, prepare, work);
+    underLock(ground, waitAndAcquire, pool, names, work);
   const recovered = await inBatches(RECOVER_BATCH, async () => {
     const moved = await step(enginePool, async (db) => {
       const gone = [...new Set([...dead, ...(await deadWorkers(db, names))])];

@@ -5,13 +5,14 @@
  * been reachable from here for a whole TTL again: those that live have been heard by then.
  */
 import type pg from 'pg';
+import type { EngineMode } from '../postgres/queryable.js';
 import type { WorkerEvent } from './events.js';
 import { keepHouse } from './housekeeper.js';
 
 export interface HousekeepingLoopGround {
   readonly enginePool: pg.Pool;
   readonly plainPool: pg.Pool;
-  readonly prepare: boolean;
+  readonly mode: EngineMode;
   readonly schema: string;
   readonly queues: readonly string[];
   readonly intervalMs: number;
@@ -57,12 +58,12 @@ export class HousekeepingLoop {
   }
 
   async #round(queue: string): Promise<void> {
-    const { schema, intervalMs, ttlMs, enginePool, plainPool, prepare } = this.#ground;
+    const { schema, intervalMs, ttlMs, enginePool, plainPool, mode } = this.#ground;
     const workerId = this.#ground.workerId();
     const sweep = this.#reachableForMs() > ttlMs;
     try {
       const report = await keepHouse(
-        { enginePool, plainPool, prepare, ttlMs, intervalMs, workerId, sweep },
+        { enginePool, plainPool, mode, ttlMs, intervalMs, workerId, sweep },
         { schema, queue },
       );
       if (!report) return;

@@ -37,6 +37,10 @@ export interface WorkerOptions {
   readonly timeout?: Duration;
   /** How long `stop` waits for running handlers. Default 30 s. */
   readonly grace?: Duration;
+  /** Hold a lock on a session of the worker's own, so that others notice its death at once. Default true. */
+  readonly liveness?: boolean;
+  /** Be told of new jobs by notifications instead of looking for them often. Default true. */
+  readonly notify?: boolean;
   /** Stop on SIGTERM and SIGINT; a second signal exits at once. Default true. */
   readonly handleSignals?: boolean;
   readonly onEvent?: (event: WorkerEvent) => void;
@@ -58,6 +62,8 @@ export interface Settings {
   readonly stallMs: number;
   readonly timeoutMs: number | null;
   readonly graceMs: number;
+  readonly liveness: boolean;
+  readonly notify: boolean;
   readonly handleSignals: boolean;
   readonly metadata: Readonly<Record<string, string | number | boolean>>;
   readonly onEvent: (event: WorkerEvent) => void;
@@ -89,6 +95,8 @@ export function resolveOptions(options: WorkerOptions): Settings {
     stallMs: time(options.stallLimit, 'stallLimit', leaseMs, 50),
     timeoutMs: options.timeout === undefined ? null : time(options.timeout, 'timeout', 0, 1),
     graceMs: time(options.grace, 'grace', 30_000, 0),
+    liveness: options.liveness ?? true,
+    notify: options.notify ?? true,
     handleSignals: options.handleSignals ?? true,
     metadata: options.metadata ?? {},
     onEvent: options.onEvent ?? (() => {}),

@@ -2,81 +2,98 @@
  * The loop of one queue: claim, start handlers, settle, and again.
  *
  * It claims a little ahead of the handlers. One claim is in flight at a time and starts when half of what
- * was wanted is used up, so claiming, running and settling overlap.
- * Everything that the process holds is in `#held` from the claim to the settle, and is told to the keeper.
+ * was wanted is used up, so claiming, running and settling overlap. What was claimed waits in runs: a job
+ * without order is a run of its own, ordered jobs of one key that came together are one run and use one
+ * handler after the other. With nothing to read it sleeps, if producers can wake it, and looks every poll
+ * in any case.
  */
-import { claim } from '../claim/claim.js';
-import { Probes } from '../claim/probes.js';
 import { HoldfastError } from '../job/errors.js';
 import { isolate } from '../lease/isolate.js';
 import type { Executor } from '../postgres/queryable.js';
 import { Ahead } from './ahead.js';
 import { Backoff } from './backoff.js';
-import { type ContextGround, leaseLost } from './context.js';
-import type { JobEvent, WorkerEvent, WorkerStats } from './events.js';
 import { HeldJob } from './held.js';
+import { InHand, type InHandGround } from './in-hand.js';
 import type { Isolation, Suspect } from './isolation.js';
-import type { Keeper } from './keeper.js';
 import type { Settings } from './options.js';
 import { type Outcome, type Route, runJob } from './run.js';
-import { type Ended, settleOutcome } from './settle-outcome.js';
-import type { Settler } from './settler.js';
+import { type Assignment, type ClaimTerms, Sources } from './sources.js';
+import type { Wakeups } from './wakeups.js';
 
 /** A job that has waited here for so long was claimed too early. */
 const STALE_MS = 1_000;
-const CURSOR_LAG_MS = 2_000;
+/** A look that comes later than this means that nothing was found twice in a row: time to sleep. */
+const CALM_MS = 30;
 
-export interface RunnerGround {
+export interface RunnerGround extends InHandGround {
   readonly settings: Settings;
   readonly routes: ReadonlyMap<string, Route>;
   readonly engine: Executor;
-  readonly settler: Settler;
-  readonly keeper: Keeper;
   readonly isolation: Isolation;
-  readonly context: ContextGround;
-  readonly stats: WorkerStats;
+  readonly wakeups: Wakeups;
   readonly workerId: () => string;
   readonly deadWorkers: () => readonly string[];
-  readonly emit: (event: WorkerEvent) => void;
+  readonly sawEpoch: (epoch: number) => void;
   readonly trouble: (what: string, error: unknown) => void;
 }
 
 export class QueueRunner {
   readonly queue: string;
   readonly #ground: RunnerGround;
-  readonly #probes: Probes;
-  readonly #versions: Record<string, number> = {};
+  readonly #sources: Sources;
+  readonly #hand: InHand;
   readonly #backoff = new Backoff();
   readonly #ahead: Ahead;
-  readonly #held = new Map<string, HeldJob>();
-  #buffer: HeldJob[] = [];
+  #waiting: HeldJob[][] = [];
+  /** Jobs whose handler has not ended: those of the waiting runs and of the running ones. */
+  #unfinished = 0;
   #running = 0;
   #claiming = false;
   #onHold = false;
   #stopping = false;
+  #asleep = false;
   #timer: NodeJS.Timeout | null = null;
-  #bufferTimer: NodeJS.Timeout | null = null;
+  #staleTimer: NodeJS.Timeout | null = null;
   #onEmpty: (() => void) | null = null;
 
   constructor(queue: string, ground: RunnerGround) {
     this.queue = queue;
     this.#ground = ground;
-    this.#probes = new Probes({ pollMs: ground.settings.pollMs });
+    this.#sources = new Sources(ground.settings.pollMs);
     this.#ahead = new Ahead(ground.settings.concurrency, ground.settings.prefetch);
-    for (const [type, { job }] of ground.routes) {
-      if (job.queue === queue) this.#versions[type] = job.version;
-    }
+    this.#hand = new InHand(queue, ground, () => {
+      this.#checkEmpty();
+      this.pump();
+    });
   }
 
   held(): Iterable<HeldJob> {
-    return this.#held.values();
+    return this.#hand.values();
   }
 
-  /** Look for work now, from the start of every bucket. */
-  wake(): void {
-    this.#probes.rewind();
-    this.#clearTimer();
-    this.pump();
+  get size(): number {
+    return this.#hand.size;
+  }
+
+  get running(): number {
+    return this.#running;
+  }
+
+  get buckets(): number {
+    return this.#sources.buckets;
+  }
+
+  /** Which part of the queue is this worker's now. */
+  assign(assignment: Assignment): void {
+    this.#sources.assign(assignment);
+    this.#sources.asleep = this.#asleep;
+    this.#look();
+  }
+
+  /** There is something new in these buckets, or anywhere. */
+  hint(buckets: readonly number[] | null): void {
+    this.#sources.hint(buckets);
+    this.#look();
   }
 
   /** No claims while this worker has no life to claim in. */
@@ -85,45 +102,43 @@ export class QueueRunner {
     this.pump();
   }
 
+  #look(): void {
+    this.#clearTimer();
+    this.pump();
+  }
+
   pump(): void {
     const { settings, isolation } = this.#ground;
-    this.#startBuffered();
+    this.#startWaiting();
     if (this.#claiming || this.#stopping || this.#timer) return;
     if (this.#onHold || isolation.holds) return;
-    const busy = this.#running + this.#buffer.length;
     const target = settings.concurrency + this.#ahead.jobs;
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
-    if (this.#held.size >= 2 * target + settings.batchSize) return;
+    if (this.#hand.size >= 2 * target + settings.batchSize) return;
+    const free = settings.concurrency - this.#running - this.#waiting.length;
     // A free handler claims at once; while all are busy, half of what is wanted ahead is waited for.
-    if (busy >= settings.concurrency && busy > target / 2) return;
-    void this.#claim(Math.min(settings.batchSize, target - busy));
+    if (free <= 0 && this.#unfinished > target / 2) return;
+    void this.#claim(Math.min(settings.batchSize, Math.max(free, target - this.#unfinished)));
   }
 
   async #claim(limit: number): Promise<void> {
-    const now = performance.now();
-    const probes = this.#probes.take(now);
-    if (probes.length === 0) return this.#waitForPoll(now);
+    const from = performance.now();
+    const terms = this.#terms(limit);
+    const claiming = this.#sources.claim(terms);
+    if (!claiming) return this.#rest(from);
     this.#claiming = true;
-    const workerId = this.#ground.workerId();
     try {
-      const rows = await claim(this.#ground.engine, this.#ground.context.names, {
-        workerId,
-        probes,
-        limit,
-        leaseMs: this.#ground.settings.leaseMs,
-        versions: this.#versions,
-        deadWorkers: this.#ground.deadWorkers(),
-        cursorLagMs: CURSOR_LAG_MS,
-      });
-      const after = performance.now();
-      this.#probes.learn(rows, limit, after, after - now);
+      const { epoch, jobs: rows, ordered } = await claiming;
+      this.#ground.sawEpoch(epoch);
       this.#backoff.reset();
-      const jobs = rows.map((row) => new HeldJob(row, this.queue, workerId, after));
+      const now = performance.now();
+      const jobs = rows.map((row) => new HeldJob(row, this.queue, terms.workerId, now));
       // The answer may have lain in the socket while the loop was blocked, until the leases were over or
       // this worker had been declared dead.
-      const late = after - now >= this.#ground.settings.leaseMs;
-      if (late || workerId !== this.#ground.workerId()) this.#receiveTooLate(jobs);
-      else if (jobs.length > 0) this.#receive(jobs);
+      const late = now - from >= this.#ground.settings.leaseMs;
+      if (late || terms.workerId !== this.#ground.workerId()) this.#hand.missed(jobs);
+      else if (jobs.length > 0) this.#receive(jobs, ordered);
+      if (jobs.length >= limit) this.#rise();
     } catch (error) {
       this.#ground.trouble(`claiming from ${this.queue}`, error);
       this.#setTimer(this.#backoff.nextMs());
@@ -134,30 +149,33 @@ export class QueueRunner {
     this.pump();
   }
 
-  #receiveTooLate(jobs: HeldJob[]): void {
-    this.#ground.stats.claimed += jobs.length;
-    for (const job of jobs) this.#lose(job);
+  #terms(limit: number): ClaimTerms {
+    const { engine, context, settings, workerId, deadWorkers } = this.#ground;
+    return {
+      engine,
+      names: context.names,
+      workerId: workerId(),
+      leaseMs: settings.leaseMs,
+      deadWorkers: deadWorkers(),
+      limit,
+      run: Math.min(limit, this.#ahead.run),
+    };
   }
 
-  #receive(jobs: HeldJob[]): void {
-    const { keeper, stats, emit } = this.#ground;
-    // Told before anything is started: a handler that blocks the loop must not cost the others.
-    keeper.hold(
-      this.queue,
-      jobs.map((job) => job.id),
-      jobs.map((job) => job.generation),
-    );
-    stats.claimed += jobs.length;
-    emit({ kind: 'claimed', queue: this.queue, count: jobs.length });
+  #receive(jobs: HeldJob[], ordered: boolean): void {
+    this.#hand.take(jobs);
+    this.#unfinished += jobs.length;
     const suspects: Suspect[] = [];
-    for (const job of jobs) {
-      this.#ahead.sawPayload(job.row.payload.length);
-      this.#held.set(job.id, job);
-      if (this.#stopping) this.#release(job);
-      else if (job.row.crashes > 0) suspects.push(this.#suspect(job));
+    for (const job of jobs) this.#ahead.sawPayload(job.row.payload.length);
+    for (const run of ordered ? runsOf(jobs) : jobs.map((job) => [job])) {
       // Claimed before a suspect was found elsewhere in this process: not beside it.
-      else if (this.#ground.isolation.holds) this.#release(job);
-      else this.#buffer.push(job);
+      const wanted = !this.#stopping && !this.#ground.isolation.holds;
+      const suspect = run.findIndex((job) => job.row.crashes > 0);
+      const rest = suspect < 0 ? [] : run.splice(suspect);
+      if (suspect === 0 && !this.#stopping) suspects.push(this.#suspect(rest.shift() as HeldJob));
+      if (run.length > 0 && wanted) this.#waiting.push(run);
+      else this.#handBack(run);
+      this.#handBack(rest);
     }
     if (suspects.length > 0) this.#ground.isolation.add(suspects);
   }
@@ -168,13 +186,11 @@ export class QueueRunner {
       mark: (alone) => this.#mark(held, alone),
       // Not over before it is settled: until then the mark would make it pay for what comes next.
       run: async () => {
-        const over = new Promise<void>((resolve) => {
-          held.onForgotten = resolve;
-        });
-        await this.#start(held);
+        const over = held.left();
+        await this.#work([held]);
         await over;
       },
-      handBack: () => (held.lost ? this.#forget(held) : this.#release(held)),
+      handBack: () => this.#handBack([held]),
     };
   }
 
@@ -183,63 +199,87 @@ export class QueueRunner {
     try {
       const marked = await isolate(engine, context.names, held.workerId, held, alone);
       if (!marked && alone) {
-        this.#lose(held);
-        this.#forget(held);
+        this.#hand.lose(held);
+        this.#handBack([held]);
       }
       return marked;
     } catch (error) {
       trouble(`isolating job ${held.id}`, error);
-      if (alone) this.#release(held);
+      if (alone) this.#handBack([held]);
       return false;
     }
   }
 
-  #startBuffered(): void {
+  #startWaiting(): void {
     const { concurrency } = this.#ground.settings;
     let taken = 0;
-    while (this.#running < concurrency && taken < this.#buffer.length) {
+    while (this.#running < concurrency && taken < this.#waiting.length) {
       if (this.#ground.isolation.holds) break;
-      void this.#start(this.#buffer[taken++] as HeldJob);
+      void this.#work(this.#waiting[taken++] as HeldJob[]);
     }
-    if (taken > 0) this.#buffer.splice(0, taken);
-    if (this.#buffer.length > 0) this.#watchBuffer();
+    if (taken > 0) this.#waiting.splice(0, taken);
+    if (this.#waiting.length > 0) this.#watchWaiting();
   }
 
   /** Jobs that were claimed ahead and then wait behind slow handlers go back, for others to run. */
-  #watchBuffer(): void {
-    this.#bufferTimer ??= setTimeout(() => {
-      this.#bufferTimer = null;
-      const oldest = this.#buffer[0];
+  #watchWaiting(): void {
+    this.#staleTimer ??= setTimeout(() => {
+      this.#staleTimer = null;
+      const oldest = this.#waiting[0]?.[0];
       if (!oldest) return;
       const waitedMs = performance.now() - oldest.claimedAt;
-      if (waitedMs < STALE_MS) return this.#watchBuffer();
+      if (waitedMs < STALE_MS) return this.#watchWaiting();
       // First the estimate, or the next claim would take them again.
       this.#ahead.sawWaiting(waitedMs);
       this.handBack();
     }, STALE_MS);
   }
 
-  async #start(held: HeldJob): Promise<void> {
+  /** Works through a run. Anything but success ends it: what follows must not overtake. */
+  async #work(run: HeldJob[]): Promise<void> {
+    this.#running++;
+    let before: HeldJob | null = null;
+    for (let next = 0; next < run.length; next++) {
+      const held = run[next] as HeldJob;
+      const goes: boolean = next === 0 || !(this.#stopping || this.#ground.isolation.holds);
+      if (!goes || before?.lost || !(await this.#runOne(held, before))) {
+        this.#handBack(held.started ? run.slice(next + 1) : run.slice(next));
+        break;
+      }
+      before = held;
+    }
+    this.#running--;
+    this.pump();
+  }
+
+  /** True when the handler succeeded, and the next job of its key may start. */
+  async #runOne(held: HeldJob, before: HeldJob | null): Promise<boolean> {
     const { routes, context, settings, isolation } = this.#ground;
     const route = routes.get(held.row.type);
-    if (!route || held.lost) {
-      if (held.lost) this.#forget(held);
-      else this.#release(held);
-      return;
-    }
-    this.#running++;
+    if (!route || held.lost || held.settling) return false;
+    held.started = true;
+    held.before = before;
     isolation.entered();
-    this.#emitJob('started-job', held);
+    this.#hand.told('started-job', held);
     const startedAt = performance.now();
     const outcome = await runJob(held, route, context, settings.timeoutMs).catch((error: unknown) =>
       // runJob does not throw; if it ever does, the slot and the job must not be lost with it.
       this.#unrun(held, error),
     );
     this.#ahead.sawHandler(performance.now() - startedAt);
-    this.#running--;
+    this.#unfinished--;
     isolation.left();
-    this.#settle(held, route, outcome);
-    this.pump();
+    const plain = outcome.kind === 'completed' && outcome.children.length === 0;
+    // Plain completions are settled in the order in which they come; anything else would overtake.
+    if (before && !plain && outcome.kind !== 'transacted') {
+      await before.left();
+      if (before.lost) {
+        this.#hand.release(held);
+        return false;
+      }
+    }
+    this.#hand.settle(held, route, outcome);
+    return plain || outcome.kind === 'completed' || outcome.kind === 'transacted';
   }
 
   #unrun(held: HeldJob, error: unknown): Outcome {
@@ -248,111 +288,67 @@ export class QueueRunner {
     return { kind: 'failed', delayMs: 60_000, error: summary, summary, handed: false };
   }
 
-  #settle(held: HeldJob, route: Route, outcome: Outcome): void {
-    if (held.gone) this.#lose(held);
-    if (held.lost) {
-      this.#forget(held);
-      return;
-    }
-    held.settling = true;
-    const { settler, context } = this.#ground;
-    settleOutcome({ settler, context, route }, held, outcome, (how) => this.#settled(held, how));
+  /** Jobs that were not started go back to the queue, unspent. */
+  #handBack(jobs: readonly HeldJob[]): void {
+    this.#unfinished -= jobs.length;
+    for (const held of jobs) this.#hand.release(held);
   }
 
-  #release(held: HeldJob): void {
-    held.settling = true;
-    const job = { id: held.id, generation: held.generation };
-    this.#ground.settler.release(held.workerId, job, (moved) =>
-      this.#settled(held, moved === null ? 'lost' : 'released'),
-    );
-  }
-
-  #settled(held: HeldJob, how: Ended): void {
-    if (how === 'lost') this.#lose(held);
-    else {
-      this.#ground.stats[how]++;
-      this.#emitJob(how, held);
-    }
-    this.#forget(held);
-    this.pump();
-  }
-
-  #lose(held: HeldJob): void {
-    if (held.lost) return;
-    held.lost = true;
-    held.abort(leaseLost(held.id, 'what this attempt does from now on'));
-    this.#ground.stats.lost++;
-    this.#ground.context.log.warn(
-      { job: held.id, type: held.row.type, generation: held.generation, worker: held.workerId },
-      'the lease of a job was lost; nothing that this attempt settles counts',
-    );
-    this.#emitJob('lost', held);
-  }
-
-  #forget(held: HeldJob): void {
-    if (this.#held.get(held.id) !== held) return;
-    this.#held.delete(held.id);
-    this.#ground.keeper.drop(this.queue, held.id, held.generation);
-    held.onForgotten?.();
-    this.#checkEmpty();
-  }
-
-  get #empty(): boolean {
-    return this.#held.size === 0 && !this.#claiming;
-  }
-
-  #checkEmpty(): void {
-    if (this.#empty) this.#onEmpty?.();
+  handBack(): void {
+    this.#handBack(this.#waiting.splice(0).flat());
   }
 
   /** The keeper could not renew these. */
   lose(jobs: readonly { id: string; generation: number }[]): void {
-    for (const { id, generation } of jobs) {
-      const held = this.#held.get(id);
-      if (held?.generation === generation && !held.settling) this.#loseNow(held);
-    }
+    for (const held of this.#hand.find(jobs)) this.#hand.lose(held);
+    this.#dropLost();
   }
 
   /** This incarnation is dead, and with it everything it held. */
   loseAll(workerId: string): void {
-    for (const held of [...this.#held.values()]) {
-      if (held.workerId === workerId) this.#loseNow(held);
+    for (const held of this.#hand.values()) {
+      if (held.workerId === workerId) this.#hand.lose(held);
     }
+    this.#dropLost();
   }
 
-  #loseNow(held: HeldJob): void {
-    this.#lose(held);
-    const waits = this.#buffer.indexOf(held);
-    if (waits < 0) return;
-    this.#buffer.splice(waits, 1);
-    this.#forget(held);
-  }
-
-  /** Jobs that wait for a handler go back to the queue, unspent. */
-  handBack(): void {
-    const waiting = this.#buffer;
-    this.#buffer = [];
-    for (const held of waiting) this.#release(held);
+  /** A run ends before its first lost job. */
+  #dropLost(): void {
+    for (const run of this.#waiting) {
+      const lost = run.findIndex((job) => job.lost);
+      if (lost >= 0) this.#handBack(run.splice(lost));
+    }
+    this.#waiting = this.#waiting.filter((run) => run.length > 0);
   }
 
   /** No new claims; waits for running handlers, then aborts and releases what is left. True: all gone. */
   async drain(graceMs: number): Promise<boolean> {
     this.#stopping = true;
     this.#clearTimer();
-    if (this.#bufferTimer) clearTimeout(this.#bufferTimer);
-    this.handBack();
+    if (this.#staleTimer) clearTimeout(this.#staleTimer);
+    this.#waiting = [];
+    for (const held of this.#hand.values()) if (!held.started) this.#hand.release(held);
     if (await this.#emptyWithin(graceMs)) return true;
     const reason = new HoldfastError(
       'STOPPED',
       'The worker is stopping and its grace period is over; the job was handed back.',
     );
-    for (const held of [...this.#held.values()]) {
+    for (const held of this.#hand.values()) {
       if (held.lost) continue;
       held.abort(reason);
-      this.#release(held);
+      held.settling = false;
+      this.#hand.release(held);
       held.lost = true;
     }
-    return this.#emptyWithin(1_500);
+    return this.#emptyWithin(900);
+  }
+
+  get #empty(): boolean {
+    return this.#hand.size === 0 && !this.#claiming;
+  }
+
+  #checkEmpty(): void {
+    if (this.#empty) this.#onEmpty?.();
   }
 
   #emptyWithin(ms: number): Promise<boolean> {
@@ -370,13 +366,34 @@ export class QueueRunner {
     });
   }
 
-  #emitJob(kind: JobEvent['kind'], held: HeldJob): void {
-    const { id, queue, generation } = held;
-    this.#ground.emit({ kind, queue, id, type: held.row.type, generation });
+  /** Nothing to read now. */
+  #rest(now: number): void {
+    const idleMs = this.#sources.idleMs(now);
+    const calm = idleMs >= CALM_MS && !this.#asleep;
+    if (calm && this.#ground.wakeups.maySleep(this.queue)) void this.#fallAsleep();
+    if (idleMs < Number.POSITIVE_INFINITY) this.#setTimer(idleMs * (1 + Math.random() * 0.25));
   }
 
-  #waitForPoll(now: number): void {
-    this.#setTimer(this.#probes.idleMs(now) * (1 + Math.random() * 0.25));
+  /** From now on producers tell; what came before they knew is looked for once more. */
+  async #fallAsleep(): Promise<void> {
+    this.#asleep = true;
+    if (!(await this.#ground.wakeups.sleep(this.queue))) return this.risen();
+    if (!this.#asleep) return;
+    this.#sources.asleep = true;
+    this.hint(null);
+  }
+
+  /** Nobody tells of new jobs any more; they have to be looked for. */
+  risen(): void {
+    this.#asleep = false;
+    this.#sources.asleep = false;
+  }
+
+  /** Too busy to be told of every job. */
+  #rise(): void {
+    if (!this.#asleep) return;
+    this.risen();
+    this.#ground.wakeups.rise(this.queue);
   }
 
   #setTimer(ms: number): void {
@@ -392,4 +409,15 @@ export class QueueRunner {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
   }
+}
+
+/** Neighbours of one key form a run; the claim returns the jobs of a key together, in its order. */
+function runsOf(jobs: readonly HeldJob[]): HeldJob[][] {
+  const runs: HeldJob[][] = [];
+  for (const job of jobs) {
+    const run = runs.at(-1);
+    if (run?.[0]?.row.partitionKey === job.row.partitionKey) run.push(job);
+    else runs.push([job]);
+  }
+  return runs;
 }

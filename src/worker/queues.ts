@@ -1,8 +1,18 @@
 /** Which queues a worker serves: those of its handlers, or those that were named, if they exist. */
 import type pg from 'pg';
+import type { Handles } from '../fleet/registry.js';
 import { HoldfastError } from '../job/errors.js';
 import { quoteName } from '../postgres/names.js';
 import type { Route } from './run.js';
+
+/** What the registry says that this worker handles: by queue and type, the newest payload version. */
+export function handlesOf(routes: ReadonlyMap<string, Route>): Handles {
+  const handles: Record<string, Record<string, number>> = {};
+  for (const { job } of routes.values()) {
+    handles[job.queue] = { ...handles[job.queue], [job.type]: job.version };
+  }
+  return handles;
+}
 
 export function queuesToServe(
   routes: ReadonlyMap<string, Route>,

@@ -41,7 +41,7 @@ export function settleOutcome(
   const moved = (to: Moved) => done(ended(to));
   switch (outcome.kind) {
     case 'completed':
-      if (outcome.children.length === 0) settler.complete(by, job, moved);
+      if (outcome.children.length === 0) settler.complete(by, { ...job, after: held.after }, moved);
       else void settleParent({ settler, context, route }, held, outcome.children, done);
       break;
     case 'transacted':

@@ -8,7 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type pg from 'pg';
-import { leave, markDraining, register } from '../fleet/registry.js';
+import { leave, lockKeyOf, markDraining, register } from '../fleet/registry.js';
 import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
@@ -20,29 +20,36 @@ import {
   isTransient,
   plainPool,
 } from '../postgres/pool.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import { behindPooler } from '../postgres/pooled.js';
+import { type EngineMode, type Executor, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import { Backoff, pause } from './backoff.js';
 import type { HandlerContext } from './context.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
-import { HousekeepingLoop } from './housekeeping-loop.js';
-import { Isolation } from './isolation.js';
-import { Keeper } from './keeper.js';
+import { Loops } from './loops.js';
 import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
-import { QueueRunner } from './queue-runner.js';
-import { checkQueues, queuesToServe } from './queues.js';
+import { checkQueues, handlesOf, queuesToServe } from './queues.js';
 import type { Handler, Route } from './run.js';
-import { Settler } from './settler.js';
-import { onSignals } from './signals.js';
+import { exitAfter, onSignals } from './signals.js';
 
 export interface WorkerGround {
   readonly connection: ConnectionOptions;
+  readonly listenUrl: string | null;
   readonly pool: pg.Pool;
   readonly schema: string;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
   readonly prepare: boolean;
+  /** Whether a pooler stands before the database. Null: it is found out at the start. */
+  readonly pooler: boolean | null;
 }
+
+/** Limits at the end, when a database or a handler may not answer. Together they stay below 2 s. */
+const LEAVE_MS = 150;
+const POOL_MS = 200;
+/** What a program has for its own end after run() has resolved, when handlers keep its process. */
+const EXIT_MS = 100;
+const LATEST_EXIT_MS = 1_600;
 
 type State = 'new' | 'starting' | 'running' | 'stopping' | 'stopped';
 
@@ -68,14 +75,8 @@ export class Worker {
   #state: State = 'new';
   #id = newWorkerId();
   #pool: pg.Pool | null = null;
-  /** Ordinary connections for what the worker itself reads and writes beside the queue table. */
-  #house: pg.Pool | null = null;
-  #keeper: Keeper | null = null;
-  #runners: QueueRunner[] = [];
-  #isolation: Isolation | null = null;
-  #dead: readonly string[] = [];
-  #housekeeping: HousekeepingLoop | null = null;
-  #abandon = new AbortController();
+  #loops: Loops | null = null;
+  #signalled = false;
   #halt = new AbortController();
   #finished: Promise<void> | null = null;
   #finish: () => void = () => {};
@@ -89,6 +90,10 @@ export class Worker {
   /** The id under which this worker is registered now; it changes when the worker is reborn. */
   get id(): string {
     return this.#id;
+  }
+
+  get #ending(): boolean {
+    return this.#state === 'stopping' || this.#state === 'stopped';
   }
 
   handle<Input, Output>(
@@ -126,13 +131,15 @@ export class Worker {
     this.#finished = new Promise((resolve) => {
       this.#finish = resolve;
     });
-    const release = this.#settings.handleSignals ? onSignals(() => void this.stop()) : () => {};
+    const release = this.#settings.handleSignals
+      ? onSignals(() => void this.#stop(this.#settings.graceMs, true))
+      : () => {};
     try {
       await this.#start();
       await this.#finished;
     } catch (error) {
       this.#state = 'stopped';
-      if (this.#pool) await closePool(this.#pool, 500);
+      if (this.#pool) await closePool(this.#pool, POOL_MS);
       this.#finish();
       throw error;
     } finally {
@@ -142,22 +149,47 @@ export class Worker {
 
   async #start(): Promise<void> {
     const queues = queuesToServe(this.#routes, this.#settings.queues);
+    const mode: EngineMode = { prepare: this.#ground.prepare, pooled: await this.#findPooler() };
+    if (this.#halt.signal.aborted) return this.#takeApart(false, 0);
     const queryTimeoutMs = Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
-    const connection = { ...this.#ground.connection, queryTimeoutMs };
+    const connection = { ...this.#ground.connection, queryTimeoutMs, pooled: mode.pooled === true };
     const pool = enginePool(connection, 2 * queues.length + 2, this.#log);
     this.#pool = pool;
-    const engine = engineExecutor(pool, { prepare: this.#ground.prepare });
+    const engine = engineExecutor(pool, mode);
     await this.#untilReachable(async () => {
       await checkSchema(pool, this.#ground.schema);
       await checkQueues(pool, this.#ground.schema, queues);
       await this.#register(engine, this.#id);
     });
-    if (this.#halt.signal.aborted) return this.#takeApart();
-    this.#assemble(engine, queues);
+    if (this.#halt.signal.aborted) {
+      await this.#leave(engine, this.#id, true);
+      return this.#takeApart(false, 0);
+    }
+    this.#loops = this.#assemble(pool, mode, queues);
+    await this.#loops.prepare();
     this.#state = 'running';
     this.#emit({ kind: 'started', workerId: this.#id });
-    for (const runner of this.#runners) runner.pump();
-    this.#housekeeping?.start();
+    if (this.#halt.signal.aborted) void this.#stop(0, this.#signalled);
+    else await this.#loops.start();
+  }
+
+  async #findPooler(): Promise<boolean> {
+    const { pooler, connection, listenUrl } = this.#ground;
+    let pooled = pooler ?? false;
+    if (pooler === null) {
+      // Not the caller's pool: that may go another way than the worker's own connections.
+      const pool = plainPool(connection, 1, this.#log);
+      await this.#untilReachable(async () => {
+        pooled = await behindPooler(pool);
+      }).finally(() => closePool(pool, POOL_MS));
+    }
+    if (pooled && listenUrl === null) {
+      this.#log.info(
+        {},
+        'behind a pooler: the liveness lock and notifications are off; listenUrl brings them back',
+      );
+    }
+    return pooled;
   }
 
   /** A database that is away for now is waited for; one that refuses us is an error. */
@@ -179,7 +211,12 @@ export class Worker {
   }
 
   #register(engine: Executor, id: string): Promise<void> {
-    return register(engine, this.#names('inbox'), id, this.#metadata());
+    return register(engine, this.#names('inbox'), {
+      id,
+      lockKey: lockKeyOf(id),
+      handles: handlesOf(this.#routes),
+      metadata: this.#metadata(),
+    });
   }
 
   #metadata(): object {
@@ -188,96 +225,44 @@ export class Worker {
       pid: process.pid,
       node: process.version,
       concurrency: this.#settings.concurrency,
-      types: [...this.#routes.keys()],
       ...this.#settings.metadata,
     };
   }
 
-  #assemble(engine: Executor, queues: readonly string[]): void {
-    const { connection, pool, schema, maxPayloadBytes } = this.#ground;
-    const settings = this.#settings;
-    const house = plainPool(connection, 4, this.#log);
-    this.#house = house;
-    const plain = engineExecutor(house, { prepare: this.#ground.prepare });
-    const trouble = (what: string, error: unknown) => this.#trouble(what, error);
-    const { leaseMs, renewMs, heartbeatMs, stallMs } = settings;
-    const { prepare } = this.#ground;
-    this.#keeper = new Keeper(
-      {
-        connectionString: connection.connectionString,
-        schema,
-        queues,
-        workerId: this.#id,
-        metadata: this.#metadata(),
-        leaseMs,
-        renewMs,
-        heartbeatMs,
-        stallMs,
-        prepare,
-      },
-      {
-        lost: (queue, jobs) => this.#runners.find((one) => one.queue === queue)?.lose(jobs),
-        dead: (id) => void this.#rebirth(engine, id),
-        deadWorkers: (ids) => this.#learnDead(ids),
-        trouble,
-        held: () => this.#runners.flatMap((runner) => [...runner.held()]),
-      },
-    );
-    this.#housekeeping = new HousekeepingLoop({
-      enginePool: this.#pool as pg.Pool,
-      plainPool: house,
-      prepare,
+  #assemble(enginePool: pg.Pool, mode: EngineMode, queues: readonly string[]): Loops {
+    const { connection, listenUrl, pool, schema, maxPayloadBytes } = this.#ground;
+    return new Loops({
+      connection: { ...connection, pooled: mode.pooled === true },
+      listenUrl,
+      pool,
+      enginePool,
+      mode,
       schema,
       queues,
-      intervalMs: settings.housekeepingMs,
-      ttlMs: settings.ttlMs,
+      settings: this.#settings,
+      routes: this.#routes,
+      metadata: this.#metadata(),
+      maxPayloadBytes,
+      log: this.#log,
+      stats: this.stats,
       workerId: () => this.#id,
-      found: (ids) => this.#learnDead([...ids, ...this.#dead]),
+      dead: (id) => void this.#rebirth(engineExecutor(enginePool, mode), id),
       emit: (event) => this.#emit(event),
-      trouble,
+      trouble: (what, error) => this.#trouble(what, error),
     });
-    this.#isolation = new Isolation({
-      handBack: () => this.#runners.forEach((runner) => void runner.handBack()),
-      resume: () => this.#runners.forEach((runner) => void runner.pump()),
-    });
-    for (const queue of queues) {
-      const names = this.#names(queue);
-      this.#runners.push(
-        new QueueRunner(queue, {
-          settings,
-          routes: this.#routes,
-          engine,
-          settler: new Settler({
-            engine,
-            plain,
-            names,
-            trouble,
-            abandoned: this.#abandon.signal,
-          }),
-          keeper: this.#keeper,
-          isolation: this.#isolation,
-          context: { names, pool, house, plain, engine, log: this.#log, maxPayloadBytes },
-          stats: this.stats,
-          workerId: () => this.#id,
-          deadWorkers: () => this.#dead,
-          emit: (event) => this.#emit(event),
-          trouble,
-        }),
-      );
-    }
-  }
-
-  #learnDead(ids: readonly string[]): void {
-    const news = ids.some((id) => !this.#dead.includes(id));
-    this.#dead = ids;
-    if (news && this.#state === 'running') for (const runner of this.#runners) runner.wake();
   }
 
   /** Declared dead while away: nothing that was held counts any more, and a new life begins. */
   async #rebirth(engine: Executor, was: string): Promise<void> {
     if (was !== this.#id) return;
+    const loops = this.#loops as Loops;
+    // One that stops has left the registry by itself, and has no next life.
+    if (this.#ending) {
+      for (const runner of loops.runners) runner.loseAll(was);
+      return;
+    }
     this.#log.warn({ worker: was }, 'this worker was declared dead; it goes on under a new id');
-    for (const runner of this.#runners) {
+    for (const runner of loops.runners) {
       runner.loseAll(was);
       runner.hold(true);
     }
@@ -285,9 +270,11 @@ export class Worker {
     await this.#untilReachable(() => this.#register(engine, next)).catch((error) =>
       this.#trouble('registering again', error),
     );
+    // The registration may have waited for the database for long.
+    if (this.#ending) return this.#leave(engine, next, true);
     this.#id = next;
-    this.#keeper?.identify(next);
-    for (const runner of this.#runners) {
+    loops.identify(next);
+    for (const runner of loops.runners) {
       // What a claim brought that was under way was claimed in the name of the dead.
       runner.loseAll(was);
       runner.hold(false);
@@ -296,41 +283,65 @@ export class Worker {
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is handed back. */
-  async stop(options: { graceMs?: number } = {}): Promise<void> {
+  stop(options: { graceMs?: number } = {}): Promise<void> {
+    return this.#stop(options.graceMs ?? this.#settings.graceMs, false);
+  }
+
+  async #stop(graceMs: number, signalled: boolean): Promise<void> {
     if (this.#state === 'new') this.#state = 'stopped';
     if (this.#state === 'stopped') return;
+    this.#signalled ||= signalled;
     if (this.#state === 'starting') {
       this.#halt.abort();
     } else if (this.#state === 'running') {
       this.#state = 'stopping';
-      await this.#drain(options.graceMs ?? this.#settings.graceMs);
-      await this.#takeApart();
+      const loops = this.#loops as Loops;
+      // A handler may have kept the loop from hearing the signal; the grace period began with it.
+      const left = Math.max(0, graceMs - (signalled ? loops.keeper.sinceSignalMs() : 0));
+      const graceEndsAt = performance.now() + left;
+      await this.#drain(loops, left, signalled);
+      // Handlers that go on after their jobs were handed back may keep the process for ever.
+      const guard = this.#signalled && loops.runners.some((runner) => runner.running > 0);
+      await this.#takeApart(guard, graceEndsAt);
     }
     await this.#finished;
   }
 
-  async #drain(graceMs: number): Promise<void> {
-    this.#housekeeping?.stop();
-    const engine = engineExecutor(this.#pool as pg.Pool, { prepare: this.#ground.prepare });
+  async #drain(loops: Loops, graceMs: number, signalled: boolean): Promise<void> {
+    const { keeper, housekeeping, isolation, membership, wakeups, runners } = loops;
+    keeper.drain(graceMs, signalled);
+    housekeeping.stop();
+    membership.stop();
+    const engine = engineExecutor(this.#pool as pg.Pool, loops.mode);
     const said = markDraining(engine, this.#names('inbox'), this.#id).catch((error) =>
       this.#trouble('announcing the drain', error),
     );
-    this.#isolation?.stop();
-    const empty = await Promise.all(this.#runners.map((runner) => runner.drain(graceMs)));
-    this.#abandon.abort();
-    await within(said, 1_000);
-    const left = leave(engine, this.#names('inbox'), this.#id, empty.every(Boolean)).catch(
-      (error) => this.#trouble('leaving the registry', error),
-    );
-    await within(left, 1_000);
+    isolation.stop();
+    const gone = await Promise.all(runners.map((runner) => runner.drain(graceMs)));
+    loops.abandon.abort();
+    await within(said, LEAVE_MS);
+    await this.#leave(engine, this.#id, gone.every(Boolean));
+    await wakeups.stop();
   }
 
-  async #takeApart(): Promise<void> {
+  async #leave(engine: Executor, id: string, emptyHanded: boolean): Promise<void> {
+    const left = leave(engine, this.#names('inbox'), id, emptyHanded).catch((error) =>
+      this.#trouble('leaving the registry', error),
+    );
+    await within(left, LEAVE_MS);
+  }
+
+  /** `guard`: the keeper's thread stays, to end a process that handlers keep. */
+  async #takeApart(guard: boolean, graceEndsAt: number): Promise<void> {
     this.#halt.abort();
-    await this.#keeper?.stop();
-    await Promise.all([this.#pool, this.#house].map((pool) => pool && closePool(pool, 500)));
+    const pools = [this.#pool, this.#loops?.house ?? null];
+    await Promise.all([
+      this.#loops?.keeper.stop({ guard }),
+      ...pools.map((pool) => pool && closePool(pool, POOL_MS)),
+    ]);
     this.#state = 'stopped';
     this.#emit({ kind: 'stopped', workerId: this.#id });
+    if (guard) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
     this.#finish();
   }
 
@@ -346,7 +357,7 @@ export class Worker {
   }
 
   #trouble(what: string, error: unknown): void {
-    if (isTransient(error)) this.#housekeeping?.sawOutage();
+    if (isTransient(error)) this.#loops?.housekeeping.sawOutage();
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'trouble');
     this.#emit({ kind: 'trouble', what, error });

@@ -69,6 +69,8 @@ test.each(['late', 'guarded'] as const)(
   'a completion of a worker that was frozen past its lease moves nothing (%s)',
   async (type) => {
     const db = await ground();
+    // Everybody reads every bucket: nobody waits for the frozen one to be declared dead.
+    await db.rows("UPDATE holdfast.queues SET assignment = 'competing'");
     const frozen = await readyWorker(db.url, { ...UNDYING, lease: '1s', renewEvery: '300ms' });
     const { id } = await db.hf.enqueue(jobs[type], { ms: 800, thenGated: true });
     await frozen.hears('handling', { id, generation: 1 });

@@ -21,20 +21,22 @@ export interface ClaimOptions {
   readonly names?: Names;
 }
 
-export function claimAs(
+export async function claimAs(
   db: Executor,
   workerId: string,
   options: ClaimOptions,
 ): Promise<ClaimedJob[]> {
-  return claim(db, options.names ?? INBOX, {
+  const { jobs } = await claim(db, options.names ?? INBOX, {
     workerId,
     probes: EVERY_BUCKET,
     limit: options.limit ?? 1_000,
     leaseMs: options.leaseMs ?? 90_000,
     versions: Object.fromEntries(options.types.map((type) => [type, 1])),
+    above: {},
     deadWorkers: options.deadWorkers ?? [],
     cursorLagMs: 2_000,
   });
+  return jobs;
 }
 
 /** The claim of a job as its owner passes it to renew and to every settle. */

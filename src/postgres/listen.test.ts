@@ -1,0 +1,181 @@
+/** The listener: it comes back, it notices when it has become deaf, and it keeps off behind a pooler. */
+import { once } from 'node:events';
+import net from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { testDatabase } from '../../test/support/database.js';
+import { Line } from '../../test/support/line.js';
+import { until } from '../../test/support/until.js';
+import { Listener, type ListenerGround } from './listen.js';
+import type { Executor } from './queryable.js';
+
+const db = testDatabase();
+const NAMES = { schema: 'holdfast', queue: 'inbox' };
+const SESSIONS = `SELECT pid FROM pg_stat_activity
+  WHERE application_name = 'holdfast listener' AND datname = current_database()`;
+
+/** A statement that no user of the listener has. */
+const doing = (text: string) => (on: Executor) =>
+  on.run({ name: 'test', text, columns: {} }, NAMES, []);
+
+const say = (channel: string, word: string) => db.rows('SELECT pg_notify($1, $2)', [channel, word]);
+
+function listen(options: Partial<ListenerGround> = {}) {
+  const seen = { heard: [] as string[], ups: 0, downs: 0, troubles: [] as string[] };
+  const listener = new Listener({
+    connectionString: db.url,
+    channels: () => ['test_-1', 'test_other'],
+    prepare: async () => undefined,
+    up: () => void seen.ups++,
+    down: () => void seen.downs++,
+    heard: (channel, payload) => void seen.heard.push(`${channel} ${payload}`),
+    call: async (word) => void (await say('test_-1', word)),
+    trouble: (what, error) => void seen.troubles.push(`${what}: ${(error as Error).message}`),
+    ...options,
+  });
+  listener.start();
+  onTestFinished(() => listener.stop());
+  return { listener, seen };
+}
+
+test('it hears its channels, with its locks taken before the first word', async () => {
+  let prepared = false;
+  const { seen } = listen({
+    prepare: async (on) => {
+      await doing('SELECT pg_advisory_lock(4711)')(on);
+      prepared = true;
+    },
+    up: () => expect(prepared).toBe(true),
+  });
+  await until('it is prepared', () => prepared);
+  await until('it hears', async () => {
+    await say('test_other', 'a');
+    return seen.heard.length > 0;
+  });
+  expect(seen.heard[0]).toBe('test_other a');
+  const [row] = await db.rows('SELECT pg_try_advisory_xact_lock(4711) AS free');
+  expect(row?.free).toBe(false);
+});
+
+test('after its session was ended it comes back and hears again, and both are told', async () => {
+  const { listener, seen } = listen();
+  await until('it listens', () => seen.ups === 1);
+  await db.rows(`SELECT pg_terminate_backend(pid) FROM (${SESSIONS}) AS s`);
+  await until('it listens again', () => seen.ups === 2);
+  expect(seen.downs).toBe(1);
+  expect(listener.state).toBe('on');
+  await say('test_-1', 'b');
+  await until('it hears', () => seen.heard.includes('test_-1 b'));
+});
+
+test('it outlives an outage, however long, and nothing of it ends the process', async () => {
+  const line = await Line.to(db.url);
+  const { seen } = listen({ connectionString: line.url });
+  await until('it has tried in vain', () => seen.troubles.length >= 3);
+  await line.mend();
+  await until('it listens', () => seen.ups === 1);
+  line.cut();
+  await until('it has noticed', () => seen.downs === 1);
+  await line.mend();
+  await until('it listens again', () => seen.ups === 2);
+});
+
+test('a session that is open and deaf is noticed and replaced', async () => {
+  const { listener, seen } = listen({ callEveryMs: 40, hearWithinMs: 60 });
+  await until('it listens', () => seen.ups === 1);
+  await listener.run(doing('UNLISTEN *'));
+  await until('it listens again', () => seen.ups === 2);
+  expect(seen.troubles).toEqual([expect.stringContaining('the listener was deaf')]);
+  await say('test_-1', 'c');
+  await until('it hears', () => seen.heard.includes('test_-1 c'));
+});
+
+test('a process that was busy while its call came in is not deaf', async () => {
+  let calls = 0;
+  const { seen } = listen({
+    callEveryMs: 20,
+    hearWithinMs: 60,
+    // The word is on its way while this thread spins, past the time within which it should be heard.
+    call: async (word) => {
+      calls++;
+      void db.rows(`SELECT pg_notify('test_-1', $1) FROM pg_sleep(0.03)`, [word]);
+      setTimeout(() => {
+        const until = performance.now() + 120;
+        while (performance.now() < until);
+      }, 15);
+    },
+  });
+  await until('it was called often', () => calls > 5);
+  expect(seen).toMatchObject({ ups: 1, downs: 0, troubles: [] });
+});
+
+test('a call that cannot be sent says nothing about the hearing', async () => {
+  const { seen } = listen({
+    callEveryMs: 20,
+    hearWithinMs: 20,
+    call: () => Promise.reject(new Error('no connection')),
+  });
+  await until('it was tried often', () => seen.troubles.length > 3);
+  expect(new Set(seen.troubles)).toEqual(new Set(['calling the listener: no connection']));
+  expect(seen.downs).toBe(0);
+});
+
+test('a statement that fails ends the session, and with it whatever locks it left', async () => {
+  const { listener, seen } = listen();
+  await until('it listens', () => seen.ups === 1);
+  await listener.run(doing('SELECT pg_advisory_lock(4712)'));
+  await expect(listener.run(doing('SELECT 1/0'))).rejects.toThrow('division by zero');
+  await until('it listens again', () => seen.ups === 2);
+  await until('the lock is free', async () => {
+    const [row] = await db.rows(`SELECT pg_try_advisory_xact_lock(4712) AS free`);
+    return row?.free;
+  });
+});
+
+/** As a pooler would, it greets with a process number of its own. */
+async function falseGreeter(): Promise<string> {
+  const to = new URL(db.url);
+  const server = net.createServer((near) => {
+    const far = net.connect(Number(to.port), to.hostname);
+    far.on('data', (chunk) => {
+      const at = chunk.indexOf(Buffer.from([0x4b, 0, 0, 0, 12]));
+      if (at >= 0) chunk.writeInt32BE(chunk.readInt32BE(at + 5) + 1_000_000, at + 5);
+      near.write(chunk);
+    });
+    near.pipe(far);
+    for (const socket of [near, far]) {
+      socket.on('error', () => undefined);
+      socket.on('close', () => void [near, far].map((one) => one.destroy()));
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const own = new URL(db.url);
+  own.port = String((server.address() as net.AddressInfo).port);
+  return own.toString();
+}
+
+test('behind a pooler it says so once, stays off, and leaves nothing in the session', async () => {
+  const prepared: unknown[] = [];
+  const { listener, seen } = listen({
+    connectionString: await falseGreeter(),
+    prepare: async (on) => void prepared.push(on),
+  });
+  await until('it is off', () => listener.state === 'off');
+  expect(seen.troubles).toEqual([expect.stringContaining('listenUrl')]);
+  expect([prepared, seen.ups]).toEqual([[], 0]);
+  await until('its session is gone', async () => (await db.rows(SESSIONS)).length === 0);
+});
+
+test('it stops at once, also while it connects or waits, and its session ends', async () => {
+  const line = await Line.to(db.url);
+  const away = listen({ connectionString: line.url });
+  await until('it has tried in vain', () => away.seen.troubles.length > 0);
+  const here = listen();
+  await until('it listens', () => here.seen.ups === 1);
+  const from = performance.now();
+  await Promise.all([away.listener.stop(), here.listener.stop()]);
+  expect(performance.now() - from).toBeLessThan(400);
+  await until('no session is left', async () => (await db.rows(SESSIONS)).length === 0);
+  expect(here.listener.state).toBe('off');
+});

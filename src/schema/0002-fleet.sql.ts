@@ -1,0 +1,261 @@
+/**
+ * The fleet: what many workers need beyond the row that each job has.
+ *
+ * Common: the registry says what each worker handles and by which number its locks and its channel are
+ * named, and `fleet.epoch` counts changes of membership. Per queue: how jobs of one key are ordered, and
+ * the published ring by which an insert finds the one worker that it may have to wake.
+ *
+ * Every job stands in exactly one of two indexes, and pays for one: `inbox_claim_idx` if it may run
+ * beside others of its key, `inbox_order_idx` if it has to wait for them.
+ */
+import type { Migration } from './migration.js';
+
+const common = `
+-- none: a job runs as soon as it is due. key: after all earlier jobs of its key; a dead letter frees the
+-- key. key_strict: the same, but a dead letter holds the key until a human acts. parked: a dead letter
+-- that has freed its key.
+CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'parked');
+
+ALTER TABLE holdfast.workers
+  -- By queue and type, the newest payload version that it handles.
+  ADD COLUMN handles  jsonb NOT NULL DEFAULT '{}',
+  -- Names its advisory locks and its notification channel.
+  ADD COLUMN lock_key integer,
+  -- It holds its liveness lock on a session of its own: when the lock is free, the process is gone.
+  ADD COLUMN watched  boolean NOT NULL DEFAULT false;
+
+ALTER TABLE holdfast.queues
+  ADD COLUMN assignment text NOT NULL DEFAULT 'ring' CHECK (assignment IN ('ring', 'competing')),
+  ADD COLUMN ordering   holdfast.ordering NOT NULL DEFAULT 'none' CHECK (ordering <> 'parked');
+
+-- One row. The epoch rises with every change of who is alive, and with every change of a queue's assignment.
+CREATE TABLE holdfast.fleet (
+  one   boolean PRIMARY KEY DEFAULT true CHECK (one),
+  epoch bigint NOT NULL DEFAULT 1
+) WITH (fillfactor = 50);
+INSERT INTO holdfast.fleet DEFAULT VALUES;
+
+CREATE FUNCTION holdfast.fleet_changed() RETURNS trigger
+  LANGUAGE plpgsql AS $fn$
+BEGIN
+  UPDATE holdfast.fleet SET epoch = epoch + 1;
+  PERFORM pg_notify('holdfast_fleet', TG_TABLE_SCHEMA);
+  RETURN NULL;
+END
+$fn$;
+CREATE TRIGGER workers_joined AFTER INSERT ON holdfast.workers
+  FOR EACH ROW EXECUTE FUNCTION holdfast.fleet_changed();
+CREATE TRIGGER workers_changed AFTER UPDATE OF status ON holdfast.workers
+  FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status) EXECUTE FUNCTION holdfast.fleet_changed();
+CREATE TRIGGER queues_assigned AFTER UPDATE OF assignment ON holdfast.queues
+  FOR EACH ROW WHEN (OLD.assignment IS DISTINCT FROM NEW.assignment)
+  EXECUTE FUNCTION holdfast.fleet_changed();
+
+-- [order] begin
+-- What a queue says of order is also the default of its column, so that a plain INSERT obeys. The table
+-- is locked for a moment; if somebody keeps it in use, this gives up before those behind it wait long.
+CREATE FUNCTION holdfast.queue_ordered() RETURNS trigger
+  LANGUAGE plpgsql SET lock_timeout = '2s' AS $fn$
+BEGIN
+  EXECUTE format('ALTER TABLE %I.%I ALTER COLUMN ordering SET DEFAULT %L',
+    TG_TABLE_SCHEMA, NEW.name, NEW.ordering);
+  RETURN NULL;
+END
+$fn$;
+CREATE TRIGGER queues_ordered AFTER UPDATE OF ordering ON holdfast.queues
+  FOR EACH ROW WHEN (OLD.ordering IS DISTINCT FROM NEW.ordering)
+  EXECUTE FUNCTION holdfast.queue_ordered();
+-- [order] end
+`;
+
+const perQueue = `
+ALTER TABLE holdfast.inbox ADD COLUMN ordering holdfast.ordering NOT NULL DEFAULT 'none';
+-- [order] begin
+DROP INDEX holdfast.inbox_claim_idx;
+CREATE INDEX inbox_claim_idx ON holdfast.inbox (priority, partition_bucket, available_at, position)
+  WHERE ordering IN ('none', 'parked');
+-- Jobs that wait for their key, in its order. A claim steps from key to key and reads the head of each.
+CREATE INDEX inbox_order_idx ON holdfast.inbox (partition_bucket, partition_key COLLATE "C", position)
+  WHERE ordering IN ('key', 'key_strict');
+-- A dead letter either has freed its key or holds it on purpose; nothing else is parked.
+ALTER TABLE holdfast.inbox ADD CONSTRAINT inbox_order_check
+  CHECK (CASE WHEN status = 'dead_letter' THEN ordering <> 'key' ELSE ordering <> 'parked' END);
+
+DROP FUNCTION holdfast.inbox_enqueue(text, jsonb, text, text, interval, timestamptz, integer, integer,
+  jsonb, integer);
+-- Enqueue for producers in any language and for triggers. Everything is checked before it is written;
+-- a refusal is an error that, as any error in SQL, ends the caller's transaction.
+CREATE FUNCTION holdfast.inbox_enqueue(
+  type text,
+  payload jsonb,
+  key text DEFAULT NULL,
+  idempotency_key text DEFAULT NULL,
+  delay interval DEFAULT NULL,
+  available_at timestamptz DEFAULT NULL,
+  priority integer DEFAULT 2,
+  max_attempts integer DEFAULT 5,
+  headers jsonb DEFAULT NULL,
+  version integer DEFAULT 1,
+  ordering text DEFAULT NULL,
+  OUT id uuid,
+  OUT deduplicated boolean
+) LANGUAGE plpgsql AS $fn$
+#variable_conflict use_column
+DECLARE
+  a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
+  a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
+  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
+  a_ordering ALIAS FOR $11;  o_id ALIAS FOR $12;  o_deduplicated ALIAS FOR $13;
+  settings holdfast.queues;
+  print bytea;
+  held holdfast.inbox_idempotency;
+  stream text;
+  due timestamptz;
+BEGIN
+  SELECT * INTO STRICT settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  IF a_type IS NULL OR a_type !~ '^[A-Za-z][A-Za-z0-9_.:-]{0,99}$' THEN
+    RAISE EXCEPTION 'job type % is not valid: nothing was enqueued', quote_nullable(a_type)
+      USING ERRCODE = 'HF002', HINT = 'Start with a letter; then letters, digits and _ . : - (at most 100).';
+  ELSIF a_payload IS NULL THEN
+    RAISE EXCEPTION 'the payload is NULL: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass a jsonb value; the JSON null is ''null''.';
+  ELSIF octet_length(a_payload::text) > settings.max_payload_bytes THEN
+    RAISE EXCEPTION 'the payload has % bytes, the limit is %: nothing was enqueued',
+      octet_length(a_payload::text), settings.max_payload_bytes
+      USING ERRCODE = 'HF002', HINT = 'Store the data elsewhere and enqueue a reference to it.';
+  ELSIF a_key = '' OR octet_length(a_key) > 512 THEN
+    RAISE EXCEPTION 'the partition key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for a stream of its own.';
+  ELSIF a_idempotency_key = '' OR octet_length(a_idempotency_key) > 512 THEN
+    RAISE EXCEPTION 'the idempotency key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
+  ELSIF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
+    RAISE EXCEPTION 'both delay and available_at were given: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give one of them.';
+  ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN
+    RAISE EXCEPTION 'the delay is negative or longer than ten years: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give a delay between 0 and 3650 days.';
+  ELSIF jsonb_typeof(a_headers) <> 'object'
+    OR jsonb_path_exists(a_headers, '$.* ? (@.type() <> "string")') THEN
+    RAISE EXCEPTION 'headers must be a JSON object of strings: nothing was enqueued'
+      USING ERRCODE = 'HF002';
+  ELSIF a_priority IS NULL OR a_priority NOT BETWEEN 1 AND 4 THEN
+    RAISE EXCEPTION 'the priority is %: nothing was enqueued', coalesce(a_priority::text, 'NULL')
+      USING ERRCODE = 'HF002', HINT = 'Give 1 (first) to 4 (last); 2 is the default.';
+  ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
+    RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
+  ELSIF a_ordering NOT IN ('none', 'key', 'key_strict') THEN
+    RAISE EXCEPTION 'the ordering is %: nothing was enqueued', quote_literal(a_ordering)
+      USING ERRCODE = 'HF002', HINT = 'Give none, key or key_strict, or NULL for what the queue says.';
+  END IF;
+
+  o_id := holdfast.new_id();
+  o_deduplicated := false;
+  IF a_idempotency_key IS NOT NULL THEN
+    print := sha256(convert_to(a_type || E'\\n' || a_payload::text, 'UTF8'));
+    INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
+    VALUES (a_idempotency_key, o_id, print, now() + settings.idempotency_retention)
+    ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
+      SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
+             CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
+             CASE WHEN lapsed THEN excluded.expires_at ELSE k.expires_at END
+      FROM (SELECT k.expires_at <= now()
+              AND NOT EXISTS (SELECT FROM holdfast.inbox AS j WHERE j.id = k.job_id)) AS t(lapsed))
+    RETURNING k.* INTO held;
+    IF held.job_id <> o_id THEN
+      IF held.fingerprint <> print THEN
+        RAISE EXCEPTION 'idempotency key % already stands for a job with another type or payload: nothing was enqueued',
+          quote_literal(a_idempotency_key)
+          USING ERRCODE = 'HF003', HINT = 'Use a new key for new work, or enqueue exactly what was enqueued before.';
+      END IF;
+      o_id := held.job_id;
+      o_deduplicated := true;
+      RETURN;
+    END IF;
+  END IF;
+
+  stream := coalesce(a_key, o_id::text);
+  -- A time in the past means now: nobody jumps the queue by naming an old date.
+  due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
+  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
+    priority, max_attempts, headers, version, idempotency_key, ordering)
+  VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key,
+    coalesce(a_ordering::holdfast.ordering, settings.ordering));
+END
+$fn$;
+-- [order] end
+
+-- [wake] begin
+-- The published ring: for each group of types the worker that owns a bucket, by the number of its locks
+-- and its channel. A hint for inserts, never a fact: an old one costs a poll interval, or a notification
+-- that nobody needed.
+CREATE TABLE holdfast.inbox_ring (
+  part   integer PRIMARY KEY,
+  -- NULL: every type.
+  types  text[],
+  owners integer[] NOT NULL CHECK (cardinality(owners) = 1024),
+  epoch  bigint NOT NULL
+) WITH (toast_tuple_target = 8160);
+-- Read by inserts, so it has to lie in its row as it is.
+ALTER TABLE holdfast.inbox_ring ALTER COLUMN owners SET STORAGE PLAIN;
+
+-- A notification serialises the commits of a whole database, so only an insert that finds the owner of
+-- its bucket asleep sends one. Who sleeps holds (table, owner) exclusively and (table, 0) shared; both
+-- locks are only tried here, never waited for, and let go within the same expression, where nothing can
+-- interrupt. With the rights of the owner, so that whoever may insert needs no others.
+CREATE FUNCTION holdfast.inbox_wake() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $fn$
+DECLARE
+  queue   integer := TG_RELID::integer;
+  due     timestamptz;
+  sleeper integer;
+  bucket  integer;
+  buckets integer[];
+BEGIN
+  -- Nobody sleeps: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
+  -- may take each other for a sleeper; then they only look closer.)
+  IF pg_try_advisory_lock(queue, 0) AND pg_advisory_unlock(queue, 0) THEN
+    RETURN NULL;
+  END IF;
+  due := clock_timestamp();
+  IF NOT EXISTS (SELECT FROM added OFFSET 1) THEN
+    SELECT r.owners[a.partition_bucket + 1], a.partition_bucket INTO sleeper, bucket
+    FROM added AS a, holdfast.inbox_ring AS r
+    WHERE a.available_at <= due AND (r.types IS NULL OR a.type = ANY (r.types));
+    -- The limit keeps clear of a full queue of notifications, the one thing that would fail the commit.
+    IF NOT (pg_try_advisory_lock_shared(queue, sleeper) AND pg_advisory_unlock_shared(queue, sleeper))
+      AND pg_notification_queue_usage() < 0.5 THEN
+      PERFORM pg_notify('holdfast_' || sleeper, 'inbox' || ':' || bucket);
+    END IF;
+    RETURN NULL;
+  END IF;
+  FOR sleeper, buckets IN
+    SELECT o.owner, array_agg(o.bucket)
+    FROM (
+      SELECT r.owners[a.partition_bucket + 1] AS owner, a.partition_bucket AS bucket
+      FROM added AS a, holdfast.inbox_ring AS r
+      WHERE a.available_at <= due AND (r.types IS NULL OR a.type = ANY (r.types))
+    ) AS o
+    GROUP BY o.owner
+    HAVING NOT (pg_try_advisory_lock_shared(queue, o.owner) AND pg_advisory_unlock_shared(queue, o.owner))
+  LOOP
+    -- Many buckets are said as "look everywhere".
+    PERFORM pg_notify('holdfast_' || sleeper,
+      'inbox' || ':' || CASE WHEN count(*) > 50 THEN '*' ELSE string_agg(d.bucket::text, ',') END)
+    FROM (SELECT DISTINCT b.bucket FROM unnest(buckets) AS b(bucket) LIMIT 51) AS d
+    HAVING pg_notification_queue_usage() < 0.5;
+  END LOOP;
+  RETURN NULL;
+END
+$fn$;
+-- Who may make triggers with it could have it run code of theirs with the rights of the owner.
+REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
+CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added
+  FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake();
+-- [wake] end
+`;
+
+/** Code that does not know `ordering` would claim ordered jobs in any order, and without an index. */
+export const fleet: Migration = { id: 2, name: 'fleet', breaksBefore: 2, common, perQueue };

@@ -1,0 +1,54 @@
+/**
+ * How many notifications a sleeping worker may cause. Pure: the time comes as an argument.
+ *
+ * Each one makes a producer's commit wait for the flush of every other commit that notifies, and stirs the
+ * session of every listener of the database. So the fleet has one budget per queue, of which each worker
+ * has its part. Who has used it up gets up and looks for itself, and stays up for a while: the flood that
+ * woke it costs producers most while it begins. If the next flood comes soon, it stays up for longer.
+ */
+const BURST = 20;
+/** For all workers of a queue together: a small part of what a slow disk can flush one by one. */
+const PER_SECOND = 50;
+const STAY_UP_MS = 5_000;
+const LONGEST_MS = 60_000;
+
+export class HintBudget {
+  #workers = 1;
+  #left = BURST;
+  #countedAt = 0;
+  #sleptAt = Number.NEGATIVE_INFINITY;
+  #upUntil = Number.NEGATIVE_INFINITY;
+  #stayUpMs = STAY_UP_MS;
+
+  /** How many workers share the queue. */
+  set workers(count: number) {
+    this.#workers = Math.max(1, count);
+  }
+
+  /** Whether this worker may go to sleep. */
+  allows(now: number): boolean {
+    this.#refill(now);
+    return now >= this.#upUntil && this.#left >= BURST / 2;
+  }
+
+  fellAsleep(now: number): void {
+    this.#sleptAt = now;
+  }
+
+  /** One notification has come. False: that was the last of the budget. */
+  spend(now: number): boolean {
+    this.#refill(now);
+    this.#left -= 1;
+    if (this.#left >= 1) return true;
+    const soon = now - this.#sleptAt < this.#stayUpMs;
+    this.#stayUpMs = soon ? Math.min(this.#stayUpMs * 2, LONGEST_MS) : STAY_UP_MS;
+    this.#upUntil = now + this.#stayUpMs;
+    return false;
+  }
+
+  #refill(now: number): void {
+    const gained = ((now - this.#countedAt) / 1_000) * (PER_SECOND / this.#workers);
+    this.#left = Math.min(BURST, Math.max(0, this.#left) + gained);
+    this.#countedAt = now;
+  }
+}

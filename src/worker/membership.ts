@@ -1,0 +1,82 @@
+/**
+ * Membership: this worker's picture of the fleet, and what it makes of it.
+ *
+ * The picture is a hint. It is read anew when the epoch in the answer of a claim has moved, when a
+ * notification says so, and once per heartbeat in any case; reads are never made twice at once. Every
+ * worker that reads the same list computes the same shares; while two pictures differ, two workers may
+ * read one bucket, and the rows decide.
+ */
+import type { FleetView } from '../fleet/registry.js';
+import { Backoff, pause } from './backoff.js';
+
+export interface MembershipGround {
+  readonly read: () => Promise<FleetView>;
+  /** Called with every picture that was read, also with one that did not change. */
+  readonly use: (view: FleetView) => void;
+  readonly everyMs: number;
+  readonly trouble: (what: string, error: unknown) => void;
+}
+
+export class Membership {
+  readonly #ground: MembershipGround;
+  readonly #halt = new AbortController();
+  readonly #backoff = new Backoff();
+  #epoch = 0;
+  #started = false;
+  #reading = false;
+  #again = false;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(ground: MembershipGround) {
+    this.#ground = ground;
+  }
+
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /** Resolves when the first picture has been used. What was heard before does not count: it is in it. */
+  start(): Promise<void> {
+    this.#started = true;
+    return this.refresh();
+  }
+
+  /** A claim, or the keeper, met this epoch. */
+  saw(epoch: number): void {
+    if (epoch > this.#epoch) void this.refresh();
+  }
+
+  /** Reads now, or once more after the read that is under way. */
+  async refresh(): Promise<void> {
+    this.#again = true;
+    if (this.#reading || !this.#started) return;
+    this.#reading = true;
+    while (this.#again && !this.#halt.signal.aborted) {
+      this.#again = false;
+      try {
+        const view = await this.#ground.read();
+        this.#backoff.reset();
+        if (this.#halt.signal.aborted) break;
+        this.#epoch = view.epoch;
+        this.#ground.use(view);
+      } catch (error) {
+        this.#ground.trouble('reading the membership of the fleet', error);
+        this.#again = true;
+        await pause(this.#backoff.nextMs(), this.#halt.signal);
+      }
+    }
+    this.#reading = false;
+    this.#plan();
+  }
+
+  stop(): void {
+    this.#halt.abort();
+    if (this.#timer) clearTimeout(this.#timer);
+  }
+
+  #plan(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    if (this.#halt.signal.aborted) return;
+    this.#timer = setTimeout(() => void this.refresh(), this.#ground.everyMs);
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * Sources: where the next claim of a queue reads.
+ *
+ * A source is a share of the queue: some types, the buckets of them that this worker owns, and the
+ * cursors of what it has read there. Nearly always there is one for jobs without order and, if the queue
+ * has ordered jobs, one for those; a fleet whose workers handle different types has more. Sources take
+ * turns, and a source that has nothing to read before its next look is passed over.
+ */
+import { type Claimed, claim } from '../claim/claim.js';
+import { claimOrdered } from '../claim/claim-ordered.js';
+import { OrderProbes } from '../claim/order-probes.js';
+import { Probes } from '../claim/probes.js';
+import type { Share } from '../fleet/shares.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+
+const CURSOR_LAG_MS = 2_000;
+
+/** What every claim of this worker has in common. */
+export interface ClaimTerms {
+  readonly engine: Executor;
+  readonly names: Names;
+  readonly workerId: string;
+  readonly leaseMs: number;
+  readonly deadWorkers: readonly string[];
+  readonly limit: number;
+  /** At most so many jobs of one key in a claim of ordered jobs. */
+  readonly run: number;
+}
+
+interface Reader {
+  own(buckets: readonly number[]): void;
+  hint(buckets: readonly number[]): void;
+  rewind(): void;
+  idleMs(now: number): number;
+  asleep: boolean;
+}
+
+export interface ClaimedHere extends Claimed {
+  readonly ordered: boolean;
+}
+
+interface Source {
+  readonly share: Share;
+  readonly ordered: boolean;
+  readonly reader: Reader;
+  /** Null when there is nothing to read now. */
+  claim(terms: ClaimTerms): Promise<ClaimedHere> | null;
+}
+
+function unorderedSource(share: Share, pollMs: number): Source {
+  const probes = new Probes({ buckets: share.buckets, pollMs });
+  return {
+    share,
+    ordered: false,
+    reader: probes,
+    claim({ engine, names, run, ...terms }) {
+      const from = performance.now();
+      const taken = probes.take(from);
+      if (taken.length === 0) return null;
+      const { versions, above } = share;
+      const request = { ...terms, probes: taken, versions, above, cursorLagMs: CURSOR_LAG_MS };
+      return claim(engine, names, request).then((claimed) => {
+        const now = performance.now();
+        probes.learn(claimed, terms.limit, now, now - from);
+        return { ...claimed, ordered: false };
+      });
+    },
+  };
+}
+
+function orderedSource(share: Share, pollMs: number): Source {
+  const probes = new OrderProbes({ buckets: share.buckets, pollMs });
+  return {
+    share,
+    ordered: true,
+    reader: probes,
+    claim({ engine, names, ...terms }) {
+      const from = performance.now();
+      const taken = probes.take(from);
+      if (taken.length === 0) return null;
+      const { versions, above } = share;
+      return claimOrdered(engine, names, { ...terms, probes: taken, versions, above }).then(
+        (claimed) => {
+          const now = performance.now();
+          probes.learn(claimed, terms.limit, now, now - from);
+          return { ...claimed, ordered: true };
+        },
+      );
+    },
+  };
+}
+
+export interface Assignment {
+  readonly shares: readonly Share[];
+  /** Whether the queue has ordered jobs, or may have. */
+  readonly ordered: boolean;
+}
+
+export class Sources {
+  readonly #pollMs: number;
+  #sources: Source[] = [];
+  #turn = 0;
+
+  constructor(pollMs: number) {
+    this.#pollMs = pollMs;
+  }
+
+  /** How many buckets this worker reads, for people to see. */
+  get buckets(): number {
+    return new Set(this.#sources.flatMap(({ share }) => share.buckets)).size;
+  }
+
+  /** What stays keeps its cursors; what is new is read at once. */
+  assign({ shares, ordered }: Assignment): void {
+    const kinds = ordered ? [false, true] : [false];
+    this.#sources = shares.flatMap((share) =>
+      kinds.map((kind) => {
+        const before = this.#sources.find(
+          (source) => source.ordered === kind && sameWork(source.share, share),
+        );
+        if (!before) return (kind ? orderedSource : unorderedSource)(share, this.#pollMs);
+        before.reader.own(share.buckets);
+        return { ...before, share };
+      }),
+    );
+  }
+
+  hint(buckets: readonly number[] | null): void {
+    for (const { reader } of this.#sources) {
+      if (buckets === null) reader.rewind();
+      else reader.hint(buckets);
+    }
+  }
+
+  set asleep(asleep: boolean) {
+    for (const { reader } of this.#sources) reader.asleep = asleep;
+  }
+
+  /** The next claim, or null when no source has anything to read now. */
+  claim(terms: ClaimTerms): Promise<ClaimedHere> | null {
+    for (let step = 0; step < this.#sources.length; step++) {
+      const turn = (this.#turn + step) % this.#sources.length;
+      const claimed = this.#sources[turn]?.claim(terms) ?? null;
+      if (!claimed) continue;
+      this.#turn = turn + 1;
+      return claimed;
+    }
+    return null;
+  }
+
+  /** How many milliseconds until there is something to read. Infinite for a worker that owns nothing. */
+  idleMs(now: number): number {
+    return Math.min(...this.#sources.map(({ reader }) => reader.idleMs(now)));
+  }
+}
+
+const sameWork = (a: Share, b: Share) =>
+  JSON.stringify([a.versions, a.above]) === JSON.stringify([b.versions, b.above]);
