@@ -14,6 +14,7 @@ const request = (probes, limit) => ({
   limit,
   leaseMs: 90_000,
   versions: { noop: 1 },
+  above: {},
   deadWorkers: [],
   cursorLagMs: 2_000,
 });
@@ -21,10 +22,10 @@ const newProbes = () => new Probes({ pollMs: 500 });
 
 async function claimNext(engine, probes, limit) {
   const from = performance.now();
-  const rows = await claim(engine, INBOX, request(probes.take(from), limit));
+  const answer = await claim(engine, INBOX, request(probes.take(from), limit));
   const took = performance.now() - from;
-  probes.learn(rows, limit, performance.now(), took);
-  return { rows, took };
+  probes.learn(answer, limit, performance.now(), took);
+  return { rows: answer.jobs, took };
 }
 
 /** Claim, complete, and again, on one connection: what the statements alone can do. */

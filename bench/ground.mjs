@@ -28,18 +28,30 @@ export async function openGround(url) {
 }
 
 /** An empty queue, and `count` due jobs over `keys` keys, written as a producer's INSERT would. */
-export async function fill(admin, count, keys = 10_000) {
+export async function fill(admin, count, options = {}) {
   await admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
-  await admin.query(`CREATE TEMP TABLE IF NOT EXISTS key_bucket AS
-    SELECT g, 'order:' || g AS key, holdfast.bucket_of('order:' || g) AS bucket
-    FROM generate_series(0, ${keys - 1}) AS g`);
+  if (count > 0) await fillMore(admin, count, options);
+  await admin.query('CHECKPOINT');
+}
+
+export async function fillMore(
+  admin,
+  count,
+  { keys = 10_000, prefix = 'order:', type = 'noop', ordering = 'none' } = {},
+) {
+  await admin.query('DROP TABLE IF EXISTS key_bucket');
   await admin.query(
-    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload)
-     SELECT 'noop', k.key, k.bucket, jsonb_build_object('orderId', n)
+    `CREATE TEMP TABLE key_bucket AS
+     SELECT g, '${prefix}' || g AS key, holdfast.bucket_of('${prefix}' || g) AS bucket
+     FROM generate_series(0, ${keys - 1}) AS g`,
+  );
+  await admin.query('ANALYZE key_bucket');
+  await admin.query(
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, ordering)
+     SELECT $2, k.key, k.bucket, jsonb_build_object('orderId', n), $3::holdfast.ordering
      FROM generate_series(1, $1::int) AS n JOIN key_bucket AS k ON k.g = n % ${keys}
      ORDER BY n`,
-    [count],
+    [count, type, ordering],
   );
   await admin.query('ANALYZE holdfast.inbox');
-  await admin.query('CHECKPOINT');
 }

@@ -3,12 +3,15 @@
 import { totalmem } from 'node:os';
 import { startEmbedded } from '../dist/embedded/index.js';
 import { drain } from './drain.mjs';
+import { fleet } from './fleet/index.mjs';
 
-const parts = { drain };
+const parts = { drain, fleet };
 const [name, ...flags] = process.argv.slice(2);
 const part = parts[name];
 if (!part) {
-  console.error(`Usage: npm run bench -- ${Object.keys(parts).join(' | ')} [--quick]`);
+  console.error(
+    `Usage: npm run bench -- ${Object.keys(parts).join(' | ')} [--quick] [--only SECTION]`,
+  );
   console.error(
     name ? `There is no part called "${name}"; nothing was run.` : 'Name a part; nothing was run.',
   );
@@ -31,6 +34,7 @@ try {
   await part({
     url: server.url,
     quick: flags.includes('--quick'),
+    only: flags.includes('--only') ? flags[flags.indexOf('--only') + 1] : null,
     figure,
     say: (text) => console.error(text),
   });

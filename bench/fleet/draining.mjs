@@ -1,0 +1,39 @@
+// A worker of this process that drains what lies in the queue, and how long that takes.
+import { job } from '../../dist/index.js';
+
+const noop = job('noop');
+const fails = job('fails', { maxAttempts: 10_000 });
+
+/** Jobs per second until `count` jobs for which `counts` holds are completed. */
+export async function drainRate(hf, count, { options = {}, onFifty = () => {} } = {}) {
+  let ended = () => {};
+  const finished = new Promise((resolve) => {
+    ended = resolve;
+  });
+  let completed = 0;
+  let from = performance.now();
+  const worker = hf
+    .worker({
+      handleSignals: false,
+      ...options,
+      onEvent: (event) => {
+        if (event.kind === 'started') from = performance.now();
+        if (event.kind !== 'completed' || event.type !== 'noop') return;
+        completed++;
+        if (completed % 50_000 === 0) onFifty(completed);
+        if (completed === count) ended();
+      },
+    })
+    .handle(noop, () => {})
+    // The hot key has a type of its own, so that the others can be told from it.
+    .handle(job('hot'), () => {})
+    .handle(fails, () => {
+      throw new Error('always');
+    });
+  const running = worker.run();
+  await finished;
+  const rate = (count / (performance.now() - from)) * 1000;
+  await worker.stop({ graceMs: 1_000 });
+  await running;
+  return rate;
+}

@@ -1,0 +1,95 @@
+// Order per key beside none, a hot key beside others, failing keys beside others, and a held horizon.
+import pg from 'pg';
+import { fill, fillMore } from '../ground.mjs';
+import { median } from '../statistics.mjs';
+import { drainRate } from './draining.mjs';
+
+const percent = (share) => `${(share * 100).toFixed(0)}%`;
+
+/** Alternates the cases, so that a slow moment of the machine meets all of them. */
+async function rounds(count, cases, say) {
+  const rates = Object.fromEntries(Object.keys(cases).map((name) => [name, []]));
+  for (let round = 0; round < count; round++) {
+    for (const [name, run] of Object.entries(cases)) rates[name].push(await run());
+  }
+  for (const [name, all] of Object.entries(rates)) {
+    say(`${name}: ${all.map((rate) => Math.round(rate)).join(' ')} jobs/s`);
+  }
+  return Object.fromEntries(Object.entries(rates).map(([name, all]) => [name, median(all)]));
+}
+
+export async function order({ ground, quick, figure, say }) {
+  const { admin, hf } = ground;
+  const jobs = quick ? 50_000 : 100_000;
+  const drained = async (keys, ordering) => {
+    await fill(admin, jobs, { keys, ordering });
+    return drainRate(hf, jobs);
+  };
+  const rates = await rounds(
+    quick ? 3 : 5,
+    {
+      'no order, 10,000 keys': () => drained(10_000, 'none'),
+      'order per key, 10,000 keys': () => drained(10_000, 'key'),
+      'order per key, one key': () => drained(1, 'key'),
+    },
+    say,
+  );
+  const [none, many, one] = Object.values(rates);
+  figure('fleet.ordered_10k_keys', percent(many / none), '>= 70%', many / none >= 0.7);
+  figure('fleet.ordered_one_key', percent(one / none), '>= 25%', one / none >= 0.25);
+}
+
+export async function bystanders({ ground, quick, figure, say }) {
+  const { admin, hf } = ground;
+  const healthy = quick ? 20_000 : 100_000;
+  const beside = async (ordering, extra) => {
+    await fill(admin, 0, {});
+    if (extra) await fillMore(admin, extra.count, { ...extra, ordering });
+    await fillMore(admin, healthy, { keys: 1_000, ordering });
+    return drainRate(hf, healthy);
+  };
+  const hot = { count: healthy * 9, keys: 1, prefix: 'hot:', type: 'hot' };
+  const failing = { count: healthy / 10, keys: 100, prefix: 'failing:', type: 'fails' };
+  const rates = await rounds(
+    quick ? 1 : 3,
+    {
+      'healthy keys alone': () => beside('none', null),
+      'beside a hot key': () => beside('none', hot),
+      'healthy keys alone, ordered': () => beside('key', null),
+      'beside a hot key, ordered': () => beside('key', hot),
+      'beside failing keys, ordered': () => beside('key', failing),
+    },
+    say,
+  );
+  const [alone, nextToHot, aloneOrdered, nextToHotOrdered, nextToFailing] = Object.values(rates);
+  const share = (name, value) => figure(name, percent(value), '>= 95%', value >= 0.95);
+  share('fleet.beside_hot_key', nextToHot / alone);
+  share('fleet.beside_hot_key_ordered', nextToHotOrdered / aloneOrdered);
+  share('fleet.beside_failing_keys', nextToFailing / aloneOrdered);
+}
+
+export async function horizon({ ground, quick, figure, say }) {
+  const { admin, hf, url } = ground;
+  const jobs = quick ? 200_000 : 500_000;
+  const ratios = [];
+  for (let round = 0; round < (quick ? 1 : 3); round++) {
+    await fill(admin, jobs, {});
+    const holder = new pg.Client({ connectionString: url });
+    await holder.connect();
+    await holder.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+    await holder.query('SELECT count(*) FROM holdfast.queues');
+    const marks = [];
+    let last = performance.now();
+    await drainRate(hf, jobs, {
+      onFifty: () => {
+        marks.push(50_000_000 / (performance.now() - last));
+        last = performance.now();
+      },
+    });
+    await holder.end();
+    say(`held horizon, jobs/s per 50,000: ${marks.map(Math.round).join(' ')}`);
+    ratios.push(marks.at(-1) / marks[0]);
+  }
+  const ratio = median(ratios);
+  figure('fleet.held_horizon_last_over_first', percent(ratio), '>= 90%', ratio >= 0.9);
+}

@@ -1,0 +1,35 @@
+// Worker processes for the measurements: started, heard, killed, and gone at the end.
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const SCRIPT = fileURLToPath(new URL('./worker.mjs', import.meta.url));
+const running = new Set();
+
+export function startWorker(url, options, hear = () => {}) {
+  const child = fork(SCRIPT, [JSON.stringify({ url, options })], {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  running.add(child);
+  child.on('message', (message) => hear(message, child));
+  child.on('exit', () => running.delete(child));
+  return child;
+}
+
+export function stopWorkers() {
+  return Promise.all(
+    [...running].map((child) => {
+      const gone = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGKILL');
+      return gone;
+    }),
+  );
+}
+
+/** Asks until the answer is true; a measurement that waits for a minute has failed. */
+export async function until(what, ask, limitMs = 60_000) {
+  const from = performance.now();
+  while (!(await ask())) {
+    if (performance.now() - from > limitMs) throw new Error(`waited in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

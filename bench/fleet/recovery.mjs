@@ -1,0 +1,52 @@
+// From SIGKILL of a worker process to the start of its job elsewhere.
+import { job } from '../../dist/index.js';
+import { percentile } from '../statistics.mjs';
+import { startWorker, stopWorkers, until } from './processes.mjs';
+
+const hold = job('hold');
+const clock = () => performance.timeOrigin + performance.now();
+
+async function kills(ground, count, options, ready) {
+  const heard = new Map();
+  const hear = (message, child) => {
+    if (message.kind === 'held')
+      heard.set(`${message.id} ${message.generation}`, { message, child });
+  };
+  const fleet = () => startWorker(ground.url, { concurrency: 5, ...options }, hear);
+  for (let n = 0; n < 3; n++) fleet();
+  const times = [];
+  for (let n = 0; n < count; n++) {
+    await until('three workers', () => ready(ground.admin));
+    const { id } = await ground.hf.enqueue(hold, {}, { key: `order:${n}` });
+    await until('the job to be held', () => heard.has(`${id} 1`));
+    const { child } = heard.get(`${id} 1`);
+    const at = clock();
+    child.kill('SIGKILL');
+    fleet();
+    await until('the job to run elsewhere', () => heard.has(`${id} 2`));
+    times.push((heard.get(`${id} 2`).message.at - at) / 1000);
+  }
+  await stopWorkers();
+  await ground.admin.query("UPDATE holdfast.workers SET status = 'dead' WHERE status <> 'dead'");
+  return times;
+}
+
+const alive = (condition) => async (admin) => {
+  const { rows } = await admin.query(
+    `SELECT count(*)::int AS n FROM holdfast.workers WHERE status = 'alive' ${condition}`,
+  );
+  return rows[0].n >= 3;
+};
+
+export async function recovery({ ground, quick, figure, say }) {
+  const byDefault = await kills(ground, quick ? 5 : 30, {}, alive('AND watched'));
+  const p99 = percentile(byDefault, 0.99);
+  say(`recovery by default: ${byDefault.map((s) => s.toFixed(2)).join(' ')} s`);
+  figure('fleet.recovery_default_p99', `${p99.toFixed(2)} s`, '<= 3 s', p99 <= 3);
+
+  const options = { liveness: false, heartbeat: '1s', ttl: '3s', housekeeping: '1s' };
+  const byHeartbeat = await kills(ground, quick ? 3 : 30, options, alive(''));
+  const worst = percentile(byHeartbeat, 0.99);
+  say(`by heartbeat alone: ${byHeartbeat.map((s) => s.toFixed(2)).join(' ')} s`);
+  figure('fleet.recovery_heartbeat_p99', `${worst.toFixed(2)} s`, '<= 5 s', worst <= 5);
+}

@@ -1,0 +1,104 @@
+// What notifications cost producers, and how soon an idle fleet starts a job.
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { setNotify } from '../../dist/fleet/wake.js';
+import { job } from '../../dist/index.js';
+import { INBOX } from '../ground.mjs';
+import { median, percentile } from '../statistics.mjs';
+import { startWorker, stopWorkers, until } from './processes.mjs';
+
+const stamp = job('stamp');
+const clock = () => performance.timeOrigin + performance.now();
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const PRODUCERS = fileURLToPath(new URL('./producers.mjs', import.meta.url));
+
+function produce(url, seconds) {
+  return new Promise((resolve, reject) => {
+    const child = fork(PRODUCERS, [JSON.stringify({ url, seconds, connections: 50 })]);
+    child.on('message', ({ perSecond }) => resolve(perSecond));
+    child.on('exit', (code) => code && reject(new Error(`the producers ended with ${code}`)));
+  });
+}
+
+const aliveWorkers = async (admin, count) =>
+  (await admin.query("SELECT count(*)::int AS n FROM holdfast.workers WHERE status = 'alive'"))
+    .rows[0].n >= count;
+
+export async function producers({ ground, quick, figure, say }) {
+  const { admin, url } = ground;
+  await admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
+  for (let n = 0; n < 2; n++) startWorker(url, {});
+  await until('two workers', () => aliveWorkers(admin, 2));
+  const rates = { on: [], off: [] };
+  for (let round = 0; round < (quick ? 3 : 7); round++) {
+    for (const notify of round % 2 ? [true, false] : [false, true]) {
+      await setNotify(admin, INBOX, notify);
+      rates[notify ? 'on' : 'off'].push(await produce(url, quick ? 2 : 4));
+    }
+  }
+  await setNotify(admin, INBOX, true);
+  await stopWorkers();
+  await admin.query("UPDATE holdfast.workers SET status = 'dead' WHERE status <> 'dead'");
+  for (const [name, all] of Object.entries(rates)) {
+    say(`50 producers, notifications ${name}: ${all.map(Math.round).join(' ')} commits/s`);
+  }
+  const share = median(rates.on) / median(rates.off);
+  figure(
+    'fleet.producers_with_notifications',
+    `${(share * 100).toFixed(0)}%`,
+    '>= 90%',
+    share >= 0.9,
+  );
+}
+
+export async function latency({ ground, quick, figure, say }) {
+  const { admin, hf, url } = ground;
+  await admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
+  const started = new Map();
+  const hear = (message) => message.kind === 'stamp' && started.set(message.n, message.at);
+  for (let n = 0; n < 3; n++) startWorker(url, {}, hear);
+  await until('three workers', () => aliveWorkers(admin, 3));
+  await wait(3_000);
+
+  const idle = [];
+  for (let n = 0; n < (quick ? 100 : 500); n++) {
+    await wait(40 + Math.random() * 40);
+    const at = clock();
+    await hf.enqueue(stamp, { n }, { key: `order:${n}` });
+    await until('the job to start', () => started.has(n));
+    idle.push(started.get(n) - at);
+  }
+  const [p50, p99] = [percentile(idle, 0.5), percentile(idle, 0.99)];
+  say(
+    `idle fleet, enqueue to start: p50 ${p50.toFixed(2)} p90 ${percentile(idle, 0.9).toFixed(2)} p99 ${p99.toFixed(2)} ms`,
+  );
+  figure('fleet.latency_idle_p50', `${p50.toFixed(2)} ms`, '<= 2.5 ms', p50 <= 2.5);
+  figure('fleet.latency_idle_p99', `${p99.toFixed(2)} ms`, '<= 6 ms', p99 <= 6);
+
+  const late = [];
+  for (let round = 0; round < (quick ? 2 : 10); round++) {
+    await Promise.all(
+      Array.from({ length: 10 }, async (_, k) => {
+        const n = `late ${round}.${k}`;
+        const client = new pg.Client({ connectionString: url });
+        await client.connect();
+        await client.query('BEGIN');
+        await hf.enqueue(stamp, { n }, { key: `late:${round}:${k}`, tx: client });
+        await wait(2_000 + k * 60);
+        const at = clock();
+        await client.query('COMMIT');
+        await until('the late job to start', () => started.has(n));
+        late.push(started.get(n) - at);
+        await client.end();
+      }),
+    );
+  }
+  const lateP99 = percentile(late, 0.99);
+  say(
+    `committed 2 s after its insert: p50 ${percentile(late, 0.5).toFixed(2)} p99 ${lateP99.toFixed(2)} ms`,
+  );
+  figure('fleet.latency_late_commit_p99', `${lateP99.toFixed(1)} ms`, '<= 50 ms', lateP99 <= 50);
+  await stopWorkers();
+  await admin.query("UPDATE holdfast.workers SET status = 'dead' WHERE status <> 'dead'");
+}
