@@ -17,6 +17,9 @@ import { int8, jobStatus, statement, textArray, uuid } from '../postgres/stateme
 /** No run of a key is longer: as many jobs as the largest claim takes. */
 const RUN = 1_000;
 
+/** The job was alone when its process vanished, and it did vanish: it is not the one that recovers. */
+const SPENT = '(i.isolated AND i.claimed_by <> $4::text)';
+
 export const recoverJobs = statement({
   name: 'recover',
   text: `
@@ -76,33 +79,38 @@ WITH found AS MATERIALIZED (
   FOR UPDATE OF i SKIP LOCKED
 )
 UPDATE holdfast.inbox AS i
-SET status = CASE WHEN i.isolated AND i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pending' END
+SET status = CASE WHEN ${SPENT} AND i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pending' END
       ::holdfast.inbox_status,
-    available_at = CASE WHEN i.isolated AND i.attempts >= i.max_attempts THEN 'infinity'
+    available_at = CASE WHEN ${SPENT} AND i.attempts >= i.max_attempts THEN 'infinity'
       ELSE i.available_at END,
-    ordering = CASE WHEN i.isolated AND i.attempts >= i.max_attempts AND i.ordering = 'key' THEN 'parked'
+    ordering = CASE WHEN ${SPENT} AND i.attempts >= i.max_attempts AND i.ordering = 'key' THEN 'parked'
       ELSE i.ordering END,
-    attempts = i.attempts - CASE WHEN i.isolated THEN 0 ELSE 1 END,
+    attempts = i.attempts - CASE WHEN ${SPENT} THEN 0 ELSE 1 END,
     crashes = i.crashes + 1,
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, isolated = false,
     last_error = 'The worker ' || i.claimed_by || ' vanished while it held this job.',
     history = jsonb_path_query_array(
       coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-        'worker', i.claimed_by, 'outcome', 'vanished', 'spent', i.isolated),
+        'worker', i.claimed_by, 'outcome', 'vanished', 'spent', ${SPENT}),
       '$[last-19 to last]')
 WHERE i.ctid = ANY (ARRAY(SELECT place FROM orphans))
 RETURNING i.id, i.status, i.lease_generation`,
   columns: { id: uuid, status: jobStatus, lease_generation: int8 },
 });
 
-export function recover(
-  db: Executor,
-  names: Names,
-  request: { deadWorkers: readonly string[]; window: number; limit: number },
-) {
+export interface RecoverRequest {
+  readonly deadWorkers: readonly string[];
+  readonly window: number;
+  readonly limit: number;
+  /** The worker that recovers: it lives, so a job of its own whose lease ran out has killed nobody. */
+  readonly recoverer?: string;
+}
+
+export function recover(db: Executor, names: Names, request: RecoverRequest) {
   return db.run(recoverJobs, names, [
     textArray(request.deadWorkers),
     request.window,
     request.limit,
+    request.recoverer ?? '',
   ]);
 }

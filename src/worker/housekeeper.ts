@@ -82,7 +82,9 @@ export async function keepHouse(
   const recovered = await inBatches(RECOVER_BATCH, async () => {
     const moved = await step(enginePool, async (db) => {
       const gone = [...new Set([...dead, ...(await deadWorkers(db, names))])];
-      return recover(db, names, { deadWorkers: gone, window: WINDOW, limit: RECOVER_BATCH });
+      const recoverer = ground.workerId;
+      const request = { deadWorkers: gone, window: WINDOW, limit: RECOVER_BATCH, recoverer };
+      return recover(db, names, request);
     });
     return moved?.length ?? 0;
   });
