@@ -199,8 +199,8 @@ describe('the registry', () => {
       stuck: 'dead',
       dead: 'dead',
     });
-    expect(await heartbeat(db.engine, INBOX, 'silent', {})).toBe(false);
-    expect(await heartbeat(db.engine, INBOX, 'fresh', {})).toBe(true);
+    expect(await heartbeat(db.engine, INBOX, 'silent', {})).toBeNull();
+    expect(await heartbeat(db.engine, INBOX, 'fresh', {})).toBe('alive');
     expect(await statuses()).toMatchObject({ silent: 'dead' });
   });
 

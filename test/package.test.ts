@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, expectTypeOf, test } from 'vitest';
 import * as z from 'zod';
 import { type HandlerContext, type Holdfast, job } from '../src/index.js';
+import { VERSION } from '../src/job/version.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const manifest = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8'));
@@ -22,6 +23,8 @@ describe('the package', () => {
         'GiveUp',
         'Cancel',
         'guardTable',
+        'shardedKey',
+        'shardedKeys',
       ],
     ],
     [
@@ -34,6 +37,10 @@ describe('the package', () => {
     const module = await import(entry);
     expect(Object.keys(module)).toEqual(expect.arrayContaining(names));
     expect(module).not.toHaveProperty('default');
+  });
+
+  test('knows its own version', () => {
+    expect(VERSION).toBe(manifest.version);
   });
 
   test('has pg as its only runtime dependency', () => {

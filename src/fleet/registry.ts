@@ -52,15 +52,15 @@ RETURNING w.status`,
   columns: { status: text },
 });
 
-/** False: this worker was declared dead while it was away. */
+/** The status that the registry has for this worker; null when it was declared dead while it was away. */
 export async function heartbeat(
   db: Executor,
   names: Names,
   id: string,
   metadata: object,
-): Promise<boolean> {
-  const rows = await db.run(heartbeatWorker, names, [id, JSON.stringify(metadata)]);
-  return rows.length === 1;
+): Promise<string | null> {
+  const [row] = await db.run(heartbeatWorker, names, [id, JSON.stringify(metadata)]);
+  return row?.status ?? null;
 }
 
 export const drainWorker = statement({

@@ -145,7 +145,7 @@ function movedBetweenOthers(
 }
 
 describe('little moves when the fleet changes', () => {
-  // Fixed fleets: one random fleet in a thousand would go a few buckets beyond the bound.
+  // Fixed fleets: one random fleet in some thousands goes a few buckets beyond the bound.
   test('worker N+1 takes at most 1.25 / (N+1) of the buckets, and hardly any move elsewhere', () => {
     const random = randomFrom(4);
     const [fleets, steps] = [300, 16];
@@ -164,7 +164,7 @@ describe('little moves when the fleet changes', () => {
         before = after;
       }
     }
-    expect(elsewhere / (fleets * steps)).toBeLessThan(0.5);
+    expect(elsewhere / (fleets * steps)).toBeLessThan(0.2);
     expect(share / (fleets * steps)).toBeLessThan(1.02);
   });
 

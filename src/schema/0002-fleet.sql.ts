@@ -255,6 +255,9 @@ REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added
   FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake();
 -- [wake] end
+
+-- Dead letters, by id: what an operator lists, counts and retries. A job that lives pays nothing for it.
+CREATE INDEX inbox_dead_idx ON holdfast.inbox (id) WHERE available_at = 'infinity';
 `;
 
 /** Code that does not know `ordering` would claim ordered jobs in any order, and without an index. */

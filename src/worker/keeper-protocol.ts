@@ -71,6 +71,8 @@ export type FromKeeper =
   /** Declared dead by this worker just now. */
   | { readonly kind: 'gone'; readonly ids: readonly string[] }
   | { readonly kind: 'epoch'; readonly epoch: number }
+  /** The registry calls this worker draining: it drains already, or a human wants it to. */
+  | { readonly kind: 'drain-asked' }
   /** The liveness lock is held and others watch it, or it is known that it cannot be. */
   | { readonly kind: 'watched' }
   | { readonly kind: 'stalled'; readonly forMs: number }

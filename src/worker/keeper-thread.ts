@@ -106,7 +106,9 @@ async function beatOnce(): Promise<number> {
     running: Atomics.load(shared, SLOT.running),
     held: Atomics.load(shared, SLOT.held),
   };
-  if (!(await heartbeat(db, names, id, { ...setup.metadata, load }))) foundDead(id);
+  const status = await heartbeat(db, names, id, { ...setup.metadata, load });
+  if (status === null) foundDead(id);
+  else if (status === 'draining') tell({ kind: 'drain-asked' });
   return setup.heartbeatMs;
 }
 

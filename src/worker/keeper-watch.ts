@@ -82,6 +82,7 @@ export class Watch {
     this.#everyMs = Math.min(Math.max(look.members * PER_MEMBER_MS, SHORTEST_MS), heartbeatMs);
     if (look.status === null || look.status === 'dead') declaredDead(id);
     else await this.#judge(db, look.free);
+    if (look.status === 'draining') tell({ kind: 'drain-asked' });
     if (this.#suspects.any) return Math.min(this.#everyMs, CONFIRM_MS);
     return this.#everyMs * (0.75 + Math.random() * 0.5);
   }

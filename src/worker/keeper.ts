@@ -25,6 +25,8 @@ export interface KeeperListener {
   gone(ids: readonly string[]): void;
   /** The fleet's epoch, when it has changed. */
   epoch(epoch: number): void;
+  /** The registry calls this worker draining. */
+  drainAsked(): void;
   trouble(what: string, error: unknown): void;
   /** Everything that is held now, to tell a new thread. */
   held(): Iterable<{ queue: string; id: string; generation: number }>;
@@ -186,6 +188,7 @@ export class Keeper {
     } else if (kind === 'dead') this.#listener.dead(message.workerId);
     else if (kind === 'gone') this.#listener.gone(message.ids);
     else if (kind === 'epoch') this.#listener.epoch(message.epoch);
+    else if (kind === 'drain-asked') this.#listener.drainAsked();
     else if (kind === 'watched') this.#onWatched();
     else if (kind === 'stopped') this.#onStopped();
     else if (kind === 'stalled') {

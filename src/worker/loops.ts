@@ -51,6 +51,8 @@ export interface LoopsGround {
   readonly workerId: () => string;
   /** The registry has declared this worker dead. */
   readonly dead: (workerId: string) => void;
+  /** The registry calls this worker draining; it may be draining already. */
+  readonly drainAsked: () => void;
   readonly emit: (event: WorkerEvent) => void;
   readonly trouble: (what: string, error: unknown) => void;
 }
@@ -189,6 +191,7 @@ export class Loops {
           void this.membership.refresh();
         },
         epoch: (epoch) => this.membership.saw(epoch),
+        drainAsked: this.#ground.drainAsked,
         trouble: this.#ground.trouble,
         held: () => this.runners.flatMap((runner) => [...runner.held()]),
         load: () => ({

@@ -33,7 +33,7 @@ export class RingPublisher {
   publish(queue: string, epoch: number, groups: readonly OwnersOfTypes[]): void {
     if (this.#stopped || (this.#published.get(queue) ?? 0) >= epoch) return;
     const idle = !this.#latest.has(queue);
-    this.#latest.set(queue, { epoch, groups });
+    this.#latest.set(queue, { epoch, groups: simplified(groups) });
     if (idle) void this.#send(queue);
   }
 
@@ -59,4 +59,10 @@ export class RingPublisher {
     }
     this.#latest.delete(queue);
   }
+}
+
+/** If everybody runs everything, an insert need not look at types. */
+function simplified(groups: readonly OwnersOfTypes[]): readonly OwnersOfTypes[] {
+  const [only, ...others] = groups;
+  return only && others.length === 0 ? [{ types: null, owners: only.owners }] : groups;
 }

@@ -12,6 +12,7 @@ import { leave, lockKeyOf, markDraining, register } from '../fleet/registry.js';
 import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
+import { VERSION } from '../job/version.js';
 import { childLogger, type Logger } from '../postgres/log.js';
 import {
   type ConnectionOptions,
@@ -224,7 +225,11 @@ export class Worker {
       host: hostname(),
       pid: process.pid,
       node: process.version,
+      holdfast: VERSION,
       concurrency: this.#settings.concurrency,
+      leaseMs: this.#settings.leaseMs,
+      heartbeatMs: this.#settings.heartbeatMs,
+      ttlMs: this.#settings.ttlMs,
       ...this.#settings.metadata,
     };
   }
@@ -247,6 +252,9 @@ export class Worker {
       stats: this.stats,
       workerId: () => this.#id,
       dead: (id) => void this.#rebirth(engineExecutor(enginePool, mode), id),
+      drainAsked: () => {
+        if (this.#state === 'running') void this.stop();
+      },
       emit: (event) => this.#emit(event),
       trouble: (what, error) => this.#trouble(what, error),
     });

@@ -50,6 +50,7 @@ const keeper = new Keeper(
     dead: (id) => tell({ kind: 'dead', workerId: id }),
     gone: (ids) => tell({ kind: 'gone', keys: ids }),
     epoch: (epoch) => tell({ kind: 'epoch', generation: epoch }),
+    drainAsked: () => tell({ kind: 'drain-asked' }),
     trouble: (what, error) => tell({ kind: 'trouble', what, message: error.message }),
     held: () => [],
     load: () => ({ running: 3, held: 7 }),
