@@ -92,6 +92,7 @@ describe('every job that somebody can run is read by exactly one worker', () => 
           expect(publishedOwners(shuffled)).toEqual(publishedOwners(members));
         },
       ),
+      { numRuns: 30 },
     );
   });
 });

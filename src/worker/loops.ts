@@ -74,6 +74,8 @@ export class Loops {
   readonly #competing = new Set<string>();
   readonly #ordered = new Set<string>();
   #dead: readonly string[] = [];
+  /** What the shares were last made from. */
+  #picture = '';
 
   constructor(ground: LoopsGround) {
     this.#ground = ground;
@@ -144,23 +146,28 @@ export class Loops {
 
   #useFleet(view: FleetView): void {
     const me = this.#ground.workerId();
-    for (const runner of this.runners) {
-      const members = view.members.flatMap(({ id, handles }) => {
-        const types = handles[runner.queue];
-        return types ? [{ id, handles: types }] : [];
-      });
-      const shares = sharesOf(me, members);
-      const ordered = this.#ordered.has(runner.queue);
-      const competing = this.#competing.has(runner.queue);
-      const mine = members.find(({ id }) => id === me);
-      runner.assign({ shares: competing && mine ? [wholeQueue(mine.handles)] : shares, ordered });
-      const groups = publishedOwners(members).map(({ types, owners }) => ({
-        types,
-        owners: owners.map(lockKeyOf),
-      }));
-      this.wakeups.publish(runner.queue, view.epoch, groups);
-    }
+    const picture = JSON.stringify([me, view.members, [...this.#competing], [...this.#ordered]]);
+    if (picture !== this.#picture) for (const runner of this.runners) this.#share(runner, view);
+    this.#picture = picture;
     this.learnDead(view.dead);
+  }
+
+  /** What this worker reads of a queue, and whom producers have to wake. */
+  #share(runner: QueueRunner, view: FleetView): void {
+    const { queue } = runner;
+    const members = view.members.flatMap(({ id, handles }) => {
+      const types = handles[queue];
+      return types ? [{ id, handles: types }] : [];
+    });
+    const me = members.find(({ id }) => id === this.#ground.workerId());
+    const whole = this.#competing.has(queue) && me;
+    const shares = whole ? [wholeQueue(whole.handles)] : me ? sharesOf(me.id, members) : [];
+    runner.assign({ shares, ordered: this.#ordered.has(queue) });
+    const groups = publishedOwners(members).map(({ types, owners }) => ({
+      types,
+      owners: owners.map(lockKeyOf),
+    }));
+    this.wakeups.publish(queue, view.epoch, groups);
   }
 
   #makeKeeper(): Keeper {
