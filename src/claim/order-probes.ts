@@ -127,7 +127,7 @@ export class OrderProbes {
     for (const [key, { since }] of this.#long)
       if (now - since >= this.#rewindMs) this.#long.delete(key);
     const first = this.#skipped(between(startOf(0), startOf(BUCKETS), ranges(hinted)));
-    const circle = due ? this.#circle(hinted) : null;
+    const circle = due ? this.#nextStretch(hinted, now) : null;
     const rest = this.#skipped(circle?.probes ?? []);
     const count = first.length + rest.length;
     this.#taken = { hinted, first: first.length, count, end: circle?.end ?? null };
@@ -140,13 +140,31 @@ export class OrderProbes {
     return all;
   }
 
+  /** Where the hand stands there may be nothing of ours: then it goes on, and no claim is needed for it. */
+  #nextStretch(
+    without: readonly number[],
+    now: number,
+  ): { probes: OrderProbe[]; end: Place } | null {
+    for (;;) {
+      const circle = this.#circle(without);
+      if (circle.probes.length > 0) return circle;
+      const closes = compare(circle.end, this.#goal) === 0;
+      this.#hand = circle.end;
+      if (!closes) continue;
+      this.#nextAt = now + this.#closed(0, 0);
+      return null;
+    }
+  }
+
   /** The rest of the circle, or as much of it as one claim may read. */
   #circle(without: readonly number[]): { probes: OrderProbe[]; end: Place } {
     const out = new Set(without);
     const within: Range[] = ranges(this.#owned.filter((bucket) => !out.has(bucket)));
     const [hand, goal] = [this.#hand, this.#goal];
     const top = startOf(BUCKETS);
-    const far = startOf(Math.min(BUCKETS, hand.bucket + this.#reach));
+    // Counted in buckets of ours: a worker of many owns few, far apart.
+    const ahead = this.#owned.filter((bucket) => bucket >= hand.bucket);
+    const far = startOf(ahead[this.#reach] ?? BUCKETS);
     if (compare(hand, goal) < 0) {
       const end = this.#reach < BUCKETS && compare(far, goal) < 0 ? far : goal;
       return { probes: between(hand, end, within), end };
@@ -178,7 +196,8 @@ export class OrderProbes {
       this.#nextAt = Math.min(this.#nextAt, now + lookMs);
     } else if (taken.end) {
       this.#hand = stop ? endOf(stop.bucket, stop.key) : taken.end;
-      if (compare(this.#hand, this.#goal) === 0) this.#nextAt = now + this.#closed(taken, lookMs);
+      if (compare(this.#hand, this.#goal) === 0)
+        this.#nextAt = now + this.#closed(taken.count, lookMs);
       else this.#nextAt = full ? now : now + lookMs;
       // Others read the same keys at the same time: go somewhere else.
       if (wanted >= limit && jobs.length * 2 < limit) this.#hand = this.#goal = this.#anywhere();
@@ -194,8 +213,8 @@ export class OrderProbes {
   }
 
   /** A circle is closed: how long to wait for the next. */
-  #closed(taken: Taken, lookMs: number): number {
-    const soonMs = Math.max(SOON_MS, taken.count * SOON_MS_PER_STRETCH);
+  #closed(stretches: number, lookMs: number): number {
+    const soonMs = Math.max(SOON_MS, stretches * SOON_MS_PER_STRETCH);
     const waitMs = this.#found > 0 ? soonMs : this.#waitMs * 2;
     this.#waitMs = this.asleep ? this.#pollMs : Math.min(waitMs, this.#pollMs);
     this.#found = 0;
