@@ -59,7 +59,7 @@ export interface OrderedClaimRequest {
   readonly walk?: number;
 }
 
-const WALK = 2_000;
+const WALK = 1_000;
 export const MAX_RUN = 1_000;
 
 export const claimOrderedJobs = statement({
@@ -82,31 +82,30 @@ WITH RECURSIVE walk AS (
     CASE WHEN k.rows < w.chunk THEN ($3::bigint[])[w.probe + 1]
       WHEN k.goes_on THEN k.position ELSE 9223372036854775807 END,
     k.run, CASE WHEN k.goes_on THEN k.nth ELSE 0 END, k.head,
-    -- The rest of a run and the row behind it; little while one blocked key fills a chunk.
+    -- The rest of a run and the row behind it; little while the keys are blocked and have long lines.
     CASE WHEN k.goes_on THEN greatest(32, $12::integer - k.nth + 1)
-      WHEN k.nth = w.chunk THEN 4 ELSE 32 END,
+      WHEN k.taken = 0 AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END,
     w.seen + k.rows, w.wanted + k.taken,
     k.places[1 : $6::integer - w.wanted], k.runs[1 : $6::integer - w.wanted], k.behind, k.behind_runs
   FROM walk AS w
   CROSS JOIN LATERAL (
-    SELECT count(*) AS rows, count(*) FILTER (WHERE j.taken) AS taken,
+    SELECT count(*) AS rows, count(*) FILTER (WHERE j.nth = 1) AS keys,
+      count(*) FILTER (WHERE j.taken) AS taken,
       max(j.bucket) FILTER (WHERE j.last) AS bucket, max(j.key) FILTER (WHERE j.last) AS key,
       max(j.position) FILTER (WHERE j.last) AS position, max(j.run) FILTER (WHERE j.last) AS run,
       max(j.nth) FILTER (WHERE j.last) AS nth, max(j.head) FILTER (WHERE j.last) AS head,
       bool_or(j.taken) FILTER (WHERE j.last) AS goes_on,
       array_agg(j.place) FILTER (WHERE j.taken) AS places,
       array_agg(j.run) FILTER (WHERE j.taken) AS runs,
-      -- A leased row has no place here: it cannot be locked, and the run before it is not taken.
+      -- A row that a live owner holds has no place here: no run of its key is taken.
       array_agg(CASE WHEN j.kind > 0 THEN j.place END) FILTER (WHERE j.behind) AS behind,
       array_agg(j.run) FILTER (WHERE j.behind) AS behind_runs
     FROM (
       SELECT n.*,
         n.head > 1 AND (n.nth = 1 OR n.head = 3 AND n.nth <= $12::integer AND n.position < n.gap)
           AS taken,
-        n.kind IN (0, 3) AND CASE n.head WHEN 2 THEN n.nth = 2
-          WHEN 3 THEN n.position = n.gap AND n.nth <= $12::integer
-            OR n.position <= n.gap AND n.nth = $12::integer + 1
-          ELSE false END AS behind
+        n.head > 1 AND (n.kind = 0 OR n.kind = 3 AND n.nth = CASE WHEN n.head = 2 THEN 2
+          WHEN n.position < n.gap THEN $12::integer + 1 END) AS behind
       FROM (
         SELECT r.bucket, r.key, r.position, r.kind, r.place,
           CASE WHEN r.same THEN w.head ELSE first_value(r.kind) OVER q END AS head,

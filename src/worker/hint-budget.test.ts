@@ -45,3 +45,18 @@ test('a flood now and then keeps nobody up for long', () => {
     expect(flooded(budget, (minute - 1) * 60_000 + 10_000, minute * 60_000)).toBe(5_000);
   }
 });
+
+test('who finds jobs at a rate beyond the budget does not lie down in a short lull', () => {
+  const budget = new HintBudget();
+  budget.workers = 4;
+  for (let ms = 0; ms <= 1_000; ms += 10) budget.found(20, ms);
+  expect(budget.allows(1_500)).toBe(false);
+  expect(budget.allows(1_900)).toBe(true);
+});
+
+test('who finds few jobs may lie down at once', () => {
+  const budget = new HintBudget();
+  budget.workers = 4;
+  for (let ms = 0; ms <= 60_000; ms += 100) budget.found(1, ms);
+  expect(budget.allows(60_000)).toBe(true);
+});

@@ -3,8 +3,9 @@
  *
  * Each one makes a producer's commit wait for the flush of every other commit that notifies, and stirs the
  * session of every listener of the database. So the fleet has one budget per queue, of which each worker
- * has its part. Who has used it up gets up and looks for itself, and stays up for a while: the flood that
- * woke it costs producers most while it begins. If the next flood comes soon, it stays up for longer.
+ * has its part. Jobs that a waking worker finds count as well, as the notifications that they would have
+ * been: it sleeps only where few are to be expected. Who used its part up while it slept gets up and stays
+ * up for a while, because a flood costs producers most while it begins; for longer if it was soon again.
  */
 const BURST = 20;
 /** For all workers of a queue together: a small part of what a slow disk can flush one by one. */
@@ -33,6 +34,12 @@ export class HintBudget {
 
   fellAsleep(now: number): void {
     this.#sleptAt = now;
+  }
+
+  /** So many jobs were found while awake. */
+  found(jobs: number, now: number): void {
+    this.#refill(now);
+    this.#left -= jobs;
   }
 
   /** One notification has come. False: that was the last of the budget. */

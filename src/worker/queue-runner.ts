@@ -22,6 +22,8 @@ import type { Wakeups } from './wakeups.js';
 
 /** A job that has waited here for so long was claimed too early. */
 const STALE_MS = 1_000;
+/** So many jobs of one key in one claim are the beginning of a long line. */
+const LONG_RUN = 16;
 /** A look that comes later than this means that nothing was found twice in a row: time to sleep. */
 const CALM_MS = 30;
 
@@ -249,7 +251,15 @@ export class QueueRunner {
       before = held;
     }
     this.#running--;
+    if (run.length >= LONG_RUN && before) this.#lookBehind(before);
     this.pump();
+  }
+
+  /** A key that gave a long run has more, and can give it when the last of the run is settled. */
+  #lookBehind(last: HeldJob): void {
+    void last.left().then(() => {
+      if (!last.lost) this.hint([last.row.partitionBucket]);
+    });
   }
 
   /** True when the handler succeeded, and the next job of its key may start. */

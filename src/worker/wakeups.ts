@@ -141,6 +141,12 @@ export class Wakeups {
     void this.#move();
   }
 
+  /** So many jobs were claimed. Many of them mean that it would be woken too often. */
+  found(queue: string, jobs: number): void {
+    const state = this.#state(queue);
+    if (!state.wanted) state.budget.found(jobs, performance.now());
+  }
+
   /** Tells inserts who owns which bucket. Every worker does so; the first one for an epoch is enough. */
   publish(queue: string, epoch: number, groups: readonly OwnersOfTypes[]): void {
     const owners = new Set(groups.flatMap((group) => group.owners));
