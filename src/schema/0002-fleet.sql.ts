@@ -65,6 +65,18 @@ $fn$;
 CREATE TRIGGER queues_ordered AFTER UPDATE OF ordering ON holdfast.queues
   FOR EACH ROW WHEN (OLD.ordering IS DISTINCT FROM NEW.ordering)
   EXECUTE FUNCTION holdfast.queue_ordered();
+
+-- Undoes the statement that asks, unless it did all that it was to do.
+CREATE FUNCTION holdfast.all_or_none(done boolean) RETURNS boolean
+  LANGUAGE plpgsql AS $fn$
+BEGIN
+  IF done THEN
+    RETURN true;
+  END IF;
+  RAISE EXCEPTION 'some of the jobs were not this worker''s any more: none was completed'
+    USING ERRCODE = 'HF004';
+END
+$fn$;
 -- [order] end
 `;
 
@@ -213,6 +225,8 @@ DECLARE
   sleeper integer;
   bucket  integer;
   buckets integer[];
+  types   text[];
+  owners  integer[];
 BEGIN
   -- Nobody sleeps: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
   -- may take each other for a sleeper; then they only look closer.)
@@ -231,21 +245,24 @@ BEGIN
     END IF;
     RETURN NULL;
   END IF;
-  FOR sleeper, buckets IN
-    SELECT o.owner, array_agg(o.bucket)
-    FROM (
-      SELECT r.owners[a.partition_bucket + 1] AS owner, a.partition_bucket AS bucket
-      FROM added AS a, holdfast.inbox_ring AS r
-      WHERE a.available_at <= due AND (r.types IS NULL OR a.type = ANY (r.types))
-    ) AS o
-    GROUP BY o.owner
-    HAVING NOT (pg_try_advisory_lock_shared(queue, o.owner) AND pg_advisory_unlock_shared(queue, o.owner))
-  LOOP
-    -- Many buckets are said as "look everywhere".
-    PERFORM pg_notify('holdfast_' || sleeper,
-      'inbox' || ':' || CASE WHEN count(*) > 50 THEN '*' ELSE string_agg(d.bucket::text, ',') END)
-    FROM (SELECT DISTINCT b.bucket FROM unnest(buckets) AS b(bucket) LIMIT 51) AS d
-    HAVING pg_notification_queue_usage() < 0.5;
+  -- Group by group and not as a join, which would be planned for far more groups than there are.
+  FOR types, owners IN SELECT r.types, r.owners FROM holdfast.inbox_ring AS r LOOP
+    FOR sleeper, buckets IN
+      SELECT o.owner, array_agg(o.bucket)
+      FROM (
+        SELECT owners[a.partition_bucket + 1] AS owner, a.partition_bucket AS bucket
+        FROM added AS a
+        WHERE a.available_at <= due AND (types IS NULL OR a.type = ANY (types))
+      ) AS o
+      GROUP BY o.owner
+      HAVING NOT (pg_try_advisory_lock_shared(queue, o.owner) AND pg_advisory_unlock_shared(queue, o.owner))
+    LOOP
+      -- Many buckets are said as "look everywhere".
+      PERFORM pg_notify('holdfast_' || sleeper,
+        'inbox' || ':' || CASE WHEN count(*) > 50 THEN '*' ELSE string_agg(d.bucket::text, ',') END)
+      FROM (SELECT DISTINCT b.bucket FROM unnest(buckets) AS b(bucket) LIMIT 51) AS d
+      HAVING pg_notification_queue_usage() < 0.5;
+    END LOOP;
   END LOOP;
   RETURN NULL;
 END

@@ -1,16 +1,19 @@
 /**
- * A later version of the code meets today's schema. Migration 2 does not exist yet, so this file brings
- * one of its own; everything else is the real thing.
+ * A later version of the code meets today's schema. The next migration does not exist yet, so this file
+ * brings one of its own; everything else is the real thing.
  */
 import { beforeEach, expect, test, vi } from 'vitest';
 import { emptyDatabases, onDatabase } from '../../test/support/empty-database.js';
 import { quietLogger } from '../../test/support/logger.js';
 import type { Migration } from './migration.js';
 
+const { LATEST } = await vi.importActual<typeof import('./migrations.js')>('./migrations.js');
+const NOW = Array.from({ length: LATEST }, (_, n) => ({ id: n + 1 }));
+
 const LATER: Migration = {
-  id: 2,
+  id: LATEST + 1,
   name: 'later',
-  breaksBefore: 1,
+  breaksBefore: LATEST,
   common: 'CREATE TABLE holdfast.later (id int);',
   perQueue: `ALTER TABLE holdfast.inbox ADD COLUMN later text;
     ALTER TABLE holdfast.inbox ADD CONSTRAINT inbox_later_check CHECK (later <> 'inbox');`,
@@ -74,13 +77,18 @@ test('code that is newer than the schema refuses to start, until it has migrated
   await as([LATER], async (hf) => {
     await expect(run(hf)).rejects.toMatchObject({
       code: 'SCHEMA_TOO_OLD',
-      message: expect.stringMatching(/stands at migration 1 and this version needs 2/),
+      message: expect.stringContaining(
+        `stands at migration ${LATEST} and this version needs ${LATEST + 1}`,
+      ),
     });
     expect(await hf.migrationStates()).toMatchObject([
-      { id: 1, appliedAt: expect.any(Date) },
-      { id: 2, appliedAt: null, known: true },
+      ...NOW.map((one) => ({ ...one, appliedAt: expect.any(Date) })),
+      { id: LATEST + 1, appliedAt: null, known: true },
     ]);
-    expect(await hf.migrate()).toMatchObject([{ id: 1 }, { id: 2, appliedAt: expect.any(Date) }]);
+    expect(await hf.migrate()).toMatchObject([
+      ...NOW,
+      { id: LATEST + 1, appliedAt: expect.any(Date) },
+    ]);
   });
 });
 
@@ -113,7 +121,7 @@ test('the printed SQL is what is still missing, for every queue', async () => {
 test('old code goes on beside the new schema through a deploy, and old and new code migrate in any order', async () => {
   await as([LATER], (hf) => hf.migrate());
   await as([], async (hf) => {
-    expect(await hf.migrate()).toMatchObject([{ id: 1 }, { id: 2, known: false }]);
+    expect(await hf.migrate()).toMatchObject([...NOW, { id: LATEST + 1, known: false }]);
     const worker = hf.worker({ handleSignals: false, poll: '20ms' }).handle(work, () => undefined);
     const running = worker.run();
     await hf.enqueue(work, {});
@@ -124,7 +132,7 @@ test('old code goes on beside the new schema through a deploy, and old and new c
 });
 
 test('old code stops at a new schema that says it cannot be shared', async () => {
-  await as([{ ...LATER, breaksBefore: 2 }], (hf) => hf.migrate());
+  await as([{ ...LATER, breaksBefore: LATEST + 1 }], (hf) => hf.migrate());
   await as([], (hf) => expect(run(hf)).rejects.toMatchObject({ code: 'SCHEMA_TOO_NEW' }));
 });
 
@@ -134,7 +142,7 @@ test('a migration that fails leaves the schema at the one before, and the queue 
   await as([broken], (hf) => expect(hf.migrate()).rejects.toMatchObject({ code: '22012' }));
   expect(await columns('inbox')).toBe(0);
   await as([], async (hf) => {
-    expect(await hf.migrationStates()).toMatchObject([{ id: 1 }]);
+    expect(await hf.migrationStates()).toMatchObject(NOW);
     await hf.enqueue(work, {});
   });
 });

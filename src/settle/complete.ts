@@ -6,7 +6,8 @@
  *
  * Jobs of one key that run one after the other are completed in their order: one that names the job
  * before it is completed only if that one is gone, or goes in the same statement. So a worker that has
- * lost one job of a run cannot complete those behind it.
+ * lost one job of a run cannot complete those behind it. Nearly always all jobs of a batch are completed,
+ * and then their order is kept: `complete_whole` does that or nothing, and `complete_runs` what it can.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -40,6 +41,36 @@ SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, at
   claimed_by, last_error, history
 FROM gone
 RETURNING id`,
+  columns: { id: uuid },
+});
+
+export const completeWhole = statement({
+  name: 'complete_whole',
+  text: `
+WITH gone AS (
+  DELETE FROM holdfast.inbox AS i
+  USING unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
+  WHERE i.id = done.id
+    AND i.lease_generation = done.generation
+    AND i.claimed_by = $1::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+  RETURNING i.*
+), archived AS (
+  INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
+    partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
+    payload, headers, idempotency_key, claimed_by, last_error, history)
+  SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
+    version, 'completed', priority, type, partition_key, payload, headers, idempotency_key,
+    claimed_by, last_error, history
+  FROM gone
+  RETURNING id
+)
+SELECT a.id
+FROM archived AS a
+WHERE (SELECT holdfast.all_or_none(
+  (SELECT count(*) FROM gone) = cardinality($2::uuid[])
+  AND NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = ANY ($4::uuid[]))))`,
   columns: { id: uuid },
 });
 
@@ -82,21 +113,36 @@ RETURNING id`,
   columns: { id: uuid },
 });
 
+/** Jobs that name the one before them must not be completed inside a caller's transaction. */
 export async function complete(
   db: Executor,
   names: Names,
   workerId: string,
   jobs: readonly Settled[],
 ): Promise<string[]> {
-  const batch = [
-    workerId,
-    plainArray(jobs.map((job) => job.id)),
-    plainArray(jobs.map((job) => job.generation)),
-  ];
-  const rows = jobs.some((job) => job.after)
-    ? await db.run(completeRuns, names, [...batch, textArray(jobs.map((job) => job.after ?? null))])
+  const ids = jobs.map((job) => job.id);
+  const batch = [workerId, plainArray(ids), plainArray(jobs.map((job) => job.generation))];
+  const before = jobs.map((job) => job.after ?? null);
+  const rows = before.some((id) => id !== null)
+    ? await completeInOrder(db, names, batch, before, new Set(ids))
     : await db.run(completeJobs, names, batch);
   return rows.map((row) => row.id);
+}
+
+async function completeInOrder(
+  db: Executor,
+  names: Names,
+  batch: readonly string[],
+  before: readonly (string | null)[],
+  together: ReadonlySet<string>,
+) {
+  const elsewhere = before.filter((id) => id !== null && !together.has(id));
+  try {
+    return await db.run(completeWhole, names, [...batch, textArray(elsewhere)]);
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== 'HF004') throw error;
+    return db.run(completeRuns, names, [...batch, textArray(before)]);
+  }
 }
 
 export const findCompleted = statement({

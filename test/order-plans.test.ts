@@ -1,0 +1,172 @@
+/**
+ * What a claim of ordered jobs may cost: index scans only, on a connection as a worker has it, no more
+ * buffers at a large backlog than at a small one, nothing for what lies behind the head of a blocked
+ * key; and, as every claim, no index is written.
+ */
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { claimOrdered, claimOrderedJobs } from '../src/claim/claim-ordered.js';
+import { engineConfig, engineOptions } from '../src/postgres/pool.js';
+import { engineExecutor } from '../src/postgres/queryable.js';
+import { load } from '../src/postgres/statement.js';
+import { INBOX, testDatabase } from './support/database.js';
+import { ALL_KEYS, bucketOnly, claimInOrder } from './support/ordered.js';
+
+const db = testDatabase();
+
+interface PlanNode {
+  'Node Type': string;
+  'Relation Name'?: string;
+  'Index Name'?: string;
+  'Shared Hit Blocks': number;
+  'Shared Read Blocks': number;
+  'Actual Rows': number;
+  Plans?: PlanNode[];
+}
+
+let session: pg.Client;
+beforeAll(async () => {
+  session = new pg.Client({ connectionString: db.url, options: engineOptions() });
+  await session.connect();
+  // Statistics must be exactly as stale as each test makes them.
+  await session.query('ALTER TABLE holdfast.inbox SET (autovacuum_enabled = off)');
+  await session.query(`PREPARE claim AS ${load(claimOrderedJobs, INBOX).text}`);
+});
+afterAll(() => session?.end());
+
+/** The parameters that the verb passes for a request, caught on their way. */
+async function paramsOf(limit: number, probes = ALL_KEYS): Promise<unknown[]> {
+  let caught: readonly unknown[] = [];
+  const catcher = {
+    run: async (_: unknown, __: unknown, params: readonly unknown[]) => {
+      caught = params;
+      return [];
+    },
+  };
+  await claimOrdered(catcher as never, INBOX, {
+    ...{ workerId: 'w', probes, limit, run: 100, leaseMs: 90_000 },
+    ...{ versions: { step: 1 }, above: {}, deadWorkers: [] },
+  });
+  return [...caught];
+}
+
+const literal = (value: unknown) => `'${String(value).replaceAll("'", "''")}'`;
+
+/** One claim, rolled back, with its plan. */
+async function explain(limit: number, probes = ALL_KEYS): Promise<PlanNode> {
+  const params = (await paramsOf(limit, probes)).map(literal).join(', ');
+  await session.query('BEGIN');
+  const { rows } = await session.query(
+    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE claim(${params})`,
+  );
+  await session.query('ROLLBACK');
+  return rows[0]['QUERY PLAN'][0].Plan;
+}
+
+function* nodes(node: PlanNode): Generator<PlanNode> {
+  yield node;
+  for (const child of node.Plans ?? []) yield* nodes(child);
+}
+
+function accesses(plan: PlanNode): string[] {
+  const found = [...nodes(plan)]
+    .filter((node) => node['Relation Name'] === 'inbox' && node['Node Type'].endsWith('Scan'))
+    .map((node) => [node['Node Type'], node['Index Name']].filter(Boolean).join(' '));
+  return [...new Set(found)].sort();
+}
+
+const buffers = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+const GOOD = ['Index Scan inbox_order_idx', 'Tid Scan'];
+
+/** `each` jobs of each of `keys` keys; with a delay, none of them is due. */
+async function fill(keys: number, each: number, prefix: string, delayed = false): Promise<void> {
+  await session.query(
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, ordering, available_at)
+     SELECT 'step', k.key, k.bucket, '{"n":1}', 'key', now() + $4::int * interval '1 hour'
+     FROM generate_series(1, $2::int) AS n
+     CROSS JOIN (SELECT $3::text || g AS key, holdfast.bucket_of($3::text || g) AS bucket
+                 FROM generate_series(1, $1::int) AS g) AS k`,
+    [keys, each, prefix, delayed ? 1 : 0],
+  );
+}
+
+describe('a claim of ordered jobs', () => {
+  test('planned on an empty table keeps its plan and its cost as the backlog grows', async () => {
+    for (let n = 0; n < 8; n++) expect(accesses(await explain(25))).toEqual(GOOD);
+    await fill(1_000, 3, 'k');
+    const small = await explain(25);
+    expect(small['Actual Rows']).toBe(25);
+    await fill(20_000, 10, 'm');
+    const large = await explain(25);
+    expect(accesses(large)).toEqual(GOOD);
+    expect(large['Actual Rows']).toBe(25);
+    expect(buffers(small)).toBeLessThanOrEqual(300);
+    expect(buffers(large)).toBeLessThanOrEqual(buffers(small) + 100);
+    await session.query('ANALYZE holdfast.inbox');
+    await session.query('DISCARD PLANS');
+    const fresh = await explain(25);
+    expect(accesses(fresh)).toEqual(GOOD);
+    expect(buffers(fresh)).toBeLessThanOrEqual(buffers(small) + 100);
+  });
+
+  test('costs a few buffers per job in a long run, and none for the rest of the line', async () => {
+    await fill(1, 100_000, 'hot');
+    const plan = await explain(100, bucketOnly('hot1'));
+    expect(plan['Actual Rows']).toBe(100);
+    expect(buffers(plan)).toBeLessThanOrEqual(100 * 12);
+  });
+
+  test('does not read what waits behind the head of a blocked key', async () => {
+    await session.query('TRUNCATE holdfast.inbox');
+    await fill(1, 1, 'blocked', true);
+    await fill(1, 100_000, 'blocked');
+    const plan = await explain(25);
+    expect(buffers(plan)).toBeLessThanOrEqual(150);
+  });
+
+  test('stops after a bounded number of blocked keys, says where, and goes on from there', async () => {
+    await session.query('TRUNCATE holdfast.inbox');
+    await fill(5_000, 2, 'b', true);
+    const [probe] = ALL_KEYS;
+    let [claims, from] = [0, probe!];
+    for (;;) {
+      const { stop, jobs } = await claimInOrder(db.engine, 'w', { probes: [from] });
+      claims++;
+      expect(jobs).toEqual([]);
+      if (!stop) break;
+      from = { ...probe!, bucket: stop.bucket, afterKey: stop.key, afterPosition: 2 ** 53 - 1 };
+    }
+    expect(claims).toBeGreaterThan(5);
+    expect(claims).toBeLessThan(20);
+    expect(buffers(await explain(25))).toBeLessThan(4_000);
+  });
+});
+
+test('claims of 1,000 ordered jobs are HOT', async () => {
+  await session.query('TRUNCATE holdfast.inbox');
+  await fill(100, 10, 'k');
+  const counters = async () =>
+    (
+      await db.rows<{ all: number; hot: number }>(
+        `SELECT n_tup_upd::int AS all, n_tup_hot_upd::int AS hot FROM pg_stat_user_tables
+         WHERE schemaname = 'holdfast' AND relname = 'inbox'`,
+      )
+    )[0]!;
+  const before = await counters();
+  const client = new pg.Client(engineConfig({ connectionString: db.url }));
+  await client.connect();
+  try {
+    const engine = engineExecutor(client, { prepare: true });
+    for (let count = 0; count < 4; count++)
+      expect((await claimInOrder(engine, 'w', { limit: 250, run: 10 })).jobs).toHaveLength(250);
+    // Counts are kept in the session for up to a second; this tells it not to wait.
+    await client.query('SELECT pg_stat_force_next_flush()');
+  } finally {
+    await client.end();
+  }
+  const after = await counters();
+  expect({ all: after.all - before.all, hot: after.hot - before.hot }).toEqual({
+    all: 1_000,
+    hot: 1_000,
+  });
+});
