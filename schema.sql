@@ -2,7 +2,16 @@
 
 CREATE TYPE holdfast.inbox_status AS ENUM ('pending', 'processing', 'completed', 'failed', 'dead_letter', 'cancelled');
 
+CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'parked');
+
 CREATE SEQUENCE holdfast.inbox_position_seq;
+
+CREATE TABLE holdfast.fleet (
+  one boolean NOT NULL DEFAULT true,
+  epoch bigint NOT NULL DEFAULT 1,
+  CONSTRAINT fleet_one_check CHECK (one),
+  CONSTRAINT fleet_pkey PRIMARY KEY (one)
+) WITH (fillfactor=50);
 
 CREATE TABLE holdfast.inbox (
   id uuid NOT NULL DEFAULT holdfast.new_id(),
@@ -29,9 +38,15 @@ CREATE TABLE holdfast.inbox (
   completed_at timestamp with time zone,
   last_error text,
   history jsonb,
+  ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
   CONSTRAINT inbox_attempts_check CHECK ((attempts >= 0)),
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
   CONSTRAINT inbox_max_attempts_check CHECK ((max_attempts > 0)),
+  CONSTRAINT inbox_order_check CHECK (
+CASE
+    WHEN (status = 'dead_letter'::holdfast.inbox_status) THEN (ordering <> 'key'::holdfast.ordering)
+    ELSE (ordering <> 'parked'::holdfast.ordering)
+END),
   CONSTRAINT inbox_partition_bucket_check CHECK (((partition_bucket >= 0) AND (partition_bucket < 1024))),
   CONSTRAINT inbox_priority_check CHECK (((priority >= 1) AND (priority <= 4))),
   CONSTRAINT inbox_state_check CHECK (((completed_at IS NULL) AND
@@ -84,6 +99,15 @@ CREATE TABLE holdfast.inbox_idempotency (
   CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
 ) WITH (autovacuum_vacuum_scale_factor=0.05);
 
+CREATE TABLE holdfast.inbox_ring (
+  part integer NOT NULL,
+  types text[],
+  owners integer[] NOT NULL,
+  epoch bigint NOT NULL,
+  CONSTRAINT inbox_ring_owners_check CHECK ((cardinality(owners) = 1024)),
+  CONSTRAINT inbox_ring_pkey PRIMARY KEY (part)
+) WITH (toast_tuple_target=8160);
+
 CREATE TABLE holdfast.migrations (
   id integer NOT NULL,
   name text NOT NULL,
@@ -101,10 +125,14 @@ CREATE TABLE holdfast.queues (
   effect_retention interval NOT NULL DEFAULT '7 days'::interval,
   housekept_at timestamp with time zone,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
+  assignment text NOT NULL DEFAULT 'ring'::text,
+  ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
   CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
+  CONSTRAINT queues_assignment_check CHECK ((assignment = ANY (ARRAY['ring'::text, 'competing'::text]))),
   CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
   CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
   CONSTRAINT queues_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
+  CONSTRAINT queues_ordering_check CHECK ((ordering <> 'parked'::holdfast.ordering)),
   CONSTRAINT queues_pkey PRIMARY KEY (name)
 ) WITH (fillfactor=50);
 
@@ -115,6 +143,9 @@ CREATE TABLE holdfast.workers (
   started_at timestamp with time zone NOT NULL DEFAULT now(),
   metadata jsonb DEFAULT '{}'::jsonb,
   empty_handed boolean NOT NULL DEFAULT false,
+  handles jsonb NOT NULL DEFAULT '{}'::jsonb,
+  lock_key integer,
+  watched boolean NOT NULL DEFAULT false,
   CONSTRAINT workers_pkey PRIMARY KEY (id),
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
@@ -123,17 +154,45 @@ CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (c
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
 
-CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, partition_bucket, available_at, "position");
+CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, partition_bucket, available_at, "position") WHERE (ordering = ANY (ARRAY['none'::holdfast.ordering, 'parked'::holdfast.ordering]));
+
+CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_at = 'infinity'::timestamp with time zone);
 
 CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (created_at) WITH (autosummarize='on');
 
 CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
+
+CREATE INDEX inbox_order_idx ON holdfast.inbox USING btree (partition_bucket, partition_key COLLATE "C", "position") WHERE (ordering = ANY (ARRAY['key'::holdfast.ordering, 'key_strict'::holdfast.ordering]));
+
+CREATE OR REPLACE FUNCTION holdfast.all_or_none(done boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  IF done THEN
+    RETURN true;
+  END IF;
+  RAISE EXCEPTION 'some of the jobs were not this worker''s any more: none was completed'
+    USING ERRCODE = 'HF004';
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION holdfast.bucket_of(key text)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE STRICT
 AS $function$SELECT (holdfast.hash32(key) & 1023)::integer$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.fleet_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  UPDATE holdfast.fleet SET epoch = epoch + 1;
+  PERFORM pg_notify('holdfast_fleet', TG_TABLE_SCHEMA);
+  RETURN NULL;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION holdfast.hash32(key text)
  RETURNS bigint
@@ -156,7 +215,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, OUT id uuid, OUT deduplicated boolean)
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, ordering text DEFAULT NULL::text, OUT id uuid, OUT deduplicated boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -165,7 +224,7 @@ DECLARE
   a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
   a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  o_id ALIAS FOR $11;  o_deduplicated ALIAS FOR $12;
+  a_ordering ALIAS FOR $11;  o_id ALIAS FOR $12;  o_deduplicated ALIAS FOR $13;
   settings holdfast.queues;
   print bytea;
   held holdfast.inbox_idempotency;
@@ -205,6 +264,9 @@ BEGIN
   ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
     RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
+  ELSIF a_ordering NOT IN ('none', 'key', 'key_strict') THEN
+    RAISE EXCEPTION 'the ordering is %: nothing was enqueued', quote_literal(a_ordering)
+      USING ERRCODE = 'HF002', HINT = 'Give none, key or key_strict, or NULL for what the queue says.';
   END IF;
 
   o_id := holdfast.new_id();
@@ -236,13 +298,81 @@ BEGIN
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
-    priority, max_attempts, headers, version, idempotency_key)
+    priority, max_attempts, headers, version, idempotency_key, ordering)
   VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
-    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key);
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key,
+    coalesce(a_ordering::holdfast.ordering, settings.ordering));
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_wake()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  queue   integer := TG_RELID::integer;
+  due     timestamptz;
+  sleeper integer;
+  bucket  integer;
+  buckets integer[];
+  types   text[];
+  owners  integer[];
+BEGIN
+  -- Nobody sleeps: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
+  -- may take each other for a sleeper; then they only look closer.)
+  IF pg_try_advisory_lock(queue, 0) AND pg_advisory_unlock(queue, 0) THEN
+    RETURN NULL;
+  END IF;
+  due := clock_timestamp();
+  IF NOT EXISTS (SELECT FROM added OFFSET 1) THEN
+    SELECT r.owners[a.partition_bucket + 1], a.partition_bucket INTO sleeper, bucket
+    FROM added AS a, holdfast.inbox_ring AS r
+    WHERE a.available_at <= due AND (r.types IS NULL OR a.type = ANY (r.types));
+    -- The limit keeps clear of a full queue of notifications, the one thing that would fail the commit.
+    IF NOT (pg_try_advisory_lock_shared(queue, sleeper) AND pg_advisory_unlock_shared(queue, sleeper))
+      AND pg_notification_queue_usage() < 0.5 THEN
+      PERFORM pg_notify('holdfast_' || sleeper, 'inbox' || ':' || bucket);
+    END IF;
+    RETURN NULL;
+  END IF;
+  -- Group by group and not as a join, which would be planned for far more groups than there are.
+  FOR types, owners IN SELECT r.types, r.owners FROM holdfast.inbox_ring AS r LOOP
+    FOR sleeper, buckets IN
+      SELECT o.owner, array_agg(o.bucket)
+      FROM (
+        SELECT owners[a.partition_bucket + 1] AS owner, a.partition_bucket AS bucket
+        FROM added AS a
+        WHERE a.available_at <= due AND (types IS NULL OR a.type = ANY (types))
+      ) AS o
+      GROUP BY o.owner
+      HAVING NOT (pg_try_advisory_lock_shared(queue, o.owner) AND pg_advisory_unlock_shared(queue, o.owner))
+    LOOP
+      -- Many buckets are said as "look everywhere".
+      PERFORM pg_notify('holdfast_' || sleeper,
+        'inbox' || ':' || CASE WHEN count(*) > 50 THEN '*' ELSE string_agg(d.bucket::text, ',') END)
+      FROM (SELECT DISTINCT b.bucket FROM unnest(buckets) AS b(bucket) LIMIT 51) AS d
+      HAVING pg_notification_queue_usage() < 0.5;
+    END LOOP;
+  END LOOP;
+  RETURN NULL;
 END
 $function$;
 
 CREATE FUNCTION holdfast.new_id() RETURNS uuid; -- body by server version
+
+CREATE OR REPLACE FUNCTION holdfast.queue_ordered()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET lock_timeout TO '2s'
+AS $function$
+BEGIN
+  EXECUTE format('ALTER TABLE %I.%I ALTER COLUMN ordering SET DEFAULT %L',
+    TG_TABLE_SCHEMA, NEW.name, NEW.ordering);
+  RETURN NULL;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION holdfast.reject_stale_fence()
  RETURNS trigger
@@ -258,3 +388,13 @@ BEGIN
   RETURN NEW;
 END
 $function$;
+
+CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake();
+
+CREATE TRIGGER queues_assigned AFTER UPDATE OF assignment ON holdfast.queues FOR EACH ROW WHEN ((old.assignment IS DISTINCT FROM new.assignment)) EXECUTE FUNCTION holdfast.fleet_changed();
+
+CREATE TRIGGER queues_ordered AFTER UPDATE OF ordering ON holdfast.queues FOR EACH ROW WHEN ((old.ordering IS DISTINCT FROM new.ordering)) EXECUTE FUNCTION holdfast.queue_ordered();
+
+CREATE TRIGGER workers_changed AFTER UPDATE OF status ON holdfast.workers FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION holdfast.fleet_changed();
+
+CREATE TRIGGER workers_joined AFTER INSERT ON holdfast.workers FOR EACH ROW EXECUTE FUNCTION holdfast.fleet_changed();

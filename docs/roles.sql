@@ -33,6 +33,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_p
 -- The worker: claims, settles, keeps house, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.
 GRANT SELECT ON holdfast.migrations, holdfast.queues TO holdfast_worker;
+-- Who joins or leaves raises the epoch of the fleet and publishes who is to be woken.
+GRANT SELECT, UPDATE ON holdfast.fleet TO holdfast_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_ring TO holdfast_worker;
 GRANT UPDATE (housekept_at) ON holdfast.queues TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.workers TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
@@ -43,5 +46,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worke
 
 -- The viewer: reads everything, payloads included, and writes nothing. To keep payloads from it, grant
 -- the other columns of inbox and inbox_archive by name instead.
-GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.inbox,
-  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects TO holdfast_viewer;
+GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
+  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_ring
+  TO holdfast_viewer;

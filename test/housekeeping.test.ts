@@ -5,6 +5,7 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { deadWorkers, heartbeat } from '../src/fleet/registry.js';
+import { sweepDeadWorkers } from '../src/housekeeping/sweep.js';
 import { acquire } from '../src/housekeeping/turn.js';
 import { hash32, job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
@@ -202,6 +203,17 @@ describe('the registry', () => {
     expect(await heartbeat(db.engine, INBOX, 'silent', {})).toBeNull();
     expect(await heartbeat(db.engine, INBOX, 'fresh', {})).toBe('alive');
     expect(await statuses()).toMatchObject({ silent: 'dead' });
+  });
+
+  test('a worker with a longer TTL is judged by its own', async () => {
+    await db.rows(
+      `INSERT INTO holdfast.workers (id, last_seen_at, metadata) VALUES
+        ('patient', now() - interval '5 seconds', '{"ttlMs": 30000}'),
+        ('quick', now() - interval '5 seconds', '{"ttlMs": 1000}'),
+        ('odd', now() - interval '5 seconds', '{"ttlMs": "30 seconds"}')`,
+    );
+    const dead = await sweepDeadWorkers(db.engine, INBOX, 'me', 2_000);
+    expect(dead.sort()).toEqual(['odd', 'quick']);
   });
 
   test('whatever a worker says about itself in its metadata, its death is noticed', async () => {

@@ -11,6 +11,7 @@ const SRC = fileURLToPath(new URL('../src', import.meta.url));
 const LEVEL: Record<string, number> = {
   job: 0,
   postgres: 1,
+  tracing: 1,
   schema: 2,
   enqueue: 2,
   claim: 2,
@@ -22,6 +23,7 @@ const LEVEL: Record<string, number> = {
   inspect: 2,
   operate: 2,
   worker: 3,
+  metrics: 3.5,
   'holdfast.ts': 4,
   'index.ts': 5,
   embedded: 5,

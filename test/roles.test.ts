@@ -75,6 +75,8 @@ const TABLES = [
   'inbox_archive',
   'inbox_idempotency',
   'inbox_effects',
+  'inbox_ring',
+  'fleet',
   'workers',
   'queues',
   'migrations',
@@ -234,7 +236,10 @@ describe('the viewer', () => {
     const { id } = await db.hf.enqueue(work, { n: 1 });
     for (const table of TABLES) await members.viewer.pool.query(`SELECT * FROM holdfast.${table}`);
     expect(await members.viewer.hf.find(id)).toMatchObject({ payload: '{"n": 1}' });
-    expect(await members.viewer.hf.migrationStates()).toMatchObject([{ id: 1, known: true }]);
+    expect(await members.viewer.hf.migrationStates()).toMatchObject([
+      { id: 1, known: true },
+      { id: 2, known: true },
+    ]);
   });
 
   test('writes nothing', async () => {

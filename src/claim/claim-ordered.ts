@@ -82,9 +82,9 @@ WITH RECURSIVE walk AS (
     CASE WHEN k.rows < w.chunk THEN ($3::bigint[])[w.probe + 1]
       WHEN k.goes_on THEN k.position ELSE 9223372036854775807 END,
     k.run, CASE WHEN k.goes_on THEN k.nth ELSE 0 END, k.head,
-    -- The rest of a run and the row behind it; little while the keys are blocked and have long lines.
+    -- The rest of a run and the row behind it; little where lines are long and not much is taken of them.
     CASE WHEN k.goes_on THEN greatest(32, $12::integer - k.nth + 1)
-      WHEN k.taken = 0 AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END,
+      WHEN k.taken * 2 <= k.rows AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END,
     w.seen + k.rows, w.wanted + k.taken,
     k.places[1 : $6::integer - w.wanted], k.runs[1 : $6::integer - w.wanted], k.behind, k.behind_runs
   FROM walk AS w

@@ -228,6 +228,7 @@ describe('what looking costs', () => {
 
   test('one that is told of new jobs looks once per poll, also after it found some', () => {
     const life = new Life();
+    for (let looks = 0; looks < 20; looks++) life.step();
     life.probes.asleep = true;
     life.queue.add(5, 'k');
     while (life.queue.left > 0) life.step();

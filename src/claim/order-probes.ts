@@ -28,7 +28,7 @@ import {
 
 const SOON_MS = 10;
 /** A circle of many separate stretches costs more, and comes less soon. */
-const SOON_MS_PER_STRETCH = 0.1;
+const SOON_MS_PER_STRETCH = 0.03;
 /** Looking takes at most a fifth of the time. */
 const PAUSE = 4;
 /** What a claim may take for each job, and beyond, before it counts as looking, or as slow. */
@@ -215,8 +215,8 @@ export class OrderProbes {
   /** A circle is closed: how long to wait for the next. */
   #closed(stretches: number, lookMs: number): number {
     const soonMs = Math.max(SOON_MS, stretches * SOON_MS_PER_STRETCH);
-    const waitMs = this.#found > 0 ? soonMs : this.#waitMs * 2;
-    this.#waitMs = this.asleep ? this.#pollMs : Math.min(waitMs, this.#pollMs);
+    const waitMs = this.#found > 0 && !this.asleep ? soonMs : this.#waitMs * 2;
+    this.#waitMs = Math.min(waitMs, this.#pollMs);
     this.#found = 0;
     return Math.max(this.#waitMs, lookMs);
   }

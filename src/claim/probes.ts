@@ -22,7 +22,7 @@ import type { ClaimedJob, Probe } from './claim.js';
 export const PRIORITIES = 4;
 const SOON_MS = 10;
 /** A sweep of many separate runs costs more, and comes less soon. */
-const SOON_MS_PER_RUN = 0.1;
+const SOON_MS_PER_RUN = 0.03;
 const REWIND_MS = 1_000;
 const RELAXED_MS = 30_000;
 /** A bucket that so many jobs have passed is no longer read from its start together with others. */
@@ -243,8 +243,9 @@ export class Probes {
 
   #pace(jobs: number): void {
     const soonMs = Math.max(SOON_MS, this.#taken.length * SOON_MS_PER_RUN);
-    const waitMs = jobs > 0 ? soonMs : this.#sweepMs * 2;
-    this.#sweepMs = this.asleep ? this.#pollMs : Math.min(waitMs, this.#pollMs);
+    // Asleep it goes on backing off: what an open transaction had inserted before nobody will tell of.
+    const waitMs = jobs > 0 && !this.asleep ? soonMs : this.#sweepMs * 2;
+    this.#sweepMs = Math.min(waitMs, this.#pollMs);
   }
 
   /** How dear are rewinds? Claims without any say what the rest of a claim costs. */

@@ -14,7 +14,10 @@ UPDATE holdfast.workers AS w
 SET status = 'dead'
 WHERE w.status IN ('alive', 'draining')
   AND w.id <> $2::text
-  AND w.last_seen_at < now() - $1::integer * interval '1 millisecond'
+  -- Its own TTL may be longer than that of the one who judges.
+  AND w.last_seen_at < now() - interval '1 millisecond' * greatest($1::integer,
+    CASE WHEN jsonb_typeof(w.metadata -> 'ttlMs') = 'number'
+      THEN least((w.metadata ->> 'ttlMs')::numeric, 86400000) END)
   AND pg_postmaster_start_time() < now() - $1::integer * interval '1 millisecond'
 RETURNING w.id`,
   columns: { id: text },

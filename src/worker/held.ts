@@ -50,9 +50,10 @@ export class HeldJob {
     return this.#controller.signal;
   }
 
-  /** The id of the job before, as long as that may not be settled. */
+  /** The id of the job before, unless it is known to be settled. */
   get after(): string | null {
-    return this.before && !this.before.#left ? this.before.id : null;
+    const { before } = this;
+    return before && (!before.#left || before.lost) ? before.id : null;
   }
 
   /** Resolves when the job has left the hands of this process, settled or lost. */

@@ -9,7 +9,7 @@
  */
 const BURST = 20;
 /** For all workers of a queue together: a small part of what a slow disk can flush one by one. */
-const PER_SECOND = 50;
+const PER_SECOND = 100;
 const STAY_UP_MS = 5_000;
 const LONGEST_MS = 60_000;
 

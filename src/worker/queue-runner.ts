@@ -25,7 +25,7 @@ const STALE_MS = 1_000;
 /** So many jobs of one key in one claim are the beginning of a long line. */
 const LONG_RUN = 16;
 /** A look that comes later than this means that nothing was found twice in a row: time to sleep. */
-const CALM_MS = 30;
+const CALM_MS = 100;
 
 export interface RunnerGround extends InHandGround {
   readonly settings: Settings;
@@ -140,6 +140,7 @@ export class QueueRunner {
       const late = now - from >= this.#ground.settings.leaseMs;
       if (late || terms.workerId !== this.#ground.workerId()) this.#hand.missed(jobs);
       else if (jobs.length > 0) this.#receive(jobs, ordered);
+      this.#ground.wakeups.found(this.queue, jobs.length);
       if (jobs.length >= limit) this.#rise();
     } catch (error) {
       this.#ground.trouble(`claiming from ${this.queue}`, error);
@@ -281,15 +282,17 @@ export class QueueRunner {
     isolation.left();
     const plain = outcome.kind === 'completed' && outcome.children.length === 0;
     // Plain completions are settled in the order in which they come; anything else would overtake.
-    if (before && !plain && outcome.kind !== 'transacted') {
-      await before.left();
-      if (before.lost) {
-        this.#hand.release(held);
-        return false;
-      }
+    if (before && !plain && outcome.kind !== 'transacted') await before.left();
+    if (before?.lost && outcome.kind !== 'transacted') {
+      this.#hand.release(held);
+      return false;
     }
     this.#hand.settle(held, route, outcome);
-    return plain || outcome.kind === 'completed' || outcome.kind === 'transacted';
+    if (plain || outcome.kind === 'transacted') return true;
+    if (outcome.kind !== 'completed') return false;
+    // Its children are written on another connection; the completion of the next job would overtake it.
+    await held.left();
+    return !held.lost;
   }
 
   #unrun(held: HeldJob, error: unknown): Outcome {

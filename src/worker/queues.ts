@@ -6,9 +6,10 @@ import { quoteName } from '../postgres/names.js';
 import type { Route } from './run.js';
 
 /** What the registry says that this worker handles: by queue and type, the newest payload version. */
-export function handlesOf(routes: ReadonlyMap<string, Route>): Handles {
+export function handlesOf(routes: ReadonlyMap<string, Route>, queues: readonly string[]): Handles {
   const handles: Record<string, Record<string, number>> = {};
   for (const { job } of routes.values()) {
+    if (!queues.includes(job.queue)) continue;
     handles[job.queue] = { ...handles[job.queue], [job.type]: job.version };
   }
   return handles;

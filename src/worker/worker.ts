@@ -215,7 +215,7 @@ export class Worker {
     return register(engine, this.#names('inbox'), {
       id,
       lockKey: lockKeyOf(id),
-      handles: handlesOf(this.#routes),
+      handles: handlesOf(this.#routes, queuesToServe(this.#routes, this.#settings.queues)),
       metadata: this.#metadata(),
     });
   }
@@ -227,10 +227,10 @@ export class Worker {
       node: process.version,
       holdfast: VERSION,
       concurrency: this.#settings.concurrency,
+      ...this.#settings.metadata,
       leaseMs: this.#settings.leaseMs,
       heartbeatMs: this.#settings.heartbeatMs,
       ttlMs: this.#settings.ttlMs,
-      ...this.#settings.metadata,
     };
   }
 

@@ -57,7 +57,16 @@ export async function netSchema(client: pg.Pool): Promise<string> {
       ELSE rtrim(pg_get_functiondef(p.oid), E'\\n') || ';' END
     FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace ORDER BY p.proname`,
   );
+  const triggers = await lines(
+    client,
+    `
+    SELECT pg_get_triggerdef(t.oid) || ';'
+    FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE c.relnamespace = 'holdfast'::regnamespace AND NOT t.tgisinternal
+    ORDER BY c.relname, t.tgname`,
+  );
   const head =
     '-- The net schema of Holdfast, read back from the catalogs. Written by `npm test -- -u`; do not edit.';
-  return `${[head, ...types, ...sequences, ...tables, ...indexes, ...functions].join('\n\n')}\n`;
+  const parts = [head, ...types, ...sequences, ...tables, ...indexes, ...functions, ...triggers];
+  return `${parts.join('\n\n')}\n`;
 }

@@ -1,0 +1,307 @@
+/**
+ * `npm start` as a person or a pipeline runs it: the compiled demo with its real processes. Most tests give
+ * it the test run's server, where it makes a database of its own; one starts its embedded server twice.
+ */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { afterAll, beforeEach, expect, inject, onTestFinished, test } from 'vitest';
+import { dropDatabase } from '../src/testing/index.js';
+import { until } from './support/until.js';
+
+const MAIN = fileURLToPath(new URL('../dist/demo/main.js', import.meta.url));
+const DATABASE = 'holdfast_demo';
+const LONG = 120_000;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: that is what colours are.
+const COLOUR = /\u001b\[[0-9;]*m/;
+const plain = (text: string) => text.replace(new RegExp(COLOUR, 'g'), '');
+
+beforeEach(() => dropDatabase(inject('serverUrl'), DATABASE));
+afterAll(() => dropDatabase(inject('serverUrl'), DATABASE));
+
+interface Run {
+  readonly child: ChildProcess;
+  readonly said: { text: string };
+  readonly ended: Promise<number | null>;
+  /** Waits for a text in what it prints. */
+  says(text: string): Promise<void>;
+}
+
+function follow(child: ChildProcess): Run {
+  const said = { text: '' };
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (chunk) => {
+      said.text += chunk;
+    });
+  }
+  let over = false;
+  const ended = new Promise<number | null>((resolve) => {
+    child.on('close', (code) => {
+      over = true;
+      resolve(code);
+    });
+  });
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  const says = async (text: string) => {
+    await until(
+      `"${text}"`,
+      () => {
+        const heard = plain(said.text).includes(text);
+        if (over && !heard) throw new Error(`it ended with:\n${said.text}`);
+        return heard;
+      },
+      { timeoutMs: LONG },
+    );
+  };
+  return { child, said, ended, says };
+}
+
+const onServer = () => ({ PATH: process.env.PATH ?? '', DATABASE_URL: inject('serverUrl') });
+
+function start(args: readonly string[] = [], env: Record<string, string> = onServer()): Run {
+  const stdio = ['ignore', 'pipe', 'pipe'] as const;
+  return follow(spawn(process.execPath, [MAIN, ...args], { env, stdio: [...stdio] }));
+}
+
+async function rows<Row extends object>(text: string): Promise<Row[]> {
+  const url = new URL(inject('serverUrl'));
+  url.pathname = `/${DATABASE}`;
+  const client = new pg.Client({ connectionString: url.toString() });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** The process ids of the fleet, from the registry. */
+async function fleet(): Promise<number[]> {
+  const found = await rows<{ pid: number }>(
+    `SELECT (metadata ->> 'pid')::integer AS pid FROM holdfast.workers WHERE status = 'alive'`,
+  );
+  return found.map(({ pid }) => pid);
+}
+
+/** Also one that nobody has buried yet. */
+function isGone(pid: number): boolean {
+  const state = String(spawnSync('ps', ['-o', 'stat=', '-p', String(pid)]).stdout).trim();
+  return state === '' || state.startsWith('Z');
+}
+
+const allGone = (pids: readonly number[]) =>
+  until('every worker process is gone', () => pids.every(isGone), { timeoutMs: LONG });
+
+test(
+  'a headless run kills a worker, recovers, and ends by itself with the proof',
+  async () => {
+    const run = start(['--for', '11s']);
+    await run.says('the shop is open');
+    const pids = await fleet();
+    expect(pids).toHaveLength(4);
+    expect(await run.ended).toBe(0);
+    await allGone(pids);
+
+    const { text } = run.said;
+    expect(text).toContain('dashboard   does not exist yet');
+    expect(text).toMatch(/worker \d is killed \(kill -9\)/);
+    expect(text).toMatch(/went to others \d+\.\d s after kill -9/);
+    expect(text).toMatch(/accepted +[\d,]+ jobs of [\d,]+ orders/);
+    expect(text).toMatch(/lost +0\n/);
+    expect(text).toMatch(/doubled effects +0\n/);
+    expect(text).toMatch(/out of order +0\n/);
+    expect(text).toMatch(/recoveries +1\n +killed +1, after \d+\.\d s\n/);
+    expect(text).toContain('Nothing was lost');
+    // No colour and nothing to draw over where there is no terminal; and it fits on a small one.
+    expect(text).not.toContain('\u001b');
+    const wide = text.split('\n').filter((line) => line.length > 80 && !line.includes('psql'));
+    expect(wide).toEqual([]);
+    // The password of somebody's server is not printed.
+    expect(text).not.toContain(new URL(inject('serverUrl')).password || 'no password');
+
+    const [seen] = await rows<{ done: number; retried: number; buried: number }>(`
+    SELECT (SELECT count(*) FROM shop.effects)::integer AS done,
+      (SELECT count(*) FROM shop.effects WHERE attempt > 1)::integer AS retried,
+      (SELECT count(*) FROM holdfast.inbox WHERE status = 'dead_letter')::integer AS buried`);
+    expect(seen?.done).toBeGreaterThan(100);
+    expect(seen?.retried).toBeGreaterThan(0);
+    expect(seen?.buried).toBeGreaterThan(0);
+  },
+  LONG,
+);
+
+test(
+  'a lost job makes it fail, and the next start does not clear that away',
+  async () => {
+    const run = start();
+    await run.says('the shop is open');
+    await until('a job has been deleted by a vandal', async () => {
+      const gone = await rows(
+        `DELETE FROM holdfast.inbox WHERE id = (SELECT id FROM holdfast.inbox LIMIT 1) RETURNING id`,
+      );
+      return gone.length === 1;
+    });
+    run.child.kill('SIGINT');
+    expect(await run.ended).toBe(1);
+    expect(run.said.text).toMatch(/lost +1\n/);
+    expect(run.said.text).toContain('THE PROOF FAILED');
+
+    const next = start(['--for', '1s']);
+    expect(await next.ended).toBe(1);
+    expect(next.said.text).toContain('left what the proof does not accept');
+  },
+  LONG,
+);
+
+test(
+  'Ctrl-C drains: the workers leave, hold nothing, and what waits is no loss',
+  async () => {
+    const run = start();
+    await run.says('the shop is open');
+    const pids = await fleet();
+    run.child.kill('SIGINT');
+    expect(await run.ended).toBe(0);
+    expect(run.said.text).toContain('closing: no new orders, and the workers drain');
+    expect(pids.every(isGone)).toBe(true);
+    expect(await fleet()).toEqual([]);
+    expect(await rows(`SELECT FROM holdfast.inbox WHERE status = 'processing'`)).toEqual([]);
+  },
+  LONG,
+);
+
+test.each([
+  [['--fro', '20s'], '--fro'],
+  [['--for', 'soon'], '--for must be a duration'],
+  [['now'], 'now'],
+])('%j is wrong usage: exit code 2, and nothing is started', async (args, named) => {
+  const run = start(args);
+  expect(await run.ended).toBe(2);
+  expect(run.said.text).toContain(named);
+  expect(run.said.text).toContain('Usage: npm start');
+  expect(run.said.text).not.toContain('holdfast demo:');
+});
+
+test('--help explains and starts nothing', async () => {
+  const run = start(['--help']);
+  expect(await run.ended).toBe(0);
+  expect(run.said.text).toContain('--for TIME');
+});
+
+test('a server that cannot be reached is said in one line, with exit code 1', async () => {
+  const run = start([], { ...onServer(), DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' });
+  expect(await run.ended).toBe(1);
+  expect(run.said.text).toContain('The demo cannot go on: connect ECONNREFUSED');
+});
+
+/** The database of an embedded server whose folder this is. */
+function embeddedPort(folder: string): number {
+  const state = readFileSync(join(folder, '.holdfast', 'postgres.state.json'), 'utf8');
+  return (JSON.parse(state) as { port: number }).port;
+}
+
+test(
+  'a second start cleans up after a killed one, goes on with its jobs, and moves off a taken port',
+  async () => {
+    const cwd = mkdtempSync(join(tmpdir(), 'holdfast-demo-'));
+    onTestFinished(() => rmSync(cwd, { recursive: true, force: true, maxRetries: 5 }));
+    const env = { PATH: process.env.PATH ?? '' };
+    const embedded = (args: readonly string[]) =>
+      follow(
+        spawn(process.execPath, [MAIN, ...args], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] }),
+      );
+
+    const first = embedded([]);
+    await first.says('the shop is open');
+    await first.says('accepted');
+    const children = spawnSync('pgrep', ['-P', String(first.child.pid), 'node']).stdout;
+    const pids = String(children).trim().split('\n').map(Number);
+    expect(pids.length).toBeGreaterThanOrEqual(4);
+    first.child.kill('SIGKILL');
+    await first.ended;
+    await allGone(pids);
+
+    const port = embeddedPort(cwd);
+    const squatter = net.createServer();
+    onTestFinished(() => void squatter.close());
+    await until('the port of the first server is taken', async () => {
+      squatter.once('error', () => undefined);
+      squatter.listen(port, '127.0.0.1');
+      await new Promise((resolve) => setImmediate(resolve));
+      return squatter.listening;
+    });
+    const second = embedded(['--for', '2s']);
+    expect(await second.ended, second.said.text).toBe(0);
+    expect(second.said.text).toMatch(/an earlier run left [\d,]+ orders: 0 lost, 0 doubled/);
+    expect(second.said.text).toContain('Nothing was lost');
+    expect(embeddedPort(cwd)).not.toBe(port);
+  },
+  LONG,
+);
+
+/** In a terminal of its own, made by util-linux's script. */
+function inTerminal(more: Record<string, string> = {}): Run {
+  const command = `stty cols 80 rows 24; exec '${process.execPath}' '${MAIN}'`;
+  return follow(
+    spawn('script', ['-qefc', command, '/dev/null'], {
+      env: { ...onServer(), TERM: 'xterm', ...more },
+    }),
+  );
+}
+
+test(
+  'on a terminal the figures stay in place, and keys act on the fleet',
+  async () => {
+    const run = inTerminal();
+    await run.says('q quit');
+    const pids = await fleet();
+    const press = (key: string) => run.child.stdin?.write(key);
+    press('d');
+    await run.says('has drained and left');
+    press('a');
+    await run.says('worker 5 has joined');
+    press('h');
+    await run.says('has 100 parcels');
+    press('b');
+    await run.says('1,000 orders at once');
+    press('f');
+    await run.says('is frozen for 15 s');
+    press('c');
+    await run.says('is cut off from the database');
+    press('k');
+    await run.says('is killed (kill -9)');
+    await run.says('after kill -9');
+    press('\u0003');
+    expect(await run.ended).toBe(0);
+    await allGone(pids);
+    expect(run.said.text).toContain('\u001b[J');
+    expect(run.said.text).toMatch(COLOUR);
+    expect(run.said.text).toMatch(/ killed +1, after \d/);
+    expect(run.said.text).toContain('Nothing was lost');
+  },
+  LONG,
+);
+
+test(
+  'when the demo is killed no worker stays, not even a frozen one',
+  async () => {
+    const run = inTerminal({ NO_COLOR: '1' });
+    await run.says('q quit');
+    run.child.stdin?.write('f');
+    await run.says('is frozen for 15 s');
+    const pids = await fleet();
+    expect(pids).toHaveLength(4);
+    const parent = spawnSync('ps', ['-o', 'ppid=', '-p', String(pids[0])]).stdout;
+    process.kill(Number(parent), 'SIGKILL');
+    await allGone(pids);
+    expect(run.said.text).not.toMatch(COLOUR);
+  },
+  LONG,
+);

@@ -1,0 +1,87 @@
+/** The `holdfast` command as a user runs it: the compiled program in a process of its own. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+
+export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+
+export interface Ran {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface RunOptions {
+  readonly env?: Record<string, string>;
+  readonly cwd?: string;
+  readonly stdin?: string;
+  /** Arguments for Node itself. */
+  readonly node?: readonly string[];
+}
+
+export interface Running {
+  readonly child: ChildProcess;
+  /** What was printed so far. */
+  readonly seen: { out: string; err: string };
+  readonly ended: Promise<Ran>;
+}
+
+export function start(args: readonly string[], options: RunOptions = {}): Running {
+  const child = spawn(process.execPath, [...(options.node ?? []), MAIN, ...args], {
+    env: { PATH: process.env.PATH ?? '', ...options.env },
+    ...(options.cwd && { cwd: options.cwd }),
+  });
+  const seen = { out: '', err: '' };
+  child.stdout.setEncoding('utf8').on('data', (chunk) => {
+    seen.out += chunk;
+  });
+  child.stderr.setEncoding('utf8').on('data', (chunk) => {
+    seen.err += chunk;
+  });
+  child.stdin.on('error', () => undefined);
+  child.stdin.end(options.stdin ?? '');
+  const ended = new Promise<Ran>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, ...seen }));
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return { child, seen, ended };
+}
+
+export const run = (args: readonly string[], options: RunOptions = {}): Promise<Ran> =>
+  start(args, options).ended;
+
+/** The lines of NDJSON. */
+export function values<Value = Record<string, unknown>>(text: string): Value[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Value);
+}
+
+/** In a terminal of its own, made by util-linux's script; what comes back is what a person sees. */
+export function inTerminal(
+  args: readonly string[],
+  env: Record<string, string>,
+  keys = '',
+): Promise<Ran> {
+  const command = [process.execPath, MAIN, ...args].map((word) => `'${word}'`).join(' ');
+  const child = spawn('script', ['-qefc', `stty cols 120 rows 40; ${command}`, '/dev/null'], {
+    env: { PATH: process.env.PATH ?? '', TERM: 'xterm', ...env },
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let out = '';
+  let typed = false;
+  child.stdout.setEncoding('utf8').on('data', (chunk) => {
+    out += chunk;
+    // Answers come when something was asked or drawn, as a person's do.
+    if (!typed && keys !== '' && /\[y\/N\]|QUEUE/.test(out)) {
+      typed = true;
+      child.stdin.write(keys);
+    }
+  });
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, out, err: '' }));
+  });
+}
