@@ -1,0 +1,136 @@
+/** Order per key as a worker keeps it: runs with children, with failures, with transactions. */
+import { beforeEach, describe, expect, test } from 'vitest';
+import { job } from '../src/index.js';
+import { testDatabase } from './support/database.js';
+import { until } from './support/until.js';
+import { testWorkers } from './support/workers.js';
+
+const db = testDatabase();
+const start = testWorkers();
+const step = job<{ n: number; how?: string }>('step', { ordering: 'key', retry: () => 0 });
+const child = job<{ n: number }>('child');
+
+beforeEach(async () => {
+  await db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
+});
+
+const KEYS = ['a', 'b', 'c'];
+const items = (count: number, how?: (n: number) => string | undefined) =>
+  Array.from({ length: count }, (_, n) => {
+    const way = how?.(n);
+    return step.of({ n, ...(way && { how: way }) }, { key: KEYS[n % KEYS.length] as string });
+  });
+
+const finished = (count: number) =>
+  until('all is done', async () => {
+    const [row] = await db.rows<{ n: number }>(
+      "SELECT count(*)::int AS n FROM holdfast.inbox_archive WHERE type = 'step'",
+    );
+    return row?.n === count;
+  });
+
+describe('a run of one key', () => {
+  test('whose jobs have children runs each of them once, in order', async () => {
+    await db.hf.enqueueMany(items(90, (n) => (n % 2 ? 'child' : undefined)));
+    const seen: number[] = [];
+    const { worker } = start(db.hf, (w) =>
+      w
+        .handle(child, () => undefined)
+        .handle(step, async ({ payload, enqueue }) => {
+          seen.push(payload.n);
+          if (payload.how) await enqueue(child, { n: payload.n });
+        }),
+    );
+    await finished(90);
+    for (const [first] of KEYS.entries()) {
+      const ofKey = seen.filter((n) => n % KEYS.length === first);
+      expect(ofKey).toEqual([...ofKey].sort((a, b) => a - b));
+    }
+    expect(seen).toHaveLength(90);
+    expect(worker.stats).toMatchObject({ lost: 0, failed: 0, released: 0 });
+  });
+
+  test('waits for the one that fails, and nothing behind it spends an attempt', async () => {
+    await db.hf.enqueueMany(items(30, (n) => (n % 6 === 0 ? 'fails once' : undefined)));
+    const seen: number[] = [];
+    start(db.hf, (w) =>
+      w.handle(step, ({ payload, attempt }) => {
+        if (payload.how && attempt === 1) throw new Error('not yet');
+        seen.push(payload.n);
+      }),
+    );
+    await finished(30);
+    for (const [first] of KEYS.entries()) {
+      const ofKey = seen.filter((n) => n % KEYS.length === first);
+      expect(ofKey).toEqual(Array.from({ length: 10 }, (_, k) => first + k * KEYS.length));
+    }
+    const spent = await db.rows<{ n: number; attempts: number }>(
+      "SELECT (payload ->> 'n')::int AS n, attempts FROM holdfast.inbox_archive WHERE type = 'step'",
+    );
+    for (const { n, attempts } of spent) expect(attempts).toBe(n % 6 === 0 ? 2 : 1);
+  });
+
+  test('commits the transaction of a job only after the one before it is settled', async () => {
+    await db.rows('CREATE TABLE IF NOT EXISTS effects (n int, before_left int)');
+    await db.hf.enqueueMany(items(30, (n) => (n % 2 ? 'transaction' : undefined)));
+    start(db.hf, (w) =>
+      w.handle(step, async ({ payload, key, transaction }) => {
+        if (!payload.how) return;
+        await transaction(async (tx) => {
+          const { rows } = await tx.query(
+            `SELECT count(*)::int AS n FROM holdfast.inbox
+             WHERE partition_key = $1 AND (payload ->> 'n')::int < $2`,
+            [key, payload.n],
+          );
+          await tx.query('INSERT INTO effects VALUES ($1, $2)', [payload.n, rows[0].n]);
+        });
+      }),
+    );
+    await finished(30);
+    const early = await db.rows('SELECT n FROM effects WHERE before_left > 0');
+    expect(early).toEqual([]);
+  });
+
+  test('goes on behind a job whose lease was lost only after that one has run again', async () => {
+    await db.hf.enqueueMany(
+      [0, 1, 2].map((n) => step.of({ n, ...(n === 0 && { how: 'lost' }) }, { key: 'a' })),
+    );
+    const seen: string[] = [];
+    start(db.hf, (w) =>
+      w.handle(step, async ({ payload, fenceToken }) => {
+        seen.push(`${payload.n}:${fenceToken}`);
+        // What a human does, or a renewal that came too late: the completion of this attempt is refused.
+        if (payload.how && fenceToken === 1) {
+          await db.rows(
+            "UPDATE holdfast.inbox SET lease_expires_at = now() WHERE (payload ->> 'n')::int = 0",
+          );
+        }
+      }),
+    );
+    await finished(3);
+    const ends = await db.rows<{ n: number }>(
+      "SELECT (payload ->> 'n')::int AS n FROM holdfast.inbox_archive ORDER BY completed_at, id",
+    );
+    expect(ends.map(({ n }) => n)).toEqual([0, 1, 2]);
+    expect(seen.lastIndexOf('0:2')).toBeLessThan(seen.findLastIndex((one) => one.startsWith('1:')));
+  });
+});
+
+test('a worker takes part in the ring of the queues that it serves, and of no others', async () => {
+  const other = job('elsewhere', { queue: 'elsewhere' });
+  await db.hf.createQueue('elsewhere');
+  const { worker } = start(
+    db.hf,
+    (w) => w.handle(step, () => undefined).handle(other, () => undefined),
+    { queues: ['inbox'] },
+  );
+  await until('it is registered', async () => {
+    const rows = await db.rows('SELECT FROM holdfast.workers WHERE id = $1', [worker.id]);
+    return rows.length === 1;
+  });
+  const [row] = await db.rows<{ handles: object }>(
+    'SELECT handles FROM holdfast.workers WHERE id = $1',
+    [worker.id],
+  );
+  expect(row?.handles).toEqual({ inbox: { step: 1 } });
+});
