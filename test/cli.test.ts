@@ -1,55 +1,24 @@
-/** The `holdfast` command as a user runs it: the compiled program, its output, its exit codes. */
+/** The `holdfast` command: its help, its usage errors, migrations and queues. */
 import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { MIGRATIONS } from '../src/schema/migrations.js';
+import { MAIN, run, values } from './support/cli-run.js';
+import { emptyDatabases } from './support/empty-database.js';
 
-const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
-
-interface Ran {
-  code: number | null;
-  out: string;
-  err: string;
-}
-
-function run(args: string[], env: Record<string, string> = {}): Promise<Ran> {
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH ?? '', ...env },
-  });
-  const ran: Ran = { code: null, out: '', err: '' };
-  child.stdout.on('data', (chunk) => {
-    ran.out += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    ran.err += chunk;
-  });
-  return new Promise((resolve, reject) => {
-    child.on('error', reject);
-    child.on('close', (code) => resolve({ ...ran, code }));
-  });
-}
-
-const name = `holdfast_cli_${process.pid}_${Date.now()}`;
+const makeDatabase = emptyDatabases();
 let url: string;
-async function onServer(text: string): Promise<void> {
-  const client = new pg.Client({ connectionString: inject('serverUrl') });
-  await client.connect();
-  await client.query(text);
-  await client.end();
-}
 beforeAll(async () => {
-  const address = new URL(inject('serverUrl'));
-  address.pathname = `/${name}`;
-  url = address.toString();
-  await onServer(`CREATE DATABASE ${name}`);
+  url = await makeDatabase();
 });
-afterAll(() => onServer(`DROP DATABASE ${name} WITH (FORCE)`));
 
 describe('holdfast migrate', () => {
   test('tells what is pending and prints what would run, without doing it', async () => {
     const status = await run(['migrate', '--status', '--url', url]);
-    expect(status).toMatchObject({ code: 0, out: '0001 engine pending\n' });
-    const sql = await run(['migrate', '--sql'], { DATABASE_URL: url });
+    expect(status.code).toBe(0);
+    expect(status.out).toBe(
+      MIGRATIONS.map(({ id, name }) => `000${id} ${name} pending\n`).join(''),
+    );
+    const sql = await run(['migrate', '--sql'], { env: { DATABASE_URL: url } });
     expect(sql.code).toBe(0);
     expect(sql.out).toMatch(/^BEGIN[^;]*;[\s\S]*CREATE TABLE holdfast\.inbox [\s\S]*COMMIT;\n$/);
     expect((await run(['migrate', '--status', '--url', url])).out).toContain('pending');
@@ -59,22 +28,22 @@ describe('holdfast migrate', () => {
     const first = await run(['migrate', '--url', url]);
     expect(first.code).toBe(0);
     expect(first.out).toMatch(/^0001 engine applied \d{4}-/);
-    expect(first.err).toContain('Applied 1 migration');
+    expect(first.err).toContain(`Applied ${MIGRATIONS.length} migration(s)`);
     const second = await run(['migrate', '--url', url]);
     expect(second).toMatchObject({ code: 0, out: first.out });
     expect(second.err).toContain('Nothing to do');
     expect((await run(['migrate', '--sql', '--url', url])).out).toBe('');
+    const json = values((await run(['migrate', '--status', '--json', '--url', url])).out);
+    expect(json[0]).toMatchObject({ id: 1, name: 'engine', known: true });
   });
 
   test('makes a schema of another name, and refuses a name that carries SQL', async () => {
     expect((await run(['migrate', '--url', url, '--schema', 'my_app'])).code).toBe(0);
-    const bad = await run([
-      'migrate',
-      '--url',
-      url,
-      '--schema',
-      'x"; DROP SCHEMA holdfast CASCADE; --',
-    ]);
+    expect((await run(['status', '--url', url], { env: { HOLDFAST_SCHEMA: 'my_app' } })).code).toBe(
+      0,
+    );
+    const name = 'x"; DROP SCHEMA holdfast CASCADE; --';
+    const bad = await run(['migrate', '--url', url, '--schema', name]);
     expect(bad.code).toBe(2);
     expect(bad.err).toContain('schema name');
   });
@@ -104,44 +73,92 @@ describe('holdfast queues create', () => {
     });
   });
 
-  test.each([
-    ['queues'],
-    ['queues', 'create'],
-    ['queues', 'drop', 'x'],
-    ['queues', 'create', 'Bad-Name'],
-  ])('refuses %s %s %s with exit code 2', async (...words) => {
-    const ran = await run([...words, '--url', url]);
-    expect(ran.code).toBe(2);
-    expect(ran.err).toMatch(/^holdfast: /);
-    expect(ran.out).toBe('');
+  test('makes one with an order and an assignment of its own', async () => {
+    const words = ['create', 'strict', '--ordering', 'key', '--dead-letters', 'hold'];
+    const made = await run(['queues', ...words, '--assignment', 'competing', '--url', url]);
+    expect(made.code).toBe(0);
+    const listed = values((await run(['queues', 'ls', '--json', '--url', url])).out);
+    expect(listed.find((queue) => queue.queue === 'strict')).toMatchObject({
+      ordering: 'key_strict',
+      assignment: 'competing',
+    });
+    const wrong = await run(['queues', 'create', 'other', '--ordering', 'random', '--url', url]);
+    expect(wrong.code).toBe(2);
+    expect(wrong.err).toContain("'none' or 'key'");
   });
+
+  test.each([['queues'], ['queues create'], ['queues drop x'], ['queues create Bad-Name']])(
+    'refuses %s with exit code 2',
+    async (words) => {
+      const ran = await run([...words.split(' '), '--url', url]);
+      expect(ran.code).toBe(2);
+      expect(ran.err).toMatch(/^holdfast: /);
+      expect(ran.out).toBe('');
+    },
+  );
 });
 
 describe('holdfast', () => {
-  test('without a command, with an unknown one and with an unknown flag says how it is used', async () => {
-    expect(await run([])).toMatchObject({ code: 2 });
-    const typo = await run(['migarte', '--url', url]);
-    expect(typo.code).toBe(2);
-    expect(typo.err).toContain('Did you mean "migrate"?');
-    expect(await run(['migrate', '--frobnicate', '--url', url])).toMatchObject({ code: 2 });
-    expect(await run(['--help'])).toMatchObject({ code: 0 });
+  test('without a command says so; --help and --version tell', async () => {
+    expect(await run([])).toMatchObject({ code: 2, out: '' });
+    const help = await run(['--help']);
+    expect(help).toMatchObject({ code: 0, err: '' });
+    expect(help.out).toContain('jobs retry [ID...]');
     expect((await run(['--version'])).out).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
-  test('without a database to connect to names DATABASE_URL', async () => {
-    const ran = await run(['migrate']);
-    expect(ran.code).toBe(2);
-    expect(ran.err).toContain('DATABASE_URL');
+  test('has help for each command and each group of commands', async () => {
+    const group = await run(['jobs', '--help']);
+    expect(group.out).toMatch(/^Usage: holdfast jobs ls \| show \| retry \| discard \| cancel\n/);
+    const one = await run(['jobs', 'retry', '-h']);
+    expect(one.code).toBe(0);
+    expect(one.out).toContain('Usage: holdfast jobs retry [ID...] [options]');
+    expect(one.out).toContain('--error TEXT');
+    expect((await run(['frobnicate', '--help'])).code).toBe(2);
   });
 
-  test('says in one line that nobody listens, and that the password is wrong', async () => {
-    const nobody = await run(['migrate', '--url', 'postgres://postgres@127.0.0.1:1/postgres']);
-    expect(nobody.code).toBe(1);
-    expect(nobody.err).toMatch(/^holdfast: The database cannot be reached.*\n$/);
-    const wrong = new URL(url);
-    wrong.password = 'wrong';
-    const refused = await run(['migrate', '--url', wrong.toString()]);
-    expect(refused.code).toBe(1);
-    expect(refused.err).toMatch(/password authentication failed.*28P01/);
+  test.each([
+    ['migarte', 'Did you mean "migrate"?'],
+    ['jbos ls', 'Did you mean "jobs"?'],
+    ['jobs lst', 'Did you mean "ls"?'],
+    ['jobs', 'Say what to do with jobs: ls, show'],
+    ['stat', 'Did you mean "status"?'],
+    ['jobs ls --typ x', 'Did you mean "--type"?'],
+    ['migrate --frobnicate', 'has no option --frobnicate'],
+    ['jobs ls --type', '--type needs a value'],
+    ['jobs ls --json=x', '--json takes no value'],
+    ['jobs ls --limit none', '--limit must be a whole number'],
+    ['jobs ls --older yesterday', '--older must be a duration'],
+    ['jobs ls --status dead', 'There is no status "dead"'],
+    ['jobs ls --status pending,completed', 'the queue or the archive'],
+    ['jobs ls --queue outbix', 'Did you mean "outbox"?'],
+    ['jobs ls extra', 'takes no argument'],
+    ['jobs show', 'Write: holdfast jobs show ID'],
+    ['jobs show 17', '"17" is not the id of a job'],
+    ['jobs retry', 'Say which'],
+    ['jobs retry 17', '"17" is not the id of a job'],
+    ['jobs cancel --status dead_letter', 'cancel moves jobs that are pending or processing'],
+    ['explain', 'Write: holdfast explain ID'],
+    ['enqueue', 'Write: holdfast enqueue TYPE'],
+    ['enqueue 9x', 'a job type must start with a letter'],
+    ['enqueue hello {', 'The payload is not JSON'],
+    ['enqueue hello {} --header x', 'NAME=VALUE'],
+    ['queues pause nothing', 'There is no queue "nothing"'],
+    ['workers drain', 'Write: holdfast workers drain ID'],
+    ['archive prune', 'Write: holdfast archive prune --older AGE'],
+    ['top --every 1', '--every'],
+    ['doctor now', 'takes no argument'],
+    ['init a b', 'Write: holdfast init [FOLDER]'],
+  ])(
+    '%s is wrong usage: exit code 2, and the message says what was meant',
+    async (words, message) => {
+      const ran = await run([...words.split(' '), '--url', url]);
+      expect(ran.err).toContain(message);
+      expect(ran).toMatchObject({ code: 2, out: '' });
+    },
+  );
+
+  test('options of every command may come first', async () => {
+    expect((await run(['--url', url, '--json', 'queues', 'ls'])).code).toBe(0);
   });
 });

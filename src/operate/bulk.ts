@@ -13,6 +13,8 @@ export interface Step {
   /** Sums over all batches so far. */
   readonly found: number;
   readonly moved: number;
+  /** There is nothing further. */
+  readonly finished: boolean;
 }
 
 export interface Bulk {
@@ -34,6 +36,6 @@ export async function* inBatches({ find, act, signal }: Bulk): AsyncGenerator<St
       found += page.ids.length;
       moved += (await act(page.ids)).length;
     }
-    yield { found, moved };
+    yield { found, moved, finished: after === null };
   } while (after !== null);
 }

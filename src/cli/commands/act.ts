@@ -1,0 +1,63 @@
+/**
+ * `holdfast jobs retry | discard | cancel` and `dlq retry | discard`: a verb on jobs by id, or on all that
+ * the filter names. Those go in batches, each of which commits by itself: an interrupted run has done what
+ * it says, and the same command goes on with the rest.
+ */
+import { isEmpty } from '../../inspect/filter.js';
+import { showJob } from '../../inspect/show.js';
+import { many } from '../../inspect/words.js';
+import { type Call, EXIT, UsageError } from '../command.js';
+import { confirmed } from '../confirm.js';
+import { filterOf } from '../filters.js';
+import { checkIds } from '../ids.js';
+import { actOnMany } from '../many.js';
+import { VERBS, type Verb } from '../verbs.js';
+
+async function run(call: Call, verb: Verb): Promise<number> {
+  const filter = filterOf(call.given);
+  const narrowed = !isEmpty(filter) || call.given.texts('queue') !== undefined;
+  if (call.args.length > 0) {
+    if (!isEmpty(filter)) throw new UsageError('Give ids or a filter, not both.');
+    return byId(call, verb, checkIds(call.args));
+  }
+  if (!narrowed && !call.given.flag('all')) {
+    throw new UsageError(`Say which: ids, a filter such as --type, or --all. Nothing was done.`);
+  }
+  const wrong = filter.statuses?.find((status) => !verb.from.includes(status));
+  if (wrong) {
+    throw new UsageError(
+      `${verb.name} moves jobs that are ${verb.from.join(' or ')}, not ${wrong}.`,
+    );
+  }
+  return actOnMany(call, verb, { ...filter, statuses: filter.statuses ?? verb.from });
+}
+
+async function byId(call: Call, verb: Verb, ids: readonly string[]): Promise<number> {
+  const { session, out, given } = call;
+  const queues = (await session.queues(given.texts('queue'))).map((queue) => queue.name);
+  if (given.flag('dry-run')) {
+    out.note(`This would ${verb.name} ${many(ids.length, verb.noun)}. Nothing was done.`);
+    return EXIT.ok;
+  }
+  if (verb.final && !(await confirmed(call, `${verb.name} ${many(ids.length, verb.noun)}`))) {
+    return EXIT.failed;
+  }
+  let failed = 0;
+  for (const id of ids) {
+    const job = await session.read((db) => showJob(db, session.schema, queues, id));
+    const moved =
+      job && !job.archived ? await verb.act(session.act, session.names(job.queue), [id]) : [];
+    const ok = moved.length === 1;
+    if (!ok) failed++;
+    const status = job ? (job.archived ? `${job.status}, in the archive` : job.status) : 'unknown';
+    if (out.json) await out.value({ id, queue: job?.queue ?? null, [verb.done]: ok, was: status });
+    else if (ok) await out.line(id);
+    if (!ok) out.note(`${id} was not ${verb.done}: it is ${status}.`);
+  }
+  out.note(`${ids.length - failed} of ${many(ids.length, verb.noun)} ${verb.done}.`);
+  return failed > 0 ? EXIT.failed : EXIT.ok;
+}
+
+export const runRetry = (call: Call) => run(call, VERBS.retry);
+export const runDiscard = (call: Call) => run(call, VERBS.discard);
+export const runCancel = (call: Call) => run(call, VERBS.cancel);

@@ -1,0 +1,28 @@
+/** `holdfast explain ID`: why is this job not running? */
+import { explainJob } from '../../inspect/explain.js';
+import { type Call, EXIT } from '../command.js';
+import { oneId } from '../ids.js';
+import { ringOwner } from '../ring.js';
+import { plain } from '../table.js';
+
+export async function run({ args, given, session, out }: Call): Promise<number> {
+  const id = oneId(args, 'explain');
+  const queues = given.texts('queue');
+  if (queues) await session.queues(queues);
+  const answer = await session.read((db) =>
+    explainJob(db, session.schema, id, { queues, ringOwner }),
+  );
+  const exit = answer.job ? EXIT.ok : EXIT.failed;
+  if (out.json) {
+    const { payload, ...job } = answer.job ?? { payload: null };
+    await out.value({ ...answer, job: answer.job ? job : null });
+    return exit;
+  }
+  await out.line(plain(answer.text));
+  if (answer.fix) await out.line(`  ${out.paint('→', 'bold')} ${answer.fix}`);
+  for (const also of answer.also) {
+    await out.line(`Also: ${plain(also.text)}`);
+    if (also.fix) await out.line(`  ${out.paint('→', 'bold')} ${also.fix}`);
+  }
+  return exit;
+}

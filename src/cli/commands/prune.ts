@@ -1,0 +1,52 @@
+/** `holdfast archive prune --older AGE`: finished jobs that ended before then are deleted for good. */
+import { countArchivedOlder } from '../../inspect/archive.js';
+import { many } from '../../inspect/words.js';
+import { durationMs } from '../../job/duration.js';
+import { pruneArchiveOlder } from '../../operate/prune.js';
+import { type Call, EXIT, UsageError } from '../command.js';
+import { confirmed } from '../confirm.js';
+import { countOption } from '../filters.js';
+import { Progress } from '../progress.js';
+
+const COUNTED = 5_000_000;
+
+export async function run(call: Call): Promise<number> {
+  const { given, session, out, signal, args } = call;
+  const older = given.text('older');
+  if (!older || args.length > 0) throw new UsageError('Write: holdfast archive prune --older AGE');
+  const olderMs = durationMs(older, '--older');
+  const queues = (await session.queues(given.texts('queue'))).map((queue) => queue.name);
+  const counts = new Map<string, number>();
+  for (const queue of queues) {
+    const names = session.names(queue);
+    counts.set(queue, await session.read((db) => countArchivedOlder(db, names, olderMs, COUNTED)));
+  }
+  const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  if (total === 0) {
+    if (out.json) await out.value({ matched: 0, pruned: 0, finished: true });
+    out.note('Nothing in the archive is so old; nothing was done.');
+    return EXIT.ok;
+  }
+  const what = `delete ${many(total, 'finished job')} from the archive for good`;
+  if (given.flag('dry-run')) {
+    if (out.json) await out.value({ matched: total, pruned: 0, finished: false });
+    out.note(`This would ${what}. Nothing was done.`);
+    return EXIT.ok;
+  }
+  if (!(await confirmed(call, what))) return EXIT.failed;
+  const progress = new Progress(out, total);
+  const batch = countOption(given, 'batch', 5_000);
+  let pruned = 0;
+  for (const queue of queues.filter((name) => counts.get(name))) {
+    for (let gone = batch; gone === batch && !signal.aborted; ) {
+      gone = await pruneArchiveOlder(session.act, session.names(queue), olderMs, batch);
+      pruned += gone;
+      progress.update(pruned);
+    }
+  }
+  progress.end();
+  if (out.json) await out.value({ matched: total, pruned, finished: !signal.aborted });
+  else await out.line(`${pruned.toLocaleString('en')} pruned`);
+  if (signal.aborted) out.note('Interrupted; the same command goes on.');
+  return signal.aborted ? EXIT.interrupted : EXIT.ok;
+}

@@ -1,0 +1,100 @@
+/**
+ * `holdfast top`: the system, drawn again and again. On a terminal it draws over itself on a screen of its
+ * own, which is gone at the end; elsewhere frames follow each other. Rates are those between two
+ * frames. A database that goes away for a while is said and waited for.
+ */
+import { type Overview, overview } from '../../inspect/overview.js';
+import { durationMs } from '../../job/duration.js';
+import { isTransient } from '../../postgres/pool.js';
+import { type Call, EXIT, UsageError } from '../command.js';
+import { frameLines, frameValue, type Rates, ratesBetween } from '../frame.js';
+
+const ENTER = '\u001b[?1049h\u001b[?25l';
+const LEAVE = '\u001b[?25h\u001b[?1049l';
+const HOME = '\u001b[H';
+const LINE_END = '\u001b[K\n';
+const REST = '\u001b[J';
+
+export async function run(call: Call): Promise<number> {
+  const { given, session, out, signal, args } = call;
+  if (args.length > 0) throw new UsageError(`top takes no argument, but "${args[0]}" was given.`);
+  const every = given.text('every');
+  const everyMs = every === undefined ? 2_000 : durationMs(every, '--every', { min: 100 });
+  const once = given.flag('once');
+  const { stdout } = out.streams;
+  const full = stdout.isTTY && !once && !out.json;
+  const quit = new AbortController();
+  const ended = AbortSignal.any([signal, quit.signal]);
+  const restore = full ? takeScreen(call, () => quit.abort()) : () => {};
+  try {
+    let before: Overview | null = null;
+    while (!ended.aborted) {
+      const seen = await ask(call);
+      const rates: Rates = seen && before ? ratesBetween(before, seen) : new Map();
+      if (full) draw(call, seen ? frameLines(out, seen, rates, session.schema) : away);
+      else if (seen && out.json) await out.value(frameValue(seen, rates));
+      else if (seen)
+        for (const line of frameLines(out, seen, rates, session.schema)) await out.line(line);
+      if (once) return EXIT.ok;
+      before = seen ?? before;
+      await pause(everyMs, ended);
+    }
+    return quit.signal.aborted ? EXIT.ok : EXIT.interrupted;
+  } finally {
+    restore();
+  }
+}
+
+const away = ['The database cannot be reached; trying again.'];
+
+async function ask({ session, given, out }: Call): Promise<Overview | null> {
+  try {
+    return await session.read((db) => overview(db, session.schema));
+  } catch (error) {
+    if (given.flag('once') || !isTransient(error)) throw error;
+    if (!out.streams.stdout.isTTY) out.note(away[0] as string);
+    return null;
+  }
+}
+
+function draw({ out }: Call, lines: readonly string[]): void {
+  const { stdout } = out.streams;
+  const fit = lines.slice(0, (stdout.rows ?? 24) - 1);
+  stdout.write(`${HOME}${fit.join(LINE_END)}${LINE_END}${REST}`);
+}
+
+function takeScreen({ out }: Call, quit: () => void): () => void {
+  const { stdout } = out.streams;
+  const onKey = (data: Buffer) => {
+    // q, or Ctrl-C, which a terminal in raw mode hands on as a byte.
+    if (data.includes(0x71) || data.includes(0x03)) quit();
+  };
+  const { stdin } = process;
+  stdout.write(ENTER);
+  if (stdin.isTTY) {
+    stdin.setRawMode(true);
+    stdin.on('data', onKey);
+    stdin.resume();
+  }
+  return () => {
+    if (stdin.isTTY) {
+      stdin.off('data', onKey);
+      stdin.setRawMode(false);
+      stdin.pause();
+    }
+    stdout.write(LEAVE);
+  };
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    if (signal.aborted) done();
+    else signal.addEventListener('abort', done);
+  });
+}

@@ -1,0 +1,66 @@
+/**
+ * Every error as one line for a person: what is wrong, that nothing was done, and the fix; and the exit
+ * code. No line carries the database's URL, which holds a password.
+ */
+import { HoldfastError } from '../job/errors.js';
+import { isTransient } from '../postgres/pool.js';
+import { type Command, EXIT, Failure, UsageError } from './command.js';
+import { plain } from './table.js';
+
+export interface Ending {
+  readonly text: string;
+  readonly exit: number;
+}
+
+const USAGE_CODES = new Set(['OPTION_INVALID', 'NAME_INVALID', 'TYPE_INVALID', 'KEY_INVALID']);
+const CHECK_URL = 'check --url or DATABASE_URL';
+
+/** By SQLSTATE: what to do about it. */
+const FIXES: Readonly<Record<string, string>> = {
+  '28P01': `check the user and the password in --url or DATABASE_URL`,
+  '28000': `check the user in --url or DATABASE_URL, and the server's pg_hba.conf`,
+  '3D000': `create the database first, or ${CHECK_URL}`,
+  '42501': 'connect as the owner of the schema, or grant what is missing (docs/roles.sql)',
+  '42P01': 'run `holdfast migrate`, or check --schema',
+  '42703': 'run `holdfast migrate` with this version',
+  '3F000': 'run `holdfast migrate`, or check --schema',
+  '53300': 'the server has no connection left: close some, or raise max_connections',
+  '57014': 'it took longer than a question may; narrow it down with a filter',
+  '25006': 'the server is a read-only replica: connect to the primary',
+};
+
+/** `command` is the one that was running, if it was found. */
+export function ending(error: unknown, command?: Command): Ending {
+  const code = (error as { code?: unknown } | null)?.code;
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof UsageError) {
+    const words = (error.command ?? command)?.words ?? [];
+    const help = ['holdfast', ...words, '--help'].join(' ');
+    return { text: `${message}\nTry: ${help}`, exit: EXIT.usage };
+  }
+  if (error instanceof Failure) return { text: message, exit: EXIT.failed };
+  if (error instanceof HoldfastError) {
+    return { text: message, exit: USAGE_CODES.has(error.code) ? EXIT.usage : EXIT.failed };
+  }
+  if (code === 'ERR_INVALID_URL') {
+    return {
+      text: 'The database URL cannot be read. Nothing was done: write postgres://user:password@host:port/database.',
+      exit: EXIT.usage,
+    };
+  }
+  if (typeof code === 'string' && FIXES[code]) {
+    return {
+      text: `${plain(message)} (${code}). Nothing was done: ${FIXES[code]}.`,
+      exit: EXIT.failed,
+    };
+  }
+  if (isTransient(error)) {
+    const what = typeof code === 'string' ? code : plain(message);
+    return {
+      text: `The database cannot be reached (${what}). Nothing was done: is it running? Else ${CHECK_URL}.`,
+      exit: EXIT.failed,
+    };
+  }
+  const tail = typeof code === 'string' ? ` (${code})` : '';
+  return { text: `${plain(message)}${tail}`, exit: EXIT.failed };
+}

@@ -1,0 +1,64 @@
+/** One frame of `holdfast top`: queues with the rates between two readings, then workers. */
+import type { Overview, QueueOverview } from '../inspect/overview.js';
+import type { Output } from './output.js';
+import type { TableColumn } from './table.js';
+import { queueColumns, queueValue, workerColumns, workerValue } from './views.js';
+
+export interface Flow {
+  readonly inPerSecond: number;
+  readonly outPerSecond: number;
+}
+
+/** By queue; a queue that was not seen before has none. */
+export type Rates = ReadonlyMap<string, Flow>;
+
+export function ratesBetween(before: Overview, now: Overview): Rates {
+  const rates = new Map<string, Flow>();
+  for (const { queue, counts } of now.queues) {
+    const earlier = before.queues.find((one) => one.queue.name === queue.name)?.counts.size;
+    if (!earlier) continue;
+    const { size } = counts;
+    const seconds = (Date.parse(size.at) - Date.parse(earlier.at)) / 1000;
+    if (seconds <= 0) continue;
+    // A server that restarted counts from zero.
+    const perSecond = (a: number, b: number) => Math.max(0, b - a) / seconds;
+    rates.set(queue.name, {
+      inPerSecond: perSecond(earlier.enqueued, size.enqueued),
+      outPerSecond: perSecond(earlier.finished, size.finished),
+    });
+  }
+  return rates;
+}
+
+const rateText = (value: number | undefined) => (value === undefined ? null : value.toFixed(1));
+
+export function frameLines(out: Output, seen: Overview, rates: Rates, schema: string): string[] {
+  const flow = (row: QueueOverview) => rates.get(row.queue.name);
+  const columns: TableColumn<QueueOverview>[] = [
+    ...queueColumns.filter(({ title }) => title !== 'DONE/S' && title !== 'STATE'),
+    { title: 'IN/S', of: (row) => rateText(flow(row)?.inPerSecond), align: 'right' },
+    {
+      title: 'OUT/S',
+      of: (row) => rateText(flow(row)?.outPerSecond ?? row.rate.completedPerSecond),
+      align: 'right',
+    },
+    ...queueColumns.filter(({ title }) => title === 'STATE'),
+  ];
+  const at = seen.queues[0]?.counts.size.at ?? '';
+  return [
+    `${out.paint('holdfast', 'bold')} ${schema}  ${at.replace(/\.\d+Z$/, 'Z')}`,
+    '',
+    ...out.tableLines(seen.queues, columns),
+    '',
+    ...(seen.workers.length > 0
+      ? out.tableLines(seen.workers, workerColumns)
+      : ['No worker is registered.']),
+  ];
+}
+
+export function frameValue(seen: Overview, rates: Rates): object {
+  return {
+    queues: seen.queues.map((row) => ({ ...queueValue(row), ...rates.get(row.queue.name) })),
+    workers: seen.workers.map(workerValue),
+  };
+}

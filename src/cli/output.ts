@@ -1,0 +1,80 @@
+/**
+ * What a command prints. Data goes to stdout: tables and lines for people, or with --json one JSON value a
+ * line for programs. Notes, questions and progress go to stderr. Colour only on a terminal, and not where
+ * NO_COLOR is set. Texts of jobs are printed without control characters, so that an error message cannot
+ * steer the terminal of whoever reads it.
+ */
+import { type TableColumn, table } from './table.js';
+
+/** Codes that terminals understand, by what they are used for. */
+const STYLES = { bold: '1', dim: '2', bad: '31', good: '32', worry: '33' } as const;
+export type Style = keyof typeof STYLES;
+
+export interface Streams {
+  readonly stdout: NodeJS.WriteStream;
+  readonly stderr: NodeJS.WriteStream;
+  readonly env: NodeJS.ProcessEnv;
+}
+
+export class Output {
+  readonly json: boolean;
+  readonly #streams: Streams;
+
+  constructor(streams: Streams, options: { json: boolean }) {
+    this.#streams = streams;
+    this.json = options.json;
+  }
+
+  /** One line of data. */
+  line(text: string): Promise<void> {
+    return this.#write(`${text}\n`);
+  }
+
+  /** One value of data, for programs. */
+  value(value: unknown): Promise<void> {
+    return this.#write(`${JSON.stringify(value)}\n`);
+  }
+
+  /** Rows as a table, or one JSON value a row. */
+  async rows<Row>(
+    rows: readonly Row[],
+    columns: readonly TableColumn<Row>[],
+    options: { headless?: boolean } = {},
+  ): Promise<void> {
+    if (this.json) {
+      for (const row of rows) await this.value(row);
+      return;
+    }
+    const lines = this.tableLines(rows, columns);
+    for (const line of options.headless ? lines.slice(1) : lines) await this.line(line);
+  }
+
+  tableLines<Row>(rows: readonly Row[], columns: readonly TableColumn<Row>[]): string[] {
+    const { stdout } = this.#streams;
+    const width = stdout.isTTY ? (stdout.columns ?? 80) : Number.POSITIVE_INFINITY;
+    return table(rows, columns, { width, paint: (text, style) => this.paint(text, style) });
+  }
+
+  /** A word for the person at the terminal. */
+  note(text: string): void {
+    this.#streams.stderr.write(`${text}\n`);
+  }
+
+  /** Colour for stdout. */
+  paint(text: string, style: Style): string {
+    const { stdout, env } = this.#streams;
+    const plain = !stdout.isTTY || env.NO_COLOR || env.TERM === 'dumb';
+    return plain ? text : `\u001b[${STYLES[style]}m${text}\u001b[0m`;
+  }
+
+  get streams(): Streams {
+    return this.#streams;
+  }
+
+  /** Waits while the reader is slower than we are, so that a long list does not pile up in memory. */
+  async #write(text: string): Promise<void> {
+    const { stdout } = this.#streams;
+    if (stdout.write(text)) return;
+    await new Promise<void>((resolve) => stdout.once('drain', resolve));
+  }
+}

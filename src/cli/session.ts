@@ -1,0 +1,80 @@
+/**
+ * The database of one command: a pool of few connections, opened when it is needed, closed at the end.
+ * Questions go through `read`, in read-only transactions; what changes something goes through `act`.
+ */
+import type pg from 'pg';
+import { listQueues, type QueueRow } from '../inspect/queues.js';
+import { reading } from '../inspect/reading.js';
+import type { Names } from '../postgres/names.js';
+import { checkSchemaName } from '../postgres/names.js';
+import { closePool, plainPool } from '../postgres/pool.js';
+import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import { checkSchema } from '../schema/migrate.js';
+import { UsageError } from './command.js';
+import { nearest } from './nearest.js';
+
+const CONNECT_MS = 5_000;
+const CLOSE_MS = 500;
+
+const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+export class Session {
+  readonly url: string;
+  readonly schema: string;
+  #pool: pg.Pool | null = null;
+
+  constructor(url: string | undefined, schema: string | undefined) {
+    this.schema = checkSchemaName(schema ?? 'holdfast');
+    if (!url) {
+      throw new UsageError(
+        'There is no database to connect to. Pass --url, or set the environment variable DATABASE_URL.',
+      );
+    }
+    this.url = url;
+  }
+
+  get pool(): pg.Pool {
+    this.#pool ??= plainPool(
+      { connectionString: this.url, applicationName: 'holdfast cli', connectTimeoutMs: CONNECT_MS },
+      3,
+      quiet,
+    );
+    return this.#pool;
+  }
+
+  /** Refuses a schema that is missing, too old or too new. */
+  checkSchema(): Promise<void> {
+    return checkSchema(this.pool, this.schema);
+  }
+
+  read<Value>(work: (db: Executor) => Promise<Value>): Promise<Value> {
+    return reading(this.pool, work);
+  }
+
+  get act(): Executor {
+    return engineExecutor(this.pool, { prepare: false });
+  }
+
+  names(queue: string): Names {
+    return { schema: this.schema, queue };
+  }
+
+  /** The queues that were asked for, or all of them; an unknown one is wrong usage. */
+  async queues(wanted?: readonly string[]): Promise<QueueRow[]> {
+    const all = await this.read((db) => listQueues(db, this.schema));
+    for (const name of wanted ?? []) {
+      if (all.some((queue) => queue.name === name)) continue;
+      const known = all.map((queue) => queue.name);
+      throw new UsageError(
+        `There is no queue "${name}".${nearest(name, known)} Known: ${known.join(', ')}.`,
+      );
+    }
+    return all.filter((queue) => wanted?.includes(queue.name) ?? true);
+  }
+
+  async close(): Promise<void> {
+    const pool = this.#pool;
+    this.#pool = null;
+    if (pool) await closePool(pool, CLOSE_MS);
+  }
+}

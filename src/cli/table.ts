@@ -1,0 +1,59 @@
+/** Tables for people: aligned columns, and on a terminal cut to its width at the last column. */
+import type { Style } from './output.js';
+
+export interface TableColumn<Row> {
+  readonly title: string;
+  readonly of: (row: Row) => string | number | null;
+  readonly align?: 'right';
+  readonly style?: (row: Row) => Style | null;
+}
+
+export interface TableOptions {
+  readonly width: number;
+  readonly paint: (text: string, style: Style) => string;
+}
+
+const GAP = '  ';
+
+/** Without anything that a terminal would obey, on one line. */
+export function plain(text: string): string {
+  return text.replace(/\s+/g, ' ').replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, '·');
+}
+
+const shown = (value: string | number | null) =>
+  value === null
+    ? '-'
+    : typeof value === 'number'
+      ? value.toLocaleString('en')
+      : plain(value) || '-';
+
+export function table<Row>(
+  rows: readonly Row[],
+  columns: readonly TableColumn<Row>[],
+  { width, paint }: TableOptions,
+): string[] {
+  const cells = rows.map((row) => columns.map((column) => shown(column.of(row))));
+  const widths = columns.map((column, n) =>
+    Math.max(column.title.length, ...cells.map((row) => (row[n] as string).length)),
+  );
+  const before = widths.slice(0, -1).reduce((sum, one) => sum + one + GAP.length, 0);
+  const lastWidth = Math.max(8, width - before);
+  const cell = (text: string, n: number) => {
+    const column = columns[n] as TableColumn<Row>;
+    const room = widths[n] as number;
+    if (column.align === 'right') return text.padStart(room);
+    if (n < columns.length - 1) return text.padEnd(room);
+    return text.length > lastWidth ? `${text.slice(0, lastWidth - 1)}…` : text;
+  };
+  const head = columns.map((column, n) => cell(column.title, n)).join(GAP);
+  const body = cells.map((row, r) =>
+    row
+      .map((text, n) => {
+        const style = columns[n]?.style?.(rows[r] as Row) ?? null;
+        return style ? paint(cell(text, n), style) : cell(text, n);
+      })
+      .join(GAP)
+      .trimEnd(),
+  );
+  return [paint(head.trimEnd(), 'bold'), ...body];
+}

@@ -1,0 +1,158 @@
+/** How queues, workers and jobs look: their columns for people, and their values for programs. */
+import type { ArchivedJob } from '../inspect/archive.js';
+import type { ListedJob } from '../inspect/list.js';
+import type { QueueOverview, WorkerOverview } from '../inspect/overview.js';
+import { firstLine, span } from '../inspect/words.js';
+import { saysOf } from '../inspect/workers.js';
+import type { Style } from './output.js';
+import type { TableColumn } from './table.js';
+
+export const sinceMs = (time: string | null, now: string | number) =>
+  time === null ? null : Number(typeof now === 'string' ? Date.parse(now) : now) - Date.parse(time);
+
+const waits = ({ counts }: QueueOverview) => sinceMs(counts.oldestDue, counts.size.at);
+const worry = (yes: boolean, style: Style = 'worry') => (yes ? style : null);
+
+function near({ counts }: QueueOverview, count: number): string {
+  return `${counts.approximate ? '~' : ''}${count.toLocaleString('en')}`;
+}
+
+export const queueColumns: readonly TableColumn<QueueOverview>[] = [
+  { title: 'QUEUE', of: ({ queue }) => queue.name },
+  { title: 'PENDING', of: (row) => near(row, row.counts.pending), align: 'right' },
+  { title: 'SCHEDULED', of: ({ counts }) => counts.scheduled, align: 'right' },
+  { title: 'RUNNING', of: (row) => near(row, row.counts.processing), align: 'right' },
+  {
+    title: 'DEAD',
+    of: (row) => near(row, row.counts.deadLetter),
+    align: 'right',
+    style: ({ counts }) => worry(counts.deadLetter > 0),
+  },
+  {
+    title: 'EXPIRED',
+    of: (row) => near(row, row.counts.expired),
+    align: 'right',
+    style: ({ counts }) => worry(counts.expired > 0),
+  },
+  {
+    title: 'OLDEST',
+    of: (row) => {
+      const ms = waits(row);
+      return ms === null ? null : span(ms);
+    },
+    align: 'right',
+  },
+  {
+    title: 'DONE/S',
+    of: ({ rate }) => `${rate.atLeast ? '>' : ''}${rate.completedPerSecond.toFixed(1)}`,
+    align: 'right',
+  },
+  {
+    title: 'STATE',
+    of: ({ queue }) => (queue.paused ? 'paused' : 'open'),
+    style: ({ queue }) => worry(queue.paused),
+  },
+];
+
+export function queueValue(row: QueueOverview): object {
+  const { queue, counts, rate } = row;
+  const { held, size, oldestDue, ...figures } = counts;
+  return {
+    queue: queue.name,
+    paused: queue.paused,
+    assignment: queue.assignment,
+    ordering: queue.ordering,
+    ...figures,
+    oldestDue,
+    oldestDueMs: waits(row),
+    completedPerSecond: rate.completedPerSecond,
+    tableBytes: size.tableBytes + size.indexBytes,
+    archiveBytes: size.archiveBytes,
+    archiveRetentionMs: queue.archiveRetentionMs,
+    housekeptAt: queue.housekeptAt,
+    createdAt: queue.createdAt,
+  };
+}
+
+export const workerColumns: readonly TableColumn<WorkerOverview>[] = [
+  { title: 'WORKER', of: ({ worker }) => worker.id },
+  {
+    title: 'STATUS',
+    of: ({ worker }) => worker.status,
+    style: ({ worker }) => worry(worker.status !== 'alive'),
+  },
+  {
+    title: 'HEARD',
+    of: ({ worker }) => span(worker.silentMs),
+    align: 'right',
+    style: ({ worker }) => worry(worker.status === 'alive' && worker.silentMs > 30_000, 'bad'),
+  },
+  { title: 'UP', of: ({ worker }) => span(worker.upMs), align: 'right' },
+  { title: 'HOLDS', of: ({ held }) => held, align: 'right' },
+  { title: 'VERSION', of: ({ worker }) => saysOf(worker, 'version') },
+  { title: 'HOST', of: ({ worker }) => saysOf(worker, 'host') },
+  { title: 'PID', of: ({ worker }) => saysOf(worker, 'pid'), align: 'right' },
+  { title: 'HANDLES', of: ({ worker }) => handled(worker.handles) },
+];
+
+function handled(handles: unknown): string {
+  return Object.entries((handles ?? {}) as Record<string, Record<string, number>>)
+    .map(([queue, types]) => `${queue}: ${Object.keys(types).join(' ')}`)
+    .join('; ');
+}
+
+export function workerValue({ worker, ...rest }: WorkerOverview): object {
+  return { ...worker, ...rest };
+}
+
+const STATUS_STYLES: Readonly<Record<string, Style>> = { dead_letter: 'bad', processing: 'good' };
+
+export const jobColumns = (
+  now: number,
+  withQueue: boolean,
+): readonly TableColumn<ListedJob & { queue: string }>[] => [
+  { title: 'ID', of: (job) => job.id },
+  ...(withQueue ? [{ title: 'QUEUE', of: (job: { queue: string }) => job.queue }] : []),
+  {
+    title: 'STATUS',
+    of: (job) => job.status,
+    style: (job) => STATUS_STYLES[job.status] ?? null,
+  },
+  { title: 'TYPE', of: (job) => job.type },
+  { title: 'KEY', of: (job) => (job.partitionKey === job.id ? null : job.partitionKey) },
+  { title: 'TRIES', of: (job) => `${job.attempts}/${job.maxAttempts}`, align: 'right' },
+  { title: 'AGE', of: (job) => span(sinceMs(job.createdAt, now) ?? 0), align: 'right' },
+  { title: 'DUE', of: (job) => due(job, now), align: 'right' },
+  { title: 'WORKER', of: (job) => job.claimedBy },
+  { title: 'ERROR', of: (job) => firstLine(job.lastError) },
+];
+
+function due(job: ListedJob, now: number): string | null {
+  const ms = sinceMs(job.availableAt, now);
+  if (ms === null || job.status !== 'pending') return null;
+  return ms >= 0 ? `${span(ms)} ago` : `in ${span(-ms)}`;
+}
+
+export const archivedColumns = (
+  now: number,
+  withQueue: boolean,
+): readonly TableColumn<ArchivedJob & { queue: string }>[] => [
+  { title: 'ID', of: (job) => job.id },
+  ...(withQueue ? [{ title: 'QUEUE', of: (job: { queue: string }) => job.queue }] : []),
+  { title: 'STATUS', of: (job) => job.status },
+  { title: 'TYPE', of: (job) => job.type },
+  { title: 'KEY', of: (job) => (job.partitionKey === job.id ? null : job.partitionKey) },
+  { title: 'TRIES', of: (job) => `${job.attempts}/${job.maxAttempts}`, align: 'right' },
+  {
+    title: 'ENDED',
+    of: (job) => `${span(sinceMs(job.completedAt, now) ?? 0)} ago`,
+    align: 'right',
+  },
+  {
+    title: 'TOOK',
+    of: (job) => span(Date.parse(job.completedAt) - Date.parse(job.createdAt)),
+    align: 'right',
+  },
+  { title: 'WORKER', of: (job) => job.claimedBy },
+  { title: 'ERROR', of: (job) => firstLine(job.lastError) },
+];

@@ -1,0 +1,23 @@
+/**
+ * Columns that only readers need. A time is ISO 8601 in UTC with microseconds, whoever reads it; infinity,
+ * at which dead letters lie, is null. It holds for sessions whose settings `reading` has made.
+ */
+import type { Column } from '../postgres/statement.js';
+
+function iso(value: string): string | null {
+  if (value.endsWith('infinity')) return null;
+  return value.replace(' ', 'T').replace(/\+00(:00)?$/, 'Z');
+}
+
+/** A moment; null when there is none, or when it lies at infinity. */
+export const instant: Column<string | null> = { pgType: 'timestamptz', parse: iso, nullable: true };
+
+/** A moment that is always there and finite. */
+export const moment: Column<string> = {
+  pgType: 'timestamptz',
+  parse: (value) => iso(value) ?? '',
+  nullable: false,
+};
+
+/** JSON, parsed. */
+export const parsed: Column<unknown> = { pgType: 'jsonb', parse: JSON.parse, nullable: true };

@@ -1,0 +1,132 @@
+/** The work itself: what waits too long, what nobody took over, what was buried, and who is there to do it. */
+import type { Finding, Limits } from './doctor.js';
+import { note, ok, problem } from './doctor.js';
+import type { Overview, QueueOverview, WorkerOverview } from './overview.js';
+import { many, span } from './words.js';
+import { saysOf } from './workers.js';
+
+const since = (at: string, time: string | null) =>
+  time === null ? 0 : Date.parse(at) - Date.parse(time);
+
+export function judgeQueues({ queues, workers }: Overview, limits: Limits): Finding[] {
+  const alive = workers.filter(({ worker }) => worker.status === 'alive');
+  return queues.flatMap((one) => [
+    ...waiting(one, limits, alive.length),
+    expired(one),
+    deadLetters(one, limits),
+    ...housekeeping(one, limits, alive.length),
+  ]);
+}
+
+function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number): Finding[] {
+  const { name } = queue;
+  const oldestMs = since(counts.size.at, counts.oldestDue);
+  if (queue.paused) {
+    return [
+      note(
+        'paused',
+        `The queue "${name}" is paused with ${many(counts.pending, 'job')} waiting.`,
+        'It takes jobs and none of them runs.',
+        `holdfast queues resume ${name}`,
+      ),
+    ];
+  }
+  if (oldestMs <= limits.oldestMs) return [ok('oldest pending', `${name}: ${span(oldestMs)}`)];
+  return [
+    problem(
+      'oldest pending',
+      `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${many(counts.pending, 'job')} wait, ${many(alive, 'worker')} alive.`,
+      'This is the delay that users see.',
+      `holdfast jobs ls --queue ${name} --status pending --oldest -n 1, then holdfast explain its id; start more workers if they are all busy.`,
+    ),
+  ];
+}
+
+function expired({ queue, counts }: QueueOverview): Finding {
+  if (counts.expired === 0) return ok('expired leases', `${queue.name}: none`);
+  return problem(
+    'expired leases',
+    `${many(counts.expired, 'job')} of "${queue.name}" are beyond their lease and nobody has taken them over.`,
+    'Their worker is gone. The next claim takes them over, so some seconds after a crash this is normal; if it stays, no live worker handles their type or none is running.',
+    `holdfast jobs ls --queue ${queue.name} --status processing, then holdfast explain one of them.`,
+  );
+}
+
+function deadLetters({ queue, counts }: QueueOverview, limits: Limits): Finding {
+  if (counts.deadLetter === 0) return ok('dead letters', `${queue.name}: none`);
+  return (counts.deadLetter >= limits.deadLetters ? problem : note)(
+    'dead letters',
+    `${counts.approximate ? 'About ' : ''}${many(counts.deadLetter, 'dead letter')} in "${queue.name}".`,
+    'They failed in all their attempts, or gave up, and run again only when somebody says so.',
+    `holdfast dlq ls --queue ${queue.name}, mend the cause, then holdfast dlq retry --queue ${queue.name}`,
+  );
+}
+
+function housekeeping({ queue, counts }: QueueOverview, limits: Limits, alive: number): Finding[] {
+  if (alive === 0 || queue.housekeptAt === null) return [];
+  const ms = since(counts.size.at, queue.housekeptAt);
+  if (ms <= limits.housekeepingMs) return [];
+  return [
+    problem(
+      'housekeeping',
+      `The queue "${queue.name}" was last kept in order ${span(ms)} ago, although workers are alive.`,
+      'Dead workers are not declared dead, exhausted jobs not buried, and the archive grows.',
+      'Look for warnings in the logs of the workers; one of them does it for all.',
+    ),
+  ];
+}
+
+export function judgeWorkers({ queues, workers }: Overview, limits: Limits): Finding[] {
+  const alive = workers.filter(({ worker }) => worker.status === 'alive');
+  const waits = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
+  if (alive.length === 0) {
+    if (waits === 0)
+      return [
+        note(
+          'workers',
+          'No worker is alive.',
+          'Nothing waits either; what is enqueued from now on will.',
+          'holdfast work',
+        ),
+      ];
+    return [
+      problem(
+        'workers',
+        `No worker is alive and ${many(waits, 'job')} wait.`,
+        'Nothing runs.',
+        'holdfast work',
+      ),
+    ];
+  }
+  const silent = alive.filter(({ worker }) => worker.silentMs > limits.silentMs);
+  return [
+    silent.length === 0
+      ? ok('workers', `${alive.length} alive`)
+      : problem(
+          'workers',
+          `${silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ')} registered as alive, but not heard for so long.`,
+          'They are frozen, cut off or gone, and nobody has declared them dead: what they hold waits for its lease.',
+          'Start another worker, whose housekeeping declares them dead; then look after their hosts.',
+        ),
+    ...['holdfast', 'version'].flatMap((fact) => mixed(alive, fact)),
+  ];
+}
+
+function mixed(alive: readonly WorkerOverview[], fact: string): Finding[] {
+  const byVersion = new Map<string, number>();
+  for (const { worker } of alive) {
+    const version = saysOf(worker, fact);
+    if (version !== null) byVersion.set(version, (byVersion.get(version) ?? 0) + 1);
+  }
+  if (byVersion.size < 2) return [];
+  const what = fact === 'holdfast' ? 'holdfast' : 'the application';
+  const list = [...byVersion].map(([version, count]) => `${version} (${count})`).join(', ');
+  return [
+    note(
+      'mixed versions',
+      `Live workers run different versions of ${what}: ${list}.`,
+      'During a deploy this is as it should be. If it stays, some jobs run old code.',
+      'holdfast workers ls shows which; drain the old ones: holdfast workers drain ID',
+    ),
+  ];
+}

@@ -1,0 +1,209 @@
+/** The server: its version, whether it keeps what it has accepted, its clock, and its connections. */
+import type { Executor } from '../postgres/queryable.js';
+import { bool, int4, int8, type Row, statement, text } from '../postgres/statement.js';
+import { type Finding, type Limits, note, ok, problem } from './doctor.js';
+import { span } from './words.js';
+
+const OLDEST_VERSION = 15;
+
+export const askServer = statement({
+  name: 'doctor_server',
+  text: `
+SELECT current_setting('server_version') AS version,
+  current_setting('server_version_num')::integer / 10000 AS major,
+  pg_is_in_recovery() AS replica,
+  current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS full_page_writes,
+  current_setting('synchronous_commit') AS synchronous_commit,
+  current_setting('autovacuum') = 'on' AND current_setting('track_counts') = 'on' AS autovacuum,
+  current_setting('max_connections')::integer
+    - current_setting('superuser_reserved_connections')::integer
+    - coalesce(current_setting('reserved_connections', true)::integer, 0) AS connection_limit,
+  (SELECT count(*) FROM pg_stat_activity AS a WHERE a.backend_type = 'client backend')::integer
+    AS connections,
+  has_database_privilege(current_database(), 'CREATE') AS may_create,
+  pg_backend_pid() AS backend_pid,
+  (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms`,
+  columns: {
+    version: text,
+    major: int4,
+    replica: bool,
+    fsync: text,
+    full_page_writes: text,
+    synchronous_commit: text,
+    autovacuum: bool,
+    connection_limit: int4,
+    connections: int4,
+    may_create: bool,
+    backend_pid: int4,
+    now_ms: int8,
+  },
+});
+
+export type Server = Row<typeof askServer.columns>;
+
+export async function readServer(db: Executor, schema: string): Promise<Server> {
+  const [row] = await db.run(askServer, { schema, queue: 'inbox' }, []);
+  return row as Server;
+}
+
+const LOSES = 'A job that enqueue has accepted can be gone after a crash of the server.';
+
+export function judgeServer(server: Server, limits: Limits): Finding[] {
+  return [
+    server.major < OLDEST_VERSION
+      ? problem(
+          'server version',
+          `The server is PostgreSQL ${server.version}.`,
+          `Holdfast is made for and tested on PostgreSQL ${OLDEST_VERSION} and later.`,
+          'Upgrade the server.',
+        )
+      : ok('server version', `PostgreSQL ${server.version}`),
+    server.replica
+      ? problem(
+          'server role',
+          'The server is a read-only replica.',
+          'Nothing can be enqueued, claimed or settled on it.',
+          'Point --url or DATABASE_URL to the primary.',
+        )
+      : ok('server role', 'the primary'),
+    ...durability(server),
+    server.autovacuum
+      ? ok('autovacuum', 'on')
+      : problem(
+          'autovacuum',
+          'autovacuum or track_counts is off.',
+          'Finished jobs leave dead rows behind; without vacuum every claim gets slower.',
+          'ALTER SYSTEM SET autovacuum = on; ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf();',
+        ),
+    connections(server, limits),
+  ];
+}
+
+function durability(server: Server): Finding[] {
+  const findings: Finding[] = [];
+  for (const [name, value] of [
+    ['fsync', server.fsync],
+    ['full_page_writes', server.fullPageWrites],
+  ] as const) {
+    findings.push(
+      value === 'on'
+        ? ok(name, 'on')
+        : problem(
+            name,
+            `${name} is ${value}.`,
+            `${LOSES} The whole database may be damaged.`,
+            `ALTER SYSTEM SET ${name} = on; SELECT pg_reload_conf();`,
+          ),
+    );
+  }
+  findings.push(
+    server.synchronousCommit === 'off'
+      ? problem(
+          'synchronous_commit',
+          'synchronous_commit is off for this user and database.',
+          `${LOSES} The same holds for completions: those jobs run again.`,
+          'ALTER DATABASE … RESET synchronous_commit; ALTER ROLE … RESET synchronous_commit; or remove it from postgresql.conf.',
+        )
+      : ok('synchronous_commit', server.synchronousCommit),
+  );
+  return findings;
+}
+
+function connections({ connections: used, connectionLimit }: Server, limits: Limits): Finding {
+  const text = `${used} of ${connectionLimit} connections are in use`;
+  if (used < connectionLimit * limits.connectionShare) return ok('connections', text);
+  return problem(
+    'connections',
+    `${text}.`,
+    'A worker that finds no connection cannot claim, renew or settle; its leases expire.',
+    'Close what is idle, put a pooler in front of producers, or raise max_connections.',
+  );
+}
+
+/** How this process and the server see each other. */
+export interface Line {
+  /** The process id that the server, or a pooler in its name, gave at connect. */
+  readonly announcedPid: number;
+  readonly backendPid: number;
+  /** The median of some round trips. */
+  readonly roundTripMs: number;
+  /** The database's clock minus this machine's. */
+  readonly skewMs: number;
+  /** A notification to oneself arrived; not tried behind a pooler, where it would leave traces. */
+  readonly heard: boolean;
+}
+
+export function judgeLine(
+  line: Line,
+  limits: Limits,
+  leaseMs: number,
+  heartbeatMs: number,
+): Finding[] {
+  const pooled = line.announcedPid !== line.backendPid;
+  return [
+    pooled
+      ? note(
+          'pooling',
+          'There is a transaction pooler between this client and the server.',
+          'Session locks, LISTEN and start-up options do not work through it: a killed worker is noticed by its heartbeat only, and idle workers find jobs by polling.',
+          'Give workers a direct connection, or set listenUrl to one (docs/poolers.md).',
+        )
+      : ok('pooling', 'a direct connection'),
+    notifications(line.heard, pooled),
+    roundTrip(line.roundTripMs, limits, leaseMs, heartbeatMs),
+    skew(line.skewMs, limits),
+  ];
+}
+
+function notifications(heard: boolean, pooled: boolean): Finding {
+  if (heard) return ok('notifications', 'heard at once');
+  const why = 'Idle workers are not woken and find new jobs at their next poll only.';
+  if (pooled) {
+    return note(
+      'notifications',
+      'Notifications do not reach a client behind a transaction pooler.',
+      why,
+      'Set listenUrl to a direct connection.',
+    );
+  }
+  return problem(
+    'notifications',
+    'A notification to oneself did not arrive within a second.',
+    why,
+    'Look for a proxy between here and the server that drops messages; jobs are found by polling meanwhile.',
+  );
+}
+
+function roundTrip(ms: number, limits: Limits, leaseMs: number, heartbeatMs: number): Finding {
+  const text = `a round trip takes ${ms.toFixed(1)} ms`;
+  // A renewal is due every third of a lease and must be through before the next one.
+  const dangerMs = Math.min(leaseMs / 30, heartbeatMs / 10);
+  if (ms > dangerMs) {
+    return problem(
+      'round trip',
+      `${text}; leases last ${span(leaseMs)} and heartbeats come every ${span(heartbeatMs)}.`,
+      'Renewals and heartbeats come too late when a few round trips are slow, and healthy workers lose their jobs.',
+      'Run workers near the database, or raise lease, heartbeat and ttl.',
+    );
+  }
+  if (ms <= limits.roundTripMs) return ok('round trip', text);
+  return note(
+    'round trip',
+    `${text}.`,
+    'Every claim and every settle waits for one; throughput per worker suffers.',
+    'Run workers near the database, or raise batchSize and prefetch.',
+  );
+}
+
+function skew(ms: number, limits: Limits): Finding {
+  const far = Math.abs(ms);
+  if (far <= limits.skewMs) return ok('clock', `within ${span(far)} of the database`);
+  const text = `This machine's clock is ${span(far)} ${ms > 0 ? 'behind' : 'ahead of'} the database's.`;
+  return (far > 60_000 ? problem : note)(
+    'clock',
+    text,
+    'The database decides about leases, so no job is lost; but ids carry the time of the machine that made them, and lists, times in logs and delays by date are off.',
+    'Let NTP set both clocks (timedatectl set-ntp true).',
+  );
+}

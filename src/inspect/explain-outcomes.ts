@@ -1,0 +1,80 @@
+/** What is to be said of a job that does not wait: somebody has it, or it has ended. */
+import { clock, counted, describeWorker, type Reason, sinceMs } from './explain-reasons.js';
+import type { Situation } from './explain-situation.js';
+import { firstLine, many, span } from './words.js';
+
+export function inHand(situation: Situation): Reason {
+  const { job, workers } = situation;
+  const owner = workers.find((one) => one.id === job.claimedBy);
+  const who = describeWorker(situation, job.claimedBy);
+  const expiredMs = sinceMs(situation, job.leaseExpiresAt);
+  const attempt = `attempt ${job.attempts} of ${job.maxAttempts}`;
+  if (expiredMs >= 0) {
+    return {
+      code: 'lease_expired',
+      text: `Its lease expired ${span(expiredMs)} ago; ${who} held it in ${attempt}. The next claim that reads bucket ${job.partitionBucket} takes it over.`,
+      fix: null,
+    };
+  }
+  const until = `${clock(job.leaseExpiresAt)} (in ${span(-expiredMs)})`;
+  if (!owner || owner.status === 'dead') {
+    return {
+      code: 'owner_dead',
+      text: `Its owner, ${who}, is gone in ${attempt}: it will be recovered, at the latest when the lease ends at ${until}.`,
+      fix: null,
+    };
+  }
+  return {
+    code: 'running',
+    text: `It is running: ${who} claimed it ${span(sinceMs(situation, job.claimedAt))} ago, in ${attempt}, with a lease until ${until}.`,
+    fix: null,
+  };
+}
+
+interface Event {
+  readonly at?: string;
+  readonly outcome?: string;
+}
+
+export function buried(situation: Situation): Reason {
+  const { job } = situation;
+  const history = Array.isArray(job.history) ? (job.history as Event[]) : [];
+  const at = history.at(-1)?.at ?? null;
+  const when = at ? ` ${span(sinceMs(situation, at))} ago` : '';
+  const early = job.attempts < job.maxAttempts ? `, of ${job.maxAttempts} that it had` : '';
+  const holds =
+    job.ordering === 'key_strict' && situation.behind > 0
+      ? ` It holds its key ${job.partitionKey}: behind it waits ${counted(situation.behind, 'job')}.`
+      : '';
+  return {
+    code: 'buried',
+    text: `It was buried${when} after ${many(job.attempts, 'attempt')}${early}: ${firstLine(job.lastError) || 'no error was kept'}.${holds}`,
+    fix: `holdfast jobs retry ${job.id}, or holdfast jobs discard ${job.id}`,
+  };
+}
+
+export function ended(situation: Situation): Reason {
+  const { job } = situation;
+  const when = `${clock(job.completedAt)} (${span(sinceMs(situation, job.completedAt))} ago)`;
+  if (job.status === 'completed') {
+    const by = job.claimedBy ? ` by worker ${job.claimedBy}` : '';
+    return {
+      code: 'completed',
+      text: `It was completed at ${when}${by} in attempt ${job.attempts}.`,
+      fix: null,
+    };
+  }
+  const why = firstLine(job.lastError);
+  if (job.status === 'cancelled') {
+    return {
+      code: 'cancelled',
+      text: `It was cancelled at ${when}${why ? `: ${why}` : ''}.`,
+      fix: null,
+    };
+  }
+  return {
+    code: 'discarded',
+    text: `It was a dead letter and was discarded at ${when}${why ? `; its error was: ${why}` : ''}.`,
+    fix: null,
+  };
+}

@@ -1,0 +1,170 @@
+/**
+ * Lists of jobs in a queue, a page at a time, by id and so by the time at which they were made.
+ *
+ * One page reads at most `scan` rows, however rare the jobs are that the filter wants. A page that found
+ * fewer than were asked for says in `next` where the search goes on, and null when it has seen all; so a
+ * page costs the same at any backlog, and a search over millions is a loop that can be interrupted.
+ * Dead letters are read from their own index, and the jobs of one key from the key's bucket.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
+import { instant, moment } from './columns.js';
+import { filterParams, filterText, type JobFilter, onlyDeadLetters } from './filter.js';
+
+export type Order = 'newest' | 'oldest';
+type Source = 'every' | 'dead' | 'key';
+
+export const SCAN_ROWS = 10_000;
+const COUNT_ROWS = 50_000;
+/** The longest bucket that is read as a whole to find the jobs of one key in it. */
+const MAX_BUCKET_ROWS = 20_000;
+
+const LISTED = {
+  id: uuid,
+  status: text,
+  type: text,
+  version: int4,
+  partition_key: text,
+  partition_bucket: int4,
+  priority: int4,
+  ordering: text,
+  attempts: int4,
+  max_attempts: int4,
+  created_at: moment,
+  available_at: instant,
+  claimed_by: text.orNull,
+  lease_expires_at: instant,
+  /** The beginning of it. */
+  last_error: text.orNull,
+} as const;
+
+export type ListedJob = Row<typeof LISTED>;
+
+/** The rows of a source on the far side of $7, at most $8 of them, in the order of their ids. */
+function rowsOf(source: Source, order: Order): string {
+  const beyond =
+    order === 'newest'
+      ? "id < coalesce($7::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')"
+      : "id > coalesce($7::uuid, '00000000-0000-0000-0000-000000000000')";
+  const direction = order === 'newest' ? 'DESC' : 'ASC';
+  if (source !== 'key') {
+    const dead = source === 'dead' ? " AND i.available_at = 'infinity'" : '';
+    return `SELECT i.* FROM holdfast.inbox AS i
+  WHERE i.${beyond}${dead} ORDER BY i.id ${direction} LIMIT $8::integer`;
+  }
+  return `SELECT k.* FROM (
+    SELECT i.* FROM holdfast.inbox AS i
+    WHERE i.partition_bucket = holdfast.bucket_of($3::text) AND i.partition_key COLLATE "C" = $3::text
+      AND i.ordering IN ('key', 'key_strict')
+    UNION ALL
+    SELECT i.* FROM holdfast.inbox AS i
+    WHERE i.priority = ANY ('{1,2,3,4}') AND i.partition_bucket = holdfast.bucket_of($3::text)
+      AND i.partition_key = $3::text AND i.ordering IN ('none', 'parked')
+  ) AS k
+  WHERE k.${beyond} ORDER BY k.id ${direction} LIMIT $8::integer`;
+}
+
+const FILTER = filterText('j', 'created_at');
+
+const pageOf = (source: Source, order: Order) =>
+  statement({
+    name: `list_${source}_${order}`,
+    text: `
+SELECT j.id, j.status::text AS status, j.type, j.version, j.partition_key, j.partition_bucket,
+  j.priority::integer AS priority, j.ordering::text AS ordering, j.attempts, j.max_attempts,
+  j.created_at, j.available_at, j.claimed_by, j.lease_expires_at, left(j.last_error, 500) AS last_error
+FROM (
+  ${rowsOf(source, order)}
+) AS j
+WHERE ${FILTER}
+ORDER BY j.id ${order === 'newest' ? 'DESC' : 'ASC'}
+LIMIT $9::integer`,
+    columns: LISTED,
+  });
+
+const countOf = (source: Source, order: Order) =>
+  statement({
+    name: `count_${source}_${order}`,
+    text: `
+SELECT count(*) FILTER (WHERE ${FILTER}) AS matched, count(*) AS scanned,
+  ${order === 'newest' ? 'min' : 'max'}(j.id::text)::uuid AS edge
+FROM (
+  ${rowsOf(source, order)}
+) AS j`,
+    columns: { matched: int8, scanned: int8, edge: uuid.orNull },
+  });
+
+const both = (source: Source) => ({
+  newest: { page: pageOf(source, 'newest'), count: countOf(source, 'newest') },
+  oldest: { page: pageOf(source, 'oldest'), count: countOf(source, 'oldest') },
+});
+
+export const lists = { every: both('every'), dead: both('dead'), key: both('key') };
+
+export const bucketSize = statement({
+  name: 'bucket_size',
+  text: `
+SELECT count(*) AS rows FROM (
+  SELECT FROM holdfast.inbox AS i
+  WHERE i.priority = ANY ('{1,2,3,4}') AND i.partition_bucket = holdfast.bucket_of($1::text)
+    AND i.ordering IN ('none', 'parked')
+  LIMIT $2::integer
+) AS b`,
+  columns: { rows: int8 },
+});
+
+async function sourceFor(db: Executor, names: Names, filter: JobFilter): Promise<Source> {
+  const elsewhere = onlyDeadLetters(filter) ? 'dead' : 'every';
+  if (filter.key === undefined) return elsewhere;
+  const [bucket] = await db.run(bucketSize, names, [filter.key, MAX_BUCKET_ROWS]);
+  return (bucket?.rows ?? 0) < MAX_BUCKET_ROWS ? 'key' : elsewhere;
+}
+
+export interface PageRequest {
+  /** The `next` of the page before. */
+  readonly after?: string | null | undefined;
+  readonly limit: number;
+  readonly order?: Order | undefined;
+  readonly scan?: number | undefined;
+}
+
+export interface JobPage {
+  readonly jobs: readonly ListedJob[];
+  /** Where the search goes on; null: there is nothing further. */
+  readonly next: string | null;
+}
+
+export async function listJobs(
+  db: Executor,
+  names: Names,
+  filter: JobFilter,
+  request: PageRequest,
+): Promise<JobPage> {
+  const { after = null, limit, order = 'newest', scan = SCAN_ROWS } = request;
+  const { page, count } = lists[await sourceFor(db, names, filter)][order];
+  const params = [...filterParams(filter), after, scan];
+  const jobs = await db.run(page, names, [...params, limit]);
+  if (jobs.length === limit) return { jobs, next: jobs.at(-1)?.id ?? null };
+  const [seen] = await db.run(count, names, params);
+  return { jobs, next: seen && seen.scanned >= scan ? seen.edge : null };
+}
+
+export interface CountStep {
+  readonly matched: number;
+  readonly next: string | null;
+}
+
+/** How many of the next `scan` rows match; the sum over all steps is the count. */
+export async function countJobs(
+  db: Executor,
+  names: Names,
+  filter: JobFilter,
+  after: string | null = null,
+  scan = COUNT_ROWS,
+): Promise<CountStep> {
+  const { count } = lists[await sourceFor(db, names, filter)].oldest;
+  const [seen] = await db.run(count, names, [...filterParams(filter), after, scan]);
+  if (!seen) return { matched: 0, next: null };
+  return { matched: seen.matched, next: seen.scanned >= scan ? seen.edge : null };
+}

@@ -1,0 +1,73 @@
+/**
+ * One job with everything that is known of it, in the queue or in its archive. The payload is shown to
+ * those only who ask for it: it may hold what an operator's screen should not.
+ */
+import type { Executor } from '../postgres/queryable.js';
+import { bool, int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
+import { instant, moment, parsed } from './columns.js';
+
+export const showJobRow = statement({
+  name: 'show_job',
+  text: `
+SELECT 'inbox' AS queue, false AS archived, i.id, i.status::text AS status, i.type, i.version,
+  i.partition_key, i.partition_bucket, i.priority::integer AS priority, i.ordering::text AS ordering,
+  i.position, i.attempts, i.max_attempts, i.lease_generation, i.crashes, i.isolated, i.claimed_by,
+  i.claimed_at, i.lease_expires_at, i.available_at, i.created_at, i.completed_at, i.idempotency_key,
+  i.last_error, i.history, i.headers, CASE WHEN $2::boolean THEN i.payload END AS payload
+FROM holdfast.inbox AS i
+WHERE i.id = $1::uuid
+UNION ALL
+SELECT 'inbox', true, a.id, a.status::text, a.type, a.version, a.partition_key, a.partition_bucket,
+  a.priority::integer, NULL, NULL, a.attempts, a.max_attempts, a.lease_generation, 0, false,
+  a.claimed_by, a.claimed_at, NULL, NULL, a.created_at, a.completed_at, a.idempotency_key,
+  a.last_error, a.history, a.headers, CASE WHEN $2::boolean THEN a.payload END
+FROM holdfast.inbox_archive AS a
+WHERE a.id = $1::uuid
+LIMIT 1`,
+  columns: {
+    queue: text,
+    archived: bool,
+    id: uuid,
+    status: text,
+    type: text,
+    version: int4,
+    partition_key: text,
+    partition_bucket: int4,
+    priority: int4,
+    ordering: text.orNull,
+    position: int8.orNull,
+    attempts: int4,
+    max_attempts: int4,
+    lease_generation: int8,
+    crashes: int4,
+    isolated: bool,
+    claimed_by: text.orNull,
+    claimed_at: instant,
+    lease_expires_at: instant,
+    available_at: instant,
+    created_at: moment,
+    completed_at: instant,
+    idempotency_key: text.orNull,
+    last_error: text.orNull,
+    history: parsed,
+    headers: parsed,
+    payload: parsed,
+  },
+});
+
+export type ShownJob = Row<typeof showJobRow.columns>;
+
+/** Looks through the queues in their order; null: none of them knows the id. */
+export async function showJob(
+  db: Executor,
+  schema: string,
+  queues: readonly string[],
+  id: string,
+  withPayload = false,
+): Promise<ShownJob | null> {
+  for (const queue of queues) {
+    const [job] = await db.run(showJobRow, { schema, queue }, [id, withPayload]);
+    if (job) return job;
+  }
+  return null;
+}

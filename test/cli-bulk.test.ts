@@ -1,0 +1,114 @@
+/** Many dead letters at once: all of them, in batches, with progress, and safely interrupted. */
+import { beforeEach, describe, expect, test } from 'vitest';
+import { inBatches } from '../src/operate/bulk.js';
+import { clearAll } from './support/cli-plant.js';
+import { inTerminal, run, start, values } from './support/cli-run.js';
+import { testDatabase } from './support/database.js';
+import { until } from './support/until.js';
+
+const db = testDatabase();
+beforeEach(() => clearAll(db));
+
+const bury = (count: number) =>
+  db.rows(
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, status, available_at,
+       attempts, last_error)
+     SELECT 'noop', 'order:' || n, n % 1024, '{}', 'dead_letter', 'infinity', 5,
+       CASE WHEN n % 10 = 0 THEN 'Error: rare' ELSE 'Error: usual' END
+     FROM generate_series(1, $1::int) AS n`,
+    [count],
+  );
+const countOf = async (status: string) => {
+  const [row] = await db.rows<{ n: number }>(
+    'SELECT count(*)::int AS n FROM holdfast.inbox WHERE status = $1::holdfast.inbox_status',
+    [status],
+  );
+  return row?.n as number;
+};
+const env = () => ({ DATABASE_URL: db.url });
+
+test('100,000 dead letters are retried with one command', async () => {
+  await bury(100_000);
+  const ran = await run(['dlq', 'retry', '--all', '--yes', '--json'], { env: env() });
+  expect(ran.code).toBe(0);
+  expect(values(ran.out)).toEqual([{ matched: 100_000, retried: 100_000, finished: true }]);
+  expect(await countOf('pending')).toBe(100_000);
+}, 120_000);
+
+test('interrupted, it ends after its batch and says what is left; again, it goes on', async () => {
+  await bury(30_000);
+  const running = start(['dlq', 'retry', '--all', '--yes', '--batch', '50'], { env: env() });
+  await until('some are retried', async () => (await countOf('pending')) > 0);
+  running.child.kill('SIGINT');
+  const ran = await running.ended;
+  expect(ran.code).toBe(130);
+  const moved = await countOf('pending');
+  expect(moved).toBeGreaterThan(0);
+  expect(moved).toBeLessThan(30_000);
+  expect(moved % 50).toBe(0);
+  expect(ran.out).toBe(`${moved.toLocaleString('en')} retried\n`);
+  expect(ran.err).toContain(
+    `${(30_000 - moved).toLocaleString('en')} dead letters are left as they were`,
+  );
+  const again = await run(['dlq', 'retry', '--all', '--yes'], { env: env() });
+  expect(again).toMatchObject({
+    code: 0,
+    out: `${(30_000 - moved).toLocaleString('en')} retried\n`,
+  });
+  expect(await countOf('dead_letter')).toBe(0);
+});
+
+test('killed in the middle, every job is either as it was or done', async () => {
+  await bury(30_000);
+  const running = start(['dlq', 'discard', '--all', '--yes', '--batch', '50'], { env: env() });
+  await until('some are discarded', async () => (await countOf('dead_letter')) < 30_000);
+  running.child.kill('SIGKILL');
+  await running.ended;
+  const archived = await db.rows<{ n: number }>(
+    'SELECT count(*)::int AS n FROM holdfast.inbox_archive',
+  );
+  expect((await countOf('dead_letter')) + (archived[0]?.n as number)).toBe(30_000);
+});
+
+test('a filter takes only what it names', async () => {
+  await bury(5_000);
+  const ran = await run(['dlq', 'discard', '--error', 'rare', '--yes'], { env: env() });
+  expect(ran.out).toBe('500 discarded\n');
+  expect(await countOf('dead_letter')).toBe(4_500);
+});
+
+test('on a terminal a bar is drawn over itself, and is gone at the end', async () => {
+  await bury(20_000);
+  const ran = await inTerminal(['dlq', 'retry', '--all', '--yes', '--batch', '100'], env());
+  expect(ran.code).toBe(0);
+  const [first, ...drawn] = ran.out.split('\r\u001b[K');
+  expect(first).toBe('');
+  expect(drawn.pop()).toBe('20,000 retried\r\n');
+  for (const bar of drawn.filter((one) => one.startsWith('['))) {
+    expect(bar).toMatch(/^\[#*-*\] [\d,]+ of 20,000 \(\d+ %\), [\d,]+\/s, .* left$/);
+  }
+  expect(drawn.some((one) => one.startsWith('['))).toBe(true);
+});
+
+describe('batches', () => {
+  test('what had changed meanwhile is counted as found and not as moved', async () => {
+    const pages = [
+      { ids: ['a', 'b'], next: 'b' },
+      { ids: [], next: 'm' },
+      { ids: ['n'], next: null },
+    ];
+    const asked: (string | null)[] = [];
+    const steps = inBatches({
+      find: async (after) => {
+        asked.push(after);
+        return pages.shift() as { ids: string[]; next: string | null };
+      },
+      act: async (ids) => ids.slice(1),
+    });
+    const seen = [];
+    for await (const step of steps) seen.push(step);
+    expect(asked).toEqual([null, 'b', 'm']);
+    expect(seen.map((step) => step.finished)).toEqual([false, false, true]);
+    expect(seen.at(-1)).toMatchObject({ found: 3, moved: 1 });
+  });
+});
