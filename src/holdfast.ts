@@ -4,11 +4,21 @@
  * It opens connections only when they are needed. A pool that was passed in is used and never closed.
  */
 import type pg from 'pg';
-import { type Enqueued, needsTransaction, prepareJobs, writeJobs } from './enqueue/enqueue.js';
+import {
+  type Enqueued,
+  type EnqueueLimits,
+  needsTransaction,
+  prepareJobs,
+  writeJobs,
+} from './enqueue/enqueue.js';
+import type { NewJob } from './enqueue/insert.js';
 import { setNotify } from './fleet/wake.js';
+import { type Gauges, readGauges } from './inspect/gauges.js';
 import { findJob, type JobRow } from './inspect/job.js';
+import { reading } from './inspect/reading.js';
 import { type Duration, durationMs } from './job/duration.js';
 import { HoldfastError } from './job/errors.js';
+import { describeError } from './job/failure.js';
 import {
   checkInteger,
   type EnqueueItem,
@@ -18,13 +28,23 @@ import {
 import { cancel } from './operate/cancel.js';
 import { discard, retry } from './operate/dead-letters.js';
 import { configure, setPaused } from './operate/queue.js';
-import { defaultLogger, type Logger, safeLogger } from './postgres/log.js';
+import {
+  defaultLogger,
+  type Logger,
+  type Redact,
+  redactingLogger,
+  safeLogger,
+} from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import { adoptPool, closePool, plainPool, withClient, withTransaction } from './postgres/pool.js';
 import { behindPooler } from './postgres/pooled.js';
 import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
 import { createQueue, type NewQueueOptions } from './schema/queue.js';
+import type { Telemetry } from './tracing/api.js';
+import { Tracing, type WithContext } from './tracing/tracing.js';
+import { enqueuedEvents } from './worker/enqueued.js';
+import type { WorkerEvent } from './worker/events.js';
 import type { WorkerOptions } from './worker/options.js';
 import { Worker } from './worker/worker.js';
 
@@ -47,6 +67,10 @@ export interface HoldfastOptions {
    */
   readonly listenUrl?: string;
   readonly logger?: Logger;
+  /** Sees the facts of every line before the logger does; what it returns is logged instead. */
+  readonly redact?: Redact;
+  /** OpenTelemetry's API, `import * as telemetry from '@opentelemetry/api'`. Default: no traces. */
+  readonly telemetry?: Telemetry;
 }
 
 export interface EnqueueCall {
@@ -67,6 +91,7 @@ export interface QueueOptions extends NewQueueOptions {
 
 const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
 const CLOSE_MS = 500;
+const OBSERVER_MS = 5_000;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
 
 /** What is left out stays as it is. */
@@ -89,7 +114,10 @@ export function holdfast(options: HoldfastOptions = {}) {
     );
   }
   const schema = checkSchemaName(options.schema ?? 'holdfast');
-  const log = safeLogger(options.logger ?? defaultLogger());
+  const logger = options.logger ?? defaultLogger();
+  const log = safeLogger(options.redact ? redactingLogger(logger, options.redact) : logger);
+  const tracing = options.telemetry ? new Tracing(options.telemetry) : null;
+  const listeners = new Set<(event: WorkerEvent) => void>();
   const maxPayloadBytes = checkInteger(
     options.maxPayloadBytes ?? 1024 * 1024,
     'maxPayloadBytes',
@@ -104,6 +132,12 @@ export function holdfast(options: HoldfastOptions = {}) {
     if (adopted) return adopted;
     ownPool ??= plainPool(connection, 10, log);
     return ownPool;
+  };
+  /** Observers read on a connection of their own: a scrape must neither wait for handlers nor hold them up. */
+  let observerPool: pg.Pool | null = null;
+  const observer = () => {
+    observerPool ??= plainPool({ ...connection, queryTimeoutMs: OBSERVER_MS }, 1, log);
+    return observerPool;
   };
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
   const pooled = async () => options.pooler ?? behindPooler(pool());
@@ -130,8 +164,32 @@ export function holdfast(options: HoldfastOptions = {}) {
           'enqueued. Pass the client on which you ran BEGIN, or leave tx out.',
       );
     }
+    if (!tracing) return send(queue, items, call);
+    const first = items[0]?.job.type as string;
+    const type = items.every((item) => item.job.type === first) ? first : null;
+    return tracing.send({ queue, type, count: items.length, operation: 'send' }, (withContext) =>
+      send(
+        queue,
+        items.map((item) => withHeaders(item, withContext)),
+        call,
+      ),
+    );
+  }
+
+  async function send(queue: string, items: readonly EnqueueItem[], call: EnqueueCall) {
     const limits = { maxPayloadBytes, onMismatch: call.onMismatch ?? 'error' } as const;
     const jobs = await prepareJobs(items, limits);
+    const written = await write(queue, jobs, limits, call);
+    if (listeners.size > 0) for (const event of enqueuedEvents(queue, jobs, written)) tell(event);
+    return written;
+  }
+
+  async function write(
+    queue: string,
+    jobs: readonly NewJob[],
+    limits: EnqueueLimits,
+    call: EnqueueCall,
+  ): Promise<Enqueued[]> {
     if (call.tx) return writeJobs(executor(call.tx), names(queue), jobs, limits);
     if (!needsTransaction(jobs)) {
       const mode = { prepare: prepare && !(await pooled()) };
@@ -140,6 +198,17 @@ export function holdfast(options: HoldfastOptions = {}) {
     return withTransaction(pool(), (client) =>
       writeJobs(executor(client), names(queue), jobs, { ...limits, rolledBack: true }),
     );
+  }
+
+  /** A listener that fails must not make an enqueue fail that has succeeded. */
+  function tell(event: WorkerEvent): void {
+    for (const listener of listeners) {
+      try {
+        listener(event);
+      } catch (error) {
+        log.error({ err: describeError(error).message }, 'an observer failed');
+      }
+    }
   }
 
   return {
@@ -163,7 +232,7 @@ export function holdfast(options: HoldfastOptions = {}) {
       const listenUrl = options.listenUrl ?? null;
       const ground = {
         ...{ connection, listenUrl, pool: pool(), schema },
-        ...{ log, maxPayloadBytes, prepare, pooler: options.pooler ?? null },
+        ...{ log, maxPayloadBytes, prepare, pooler: options.pooler ?? null, tracing, listeners },
       };
       return new Worker(ground, workerOptions);
     },
@@ -212,11 +281,25 @@ export function holdfast(options: HoldfastOptions = {}) {
     cancel: async (ids: readonly string[], reason = 'cancelled by an operator', queue = 'inbox') =>
       cancel(plain(), names(queue), ids, reason),
 
+    /** Calls the listener for every event of every worker made here and for every enqueue; returns how to stop. */
+    observe(listener: (event: WorkerEvent) => void): () => void {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    /** How much waits, runs and is dead in every queue, and who is alive. */
+    gauges: (): Promise<Gauges> => reading(observer(), (db) => readGauges(db, schema)),
+
     /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
     async close(): Promise<void> {
-      const pool = ownPool;
+      const pools = [ownPool, observerPool];
       ownPool = null;
-      if (pool) await closePool(pool, CLOSE_MS);
+      observerPool = null;
+      await Promise.all(pools.map((pool) => pool && closePool(pool, CLOSE_MS)));
     },
   };
+}
+
+function withHeaders(item: EnqueueItem, withContext: WithContext): EnqueueItem {
+  const headers = withContext(item.options.headers);
+  return headers ? { ...item, options: { ...item.options, headers } } : item;
 }

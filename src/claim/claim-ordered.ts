@@ -16,6 +16,7 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import {
+  bool,
   int2,
   int4,
   int8,
@@ -185,12 +186,15 @@ WITH RECURSIVE walk AS (
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM kept))
   RETURNING i.id, i.type, i.version, i.partition_key, i.payload, i.headers, i.attempts, i.max_attempts,
     i.lease_generation, i.crashes, i.last_error, i.created_at, i.partition_bucket, i.priority,
-    i.available_at, i.position
+    i.available_at, i.position,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 THEN (i.history -> -1 ->> 'at')::timestamptz = now() ELSE false END AS taken
 )
 SELECT f.epoch, c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts,
   c.max_attempts, c.lease_generation, c.crashes,
   CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error, c.created_at, c.partition_bucket,
   c.priority, c.available_at AS cursor_at, c.position AS cursor_position,
+  (date_part('epoch', now() - c.available_at) * 1000)::bigint AS waited_ms, c.taken,
   s.probe AS stop_probe, coalesce(cut.partition_bucket, s.bucket) AS stop_bucket,
   coalesce(cut.partition_key, s.key) AS stop_key, s.wanted
 FROM holdfast.fleet AS f
@@ -219,6 +223,8 @@ ORDER BY c.partition_bucket, c.partition_key COLLATE "C", c.position`,
     priority: int2,
     cursor_at: timestamp,
     cursor_position: int8,
+    waited_ms: int8,
+    taken: bool,
     stop_probe: int4.orNull,
     stop_bucket: int4.orNull,
     stop_key: text.orNull,

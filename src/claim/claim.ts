@@ -16,6 +16,7 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import {
+  bool,
   int2,
   int4,
   int8,
@@ -122,14 +123,17 @@ WITH picked AS MATERIALIZED (
         ELSE i.history END
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM picked))
   RETURNING i.id, i.type, i.version, i.partition_key, i.payload, i.headers, i.attempts, i.max_attempts,
-    i.lease_generation, i.crashes, i.last_error, i.created_at, i.partition_bucket, i.priority, i.available_at, i.position
+    i.lease_generation, i.crashes, i.last_error, i.created_at, i.partition_bucket, i.priority, i.available_at, i.position,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 THEN (i.history -> -1 ->> 'at')::timestamptz = now() ELSE false END AS taken
 )
 SELECT f.epoch, now() - $11::integer * interval '1 millisecond' AS seen_until, c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts,
   c.max_attempts, c.lease_generation, c.crashes, CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error,
   c.created_at, c.partition_bucket, c.priority,
   least(c.available_at, now() - $11::integer * interval '1 millisecond') AS cursor_at,
   CASE WHEN c.available_at <= now() - $11::integer * interval '1 millisecond' THEN c.position ELSE 0 END
-    AS cursor_position
+    AS cursor_position,
+  (date_part('epoch', now() - c.available_at) * 1000)::bigint AS waited_ms, c.taken
 -- A claim that finds nothing still says which epoch the fleet is in.
 FROM holdfast.fleet AS f
 LEFT JOIN claimed AS c ON true
@@ -154,6 +158,8 @@ ORDER BY c.priority, c.available_at, c.position`,
     priority: int2,
     cursor_at: timestamp,
     cursor_position: int8,
+    waited_ms: int8,
+    taken: bool,
   },
 });
 

@@ -27,7 +27,7 @@ const many = Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`h${i}`, '
 
 test.each<[unknown, string]>([
   [null, 'headers must be a plain object of strings, got null'],
-  ['a=b', 'got "a=b"'],
+  ['a=b', 'got string'],
   [['a'], 'headers must be a plain object'],
   [new Map([['a', 'b']]), 'headers must be a plain object'],
   [new Headers({ a: 'b' }), 'headers must be a plain object'],
@@ -36,9 +36,9 @@ test.each<[unknown, string]>([
   [{ '': 'c' }, '"" is not a header name'],
   [{ ['n'.repeat(101)]: 'c' }, 'is not a header name'],
   [JSON.parse('{"__proto__":"c"}'), '"__proto__" is not a header name'],
-  [{ a: 1 }, 'header a must be a string, got 1'],
+  [{ a: 1 }, 'header a must be a string, got number'],
   [{ a: undefined }, 'header a must be a string, got undefined'],
-  [{ a: { b: 'c' } }, 'header a must be a string, got an object'],
+  [{ a: { b: 'c' } }, 'header a must be a string, got object'],
   [{ a: 'v'.repeat(1025) }, 'header a has 1025 characters, more than the 1024 allowed'],
   [{ a: 'x\0' }, 'header a contains the character NUL'],
   [{ a: '\ud800' }, 'header a contains half of a surrogate pair'],

@@ -25,7 +25,7 @@ export function encodeHeaders(headers: unknown): string | null {
 }
 
 function entriesOf(headers: unknown): [string, unknown][] {
-  const problem = `headers must be a plain object of strings, got ${shown(headers)}`;
+  const problem = `headers must be a plain object of strings, got ${kindOf(headers)}`;
   if (typeof headers !== 'object' || headers === null) throw refused(problem);
   let plain: boolean;
   let entries: [string, unknown][];
@@ -51,7 +51,7 @@ function checkName(name: string): void {
 
 function checkValue(name: string, value: unknown): string {
   if (typeof value !== 'string') {
-    throw refused(`header ${name} must be a string, got ${shown(value)}`);
+    throw refused(`header ${name} must be a string, got ${kindOf(value)}`);
   }
   if (value.length > MAX_VALUE_LENGTH) {
     throw refused(
@@ -61,6 +61,11 @@ function checkValue(name: string, value: unknown): string {
   const problem = unstorable(value);
   if (problem) throw refused(`header ${name} contains ${problem}, which Postgres cannot store`);
   return value;
+}
+
+/** Never the value: it may be a secret that was meant to be one of the strings. */
+function kindOf(value: unknown): string {
+  return value === null ? 'null' : typeof value;
 }
 
 function refused(problem: string, cause?: unknown): HoldfastError {

@@ -2,7 +2,8 @@
  * Logger: the shape of pino's interface, so that a pino instance can be passed as it is.
  *
  * One event is one line: an object of facts and a short sentence. Payloads never go into it. The
- * default writes warnings and errors to stderr as JSON lines and keeps quiet otherwise.
+ * default writes warnings and errors to stderr as JSON lines and keeps quiet otherwise. What a handler's
+ * or the database's error says is not ours to know; `redact` sees every line before the logger does.
  */
 export interface Logger {
   debug(facts: object, message?: string): void;
@@ -67,5 +68,29 @@ export function safeLogger(log: Logger): Logger {
     warn: guarded('warn'),
     error: guarded('error'),
     child: (facts) => safeLogger(childLogger(log, facts)),
+  };
+}
+
+/** Facts in, facts out: what it returns is logged in their place. */
+export type Redact = (facts: Readonly<Record<string, unknown>>) => object;
+
+/**
+ * A logger behind a redaction. The facts that a child binds pass through it once, those of a line every
+ * time. When `redact` throws, the line is kept and its facts are left out: rather too little than too much.
+ */
+export function redactingLogger(log: Logger, redact: Redact): Logger {
+  const safe = (facts: object): object => {
+    try {
+      return redact(facts as Readonly<Record<string, unknown>>);
+    } catch {
+      return { redacted: 'the redact function threw' };
+    }
+  };
+  return {
+    debug: (facts, message) => log.debug(safe(facts), message),
+    info: (facts, message) => log.info(safe(facts), message),
+    warn: (facts, message) => log.warn(safe(facts), message),
+    error: (facts, message) => log.error(safe(facts), message),
+    child: (facts) => redactingLogger(childLogger(log, safe(facts)), redact),
   };
 }

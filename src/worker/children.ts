@@ -7,6 +7,7 @@ import { withTransaction } from '../postgres/pool.js';
 import { executor } from '../postgres/queryable.js';
 import { complete } from '../settle/complete.js';
 import { type ContextGround, leaseLost } from './context.js';
+import { enqueuedEvents } from './enqueued.js';
 import type { HeldJob } from './held.js';
 
 /** Throws LEASE_LOST when the lease was lost; then neither the completion nor a child is written. */
@@ -16,11 +17,14 @@ export async function completeWithChildren(
   children: readonly NewJob[],
 ): Promise<void> {
   const { names, maxPayloadBytes } = ground;
-  return withTransaction(ground.house, async (client) => {
+  const written = await withTransaction(ground.house, async (client) => {
     const db = executor(client);
     // The children first: the completion locks the row, and from then on the transaction should be short.
-    await writeJobs(db, names, children, { maxPayloadBytes, onMismatch: 'error' });
+    const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
+    const enqueued = await writeJobs(db, names, children, limits);
     const moved = await complete(db, names, held.workerId, [held]);
     if (moved.length === 0) throw leaseLost(held.id, 'the completion');
+    return enqueued;
   });
+  for (const event of enqueuedEvents(names.queue, children, written)) ground.emit(event);
 }

@@ -7,7 +7,7 @@
  */
 import type pg from 'pg';
 import { findEffect, recordEffect } from '../effects/once.js';
-import { prepareJobs, writeJobs } from '../enqueue/enqueue.js';
+import { type Enqueued, prepareJobs, writeJobs } from '../enqueue/enqueue.js';
 import type { NewJob } from '../enqueue/insert.js';
 import { HoldfastError } from '../job/errors.js';
 import type { EnqueueOptions, JobDefinition } from '../job/job.js';
@@ -19,6 +19,9 @@ import type { Names } from '../postgres/names.js';
 import { withClient } from '../postgres/pool.js';
 import { type Executor, executor, type Queryable } from '../postgres/queryable.js';
 import { complete } from '../settle/complete.js';
+import type { Tracing } from '../tracing/tracing.js';
+import { enqueuedEvents } from './enqueued.js';
+import type { WorkerEvent } from './events.js';
 import type { HeldJob } from './held.js';
 
 export interface HandlerContext<Payload> {
@@ -61,6 +64,8 @@ export interface ContextGround {
   readonly engine: Executor;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
+  readonly tracing: Tracing | null;
+  readonly emit: (event: WorkerEvent) => void;
 }
 
 export function leaseLost(id: string, doing: string): HoldfastError {
@@ -208,7 +213,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
         maxPayloadBytes: this.#ground.maxPayloadBytes,
         onMismatch: 'error',
       } as const;
-      await writeJobs(db, names, this.children, limits);
+      this.#tell(this.children, await writeJobs(db, names, this.children, limits));
     }
     this.#job.settling = true;
     const moved = await complete(db, names, this.#job.workerId, [
@@ -231,6 +236,27 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     options: EnqueueOptions = {},
   ): Promise<{ id: string }> {
     this.#assertHeld('the child job');
+    const { tracing } = this.#ground;
+    if (!tracing) return this.#enqueueChild(job, payload, options);
+    const { queue, type } = job;
+    const operation = this.#tx ? 'send' : 'create';
+    const [child] = await tracing.send(
+      { queue, type, count: 1, operation },
+      async (withContext) => {
+        const headers = withContext(options.headers);
+        return [
+          await this.#enqueueChild(job, payload, { ...options, ...(headers && { headers }) }),
+        ];
+      },
+    );
+    return child as { id: string };
+  }
+
+  async #enqueueChild<Input>(
+    job: JobDefinition<Input, unknown>,
+    payload: Input,
+    options: EnqueueOptions,
+  ): Promise<{ id: string }> {
     const limits = { maxPayloadBytes: this.#ground.maxPayloadBytes, onMismatch: 'error' } as const;
     const prepared = await prepareJobs([job.of(payload, options)], limits);
     const child = prepared[0] as NewJob;
@@ -242,8 +268,9 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       );
     }
     if (this.#tx) {
-      const [written] = await writeJobs(executor(this.#tx), this.#ground.names, [child], limits);
-      return { id: written?.id ?? child.id };
+      const written = await writeJobs(executor(this.#tx), this.#ground.names, [child], limits);
+      this.#tell([child], written);
+      return { id: written[0]?.id ?? child.id };
     }
     this.children.push(child);
     return { id: child.id };
@@ -255,6 +282,10 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     if (!before) return;
     await before.left();
     if (before.lost) throw leaseLost(this.id, doing);
+  }
+
+  #tell(jobs: readonly NewJob[], written: readonly Enqueued[]): void {
+    for (const event of enqueuedEvents(this.queue, jobs, written)) this.#ground.emit(event);
   }
 
   #assertHeld(doing: string): void {

@@ -6,8 +6,33 @@ export type WorkerEvent =
   | { readonly kind: 'started'; readonly workerId: string }
   | { readonly kind: 'reborn'; readonly workerId: string; readonly was: string }
   | { readonly kind: 'stopped'; readonly workerId: string }
-  | { readonly kind: 'claimed'; readonly queue: string; readonly count: number }
+  | {
+      readonly kind: 'claimed';
+      readonly queue: string;
+      readonly count: number;
+      /** How many of which type. */
+      readonly types: Readonly<Record<string, number>>;
+      /** So many of them were taken over from workers that are gone. */
+      readonly taken: number;
+    }
   | JobEvent
+  | EnqueuedEvent
+  | {
+      readonly kind: 'statement';
+      readonly queue: string;
+      readonly statement: StatementName;
+      /** Until the database answered. */
+      readonly ms: number;
+    }
+  /** The database confirmed a heartbeat. */
+  | { readonly kind: 'heartbeat'; readonly workerId: string }
+  /** What the worker owns of a queue: so many buckets, of 1024. */
+  | {
+      readonly kind: 'ring';
+      readonly workerId: string;
+      readonly queue: string;
+      readonly owned: number;
+    }
   | {
       readonly kind: 'housekept';
       readonly queue: string;
@@ -30,7 +55,30 @@ export interface JobEvent {
   readonly id: string;
   readonly type: string;
   readonly generation: number;
+  /** With `started-job`: since when the job has been due. */
+  readonly waitedMs?: number;
+  /** With the end of a job that was started: how long its handler took. */
+  readonly ranMs?: number;
 }
+
+/** Jobs of one type were written to a queue. In a caller's transaction they are not committed yet. */
+export interface EnqueuedEvent {
+  readonly kind: 'enqueued';
+  readonly queue: string;
+  readonly type: string;
+  readonly count: number;
+  /** How many of them found their idempotency key taken and were not written. */
+  readonly deduplicated: number;
+}
+
+export type StatementName =
+  | 'claim'
+  | 'complete'
+  | 'fail'
+  | 'bury'
+  | 'release'
+  | 'snooze'
+  | 'cancel';
 
 export interface WorkerStats {
   claimed: number;

@@ -6,6 +6,7 @@
  * its signal: most never do, and it is the dearest object of a short job.
  */
 import type { ClaimedJob } from '../claim/claim.js';
+import type { Processing } from '../tracing/tracing.js';
 
 export class HeldJob {
   readonly row: ClaimedJob;
@@ -20,6 +21,8 @@ export class HeldJob {
   settling = false;
   /** Its handler was called. */
   started = false;
+  /** How long its handler took; null until it has ended. */
+  ranMs: number | null = null;
   /** The job of the same key that ran before this one in this process, if it may not be settled yet. */
   before: HeldJob | null = null;
   #left = false;
@@ -40,6 +43,12 @@ export class HeldJob {
 
   get generation(): number {
     return this.row.leaseGeneration;
+  }
+
+  /** What a trace says of it. */
+  get facts(): Processing {
+    const { id, type, attempts: attempt, partitionBucket: bucket, headers } = this.row;
+    return { id, type, attempt, bucket, headers, queue: this.queue, workerId: this.workerId };
   }
 
   get signal(): AbortSignal {

@@ -52,7 +52,10 @@ export class InHand {
     );
     for (const job of jobs) this.#held.set(job.id, job);
     stats.claimed += jobs.length;
-    emit({ kind: 'claimed', queue: this.#queue, count: jobs.length });
+    const types: Record<string, number> = {};
+    for (const { row } of jobs) types[row.type] = (types[row.type] ?? 0) + 1;
+    const taken = jobs.filter(({ row }) => row.taken).length;
+    emit({ kind: 'claimed', queue: this.#queue, count: jobs.length, types, taken });
   }
 
   /** Claimed, but the claim counted no more when its answer was read. */
@@ -133,7 +136,11 @@ export class InHand {
   }
 
   told(kind: JobEvent['kind'], held: HeldJob): void {
-    const { id, queue, generation } = held;
-    this.#ground.emit({ kind, queue, id, type: held.row.type, generation });
+    const { id, queue, generation, row, ranMs } = held;
+    const event = { kind, queue, id, type: row.type, generation };
+    if (kind === 'started-job') {
+      const waitedMs = row.waitedMs + performance.now() - held.claimedAt;
+      this.#ground.emit({ ...event, waitedMs });
+    } else this.#ground.emit(ranMs === null ? event : { ...event, ranMs });
   }
 }

@@ -68,6 +68,8 @@ export type FromKeeper =
       readonly generations: readonly number[];
     }
   | { readonly kind: 'dead'; readonly workerId: string }
+  /** The database has confirmed a heartbeat. */
+  | { readonly kind: 'beat'; readonly workerId: string }
   /** Declared dead by this worker just now. */
   | { readonly kind: 'gone'; readonly ids: readonly string[] }
   | { readonly kind: 'epoch'; readonly epoch: number }

@@ -108,7 +108,8 @@ async function beatOnce(): Promise<number> {
   };
   const status = await heartbeat(db, names, id, { ...setup.metadata, load });
   if (status === null) foundDead(id);
-  else if (status === 'draining') tell({ kind: 'drain-asked' });
+  else tell({ kind: 'beat', workerId: id });
+  if (status === 'draining') tell({ kind: 'drain-asked' });
   return setup.heartbeatMs;
 }
 

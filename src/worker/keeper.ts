@@ -21,6 +21,7 @@ import {
 export interface KeeperListener {
   lost(queue: string, jobs: readonly { id: string; generation: number }[]): void;
   dead(workerId: string): void;
+  beat(workerId: string): void;
   /** Other workers that this one has declared dead just now. */
   gone(ids: readonly string[]): void;
   /** The fleet's epoch, when it has changed. */
@@ -186,6 +187,7 @@ export class Keeper {
       const jobs = ids.map((id, index) => ({ id, generation: generations[index] as number }));
       this.#listener.lost(queue, jobs);
     } else if (kind === 'dead') this.#listener.dead(message.workerId);
+    else if (kind === 'beat') this.#listener.beat(message.workerId);
     else if (kind === 'gone') this.#listener.gone(message.ids);
     else if (kind === 'epoch') this.#listener.epoch(message.epoch);
     else if (kind === 'drain-asked') this.#listener.drainAsked();

@@ -17,6 +17,7 @@ import {
   engineExecutor,
   plainExecutor,
 } from '../postgres/queryable.js';
+import type { Tracing } from '../tracing/tracing.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
 import { HousekeepingLoop } from './housekeeping-loop.js';
 import { Isolation } from './isolation.js';
@@ -46,6 +47,7 @@ export interface LoopsGround {
   readonly routes: ReadonlyMap<string, Route>;
   readonly metadata: object;
   readonly maxPayloadBytes: number;
+  readonly tracing: Tracing | null;
   readonly log: Logger;
   readonly stats: WorkerStats;
   readonly workerId: () => string;
@@ -163,6 +165,8 @@ export class Loops {
     const whole = this.#competing.has(queue) && me;
     const shares = whole ? [wholeQueue(whole.handles)] : me ? sharesOf(me.id, members) : [];
     runner.assign({ shares, ordered: this.#ordered.has(queue) });
+    const workerId = this.#ground.workerId();
+    this.#ground.emit({ kind: 'ring', workerId, queue, owned: runner.buckets });
     const groups = publishedOwners(members).map(({ types, owners }) => ({
       types,
       owners: owners.map(lockKeyOf),
@@ -193,6 +197,7 @@ export class Loops {
       {
         lost: (queue, jobs) => this.runners.find((one) => one.queue === queue)?.lose(jobs),
         dead: (id) => this.#ground.dead(id),
+        beat: (workerId) => this.#ground.emit({ kind: 'heartbeat', workerId }),
         gone: (ids) => {
           this.learnDead([...ids, ...this.#dead]);
           void this.membership.refresh();
@@ -253,11 +258,18 @@ export class Loops {
       settings,
       routes,
       engine,
-      settler: new Settler({ engine, plain, names, trouble, abandoned: this.abandon.signal }),
+      settler: new Settler({
+        ...{ engine, plain, names, trouble },
+        took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
+        abandoned: this.abandon.signal,
+      }),
       keeper: this.keeper,
       isolation: this.isolation,
       wakeups: this.wakeups,
-      context: { names, pool, house: this.house, plain, engine, log, maxPayloadBytes },
+      context: {
+        ...{ names, pool, house: this.house, plain, engine, log, maxPayloadBytes },
+        ...{ tracing: this.#ground.tracing, emit },
+      },
       stats,
       workerId,
       deadWorkers: () => this.#dead,

@@ -134,6 +134,8 @@ export class QueueRunner {
       this.#ground.sawEpoch(epoch);
       this.#backoff.reset();
       const now = performance.now();
+      const { queue } = this;
+      this.#ground.emit({ kind: 'statement', queue, statement: 'claim', ms: now - from });
       const jobs = rows.map((row) => new HeldJob(row, this.queue, terms.workerId, now));
       // The answer may have lain in the socket while the loop was blocked, until the leases were over or
       // this worker had been declared dead.
@@ -273,11 +275,14 @@ export class QueueRunner {
     isolation.entered();
     this.#hand.told('started-job', held);
     const startedAt = performance.now();
-    const outcome = await runJob(held, route, context, settings.timeoutMs).catch((error: unknown) =>
+    const run = () => runJob(held, route, context, settings.timeoutMs);
+    const { tracing } = context;
+    const outcome = await (tracing ? tracing.process(held.facts, run) : run()).catch(
       // runJob does not throw; if it ever does, the slot and the job must not be lost with it.
-      this.#unrun(held, error),
+      (error: unknown) => this.#unrun(held, error),
     );
-    this.#ahead.sawHandler(performance.now() - startedAt);
+    held.ranMs = performance.now() - startedAt;
+    this.#ahead.sawHandler(held.ranMs);
     this.#unfinished--;
     isolation.left();
     const plain = outcome.kind === 'completed' && outcome.children.length === 0;
@@ -298,7 +303,8 @@ export class QueueRunner {
   #unrun(held: HeldJob, error: unknown): Outcome {
     this.#ground.trouble(`running job ${held.id}`, error);
     const summary = 'The attempt could not be evaluated; see the log of the worker.';
-    return { kind: 'failed', delayMs: 60_000, error: summary, summary, handed: false };
+    const errorType = '_OTHER';
+    return { kind: 'failed', delayMs: 60_000, error: summary, summary, errorType, handed: false };
   }
 
   /** Jobs that were not started go back to the queue, unspent. */

@@ -15,6 +15,7 @@ import { MAX_DELAY_MS } from '../job/duration.js';
 import { Cancel, GiveUp, HoldfastError, RetryLater, Snooze } from '../job/errors.js';
 import { errorText } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
+import { errorType } from '../tracing/error-type.js';
 import { type ContextGround, type HandlerContext, JobContext } from './context.js';
 import type { HeldJob } from './held.js';
 
@@ -34,10 +35,17 @@ export type Outcome =
       readonly delayMs: number;
       readonly error: string;
       readonly summary: string;
+      /** In one word, for traces. */
+      readonly errorType: string;
       /** A transaction had the completion in it, and whether that committed is not known. */
       readonly handed: boolean;
     }
-  | { readonly kind: 'buried'; readonly error: string; readonly summary: string }
+  | {
+      readonly kind: 'buried';
+      readonly error: string;
+      readonly summary: string;
+      readonly errorType: string;
+    }
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   | { readonly kind: 'cancelled'; readonly reason: string }
   | { readonly kind: 'lost' };
@@ -49,6 +57,7 @@ function described(error: unknown) {
   const line = text.split('\n', 1)[0] as string;
   return {
     error: text,
+    errorType: errorType(error),
     summary: line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line,
   };
 }
@@ -79,7 +88,7 @@ export async function runJob(
   const { row } = held;
   if (row.attempts > row.maxAttempts) {
     const text = `All ${row.maxAttempts} attempts ended with the worker vanishing while it ran this job alone. ${row.lastError ?? ''}`;
-    return { kind: 'buried', error: text, summary: text };
+    return { kind: 'buried', error: text, summary: text, errorType: 'WORKER_VANISHED' };
   }
   let payload: unknown;
   try {

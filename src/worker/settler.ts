@@ -17,6 +17,7 @@ import { complete, completedBefore, type Settled } from '../settle/complete.js';
 import { type Failure, fail } from '../settle/fail.js';
 import { release, type Snoozed, snooze } from '../settle/release.js';
 import { Backoff, pause } from './backoff.js';
+import type { StatementName } from './events.js';
 
 const MAX_BATCH = 1_000;
 
@@ -33,14 +34,21 @@ interface Waiting<T> {
 }
 
 class Batches<T extends Settled> {
+  readonly #statement: StatementName;
   readonly #run: Run<T>;
   readonly #afterLoss: Run<T> | null;
   readonly #settler: Settler;
   #waiting: Waiting<T>[] = [];
   #busy = false;
 
-  constructor(settler: Settler, run: Run<T>, afterLoss: Run<T> | null = null) {
+  constructor(
+    settler: Settler,
+    statement: StatementName,
+    run: Run<T>,
+    afterLoss: Run<T> | null = null,
+  ) {
     this.#settler = settler;
+    this.#statement = statement;
     this.#run = run;
     this.#afterLoss = afterLoss;
   }
@@ -106,7 +114,9 @@ class Batches<T extends Settled> {
     const backoff = new Backoff();
     for (let answerLost = false; ; answerLost = true) {
       try {
+        const from = performance.now();
         const moved = await this.#run(workerId, items);
+        this.#settler.took(this.#statement, performance.now() - from);
         if (answerLost && this.#afterLoss && moved.size < items.length) {
           const missing = items.filter(({ id }) => !moved.has(id));
           for (const [id, to] of await this.#afterLoss(workerId, missing)) moved.set(id, to);
@@ -127,6 +137,8 @@ export interface SettlerOptions {
   readonly plain: Executor;
   readonly names: Names;
   readonly trouble: (what: string, error: unknown) => void;
+  /** The database has answered a settle after so long. */
+  readonly took: (statement: StatementName, ms: number) => void;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandoned: AbortSignal;
 }
@@ -136,6 +148,7 @@ const all = (ids: readonly string[], to: Moved) => new Map(ids.map((id) => [id, 
 export class Settler {
   readonly abandoned: AbortSignal;
   readonly trouble: (what: string, error: unknown) => void;
+  readonly took: (statement: StatementName, ms: number) => void;
   readonly #completed: Batches<Settled>;
   readonly #failed: Batches<Failure>;
   readonly #buried: Batches<Burial>;
@@ -143,28 +156,30 @@ export class Settler {
   readonly #snoozed: Batches<Snoozed>;
   readonly #cancelled: Batches<Cancellation>;
 
-  constructor({ engine, plain, names, trouble, abandoned }: SettlerOptions) {
+  constructor({ engine, plain, names, trouble, took, abandoned }: SettlerOptions) {
     this.trouble = trouble;
+    this.took = took;
     this.abandoned = abandoned;
     this.#completed = new Batches(
       this,
+      'complete',
       async (by, jobs) => all(await complete(engine, names, by, jobs), 'completed'),
       async (by, jobs) => all(await completedBefore(plain, names, by, jobs), 'completed'),
     );
-    this.#failed = new Batches(this, async (by, jobs) => {
+    this.#failed = new Batches(this, 'fail', async (by, jobs) => {
       const rows = await fail(engine, names, by, jobs);
       return new Map(rows.map((row) => [row.id, row.status as Moved]));
     });
-    this.#buried = new Batches(this, async (by, jobs) =>
+    this.#buried = new Batches(this, 'bury', async (by, jobs) =>
       all(await bury(engine, names, by, jobs), 'dead_letter'),
     );
-    this.#released = new Batches(this, async (by, jobs) =>
+    this.#released = new Batches(this, 'release', async (by, jobs) =>
       all(await release(engine, names, by, jobs), 'pending'),
     );
-    this.#snoozed = new Batches(this, async (by, jobs) =>
+    this.#snoozed = new Batches(this, 'snooze', async (by, jobs) =>
       all(await snooze(engine, names, by, jobs), 'pending'),
     );
-    this.#cancelled = new Batches(this, async (by, jobs) =>
+    this.#cancelled = new Batches(this, 'cancel', async (by, jobs) =>
       all(await cancelOwn(engine, names, by, jobs), 'cancelled'),
     );
   }

@@ -24,6 +24,7 @@ import {
 import { behindPooler } from '../postgres/pooled.js';
 import { type EngineMode, type Executor, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
+import type { Tracing } from '../tracing/tracing.js';
 import { Backoff, pause } from './backoff.js';
 import type { HandlerContext } from './context.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
@@ -40,6 +41,9 @@ export interface WorkerGround {
   readonly schema: string;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
+  readonly tracing: Tracing | null;
+  /** Hear every event, beside `onEvent`. */
+  readonly listeners: ReadonlySet<(event: WorkerEvent) => void>;
   readonly prepare: boolean;
   /** Whether a pooler stands before the database. Null: it is found out at the start. */
   readonly pooler: boolean | null;
@@ -248,6 +252,7 @@ export class Worker {
       routes: this.#routes,
       metadata: this.#metadata(),
       maxPayloadBytes,
+      tracing: this.#ground.tracing,
       log: this.#log,
       stats: this.stats,
       workerId: () => this.#id,
@@ -356,12 +361,16 @@ export class Worker {
   #emit(event: WorkerEvent): void {
     const complain = (error: unknown) =>
       this.#log.error({ err: describeError(error).message }, 'an onEvent listener failed');
-    try {
-      const answer: unknown = this.#settings.onEvent(event);
-      if (answer instanceof Promise) answer.catch(complain);
-    } catch (error) {
-      complain(error);
-    }
+    const tell = (listener: (event: WorkerEvent) => unknown) => {
+      try {
+        const answer = listener(event);
+        if (answer instanceof Promise) answer.catch(complain);
+      } catch (error) {
+        complain(error);
+      }
+    };
+    tell(this.#settings.onEvent);
+    for (const listener of this.#ground.listeners) tell(listener);
   }
 
   #trouble(what: string, error: unknown): void {

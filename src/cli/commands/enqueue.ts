@@ -30,7 +30,8 @@ function headersOf(list: readonly string[] | undefined): Record<string, string> 
   return Object.fromEntries(
     list.map((word) => {
       const at = word.indexOf('=');
-      if (at < 1) throw new UsageError(`--header takes NAME=VALUE, not "${word}".`);
+      // Not quoted: it may be a value whose name was forgotten.
+      if (at < 1) throw new UsageError('--header takes NAME=VALUE; one of them has no name.');
       return [word.slice(0, at), word.slice(at + 1)];
     }),
   );

@@ -1,0 +1,156 @@
+/**
+ * Every metric that Holdfast has: name, kind, labels and what it means. The reference in the
+ * documentation is made from this table, and the dashboard and the alert rules are checked against it.
+ *
+ * Labels are the queue and the job's type, a settle's verb or a worker's status: never a key, an id, a
+ * worker's name or anything from a payload.
+ */
+import type { MetricDefinition } from './registry.js';
+
+const LATENCY_S = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200];
+const DURATION_S = [
+  0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800,
+];
+const STATEMENT_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
+
+const JOB = ['queue', 'type'] as const;
+const QUEUE = ['queue'] as const;
+
+const counter = (name: string, labels: readonly string[], help: string): MetricDefinition => ({
+  name: `holdfast_${name}_total`,
+  kind: 'counter',
+  labels,
+  help,
+});
+
+const gauge = (name: string, labels: readonly string[], help: string): MetricDefinition => ({
+  name: `holdfast_${name}`,
+  kind: 'gauge',
+  labels,
+  help,
+});
+
+const histogram = (
+  name: string,
+  labels: readonly string[],
+  buckets: readonly number[],
+  help: string,
+): MetricDefinition => ({
+  name: `holdfast_${name}_seconds`,
+  kind: 'histogram',
+  labels,
+  buckets,
+  help,
+});
+
+/** Counted in this process, from what its producers and workers do. */
+export const JOB_METRICS = {
+  enqueued: counter('jobs_enqueued', JOB, 'Jobs written by this process, committed or not.'),
+  deduplicated: counter(
+    'jobs_deduplicated',
+    JOB,
+    'Enqueues that found their idempotency key taken and wrote nothing.',
+  ),
+  claimed: counter('jobs_claimed', JOB, 'Jobs claimed.'),
+  started: counter('jobs_started', JOB, 'Attempts begun.'),
+  completed: counter('jobs_completed', JOB, 'Jobs completed.'),
+  failed: counter('jobs_failed', JOB, 'Attempts that failed and will be tried again.'),
+  buried: counter('jobs_buried', JOB, 'Jobs that became dead letters.'),
+  snoozed: counter(
+    'jobs_snoozed',
+    JOB,
+    'Jobs put off by their handler, without spending an attempt.',
+  ),
+  released: counter('jobs_released', JOB, 'Jobs handed back without having spent an attempt.'),
+  cancelled: counter('jobs_cancelled', JOB, 'Jobs cancelled by their handler.'),
+  lost: counter(
+    'leases_lost',
+    JOB,
+    'Jobs that this process held and then found to be no longer its own.',
+  ),
+  latency: histogram(
+    'job_latency',
+    JOB,
+    LATENCY_S,
+    'From the time at which a job was due to the start of its attempt.',
+  ),
+  duration: histogram(
+    'job_duration',
+    JOB,
+    DURATION_S,
+    'Time that a handler took, however it ended.',
+  ),
+} as const;
+
+export const PROCESS_METRICS = {
+  recovered: counter('jobs_recovered', QUEUE, 'Jobs taken back from workers that are gone.'),
+  pruned: counter(
+    'rows_pruned',
+    QUEUE,
+    'Rows deleted by housekeeping because their retention is over.',
+  ),
+  statement: histogram(
+    'statement_duration',
+    ['statement', 'queue'],
+    STATEMENT_S,
+    'Time until the database answered a claim, or a settle of a batch.',
+  ),
+  owned: gauge(
+    'ring_owned_buckets',
+    QUEUE,
+    'Buckets, of 1024, that the workers of this process own.',
+  ),
+  heartbeatAge: gauge(
+    'heartbeat_age_seconds',
+    [],
+    'Time since the last heartbeat that the database confirmed to a worker of this process.',
+  ),
+  trouble: counter('worker_troubles', [], 'Failures that a worker met and will try again after.'),
+  rebirths: counter(
+    'worker_rebirths',
+    [],
+    'Times that a worker was declared dead and went on under a new id.',
+  ),
+} as const;
+
+/** Read from the database at the scrape. */
+export const DATABASE_METRICS = {
+  pending: gauge('jobs_pending', QUEUE, 'Jobs that wait, due or not.'),
+  due: gauge(
+    'jobs_due',
+    QUEUE,
+    'Jobs that wait and are due; absent when the queue is too large to tell.',
+  ),
+  processing: gauge('jobs_processing', QUEUE, 'Jobs that a worker holds.'),
+  expired: gauge('jobs_expired', QUEUE, 'Jobs in processing whose lease is over.'),
+  deadLetters: gauge('jobs_dead_letter', QUEUE, 'Dead letters.'),
+  oldestPending: gauge(
+    'oldest_pending_age_seconds',
+    QUEUE,
+    'How long the job has been due that has waited longest; 0 when none waits.',
+  ),
+  estimated: gauge(
+    'jobs_estimated',
+    QUEUE,
+    '1 when the queue is large and its counts are estimates.',
+  ),
+  paused: gauge('queue_paused', QUEUE, '1 when nothing may be claimed from the queue.'),
+  housekeepingAge: gauge(
+    'housekeeping_age_seconds',
+    QUEUE,
+    'Time since a round of housekeeping last began; absent before the first.',
+  ),
+  workers: gauge('workers', ['status'], 'Workers in the registry that are not dead.'),
+  workerAge: gauge(
+    'worker_heartbeat_age_seconds',
+    [],
+    'Time since the last heartbeat of the worker that has been silent for longest and is not dead.',
+  ),
+  up: gauge('database_up', [], '1 when the database answered this scrape.'),
+} as const;
+
+export const CATALOGUE: readonly MetricDefinition[] = [
+  ...Object.values(JOB_METRICS),
+  ...Object.values(PROCESS_METRICS),
+  ...Object.values(DATABASE_METRICS),
+];

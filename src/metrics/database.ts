@@ -1,0 +1,96 @@
+/**
+ * The gauges that come from the database, read when somebody scrapes and not before.
+ *
+ * One reading serves all scrapes that come within `freshMs` of it, so many scrapers cost the database no
+ * more than one. When it does not answer, or not in time, nothing of an earlier reading is shown: only
+ * `holdfast_database_up` is left, at 0, and what this process has counted itself.
+ */
+import type { Gauges } from '../inspect/gauges.js';
+import { DATABASE_METRICS } from './catalogue.js';
+import type { Family, NumberCell, Registry } from './registry.js';
+
+export interface DatabaseOptions {
+  readonly read: () => Promise<Gauges>;
+  readonly freshMs: number;
+  readonly timeoutMs: number;
+}
+
+type Families = Record<keyof typeof DATABASE_METRICS, Family<NumberCell>>;
+
+export class DatabaseGauges {
+  readonly #options: DatabaseOptions;
+  readonly #families: Families;
+  #reading: Promise<void> | null = null;
+  #underWay = false;
+  #readAt = Number.NEGATIVE_INFINITY;
+
+  constructor(registry: Registry, options: DatabaseOptions) {
+    this.#options = options;
+    this.#families = Object.fromEntries(
+      Object.entries(DATABASE_METRICS).map(([key, definition]) => [
+        key,
+        registry.gauge(definition),
+      ]),
+    ) as Families;
+  }
+
+  /** Never rejects: a database that is away is a fact to show. */
+  refresh(): Promise<void> {
+    if (this.#reading) return this.#reading;
+    if (performance.now() - this.#readAt < this.#options.freshMs) return Promise.resolve();
+    this.#reading = this.#read().finally(() => {
+      this.#reading = null;
+      this.#readAt = performance.now();
+    });
+    return this.#reading;
+  }
+
+  async #read(): Promise<void> {
+    const gauges = await this.#ask();
+    for (const family of Object.values(this.#families)) family.clear();
+    this.#families.up.at().set(gauges ? 1 : 0);
+    if (gauges) this.#show(gauges);
+  }
+
+  /** Null: no answer in time. What is still under way then is not asked a second time beside it. */
+  async #ask(): Promise<Gauges | null> {
+    if (this.#underWay) return null;
+    this.#underWay = true;
+    const answer = this.#options
+      .read()
+      .catch(() => null)
+      .finally(() => {
+        this.#underWay = false;
+      });
+    return within(this.#options.timeoutMs, answer);
+  }
+
+  #show({ queues, workers, oldestHeartbeatMs }: Gauges): void {
+    const families = this.#families;
+    for (const [status, count] of Object.entries(workers)) families.workers.at(status).set(count);
+    if (oldestHeartbeatMs !== null) families.workerAge.at().set(oldestHeartbeatMs / 1000);
+    for (const one of queues) {
+      families.pending.at(one.queue).set(one.pending);
+      if (one.due !== null) families.due.at(one.queue).set(one.due);
+      families.processing.at(one.queue).set(one.processing);
+      families.expired.at(one.queue).set(one.expired);
+      families.deadLetters.at(one.queue).set(one.deadLetters);
+      families.oldestPending.at(one.queue).set(one.oldestPendingMs / 1000);
+      families.estimated.at(one.queue).set(one.estimated ? 1 : 0);
+      families.paused.at(one.queue).set(one.paused ? 1 : 0);
+      if (one.housekeepingAgeMs !== null) {
+        families.housekeepingAge.at(one.queue).set(one.housekeepingAgeMs / 1000);
+      }
+    }
+  }
+}
+
+async function within<Value>(ms: number, answer: Promise<Value>): Promise<Value | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), ms);
+  });
+  const first = await Promise.race([answer, limit]);
+  clearTimeout(timer);
+  return first;
+}

@@ -1,0 +1,61 @@
+/**
+ * Metrics of one Holdfast: listens to its workers and producers from the moment it is made, and renders
+ * everything as text when asked.
+ *
+ * Nothing is counted before somebody makes one, so a process without metrics pays nothing for them.
+ */
+import type { Gauges } from '../inspect/gauges.js';
+import { type Duration, durationMs } from '../job/duration.js';
+import type { WorkerEvent } from '../worker/events.js';
+import { Collector } from './collect.js';
+import { DatabaseGauges } from './database.js';
+import { exposition } from './exposition.js';
+import { Registry } from './registry.js';
+
+/** What metrics need of a Holdfast. */
+export interface MetricsSource {
+  /** Calls the listener for every event of every worker and for every enqueue; returns how to stop. */
+  observe(listener: (event: WorkerEvent) => void): () => void;
+  gauges(): Promise<Gauges>;
+}
+
+export interface MetricsOptions {
+  /** Read the queues' gauges from the database at a scrape. Default true; one process is enough. */
+  readonly database?: boolean;
+  /** A reading of the database serves the scrapes of so long. Default 5 s. */
+  readonly freshFor?: Duration;
+  /** How long a scrape waits for the database. Default 5 s. */
+  readonly timeout?: Duration;
+}
+
+export interface Metrics {
+  /** Prometheus' exposition format 0.0.4. */
+  text(): Promise<string>;
+  /** Counts one event; for those who want to feed it themselves. */
+  readonly hear: (event: WorkerEvent) => void;
+  /** Stops listening. */
+  close(): void;
+}
+
+export function collectMetrics(source: MetricsSource, options: MetricsOptions = {}): Metrics {
+  const registry = new Registry();
+  const collector = new Collector(registry);
+  const database =
+    options.database === false
+      ? null
+      : new DatabaseGauges(registry, {
+          read: () => source.gauges(),
+          freshMs: durationMs(options.freshFor ?? '5s', 'freshFor'),
+          timeoutMs: durationMs(options.timeout ?? '5s', 'timeout', { min: 1 }),
+        });
+  const close = source.observe(collector.hear);
+  return {
+    async text() {
+      await database?.refresh();
+      collector.refresh();
+      return exposition(registry);
+    },
+    hear: collector.hear,
+    close,
+  };
+}

@@ -1,0 +1,122 @@
+/**
+ * A small registry of counters, gauges and histograms, in the data model of Prometheus.
+ *
+ * A family is one metric; a cell is one of its series, found by the values of its labels. The number of
+ * cells is bounded whatever the labels are: after `MAX_CELLS` a new value of the last label counts as
+ * "other", and when even those are many, everything new goes to one cell. So a producer that makes up
+ * job types cannot fill the memory of a worker, nor that of the Prometheus that reads it.
+ */
+export type MetricKind = 'counter' | 'gauge' | 'histogram';
+
+export interface MetricDefinition {
+  readonly name: string;
+  readonly kind: MetricKind;
+  readonly help: string;
+  readonly labels: readonly string[];
+  /** Upper bounds of a histogram's buckets, rising; the last one, infinity, is implied. */
+  readonly buckets?: readonly number[];
+}
+
+export const OTHER = 'other';
+export const MAX_CELLS = 100;
+
+export class NumberCell {
+  value = 0;
+
+  add(by = 1): void {
+    this.value += by;
+  }
+
+  set(value: number): void {
+    this.value = value;
+  }
+}
+
+export class HistogramCell {
+  readonly bounds: readonly number[];
+  /** By bucket, not cumulative; one more than there are bounds. */
+  readonly counts: number[];
+  sum = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds;
+    this.counts = new Array(bounds.length + 1).fill(0);
+  }
+
+  observe(value: number): void {
+    // Two clocks may disagree by a little; nothing has ever taken less than no time.
+    const seen = Math.max(value, 0);
+    let bucket = 0;
+    while (bucket < this.bounds.length && seen > (this.bounds[bucket] as number)) bucket++;
+    this.counts[bucket] = (this.counts[bucket] as number) + 1;
+    this.sum += seen;
+  }
+}
+
+export interface Series<Cell> {
+  readonly values: readonly string[];
+  readonly cell: Cell;
+}
+
+export class Family<Cell extends NumberCell | HistogramCell = NumberCell | HistogramCell> {
+  readonly definition: MetricDefinition;
+  readonly #make: () => Cell;
+  readonly #series = new Map<string, Series<Cell>>();
+
+  constructor(definition: MetricDefinition, make: () => Cell) {
+    this.definition = definition;
+    this.#make = make;
+  }
+
+  /** The cell of these label values, in the order of the definition's labels. */
+  at(...values: string[]): Cell {
+    const found = this.#series.get(values.join('\0'));
+    if (found) return found.cell;
+    const folded = this.#fold(values);
+    const key = folded.join('\0');
+    const series = this.#series.get(key) ?? { values: folded, cell: this.#make() };
+    this.#series.set(key, series);
+    return series.cell;
+  }
+
+  series(): Iterable<Series<Cell>> {
+    return this.#series.values();
+  }
+
+  /** For gauges that are read anew: what is no longer there must not be shown as it last was. */
+  clear(): void {
+    this.#series.clear();
+  }
+
+  #fold(values: string[]): string[] {
+    if (this.#series.size < MAX_CELLS || values.length === 0) return values;
+    if (this.#series.size < 2 * MAX_CELLS) return [...values.slice(0, -1), OTHER];
+    return values.map(() => OTHER);
+  }
+}
+
+export class Registry {
+  readonly #families: Family[] = [];
+
+  counter(definition: MetricDefinition): Family<NumberCell> {
+    return this.#add(new Family(definition, () => new NumberCell()));
+  }
+
+  gauge(definition: MetricDefinition): Family<NumberCell> {
+    return this.#add(new Family(definition, () => new NumberCell()));
+  }
+
+  histogram(definition: MetricDefinition): Family<HistogramCell> {
+    const bounds = definition.buckets ?? [];
+    return this.#add(new Family(definition, () => new HistogramCell(bounds)));
+  }
+
+  families(): readonly Family[] {
+    return this.#families;
+  }
+
+  #add<F extends Family<NumberCell> | Family<HistogramCell>>(family: F): F {
+    this.#families.push(family as unknown as Family);
+    return family;
+  }
+}
