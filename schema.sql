@@ -325,6 +325,10 @@ BEGIN
   IF pg_try_advisory_lock(queue, 0) AND pg_advisory_unlock(queue, 0) THEN
     RETURN NULL;
   END IF;
+  -- For two-phase commits, which Postgres refuses after a notification.
+  IF current_setting('holdfast.notify', true) = 'off' THEN
+    RETURN NULL;
+  END IF;
   due := clock_timestamp();
   IF NOT EXISTS (SELECT FROM added OFFSET 1) THEN
     SELECT r.owners[a.partition_bucket + 1], a.partition_bucket INTO sleeper, bucket

@@ -41,7 +41,7 @@ const GOOD_MS = 5_000;
 const CONNECT_MS = 10_000;
 const QUERY_MS = 5_000;
 const GOODBYE_MS = 500;
-const CALL = /^ping:\d+$/;
+const CALL = /^!ping:\d+$/;
 
 /** A session that is listened on outlives the server's limit for idle ones. */
 const STAY = `SELECT set_config('idle_session_timeout', '0', false)`;
@@ -197,7 +197,7 @@ export class Listener {
       await wait(callEveryMs * (0.75 + Math.random() * 0.5), over);
       if (over.aborted) return;
       const heard = new AbortController();
-      this.#awaited = { word: `ping:${++this.#calls}`, heard: () => heard.abort() };
+      this.#awaited = { word: `!ping:${++this.#calls}`, heard: () => heard.abort() };
       try {
         await call(this.#awaited.word);
       } catch (error) {

@@ -19,6 +19,8 @@ export class HeldJob {
   gone = false;
   /** A settle is under way; its answer decides, not a renewal that crosses it. */
   settling = false;
+  /** It waits for the jobs of its key before it. */
+  inLine = false;
   /** Its handler was called. */
   started = false;
   /** How long its handler took; null until it has ended. */

@@ -7,6 +7,7 @@ import type pg from 'pg';
 import { anyOrdered } from '../claim/any-ordered.js';
 import { type FleetView, fleetView, lockKeyOf, queueSettings } from '../fleet/registry.js';
 import { publishedOwners, type Share, sharesOf } from '../fleet/shares.js';
+import type { OwnersOfTypes } from '../fleet/wake.js';
 import { BUCKETS } from '../job/key.js';
 import type { Logger } from '../postgres/log.js';
 import type { ConnectionOptions } from '../postgres/pool.js';
@@ -31,6 +32,7 @@ import { Wakeups } from './wakeups.js';
 
 /** How long the start waits for the keeper's thread. */
 const WATCHED_MS = 3_000;
+const ASK_AGAIN_MS = 1_000;
 const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
 export interface LoopsGround {
@@ -76,6 +78,9 @@ export class Loops {
   readonly #competing = new Set<string>();
   readonly #ordered = new Set<string>();
   #dead: readonly string[] = [];
+  /** By queue, whom producers have to wake. */
+  readonly #owners = new Map<string, OwnersOfTypes[]>();
+  #askedAt = Number.NEGATIVE_INFINITY;
   /** What the shares were last made from. */
   #picture = '';
 
@@ -136,7 +141,10 @@ export class Loops {
       if (!queues.includes(name)) continue;
       toggle(this.#competing, name, assignment === 'competing');
       const told = ordering !== 'none' || this.#handlesOrdered(name);
-      toggle(this.#ordered, name, told || (await anyOrdered(db, { schema, queue: name })));
+      // Never taken back: a producer that asks for order job by job will do so again.
+      if (told || this.#ordered.has(name) || (await anyOrdered(db, { schema, queue: name }))) {
+        this.#ordered.add(name);
+      }
     }
     return fleetView(db, names);
   }
@@ -151,6 +159,8 @@ export class Loops {
     const picture = JSON.stringify([me, view.members, [...this.#competing], [...this.#ordered]]);
     if (picture !== this.#picture) for (const runner of this.runners) this.#share(runner, view);
     this.#picture = picture;
+    // Also when nothing changed: an earlier try may have failed.
+    for (const [queue, groups] of this.#owners) this.wakeups.publish(queue, view.epoch, groups);
     this.learnDead(view.dead);
   }
 
@@ -171,7 +181,15 @@ export class Loops {
       types,
       owners: owners.map(lockKeyOf),
     }));
-    this.wakeups.publish(queue, view.epoch, groups);
+    this.#owners.set(queue, groups);
+  }
+
+  /** An ordered job in a queue that has shown none yet, perhaps; asked for at most once a second. */
+  #hintMissed(queue: string): void {
+    const now = performance.now();
+    if (this.#ordered.has(queue) || now - this.#askedAt < ASK_AGAIN_MS) return;
+    this.#askedAt = now;
+    void this.membership.refresh();
   }
 
   #makeKeeper(): Keeper {
@@ -274,6 +292,7 @@ export class Loops {
       workerId,
       deadWorkers: () => this.#dead,
       sawEpoch: (epoch) => this.membership.saw(epoch),
+      hintMissed: (name) => this.#hintMissed(name),
       emit,
       trouble,
     });

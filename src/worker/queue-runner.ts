@@ -36,6 +36,8 @@ export interface RunnerGround extends InHandGround {
   readonly workerId: () => string;
   readonly deadWorkers: () => readonly string[];
   readonly sawEpoch: (epoch: number) => void;
+  /** A job was told of and is not there: it was taken, or it is of a kind that is not looked for. */
+  readonly hintMissed: (queue: string) => void;
   readonly trouble: (what: string, error: unknown) => void;
 }
 
@@ -54,6 +56,7 @@ export class QueueRunner {
   #onHold = false;
   #stopping = false;
   #asleep = false;
+  #hinted = false;
   #timer: NodeJS.Timeout | null = null;
   #staleTimer: NodeJS.Timeout | null = null;
   #onEmpty: (() => void) | null = null;
@@ -94,6 +97,7 @@ export class QueueRunner {
 
   /** There is something new in these buckets, or anywhere. */
   hint(buckets: readonly number[] | null): void {
+    this.#hinted ||= buckets !== null;
     this.#sources.hint(buckets);
     this.#look();
   }
@@ -129,9 +133,12 @@ export class QueueRunner {
     const claiming = this.#sources.claim(terms);
     if (!claiming) return this.#rest(from);
     this.#claiming = true;
+    const hinted = this.#hinted;
+    this.#hinted = false;
     try {
       const { epoch, jobs: rows, ordered } = await claiming;
       this.#ground.sawEpoch(epoch);
+      if (hinted && rows.length === 0) this.#ground.hintMissed(this.queue);
       this.#backoff.reset();
       const now = performance.now();
       const { queue } = this;
@@ -171,7 +178,10 @@ export class QueueRunner {
     this.#hand.take(jobs);
     this.#unfinished += jobs.length;
     const suspects: Suspect[] = [];
-    for (const job of jobs) this.#ahead.sawPayload(job.row.payload.length);
+    for (const job of jobs) {
+      job.inLine = ordered;
+      this.#ahead.sawPayload(job.row.payload.length);
+    }
     for (const run of ordered ? runsOf(jobs) : jobs.map((job) => [job])) {
       // Claimed before a suspect was found elsewhere in this process: not beside it.
       const wanted = !this.#stopping && !this.#ground.isolation.holds;
@@ -254,7 +264,9 @@ export class QueueRunner {
       before = held;
     }
     this.#running--;
-    if (run.length >= LONG_RUN && before) this.#lookBehind(before);
+    // A short run of slow handlers may be the beginning of a long line, too.
+    const more = run.length >= LONG_RUN || this.#ahead.run < LONG_RUN;
+    if (before?.inLine && more) this.#lookBehind(before);
     this.pump();
   }
 
