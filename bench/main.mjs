@@ -4,8 +4,9 @@ import { totalmem } from 'node:os';
 import { startEmbedded } from '../dist/embedded/index.js';
 import { drain } from './drain.mjs';
 import { fleet } from './fleet/index.mjs';
+import { inspect } from './inspect.mjs';
 
-const parts = { drain, fleet };
+const parts = { drain, fleet, inspect };
 const [name, ...flags] = process.argv.slice(2);
 const part = parts[name];
 if (!part) {
