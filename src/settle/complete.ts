@@ -18,6 +18,8 @@ export interface Settled {
   readonly generation: number;
   /** The job that ran before this one in a run of its key, as long as it may not be settled. */
   readonly after?: string | null;
+  /** Whether that one turned out to be lost; asked just before the statement is sent. */
+  readonly broken?: () => boolean;
 }
 
 export const completeJobs = statement({
@@ -90,7 +92,9 @@ WITH mine AS MATERIALIZED (
   SELECT m.id, m.partition_key, m.position,
     m.after IS NULL
       OR m.after IS NOT DISTINCT FROM lag(m.id) OVER (PARTITION BY m.partition_key ORDER BY m.position)
-      OR NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = m.after) AS follows
+      -- One that stands in this batch and is not ours is lost, also when it is gone.
+      OR m.after <> ALL ($2::uuid[])
+        AND NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = m.after) AS follows
   FROM mine AS m
 ), in_order AS MATERIALIZED (
   SELECT l.id, bool_and(l.follows)

@@ -41,7 +41,7 @@ export function settleOutcome(
   const moved = (to: Moved) => done(ended(to));
   switch (outcome.kind) {
     case 'completed':
-      if (outcome.children.length === 0) settler.complete(by, { ...job, after: held.after }, moved);
+      if (outcome.children.length === 0) completeInOrder(settler, held, moved);
       else void settleParent({ settler, context, route }, held, outcome.children, done);
       break;
     case 'transacted':
@@ -66,6 +66,13 @@ export function settleOutcome(
       done('lost');
       break;
   }
+}
+
+/** In a run of a key each names the one before it, and counts only if that one does. */
+function completeInOrder(settler: Settler, held: HeldJob, moved: (to: Moved) => void): void {
+  const { id, generation, after, before } = held;
+  const job = before ? { id, generation, after, broken: () => before.lost } : { id, generation };
+  settler.complete(held.workerId, job, moved);
 }
 
 /**

@@ -73,9 +73,15 @@ class Batches<T extends Settled> {
         let count = 0;
         while (count < MAX_BATCH && this.#waiting[count]?.workerId === owner) count++;
         const batch = this.#waiting.splice(0, count);
+        // What ran before it was lost, as an earlier batch has found: nothing behind that may count.
+        const whole = batch.filter(({ item, done }) => {
+          const broken = item.broken?.() === true;
+          if (broken) done(null);
+          return !broken;
+        });
         // Locks are taken in the order of the ids, so that two batches cannot deadlock.
-        batch.sort((a, b) => (a.item.id < b.item.id ? -1 : 1));
-        await this.#send(batch);
+        whole.sort((a, b) => (a.item.id < b.item.id ? -1 : 1));
+        if (whole.length > 0) await this.#send(whole);
       }
     } finally {
       this.#busy = false;

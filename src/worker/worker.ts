@@ -82,6 +82,7 @@ export class Worker {
   #pool: pg.Pool | null = null;
   #loops: Loops | null = null;
   #signalled = false;
+  #dying: string | null = null;
   #halt = new AbortController();
   #finished: Promise<void> | null = null;
   #finish: () => void = () => {};
@@ -202,7 +203,10 @@ export class Worker {
     const backoff = new Backoff();
     while (!this.#halt.signal.aborted) {
       try {
-        return await work();
+        const trying = work();
+        // A database that accepts and does not answer must not hold up a stop.
+        await Promise.race([trying, aborted(this.#halt.signal)]);
+        return;
       } catch (error) {
         if (!isTransient(error)) throw error;
         this.#trouble('starting', error);
@@ -267,7 +271,9 @@ export class Worker {
 
   /** Declared dead while away: nothing that was held counts any more, and a new life begins. */
   async #rebirth(engine: Executor, was: string): Promise<void> {
-    if (was !== this.#id) return;
+    // The thread may say it twice, if it was started anew meanwhile.
+    if (was !== this.#id || was === this.#dying) return;
+    this.#dying = was;
     const loops = this.#loops as Loops;
     // One that stops has left the registry by itself, and has no next life.
     if (this.#ending) {
@@ -379,6 +385,12 @@ export class Worker {
     this.#log.warn({ what, err: message, code }, 'trouble');
     this.#emit({ kind: 'trouble', what, error });
   }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) =>
+    signal.addEventListener('abort', () => resolve(), { once: true }),
+  );
 }
 
 /** Waits for a promise, but not for ever: at the end of a process a dead database must not hold it. */

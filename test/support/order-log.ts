@@ -173,6 +173,9 @@ class KeyOrder {
 
   #settled(row: LogRow): void {
     if (row.n !== this.done) this.#say(row, `and not ${this.done}, which is next`);
+    const attempt = this.#open.get(row.n);
+    // Not what this attempt did: a zombie has settled the job under its owner's hands.
+    if (attempt?.kind === 'start') this.#say(row, `under way in process ${attempt.pid}`);
     this.done = row.n + 1;
     this.#open.delete(row.n);
   }
