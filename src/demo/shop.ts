@@ -1,39 +1,86 @@
 /**
- * The shop of the demo: its tables, and the proof. Every order must have its receipt, or a job that still
- * wants to send it, or a dead letter; and no order may have two receipts.
+ * The shop: its tables, and how an order is placed. The order, the jobs that it needs and the list
+ * of these jobs are one transaction: either the shop has taken on all of it, or nothing happened.
+ *
+ * An effect can stand there once per job. An attempt that commits a second time is not refused,
+ * since that would hide it: it is counted, and the proof finds it.
  */
 import type pg from 'pg';
+import type { Holdfast } from '../holdfast.js';
+import { withTransaction } from '../postgres/pool.js';
+import { jobsOf, type Step } from './jobs.js';
 
-export async function prepareShop(pool: pg.Pool): Promise<void> {
-  await pool.query(`
-    CREATE SCHEMA IF NOT EXISTS shop;
-    CREATE TABLE IF NOT EXISTS shop.orders (
-      id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, placed_at timestamptz NOT NULL DEFAULT now());
-    CREATE TABLE IF NOT EXISTS shop.receipts (
-      order_id bigint NOT NULL, attempt integer NOT NULL, sent_at timestamptz NOT NULL DEFAULT now());`);
+const TABLES = `
+CREATE SCHEMA IF NOT EXISTS shop;
+CREATE TABLE IF NOT EXISTS shop.orders (
+  id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  placed_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS shop.steps (
+  job_id   uuid PRIMARY KEY,
+  order_id bigint NOT NULL,
+  step     integer NOT NULL
+);
+CREATE TABLE IF NOT EXISTS shop.effects (
+  job_id   uuid NOT NULL,
+  effect   text NOT NULL,
+  order_id bigint NOT NULL,
+  step     integer NOT NULL,
+  attempt  integer NOT NULL,
+  worker   integer NOT NULL,
+  commits  integer NOT NULL DEFAULT 1,
+  -- Rises in the order in which effects happen.
+  seq      bigint GENERATED ALWAYS AS IDENTITY,
+  UNIQUE (job_id, effect)
+)`;
+
+export async function openShop(pool: pg.Pool): Promise<void> {
+  await pool.query(TABLES);
 }
 
-export interface Proof {
-  readonly line: string;
-  readonly holds: boolean;
+const NEW_ORDERS = `
+INSERT INTO shop.orders (placed_at) SELECT now() FROM generate_series(1, $1::integer) RETURNING id`;
+
+const NEW_STEPS = `
+INSERT INTO shop.steps (job_id, order_id, step)
+SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::integer[])`;
+
+/** Resolves when they are committed; returns their numbers. */
+export function placeOrders(
+  pool: pg.Pool,
+  hf: Holdfast,
+  count: number,
+  parcels = 1,
+): Promise<number[]> {
+  return withTransaction(pool, async (tx) => {
+    const orders = await tx.query<{ id: string }>(NEW_ORDERS, [count]);
+    const ids = orders.rows.map(({ id }) => Number(id));
+    const items = ids.flatMap((id) => jobsOf(id, parcels));
+    const jobs = await hf.enqueueMany(items, { tx });
+    const steps = items.map(({ payload }) => payload as Step);
+    await tx.query(NEW_STEPS, [
+      jobs.map(({ id }) => id),
+      steps.map(({ orderId }) => orderId),
+      steps.map(({ step }) => step),
+    ]);
+    return ids;
+  });
 }
 
-export async function proof(pool: pg.Pool): Promise<Proof> {
-  const { rows } = await pool.query(`
-    WITH jobs AS (
-      SELECT (payload ->> 'orderId')::bigint AS order_id, status::text FROM holdfast.inbox WHERE type = 'send_receipt'
-    )
-    SELECT (SELECT count(*) FROM shop.orders)::int AS accepted,
-      (SELECT count(*) FROM shop.receipts)::int AS sent,
-      (SELECT count(*) FROM jobs WHERE status <> 'dead_letter')::int AS waiting,
-      (SELECT count(*) FROM jobs WHERE status = 'dead_letter')::int AS buried,
-      (SELECT count(*) FROM shop.orders o
-        WHERE NOT EXISTS (SELECT FROM shop.receipts r WHERE r.order_id = o.id)
-          AND NOT EXISTS (SELECT FROM jobs j WHERE j.order_id = o.id))::int AS lost,
-      (SELECT count(*) FROM (SELECT FROM shop.receipts GROUP BY order_id HAVING count(*) > 1) d)::int AS doubled`);
-  const { accepted, sent, waiting, buried, lost, doubled } = rows[0];
-  return {
-    line: `accepted ${accepted}, receipts sent ${sent}, waiting or retrying ${waiting}, buried ${buried}, lost ${lost}, doubled ${doubled}`,
-    holds: lost === 0 && doubled === 0,
-  };
+export interface Effect extends Step {
+  readonly jobId: string;
+  readonly effect: string;
+  readonly attempt: number;
+  readonly worker: number;
+}
+
+const NEW_EFFECT = `
+INSERT INTO shop.effects AS e (job_id, effect, order_id, step, attempt, worker)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (job_id, effect) DO UPDATE SET commits = e.commits + 1`;
+
+/** In the transaction that completes the job. */
+export async function recordEffect(tx: pg.PoolClient, done: Effect): Promise<void> {
+  const { jobId, effect, orderId, step, attempt, worker } = done;
+  await tx.query(NEW_EFFECT, [jobId, effect, orderId, step, attempt, worker]);
 }

@@ -13,11 +13,14 @@ export async function run({ given, args }: Call): Promise<number> {
   const child = spawn(process.execPath, [script, ...words], { stdio: 'inherit' });
   // The terminal sends Ctrl-C to both; the demo drains and this process waits for it.
   const pass = (name: NodeJS.Signals) => void child.kill(name);
+  const stay = () => {};
   process.on('SIGTERM', pass);
+  process.on('SIGINT', stay);
   return new Promise((resolve, reject) => {
     child.on('error', reject);
     child.on('close', (code) => {
       process.off('SIGTERM', pass);
+      process.off('SIGINT', stay);
       resolve(code ?? EXIT.failed);
     });
   });

@@ -1,0 +1,98 @@
+/**
+ * The fleet: worker processes with numbers, and the mishaps that befall them. Freezing and cutting
+ * off are for a while: then the worker comes back by itself, and finds out what it missed.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Member } from './member.js';
+import type { Mishap, Recoveries } from './recoveries.js';
+
+/** Twice what it takes to be missed; see the times in worker.ts. */
+export const AWAY_MS = 15_000;
+/** Beyond this a server with the default limit has no connection left. */
+export const MOST_MEMBERS = 7;
+const STOP_MS = 10_000;
+
+export interface FleetGround {
+  readonly databaseUrl: string;
+  readonly recoveries: Recoveries;
+  readonly say: (text: string) => void;
+}
+
+export class Fleet {
+  readonly #ground: FleetGround;
+  readonly #members: Member[] = [];
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #last = 0;
+  #stopping = false;
+
+  constructor(ground: FleetGround) {
+    this.#ground = ground;
+  }
+
+  /** Those that are there, in whatever condition. */
+  get members(): readonly Member[] {
+    return this.#members.filter(({ condition }) => condition !== 'gone');
+  }
+
+  get running(): readonly Member[] {
+    return this.#members.filter(({ condition }) => condition === 'runs');
+  }
+
+  /** Resolves when it is registered. */
+  async add(): Promise<Member> {
+    const member = await Member.start(++this.#last, this.#ground.databaseUrl, {
+      reborn: ({ number }) =>
+        this.#say(`worker ${number} finds that it was given up, and goes on under a new id`),
+      drained: ({ number }) => this.#say(`worker ${number} has drained and left`),
+      failed: ({ number }, saying) => this.#say(`worker ${number} ended by itself: ${saying}`),
+    });
+    this.#members.push(member);
+    await member.ready;
+    return member;
+  }
+
+  #say(text: string): void {
+    if (!this.#stopping) this.#ground.say(text);
+  }
+
+  hit(member: Member, mishap: Mishap): void {
+    this.#ground.recoveries.begin(member, mishap, performance.now());
+    if (mishap === 'killed') member.kill();
+    else if (mishap === 'frozen') member.freeze();
+    else member.cut();
+    if (mishap !== 'killed') this.#bringBackLater(member);
+  }
+
+  #bringBackLater(member: Member): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      this.#bringBack(member);
+    }, AWAY_MS);
+    this.#timers.add(timer);
+  }
+
+  #bringBack(member: Member): void {
+    const { condition, number } = member;
+    if (condition === 'frozen') member.thaw();
+    else if (condition === 'cut off') member.mend();
+    else return;
+    this.#ground.recoveries.cameBack(member.id ?? '');
+    const what = condition === 'frozen' ? 'wakes up' : 'has its network back';
+    this.#say(`worker ${number} ${what} after ${AWAY_MS / 1000} s`);
+  }
+
+  /** Drains all of them; one that does not end in time is killed. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    const left = this.members;
+    for (const member of left) member.drain();
+    const gone = Promise.all(left.map(({ ended }) => ended));
+    const late = new AbortController();
+    const limit = delay(STOP_MS, undefined, { signal: late.signal }).catch(() => undefined);
+    await Promise.race([gone, limit]);
+    late.abort();
+    for (const member of this.members) member.kill();
+    await gone;
+  }
+}

@@ -1,0 +1,64 @@
+/**
+ * What the shop has to do for an order, as jobs in order per key, and how each of them goes: most
+ * work at once, some fail and are retried, a few can never succeed and are buried. Which ones is
+ * fixed by the number of the order, so that every run shows all of it.
+ */
+import { GiveUp } from '../job/errors.js';
+import { type EnqueueItem, type JobDefinition, job } from '../job/job.js';
+
+export interface Step {
+  readonly orderId: number;
+  /** 1 for the first job of the order. */
+  readonly step: number;
+}
+
+const ordered = {
+  ordering: 'key',
+  maxAttempts: 4,
+  retry: { base: '250ms', cap: '2s' },
+} as const;
+
+export interface Duty {
+  readonly job: JobDefinition<Step, Step>;
+  /** What is done to the world when it succeeds. */
+  readonly effect: string;
+  /** Throws when this attempt fails. */
+  readonly attempt: (step: Step, attempt: number) => void;
+}
+
+export const receipt: Duty = {
+  job: job<Step>('send_receipt', ordered),
+  effect: 'receipt sent',
+  attempt({ orderId }, attempt) {
+    if (orderId % 97 === 0) throw new Error('the address is unknown');
+    if (orderId % 7 === 0 && attempt < 3) throw new Error('the mail server is busy');
+  },
+};
+
+export const shipment: Duty = {
+  job: job<Step>('ship_parcel', ordered),
+  effect: 'parcel handed over',
+  attempt({ orderId, step }, attempt) {
+    const first = step === 2;
+    if (first && orderId % 11 === 0 && attempt < 2) throw new Error('the carrier does not answer');
+  },
+};
+
+export const refund: Duty = {
+  job: job<Step>('refund_order', ordered),
+  effect: 'money returned',
+  attempt({ orderId }) {
+    if (orderId % 40 === 0) throw new GiveUp('the card has expired');
+  },
+};
+
+export const DUTIES: readonly Duty[] = [receipt, shipment, refund];
+
+/** The jobs of one order: a receipt, its parcels, and for every fifth order a refund. */
+export function jobsOf(orderId: number, parcels: number): EnqueueItem[] {
+  const duties = [receipt, ...Array.from({ length: parcels }, () => shipment)];
+  if (orderId % 5 === 0) duties.push(refund);
+  return duties.map((duty, n) =>
+    duty.job.of({ orderId, step: n + 1 }, { key: `order:${orderId}` }),
+  );
+}
