@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { holdfast, job, RetryLater } from '../../dist/index.js';
 
-const { url, options, handles, ordering } = JSON.parse(process.argv[2]);
+const { url, options, handles } = JSON.parse(process.argv[2]);
 const hf = holdfast({ connectionString: url });
 const pool = new pg.Pool({ connectionString: url, max: 1, allowExitOnIdle: true });
 pool.on('error', () => undefined);
@@ -112,9 +112,6 @@ const handlers = {
     await note(ctx, 'failed');
     throw new RetryLater('1h', 'this key always fails');
   },
-  async told(ctx) {
-    tell({ kind: 'ran', id: ctx.id, what: `${ctx.type} ${ctx.payload.version ?? 1}` });
-  },
 };
 
 const TOLD = new Set(['started', 'reborn', 'lost', 'housekept']);
@@ -135,8 +132,8 @@ for (const [type, version] of Object.entries(
   const upgrade = Object.fromEntries(
     Array.from({ length: version - 1 }, (_, old) => [old + 1, (payload) => payload]),
   );
-  const definition = job(type, { version, upgrade, ordering, retry: () => 30 });
-  worker.handle(definition, handlers[type] ?? handlers.told);
+  const definition = job(type, { version, upgrade, retry: () => 30 });
+  worker.handle(definition, handlers[type] ?? handlers.noop);
 }
 
 const commands = {

@@ -109,6 +109,11 @@ export async function allWork(db: Ground, fleet: readonly FleetWorker[]): Promis
   });
 }
 
+/** Those that were declared dead: frozen ones, and on a machine that stands still for seconds others too. */
+export function rebornPids(fleet: readonly FleetWorker[]): number[] {
+  return fleet.filter((worker) => worker.heard('reborn')).map(({ pid }) => pid);
+}
+
 /** Under which id it works now. */
 function idOf(worker: FleetWorker): string {
   const reborn = worker.messages.findLast(({ kind }) => kind === 'reborn');
