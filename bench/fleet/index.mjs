@@ -6,7 +6,7 @@ import { recovery } from './recovery.mjs';
 import { ring } from './ring.mjs';
 import { latency, producers } from './wakeups.mjs';
 
-const sections = { ring, latency, producers, order, bystanders, horizon, recovery };
+const sections = { ring, latency, producers, order, horizon, bystanders, recovery };
 
 export async function fleet({ url, quick, only, figure, say }) {
   const ground = await openGround(url);

@@ -41,7 +41,7 @@ export async function order({ ground, quick, figure, say }) {
 
 export async function bystanders({ ground, quick, figure, say }) {
   const { admin, hf } = ground;
-  const healthy = quick ? 20_000 : 100_000;
+  const healthy = quick ? 20_000 : 40_000;
   const beside = async (ordering, extra) => {
     await fill(admin, 0, {});
     if (extra) await fillMore(admin, extra.count, { ...extra, ordering });

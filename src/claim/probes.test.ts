@@ -164,6 +164,25 @@ describe('what looking costs', () => {
     expect(probesPerPoll(newLife(), tookMs)).toBeLessThan(10);
   });
 
+  test('hints here and there do not tear its looks apart', () => {
+    const life = newLife();
+    for (let claims = 0; claims < 50; claims++) step(life, 25);
+    life.probes.asleep = true;
+    for (let n = 0; n < 200; n++) {
+      life.queue.add(n * 5, 2, 1, life.now);
+      life.probes.hint([n * 5]);
+      while (life.queue.jobs.length > 0) step(life, 25);
+      life.now += 40;
+    }
+    let looks = 0;
+    const until = life.now + 10 * POLL_MS;
+    while (life.now < until) {
+      if (life.probes.take(life.now).length > 0) looks++;
+      step(life, 25);
+    }
+    expect(looks).toBeLessThan(40);
+  });
+
   test('a worker that finds nothing waits for its poll, and one that finds something looks again soon', () => {
     const life = newLife();
     for (let claims = 0; claims < 50; claims++) step(life, 25);
@@ -188,7 +207,7 @@ describe('what looking costs', () => {
     // A steady trickle keeps it looking.
     let walked = 0;
     const from = life.now;
-    for (let n = 0; n < 500; n++) {
+    for (let n = 0; n < 1_500; n++) {
       if (n % 20 === 0) life.queue.add(n % 16, 2, 1, life.now);
       step(life, 250, 1, 0.08);
       walked += life.queue.walked;

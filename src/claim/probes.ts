@@ -128,12 +128,15 @@ export class Probes {
     this.#taken = [];
     const busy = this.#states.some((row) => row.some((state) => state.active));
     const sweepMs = busy ? this.#pollMs : this.#sweepMs;
+    // Once one bucket is due, those that would be soon are looked at with it: one claim, and not many.
+    const anyDue = this.#states.some((row) => row.some((state) => now - state.readAt >= sweepMs));
+    const dueMs = anyDue ? sweepMs / 2 : Number.POSITIVE_INFINITY;
     let [active, looks, rewinds] = [0, 0, 0];
     for (const row of this.#states) {
       let run: BucketState[] = [];
       for (let step = 0; step < row.length; step++) {
         const state = row[(this.#turn + step) % row.length] as BucketState;
-        const due = now - state.readAt >= sweepMs;
+        const due = now - state.readAt >= dueMs;
         if (due && !state.active && state.passed <= FEW) {
           if (run.length > 0 && run.at(-1)?.bucket !== state.bucket - 1) {
             this.#take(run, true);

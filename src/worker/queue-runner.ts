@@ -24,8 +24,8 @@ import type { Wakeups } from './wakeups.js';
 const STALE_MS = 1_000;
 /** So many jobs of one key in one claim are the beginning of a long line. */
 const LONG_RUN = 16;
-/** A look that comes later than this means that nothing was found twice in a row: time to sleep. */
-const CALM_MS = 100;
+/** A look that comes later than this means that the last one found nothing: time to sleep. */
+const CALM_MS = 15;
 
 export interface RunnerGround extends InHandGround {
   readonly settings: Settings;
