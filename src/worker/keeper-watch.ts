@@ -20,7 +20,7 @@ const FORGET_MS = 5_000;
 const PER_MEMBER_MS = 250;
 const SHORTEST_MS = 1_000;
 /** A watcher only watches for so long, before it declares anybody dead. */
-const YOUNG_MS = 5_000;
+const YOUNG_MS = 1_000;
 /** After an outage: as long as others may take to notice that their connection is half open. */
 const OUTAGE_MS = 15_000;
 
