@@ -124,7 +124,8 @@ WITH RECURSIVE walk AS (
                 AND i.version > coalesce(($11::jsonb -> i.type)::integer, 0) THEN
                 CASE WHEN i.status = 'processing' THEN 2
                   WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
-                  WHEN i.crashes > 0 THEN 2 ELSE 3 END
+                  -- One that has failed before may do so again: what follows it is not taken along.
+                  WHEN i.crashes > 0 OR i.attempts > 0 THEN 2 ELSE 3 END
               ELSE 1 END AS kind
           FROM holdfast.inbox AS i
           WHERE i.ordering IN ('key', 'key_strict')

@@ -273,7 +273,8 @@ export class QueueRunner {
   /** A key that gave a long run has more, and can give it when the last of the run is settled. */
   #lookBehind(last: HeldJob): void {
     void last.left().then(() => {
-      if (!last.lost) this.hint([last.row.partitionBucket]);
+      // While others wait it takes its turn with them.
+      if (!last.lost && this.#waiting.length === 0) this.hint([last.row.partitionBucket]);
     });
   }
 
