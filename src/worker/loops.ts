@@ -250,7 +250,7 @@ export class Loops {
   }
 
   #makeWakeups(): Wakeups {
-    const { connection, listenUrl, schema, queues, settings, mode, workerId } = this.#ground;
+    const { connection, listenUrl, schema, queues, settings, workerId } = this.#ground;
     return new Wakeups({
       connectionString: listenUrl ?? connection.connectionString,
       on: settings.notify,
@@ -258,7 +258,8 @@ export class Loops {
       schema,
       queues,
       workerId: workerId(),
-      other: plainExecutor(this.house, mode),
+      // Read committed, whatever the database prefers: two workers publish the same row.
+      other: this.#engine,
       hint: (queue, buckets) => this.runners.find((one) => one.queue === queue)?.hint(buckets),
       risen: (queue) => this.runners.find((one) => one.queue === queue)?.risen(),
       fleetChanged: () => void this.membership.refresh(),

@@ -51,6 +51,7 @@ const keeper = new Keeper(
     gone: (ids) => tell({ kind: 'gone', keys: ids }),
     epoch: (epoch) => tell({ kind: 'epoch', generation: epoch }),
     drainAsked: () => tell({ kind: 'drain-asked' }),
+    beat: () => undefined,
     trouble: (what, error) => tell({ kind: 'trouble', what, message: error.message }),
     held: () => [],
     load: () => ({ running: 3, held: 7 }),
