@@ -262,7 +262,10 @@ export class Worker {
       workerId: () => this.#id,
       dead: (id) => void this.#rebirth(engineExecutor(enginePool, mode), id),
       drainAsked: () => {
-        if (this.#state === 'running') void this.stop();
+        if (this.#state !== 'running') return;
+        // The thread says so, too, when it has heard a signal that this one could not hear yet.
+        const signalled = (this.#loops?.keeper.sinceSignalMs() ?? 0) > 0;
+        void this.#stop(this.#settings.graceMs, signalled);
       },
       emit: (event) => this.#emit(event),
       trouble: (what, error) => this.#trouble(what, error),
