@@ -7,8 +7,8 @@
  * workers before anybody takes its jobs.
  */
 import { beforeEach, expect, test } from 'vitest';
-import type { ClaimedJob } from '../src/claim/claim.js';
 import { between, startOf } from '../src/claim/order-places.js';
+import type { ClaimedJob } from '../src/claim/taking.js';
 import { recover } from '../src/housekeeping/recover.js';
 import { job } from '../src/index.js';
 import { BUCKETS, bucketOf } from '../src/job/key.js';

@@ -3,7 +3,7 @@
  * of a key and what follows it without a gap, and nothing of a key that somebody else has in hand.
  */
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { ClaimedJob } from '../src/claim/claim.js';
+import type { ClaimedJob } from '../src/claim/taking.js';
 import { recover } from '../src/housekeeping/recover.js';
 import { type EnqueueOptions, job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';

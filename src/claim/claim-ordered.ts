@@ -8,27 +8,16 @@
  * key in the snapshot is its head as long as it stands, and whoever claims a job behind it must lock it
  * first. Two claimers of one key therefore want the same row, whatever they believe of the ring: one
  * finds it locked or changed, and takes nothing of that key. A row that a live owner holds blocks what
- * follows; a run is followed by no such row. Only jobs whose enqueues overlapped may be seen late, ahead
- * of a claim that did not see them; the row behind the run is looked at so that they wait for it.
+ * follows. Only jobs whose enqueues overlapped may be seen late, ahead of a claim that did not see them:
+ * they wait for it if it stands within the chunk or right behind their run, and may run beside it if not.
  *
- * What a claim writes, and what a crash costs, is as in claim.ts. A suspect comes alone.
+ * A suspect comes alone, and so does a job that has failed before: what follows would only be released.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import {
-  bool,
-  int2,
-  int4,
-  int8,
-  json,
-  plainArray,
-  statement,
-  text,
-  textArray,
-  timestamp,
-  uuid,
-} from '../postgres/statement.js';
+import { int4, int8, plainArray, statement, text, textArray } from '../postgres/statement.js';
 import type { Claimed } from './claim.js';
+import { CURSOR_COLUMNS, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
 
 /** A stretch of the order index: everything after one place and before another. */
 export interface OrderProbe {
@@ -165,37 +154,12 @@ WITH RECURSIVE walk AS (
   WHERE l.whole AND l.taken
 ), claimed AS (
   UPDATE holdfast.inbox AS i
-  SET status = 'processing',
-      claimed_by = $7::text,
-      claimed_at = now(),
-      lease_expires_at = now() + $8::integer * interval '1 millisecond',
-      lease_generation = i.lease_generation + 1,
-      -- Given back if the owner vanished, unless the job was alone and its owner is not who claims now.
-      attempts = i.attempts + CASE WHEN i.status = 'processing'
-        AND (NOT i.isolated OR i.claimed_by = $7::text) THEN 0 ELSE 1 END,
-      crashes = i.crashes + CASE WHEN i.status = 'processing' THEN 1 ELSE 0 END,
-      isolated = false,
-      last_error = CASE WHEN i.status = 'processing'
-        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
-      history = CASE WHEN i.status = 'processing'
-        THEN jsonb_path_query_array(
-          coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-            'worker', i.claimed_by, 'outcome', 'vanished',
-            'spent', i.isolated AND i.claimed_by <> $7::text),
-          '$[last-19 to last]')
-        ELSE i.history END
+  SET ${TAKE}
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM kept))
-  RETURNING i.id, i.type, i.version, i.partition_key, i.payload, i.headers, i.attempts, i.max_attempts,
-    i.lease_generation, i.crashes, i.last_error, i.created_at, i.partition_bucket, i.priority,
-    i.available_at, i.position,
-    -- Its owner vanished, and this claim was the one to write it down.
-    CASE WHEN i.crashes > 0 THEN (i.history -> -1 ->> 'at')::timestamptz = now() ELSE false END AS taken
+  RETURNING ${RETURN_TAKEN}
 )
-SELECT f.epoch, c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts,
-  c.max_attempts, c.lease_generation, c.crashes,
-  CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error, c.created_at, c.partition_bucket,
-  c.priority, c.available_at AS cursor_at, c.position AS cursor_position,
-  (date_part('epoch', now() - c.available_at) * 1000)::bigint AS waited_ms, c.taken,
+SELECT f.epoch, ${SELECT_TAKEN},
+  c.available_at AS cursor_at, c.position AS cursor_position,
   s.probe AS stop_probe, coalesce(cut.partition_bucket, s.bucket) AS stop_bucket,
   coalesce(cut.partition_key, s.key) AS stop_key, s.wanted
 FROM holdfast.fleet AS f
@@ -208,24 +172,8 @@ WHERE f.one
 ORDER BY c.partition_bucket, c.partition_key COLLATE "C", c.position`,
   columns: {
     epoch: int8,
-    id: uuid,
-    type: text,
-    version: int4,
-    partition_key: text,
-    payload: json,
-    headers: json.orNull,
-    attempts: int4,
-    max_attempts: int4,
-    lease_generation: int8,
-    crashes: int4,
-    last_error: text.orNull,
-    created_at: timestamp,
-    partition_bucket: int4,
-    priority: int2,
-    cursor_at: timestamp,
-    cursor_position: int8,
-    waited_ms: int8,
-    taken: bool,
+    ...TAKEN_COLUMNS,
+    ...CURSOR_COLUMNS,
     stop_probe: int4.orNull,
     stop_bucket: int4.orNull,
     stop_key: text.orNull,

@@ -3,32 +3,25 @@
  *
  * It reads a list of probes, in their order, and stops as soon as it has what was asked for; it never
  * claims more. A probe is one bucket at one priority, with the place from which to read on, or a run of
- * neighbouring buckets, read from their start. A job is claimable when
- * it is due and pending, or when its owner is gone: the lease expired, or the owner is in the list of
- * dead workers. Row locks are taken with SKIP LOCKED and the update goes by the locked rows' places, so
+ * neighbouring buckets, read from their start. A job is claimable when it is due and pending, or when its
+ * owner is gone: the lease expired, or the owner is in the list of dead workers. Row locks are taken with SKIP LOCKED and the update goes by the locked rows' places, so
  * two claimers never wait for each other and never get the same generation of a job.
  *
- * A job whose owner vanished gets the attempt back that it never finished (`isolated` says that it was
- * running alone, and then the attempt counts), and its `crashes` rises: the worker runs it in isolation.
- * The cursor columns say where the next probe of the bucket may start; they stay `lag` behind the clock,
- * so that a row whose transaction commits a little late is still ahead of them.
+ * What it writes, and what a crash costs, is in taking.ts. The cursor columns say where the next probe of
+ * the bucket may start; they stay `lag` behind the clock, so that a row whose transaction commits a little
+ * late is still ahead of them.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
+import { int8, plainArray, statement, textArray, timestamp } from '../postgres/statement.js';
 import {
-  bool,
-  int2,
-  int4,
-  int8,
-  json,
-  plainArray,
-  type Row,
-  statement,
-  text,
-  textArray,
-  timestamp,
-  uuid,
-} from '../postgres/statement.js';
+  type ClaimedJob,
+  CURSOR_COLUMNS,
+  RETURN_TAKEN,
+  SELECT_TAKEN,
+  TAKE,
+  TAKEN_COLUMNS,
+} from './taking.js';
 
 export interface Probe {
   readonly priority: number;
@@ -102,68 +95,21 @@ WITH picked AS MATERIALIZED (
   LIMIT $6::integer
 ), claimed AS (
   UPDATE holdfast.inbox AS i
-  SET status = 'processing',
-      claimed_by = $7::text,
-      claimed_at = now(),
-      lease_expires_at = now() + $8::integer * interval '1 millisecond',
-      lease_generation = i.lease_generation + 1,
-      -- Given back if the owner vanished, unless the job was alone and its owner is not who claims now.
-      attempts = i.attempts + CASE WHEN i.status = 'processing'
-        AND (NOT i.isolated OR i.claimed_by = $7::text) THEN 0 ELSE 1 END,
-      crashes = i.crashes + CASE WHEN i.status = 'processing' THEN 1 ELSE 0 END,
-      isolated = false,
-      last_error = CASE WHEN i.status = 'processing'
-        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
-      history = CASE WHEN i.status = 'processing'
-        THEN jsonb_path_query_array(
-          coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-            'worker', i.claimed_by, 'outcome', 'vanished',
-            'spent', i.isolated AND i.claimed_by <> $7::text),
-          '$[last-19 to last]')
-        ELSE i.history END
+  SET ${TAKE}
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM picked))
-  RETURNING i.id, i.type, i.version, i.partition_key, i.payload, i.headers, i.attempts, i.max_attempts,
-    i.lease_generation, i.crashes, i.last_error, i.created_at, i.partition_bucket, i.priority, i.available_at, i.position,
-    -- Its owner vanished, and this claim was the one to write it down.
-    CASE WHEN i.crashes > 0 THEN (i.history -> -1 ->> 'at')::timestamptz = now() ELSE false END AS taken
+  RETURNING ${RETURN_TAKEN}
 )
-SELECT f.epoch, now() - $11::integer * interval '1 millisecond' AS seen_until, c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts,
-  c.max_attempts, c.lease_generation, c.crashes, CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error,
-  c.created_at, c.partition_bucket, c.priority,
+SELECT f.epoch, now() - $11::integer * interval '1 millisecond' AS seen_until, ${SELECT_TAKEN},
   least(c.available_at, now() - $11::integer * interval '1 millisecond') AS cursor_at,
   CASE WHEN c.available_at <= now() - $11::integer * interval '1 millisecond' THEN c.position ELSE 0 END
-    AS cursor_position,
-  (date_part('epoch', now() - c.available_at) * 1000)::bigint AS waited_ms, c.taken
+    AS cursor_position
 -- A claim that finds nothing still says which epoch the fleet is in.
 FROM holdfast.fleet AS f
 LEFT JOIN claimed AS c ON true
 WHERE f.one
 ORDER BY c.priority, c.available_at, c.position`,
-  columns: {
-    epoch: int8,
-    seen_until: timestamp,
-    id: uuid,
-    type: text,
-    version: int4,
-    partition_key: text,
-    payload: json,
-    headers: json.orNull,
-    attempts: int4,
-    max_attempts: int4,
-    lease_generation: int8,
-    crashes: int4,
-    last_error: text.orNull,
-    created_at: timestamp,
-    partition_bucket: int4,
-    priority: int2,
-    cursor_at: timestamp,
-    cursor_position: int8,
-    waited_ms: int8,
-    taken: bool,
-  },
+  columns: { epoch: int8, seen_until: timestamp, ...TAKEN_COLUMNS, ...CURSOR_COLUMNS },
 });
-
-export type ClaimedJob = Omit<Row<typeof claimJobs.columns>, 'epoch' | 'seenUntil'>;
 
 export interface Claimed {
   /** Rises when the membership of the fleet changes. */

@@ -1,9 +1,9 @@
 /** Where a worker reads next among ordered jobs: pure, so a long life can be tried in a moment. */
 import { describe, expect, test } from 'vitest';
-import type { ClaimedJob } from './claim.js';
 import type { OrderedClaim, OrderProbe } from './claim-ordered.js';
 import { between, endOf, ranges, skipping, startOf } from './order-places.js';
 import { OrderProbes } from './order-probes.js';
+import type { ClaimedJob } from './taking.js';
 
 const POLL_MS = 500;
 

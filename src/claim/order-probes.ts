@@ -13,7 +13,6 @@
  * gone for ever. Only a job that was committed late lies there, so it is forgotten once per `rewindMs`.
  */
 import { BUCKETS } from '../job/key.js';
-import type { ClaimedJob } from './claim.js';
 import type { OrderedClaim, OrderProbe } from './claim-ordered.js';
 import {
   between,
@@ -25,6 +24,7 @@ import {
   skipping,
   startOf,
 } from './order-places.js';
+import type { ClaimedJob } from './taking.js';
 
 const SOON_MS = 10;
 /** A circle of many separate stretches costs more, and comes less soon. */

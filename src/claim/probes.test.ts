@@ -1,7 +1,8 @@
 /** Where a worker reads next: pure, so every step of a long life can be tried in a moment. */
 import { describe, expect, test } from 'vitest';
-import type { ClaimedJob, Probe } from './claim.js';
+import type { Probe } from './claim.js';
 import { type Answer, Probes } from './probes.js';
+import type { ClaimedJob } from './taking.js';
 
 const POLL_MS = 500;
 

@@ -17,7 +17,8 @@
  * time.
  */
 import { BUCKETS } from '../job/key.js';
-import type { ClaimedJob, Probe } from './claim.js';
+import type { Probe } from './claim.js';
+import type { ClaimedJob } from './taking.js';
 
 export const PRIORITIES = 4;
 const SOON_MS = 10;

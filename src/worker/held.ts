@@ -5,7 +5,7 @@
  * settles nothing in the name of its new self. The abort controller is made only when a handler asks for
  * its signal: most never do, and it is the dearest object of a short job.
  */
-import type { ClaimedJob } from '../claim/claim.js';
+import type { ClaimedJob } from '../claim/taking.js';
 import type { Processing } from '../tracing/tracing.js';
 
 export class HeldJob {

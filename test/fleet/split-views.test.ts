@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
-import type { ClaimedJob } from '../../src/claim/claim.js';
+import type { ClaimedJob } from '../../src/claim/taking.js';
 import { sharesOf } from '../../src/fleet/shares.js';
 import { job } from '../../src/index.js';
 import type { Executor } from '../../src/postgres/queryable.js';

@@ -1,5 +1,6 @@
 /** Claiming as a worker's statement does, without the worker: every bucket, from its start. */
-import { type ClaimedJob, claim } from '../../src/claim/claim.js';
+import { claim } from '../../src/claim/claim.js';
+import type { ClaimedJob } from '../../src/claim/taking.js';
 import { BUCKETS } from '../../src/job/key.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';

@@ -1,11 +1,12 @@
 /** Claiming ordered jobs as a worker's statement does, without the worker: every key, from the start. */
-import type { Claimed, ClaimedJob } from '../../src/claim/claim.js';
+import type { Claimed } from '../../src/claim/claim.js';
 import {
   claimOrdered,
   type OrderedClaim,
   type OrderedClaimRequest,
 } from '../../src/claim/claim-ordered.js';
 import { between, startOf } from '../../src/claim/order-places.js';
+import type { ClaimedJob } from '../../src/claim/taking.js';
 import { BUCKETS, bucketOf } from '../../src/job/key.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';

@@ -1,0 +1,73 @@
+/**
+ * What taking a job writes and returns: the same for jobs without order and for ordered ones, so that a
+ * crash costs the same in both. In either statement `$7` is the worker that claims and `$8` its lease.
+ *
+ * A job whose owner vanished gets the attempt back that it never finished, unless it was running alone
+ * (`isolated`) and its owner is not who claims now; its `crashes` rises, and its history says so.
+ */
+import {
+  bool,
+  int2,
+  int4,
+  int8,
+  json,
+  type Row,
+  text,
+  timestamp,
+  uuid,
+} from '../postgres/statement.js';
+
+export const TAKE = `status = 'processing',
+      claimed_by = $7::text,
+      claimed_at = now(),
+      lease_expires_at = now() + $8::integer * interval '1 millisecond',
+      lease_generation = i.lease_generation + 1,
+      attempts = i.attempts + CASE WHEN i.status = 'processing'
+        AND (NOT i.isolated OR i.claimed_by = $7::text) THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' THEN 1 ELSE 0 END,
+      isolated = false,
+      last_error = CASE WHEN i.status = 'processing'
+        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
+      history = CASE WHEN i.status = 'processing'
+        THEN jsonb_path_query_array(
+          coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
+            'worker', i.claimed_by, 'outcome', 'vanished',
+            'spent', i.isolated AND i.claimed_by <> $7::text),
+          '$[last-19 to last]')
+        ELSE i.history END`;
+
+export const RETURN_TAKEN = `i.id, i.type, i.version, i.partition_key, i.payload, i.headers, i.attempts,
+    i.max_attempts, i.lease_generation, i.crashes, i.last_error, i.created_at, i.partition_bucket,
+    i.priority, i.available_at, i.position,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 THEN (i.history -> -1 ->> 'at')::timestamptz = now() ELSE false END AS taken`;
+
+/** Of the rows that `RETURN_TAKEN` returned, as `c`. */
+export const SELECT_TAKEN = `c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts,
+  c.max_attempts, c.lease_generation, c.crashes,
+  CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error, c.created_at, c.partition_bucket,
+  c.priority, (date_part('epoch', now() - c.available_at) * 1000)::bigint AS waited_ms, c.taken`;
+
+export const TAKEN_COLUMNS = {
+  id: uuid,
+  type: text,
+  version: int4,
+  partition_key: text,
+  payload: json,
+  headers: json.orNull,
+  attempts: int4,
+  max_attempts: int4,
+  lease_generation: int8,
+  crashes: int4,
+  last_error: text.orNull,
+  created_at: timestamp,
+  partition_bucket: int4,
+  priority: int2,
+  waited_ms: int8,
+  taken: bool,
+} as const;
+
+/** Where the next probe of a bucket may start; of an ordered job its own place. */
+export const CURSOR_COLUMNS = { cursor_at: timestamp, cursor_position: int8 } as const;
+
+export type ClaimedJob = Row<typeof TAKEN_COLUMNS & typeof CURSOR_COLUMNS>;
