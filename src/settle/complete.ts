@@ -22,27 +22,32 @@ export interface Settled {
   readonly broken?: () => boolean;
 }
 
-export const completeJobs = statement({
-  name: 'complete',
-  text: `
-WITH gone AS (
-  DELETE FROM holdfast.inbox AS i
+/** The fence of every completion that is not chained. */
+const TAKE_OUT = `DELETE FROM holdfast.inbox AS i
   USING unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
   WHERE i.id = done.id
     AND i.lease_generation = done.generation
     AND i.claimed_by = $1::text
     AND i.status = 'processing'
     AND i.lease_expires_at > statement_timestamp()
-  RETURNING i.*
-)
-INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
+  RETURNING i.*`;
+
+const ARCHIVE = `INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
   partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
   payload, headers, idempotency_key, claimed_by, last_error, history)
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
   version, 'completed', priority, type, partition_key, payload, headers, idempotency_key,
   claimed_by, last_error, history
 FROM gone
-RETURNING id`,
+RETURNING id`;
+
+export const completeJobs = statement({
+  name: 'complete',
+  text: `
+WITH gone AS (
+  ${TAKE_OUT}
+)
+${ARCHIVE}`,
   columns: { id: uuid },
 });
 
@@ -50,23 +55,9 @@ export const completeWhole = statement({
   name: 'complete_whole',
   text: `
 WITH gone AS (
-  DELETE FROM holdfast.inbox AS i
-  USING unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
-  WHERE i.id = done.id
-    AND i.lease_generation = done.generation
-    AND i.claimed_by = $1::text
-    AND i.status = 'processing'
-    AND i.lease_expires_at > statement_timestamp()
-  RETURNING i.*
+  ${TAKE_OUT}
 ), archived AS (
-  INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
-    partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
-    payload, headers, idempotency_key, claimed_by, last_error, history)
-  SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
-    version, 'completed', priority, type, partition_key, payload, headers, idempotency_key,
-    claimed_by, last_error, history
-  FROM gone
-  RETURNING id
+  ${ARCHIVE}
 )
 SELECT a.id
 FROM archived AS a
@@ -106,14 +97,7 @@ WITH mine AS MATERIALIZED (
   WHERE i.id = ANY (ARRAY(SELECT o.id FROM in_order AS o WHERE o.unbroken))
   RETURNING i.*
 )
-INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
-  partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
-  payload, headers, idempotency_key, claimed_by, last_error, history)
-SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
-  version, 'completed', priority, type, partition_key, payload, headers, idempotency_key,
-  claimed_by, last_error, history
-FROM gone
-RETURNING id`,
+${ARCHIVE}`,
   columns: { id: uuid },
 });
 
