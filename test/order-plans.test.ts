@@ -6,30 +6,18 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { claimOrdered, claimOrderedJobs } from '../src/claim/claim-ordered.js';
-import { engineConfig, engineOptions } from '../src/postgres/pool.js';
+import { engineConfig } from '../src/postgres/pool.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
 import { load } from '../src/postgres/statement.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { ALL_KEYS, bucketOnly, claimInOrder } from './support/ordered.js';
+import { accesses, buffers, explained, type PlanNode, planSession } from './support/plans.js';
 
 const db = testDatabase();
 
-interface PlanNode {
-  'Node Type': string;
-  'Relation Name'?: string;
-  'Index Name'?: string;
-  'Shared Hit Blocks': number;
-  'Shared Read Blocks': number;
-  'Actual Rows': number;
-  Plans?: PlanNode[];
-}
-
 let session: pg.Client;
 beforeAll(async () => {
-  session = new pg.Client({ connectionString: db.url, options: engineOptions() });
-  await session.connect();
-  // Statistics must be exactly as stale as each test makes them.
-  await session.query('ALTER TABLE holdfast.inbox SET (autovacuum_enabled = off)');
+  session = await planSession(db.url);
   await session.query(`PREPARE claim AS ${load(claimOrderedJobs, INBOX).text}`);
 });
 afterAll(() => session?.end());
@@ -50,32 +38,16 @@ async function paramsOf(limit: number, probes = ALL_KEYS): Promise<unknown[]> {
   return [...caught];
 }
 
-const literal = (value: unknown) => `'${String(value).replaceAll("'", "''")}'`;
-
 /** One claim, rolled back, with its plan. */
 async function explain(limit: number, probes = ALL_KEYS): Promise<PlanNode> {
-  const params = (await paramsOf(limit, probes)).map(literal).join(', ');
+  const params = await paramsOf(limit, probes);
   await session.query('BEGIN');
-  const { rows } = await session.query(
-    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE claim(${params})`,
-  );
+  const plan = await explained(session, 'claim', params);
   await session.query('ROLLBACK');
-  return rows[0]['QUERY PLAN'][0].Plan;
+  return plan;
 }
 
-function* nodes(node: PlanNode): Generator<PlanNode> {
-  yield node;
-  for (const child of node.Plans ?? []) yield* nodes(child);
-}
-
-function accesses(plan: PlanNode): string[] {
-  const found = [...nodes(plan)]
-    .filter((node) => node['Relation Name'] === 'inbox' && node['Node Type'].endsWith('Scan'))
-    .map((node) => [node['Node Type'], node['Index Name']].filter(Boolean).join(' '));
-  return [...new Set(found)].sort();
-}
-
-const buffers = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+const ways = (plan: PlanNode) => [...new Set(accesses(plan))];
 const GOOD = ['Index Scan inbox_order_idx', 'Tid Scan'];
 
 /** `each` jobs of each of `keys` keys; with a delay, none of them is due. */
@@ -92,20 +64,20 @@ async function fill(keys: number, each: number, prefix: string, delayed = false)
 
 describe('a claim of ordered jobs', () => {
   test('planned on an empty table keeps its plan and its cost as the backlog grows', async () => {
-    for (let n = 0; n < 8; n++) expect(accesses(await explain(25))).toEqual(GOOD);
+    for (let n = 0; n < 8; n++) expect(ways(await explain(25))).toEqual(GOOD);
     await fill(1_000, 3, 'k');
     const small = await explain(25);
     expect(small['Actual Rows']).toBe(25);
     await fill(20_000, 10, 'm');
     const large = await explain(25);
-    expect(accesses(large)).toEqual(GOOD);
+    expect(ways(large)).toEqual(GOOD);
     expect(large['Actual Rows']).toBe(25);
     expect(buffers(small)).toBeLessThanOrEqual(300);
     expect(buffers(large)).toBeLessThanOrEqual(buffers(small) + 100);
     await session.query('ANALYZE holdfast.inbox');
     await session.query('DISCARD PLANS');
     const fresh = await explain(25);
-    expect(accesses(fresh)).toEqual(GOOD);
+    expect(ways(fresh)).toEqual(GOOD);
     expect(buffers(fresh)).toBeLessThanOrEqual(buffers(small) + 100);
   });
 

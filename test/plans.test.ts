@@ -2,64 +2,28 @@
  * The plans that the queue relies on, and what a claim may cost: index scans only, on a connection as a
  * worker has it, whatever the statistics say, and at most 150 buffers for 25 jobs at any backlog.
  */
-import pg from 'pg';
+import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { claim, claimJobs, type Probe } from '../src/claim/claim.js';
 import { Probes } from '../src/claim/probes.js';
 import { renewLeases } from '../src/lease/renew.js';
-import { engineOptions } from '../src/postgres/pool.js';
 import { load, type Statement } from '../src/postgres/statement.js';
 import { completeJobs } from '../src/settle/complete.js';
 import { failJobs } from '../src/settle/fail.js';
 import { releaseJobs } from '../src/settle/release.js';
 import { INBOX, testDatabase } from './support/database.js';
+import { accesses, buffers, explained, type PlanNode, planSession } from './support/plans.js';
 
 const db = testDatabase();
 const MAX_BUFFERS = 150;
 
-interface PlanNode {
-  'Node Type': string;
-  'Relation Name'?: string;
-  'Index Name'?: string;
-  'Shared Hit Blocks': number;
-  'Shared Read Blocks': number;
-  'Actual Rows': number;
-  Plans?: PlanNode[];
-}
-
 let session: pg.Client;
 beforeAll(async () => {
-  session = new pg.Client({ connectionString: db.url, options: engineOptions() });
-  await session.connect();
-  // Statistics must be exactly as stale as each test makes them.
-  await session.query('ALTER TABLE holdfast.inbox SET (autovacuum_enabled = off)');
+  session = await planSession(db.url);
 });
 afterAll(() => session?.end());
 
-const literal = (value: unknown) =>
-  value === null ? 'NULL' : `'${String(value).replaceAll("'", "''")}'`;
-
-async function explain(name: string, params: unknown[]): Promise<PlanNode> {
-  const { rows } = await session.query(
-    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ${name}(${params.map(literal).join(', ')})`,
-  );
-  return rows[0]['QUERY PLAN'][0].Plan;
-}
-
-function* nodes(node: PlanNode): Generator<PlanNode> {
-  yield node;
-  for (const child of node.Plans ?? []) yield* nodes(child);
-}
-
-/** How the queue table is reached in a plan: `Index Scan inbox_claim_idx`, `Tid Scan`, … */
-function accesses(plan: PlanNode): string[] {
-  return [...nodes(plan)]
-    .filter((node) => node['Relation Name'] === 'inbox' && node['Node Type'].endsWith('Scan'))
-    .map((node) => [node['Node Type'], node['Index Name']].filter(Boolean).join(' '))
-    .sort();
-}
-
-const buffers = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+const explain = (name: string, params: unknown[]) => explained(session, name, params);
 
 function claimParams(probes: readonly Probe[], limit = 25): unknown[] {
   const each = (pick: (probe: Probe) => string | number) => `{${probes.map(pick).join(',')}}`;

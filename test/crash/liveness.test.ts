@@ -8,6 +8,7 @@ import { Child } from '../support/child.js';
 import { type Ground, ground } from '../support/ground.js';
 import { Line } from '../support/line.js';
 import { until } from '../support/until.js';
+import { watchersAreOld } from '../support/watchers.js';
 
 type Kept = Child & { workerId: string };
 
@@ -17,18 +18,6 @@ async function kept(url: string, setup: object = {}): Promise<Kept> {
   const { workerId } = await child.hears('watched');
   return Object.assign(child, { workerId: workerId as string });
 }
-
-/** Watchers say nothing in their first five seconds, nor the server in its first ten. */
-const watchersAreOld = (db: Ground) =>
-  until('the watchers are old enough', async () => {
-    const rows = await db.rows(
-      `SELECT FROM pg_stat_activity WHERE application_name = 'holdfast keeper'
-         AND datname = current_database() AND backend_start > now() - interval '6 seconds'
-       UNION ALL
-       SELECT WHERE pg_postmaster_start_time() > now() - interval '10 seconds'`,
-    );
-    return rows.length === 0;
-  });
 
 async function status(db: Ground, worker: Kept): Promise<string | undefined> {
   const text = 'SELECT status FROM holdfast.workers WHERE id = $1';

@@ -10,6 +10,7 @@ import { type FleetWorker, fleetWorker, type Step } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
 import { keepLog } from '../support/order-log.js';
 import { until } from '../support/until.js';
+import { watchersAreOld } from '../support/watchers.js';
 
 const gated = job<Step>('gated');
 const noop = job<Step>('noop');
@@ -94,18 +95,6 @@ test('a worker that joins, and one that takes over from a drained one, serves it
   expect(joinMs).toBeLessThan(1_000);
   expect(drainMs).toBeLessThan(1_000);
 });
-
-/** Watchers say nothing in their first five seconds, nor the server in its first ten. */
-const watchersAreOld = (db: Ground) =>
-  until('the watchers are old enough', async () => {
-    const rows = await db.rows(
-      `SELECT FROM pg_stat_activity WHERE application_name = 'holdfast keeper'
-         AND datname = current_database() AND backend_start > now() - interval '6 seconds'
-       UNION ALL
-       SELECT WHERE pg_postmaster_start_time() > now() - interval '10 seconds'`,
-    );
-    return rows.length === 0;
-  });
 
 test('the buckets and the job of a killed worker are served by another within three seconds', async () => {
   const db = await ground();

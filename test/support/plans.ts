@@ -1,0 +1,51 @@
+/** Plans as Postgres explains them, on a session with the settings of a worker. */
+import pg from 'pg';
+import { engineOptions } from '../../src/postgres/pool.js';
+
+export interface PlanNode {
+  'Node Type': string;
+  'Relation Name'?: string;
+  'Index Name'?: string;
+  'Shared Hit Blocks': number;
+  'Shared Read Blocks': number;
+  'Actual Rows': number;
+  Plans?: PlanNode[];
+}
+
+/** Without autovacuum: statistics must be exactly as stale as each test makes them. */
+export async function planSession(url: string): Promise<pg.Client> {
+  const session = new pg.Client({ connectionString: url, options: engineOptions() });
+  await session.connect();
+  await session.query('ALTER TABLE holdfast.inbox SET (autovacuum_enabled = off)');
+  return session;
+}
+
+const literal = (value: unknown) =>
+  value === null ? 'NULL' : `'${String(value).replaceAll("'", "''")}'`;
+
+/** Runs a prepared statement and returns its plan. */
+export async function explained(
+  session: pg.Client,
+  name: string,
+  params: readonly unknown[],
+): Promise<PlanNode> {
+  const { rows } = await session.query(
+    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ${name}(${params.map(literal).join(', ')})`,
+  );
+  return rows[0]['QUERY PLAN'][0].Plan;
+}
+
+function* nodes(node: PlanNode): Generator<PlanNode> {
+  yield node;
+  for (const child of node.Plans ?? []) yield* nodes(child);
+}
+
+/** How the queue table is reached in a plan: `Index Scan inbox_claim_idx`, `Tid Scan`, … */
+export function accesses(plan: PlanNode): string[] {
+  return [...nodes(plan)]
+    .filter((node) => node['Relation Name'] === 'inbox' && node['Node Type'].endsWith('Scan'))
+    .map((node) => [node['Node Type'], node['Index Name']].filter(Boolean).join(' '))
+    .sort();
+}
+
+export const buffers = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
