@@ -151,7 +151,7 @@ export class Loops {
 
   #handlesOrdered(queue: string): boolean {
     const jobs = [...this.#ground.routes.values()].map(({ job }) => job);
-    return jobs.some((job) => job.queue === queue && job.ordering !== null);
+    return jobs.some((job) => job.queue === queue && (job.ordering ?? 'none') !== 'none');
   }
 
   #useFleet(view: FleetView): void {

@@ -289,11 +289,7 @@ export class Worker {
       runner.hold(true);
     }
     const next = newWorkerId();
-    await this.#untilReachable(() => this.#register(engine, next)).catch((error) =>
-      this.#trouble('registering again', error),
-    );
-    // The registration may have waited for the database for long.
-    if (this.#ending) return this.#leave(engine, next, true);
+    if (!(await this.#registerAgain(engine, next))) return this.#leave(engine, next, true);
     this.#id = next;
     loops.identify(next);
     for (const runner of loops.runners) {
@@ -302,6 +298,21 @@ export class Worker {
       runner.hold(false);
     }
     this.#emit({ kind: 'reborn', workerId: this.#id, was });
+  }
+
+  /** Tries for as long as it takes: a worker that is not registered owns nothing. False: it ends. */
+  async #registerAgain(engine: Executor, id: string): Promise<boolean> {
+    const backoff = new Backoff();
+    while (!this.#ending) {
+      try {
+        await this.#register(engine, id);
+        return !this.#ending;
+      } catch (error) {
+        this.#trouble('registering again', error);
+        await pause(backoff.nextMs(), this.#halt.signal);
+      }
+    }
+    return false;
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is handed back. */
