@@ -4,7 +4,7 @@ import { job } from '../../dist/index.js';
 const noop = job('noop');
 const fails = job('fails', { maxAttempts: 10_000 });
 
-/** Jobs per second until `count` jobs for which `counts` holds are completed. */
+/** Jobs of type `noop` per second, until `count` of them are completed. */
 export async function drainRate(hf, count, { options = {}, onFifty = () => {} } = {}) {
   let ended = () => {};
   const finished = new Promise((resolve) => {
