@@ -5,6 +5,7 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { claim, claimJobs, type Probe } from '../src/claim/claim.js';
+import { claimBesideJobs } from '../src/claim/claim-beside.js';
 import { Probes } from '../src/claim/probes.js';
 import { renewLeases } from '../src/lease/renew.js';
 import { load, type Statement } from '../src/postgres/statement.js';
@@ -146,6 +147,15 @@ describe('a claim of 25', () => {
     // The one row that an empty claim returns: it says the epoch.
     expect(plan['Actual Rows']).toBe(1);
     expect(buffers(plan)).toBeLessThanOrEqual(10);
+  });
+
+  test('beside a long line reads its stretch of the index, and the rows that it takes', async () => {
+    await prepare('claim_beside', claimBesideJobs);
+    await fill(1_000, 301, 301, 60);
+    const probe = [2, 301, '-infinity', 0, '{k1}'];
+    const plan = await explain('claim_beside', [...probe, ...claimParams([]).slice(5), 500]);
+    expect(accesses(plan)).toEqual(['Index Scan inbox_claim_idx', 'Tid Scan', 'Tid Scan']);
+    expect(plan['Actual Rows']).toBe(25);
   });
 });
 

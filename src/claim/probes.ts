@@ -222,6 +222,12 @@ export class Probes {
     }
   }
 
+  /** Had this bucket jobs left when it was last read? */
+  hasMore(bucket: number, priority: number): boolean {
+    const row = this.#states[priority - 1] as BucketState[];
+    return row[indexOfBucket(row, bucket)]?.active === true;
+  }
+
   /** How many milliseconds until `take` has something to read, or 0. */
   idleMs(now: number): number {
     let soonest = Number.POSITIVE_INFINITY;

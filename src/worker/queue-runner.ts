@@ -17,7 +17,7 @@ import { InHand, type InHandGround } from './in-hand.js';
 import type { Isolation, Suspect } from './isolation.js';
 import type { Settings } from './options.js';
 import { type Outcome, type Route, runJob } from './run.js';
-import { type Assignment, type ClaimTerms, Sources } from './sources.js';
+import { type Assignment, type ClaimedHere, type ClaimTerms, Sources } from './sources.js';
 import type { Wakeups } from './wakeups.js';
 
 /** A job that has waited here for so long was claimed too early. */
@@ -53,6 +53,9 @@ export class QueueRunner {
   #unfinished = 0;
   #running = 0;
   #claiming = false;
+  #claimingBeside = false;
+  /** The last claim brought all that it asked for. */
+  #plenty = false;
   #onHold = false;
   #stopping = false;
   #asleep = false;
@@ -116,15 +119,19 @@ export class QueueRunner {
   pump(): void {
     const { settings, isolation } = this.#ground;
     this.#startWaiting();
-    if (this.#claiming || this.#stopping || this.#timer) return;
-    if (this.#onHold || isolation.holds) return;
+    if (this.#stopping || this.#onHold || isolation.holds) return;
+    const free = !this.#claiming && !this.#timer;
+    const freeBeside = !this.#claimingBeside && this.#sources.hasLine;
+    if (!free && !freeBeside) return;
     const target = settings.concurrency + this.#ahead.jobs;
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
     if (this.#hand.size >= 2 * target + settings.batchSize) return;
-    const free = settings.concurrency - this.#running - this.#waiting.length;
-    // A free handler claims at once; while all are busy, half of what is wanted ahead is waited for.
-    if (free <= 0 && this.#unfinished > target / 2) return;
-    void this.#claim(Math.min(settings.batchSize, Math.max(free, target - this.#unfinished)));
+    const idle = settings.concurrency - this.#running - this.#waiting.length;
+    // An idle handler claims at once; while all are busy, half of what is wanted ahead is waited for.
+    if (idle <= 0 && this.#unfinished > target / 2) return;
+    const limit = Math.min(settings.batchSize, Math.max(idle, target - this.#unfinished));
+    if (free) void this.#claim(limit);
+    if (freeBeside) void this.#claimBeside(limit);
   }
 
   async #claim(limit: number): Promise<void> {
@@ -136,21 +143,12 @@ export class QueueRunner {
     const hinted = this.#hinted;
     this.#hinted = false;
     try {
-      const { epoch, jobs: rows, ordered } = await claiming;
-      this.#ground.sawEpoch(epoch);
-      if (hinted && rows.length === 0) this.#ground.hintMissed(this.queue);
+      const found = await this.#received(claiming, terms, from);
+      if (hinted && found === 0) this.#ground.hintMissed(this.queue);
       this.#backoff.reset();
-      const now = performance.now();
-      const { queue } = this;
-      this.#ground.emit({ kind: 'statement', queue, statement: 'claim', ms: now - from });
-      const jobs = rows.map((row) => new HeldJob(row, this.queue, terms.workerId, now));
-      // The answer may have lain in the socket while the loop was blocked, until the leases were over or
-      // this worker had been declared dead.
-      const late = now - from >= this.#ground.settings.leaseMs;
-      if (late || terms.workerId !== this.#ground.workerId()) this.#hand.missed(jobs);
-      else if (jobs.length > 0) this.#receive(jobs, ordered);
-      this.#ground.wakeups.found(this.queue, jobs.length);
-      if (jobs.length >= limit) this.#rise();
+      this.#ground.wakeups.found(this.queue, found);
+      this.#plenty = found >= limit;
+      if (this.#plenty) this.#rise();
     } catch (error) {
       this.#ground.trouble(`claiming from ${this.queue}`, error);
       this.#setTimer(this.#backoff.nextMs());
@@ -159,6 +157,40 @@ export class QueueRunner {
     }
     this.#checkEmpty();
     this.pump();
+  }
+
+  /** At the same time as an ordinary claim, if there is a long line to look behind. */
+  async #claimBeside(limit: number): Promise<void> {
+    const from = performance.now();
+    const terms = this.#terms(limit);
+    const claiming = this.#sources.claimBeside(terms);
+    if (!claiming) return;
+    this.#claimingBeside = true;
+    try {
+      await this.#received(claiming, terms, from);
+    } catch (error) {
+      this.#ground.trouble(`claiming from ${this.queue}`, error);
+    } finally {
+      this.#claimingBeside = false;
+    }
+    this.#checkEmpty();
+    this.pump();
+  }
+
+  /** Takes what a claim returns into hand. Returns how many jobs that were. */
+  async #received(claiming: Promise<ClaimedHere>, terms: ClaimTerms, from: number) {
+    const { epoch, jobs: rows, ordered } = await claiming;
+    this.#ground.sawEpoch(epoch);
+    const now = performance.now();
+    const { queue } = this;
+    this.#ground.emit({ kind: 'statement', queue, statement: 'claim', ms: now - from });
+    const jobs = rows.map((row) => new HeldJob(row, queue, terms.workerId, now));
+    // The answer may have lain in the socket while the loop was blocked, until the leases were over or
+    // this worker had been declared dead.
+    const late = now - from >= this.#ground.settings.leaseMs;
+    if (late || terms.workerId !== this.#ground.workerId()) this.#hand.missed(jobs);
+    else if (jobs.length > 0) this.#receive(jobs, ordered);
+    return jobs.length;
   }
 
   #terms(limit: number): ClaimTerms {
@@ -273,8 +305,9 @@ export class QueueRunner {
   /** A key that gave a long run has more, and can give it when the last of the run is settled. */
   #lookBehind(last: HeldJob): void {
     void last.left().then(() => {
-      // While others wait it takes its turn with them.
-      if (!last.lost && this.#waiting.length === 0) this.hint([last.row.partitionBucket]);
+      // While others wait, here or in the queue, it takes its turn with them.
+      const alone = this.#waiting.length === 0 && !this.#plenty;
+      if (alone && !last.lost) this.hint([last.row.partitionBucket]);
     });
   }
 
@@ -376,7 +409,7 @@ export class QueueRunner {
   }
 
   get #empty(): boolean {
-    return this.#hand.size === 0 && !this.#claiming;
+    return this.#hand.size === 0 && !this.#claiming && !this.#claimingBeside;
   }
 
   #checkEmpty(): void {

@@ -7,7 +7,9 @@
  * turns, and a source that has nothing to read before its next look is passed over.
  */
 import { type Claimed, claim } from '../claim/claim.js';
+import { claimBeside } from '../claim/claim-beside.js';
 import { claimOrdered } from '../claim/claim-ordered.js';
+import { LongLines } from '../claim/long-lines.js';
 import { OrderProbes } from '../claim/order-probes.js';
 import { Probes } from '../claim/probes.js';
 import type { Share } from '../fleet/shares.js';
@@ -44,16 +46,21 @@ interface Source {
   readonly share: Share;
   readonly ordered: boolean;
   readonly reader: Reader;
+  readonly lines: LongLines | null;
   /** Null when there is nothing to read now. */
   claim(terms: ClaimTerms): Promise<ClaimedHere> | null;
+  /** What stands behind the long line of another key; null when there is none, or not now. */
+  claimBeside(terms: ClaimTerms): Promise<ClaimedHere> | null;
 }
 
 function unorderedSource(share: Share, pollMs: number): Source {
   const probes = new Probes({ buckets: share.buckets, pollMs });
+  const lines = new LongLines((bucket, priority) => probes.hasMore(bucket, priority));
   return {
     share,
     ordered: false,
     reader: probes,
+    lines,
     claim({ engine, names, run, ...terms }) {
       const from = performance.now();
       const taken = probes.take(from);
@@ -63,6 +70,19 @@ function unorderedSource(share: Share, pollMs: number): Source {
       return claim(engine, names, request).then((claimed) => {
         const now = performance.now();
         probes.learn(claimed, terms.limit, now, now - from);
+        lines.saw(claimed.jobs, now);
+        return { ...claimed, ordered: false };
+      });
+    },
+    claimBeside({ engine, names, run, ...terms }) {
+      const from = performance.now();
+      const probe = lines.take(from);
+      if (!probe) return null;
+      const { versions, above } = share;
+      const request = { ...terms, probe, versions, above, cursorLagMs: CURSOR_LAG_MS };
+      return claimBeside(engine, names, request).then((claimed) => {
+        const now = performance.now();
+        lines.learn(claimed, terms.limit, now, now - from);
         return { ...claimed, ordered: false };
       });
     },
@@ -75,6 +95,8 @@ function orderedSource(share: Share, pollMs: number): Source {
     share,
     ordered: true,
     reader: probes,
+    // Ordered keys take turns: none stands behind another.
+    lines: null,
     claim({ engine, names, ...terms }) {
       const from = performance.now();
       const taken = probes.take(from);
@@ -88,6 +110,7 @@ function orderedSource(share: Share, pollMs: number): Source {
         },
       );
     },
+    claimBeside: () => null,
   };
 }
 
@@ -145,6 +168,20 @@ export class Sources {
       if (!claimed) continue;
       this.#turn = turn + 1;
       return claimed;
+    }
+    return null;
+  }
+
+  /** Is there a long line that others may stand behind? */
+  get hasLine(): boolean {
+    return this.#sources.some(({ lines }) => lines !== null && lines.size > 0);
+  }
+
+  /** Beside the claims: the next stretch along a long line, or null. */
+  claimBeside(terms: ClaimTerms): Promise<ClaimedHere> | null {
+    for (const source of this.#sources) {
+      const claimed = source.claimBeside(terms);
+      if (claimed) return claimed;
     }
     return null;
   }

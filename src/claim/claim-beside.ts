@@ -1,0 +1,114 @@
+/**
+ * Claiming beside a long line: the jobs of one bucket that are not of the keys which fill it.
+ *
+ * claim.ts reads a bucket from its oldest job on, so a key that shares its bucket with a hundred thousand
+ * jobs of another would wait behind all of them. This statement reads a stretch of the same index in the
+ * same order, steps over the jobs of the named keys and takes what is left. It says where the stretch
+ * ended, so that the next one can go on from there: every job of a line is stepped over once in a pass.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { int8, statement, textArray, timestamp } from '../postgres/statement.js';
+import type { ClaimedByTime, ClaimRequest } from './claim.js';
+import { CURSOR_COLUMNS, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
+
+export interface BesideProbe {
+  readonly priority: number;
+  readonly bucket: number;
+  readonly afterAt: string;
+  readonly afterPosition: number;
+  /** The keys whose jobs are stepped over. */
+  readonly without: readonly string[];
+  /** The length of the stretch, in jobs. */
+  readonly reach: number;
+}
+
+export type BesideRequest = Omit<ClaimRequest, 'probes'> & { readonly probe: BesideProbe };
+
+export const claimBesideJobs = statement({
+  name: 'claim_beside',
+  text: `
+WITH stretch AS MATERIALIZED (
+  SELECT i.ctid AS place, i.available_at, i.position, i.partition_key COLLATE "C" = ANY ($5::text[]) AS of_line
+  FROM holdfast.inbox AS i
+  WHERE i.priority = $1::smallint
+    AND i.partition_bucket = $2::integer
+    AND (i.available_at, i.position) > ($3::timestamptz, $4::bigint)
+    AND i.available_at <= now()
+    AND i.ordering IN ('none', 'parked')
+    AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
+  ORDER BY i.available_at, i.position
+  LIMIT $13::integer
+), picked AS MATERIALIZED (
+  SELECT c.ctid AS place
+  FROM (SELECT s.place FROM stretch AS s WHERE NOT s.of_line) AS other
+  CROSS JOIN LATERAL (
+    SELECT i.ctid
+    FROM holdfast.inbox AS i
+    WHERE i.ctid = other.place
+      AND (i.status = 'pending'
+        OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
+      AND i.version <= ($9::jsonb -> i.type)::integer
+      AND i.version > coalesce(($12::jsonb -> i.type)::integer, 0)
+    FOR UPDATE SKIP LOCKED
+  ) AS c
+  LIMIT $6::integer
+), claimed AS (
+  UPDATE holdfast.inbox AS i
+  SET ${TAKE}
+  WHERE i.ctid = ANY (ARRAY(SELECT place FROM picked))
+  RETURNING ${RETURN_TAKEN}
+), last AS (
+  -- There is none if the bucket ended before.
+  SELECT s.available_at, s.position FROM stretch AS s OFFSET $13::integer - 1 LIMIT 1
+)
+SELECT f.epoch, now() - $11::integer * interval '1 millisecond' AS seen_until,
+  (SELECT available_at FROM last) AS end_at, (SELECT position FROM last) AS end_position,
+  ${SELECT_TAKEN},
+  c.available_at AS cursor_at, c.position AS cursor_position
+FROM holdfast.fleet AS f
+LEFT JOIN claimed AS c ON true
+WHERE f.one
+ORDER BY c.available_at, c.position`,
+  columns: {
+    epoch: int8,
+    seen_until: timestamp,
+    end_at: timestamp.orNull,
+    end_position: int8.orNull,
+    ...TAKEN_COLUMNS,
+    ...CURSOR_COLUMNS,
+  },
+});
+
+export interface ClaimedBeside extends ClaimedByTime {
+  /** Where the stretch ended; null when it came to the end of the bucket. */
+  readonly end: { readonly at: string; readonly position: number } | null;
+}
+
+export async function claimBeside(
+  db: Executor,
+  names: Names,
+  request: BesideRequest,
+): Promise<ClaimedBeside> {
+  const { probe } = request;
+  const rows = await db.run(claimBesideJobs, names, [
+    probe.priority,
+    probe.bucket,
+    probe.afterAt,
+    probe.afterPosition,
+    textArray(probe.without),
+    request.limit,
+    request.workerId,
+    request.leaseMs,
+    JSON.stringify(request.versions),
+    textArray(request.deadWorkers),
+    request.cursorLagMs,
+    JSON.stringify(request.above),
+    probe.reach,
+  ]);
+  const [first] = rows;
+  const jobs = first?.id ? rows : [];
+  const { epoch = 0, seenUntil = '-infinity', endAt, endPosition } = first ?? {};
+  const end = endAt && endPosition ? { at: endAt, position: endPosition } : null;
+  return { epoch, jobs, seenUntil, end };
+}

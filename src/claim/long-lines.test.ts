@@ -1,0 +1,102 @@
+/** Who is looked for beside a long line, and when: pure, so a long life can be tried in a moment. */
+import { expect, test } from 'vitest';
+import type { ClaimedBeside } from './claim-beside.js';
+import { LongLines } from './long-lines.js';
+import type { ClaimedJob } from './taking.js';
+
+const BUCKET = 417;
+const NOTHING = { epoch: 1, jobs: [], seenUntil: 'seen', end: null } satisfies ClaimedBeside;
+
+const jobs = (key: string, count: number, position = 0, bucket = BUCKET) =>
+  Array.from({ length: count }, (_, n) => ({
+    ...{ partitionKey: key, partitionBucket: bucket, priority: 2 },
+    ...{ cursorAt: 'then', cursorPosition: position + n + 1 },
+  })) as unknown as ClaimedJob[];
+
+function withLine(): LongLines {
+  const lines = new LongLines(() => true);
+  lines.saw(jobs('hot', 100), 0);
+  return lines;
+}
+
+test('a bucket of many keys has no line; one that a key fills has one, from where claims stand', () => {
+  const lines = new LongLines(() => true);
+  const crowd = Array.from({ length: 1_000 }, (_, n) => jobs(`order:${n % 3}`, 1)).flat();
+  lines.saw(crowd, 0);
+  expect(lines.take(0)).toBe(null);
+  // In small claims, with others between them.
+  for (let n = 0; n < 50; n++) lines.saw([...jobs('hot', 4, n * 4), ...jobs('order:1', 1)], 0);
+  expect(lines.take(0)).toMatchObject({ bucket: BUCKET, priority: 2, without: ['hot'] });
+});
+
+test('a bucket that was read to its end has no line, and one that has gone loses it', () => {
+  const read = new LongLines(() => false);
+  read.saw(jobs('hot', 1_000), 0);
+  expect(read.take(0)).toBe(null);
+  let more = true;
+  const lines = new LongLines(() => more);
+  lines.saw(jobs('hot', 100), 0);
+  more = false;
+  expect(lines.take(0)).toBe(null);
+  more = true;
+  expect(lines.take(0)).toBe(null);
+});
+
+test('a pass goes from stretch to stretch, and rests at the end', () => {
+  const lines = withLine();
+  expect(lines.take(0)).toMatchObject({ afterAt: 'then', afterPosition: 100 });
+  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 4, 4);
+  expect(lines.take(4)).toMatchObject({ afterAt: 'there', afterPosition: 5 });
+  lines.learn(NOTHING, 50, 8, 4);
+  expect(lines.take(100)).toBe(null);
+  // On from the end, a little behind the clock.
+  expect(lines.take(128)).toMatchObject({ afterAt: 'seen', afterPosition: 0 });
+});
+
+test('what is full is read on at once from its last job', () => {
+  const lines = withLine();
+  lines.take(0);
+  lines.learn({ ...NOTHING, jobs: jobs('order:1', 10, 500) }, 10, 4, 4);
+  expect(lines.take(4)).toMatchObject({ afterAt: 'then', afterPosition: 510 });
+});
+
+test('after a while the whole line is passed again, from where claims stand then', () => {
+  const lines = withLine();
+  lines.take(0);
+  lines.learn(NOTHING, 50, 1, 1);
+  lines.saw(jobs('hot', 100, 9_000), 500);
+  lines.take(1_001);
+  lines.learn(NOTHING, 50, 1_002, 1);
+  expect(lines.take(1_100)).toMatchObject({ afterAt: 'then', afterPosition: 9_100 });
+});
+
+test('a second key that fills the bucket is stepped over, too', () => {
+  const lines = withLine();
+  for (let n = 0; n < 7; n++) {
+    lines.take(n);
+    lines.learn({ ...NOTHING, jobs: jobs('warm', 10, n * 10) }, 10, n, 0);
+  }
+  expect(lines.take(10)?.without).toEqual(['hot', 'warm']);
+});
+
+test('stretches get shorter when they are slow and longer when they are quick', () => {
+  const lines = withLine();
+  const reach = () => lines.take(Number.MAX_SAFE_INTEGER)?.reach ?? 0;
+  const first = reach();
+  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 0, 100);
+  const second = reach();
+  expect(second).toBeLessThan(first);
+  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 0, 0.5);
+  expect(reach()).toBeGreaterThan(second);
+});
+
+test('lines of several buckets take turns', () => {
+  const lines = new LongLines(() => true);
+  lines.saw([...jobs('hot', 100), ...jobs('other', 100, 0, 12)], 0);
+  const seen: (number | undefined)[] = [];
+  for (let n = 0; n < 4; n++) {
+    seen.push(lines.take(n * 1_000)?.bucket);
+    lines.learn({ ...NOTHING, end: { at: 'there', position: n } }, 50, n * 1_000, 1);
+  }
+  expect(seen).toEqual([BUCKET, 12, BUCKET, 12]);
+});

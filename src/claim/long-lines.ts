@@ -1,0 +1,168 @@
+/**
+ * Long lines: which buckets are filled by a few keys, and when to look for the jobs of other keys there.
+ * Pure: the time comes as an argument.
+ *
+ * A key is known for a line when the claims of a bucket that always had more were mostly of it: a
+ * majority vote, which costs one comparison for a job. From then on the worker passes along the line in
+ * stretches, beside its ordinary claims, and takes what belongs to others. A pass begins where the
+ * ordinary claims stand, goes to the end of the bucket, and then looks there for what is new; after a while
+ * it begins again, for what was put back. A pass is so rare that it takes a small part of the time.
+ */
+import type { BesideProbe, ClaimedBeside } from './claim-beside.js';
+import { PRIORITIES } from './probes.js';
+import type { ClaimedJob } from './taking.js';
+
+/** So many more jobs of one key than of all others make a line. */
+const LONG = 32;
+/** More keys than this are a crowd, and not a line. */
+const MAX_KEYS = 16;
+const MIN_REACH = 5_000;
+const MAX_REACH = 20_000;
+/** A stretch should take about so long. */
+const STRETCH_MS = 10;
+/** What looking again may take of the time, at the end of a line and along all of it. */
+const REST_SHARE = 1 / 30;
+const MIN_REST_MS = 20;
+/** At least so long from one whole pass to the next. */
+const MIN_PASS_MS = 1_000;
+
+interface Vote {
+  key: string;
+  count: number;
+  at: string;
+  position: number;
+}
+
+interface Line {
+  readonly place: number;
+  readonly keys: string[];
+  at: string;
+  position: number;
+  begunAt: number;
+  passMs: number;
+  nextAt: number;
+  vote: Vote;
+}
+
+/** Has this bucket more jobs at this priority than were read, as far as is known? */
+export type More = (bucket: number, priority: number) => boolean;
+
+const placeOf = (bucket: number, priority: number) => bucket * PRIORITIES + priority - 1;
+const bucketOf = (place: number) => Math.floor(place / PRIORITIES);
+const priorityOf = (place: number) => (place % PRIORITIES) + 1;
+
+export class LongLines {
+  readonly #more: More;
+  readonly #votes = new Map<number, Vote>();
+  readonly #lines = new Map<number, Line>();
+  #reach = 10_000;
+  #taken: Line | null = null;
+
+  constructor(more: More) {
+    this.#more = more;
+  }
+
+  get size(): number {
+    return this.#lines.size;
+  }
+
+  /** What an ordinary claim returned. */
+  saw(jobs: readonly ClaimedJob[], now: number): void {
+    const touched = new Set<number>();
+    for (const job of jobs) {
+      const place = placeOf(job.partitionBucket, job.priority);
+      touched.add(place);
+      const vote = this.#votes.get(place) ?? newVote();
+      this.#votes.set(place, vote);
+      cast(vote, job);
+    }
+    for (const place of touched) {
+      const vote = this.#votes.get(place) as Vote;
+      if (!this.#more(bucketOf(place), priorityOf(place))) this.#votes.delete(place);
+      else if (vote.count >= LONG) this.#open(place, vote, now);
+    }
+  }
+
+  #open(place: number, vote: Vote, now: number): void {
+    if (this.#lines.has(place)) return;
+    const { key, at, position } = vote;
+    this.#lines.set(place, {
+      ...{ place, keys: [key], at, position, begunAt: now, passMs: 0, nextAt: now },
+      vote: newVote(),
+    });
+  }
+
+  /** The next stretch, if it is time for one. */
+  take(now: number): BesideProbe | null {
+    this.#taken = null;
+    for (const line of this.#lines.values()) {
+      const [bucket, priority] = [bucketOf(line.place), priorityOf(line.place)];
+      if (!this.#more(bucket, priority)) {
+        this.#lines.delete(line.place);
+        continue;
+      }
+      if (line.nextAt > now) continue;
+      // Lines take turns: this one goes to the end.
+      this.#lines.delete(line.place);
+      this.#lines.set(line.place, line);
+      this.#taken = line;
+      // If this stretch fails, and nothing is learned of it.
+      line.nextAt = now + MIN_PASS_MS;
+      const [afterAt, afterPosition] = [line.at, line.position];
+      return { priority, bucket, afterAt, afterPosition, without: line.keys, reach: this.#reach };
+    }
+    return null;
+  }
+
+  /** What the stretch of the last `take` gave, and how long it took. */
+  learn(claim: ClaimedBeside, limit: number, now: number, tookMs: number): void {
+    const line = this.#taken;
+    if (!line) return;
+    this.#reach = clamp(
+      (this.#reach * STRETCH_MS) / Math.max(tookMs, 0.1),
+      Math.max(MIN_REACH, this.#reach / 2),
+      Math.min(MAX_REACH, this.#reach * 2),
+    );
+    line.passMs += tookMs;
+    for (const job of claim.jobs) cast(line.vote, job);
+    if (line.vote.count >= LONG && line.keys.length < MAX_KEYS) {
+      // Another key fills the bucket, too.
+      line.keys.push(line.vote.key);
+      line.vote = newVote();
+    }
+    const last = claim.jobs.at(-1);
+    if (last && claim.jobs.length >= limit)
+      this.#goOn(line, last.cursorAt, last.cursorPosition, now);
+    else if (claim.end) this.#goOn(line, claim.end.at, claim.end.position, now);
+    else this.#rest(line, claim.seenUntil, now, tookMs);
+  }
+
+  #goOn(line: Line, at: string, position: number, nextAt: number): void {
+    Object.assign(line, { at, position, nextAt });
+  }
+
+  /** The end of the bucket: on from here, unless it is time to look at all of it again. */
+  #rest(line: Line, seenUntil: string, now: number, tookMs: number): void {
+    const restMs = Math.max(MIN_REST_MS, tookMs / REST_SHARE);
+    this.#goOn(line, seenUntil, 0, now + restMs);
+    const vote = this.#votes.get(line.place);
+    if (!vote || now - line.begunAt < Math.max(MIN_PASS_MS, line.passMs / REST_SHARE)) return;
+    // What was released in the meantime lies where the pass has been.
+    this.#goOn(line, vote.at, vote.position, now + restMs);
+    line.begunAt = now;
+    line.passMs = 0;
+  }
+}
+
+const newVote = (): Vote => ({ key: '', count: 0, at: '-infinity', position: 0 });
+const clamp = (value: number, low: number, high: number) =>
+  Math.floor(Math.min(Math.max(value, low), high));
+
+/** A key that has the majority ends with a count above zero, whatever the order of the jobs. */
+function cast(vote: Vote, job: ClaimedJob): void {
+  if (vote.count === 0) vote.key = job.partitionKey;
+  // Bounded, so that a key that has left is soon outvoted.
+  vote.count = Math.min(vote.count + (vote.key === job.partitionKey ? 1 : -1), 2 * LONG);
+  vote.at = job.cursorAt;
+  vote.position = job.cursorPosition;
+}
