@@ -292,6 +292,23 @@ describe('pruning', () => {
     expect(await rowOf(running.id)).toMatchObject({ status: 'processing' });
   });
 
+  test('what cannot be pruned is said, and does not keep the rest', async () => {
+    await complete(db.engine, INBOX, 'w1', [await keyed('done')]);
+    await expireKey('done');
+    await db.rows(`UPDATE holdfast.inbox_archive SET completed_at = now() - interval '30 days'`);
+    await db.rows(
+      `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'kept'; END $$`,
+    );
+    await db.rows(
+      'CREATE TRIGGER kept BEFORE DELETE ON holdfast.inbox_archive EXECUTE FUNCTION refuse()',
+    );
+    expect(await round()).toMatchObject({
+      pruned: 1,
+      failures: [expect.objectContaining({ message: 'kept' })],
+    });
+    await db.rows('DROP TRIGGER kept ON holdfast.inbox_archive');
+  });
+
   test('an effect marker is kept for its retention, and as long as its job is in the queue', async () => {
     const gone = crypto.randomUUID();
     const alive = (await claimed()).id;

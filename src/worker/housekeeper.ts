@@ -3,7 +3,8 @@
  *
  * A round declares silent workers dead, recovers what they held, and prunes what is past its retention.
  * Each step is a transaction of its own under the advisory lock, so nothing is held for long and a
- * second worker that comes along does nothing. A round that fails is reported and tried at the next.
+ * second worker that comes along does nothing. What fails is reported and tried at the next round; what
+ * cannot be pruned does not keep the rest.
  */
 import type pg from 'pg';
 import { deadWorkers } from '../fleet/registry.js';
@@ -28,6 +29,8 @@ export interface HousekeepingReport {
   readonly recovered: number;
   readonly pruned: number;
   readonly dead: readonly string[];
+  /** Why something could not be pruned; the rest was. */
+  readonly failures: readonly unknown[];
 }
 
 export interface HousekeeperGround {
@@ -89,13 +92,16 @@ export async function keepHouse(
     return moved?.length ?? 0;
   });
   let pruned = 0;
+  const failures: unknown[] = [];
   for (const prune of [pruneArchive, pruneIdempotency, pruneEffects]) {
-    pruned += await inBatches(
-      PRUNE_BATCH,
-      async () => (await step(plainPool, (db) => prune(db, names, PRUNE_BATCH))) ?? 0,
-    );
+    const batch = () => step(plainPool, (db) => prune(db, names, PRUNE_BATCH));
+    try {
+      pruned += await inBatches(PRUNE_BATCH, async () => (await batch()) ?? 0);
+    } catch (error) {
+      failures.push(error);
+    }
   }
-  return { recovered, pruned, dead };
+  return { recovered, pruned, dead, failures };
 }
 
 /** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */

@@ -67,9 +67,10 @@ export class HousekeepingLoop {
         { schema, queue },
       );
       if (!report) return;
-      const { recovered, pruned, dead } = report;
+      const { recovered, pruned, dead, failures } = report;
       this.#ground.emit({ kind: 'housekept', queue, recovered, pruned });
       if (dead.length > 0) this.#ground.found(dead);
+      for (const error of failures) this.#ground.trouble(`housekeeping of ${queue}`, error);
     } catch (error) {
       if (!this.#stopped) this.#ground.trouble(`housekeeping of ${queue}`, error);
     }
