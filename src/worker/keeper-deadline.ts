@@ -7,7 +7,7 @@
  * a second signal that the main thread does not follow it does so at once. Without a signal it does
  * nothing: a program that stops its worker by itself decides when it ends.
  */
-import { endProcess } from './signals.js';
+import { endProcess, TWICE_MS } from './signals.js';
 
 const TICK_MS = 50;
 /** A main thread that made no turn for so long, when the grace period is over, is not waited for. */
@@ -38,7 +38,7 @@ export interface DeadlineGround {
 export class Deadline {
   readonly #ground: DeadlineGround;
   #timer: NodeJS.Timeout | null = null;
-  #signals = 0;
+  #firstAt: number | null = null;
   #secondAt = Number.POSITIVE_INFINITY;
   #graceEndsAt = Number.POSITIVE_INFINITY;
   /** The main thread has said that it drains. */
@@ -52,10 +52,12 @@ export class Deadline {
 
   /** SIGTERM or SIGINT was heard on this thread. */
   signalled(): void {
-    this.#signals++;
     const now = performance.now();
-    if (this.#signals === 2) this.#secondAt = now;
-    if (this.#signals > 1) return;
+    if (this.#firstAt !== null) {
+      if (now - this.#firstAt >= TWICE_MS) this.#secondAt = Math.min(this.#secondAt, now);
+      return;
+    }
+    this.#firstAt = now;
     if (!this.#followed) this.#graceEndsAt = now + this.#ground.graceMs;
     this.#start();
   }
@@ -64,7 +66,7 @@ export class Deadline {
   drain(graceMs: number, signalled: boolean): void {
     this.#followed = true;
     this.#graceEndsAt = performance.now() + graceMs;
-    if (signalled || this.#signals > 0) this.#start();
+    if (signalled || this.#firstAt !== null) this.#start();
   }
 
   /** The worker has stopped, but handlers may still keep the process. False: nothing to wait for. */
@@ -107,7 +109,7 @@ export class Deadline {
 
   #forget(): void {
     this.stop();
-    this.#signals = 0;
+    this.#firstAt = null;
     this.#secondAt = Number.POSITIVE_INFINITY;
     this.#announced = false;
     this.#ground.forgotten();

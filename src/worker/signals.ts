@@ -1,7 +1,8 @@
 /**
  * Signals: how a drain is asked for, and how a process is ended that does not end by itself.
  *
- * SIGTERM and SIGINT: the first asks for a drain, the second exits at once with 128 plus the signal.
+ * SIGTERM and SIGINT: the first asks for a drain, the second exits at once with 128 plus the signal. What
+ * comes with the first is not a second one: supervisors signal a process and then its whole group.
  * Listeners run on the event loop, so a handler that spins keeps them from being heard; the keeper's
  * thread hears the same signals on a loop of its own. A process can be ended from that thread only by
  * force: the kernel does it, and nothing that the main thread does can stand in the way.
@@ -10,15 +11,18 @@ import { writeSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 
 const NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
+/** Signals that come closer than this are one; a person takes longer. */
+export const TWICE_MS = 200;
 
 /** Returns the function that takes the listeners off again. */
 export function onSignals(stop: () => void): () => void {
-  let asked = false;
+  let askedAt: number | null = null;
   const listeners = Object.entries(NUMBERS).map(([name, number]) => {
     const listener = () => {
-      if (asked) process.exit(128 + number);
-      asked = true;
-      stop();
+      if (askedAt === null) {
+        askedAt = performance.now();
+        stop();
+      } else if (performance.now() - askedAt >= TWICE_MS) process.exit(128 + number);
     };
     process.on(name, listener);
     return () => process.off(name, listener);

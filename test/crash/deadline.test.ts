@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { engineExecutor } from '../../src/postgres/queryable.js';
+import { TWICE_MS } from '../../src/worker/signals.js';
 import { Child } from '../support/child.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { type Ground, ground, jobs } from '../support/ground.js';
@@ -105,8 +106,10 @@ test('a job whose row is locked does not keep the others from going back', async
 test('a second signal to a process that spins ends it now, and its jobs still go back', async () => {
   const db = await ground();
   const worker = await spinning(db, 60_000);
+  const first = performance.now();
   worker.signal('SIGTERM');
   await until('it drains', async () => (await status(db, worker.workerId)) === 'draining');
+  await until('the next is a second one', () => performance.now() - first > 2 * TWICE_MS);
   const at = performance.now();
   worker.signal('SIGINT');
   expect(await worker.exited).toEqual({ code: null, signal: 'SIGKILL' });

@@ -1,5 +1,6 @@
 /** Stopping: SIGTERM asks for a drain, and a drain ends. */
 import { expect, test } from 'vitest';
+import { TWICE_MS } from '../../src/worker/signals.js';
 import { type Child, type ChildWorkerOptions, QUICK, readyWorker } from '../support/child.js';
 import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';
 import { Line } from '../support/line.js';
@@ -29,6 +30,12 @@ async function everybodyLeft(db: Ground): Promise<void> {
   );
 }
 
+const draining = (db: Ground) =>
+  until('the drain is announced', async () => {
+    const text = `SELECT FROM holdfast.workers WHERE status = 'draining'`;
+    return (await db.rows(text)).length === 1;
+  });
+
 const handled = (child: Child) => child.messages.filter(({ kind }) => kind === 'handling');
 
 test('running handlers finish within the grace period and waiting jobs go back unspent', async () => {
@@ -57,14 +64,27 @@ test('a second SIGTERM ends the process at once', async () => {
   await db.hf.enqueue(jobs.gated, {});
   const worker = await readyWorker(db.url, { ...QUICK, grace: '60s' });
   await worker.hears('handling');
+  const at = performance.now();
   worker.signal('SIGTERM');
-  await until('the drain is announced', async () => {
-    const text = `SELECT FROM holdfast.workers WHERE status = 'draining'`;
-    return (await db.rows(text)).length === 1;
-  });
+  await draining(db);
+  await until('it is not taken for the same signal', () => performance.now() - at > 2 * TWICE_MS);
   expect(worker.exit).toBeNull();
   worker.signal('SIGTERM');
   await exits(worker, 143);
+});
+
+test('a signal that a supervisor sends twice is one, and the worker drains', async () => {
+  const db = await ground();
+  const { id } = await db.hf.enqueue(jobs.gated, {});
+  const worker = await readyWorker(db.url, { ...QUICK, grace: '60s' });
+  await worker.hears('handling', { id });
+  worker.signal('SIGTERM');
+  worker.signal('SIGTERM');
+  worker.signal('SIGINT');
+  await draining(db);
+  worker.tell({ do: 'finish', id });
+  await exits(worker, 0);
+  await db.completed(1);
 });
 
 test.each(['gated', 'guarded'] as const)(
