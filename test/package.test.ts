@@ -32,6 +32,7 @@ describe('the package', () => {
       ['fromPg', 'fromPostgresJs', 'fromKysely', 'fromKnex', 'fromDrizzle', 'fromPrisma'],
     ],
     ['holdfast/embedded', ['startEmbedded']],
+    ['holdfast/config', ['defineConfig']],
     ['holdfast/metrics', ['metricsHandler', 'metricsFetch', 'collectMetrics', 'CATALOGUE']],
     ['holdfast/testing', ['makeTemplate', 'cloneDatabase']],
   ])('%s exports its names and no default', async (entry, names) => {

@@ -1,26 +1,16 @@
 /**
  * The configuration of `holdfast work`: a module whose default export names the database, the worker's
- * options and the handlers. JavaScript everywhere; TypeScript where this Node strips types by itself.
+ * options and the handlers (see define-config.ts). JavaScript everywhere; TypeScript where this Node strips
+ * types by itself, or where a loader such as tsx was put before it.
  */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { extname, relative, resolve } from 'node:path';
+import { basename, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { Worker, WorkerOptions } from '../index.js';
-import type { Logger } from '../postgres/log.js';
 import { Failure } from './command.js';
+import type { Config } from './define-config.js';
 
-export interface Config {
-  /** Default: the environment variable DATABASE_URL. */
-  readonly url?: string;
-  readonly schema?: string;
-  /** A direct connection to listen on, where `url` leads through a transaction pooler. */
-  readonly listenUrl?: string;
-  readonly worker?: WorkerOptions;
-  readonly logger?: Logger;
-  /** Called once, before the worker starts: `worker.handle(job, handler)` for each job. */
-  readonly handlers: (worker: Worker) => unknown;
-}
+export type { Config };
 
 export const CONFIG_NAMES = ['ts', 'mts', 'mjs', 'js'].map((end) => `holdfast.config.${end}`);
 
@@ -44,8 +34,7 @@ export function findConfig(given: string | undefined, folder = process.cwd()): s
 }
 
 export async function loadConfig(path: string): Promise<Config> {
-  const name = relative(process.cwd(), path) || path;
-  if (/^\.m?ts$/.test(extname(path)) && !stripsTypes()) throw cannotStrip(name);
+  const name = shortly(path);
   let module: { default?: unknown };
   try {
     module = await import(pathToFileURL(path).href);
@@ -62,22 +51,45 @@ export async function loadConfig(path: string): Promise<Config> {
   return config as Config;
 }
 
-function cannotStrip(name: string): Failure {
+const shortly = (path: string) => relative(process.cwd(), path) || path;
+
+const TSX = "npm install tsx; NODE_OPTIONS='--import tsx' npx holdfast work";
+
+/** Asked only after the import has failed: a loader such as tsx makes an older Node read TypeScript, too. */
+function cannotStrip(name: string, cause: unknown): Failure {
   return new Failure(
     `${name} is TypeScript, which Node ${process.versions.node} cannot load by itself. Nothing was started. ` +
-      'Compile it and pass the result with --config, write it as .mjs, or use Node 22.18 or later.',
+      `Compile it and pass the result with --config, write it as .mjs, put a loader before it (${TSX}), ` +
+      'or use Node 22.18 or later.',
+    { cause },
   );
 }
 
 function unloadable(name: string, error: unknown): Failure {
-  const { code, message } = error as { code?: string; message?: string };
-  if (code === 'ERR_UNKNOWN_FILE_EXTENSION') return cannotStrip(name);
-  const missing = /Cannot find package '(@?[^/']+(?:\/[^/']+)?)/.exec(message ?? '')?.[1];
-  const fix = missing ? ` Install it: npm install ${missing}.` : '';
+  const { code, message = String(error) } = error as { code?: string; message?: string };
+  if (code === 'ERR_UNKNOWN_FILE_EXTENSION') {
+    const file = / for (.*\.[cm]?tsx?)$/.exec(message)?.[1];
+    if (file) return cannotStrip(shortly(file), error);
+  }
+  const said = message.split('\n', 1)[0];
   return new Failure(
-    `${name} could not be loaded: ${String(message ?? error).split('\n', 1)[0]}. Nothing was started.${fix}`,
+    `${name} could not be loaded: ${said}. Nothing was started.${fixOf(code, message)}`,
     { cause: error },
   );
+}
+
+function fixOf(code: string | undefined, message: string): string {
+  if (code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX')
+    return ` Node only strips types; write it without, or put a loader before it: ${TSX}.`;
+  if (/outside a module$|^Unexpected token 'export'/.test(message))
+    return ' Add "type": "module" to package.json, or let the name end in .mjs or .mts.';
+  const missing = /Cannot find package '(@?[^/']+(?:\/[^/']+)?)/.exec(message)?.[1];
+  if (missing) return ` Install it: npm install ${missing}.`;
+  // What compiles with tsc as './x.js' is here still x.ts, and Node looks for what is written.
+  const script = /Cannot find module '(.*)\.(m?)js' imported from .*\.m?ts$/.exec(message);
+  const source = script && `${script[1]}.${script[2]}ts`;
+  if (!source || !existsSync(source)) return '';
+  return ` Import ${basename(source)} by its own name, or put a loader before it: ${TSX}.`;
 }
 
 /** The copy of holdfast that the handlers import, so that their errors and ours are of the same classes. */

@@ -8,18 +8,18 @@ export interface InitFile {
 export function initFiles(language: 'ts' | 'mjs'): InitFile[] {
   const typed = language === 'ts';
   return [
-    { path: `holdfast.config.${language}`, text: configText(language, typed) },
+    { path: `holdfast.config.${language}`, text: configText(language) },
     { path: `jobs/hello.${language}`, text: jobText(typed) },
   ];
 }
 
 const configText = (
   end: string,
-  typed: boolean,
 ) => `// What \`npx holdfast work\` runs. Every option of holdfast() and of workers: docs/options.md
-${typed ? "import type { Worker } from 'holdfast';\n" : ''}import { hello, sayHello } from './jobs/hello.${end}';
+import { defineConfig } from 'holdfast/config';
+import { hello, sayHello } from './jobs/hello.${end}';
 
-export default {
+export default defineConfig({
   // The database. Left out, it is the environment variable DATABASE_URL.
   // url: 'postgres://user:password@localhost:5432/app',
 
@@ -36,10 +36,10 @@ export default {
   },
 
   // Which handler runs which job. Called once, before the worker starts.
-  handlers(worker${typed ? ': Worker' : ''}) {
+  handlers(worker) {
     worker.handle(hello, sayHello);
   },
-};
+});
 `;
 
 const jobText = (

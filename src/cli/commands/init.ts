@@ -23,7 +23,9 @@ export async function run({ args, given, out }: Call): Promise<void> {
   }
   const typed = language === 'ts' && !stripsTypes();
   if (typed)
-    out.note(`Node ${process.versions.node} cannot run TypeScript by itself: compile it first.`);
+    out.note(
+      `Node ${process.versions.node} cannot run TypeScript by itself: compile it first, or put tsx before it.`,
+    );
   out.note(
     "Next: set DATABASE_URL, then npx holdfast migrate, npx holdfast enqueue hello '{}', npx holdfast work",
   );

@@ -33,5 +33,5 @@ export function workerLine(workers: readonly WorkerOverview[]): string {
   const parts = [`${many(of('alive').length, 'worker')} alive`];
   if (of('draining').length > 0) parts.push(`${of('draining').length} draining`);
   if (silent > 0) parts.push(`${silent} silent for more than 30 s`);
-  return `${parts.join(', ')}; they hold ${many(held, 'job')}`;
+  return `${parts.join(', ')}; ${workers.length === 1 ? 'it holds' : 'they hold'} ${many(held, 'job')}`;
 }

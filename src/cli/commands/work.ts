@@ -3,6 +3,7 @@ import type { WorkerEvent, WorkerOptions } from '../../index.js';
 import { type Call, UsageError } from '../command.js';
 import { type Config, findConfig, holdfastOf, loadConfig } from '../config.js';
 import { countOption } from '../filters.js';
+import { Mishaps } from '../mishaps.js';
 
 export async function run(call: Call): Promise<void> {
   const { given, out, args } = call;
@@ -22,9 +23,15 @@ export async function run(call: Call): Promise<void> {
     ...(schema && { schema }),
     ...(config.listenUrl && { listenUrl: config.listenUrl }),
     ...(config.logger && { logger: config.logger }),
+    ...config.holdfast,
   });
-  const worker = hf.worker(optionsOf(call, config, (event) => tell(out, event)));
-  await config.handlers(worker);
+  const mishaps = new Mishaps((line) => out.note(line));
+  const listen = (event: WorkerEvent) => {
+    tell(out, event);
+    mishaps.hear(event);
+  };
+  const worker = hf.worker(optionsOf(call, config, listen));
+  await config.handlers(worker, hf);
   try {
     await worker.run();
   } finally {

@@ -1,0 +1,138 @@
+/** The configuration of `holdfast work`: checked by the compiler as it is written, loaded by whatever this Node can load. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { initFiles } from '../src/cli/init-files.js';
+import { run } from './support/cli-run.js';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const STRIPS = Boolean((process.features as { typescript?: unknown }).typescript);
+
+/** A folder of a user who has installed holdfast and TypeScript's types for Node and pg. */
+function project(files: Record<string, string>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-config-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(ROOT, join(folder, 'node_modules', 'holdfast'));
+  symlinkSync(join(ROOT, 'node_modules/@types'), join(folder, 'node_modules', '@types'));
+  for (const [name, text] of Object.entries({ 'package.json': '{"type":"module"}', ...files })) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
+  return folder;
+}
+
+describe('for the compiler', () => {
+  const OPTIONS = {
+    ...{ target: 'ES2023', module: 'NodeNext', types: ['node'], noEmit: true, checkJs: true },
+    ...{ strict: true, exactOptionalPropertyTypes: true, skipLibCheck: true },
+    ...{ allowImportingTsExtensions: true, erasableSyntaxOnly: true },
+  };
+
+  function compile(files: Record<string, string>): string {
+    const cwd = project({
+      ...files,
+      'tsconfig.json': JSON.stringify({ compilerOptions: OPTIONS }),
+    });
+    const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+    return spawnSync(process.execPath, [tsc, '-p', '.'], { cwd, encoding: 'utf8' }).stdout;
+  }
+
+  test('what init writes in TypeScript is correct in a strict project', () => {
+    expect(compile(Object.fromEntries(initFiles('ts').map(({ path, text }) => [path, text])))).toBe(
+      '',
+    );
+  });
+
+  test.each(['ts', 'mjs'])('a wrong option in a .%s is found while it is written', (end) => {
+    const text = `import { defineConfig } from 'holdfast/config';
+      import { job } from 'holdfast';
+      export default defineConfig({
+        worker: { concurency: 3 },
+        handlers(worker) { worker.handle(job('x'), (ctx) => ctx.nothing); },
+      });`;
+    const said = compile({ [`holdfast.config.${end}`]: text });
+    expect(said).toMatch(/\(4,\d+\): error .*'concurency' does not exist/);
+    expect(said).toMatch(/\(5,\d+\): error .*Property 'nothing' does not exist/);
+    expect(said.trim().split(/\n(?! )/)).toHaveLength(2);
+  });
+
+  test('defineConfig changes nothing', async () => {
+    const { defineConfig } = await import('holdfast/config');
+    const config = { handlers: () => {} };
+    expect(defineConfig(config)).toBe(config);
+  });
+});
+
+describe('for Node', () => {
+  const CONFIG =
+    "import { defineConfig } from 'holdfast/config'; export default defineConfig({ handlers() {} });";
+  const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
+  const work = (files: Record<string, string>, more: Record<string, string> = {}) =>
+    run(['work'], { cwd: project(files), env: { ...env, ...more } });
+  /** What a worker says that has nothing to do: the configuration was loaded. */
+  const LOADED = /The worker has no handlers/;
+
+  test('JavaScript is loaded', async () => {
+    expect((await work({ 'holdfast.config.mjs': CONFIG })).err).toMatch(LOADED);
+  });
+
+  test('TypeScript is loaded where Node strips types, and elsewhere the ways out are named', async () => {
+    const ran = await work({ 'holdfast.config.ts': CONFIG });
+    expect(ran.code).toBe(1);
+    if (STRIPS) expect(ran.err).toMatch(LOADED);
+    else {
+      expect(ran.err).toMatch(/^holdfast: holdfast\.config\.ts is TypeScript, which Node 2\d\./);
+      expect(ran.err).toMatch(
+        /Nothing was started.*\.mjs.*--import tsx.*Node 22\.18 or later\.\n$/,
+      );
+    }
+  });
+
+  test('TypeScript is loaded by a loader that was put before Node', async () => {
+    const hooks = `export async function load(url, context, next) {
+      return url.endsWith('.ts') ? next(url, { ...context, format: 'module' }) : next(url, context);
+    }`;
+    const register = `import { register } from 'node:module';
+      register('data:text/javascript,' + encodeURIComponent(${JSON.stringify(hooks)}));`;
+    const ran = await work(
+      { 'holdfast.config.ts': CONFIG, 'loader.mjs': register },
+      { NODE_OPTIONS: '--import ./loader.mjs' },
+    );
+    expect(ran.err).toMatch(LOADED);
+  });
+
+  test('what stands in the way is named with the fix', async () => {
+    const cases: [Record<string, string>, RegExp, boolean][] = [
+      [
+        { 'package.json': '{"type":"commonjs"}', 'holdfast.config.js': CONFIG },
+        /Add "type": "module" to package\.json, or let the name end in \.mjs or \.mts\.\n$/,
+        true,
+      ],
+      [
+        { 'holdfast.config.mjs': `import './x.ts'; ${CONFIG}`, 'x.ts': '' },
+        /holdfast: x\.ts is TypeScript/,
+        !STRIPS,
+      ],
+      [
+        { 'holdfast.config.ts': `import './x.js'; ${CONFIG}`, 'x.ts': '' },
+        /Import x\.ts by its own name, or put a loader before it/,
+        STRIPS,
+      ],
+      [
+        { 'holdfast.config.ts': `enum A { x } ${CONFIG}` },
+        /Node only strips types; write it without, or put a loader before it/,
+        STRIPS,
+      ],
+    ];
+    for (const [files, message, applies] of cases) {
+      if (!applies) continue;
+      const ran = await work(files);
+      expect(ran.err).toMatch(message);
+      expect(ran.code).toBe(1);
+    }
+  });
+});
