@@ -1,17 +1,8 @@
 /** What the documentation prints is true: code runs as printed, generated parts are current, links lead somewhere. */
 import { spawn } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { statesPart } from './support/states-page.js';
@@ -56,22 +47,4 @@ test('the quick start of the README has under 15 lines of code and runs as print
     child.kill('SIGKILL');
     rmSync(folder, { recursive: true, force: true });
   }
-});
-
-test('every link between pages leads to a file that exists', () => {
-  const pages = [
-    'README.md',
-    'CHANGELOG.md',
-    ...readdirSync(join(ROOT, 'docs'), { recursive: true }).map((name) =>
-      join('docs', String(name)),
-    ),
-  ];
-  const dead: string[] = [];
-  for (const name of pages.filter((path) => path.endsWith('.md'))) {
-    for (const [, target] of page(name).matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)) {
-      if (!existsSync(resolve(ROOT, dirname(name), target as string)))
-        dead.push(`${name}: ${target}`);
-    }
-  }
-  expect(dead).toEqual([]);
 });

@@ -56,11 +56,12 @@ declare global {
   const mail: {
     send(orderId: number, options?: { idempotencyKey?: string; signal?: AbortSignal }): Promise<string>;
   };
-  const kysely: import('kysely').Kysely<{ receipts: { order_id: number } }>;
+  const kysely: import('kysely').Kysely<{ orders: { id: number }; receipts: { order_id: number } }>;
   const drizzle: import('drizzle-orm/node-postgres').NodePgDatabase;
   const knex: import('knex').Knex;
   const sql: import('postgres').Sql;
   interface PrismaTransaction {
+    order: { create(args: { data: { id: number } }): Promise<unknown> };
     receipt: { create(args: { data: { orderId: number } }): Promise<unknown> };
     $queryRawUnsafe(text: string, ...values: unknown[]): Promise<unknown>;
   }
