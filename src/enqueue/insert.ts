@@ -1,8 +1,9 @@
 /**
  * Inserting jobs: the statements behind enqueue.
  *
- * `insertJobs` writes jobs that carry no idempotency key; it is as cheap as an INSERT gets. `insertKeyed`
- * writes jobs of which some do: the key's row is taken or found first, in the same statement, and only
+ * `insertJob` writes one job that carries no idempotency key; it is as cheap as an INSERT gets, also for a
+ * driver that plans it anew every time. `insertJobs` writes many such jobs. `insertKeyed` writes jobs of
+ * which some carry one: the key's row is taken or found first, in the same statement, and only
  * the jobs that took their key are written, or none if a key stands for other work. A race on one key is decided by that row's unique index: the
  * later producers wait for the first one's commit and get its job. Keys are taken in their own order, so
  * that two bulk calls over the same keys cannot deadlock. Every column that comes back is text and every
@@ -31,6 +32,20 @@ export interface NewJob {
   readonly ordering: Ordering | null;
   readonly idempotencyKey: string | null;
 }
+
+export const insertJob = statement({
+  name: 'insert_job',
+  text: `
+INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
+  priority, max_attempts, available_at, ordering)
+VALUES ($1::text::uuid, $2::text, $3::text::integer, $4::text, $5::text::integer, $6::text::jsonb,
+  $7::text::jsonb, $8::text::smallint, $9::text::integer,
+  greatest(coalesce($11::text::timestamptz,
+    statement_timestamp() + $10::text::bigint * interval '1 millisecond'), statement_timestamp()),
+  coalesce($12::text::holdfast.ordering,
+    (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox')))`,
+  columns: {},
+});
 
 export const insertJobs = statement({
   name: 'insert_jobs',
@@ -127,8 +142,28 @@ function columnsOf(jobs: readonly NewJob[]): string[] {
   ];
 }
 
+/** The same as text, in the order of `columnsOf`. */
+function valuesOf(job: NewJob): (string | null)[] {
+  return [
+    job.id,
+    job.type,
+    String(job.version),
+    job.key,
+    String(job.bucket),
+    job.payload,
+    job.headers,
+    String(job.priority),
+    String(job.maxAttempts),
+    String(job.delayMs),
+    job.availableAt,
+    job.ordering,
+  ];
+}
+
 export async function insert(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
-  await db.run(insertJobs, names, columnsOf(jobs));
+  const [first] = jobs;
+  if (first && jobs.length === 1) await db.run(insertJob, names, valuesOf(first));
+  else await db.run(insertJobs, names, columnsOf(jobs));
 }
 
 export interface KeyedOutcome {
