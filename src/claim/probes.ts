@@ -6,7 +6,7 @@
  * cursor, so that what was finished before is not walked over again. The other buckets are looked at
  * once per sweep: neighbours together in one run from their start, as one index descent sees them all
  * while the queue is sparse; but one by one, on from their cursors, where many jobs have passed. While
- * any bucket is active a sweep comes once per `pollMs`; without one it comes soon after one that found
+ * any bucket is active a sweep comes once per `BUSY_MS`; without one it comes soon after one that found
  * something, and backs off to `pollMs` while there is nothing. Buckets take turns, and all of priority 1
  * come before any of priority 2.
  *
@@ -22,6 +22,8 @@ import type { ClaimedJob } from './taking.js';
 
 export const PRIORITIES = 4;
 const SOON_MS = 10;
+/** How often a worker that has plenty to do looks at its other buckets. */
+const BUSY_MS = 500;
 /** A sweep of many separate runs costs more, and comes less soon. */
 const SOON_MS_PER_RUN = 0.03;
 const REWIND_MS = 1_000;
@@ -128,7 +130,7 @@ export class Probes {
   take(now: number): Probe[] {
     this.#taken = [];
     const busy = this.#states.some((row) => row.some((state) => state.active));
-    const sweepMs = busy ? this.#pollMs : this.#sweepMs;
+    const sweepMs = busy ? Math.min(this.#pollMs, BUSY_MS) : this.#sweepMs;
     // Once one bucket is due, those that would be soon are looked at with it: one claim, and not many.
     const anyDue = this.#states.some((row) => row.some((state) => now - state.readAt >= sweepMs));
     const dueMs = anyDue ? sweepMs / 2 : Number.POSITIVE_INFINITY;

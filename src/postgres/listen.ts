@@ -32,7 +32,7 @@ export interface ListenerGround {
   readonly trouble: (what: string, error: unknown) => void;
 }
 
-const CALL_EVERY_MS = 10_000;
+const CALL_EVERY_MS = 20_000;
 const HEAR_WITHIN_MS = 5_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;

@@ -1,5 +1,6 @@
 /**
  * The timer of the housekeeping: a round for each queue, with a jitter, for as long as the worker runs.
+ * One pair of hands is enough, so in a large fleet each worker asks for its turn less often.
  *
  * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has
  * been reachable from here for a whole TTL again: those that live have been heard by then.
@@ -9,6 +10,9 @@ import type { EngineMode } from '../postgres/queryable.js';
 import type { WorkerEvent } from './events.js';
 import { keepHouse } from './housekeeper.js';
 
+/** However large the fleet: if most of it dies at once, the rest must not take long to notice. */
+const RAREST = 6;
+
 export interface HousekeepingLoopGround {
   readonly enginePool: pg.Pool;
   readonly plainPool: pg.Pool;
@@ -16,6 +20,8 @@ export interface HousekeepingLoopGround {
   readonly schema: string;
   readonly queues: readonly string[];
   readonly intervalMs: number;
+  /** How many workers there are to do it. */
+  readonly members: () => number;
   readonly ttlMs: number;
   readonly workerId: () => string;
   /** Workers that were declared dead by a round. */
@@ -53,7 +59,8 @@ export class HousekeepingLoop {
     if (this.#stopped) return;
     this.#timer = setTimeout(async () => {
       for (const queue of this.#ground.queues) await this.#round(queue);
-      this.#plan(this.#ground.intervalMs * (0.75 + Math.random() * 0.5));
+      const rarer = Math.min(Math.max(this.#ground.members() / 4, 1), RAREST);
+      this.#plan(this.#ground.intervalMs * rarer * (0.75 + Math.random() * 0.5));
     }, delayMs);
   }
 

@@ -2,7 +2,7 @@
  * Membership: this worker's picture of the fleet, and what it makes of it.
  *
  * The picture is a hint. It is read anew when the epoch in the answer of a claim has moved, when a
- * notification says so, and once per heartbeat in any case; reads are never made twice at once. Every
+ * notification says so, and every other heartbeat in any case; reads are never made twice at once. Every
  * worker that reads the same list computes the same shares; while two pictures differ, two workers may
  * read one bucket, and the rows decide.
  */
