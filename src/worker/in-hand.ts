@@ -19,6 +19,8 @@ export interface InHandGround {
   readonly context: ContextGround;
   readonly stats: WorkerStats;
   readonly emit: (event: WorkerEvent) => void;
+  /** Whether anybody listens: two events for every job are not made for nobody. */
+  readonly heard: () => boolean;
 }
 
 export class InHand {
@@ -45,11 +47,7 @@ export class InHand {
   /** Told to the keeper before anything is started: a handler that blocks must not cost the others. */
   take(jobs: readonly HeldJob[]): void {
     const { keeper, stats, emit } = this.#ground;
-    keeper.hold(
-      this.#queue,
-      jobs.map((job) => job.id),
-      jobs.map((job) => job.generation),
-    );
+    keeper.hold(this.#queue, jobs);
     for (const job of jobs) this.#held.set(job.id, job);
     stats.claimed += jobs.length;
     const types: Record<string, number> = {};
@@ -121,7 +119,7 @@ export class InHand {
   forget(held: HeldJob): void {
     if (this.#held.get(held.id) === held) {
       this.#held.delete(held.id);
-      this.#ground.keeper.drop(this.#queue, held.id, held.generation);
+      this.#ground.keeper.drop(this.#queue, held);
     }
     held.leave();
     this.#changed();
@@ -136,6 +134,7 @@ export class InHand {
   }
 
   told(kind: JobEvent['kind'], held: HeldJob): void {
+    if (!this.#ground.heard()) return;
     const { id, queue, generation, row, ranMs } = held;
     const event = { kind, queue, id, type: row.type, generation };
     if (kind === 'started-job') {

@@ -7,7 +7,7 @@
 import { type Held, renewFree } from '../lease/renew.js';
 import type { Executor } from '../postgres/queryable.js';
 import { release } from '../settle/release.js';
-import type { FromKeeper } from './keeper-protocol.js';
+import { type FromKeeper, unpack } from './keeper-protocol.js';
 
 const CHUNK = 1_000;
 
@@ -41,18 +41,16 @@ export class Leases {
     return size;
   }
 
-  hold(queue: string, ids: readonly string[], generations: readonly number[]): void {
+  hold(queue: string, packed: string): void {
     const jobs = this.#kept.get(queue) as Map<string, Kept>;
     const freshAt = performance.now();
-    for (const [index, id] of ids.entries()) {
-      jobs.set(id, { generation: generations[index] as number, freshAt });
-    }
+    for (const { id, generation } of unpack(packed)) jobs.set(id, { generation, freshAt });
   }
 
-  drop(queue: string, ids: readonly string[], generations: readonly number[]): void {
+  drop(queue: string, packed: string): void {
     const jobs = this.#kept.get(queue) as Map<string, Kept>;
-    for (const [index, id] of ids.entries()) {
-      if (jobs.get(id)?.generation === generations[index]) jobs.delete(id);
+    for (const { id, generation } of unpack(packed)) {
+      if (jobs.get(id)?.generation === generation) jobs.delete(id);
     }
   }
 

@@ -233,8 +233,8 @@ function reborn(id: string): void {
 
 port.on('message', (message: ToKeeper) => {
   const { kind } = message;
-  if (kind === 'hold') leases.hold(message.queue, message.ids, message.generations);
-  else if (kind === 'drop') leases.drop(message.queue, message.ids, message.generations);
+  if (kind === 'hold') leases.hold(message.queue, message.jobs);
+  else if (kind === 'drop') leases.drop(message.queue, message.jobs);
   else if (kind === 'identity') reborn(message.workerId);
   else if (kind === 'drain') deadline.drain(message.graceMs, message.signalled);
   else void stop(message.guard);

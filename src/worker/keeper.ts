@@ -8,10 +8,12 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import type { Held } from '../lease/renew.js';
 import { pause } from './backoff.js';
 import {
   type FromKeeper,
   type KeeperSetup,
+  pack,
   SLOT,
   SLOTS,
   signalClock,
@@ -19,7 +21,7 @@ import {
 } from './keeper-protocol.js';
 
 export interface KeeperListener {
-  lost(queue: string, jobs: readonly { id: string; generation: number }[]): void;
+  lost(queue: string, jobs: readonly Held[]): void;
   dead(workerId: string): void;
   beat(workerId: string): void;
   /** Other workers that this one has declared dead just now. */
@@ -30,7 +32,7 @@ export interface KeeperListener {
   drainAsked(): void;
   trouble(what: string, error: unknown): void;
   /** Everything that is held now, to tell a new thread. */
-  held(): Iterable<{ queue: string; id: string; generation: number }>;
+  held(): Iterable<Held & { queue: string }>;
   /** For the registry; asked several times a second. */
   load(): { running: number; held: number };
 }
@@ -61,8 +63,8 @@ export class Keeper {
     this.#onWatched = resolve;
   });
   #onStopped: () => void = () => {};
-  /** Ids settled in this turn of the loop, told together. */
-  #dropped = new Map<string, { ids: string[]; generations: number[] }>();
+  /** Settled in this turn of the loop, told together. */
+  #dropped = new Map<string, Held[]>();
   #dropPlanned = false;
 
   constructor(setup: Omit<KeeperSetup, 'shared'>, listener: KeeperListener) {
@@ -82,25 +84,21 @@ export class Keeper {
     known.abort();
   }
 
-  hold(queue: string, ids: readonly string[], generations: readonly number[]): void {
-    this.#send({ kind: 'hold', queue, ids, generations });
+  hold(queue: string, jobs: readonly Held[]): void {
+    this.#send({ kind: 'hold', queue, jobs: pack(jobs) });
   }
 
-  drop(queue: string, id: string, generation: number): void {
-    let dropped = this.#dropped.get(queue);
-    if (!dropped) {
-      dropped = { ids: [], generations: [] };
-      this.#dropped.set(queue, dropped);
-    }
-    dropped.ids.push(id);
-    dropped.generations.push(generation);
+  drop(queue: string, job: Held): void {
+    const dropped = this.#dropped.get(queue);
+    if (dropped) dropped.push(job);
+    else this.#dropped.set(queue, [job]);
     if (this.#dropPlanned) return;
     this.#dropPlanned = true;
     setImmediate(() => {
       this.#dropPlanned = false;
       const all = this.#dropped;
       this.#dropped = new Map();
-      for (const [name, jobs] of all) this.#send({ kind: 'drop', queue: name, ...jobs });
+      for (const [name, jobs] of all) this.#send({ kind: 'drop', queue: name, jobs: pack(jobs) });
     });
   }
 
@@ -172,9 +170,7 @@ export class Keeper {
   #restart(): void {
     if (this.#stopping) return;
     this.#thread = this.#start();
-    for (const { queue, id, generation } of this.#listener.held()) {
-      this.hold(queue, [id], [generation]);
-    }
+    for (const job of this.#listener.held()) this.hold(job.queue, [job]);
     if (!this.#draining) return;
     const { graceEndsAt, signalled } = this.#draining;
     this.drain(Math.max(0, graceEndsAt - performance.now()), signalled);

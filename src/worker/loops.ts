@@ -58,6 +58,7 @@ export interface LoopsGround {
   /** The registry calls this worker draining; it may be draining already. */
   readonly drainAsked: () => void;
   readonly emit: (event: WorkerEvent) => void;
+  readonly heard: () => boolean;
   readonly trouble: (what: string, error: unknown) => void;
 }
 
@@ -83,6 +84,7 @@ export class Loops {
   #askedAt = Number.NEGATIVE_INFINITY;
   /** What the shares were last made from. */
   #picture = '';
+  #members = 1;
 
   constructor(ground: LoopsGround) {
     this.#ground = ground;
@@ -97,7 +99,7 @@ export class Loops {
     this.membership = new Membership({
       read: () => this.#readFleet(),
       use: (view) => this.#useFleet(view),
-      everyMs: ground.settings.heartbeatMs,
+      everyMs: 2 * ground.settings.heartbeatMs,
       trouble: ground.trouble,
     });
     this.wakeups = this.#makeWakeups();
@@ -159,6 +161,7 @@ export class Loops {
     const picture = JSON.stringify([me, view.members, [...this.#competing], [...this.#ordered]]);
     if (picture !== this.#picture) for (const runner of this.runners) this.#share(runner, view);
     this.#picture = picture;
+    this.#members = view.members.length;
     // Also when nothing changed: an earlier try may have failed.
     for (const [queue, groups] of this.#owners) this.wakeups.publish(queue, view.epoch, groups);
     this.learnDead(view.dead);
@@ -241,6 +244,7 @@ export class Loops {
       schema,
       queues,
       intervalMs: settings.housekeepingMs,
+      members: () => this.#members,
       ttlMs: settings.ttlMs,
       workerId,
       found: (ids) => this.learnDead([...ids, ...this.#dead]),
@@ -295,6 +299,7 @@ export class Loops {
       sawEpoch: (epoch) => this.membership.saw(epoch),
       hintMissed: (name) => this.#hintMissed(name),
       emit,
+      heard: this.#ground.heard,
       trouble,
     });
   }

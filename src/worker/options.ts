@@ -15,9 +15,9 @@ export interface WorkerOptions {
   readonly queues?: readonly string[];
   /** How many handlers run at once, per queue. Default 10. */
   readonly concurrency?: number;
-  /** At most this many jobs in one claim. Default 250. */
+  /** At most this many jobs in one claim. Default 500. */
   readonly batchSize?: number;
-  /** At most this many jobs claimed ahead of free handlers; fewer when handlers are slow. Default 500. */
+  /** At most this many jobs claimed ahead of free handlers; fewer when handlers are slow. Default 1,000. */
   readonly prefetch?: number;
   /** How long a claim holds without renewal. Default 90 s. */
   readonly lease?: Duration;
@@ -27,7 +27,7 @@ export interface WorkerOptions {
   readonly heartbeat?: Duration;
   /** A worker that was not seen for so long is dead. Default 30 s. */
   readonly ttl?: Duration;
-  /** How often an idle worker looks for jobs. Default 500 ms. */
+  /** How often an idle worker looks for jobs. Default 1 s. */
   readonly poll?: Duration;
   /** Default 10 s. */
   readonly housekeeping?: Duration;
@@ -66,7 +66,7 @@ export interface Settings {
   readonly notify: boolean;
   readonly handleSignals: boolean;
   readonly metadata: Readonly<Record<string, string | number | boolean>>;
-  readonly onEvent: (event: WorkerEvent) => void;
+  readonly onEvent: ((event: WorkerEvent) => void) | null;
 }
 
 const DAY_MS = 86_400_000;
@@ -84,13 +84,13 @@ export function resolveOptions(options: WorkerOptions): Settings {
   const settings: Settings = {
     queues: options.queues ? [...new Set(options.queues.map(checkQueueName))] : null,
     concurrency: checkInteger(options.concurrency ?? 10, 'concurrency', 1, 10_000),
-    batchSize: checkInteger(options.batchSize ?? 250, 'batchSize', 1, 5_000),
-    prefetch: checkInteger(options.prefetch ?? 500, 'prefetch', 0, 10_000),
+    batchSize: checkInteger(options.batchSize ?? 500, 'batchSize', 1, 5_000),
+    prefetch: checkInteger(options.prefetch ?? 1_000, 'prefetch', 0, 10_000),
     leaseMs,
     renewMs: time(options.renewEvery, 'renewEvery', Math.floor(leaseMs / 3)),
     heartbeatMs: time(options.heartbeat, 'heartbeat', 10_000, 50),
     ttlMs: time(options.ttl, 'ttl', 30_000, 150),
-    pollMs: time(options.poll, 'poll', 500),
+    pollMs: time(options.poll, 'poll', 1_000),
     housekeepingMs: time(options.housekeeping, 'housekeeping', 10_000, 50),
     stallMs: time(options.stallLimit, 'stallLimit', leaseMs, 50),
     timeoutMs: options.timeout === undefined ? null : time(options.timeout, 'timeout', 0, 1),
@@ -99,7 +99,7 @@ export function resolveOptions(options: WorkerOptions): Settings {
     notify: options.notify ?? true,
     handleSignals: options.handleSignals ?? true,
     metadata: options.metadata ?? {},
-    onEvent: options.onEvent ?? (() => {}),
+    onEvent: options.onEvent ?? null,
   };
   rule(
     settings.renewMs * 2 <= settings.leaseMs,

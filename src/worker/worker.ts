@@ -268,6 +268,7 @@ export class Worker {
         void this.#stop(this.#settings.graceMs, signalled);
       },
       emit: (event) => this.#emit(event),
+      heard: () => this.#settings.onEvent !== null || this.#ground.listeners.size > 0,
       trouble: (what, error) => this.#trouble(what, error),
     });
   }
@@ -389,7 +390,7 @@ export class Worker {
         complain(error);
       }
     };
-    tell(this.#settings.onEvent);
+    if (this.#settings.onEvent) tell(this.#settings.onEvent);
     for (const listener of this.#ground.listeners) tell(listener);
   }
 

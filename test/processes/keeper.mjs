@@ -60,7 +60,10 @@ const keeper = new Keeper(
 
 const commands = {
   hold: ({ ids, generations }) => {
-    keeper.hold('inbox', ids, generations);
+    keeper.hold(
+      'inbox',
+      ids.map((id, index) => ({ id, generation: generations[index] })),
+    );
     tell({ kind: 'holding' });
   },
   spin: ({ untilFile }) => {
