@@ -13,6 +13,8 @@ export async function openGround(url) {
   await client.connect();
   const admin = new pg.Client({ connectionString: url });
   await admin.connect();
+  // A part that failed may leave its sessions to the server's end.
+  for (const session of [client, admin]) session.on('error', () => {});
   return {
     url,
     hf,

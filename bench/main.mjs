@@ -1,45 +1,27 @@
-// `npm run bench -- PART [--quick]`: runs one part on an embedded Postgres with fsync on and prints each
-// figure on a line of its own as `NAME VALUE (goal GOAL) ok|short`. Exits 1 if any figure is short.
-import { totalmem } from 'node:os';
-import { startEmbedded } from '../dist/embedded/index.js';
-import { drain } from './drain.mjs';
-import { fleet } from './fleet/index.mjs';
-import { inspect } from './inspect.mjs';
+// `npm run bench [-- PART …] [--quick] [--write-docs]`: Holdfast beside its peers on one Postgres.
+// This file only checks the words, installs the peers when they are missing, and runs `run.mjs` on
+// the Node that the peers need, so that Holdfast and they run on the same one.
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { parseArguments } from './arguments.mjs';
+import { ensurePeers, nodeBinary } from './install.mjs';
 
-const parts = { drain, fleet, inspect };
-const [name, ...flags] = process.argv.slice(2);
-const part = parts[name];
-if (!part) {
-  console.error(
-    `Usage: npm run bench -- ${Object.keys(parts).join(' | ')} [--quick] [--only SECTION]`,
-  );
-  console.error(
-    name ? `There is no part called "${name}"; nothing was run.` : 'Name a part; nothing was run.',
-  );
+const words = process.argv.slice(2);
+const { problem } = parseArguments(words);
+if (problem) {
+  console.error(problem);
   process.exit(2);
 }
-
-// A quarter of the memory for Postgres' buffers, as its manual advises for a server of its own.
-const buffersMb = Math.floor(totalmem() / 4 / 1024 / 1024);
-const server = await startEmbedded({
-  throwaway: true,
-  settings: { shared_buffers: `${buffersMb}MB`, max_wal_size: '8GB', checkpoint_timeout: '30min' },
-  onProgress: (message) => console.error(message),
-});
-let short = 0;
-const figure = (label, value, goal, holds) => {
-  if (!holds) short++;
-  console.log(`${label} ${value} (goal ${goal}) ${holds ? 'ok' : 'short'}`);
-};
 try {
-  await part({
-    url: server.url,
-    quick: flags.includes('--quick'),
-    only: flags.includes('--only') ? flags[flags.indexOf('--only') + 1] : null,
-    figure,
-    say: (text) => console.error(text),
-  });
-} finally {
-  await server.stop();
+  ensurePeers();
+} catch (error) {
+  console.error(error.message);
+  process.exit(1);
 }
-process.exit(short > 0 ? 1 : 0);
+
+// The channel tells the child when this process is gone, however it went.
+const child = spawn(nodeBinary, [fileURLToPath(new URL('./run.mjs', import.meta.url)), ...words], {
+  stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+});
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
+child.on('exit', (code, signal) => process.exit(code ?? (signal ? 130 : 1)));

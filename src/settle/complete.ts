@@ -11,7 +11,7 @@
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { plainArray, statement, textArray, uuid } from '../postgres/statement.js';
+import { bool, int4, plainArray, statement, textArray, uuid } from '../postgres/statement.js';
 
 export interface Settled {
   readonly id: string;
@@ -41,14 +41,19 @@ SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, at
 FROM gone
 RETURNING id`;
 
+/** Nearly always all of them move; then their number says it, and the ids stay where they are. */
 export const completeJobs = statement({
   name: 'complete',
   text: `
 WITH gone AS (
   ${TAKE_OUT}
+), archived AS (
+  ${ARCHIVE}
 )
-${ARCHIVE}`,
-  columns: { id: uuid },
+SELECT m.moved, a.id
+FROM (SELECT count(*)::integer AS moved FROM archived) AS m
+LEFT JOIN archived AS a ON m.moved < cardinality($2::uuid[])`,
+  columns: { moved: int4, id: uuid.orNull },
 });
 
 export const completeWhole = statement({
@@ -59,12 +64,10 @@ WITH gone AS (
 ), archived AS (
   ${ARCHIVE}
 )
-SELECT a.id
-FROM archived AS a
-WHERE (SELECT holdfast.all_or_none(
-  (SELECT count(*) FROM gone) = cardinality($2::uuid[])
-  AND NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = ANY ($4::uuid[]))))`,
-  columns: { id: uuid },
+SELECT holdfast.all_or_none(
+  (SELECT count(*) FROM archived) = cardinality($2::uuid[])
+  AND NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = ANY ($4::uuid[]))) AS whole`,
+  columns: { whole: bool },
 });
 
 export const completeRuns = statement({
@@ -111,10 +114,12 @@ export async function complete(
   const ids = jobs.map((job) => job.id);
   const batch = [workerId, plainArray(ids), plainArray(jobs.map((job) => job.generation))];
   const before = jobs.map((job) => job.after ?? null);
-  const rows = before.some((id) => id !== null)
-    ? await completeInOrder(db, names, batch, before, new Set(ids))
-    : await db.run(completeJobs, names, batch);
-  return rows.map((row) => row.id);
+  if (before.some((id) => id !== null)) {
+    return completeInOrder(db, names, batch, before, ids);
+  }
+  const rows = await db.run(completeJobs, names, batch);
+  if (rows[0]?.moved === ids.length) return ids;
+  return rows.flatMap(({ id }) => (id === null ? [] : [id]));
 }
 
 async function completeInOrder(
@@ -122,14 +127,17 @@ async function completeInOrder(
   names: Names,
   batch: readonly string[],
   before: readonly (string | null)[],
-  together: ReadonlySet<string>,
-) {
+  ids: string[],
+): Promise<string[]> {
+  const together = new Set(ids);
   const elsewhere = before.filter((id) => id !== null && !together.has(id));
   try {
-    return await db.run(completeWhole, names, [...batch, textArray(elsewhere)]);
+    await db.run(completeWhole, names, [...batch, textArray(elsewhere)]);
+    return ids;
   } catch (error) {
     if ((error as { code?: unknown }).code !== 'HF004') throw error;
-    return db.run(completeRuns, names, [...batch, textArray(before)]);
+    const rows = await db.run(completeRuns, names, [...batch, textArray(before)]);
+    return rows.map((row) => row.id);
   }
 }
 
