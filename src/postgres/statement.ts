@@ -158,12 +158,17 @@ export function plainArray(values: readonly (string | number)[]): string {
   return `{${values.join(',')}}`;
 }
 
+const ESCAPED = /[\\"]/;
+
 /** An array literal of arbitrary text; null stands for SQL NULL. */
 export function textArray(values: readonly (string | null)[]): string {
   let out = '';
   for (const value of values) {
     if (out !== '') out += ',';
-    out += value === null ? 'NULL' : `"${value.replace(/[\\"]/g, '\\$&')}"`;
+    if (value === null) out += 'NULL';
+    else if (ESCAPED.test(value)) {
+      out += `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;
+    } else out += `"${value}"`;
   }
   return `{${out}}`;
 }
