@@ -58,6 +58,24 @@ test('interrupted, it ends after its batch and says what is left; again, it goes
   expect(await countOf('dead_letter')).toBe(0);
 });
 
+test('when the database goes away in the middle, it says how many were done', async () => {
+  await bury(30_000);
+  const running = start(['dlq', 'retry', '--all', '--yes', '--json', '--batch', '50'], {
+    env: env(),
+  });
+  await until('some are retried', async () => (await countOf('pending')) > 0);
+  await db.rows(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'holdfast cli'`);
+  const ran = await running.ended;
+  expect(ran.code).toBe(1);
+  const [told] = values<{ retried: number; finished: boolean }>(ran.out);
+  expect(told).toMatchObject({ matched: 30_000, finished: false });
+  // The batch that was under way may have been committed.
+  expect([0, 50]).toContain((await countOf('pending')) - (told?.retried as number));
+  expect(ran.err).toContain(`At least ${told?.retried.toLocaleString('en')} were retried`);
+  expect(ran.err).not.toContain('Nothing was done');
+});
+
 test('killed in the middle, every job is either as it was or done', async () => {
   await bury(30_000);
   const running = start(['dlq', 'discard', '--all', '--yes', '--batch', '50'], { env: env() });

@@ -218,7 +218,9 @@ describe('the schema', () => {
       {
         level: 'problem',
         text: 'The index outbox_claim_idx is missing.',
-        fix: expect.stringMatching(/^CREATE INDEX outbox_claim_idx ON outbox .*;$/),
+        fix: expect.stringMatching(
+          /^SET search_path = holdfast; CREATE INDEX outbox_claim_idx ON outbox .*;$/,
+        ),
       },
     ],
     [
@@ -256,12 +258,12 @@ describe('the schema', () => {
     [
       'an index on what every claim writes',
       'CREATE INDEX mine ON holdfast.inbox (status)',
-      { level: 'problem', fix: 'DROP INDEX mine;' },
+      { level: 'problem', fix: 'DROP INDEX holdfast.mine;' },
     ],
     [
       'an index with a predicate on what every claim writes',
       `CREATE INDEX mine ON holdfast.inbox (id) WHERE claimed_by IS NOT NULL`,
-      { level: 'problem', fix: 'DROP INDEX mine;' },
+      { level: 'problem', fix: 'DROP INDEX holdfast.mine;' },
     ],
     [
       'an index that harms no claim',
@@ -274,6 +276,25 @@ describe('the schema', () => {
     await query(sql);
     const findings = await found('schema drift', { url });
     expect(findings).toContainEqual(expect.objectContaining(finding));
+  });
+
+  test('what is printed to mend an index can be pasted', async () => {
+    const { url, query } = await fresh();
+    await query('DROP INDEX holdfast.outbox_order_idx');
+    await query('CREATE INDEX "My index" ON holdfast.inbox (status)');
+    for (const { fix } of await found('schema drift', { url })) await query(fix as string);
+    expect(await found('schema drift', { url })).toEqual([]);
+  });
+
+  test('a user who may not even enter the schema is told so, and the rest is still looked at', async () => {
+    const user = `holdfast_stranger_${process.pid}`;
+    await db.rows(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
+    onTestFinished(async () => void (await db.rows(`DROP ROLE ${user}`)));
+    const url = new URL(db.url);
+    [url.username, url.password] = [user, 'secret'];
+    const findings = await ask({ url: url.toString() });
+    expect(findings).toContainEqual(expect.objectContaining({ check: 'rights', level: 'problem' }));
+    expect(findings.some(({ check }) => check === 'fsync')).toBe(true);
   });
 
   test('the order of a queue is a setting and no drift', async () => {
@@ -460,4 +481,23 @@ describe('the server', () => {
     ]);
     expect(judge({ replica: true })).toMatchObject([{ check: 'server role', level: 'problem' }]);
   });
+});
+
+test('an ordinary user does not take a transaction of somebody else for a forgotten one', async () => {
+  const user = `holdfast_ordinary_${process.pid}`;
+  await db.rows(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
+  await db.rows(`GRANT USAGE ON SCHEMA holdfast TO ${user}`);
+  await db.rows(`GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO ${user}`);
+  onTestFinished(async () => {
+    await db.rows(`DROP OWNED BY ${user}`);
+    await db.rows(`DROP ROLE ${user}`);
+  });
+  const other = new pg.Client({ connectionString: db.url });
+  await other.connect();
+  onTestFinished(() => other.end());
+  await other.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+  const url = new URL(db.url);
+  [url.username, url.password] = [user, 'secret'];
+  const horizon = await found('vacuum horizon', { url: url.toString() });
+  expect(horizon).toMatchObject([{ level: 'note', fix: expect.stringContaining('pg_read_all') }]);
 });

@@ -267,7 +267,7 @@ describe('queues and workers', () => {
     const ran = await cli('status');
     expect(ran.code).toBe(0);
     expect(ran.out).toMatch(/^inbox +1 +0 +0 +1 +0 +1 min \d+ s +0\.0 +open$/m);
-    expect(ran.out).toContain('1 worker alive; they hold 0 jobs');
+    expect(ran.out).toContain('1 worker alive; it holds 0 jobs');
     const [json] = values<{ queues: object[]; workers: object[] }>(
       (await cli('status --json --queue inbox')).out,
     );

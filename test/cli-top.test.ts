@@ -44,7 +44,7 @@ test('on a terminal it draws over itself on a screen of its own, and q ends it',
   expect(ran.code).toBe(0);
   expect(ran.out).toContain('\u001b[?1049h');
   expect(ran.out).toContain('\u001b[H');
-  expect(ran.out.endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
+  expect(ran.out.endsWith('\u001b[?7h\u001b[?25h\u001b[?1049l')).toBe(true);
 });
 
 test('a database that goes away is said and waited for', async () => {

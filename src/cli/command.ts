@@ -79,4 +79,19 @@ export class UsageError extends Error {
 /** Something was not done, and the message says what and why; exit code 1. */
 export class Failure extends Error {}
 
+/**
+ * Something went wrong after a part was done and committed: the error, and what to say in place of
+ * "Nothing was done".
+ */
+export class Partly extends Error {
+  readonly told: string;
+  constructor(cause: unknown, told: string) {
+    super(told, { cause });
+    this.told = told;
+  }
+}
+
+/** Ctrl-C where nothing was done yet; exit code 130. */
+export class Interrupted extends Error {}
+
 export const nameOf = (command: Command) => command.words.join(' ');

@@ -3,7 +3,7 @@
  * terminal there is nobody to ask: then it is refused, unless --yes was given.
  */
 import { createInterface } from 'node:readline';
-import { type Call, UsageError } from './command.js';
+import { type Call, Interrupted, UsageError } from './command.js';
 
 export async function confirmed(call: Call, what: string): Promise<boolean> {
   if (call.given.flag('yes')) return true;
@@ -15,11 +15,14 @@ export async function confirmed(call: Call, what: string): Promise<boolean> {
   }
   const lines = createInterface({ input: process.stdin, output: stderr });
   try {
-    const answer = await new Promise<string>((resolve) => {
+    const answer = await new Promise<string>((resolve, reject) => {
       lines.question(`This will ${what}. Go on? [y/N] `, resolve);
       lines.once('close', () => resolve(''));
-      // readline takes Ctrl-C for itself; it means no.
-      lines.once('SIGINT', () => lines.close());
+      // readline takes Ctrl-C for itself.
+      lines.once('SIGINT', () => {
+        stderr.write('\n');
+        reject(new Interrupted());
+      });
     });
     if (/^y(es)?$/i.test(answer.trim())) return true;
     call.out.note('Nothing was done.');

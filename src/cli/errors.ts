@@ -1,10 +1,10 @@
 /**
- * Every error as one line for a person: what is wrong, that nothing was done, and the fix; and the exit
- * code. No line carries the database's URL, which holds a password.
+ * Every error as one line for a person: what is wrong, that nothing was done (or how much), and the fix;
+ * and the exit code. No line carries the database's URL, which holds a password.
  */
 import { HoldfastError } from '../job/errors.js';
 import { isTransient } from '../postgres/pool.js';
-import { type Command, EXIT, Failure, UsageError } from './command.js';
+import { type Command, EXIT, Failure, Interrupted, Partly, UsageError } from './command.js';
 import { plain } from './table.js';
 
 export interface Ending {
@@ -24,13 +24,27 @@ const FIXES: Readonly<Record<string, string>> = {
   '42P01': 'run `holdfast migrate`, or check --schema',
   '42703': 'run `holdfast migrate` with this version',
   '3F000': 'run `holdfast migrate`, or check --schema',
+  '40001': 'somebody else changed the same rows; try again',
+  '40P01': 'somebody else was in the way; try again',
   '53300': 'the server has no connection left: close some, or raise max_connections',
+  '55P03':
+    'somebody holds a lock that it needs; `holdfast doctor` names open transactions; try again',
   '57014': 'it took longer than a question may; narrow it down with a filter',
   '25006': 'the server is a read-only replica: connect to the primary',
 };
 
+const NOTHING = 'Nothing was done';
+
 /** `command` is the one that was running, if it was found. */
 export function ending(error: unknown, command?: Command): Ending {
+  if (error instanceof Partly) {
+    const { text, exit } = ending(error.cause, command);
+    const said = text.includes(NOTHING);
+    return { text: said ? text.replace(NOTHING, error.told) : `${text}. ${error.told}.`, exit };
+  }
+  if (error instanceof Interrupted) {
+    return { text: `Interrupted. ${NOTHING}.`, exit: EXIT.interrupted };
+  }
   const code = (error as { code?: unknown } | null)?.code;
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof UsageError) {

@@ -4,7 +4,7 @@
  * and turns every error into one line that says what is wrong and what to do, and an exit code.
  */
 import { createRequire } from 'node:module';
-import { type Command, EXIT } from './command.js';
+import { type Command, EXIT, nameOf, UsageError } from './command.js';
 import { COMMANDS } from './commands.js';
 import { ending } from './errors.js';
 import { commandHelp, groupHelp, overallHelp } from './help.js';
@@ -30,6 +30,10 @@ async function main(argv: readonly string[]): Promise<number> {
   if (given.flag('help') || !command) {
     process.stdout.write(help(parsed));
     return EXIT.ok;
+  }
+  if (!command.args && args.length > 0) {
+    const what = `${nameOf(command)} takes no argument, but "${args[0]}" was given.`;
+    throw new UsageError(what, command);
   }
   const session = sessionFor(command, parsed);
   const signal = onInterrupt(command.onInterrupt ?? 'quit');
@@ -62,8 +66,11 @@ function sessionFor(command: Command, { given }: Parsed): Session | null {
 // `holdfast jobs ls | head` closes the pipe early; that is not an error of ours.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(EXIT.ok);
-  throw error;
+  process.stderr.write(`holdfast: The output cannot be written (${error.code}).\n`);
+  process.exit(EXIT.failed);
 });
+// Progress that nobody reads any more (`2>&1 | head`) does not end what is under way.
+process.stderr.on('error', () => undefined);
 
 main(process.argv.slice(2)).then(
   (exit) => {

@@ -7,7 +7,7 @@ import type { JobFilter } from '../inspect/filter.js';
 import { countJobs, listJobs } from '../inspect/list.js';
 import { many } from '../inspect/words.js';
 import { inBatches } from '../operate/bulk.js';
-import { type Call, EXIT } from './command.js';
+import { type Call, EXIT, Partly } from './command.js';
 import { confirmed } from './confirm.js';
 import { countOption } from './filters.js';
 import { Progress } from './progress.js';
@@ -37,15 +37,20 @@ export async function actOnMany(call: Call, verb: Verb, filter: JobFilter): Prom
     return EXIT.ok;
   }
   if (!(await confirmed(call, what))) return EXIT.failed;
-  const { moved, finished } = await everyBatch(call, verb, filter, counts);
+  const { moved, finished, error } = await everyBatch(call, verb, filter, counts);
   if (out.json) await out.value({ matched: total, [verb.done]: moved, finished });
   else await out.line(`${moved.toLocaleString('en')} ${verb.done}`);
+  if (error) throw new Partly(error, soFar(moved, verb.done));
   if (finished) return EXIT.ok;
   out.note(
     `Interrupted: ${many(Math.max(0, total - moved), verb.noun)} are left as they were. The same command goes on.`,
   );
   return EXIT.interrupted;
 }
+
+/** The batch that was under way when the connection broke may have been committed. */
+export const soFar = (moved: number, done: string) =>
+  `At least ${moved.toLocaleString('en')} were ${done}, and the same command goes on with the rest`;
 
 async function countMatching(call: Call, queue: string, filter: JobFilter): Promise<number> {
   const { session, out, signal } = call;
@@ -66,7 +71,7 @@ async function everyBatch(
   verb: Verb,
   filter: JobFilter,
   counts: ReadonlyMap<string, number>,
-): Promise<{ moved: number; finished: boolean }> {
+): Promise<{ moved: number; finished: boolean; error?: unknown }> {
   const progress = new Progress(
     out,
     [...counts.values()].reduce((sum, count) => sum + count, 0),
@@ -87,10 +92,15 @@ async function everyBatch(
       act: (ids) => verb.act(session.act, names, ids),
       signal,
     });
-    for await (const step of steps) {
-      moved = before + step.moved;
-      finished = step.finished;
-      progress.update(moved);
+    try {
+      for await (const step of steps) {
+        moved = before + step.moved;
+        finished = step.finished;
+        progress.update(moved);
+      }
+    } catch (error) {
+      progress.end();
+      return { moved, finished: false, error };
     }
     if (!finished) break;
   }

@@ -16,6 +16,11 @@ export interface Streams {
   readonly env: NodeJS.ProcessEnv;
 }
 
+const escaped = (sign: string) =>
+  [...Array(sign.length).keys()]
+    .map((n) => `\\u${sign.charCodeAt(n).toString(16).padStart(4, '0')}`)
+    .join('');
+
 export class Output {
   readonly json: boolean;
   readonly #streams: Streams;
@@ -32,7 +37,9 @@ export class Output {
 
   /** One value of data, for programs. */
   value(value: unknown): Promise<void> {
-    return this.#write(`${JSON.stringify(value)}\n`);
+    // JSON escapes most of what steers a terminal, but neither C1 controls nor what turns text round.
+    const text = JSON.stringify(value).replace(/[\u007f-\u009f\p{Cf}]/gu, escaped);
+    return this.#write(`${text}\n`);
   }
 
   /** Rows as a table, or one JSON value a row. */

@@ -1,4 +1,7 @@
-/** Tables for people: aligned columns, and on a terminal cut to its width at the last column. */
+/**
+ * Tables for people: aligned columns, and on a terminal cut to its width at the last column. Where even
+ * the others are too wide, they stand closer together.
+ */
 import type { Style } from './output.js';
 
 export interface TableColumn<Row> {
@@ -13,7 +16,8 @@ export interface TableOptions {
   readonly paint: (text: string, style: Style) => string;
 }
 
-const GAP = '  ';
+const GAPS = ['  ', ' '] as const;
+const LAST = 8;
 
 /** Without anything that a terminal would obey, on one line. */
 export function plain(text: string): string {
@@ -36,8 +40,11 @@ export function table<Row>(
   const widths = columns.map((column, n) =>
     Math.max(column.title.length, ...cells.map((row) => (row[n] as string).length)),
   );
-  const before = widths.slice(0, -1).reduce((sum, one) => sum + one + GAP.length, 0);
-  const lastWidth = Math.max(8, width - before);
+  const others = widths.slice(0, -1).reduce((sum, one) => sum + one, 0);
+  const between = (gap: string) => others + gap.length * (columns.length - 1);
+  const least = Math.min(LAST, widths.at(-1) ?? 0);
+  const gap = GAPS.find((one) => between(one) + least <= width) ?? ' ';
+  const lastWidth = Math.max(LAST, width - between(gap));
   const cell = (text: string, n: number) => {
     const column = columns[n] as TableColumn<Row>;
     const room = widths[n] as number;
@@ -45,14 +52,14 @@ export function table<Row>(
     if (n < columns.length - 1) return text.padEnd(room);
     return text.length > lastWidth ? `${text.slice(0, lastWidth - 1)}…` : text;
   };
-  const head = columns.map((column, n) => cell(column.title, n)).join(GAP);
+  const head = columns.map((column, n) => cell(column.title, n)).join(gap);
   const body = cells.map((row, r) =>
     row
       .map((text, n) => {
         const style = columns[n]?.style?.(rows[r] as Row) ?? null;
         return style ? paint(cell(text, n), style) : cell(text, n);
       })
-      .join(GAP)
+      .join(gap)
       .trimEnd(),
   );
   return [paint(head.trimEnd(), 'bold'), ...body];

@@ -86,7 +86,12 @@ export class Fleet {
     this.#stopping = true;
     for (const timer of this.#timers) clearTimeout(timer);
     const left = this.members;
-    for (const member of left) member.drain();
+    for (const member of left) {
+      const { condition, id } = member;
+      if (condition === 'frozen' || condition === 'cut off')
+        this.#ground.recoveries.forget(id ?? '');
+      member.drain();
+    }
     const gone = Promise.all(left.map(({ ended }) => ended));
     const late = new AbortController();
     const limit = delay(STOP_MS, undefined, { signal: late.signal }).catch(() => undefined);

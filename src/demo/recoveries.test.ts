@@ -43,3 +43,11 @@ test('a worker that is back after it was given up counts', () => {
   recoveries.saw(seen(['a', 'dead', 0], ['a2', 'alive', 0]), 8_000, 8_000);
   expect(recoveries.done).toMatchObject([{ mishap: 'cut off', tookMs: 8_000 }]);
 });
+
+test('a worker that is drained by whoever quits is no recovery', () => {
+  const recoveries = new Recoveries();
+  recoveries.begin(member(1, 'a'), 'frozen', 0);
+  recoveries.forget('a');
+  expect(recoveries.saw(seen(['b', 'alive', 0]), 1_000, 1_000)).toEqual([]);
+  expect(recoveries.done).toEqual([]);
+});

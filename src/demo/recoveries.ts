@@ -45,6 +45,11 @@ export class Recoveries {
     for (const one of this.open) if (one.workerId === workerId) one.back = true;
   }
 
+  /** It is drained by whoever quits: nobody had to make up for it. */
+  forget(workerId: string): void {
+    this.#all = this.#all.filter((one) => one.tookMs !== null || one.workerId !== workerId);
+  }
+
   /**
    * Takes a look that was begun at `asked`, and returns the recoveries that it shows to be over.
    */

@@ -56,9 +56,17 @@ export interface Difference {
   /** As it is; empty when it is missing. */
   readonly is: string;
   readonly expected: string;
+  /** As the server prints it, with names as they are found by the search path. */
+  readonly made: string;
 }
 
-type Description = ReadonlyMap<string, { kind: string; name: string; definition: string }>;
+interface Described {
+  readonly kind: string;
+  readonly name: string;
+  readonly definition: string;
+  readonly made: string;
+}
+type Description = ReadonlyMap<string, Described>;
 
 async function describe(client: pg.ClientBase, schema: string): Promise<Description> {
   // Names of the schema's own things are printed bare when the search path leads to them.
@@ -75,9 +83,10 @@ async function describe(client: pg.ClientBase, schema: string): Promise<Descript
         const bare = definition.replaceAll('"', '').replaceAll(own, 'SCHEMA.');
         // The order of a queue is a setting, and the default of this column with it.
         if (kind === 'column' && name.endsWith('.ordering')) {
-          return [`${kind} ${name}`, { kind, name, definition: bare.replace(/ DEFAULT .*/, '') }];
+          const fixed = bare.replace(/ DEFAULT .*/, '');
+          return [`${kind} ${name}`, { kind, name, definition: fixed, made: definition }];
         }
-        return [`${kind} ${name}`, { kind, name, definition: bare }];
+        return [`${kind} ${name}`, { kind, name, definition: bare, made: definition }];
       }),
   );
 }
@@ -103,15 +112,15 @@ export async function findDrift(
 
 function compare(live: Description, wanted: Description): Difference[] {
   const differences: Difference[] = [];
-  for (const [key, { kind, name, definition }] of wanted) {
+  for (const [key, { kind, name, definition, made }] of wanted) {
     const is = live.get(key)?.definition;
     if (is === definition) continue;
     const how = is === undefined ? 'missing' : 'changed';
-    differences.push({ kind, name, how, is: is ?? '', expected: definition });
+    differences.push({ kind, name, how, is: is ?? '', expected: definition, made });
   }
-  for (const [key, { kind, name, definition }] of live) {
+  for (const [key, { kind, name, definition, made }] of live) {
     if (wanted.has(key)) continue;
-    differences.push({ kind, name, how: 'extra', is: definition, expected: '' });
+    differences.push({ kind, name, how: 'extra', is: definition, expected: '', made });
   }
   return differences;
 }

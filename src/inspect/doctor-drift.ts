@@ -9,10 +9,10 @@ const CLAIM_WRITES =
 /** More than these are only counted. */
 const MOST = 20;
 
-export function judgeDrift(differences: readonly Difference[]): Finding[] {
+export function judgeDrift(schema: string, differences: readonly Difference[]): Finding[] {
   if (differences.length === 0)
     return [ok('schema drift', 'the catalogue is what the migrations make')];
-  const findings = differences.slice(0, MOST).map(({ kind, name, how, is, expected }) => {
+  const findings = differences.slice(0, MOST).map(({ kind, name, how, is, expected, made }) => {
     const what = `${kind} ${name}`;
     if (how === 'missing') {
       return problem(
@@ -20,7 +20,7 @@ export function judgeDrift(differences: readonly Difference[]): Finding[] {
         `The ${what} is missing.`,
         'Statements rely on it: they fail, or read the whole table.',
         kind === 'index'
-          ? `${expected.replaceAll('SCHEMA.', '')};`
+          ? `SET search_path = ${schema}; ${made};`
           : `Restore it as schema.sql has it.`,
       );
     }
@@ -37,7 +37,7 @@ export function judgeDrift(differences: readonly Difference[]): Finding[] {
         'schema drift',
         `There is an extra index ${name} on a column that every claim writes.`,
         'Claims are no longer HOT updates: each one writes every index, and claims get several times slower.',
-        `DROP INDEX ${name};`,
+        `DROP INDEX ${schema}.${quoted(name)};`,
       );
     }
     return note(
@@ -59,6 +59,9 @@ export function judgeDrift(differences: readonly Difference[]): Finding[] {
     ),
   ];
 }
+
+const quoted = (name: string) =>
+  /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 
 const short = (text: string) => {
   const line = text.replace(/\s+/g, ' ');

@@ -37,7 +37,7 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
       'oldest pending',
       `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${many(counts.pending, 'job')} wait, ${many(alive, 'worker')} alive.`,
       'This is the delay that users see.',
-      `holdfast jobs ls --queue ${name} --status pending --oldest -n 1, then holdfast explain its id; start more workers if they are all busy.`,
+      `holdfast jobs ls --queue ${name} --status pending --oldest, then holdfast explain one whose DUE is past; start more workers if they are all busy.`,
     ),
   ];
 }

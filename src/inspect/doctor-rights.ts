@@ -7,7 +7,7 @@ import { ok, problem } from './doctor.js';
 export const askRights = statement({
   name: 'doctor_rights',
   text: `
-SELECT c.relname::text AS table, current_user::text AS user_name,
+SELECT c.relname::text AS table, quote_ident(current_user) AS user_name,
   has_schema_privilege(n.oid, 'USAGE') AND
   CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(c.oid, 'USAGE')
     WHEN c.relname IN ('migrations', 'fleet') THEN has_table_privilege(c.oid, 'SELECT')

@@ -19,8 +19,9 @@ SELECT current_setting('server_version') AS version,
   current_setting('max_connections')::integer
     - current_setting('superuser_reserved_connections')::integer
     - coalesce(current_setting('reserved_connections', true)::integer, 0) AS connection_limit,
-  (SELECT count(*) FROM pg_stat_activity AS a WHERE a.backend_type = 'client backend')::integer
-    AS connections,
+  -- Of other users an ordinary one sees no type; what belongs to a database is a client or soon gone.
+  (SELECT count(*) FROM pg_stat_activity AS a WHERE a.backend_type = 'client backend'
+    OR (a.backend_type IS NULL AND a.datid IS NOT NULL))::integer AS connections,
   has_database_privilege(current_database(), 'CREATE') AS may_create,
   pg_backend_pid() AS backend_pid,
   (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms`,

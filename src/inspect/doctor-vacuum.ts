@@ -5,7 +5,7 @@ import { bool, int8, type Row, statement, text } from '../postgres/statement.js'
 import { instant } from './columns.js';
 import { type Finding, type Limits, note, ok, problem } from './doctor.js';
 import type { QueueSize } from './size.js';
-import { span } from './words.js';
+import { many, span } from './words.js';
 
 export const askHorizon = statement({
   name: 'doctor_horizon',
@@ -49,8 +49,10 @@ const FIXES: Readonly<Record<string, (who: string) => string>> = {
 };
 
 export function judgeHorizon(holders: readonly Holder[], limits: Limits): Finding[] {
-  const long = holders.filter(({ openMs }) => openMs === null || openMs > limits.horizonMs);
-  if (long.length === 0) return [ok('vacuum horizon', 'nobody holds it back')];
+  const hidden = holders.filter(({ kind, openMs }) => kind === 'transaction' && openMs === null);
+  const seen = holders.filter((holder) => !hidden.includes(holder));
+  const long = seen.filter(({ openMs }) => openMs === null || openMs > limits.horizonMs);
+  if (long.length === 0) return [judgeHidden(hidden)];
   return long.slice(0, 5).map(({ kind, who, state, xids, openMs }) => {
     const since = openMs === null ? '' : ` for ${span(openMs)}`;
     return problem(
@@ -60,6 +62,18 @@ export function judgeHorizon(holders: readonly Holder[], limits: Limits): Findin
       (FIXES[kind] as (who: string) => string)(who),
     );
   });
+}
+
+/** Of the sessions of other users an ordinary one may not see since when they are open. */
+function judgeHidden(hidden: readonly Holder[]): Finding {
+  if (hidden.length === 0) return ok('vacuum horizon', 'nobody holds it back');
+  const most = Math.max(...hidden.map(({ xids }) => xids)).toLocaleString('en');
+  return note(
+    'vacuum horizon',
+    `${many(hidden.length, 'transaction')} of other users hold it back, by ${most} transactions at most; since when, this user may not see.`,
+    'If one is forgotten, rows of finished jobs cannot be cleaned: the tables grow.',
+    'Run the doctor as a user with GRANT pg_read_all_stats (or pg_monitor).',
+  );
 }
 
 export const askVacuum = statement({

@@ -6,11 +6,11 @@
 import { isEmpty } from '../../inspect/filter.js';
 import { showJob } from '../../inspect/show.js';
 import { many } from '../../inspect/words.js';
-import { type Call, EXIT, UsageError } from '../command.js';
+import { type Call, EXIT, Partly, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { filterOf } from '../filters.js';
 import { checkIds } from '../ids.js';
-import { actOnMany } from '../many.js';
+import { actOnMany, soFar } from '../many.js';
 import { VERBS, type Verb } from '../verbs.js';
 
 async function run(call: Call, verb: Verb): Promise<number> {
@@ -33,7 +33,7 @@ async function run(call: Call, verb: Verb): Promise<number> {
 }
 
 async function byId(call: Call, verb: Verb, ids: readonly string[]): Promise<number> {
-  const { session, out, given } = call;
+  const { session, out, given, signal } = call;
   const queues = (await session.queues(given.texts('queue'))).map((queue) => queue.name);
   if (given.flag('dry-run')) {
     out.note(`This would ${verb.name} ${many(ids.length, verb.noun)}. Nothing was done.`);
@@ -42,20 +42,29 @@ async function byId(call: Call, verb: Verb, ids: readonly string[]): Promise<num
   if (verb.final && !(await confirmed(call, `${verb.name} ${many(ids.length, verb.noun)}`))) {
     return EXIT.failed;
   }
-  let failed = 0;
+  let [done, failed] = [0, 0];
   for (const id of ids) {
-    const job = await session.read((db) => showJob(db, session.schema, queues, id));
-    const moved =
-      job && !job.archived ? await verb.act(session.act, session.names(job.queue), [id]) : [];
-    const ok = moved.length === 1;
-    if (!ok) failed++;
+    if (signal.aborted) break;
+    const { job, ok } = await moveOne(call, verb, queues, id).catch((error) => {
+      throw done > 0 ? new Partly(error, soFar(done, verb.done)) : error;
+    });
+    if (ok) done++;
+    else failed++;
     const status = job ? (job.archived ? `${job.status}, in the archive` : job.status) : 'unknown';
     if (out.json) await out.value({ id, queue: job?.queue ?? null, [verb.done]: ok, was: status });
     else if (ok) await out.line(id);
     if (!ok) out.note(`${id} was not ${verb.done}: it is ${status}.`);
   }
-  out.note(`${ids.length - failed} of ${many(ids.length, verb.noun)} ${verb.done}.`);
+  out.note(`${done} of ${many(ids.length, verb.noun)} ${verb.done}.`);
+  if (done + failed < ids.length) return EXIT.interrupted;
   return failed > 0 ? EXIT.failed : EXIT.ok;
+}
+
+async function moveOne({ session }: Call, verb: Verb, queues: readonly string[], id: string) {
+  const job = await session.read((db) => showJob(db, session.schema, queues, id));
+  if (!job || job.archived) return { job, ok: false };
+  const moved = await verb.act(session.act, session.names(job.queue), [id]);
+  return { job, ok: moved.length === 1 };
 }
 
 export const runRetry = (call: Call) => run(call, VERBS.retry);

@@ -18,10 +18,11 @@ export async function run({ given, args }: Call): Promise<number> {
   process.on('SIGINT', stay);
   return new Promise((resolve, reject) => {
     child.on('error', reject);
-    child.on('close', (code) => {
+    child.on('close', (code, signal) => {
       process.off('SIGTERM', pass);
       process.off('SIGINT', stay);
-      resolve(code ?? EXIT.failed);
+      // Before the shop is open, Ctrl-C ends it at once.
+      resolve(code ?? (signal === 'SIGINT' ? EXIT.interrupted : EXIT.failed));
     });
   });
 }

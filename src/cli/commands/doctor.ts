@@ -25,6 +25,7 @@ import { engineExecutor } from '../../postgres/queryable.js';
 import { MIGRATIONS } from '../../schema/migrations.js';
 import { type Call, EXIT, UsageError } from '../command.js';
 import { judgeEmbedded } from '../doctor-embedded.js';
+import { pasteable } from '../paste.js';
 import type { Session } from '../session.js';
 import { plain } from '../table.js';
 
@@ -34,7 +35,10 @@ const ROUND_TRIPS = 7;
 export async function run({ args, session, out }: Call): Promise<number> {
   if (args.length > 0)
     throw new UsageError(`doctor takes no argument, but "${args[0]}" was given.`);
-  const findings = await diagnose(session);
+  const findings = (await diagnose(session)).map((finding) => ({
+    ...finding,
+    fix: finding.fix && pasteable(finding.fix, session.schema),
+  }));
   const problems = findings.filter(({ level }) => level === 'problem').length;
   for (const finding of findings) {
     if (out.json) await out.value(finding);
@@ -119,6 +123,14 @@ async function judgeSchema(session: Session): Promise<Finding> {
     await session.checkSchema();
     return ok('schema', `"${session.schema}" is at migration ${MIGRATIONS.length}`);
   } catch (error) {
+    if ((error as { code?: unknown }).code === '42501') {
+      return problem(
+        'rights',
+        `${(error as Error).message}.`,
+        'A worker that connects as this user does not start, and nothing further can be looked at.',
+        'As the owner of the schema run docs/roles.sql, then GRANT holdfast_worker TO this user.',
+      );
+    }
     if (!(error instanceof HoldfastError)) throw error;
     return problem('schema', error.message, 'Workers refuse to start.', fixFor(error.code));
   }
@@ -161,6 +173,7 @@ async function drift(session: Session, seen: Overview, server: Server): Promise<
       ...queues.map((queue) => loadText(migration.perQueue, { schema, queue })),
     ]);
   return judgeDrift(
+    session.schema,
     await withClient(session.pool, (client) => findDrift(client, session.schema, texts)),
   );
 }

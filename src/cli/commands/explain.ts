@@ -2,6 +2,7 @@
 import { explainJob } from '../../inspect/explain.js';
 import { type Call, EXIT } from '../command.js';
 import { oneId } from '../ids.js';
+import { pasteable } from '../paste.js';
 import { ringOwner } from '../ring.js';
 import { plain } from '../table.js';
 
@@ -18,11 +19,13 @@ export async function run({ args, given, session, out }: Call): Promise<number> 
     await out.value({ ...answer, job: answer.job ? job : null });
     return exit;
   }
+  const arrow = (fix: string) =>
+    out.line(`  ${out.paint('→', 'bold')} ${plain(pasteable(fix, session.schema))}`);
   await out.line(plain(answer.text));
-  if (answer.fix) await out.line(`  ${out.paint('→', 'bold')} ${answer.fix}`);
+  if (answer.fix) await arrow(answer.fix);
   for (const also of answer.also) {
     await out.line(`Also: ${plain(also.text)}`);
-    if (also.fix) await out.line(`  ${out.paint('→', 'bold')} ${also.fix}`);
+    if (also.fix) await arrow(also.fix);
   }
   return exit;
 }

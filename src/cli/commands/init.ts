@@ -17,8 +17,12 @@ export async function run({ args, given, out }: Call): Promise<void> {
     throw new Failure(`${taken.join(' and ')} exists already; nothing was written.`);
   }
   for (const { path, text } of files) {
-    mkdirSync(dirname(resolve(folder, path)), { recursive: true });
-    writeFileSync(resolve(folder, path), text, { flag: 'wx' });
+    try {
+      makeFolder(dirname(resolve(folder, path)));
+      writeFileSync(resolve(folder, path), text, { flag: 'wx' });
+    } catch (error) {
+      throw new Failure(`${path} could not be written: ${(error as Error).message}`);
+    }
     await (out.json ? out.value({ path }) : out.line(path));
   }
   const typed = language === 'ts' && !stripsTypes();
@@ -29,4 +33,11 @@ export async function run({ args, given, out }: Call): Promise<void> {
   out.note(
     "Next: set DATABASE_URL, then npx holdfast migrate, npx holdfast enqueue hello '{}', npx holdfast work",
   );
+}
+
+/** Level by level: Node's recursive way does not end where a folder cannot be made, as in /proc. */
+function makeFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  makeFolder(dirname(folder));
+  mkdirSync(folder);
 }

@@ -3,9 +3,10 @@ import { countArchivedOlder } from '../../inspect/archive.js';
 import { many } from '../../inspect/words.js';
 import { durationMs } from '../../job/duration.js';
 import { pruneArchiveOlder } from '../../operate/prune.js';
-import { type Call, EXIT, UsageError } from '../command.js';
+import { type Call, EXIT, Partly, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { countOption } from '../filters.js';
+import { soFar } from '../many.js';
 import { Progress } from '../progress.js';
 
 const COUNTED = 5_000_000;
@@ -39,7 +40,12 @@ export async function run(call: Call): Promise<number> {
   let pruned = 0;
   for (const queue of queues.filter((name) => counts.get(name))) {
     for (let gone = batch; gone === batch && !signal.aborted; ) {
-      gone = await pruneArchiveOlder(session.act, session.names(queue), olderMs, batch);
+      gone = await pruneArchiveOlder(session.act, session.names(queue), olderMs, batch).catch(
+        (error) => {
+          progress.end();
+          throw new Partly(error, soFar(pruned, 'pruned'));
+        },
+      );
       pruned += gone;
       progress.update(pruned);
     }

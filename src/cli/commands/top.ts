@@ -9,11 +9,14 @@ import { isTransient } from '../../postgres/pool.js';
 import { type Call, EXIT, UsageError } from '../command.js';
 import { frameLines, frameValue, type Rates, ratesBetween } from '../frame.js';
 
-const ENTER = '\u001b[?1049h\u001b[?25l';
-const LEAVE = '\u001b[?25h\u001b[?1049l';
+// A screen of its own, no cursor, and lines that are too long are cut and not wrapped.
+const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l';
+const LEAVE = '\u001b[?7h\u001b[?25h\u001b[?1049l';
 const HOME = '\u001b[H';
 const LINE_END = '\u001b[K\n';
 const REST = '\u001b[J';
+/** Whatever ends it, the terminal is given back as it was. */
+const ENDS = ['SIGTERM', 'SIGHUP'] as const;
 
 export async function run(call: Call): Promise<number> {
   const { given, session, out, signal, args } = call;
@@ -71,12 +74,14 @@ function takeScreen({ out }: Call, quit: () => void): () => void {
   };
   const { stdin } = process;
   stdout.write(ENTER);
+  for (const name of ENDS) process.once(name, quit);
   if (stdin.isTTY) {
     stdin.setRawMode(true);
     stdin.on('data', onKey);
     stdin.resume();
   }
   return () => {
+    for (const name of ENDS) process.off(name, quit);
     if (stdin.isTTY) {
       stdin.off('data', onKey);
       stdin.setRawMode(false);
