@@ -1,0 +1,107 @@
+// The statements alone, without the worker and without the library: what the layout of the tables
+// allows. Only this file, and what measures Holdfast alone, reaches behind the public API.
+import pg from 'pg';
+import { claim } from '../dist/claim/claim.js';
+import { Probes } from '../dist/claim/probes.js';
+import { bucketOf } from '../dist/index.js';
+import { uuidv7 } from '../dist/job/uuid.js';
+import { complete } from '../dist/settle/complete.js';
+import { clock } from './clock.mjs';
+import { INBOX } from './ground.mjs';
+import { median } from './statistics.mjs';
+
+export const BARE_BATCH = 500;
+
+const request = (probes, limit) => ({
+  workerId: 'bench',
+  probes,
+  limit,
+  leaseMs: 90_000,
+  versions: { noop: 1 },
+  above: {},
+  deadWorkers: [],
+  cursorLagMs: 2_000,
+});
+const newProbes = () => new Probes({ pollMs: 500 });
+
+async function claimNext(engine, probes, limit) {
+  const from = clock();
+  const answer = await claim(engine, INBOX, request(probes.take(performance.now()), limit));
+  const took = clock() - from;
+  probes.learn(answer, limit, performance.now(), took);
+  return { rows: answer.jobs, took };
+}
+
+/** Claim, complete, and again, on one connection; jobs per second. */
+export async function bareDrain({ engine }, count) {
+  const probes = newProbes();
+  const from = clock();
+  for (let done = 0; done < count; ) {
+    const { rows } = await claimNext(engine, probes, BARE_BATCH);
+    if (rows.length === 0) continue;
+    rows.sort((a, b) => (a.id < b.id ? -1 : 1));
+    const moved = await complete(
+      engine,
+      INBOX,
+      'bench',
+      rows.map((row) => ({ id: row.id, generation: row.leaseGeneration })),
+    );
+    done += moved.length;
+  }
+  return (count / (clock() - from)) * 1000;
+}
+
+/** Milliseconds of one claim of 25 jobs at the backlog that lies there. */
+export async function claimMs(ground, claims) {
+  const probes = newProbes();
+  const times = [];
+  for (let n = 0; n < claims + 20; n++) {
+    // The statement alone: the commit's wait for the disk is the same at any backlog and would hide
+    // it.
+    await ground.client.query('BEGIN');
+    const { rows, took } = await claimNext(ground.engine, probes, 25);
+    await ground.client.query('COMMIT');
+    if (rows.length !== 25) throw new Error(`a claim of 25 jobs returned ${rows.length}`);
+    // The first claims meet a cold cache and unplanned statements.
+    if (n >= 20) times.push(took);
+  }
+  return median(times);
+}
+
+/** The queue's table again, with its indexes and without its triggers, for the bare INSERT. */
+export async function prepareBareInsert(admin) {
+  const { rows } = await admin.query(
+    `SELECT array_to_string(reloptions, ', ') AS options
+     FROM pg_class WHERE oid = 'holdfast.inbox'::regclass`,
+  );
+  await admin.query('CREATE SCHEMA IF NOT EXISTS bench');
+  await admin.query('DROP TABLE IF EXISTS bench.inbox');
+  await admin.query(
+    `CREATE TABLE bench.inbox (LIKE holdfast.inbox INCLUDING ALL) WITH (${rows[0].options})`,
+  );
+}
+
+const INSERT_ONE = `INSERT INTO bench.inbox (id, type, partition_key, partition_bucket, payload)
+VALUES ($1, 'noop', $2, $3, $4)`;
+const INSERT_MANY = `INSERT INTO bench.inbox (id, type, partition_key, partition_bucket, payload)
+SELECT id, 'noop', id::text, bucket, payload
+FROM unnest($1::uuid[], $2::integer[], $3::jsonb[]) AS j(id, bucket, payload)`;
+
+export async function bareProducer(url, connections) {
+  const pool = new pg.Pool({ connectionString: url, max: connections });
+  pool.on('error', () => {});
+  const payload = '{"orderId":1}';
+  return {
+    async insert(size) {
+      if (size === 1) {
+        const id = uuidv7();
+        const values = [id, id, bucketOf(id), payload];
+        return pool.query({ name: 'bare_one', text: INSERT_ONE, values });
+      }
+      const ids = Array.from({ length: size }, () => uuidv7());
+      const values = [ids, ids.map((id) => bucketOf(id)), ids.map(() => payload)];
+      return pool.query({ name: 'bare_many', text: INSERT_MANY, values });
+    },
+    close: () => pool.end(),
+  };
+}

@@ -1,0 +1,73 @@
+// Holdfast, through its public API and with its defaults: there is no faster configuration to turn
+// on.
+import pg from 'pg';
+import { holdfast as connect, job } from '../../dist/index.js';
+
+const noop = job('noop');
+const ordered = job('ordered', { ordering: 'key' });
+const item = ({ payload, key }) => (key ? ordered.of(payload, { key }) : noop.of(payload));
+
+export const system = {
+  name: 'holdfast',
+  package: null,
+  postgres: true,
+  schema: 'holdfast',
+  configurations: {
+    default: { says: 'no options', source: 'docs/options.md', options: {} },
+  },
+  tables: ['holdfast.inbox'],
+  emptied: ['holdfast.inbox', 'holdfast.inbox_archive'],
+  busy: 'SELECT EXISTS (SELECT FROM holdfast.inbox) AS busy',
+
+  async prepare(url) {
+    const hf = connect({ connectionString: url });
+    await hf.migrate();
+    await hf.close();
+  },
+
+  /**
+   * Workers that were killed with their process are forgotten, as they would be after half a
+   * minute.
+   */
+  async rest(admin) {
+    await admin.query("UPDATE holdfast.workers SET status = 'dead' WHERE status <> 'dead'");
+  },
+
+  async producer(url, { connections }) {
+    const pool = new pg.Pool({ connectionString: url, max: connections });
+    pool.on('error', () => {});
+    const hf = connect({ connectionString: url, pool });
+    return {
+      one: (payload) => hf.enqueue(noop, payload),
+      inTransaction: (client, payload) => hf.enqueue(noop, payload, { tx: client }),
+      many: (items) => hf.enqueueMany(items.map(item)),
+      async close() {
+        await hf.close();
+        await pool.end();
+      },
+    };
+  },
+
+  async worker(url, { handle, concurrency }) {
+    const hf = connect({ connectionString: url });
+    let ready = () => {};
+    const started = new Promise((resolve) => {
+      ready = resolve;
+    });
+    const onEvent = ({ kind }) => kind === 'started' && ready();
+    const options = { handleSignals: false, onEvent, ...(concurrency && { concurrency }) };
+    const worker = hf
+      .worker(options)
+      .handle(noop, ({ payload }) => handle(payload))
+      .handle(ordered, ({ payload }) => handle(payload));
+    const running = worker.run();
+    await Promise.race([started, running]);
+    return {
+      async stop() {
+        await worker.stop({ graceMs: 500 });
+        await running;
+        await hf.close();
+      },
+    };
+  },
+};
