@@ -10,7 +10,7 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, statement, textArray, timestamp } from '../postgres/statement.js';
 import type { ClaimedByTime, ClaimRequest } from './claim.js';
-import { CURSOR_COLUMNS, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
+import { handles, plainTypes, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
 
 export interface BesideProbe {
   readonly priority: number;
@@ -48,8 +48,7 @@ WITH stretch AS MATERIALIZED (
     WHERE i.ctid = other.place
       AND (i.status = 'pending'
         OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
-      AND i.version <= ($9::jsonb -> i.type)::integer
-      AND i.version > coalesce(($12::jsonb -> i.type)::integer, 0)
+      AND ${handles('$14', '$9', '$12')}
     FOR UPDATE SKIP LOCKED
   ) AS c
   LIMIT $6::integer
@@ -62,10 +61,9 @@ WITH stretch AS MATERIALIZED (
   -- There is none if the bucket ended before.
   SELECT s.available_at, s.position FROM stretch AS s OFFSET $13::integer - 1 LIMIT 1
 )
-SELECT f.epoch, now() - $11::integer * interval '1 millisecond' AS seen_until,
+SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until,
   (SELECT available_at FROM last) AS end_at, (SELECT position FROM last) AS end_position,
-  ${SELECT_TAKEN},
-  c.available_at AS cursor_at, c.position AS cursor_position
+  ${SELECT_TAKEN}
 FROM holdfast.fleet AS f
 LEFT JOIN claimed AS c ON true
 WHERE f.one
@@ -76,7 +74,6 @@ ORDER BY c.available_at, c.position`,
     end_at: timestamp.orNull,
     end_position: int8.orNull,
     ...TAKEN_COLUMNS,
-    ...CURSOR_COLUMNS,
   },
 });
 
@@ -105,6 +102,7 @@ export async function claimBeside(
     request.cursorLagMs,
     JSON.stringify(request.above),
     probe.reach,
+    textArray(plainTypes(request.versions, request.above)),
   ]);
   const [first] = rows;
   const jobs = first?.id ? rows : [];

@@ -17,7 +17,7 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, plainArray, statement, text, textArray } from '../postgres/statement.js';
 import type { Claimed } from './claim.js';
-import { CURSOR_COLUMNS, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
+import { handles, plainTypes, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
 
 /** A stretch of the order index: everything after one place and before another. */
 export interface OrderProbe {
@@ -109,8 +109,7 @@ WITH RECURSIVE walk AS (
             -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be run alone. 3: ready.
             CASE WHEN i.status = 'processing' AND i.lease_expires_at > now()
                 AND i.claimed_by <> ALL ($10::text[]) THEN 0
-              WHEN i.version <= ($9::jsonb -> i.type)::integer
-                AND i.version > coalesce(($11::jsonb -> i.type)::integer, 0) THEN
+              WHEN ${handles('$14', '$9', '$11')} THEN
                 CASE WHEN i.status = 'processing' THEN 2
                   WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
                   -- One that has failed before may do so again: what follows it is not taken along.
@@ -159,7 +158,6 @@ WITH RECURSIVE walk AS (
   RETURNING ${RETURN_TAKEN}
 )
 SELECT f.epoch, ${SELECT_TAKEN},
-  c.available_at AS cursor_at, c.position AS cursor_position,
   s.probe AS stop_probe, coalesce(cut.partition_bucket, s.bucket) AS stop_bucket,
   coalesce(cut.partition_key, s.key) AS stop_key, s.wanted
 FROM holdfast.fleet AS f
@@ -173,7 +171,6 @@ ORDER BY c.partition_bucket, c.partition_key COLLATE "C", c.position`,
   columns: {
     epoch: int8,
     ...TAKEN_COLUMNS,
-    ...CURSOR_COLUMNS,
     stop_probe: int4.orNull,
     stop_bucket: int4.orNull,
     stop_key: text.orNull,
@@ -217,6 +214,7 @@ export async function claimOrdered(
     JSON.stringify(request.above),
     Math.max(1, Math.min(request.run, MAX_RUN)),
     request.walk ?? WALK,
+    textArray(plainTypes(request.versions, request.above)),
   ]);
   const [first] = rows;
   const { stopProbe = null, stopBucket = null, stopKey = null } = first ?? {};

@@ -7,16 +7,16 @@
  * owner is gone: the lease expired, or the owner is in the list of dead workers. Row locks are taken with SKIP LOCKED and the update goes by the locked rows' places, so
  * two claimers never wait for each other and never get the same generation of a job.
  *
- * What it writes, and what a crash costs, is in taking.ts. The cursor columns say where the next probe of
- * the bucket may start; they stay `lag` behind the clock, so that a row whose transaction commits a little
- * late is still ahead of them.
+ * What it writes, and what a crash costs, is in taking.ts. It says up to which time it has seen everything,
+ * `cursorLagMs` behind the clock: a row whose transaction commits a little late is still ahead of that.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, plainArray, statement, textArray, timestamp } from '../postgres/statement.js';
 import {
   type ClaimedJob,
-  CURSOR_COLUMNS,
+  handles,
+  plainTypes,
   RETURN_TAKEN,
   SELECT_TAKEN,
   TAKE,
@@ -65,8 +65,7 @@ WITH picked AS MATERIALIZED (
       AND i.available_at <= now()
       AND (i.status = 'pending'
         OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
-      AND i.version <= ($9::jsonb -> i.type)::integer
-      AND i.version > coalesce(($12::jsonb -> i.type)::integer, 0)
+      AND ${handles('$13', '$9', '$12')}
       AND i.ordering IN ('none', 'parked')
     ORDER BY i.available_at, i.position
     LIMIT $6::integer
@@ -83,8 +82,7 @@ WITH picked AS MATERIALIZED (
       AND i.available_at <= now()
       AND (i.status = 'pending'
         OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
-      AND i.version <= ($9::jsonb -> i.type)::integer
-      AND i.version > coalesce(($12::jsonb -> i.type)::integer, 0)
+      AND ${handles('$13', '$9', '$12')}
       AND i.ordering IN ('none', 'parked')
     ORDER BY i.partition_bucket, i.available_at, i.position
     LIMIT $6::integer
@@ -99,16 +97,13 @@ WITH picked AS MATERIALIZED (
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM picked))
   RETURNING ${RETURN_TAKEN}
 )
-SELECT f.epoch, now() - $11::integer * interval '1 millisecond' AS seen_until, ${SELECT_TAKEN},
-  least(c.available_at, now() - $11::integer * interval '1 millisecond') AS cursor_at,
-  CASE WHEN c.available_at <= now() - $11::integer * interval '1 millisecond' THEN c.position ELSE 0 END
-    AS cursor_position
+SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until, ${SELECT_TAKEN}
 -- A claim that finds nothing still says which epoch the fleet is in.
 FROM holdfast.fleet AS f
 LEFT JOIN claimed AS c ON true
 WHERE f.one
 ORDER BY c.priority, c.available_at, c.position`,
-  columns: { epoch: int8, seen_until: timestamp, ...TAKEN_COLUMNS, ...CURSOR_COLUMNS },
+  columns: { epoch: int8, seen_until: timestamp, ...TAKEN_COLUMNS },
 });
 
 export interface Claimed {
@@ -141,6 +136,7 @@ export async function claim(
     textArray(request.deadWorkers),
     request.cursorLagMs,
     JSON.stringify(request.above),
+    textArray(plainTypes(request.versions, request.above)),
   ]);
   // The one row of an empty claim has no job in it.
   const jobs = rows[0]?.id ? rows : [];

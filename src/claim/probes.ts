@@ -203,8 +203,10 @@ export class Probes {
           state.active = false;
           if (rewound) state.rewoundAt = now;
         }
-        state.at = unread === 0 && job ? job.cursorAt : seenUntil;
-        state.position = unread === 0 && job ? job.cursorPosition : 0;
+        // A cursor never passes what may not have been committed yet. Postgres' timestamps sort as text.
+        const inside = unread === 0 && job && job.cursorAt <= seenUntil;
+        state.at = inside ? job.cursorAt : seenUntil;
+        state.position = inside ? job.cursorPosition : 0;
         if (unread === 0) {
           state.active = true;
           this.#turn = this.#next(state);

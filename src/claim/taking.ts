@@ -1,6 +1,7 @@
 /**
- * What taking a job writes and returns: the same for jobs without order and for ordered ones, so that a
- * crash costs the same in both. In either statement `$7` is the worker that claims and `$8` its lease.
+ * What taking a job asks, writes and returns: the same for jobs without order and for ordered ones, so
+ * that a crash costs the same in both. In every statement `$7` is the worker that claims, `$8` its lease.
+ * What is the same for all rows stands in a subquery of its own, which Postgres evaluates once.
  *
  * A job whose owner vanished gets the attempt back that it never finished, unless it was running alone
  * (`isolated`) and its owner is not who claims now; its `crashes` rises, and its history says so.
@@ -17,10 +18,25 @@ import {
   uuid,
 } from '../postgres/statement.js';
 
+/**
+ * Whether this worker handles the job: its type, with a version that is not too new and not for others
+ * (`above`). Nearly every job is of a first version that is handled as it is; that is cheap to find out.
+ */
+export const handles = (plain: string, versions: string, above: string) => `(
+        i.version = 1 AND i.type = ANY (${plain}::text[])
+        OR i.version <= (${versions}::jsonb -> i.type)::integer
+          AND i.version > coalesce((${above}::jsonb -> i.type)::integer, 0))`;
+
+type ByType = Readonly<Record<string, number>>;
+
+/** The types of which a job of version 1 is handled. */
+export const plainTypes = (versions: ByType, above: ByType): string[] =>
+  Object.keys(versions).filter((type) => (above[type] ?? 0) < 1);
+
 export const TAKE = `status = 'processing',
       claimed_by = $7::text,
       claimed_at = now(),
-      lease_expires_at = now() + $8::integer * interval '1 millisecond',
+      lease_expires_at = (SELECT now() + $8::integer * interval '1 millisecond'),
       lease_generation = i.lease_generation + 1,
       attempts = i.attempts + CASE WHEN i.status = 'processing'
         AND (NOT i.isolated OR i.claimed_by = $7::text) THEN 0 ELSE 1 END,
@@ -46,7 +62,8 @@ export const RETURN_TAKEN = `i.id, i.type, i.version, i.partition_key, i.payload
 export const SELECT_TAKEN = `c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts,
   c.max_attempts, c.lease_generation, c.crashes,
   CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error, c.created_at, c.partition_bucket,
-  c.priority, (date_part('epoch', now() - c.available_at) * 1000)::bigint AS waited_ms, c.taken`;
+  c.priority, c.taken, c.available_at AS cursor_at, c.position AS cursor_position,
+  (SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock`;
 
 export const TAKEN_COLUMNS = {
   id: uuid,
@@ -63,11 +80,12 @@ export const TAKEN_COLUMNS = {
   created_at: timestamp,
   partition_bucket: int4,
   priority: int2,
-  waited_ms: int8,
   taken: bool,
+  /** Its place in the index: from when on it was due, and its position. */
+  cursor_at: timestamp,
+  cursor_position: int8,
+  /** The database's time of the claim, in milliseconds. */
+  clock: int8,
 } as const;
 
-/** Where the next probe of a bucket may start; of an ordered job its own place. */
-export const CURSOR_COLUMNS = { cursor_at: timestamp, cursor_position: int8 } as const;
-
-export type ClaimedJob = Row<typeof TAKEN_COLUMNS & typeof CURSOR_COLUMNS>;
+export type ClaimedJob = Row<typeof TAKEN_COLUMNS>;

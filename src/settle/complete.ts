@@ -30,7 +30,9 @@ const TAKE_OUT = `DELETE FROM holdfast.inbox AS i
     AND i.claimed_by = $1::text
     AND i.status = 'processing'
     AND i.lease_expires_at > statement_timestamp()
-  RETURNING i.*`;
+  RETURNING i.id, i.created_at, i.claimed_at, i.lease_generation, i.partition_bucket, i.attempts,
+    i.max_attempts, i.version, i.priority, i.type, i.partition_key, i.payload, i.headers,
+    i.idempotency_key, i.claimed_by, i.last_error, i.history`;
 
 const ARCHIVE = `INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
   partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
