@@ -21,7 +21,7 @@ import type { Probe } from './claim.js';
 import type { ClaimedJob } from './taking.js';
 
 export const PRIORITIES = 4;
-const SOON_MS = 10;
+const SOON_MS = 4;
 /** How often a worker that has plenty to do looks at its other buckets. */
 const BUSY_MS = 500;
 /** A sweep of many separate runs costs more, and comes less soon. */

@@ -7,9 +7,9 @@
  * been: it sleeps only where few are to be expected. Who used its part up while it slept gets up and stays
  * up for a while, because a flood costs producers most while it begins; for longer if it was soon again.
  */
-const BURST = 30;
+const BURST = 20;
 /** For all workers of a queue together: a small part of what a slow disk can flush one by one. */
-const PER_SECOND = 300;
+const PER_SECOND = 100;
 const STAY_UP_MS = 5_000;
 const LONGEST_MS = 60_000;
 

@@ -54,7 +54,7 @@ export class QueueRunner {
   #running = 0;
   #claiming = false;
   #claimingBeside = false;
-  /** The last claim brought all that it asked for. */
+  /** The last claim of ordered jobs brought much of what it asked for: there are more. */
   #plenty = false;
   #onHold = false;
   #stopping = false;
@@ -147,8 +147,7 @@ export class QueueRunner {
       if (hinted && found === 0) this.#ground.hintMissed(this.queue);
       this.#backoff.reset();
       this.#ground.wakeups.found(this.queue, found);
-      this.#plenty = found >= limit;
-      if (this.#plenty) this.#rise();
+      if (found >= limit) this.#rise();
     } catch (error) {
       this.#ground.trouble(`claiming from ${this.queue}`, error);
       this.#setTimer(this.#backoff.nextMs());
@@ -190,6 +189,7 @@ export class QueueRunner {
     const late = now - from >= this.#ground.settings.leaseMs;
     if (late || terms.workerId !== this.#ground.workerId()) this.#hand.missed(jobs);
     else if (jobs.length > 0) this.#receive(jobs, ordered);
+    if (ordered) this.#plenty = jobs.length * 2 >= terms.limit;
     return jobs.length;
   }
 
