@@ -26,7 +26,7 @@ import {
 } from './order-places.js';
 import type { ClaimedJob } from './taking.js';
 
-const SOON_MS = 4;
+const SOON_MS = 10;
 /** A circle of many separate stretches costs more, and comes less soon. */
 const SOON_MS_PER_STRETCH = 0.03;
 /** Looking takes at most a fifth of the time. */

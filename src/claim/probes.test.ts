@@ -269,7 +269,28 @@ describe('what changes under it', () => {
     life.probes.hint([5]);
     life.queue.add(5, 2, 1, life.now);
     while (life.queue.jobs.length > 0) step(life, 25);
+    // The look that was due at the time comes after it.
+    step(life, 25);
     expect(life.probes.take(life.now)).toEqual([]);
     expect(life.probes.idleMs(life.now)).toBeGreaterThan(100);
+  });
+
+  test('what it is told of is claimed alone, and looks are put off once and not for ever', () => {
+    const life = newLife();
+    for (let claims = 0; claims < 50; claims++) step(life, 25);
+    life.probes.asleep = true;
+    life.now += POLL_MS * 2;
+    const widths: number[] = [];
+    for (let n = 0; n < 4; n++) {
+      life.probes.hint([5]);
+      life.queue.add(5, 2, 1, life.now);
+      const probes = life.probes.take(life.now);
+      widths.push(Math.max(...probes.map(({ from, to }) => to - from + 1)));
+      life.now += 1;
+      life.probes.learn(life.queue.claim(probes, 25, life.now), 25, life.now, 1);
+    }
+    expect(widths[0]).toBe(1);
+    expect(widths[1]).toBeGreaterThan(100);
+    expect(widths.slice(2)).toEqual([1, 1]);
   });
 });

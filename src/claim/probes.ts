@@ -88,6 +88,8 @@ export class Probes {
   #msPerRewind = 0;
   #msPerJob = 0;
   #taken: Taken[] = [];
+  /** Looks were due at the last claim and left to the next. */
+  #putOff = false;
   /** New jobs will be hinted at, so that there is no need to look often. */
   asleep = false;
   /** The quickest claim of late: the way to the server and back, which says nothing of the index. */
@@ -133,7 +135,9 @@ export class Probes {
     const sweepMs = busy ? Math.min(this.#pollMs, BUSY_MS) : this.#sweepMs;
     // Once one bucket is due, those that would be soon are looked at with it: one claim, and not many.
     const anyDue = this.#states.some((row) => row.some((state) => now - state.readAt >= sweepMs));
-    const dueMs = anyDue ? sweepMs / 2 : Number.POSITIVE_INFINITY;
+    // What somebody has just told of comes first, and alone; the looks come with the claim after it.
+    this.#putOff = anyDue && !this.#putOff && this.#hinted();
+    const dueMs = anyDue && !this.#putOff ? sweepMs / 2 : Number.POSITIVE_INFINITY;
     let [active, looks, rewinds] = [0, 0, 0];
     for (const row of this.#states) {
       let run: BucketState[] = [];
@@ -170,6 +174,10 @@ export class Probes {
         afterPosition: rewound ? 0 : first.position,
       };
     });
+  }
+
+  #hinted(): boolean {
+    return this.#states.some((row) => row.some((state) => state.told && state.active));
   }
 
   #take(states: BucketState[], rewound: boolean): void {
