@@ -9,6 +9,7 @@ const db = testDatabase();
 const start = testWorkers();
 const step = job<{ n: number; how?: string }>('step', { ordering: 'key', retry: () => 0 });
 const child = job<{ n: number }>('child');
+const doomed = job('doomed', { ordering: 'key', retry: () => 3_600_000 });
 
 beforeEach(async () => {
   await db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
@@ -48,6 +49,23 @@ describe('a run of one key', () => {
     }
     expect(seen).toHaveLength(90);
     expect(worker.stats).toMatchObject({ lost: 0, failed: 0, released: 0 });
+  });
+
+  test('of a type that fails often is claimed one by one: little is handed back for nothing', async () => {
+    const keys = Array.from({ length: 60 }, (_, n) => `failing:${n}`);
+    const line = (key: string) => Array.from({ length: 20 }, () => doomed.of({}, { key }));
+    await db.hf.enqueueMany(keys.flatMap(line));
+    let failed = 0;
+    const fails = () => {
+      failed++;
+      throw new Error('always');
+    };
+    const options = { concurrency: 1, prefetch: 0, batchSize: 40 };
+    const { worker } = start(db.hf, (w) => w.handle(doomed, fails), options);
+    await until('every key has been tried', () => failed === keys.length);
+    await worker.stop();
+    // Each key could have cost nineteen; only those before the type was known to fail did.
+    expect(worker.stats.released).toBeLessThan(200);
   });
 
   test('waits for the one that fails, and nothing behind it spends an attempt', async () => {

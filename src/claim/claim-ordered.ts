@@ -11,7 +11,8 @@
  * follows. Only jobs whose enqueues overlapped may be seen late, ahead of a claim that did not see them:
  * they wait for it if it stands within the chunk or right behind their run, and may run beside it if not.
  *
- * A suspect comes alone, and so does a job that has failed before: what follows would only be released.
+ * A suspect comes alone, and so does a job that has failed before, or whose type fails often: what follows
+ * would only be released.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -45,6 +46,8 @@ export interface OrderedClaimRequest {
   /** By type, the versions up to which other workers take the jobs; none for most. */
   readonly above: Readonly<Record<string, number>>;
   readonly deadWorkers: readonly string[];
+  /** Types of which each job is claimed alone, because they fail often. */
+  readonly wary: readonly string[];
   /** After so many rows it stops in any case. Default `WALK`. */
   readonly walk?: number;
 }
@@ -112,8 +115,8 @@ WITH RECURSIVE walk AS (
               WHEN ${handles('$14', '$9', '$11')} THEN
                 CASE WHEN i.status = 'processing' THEN 2
                   WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
-                  -- One that has failed before may do so again: what follows it is not taken along.
-                  WHEN i.crashes > 0 OR i.attempts > 0 THEN 2 ELSE 3 END
+                  -- One that may well fail, or fail again: what follows it is not taken along.
+                  WHEN i.crashes > 0 OR i.attempts > 0 OR i.type = ANY ($15::text[]) THEN 2 ELSE 3 END
               ELSE 1 END AS kind
           FROM holdfast.inbox AS i
           WHERE i.ordering IN ('key', 'key_strict')
@@ -215,6 +218,7 @@ export async function claimOrdered(
     Math.max(1, Math.min(request.run, MAX_RUN)),
     request.walk ?? WALK,
     textArray(plainTypes(request.versions, request.above)),
+    textArray(request.wary),
   ]);
   const [first] = rows;
   const { stopProbe = null, stopBucket = null, stopKey = null } = first ?? {};

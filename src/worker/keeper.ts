@@ -19,6 +19,7 @@ import {
   signalClock,
   type ToKeeper,
 } from './keeper-protocol.js';
+import { HEARING_ARGUMENTS } from './signals.js';
 
 export interface KeeperListener {
   lost(queue: string, jobs: readonly Held[]): void;
@@ -154,6 +155,7 @@ export class Keeper {
     const thread = new Worker(threadFile(), {
       workerData: { ...this.#setup, workerId: this.#workerId },
       name: 'holdfast-keeper',
+      ...(HEARING_ARGUMENTS.length > 0 && { execArgv: [...HEARING_ARGUMENTS] }),
     });
     thread.on('message', (message: FromKeeper) => this.#hear(message));
     // 'exit' follows every 'error' and restarts the thread; this keeps the error from being unhandled.

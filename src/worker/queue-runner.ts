@@ -19,6 +19,7 @@ import type { Settings } from './options.js';
 import { type Outcome, type Route, runJob } from './run.js';
 import { type Assignment, type ClaimedHere, type ClaimTerms, Sources } from './sources.js';
 import type { Wakeups } from './wakeups.js';
+import { Wary } from './wary.js';
 
 /** A job that has waited here for so long was claimed too early. */
 const STALE_MS = 1_000;
@@ -48,6 +49,7 @@ export class QueueRunner {
   readonly #hand: InHand;
   readonly #backoff = new Backoff();
   readonly #ahead: Ahead;
+  readonly #wary = new Wary();
   #waiting: HeldJob[][] = [];
   /** Jobs whose handler has not ended: those of the waiting runs and of the running ones. */
   #unfinished = 0;
@@ -203,6 +205,7 @@ export class QueueRunner {
       deadWorkers: deadWorkers(),
       limit,
       run: Math.min(limit, this.#ahead.run),
+      wary: this.#wary.types(),
     };
   }
 
@@ -329,6 +332,7 @@ export class QueueRunner {
     );
     held.ranMs = performance.now() - startedAt;
     this.#ahead.sawHandler(held.ranMs);
+    if (held.inLine) this.#wary.saw(held.row.type, outcome.kind === 'failed');
     this.#unfinished--;
     isolation.left();
     const plain = outcome.kind === 'completed' && outcome.children.length === 0;

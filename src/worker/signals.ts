@@ -8,6 +8,7 @@
  * force: the kernel does it, and nothing that the main thread does can stand in the way.
  */
 import { writeSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { setFlagsFromString } from 'node:v8';
 
 const NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
@@ -39,34 +40,47 @@ interface SignalHandle {
   close(): void;
 }
 
+interface SignalWrap {
+  readonly Signal: new () => SignalHandle;
+}
+
 interface Bindings {
-  noDeprecation?: boolean;
-  binding(name: 'signal_wrap'): { Signal: new () => SignalHandle };
+  binding(name: 'signal_wrap'): SignalWrap;
+}
+
+/** What a thread that is to hear signals has to be started with: Node 24 closed the older door. */
+export const HEARING_ARGUMENTS: readonly string[] =
+  Number(process.versions.node.split('.')[0]) >= 24 ? ['--expose-internals'] : [];
+
+/** Node's own way to a signal, which it offers to nobody else; both doors warn who comes through them. */
+function signalWrap(): SignalWrap {
+  const warn = process.emitWarning;
+  process.emitWarning = () => undefined;
+  try {
+    if (HEARING_ARGUMENTS.length === 0) {
+      return (process as unknown as Bindings).binding('signal_wrap');
+    }
+    const load = createRequire(import.meta.url);
+    return load('internal/test/binding').internalBinding('signal_wrap');
+  } finally {
+    process.emitWarning = warn;
+  }
 }
 
 /**
- * The same signals in a worker thread, where `process.on` does not hear them. Node offers this only
- * through an old door of its own; a Node that has closed it throws here. Returns how to stop.
+ * The same signals in a worker thread, where `process.on` does not hear them. A Node that has closed both
+ * doors throws here. Returns how to stop.
  */
 export function hearSignals(heard: () => void): () => void {
-  const bindings = process as unknown as Bindings;
-  const before = bindings.noDeprecation;
-  bindings.noDeprecation = true;
-  let handles: SignalHandle[] = [];
-  try {
-    const { Signal } = bindings.binding('signal_wrap');
-    handles = Object.values(NUMBERS).map((number) => {
-      const handle = new Signal();
-      handle.onsignal = heard;
-      handle.unref();
-      const failed = handle.start(number);
-      if (failed !== 0) throw new Error(`signal ${number} cannot be heard (${failed})`);
-      return handle;
-    });
-  } finally {
-    if (before === undefined) delete bindings.noDeprecation;
-    else bindings.noDeprecation = before;
-  }
+  const { Signal } = signalWrap();
+  const handles = Object.values(NUMBERS).map((number) => {
+    const handle = new Signal();
+    handle.onsignal = heard;
+    handle.unref();
+    const failed = handle.start(number);
+    if (failed !== 0) throw new Error(`signal ${number} cannot be heard (${failed})`);
+    return handle;
+  });
   return () => {
     for (const handle of handles) handle.close();
   };

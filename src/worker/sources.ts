@@ -26,8 +26,9 @@ export interface ClaimTerms {
   readonly leaseMs: number;
   readonly deadWorkers: readonly string[];
   readonly limit: number;
-  /** At most so many jobs of one key in a claim of ordered jobs. */
+  /** At most so many jobs of one key in a claim of ordered jobs, and of which types none beside another. */
   readonly run: number;
+  readonly wary: readonly string[];
 }
 
 interface Reader {
@@ -61,7 +62,7 @@ function unorderedSource(share: Share, pollMs: number): Source {
     ordered: false,
     reader: probes,
     lines,
-    claim({ engine, names, run, ...terms }) {
+    claim({ engine, names, run, wary, ...terms }) {
       const from = performance.now();
       const taken = probes.take(from);
       if (taken.length === 0) return null;
@@ -74,7 +75,7 @@ function unorderedSource(share: Share, pollMs: number): Source {
         return { ...claimed, ordered: false };
       });
     },
-    claimBeside({ engine, names, run, ...terms }) {
+    claimBeside({ engine, names, run, wary, ...terms }) {
       const from = performance.now();
       const probe = lines.take(from);
       if (!probe) return null;

@@ -36,6 +36,7 @@ export function claimInOrder(
     versions: { step: 1 },
     above: {},
     deadWorkers: [],
+    wary: [],
     ...options,
   });
 }
