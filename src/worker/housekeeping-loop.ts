@@ -11,7 +11,7 @@ import type { WorkerEvent } from './events.js';
 import { keepHouse } from './housekeeper.js';
 
 /** However large the fleet: if most of it dies at once, the rest must not take long to notice. */
-const RAREST = 6;
+const RAREST = 3;
 
 export interface HousekeepingLoopGround {
   readonly enginePool: pg.Pool;
