@@ -9,8 +9,8 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, statement, textArray, timestamp } from '../postgres/statement.js';
-import type { ClaimedByTime, ClaimRequest } from './claim.js';
-import { handles, plainTypes, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
+import { type ClaimedByTime, type ClaimRequest, termsOf } from './claim.js';
+import { CLAIMABLE, handles, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
 
 export interface BesideProbe {
   readonly priority: number;
@@ -38,7 +38,7 @@ WITH stretch AS MATERIALIZED (
     AND i.ordering IN ('none', 'parked')
     AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
   ORDER BY i.available_at, i.position
-  LIMIT $13::integer
+  LIMIT $14::integer
 ), picked AS MATERIALIZED (
   SELECT c.ctid AS place
   FROM (SELECT s.place FROM stretch AS s WHERE NOT s.of_line) AS other
@@ -46,9 +46,8 @@ WITH stretch AS MATERIALIZED (
     SELECT i.ctid
     FROM holdfast.inbox AS i
     WHERE i.ctid = other.place
-      AND (i.status = 'pending'
-        OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
-      AND ${handles('$14', '$9', '$12')}
+      AND ${CLAIMABLE}
+      AND ${handles('$13', '$9', '$12')}
     FOR UPDATE SKIP LOCKED
   ) AS c
   LIMIT $6::integer
@@ -59,7 +58,7 @@ WITH stretch AS MATERIALIZED (
   RETURNING ${RETURN_TAKEN}
 ), last AS (
   -- There is none if the bucket ended before.
-  SELECT s.available_at, s.position FROM stretch AS s OFFSET $13::integer - 1 LIMIT 1
+  SELECT s.available_at, s.position FROM stretch AS s OFFSET $14::integer - 1 LIMIT 1
 )
 SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until,
   (SELECT available_at FROM last) AS end_at, (SELECT position FROM last) AS end_position,
@@ -94,15 +93,8 @@ export async function claimBeside(
     probe.afterAt,
     probe.afterPosition,
     textArray(probe.without),
-    request.limit,
-    request.workerId,
-    request.leaseMs,
-    JSON.stringify(request.versions),
-    textArray(request.deadWorkers),
-    request.cursorLagMs,
-    JSON.stringify(request.above),
+    ...termsOf(request),
     probe.reach,
-    textArray(plainTypes(request.versions, request.above)),
   ]);
   const [first] = rows;
   const jobs = first?.id ? rows : [];

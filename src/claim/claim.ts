@@ -12,8 +12,16 @@
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int8, plainArray, statement, textArray, timestamp } from '../postgres/statement.js';
 import {
+  int8,
+  type Param,
+  plainArray,
+  statement,
+  textArray,
+  timestamp,
+} from '../postgres/statement.js';
+import {
+  CLAIMABLE,
   type ClaimedJob,
   handles,
   plainTypes,
@@ -63,8 +71,7 @@ WITH picked AS MATERIALIZED (
       AND i.partition_bucket = probe.from_bucket
       AND (i.available_at, i.position) > (probe.after_at, probe.after_position)
       AND i.available_at <= now()
-      AND (i.status = 'pending'
-        OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
+      AND ${CLAIMABLE}
       AND ${handles('$13', '$9', '$12')}
       AND i.ordering IN ('none', 'parked')
     ORDER BY i.available_at, i.position
@@ -80,8 +87,7 @@ WITH picked AS MATERIALIZED (
       AND i.priority = probe.priority
       AND i.partition_bucket BETWEEN probe.from_bucket AND probe.to_bucket
       AND i.available_at <= now()
-      AND (i.status = 'pending'
-        OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))
+      AND ${CLAIMABLE}
       AND ${handles('$13', '$9', '$12')}
       AND i.ordering IN ('none', 'parked')
     ORDER BY i.partition_bucket, i.available_at, i.position
@@ -117,6 +123,20 @@ export interface ClaimedByTime extends Claimed {
   readonly seenUntil: string;
 }
 
+/** From `$6` on, in every claim of jobs without order. */
+export function termsOf(request: Omit<ClaimRequest, 'probes'>): Param[] {
+  return [
+    request.limit,
+    request.workerId,
+    request.leaseMs,
+    JSON.stringify(request.versions),
+    textArray(request.deadWorkers),
+    request.cursorLagMs,
+    JSON.stringify(request.above),
+    textArray(plainTypes(request.versions, request.above)),
+  ];
+}
+
 export async function claim(
   db: Executor,
   names: Names,
@@ -129,14 +149,7 @@ export async function claim(
     plainArray(probes.map((probe) => probe.to)),
     textArray(probes.map((probe) => probe.afterAt)),
     plainArray(probes.map((probe) => probe.afterPosition)),
-    request.limit,
-    request.workerId,
-    request.leaseMs,
-    JSON.stringify(request.versions),
-    textArray(request.deadWorkers),
-    request.cursorLagMs,
-    JSON.stringify(request.above),
-    textArray(plainTypes(request.versions, request.above)),
+    ...termsOf(request),
   ]);
   // The one row of an empty claim has no job in it.
   const jobs = rows[0]?.id ? rows : [];

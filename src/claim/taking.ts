@@ -27,6 +27,10 @@ export const handles = (plain: string, versions: string, above: string) => `(
         OR i.version <= (${versions}::jsonb -> i.type)::integer
           AND i.version > coalesce((${above}::jsonb -> i.type)::integer, 0))`;
 
+/** Pending, or its owner is gone: the lease is over, or the owner is among the dead of `$10`. */
+export const CLAIMABLE = `(i.status = 'pending'
+        OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))`;
+
 type ByType = Readonly<Record<string, number>>;
 
 /** The types of which a job of version 1 is handled. */

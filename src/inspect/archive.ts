@@ -6,8 +6,8 @@
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
-import { moment } from './columns.js';
+import { int4, int8, type Row, statement, text } from '../postgres/statement.js';
+import { JOB, moment } from './columns.js';
 import { filterParams, filterText, type JobFilter } from './filter.js';
 
 const FIRST_WINDOW_MS = 1_000;
@@ -33,13 +33,7 @@ WHERE a.completed_at <= $7::timestamptz AND a.completed_at > $8::timestamptz
 ORDER BY a.completed_at DESC, a.id DESC
 LIMIT $10::integer`,
   columns: {
-    id: uuid,
-    status: text,
-    type: text,
-    version: int4,
-    partition_key: text,
-    partition_bucket: int4,
-    priority: int4,
+    ...JOB,
     attempts: int4,
     max_attempts: int4,
     created_at: moment,

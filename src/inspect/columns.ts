@@ -2,7 +2,7 @@
  * Columns that only readers need. A time is ISO 8601 in UTC with microseconds, whoever reads it; infinity,
  * at which dead letters lie, is null. It holds for sessions whose settings `reading` has made.
  */
-import type { Column } from '../postgres/statement.js';
+import { type Column, int4, text, uuid } from '../postgres/statement.js';
 
 function iso(value: string): string | null {
   if (value.endsWith('infinity')) return null;
@@ -21,3 +21,14 @@ export const moment: Column<string> = {
 
 /** JSON, parsed. */
 export const parsed: Column<unknown> = { pgType: 'jsonb', parse: JSON.parse, nullable: true };
+
+/** What every question about jobs answers first, in this order. */
+export const JOB = {
+  id: uuid,
+  status: text,
+  type: text,
+  version: int4,
+  partition_key: text,
+  partition_bucket: int4,
+  priority: int4,
+} as const;

@@ -1,16 +1,8 @@
 /** One job, wherever it is: in the queue, or in its archive. */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import {
-  int4,
-  int8,
-  json,
-  type Row,
-  statement,
-  text,
-  timestamp,
-  uuid,
-} from '../postgres/statement.js';
+import { int4, int8, json, type Row, statement, text, timestamp } from '../postgres/statement.js';
+import { JOB } from './columns.js';
 
 export const findJobRow = statement({
   name: 'find_job',
@@ -30,13 +22,7 @@ FROM holdfast.inbox_archive AS a
 WHERE a.id = $1::uuid
 LIMIT 1`,
   columns: {
-    id: uuid,
-    status: text,
-    type: text,
-    version: int4,
-    partition_key: text,
-    partition_bucket: int4,
-    priority: int4,
+    ...JOB,
     attempts: int4,
     max_attempts: int4,
     lease_generation: int8,

@@ -9,7 +9,7 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
-import { instant, moment } from './columns.js';
+import { instant, JOB, moment } from './columns.js';
 import { filterParams, filterText, type JobFilter, onlyDeadLetters } from './filter.js';
 
 export type Order = 'newest' | 'oldest';
@@ -21,13 +21,7 @@ const COUNT_ROWS = 50_000;
 const MAX_BUCKET_ROWS = 20_000;
 
 const LISTED = {
-  id: uuid,
-  status: text,
-  type: text,
-  version: int4,
-  partition_key: text,
-  partition_bucket: int4,
-  priority: int4,
+  ...JOB,
   ordering: text,
   attempts: int4,
   max_attempts: int4,

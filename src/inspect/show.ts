@@ -3,8 +3,8 @@
  * those only who ask for it: it may hold what an operator's screen should not.
  */
 import type { Executor } from '../postgres/queryable.js';
-import { bool, int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
-import { instant, moment, parsed } from './columns.js';
+import { bool, int4, int8, type Row, statement, text } from '../postgres/statement.js';
+import { instant, JOB, moment, parsed } from './columns.js';
 
 export const showJobRow = statement({
   name: 'show_job',
@@ -27,13 +27,7 @@ LIMIT 1`,
   columns: {
     queue: text,
     archived: bool,
-    id: uuid,
-    status: text,
-    type: text,
-    version: int4,
-    partition_key: text,
-    partition_bucket: int4,
-    priority: int4,
+    ...JOB,
     ordering: text.orNull,
     position: int8.orNull,
     attempts: int4,
