@@ -18,10 +18,11 @@ CREATE TABLE holdfast.inbox (
   "position" bigint NOT NULL DEFAULT nextval('holdfast.inbox_position_seq'::regclass),
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   available_at timestamp with time zone NOT NULL DEFAULT statement_timestamp(),
-  partition_bucket integer NOT NULL,
-  max_attempts integer NOT NULL DEFAULT 5,
-  version integer NOT NULL DEFAULT 1,
-  priority smallint NOT NULL DEFAULT 2,
+  partition_bucket holdfast.bucket NOT NULL,
+  max_attempts holdfast.positive NOT NULL DEFAULT 5,
+  version holdfast.positive NOT NULL DEFAULT 1,
+  priority holdfast.priority NOT NULL DEFAULT 2,
+  ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
   status holdfast.inbox_status NOT NULL DEFAULT 'pending'::holdfast.inbox_status,
   attempts integer NOT NULL DEFAULT 0,
   lease_generation bigint NOT NULL DEFAULT 0,
@@ -38,25 +39,8 @@ CREATE TABLE holdfast.inbox (
   completed_at timestamp with time zone,
   last_error text,
   history jsonb,
-  ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
-  CONSTRAINT inbox_attempts_check CHECK ((attempts >= 0)),
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
-  CONSTRAINT inbox_max_attempts_check CHECK ((max_attempts > 0)),
-  CONSTRAINT inbox_order_check CHECK (
-CASE
-    WHEN (status = 'dead_letter'::holdfast.inbox_status) THEN (ordering <> 'key'::holdfast.ordering)
-    ELSE (ordering <> 'parked'::holdfast.ordering)
-END),
-  CONSTRAINT inbox_partition_bucket_check CHECK (((partition_bucket >= 0) AND (partition_bucket < 1024))),
-  CONSTRAINT inbox_priority_check CHECK (((priority >= 1) AND (priority <= 4))),
-  CONSTRAINT inbox_state_check CHECK (((completed_at IS NULL) AND
-CASE status
-    WHEN 'pending'::holdfast.inbox_status THEN ((claimed_by IS NULL) AND (claimed_at IS NULL) AND (lease_expires_at IS NULL) AND (available_at < 'infinity'::timestamp with time zone))
-    WHEN 'processing'::holdfast.inbox_status THEN ((claimed_by IS NOT NULL) AND (claimed_at IS NOT NULL) AND (lease_expires_at IS NOT NULL) AND (lease_generation > 0) AND (available_at < 'infinity'::timestamp with time zone))
-    WHEN 'dead_letter'::holdfast.inbox_status THEN ((claimed_by IS NULL) AND (claimed_at IS NULL) AND (lease_expires_at IS NULL) AND (available_at = 'infinity'::timestamp with time zone))
-    ELSE false
-END)),
-  CONSTRAINT inbox_version_check CHECK ((version > 0))
+  CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, ordering, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (fillfactor=35, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
 
 CREATE TABLE holdfast.inbox_archive (
@@ -390,6 +374,25 @@ BEGIN
             HINT = 'A newer claim of the same job has already written this row; this attempt is stale.';
   END IF;
   RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.state_fits(status holdfast.inbox_status, ordering holdfast.ordering, attempts integer, lease_generation bigint, available_at timestamp with time zone, claimed_by text, claimed_at timestamp with time zone, lease_expires_at timestamp with time zone, completed_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+BEGIN
+  RETURN completed_at IS NULL AND attempts >= 0 AND CASE status
+    WHEN 'pending' THEN claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
+      AND available_at < 'infinity' AND ordering <> 'parked'
+    WHEN 'processing' THEN claimed_by IS NOT NULL AND claimed_at IS NOT NULL
+      AND lease_expires_at IS NOT NULL AND lease_generation > 0 AND available_at < 'infinity'
+      AND ordering <> 'parked'
+    WHEN 'dead_letter' THEN claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
+      AND available_at = 'infinity' AND ordering <> 'key'
+    ELSE false
+  END;
 END
 $function$;
 

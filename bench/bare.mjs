@@ -44,7 +44,7 @@ export async function bareDrain({ engine }, count) {
       engine,
       INBOX,
       'bench',
-      rows.map((row) => ({ id: row.id, generation: row.leaseGeneration })),
+      rows.map(({ id, leaseGeneration: generation, place }) => ({ id, generation, place })),
     );
     done += moved.length;
   }

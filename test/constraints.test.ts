@@ -58,18 +58,24 @@ test.each([
   ['processing', `status = 'failed'`],
   ['dead_letter', `status = 'cancelled'`],
   ['pending', 'attempts = -1'],
-  ['pending', 'max_attempts = 0'],
-  ['pending', 'priority = 0'],
-  ['pending', 'priority = 5'],
-  ['pending', 'version = 0'],
-  ['pending', 'partition_bucket = -1'],
-  ['pending', 'partition_bucket = 1024'],
 ] as const)('Postgres refuses to make a %s job: SET %s', async (state, set) => {
   const read = 'SELECT i::text AS row FROM holdfast.inbox AS i WHERE id = $1';
   const before = await db.rows(read, [ids[state]]);
   const update = db.rows(`UPDATE holdfast.inbox SET ${set} WHERE id = $1`, [ids[state]]);
   await expect(update).rejects.toMatchObject({ code: '23514', table: 'inbox' });
   expect(await db.rows(read, [ids[state]])).toEqual(before);
+});
+
+test.each([
+  ['positive', 'max_attempts = 0'],
+  ['positive', 'version = 0'],
+  ['priority', 'priority = 0'],
+  ['priority', 'priority = 5'],
+  ['bucket', 'partition_bucket = -1'],
+  ['bucket', 'partition_bucket = 1024'],
+])('Postgres refuses what is not of the domain %s: SET %s', async (dataType, set) => {
+  const update = db.rows(`UPDATE holdfast.inbox SET ${set} WHERE id = $1`, [ids.pending]);
+  await expect(update).rejects.toMatchObject({ code: '23514', dataType });
 });
 
 test.each(['pending', 'processing', 'failed'])(

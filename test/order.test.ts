@@ -163,7 +163,7 @@ describe('a dead letter', () => {
     const [id] = await line(1, 2);
     await buryOne((await claim({ run: 1 })).jobs[0]!);
     const byHand = `UPDATE holdfast.inbox SET status = 'pending', available_at = now() WHERE id = $1`;
-    await expect(db.rows(byHand, [id])).rejects.toMatchObject({ constraint: 'inbox_order_check' });
+    await expect(db.rows(byHand, [id])).rejects.toMatchObject({ constraint: 'inbox_state_check' });
   });
 });
 

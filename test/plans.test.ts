@@ -9,7 +9,7 @@ import { claimBesideJobs } from '../src/claim/claim-beside.js';
 import { Probes } from '../src/claim/probes.js';
 import { renewLeases } from '../src/lease/renew.js';
 import { load, type Statement } from '../src/postgres/statement.js';
-import { completeJobs } from '../src/settle/complete.js';
+import { completeJobs, completePlaced, completeWholePlaced } from '../src/settle/complete.js';
 import { failJobs } from '../src/settle/fail.js';
 import { releaseJobs } from '../src/settle/release.js';
 import { INBOX, testDatabase } from './support/database.js';
@@ -84,10 +84,13 @@ const UPPER_HALF = Array.from({ length: 512 }, (_, n) => 512 + n);
 // One scan for single buckets and one for runs; of the two, a probe runs one.
 const GOOD_CLAIM = ['Index Scan inbox_claim_idx', 'Index Scan inbox_claim_idx', 'Tid Scan'];
 
+/** The first row says what is true of the whole claim. */
+const HEAD = 1;
+
 async function expectGoodClaim(buckets: readonly number[], lookedAround = false): Promise<void> {
   const plan = await explain('claim', claimParams(await nextProbes(buckets, lookedAround)));
   expect(accesses(plan)).toEqual(GOOD_CLAIM);
-  expect(plan['Actual Rows']).toBe(25);
+  expect(plan['Actual Rows']).toBe(HEAD + 25);
   expect(buffers(plan)).toBeLessThanOrEqual(MAX_BUFFERS);
 }
 
@@ -130,7 +133,7 @@ describe('a claim of 25', () => {
     );
     const cursor = { ...start, afterAt: rows[0].at, afterPosition: rows[0].position };
     const plan = await explain('claim', claimParams([cursor]));
-    expect(plan['Actual Rows']).toBe(25);
+    expect(plan['Actual Rows']).toBe(HEAD + 25);
     expect(buffers(plan)).toBeLessThanOrEqual(MAX_BUFFERS);
   });
 
@@ -145,8 +148,7 @@ describe('a claim of 25', () => {
       afterPosition: 0,
     };
     const plan = await explain('claim', claimParams([probe]));
-    // The one row that an empty claim returns: it says the epoch.
-    expect(plan['Actual Rows']).toBe(1);
+    expect(plan['Actual Rows']).toBe(HEAD);
     expect(buffers(plan)).toBeLessThanOrEqual(10);
   });
 
@@ -187,4 +189,19 @@ describe('a settle', () => {
       expect(buffers(plan)).toBeLessThanOrEqual(40);
     },
   );
+
+  test.each([
+    ['complete_placed', completePlaced, [], []],
+    ['complete_whole_placed', completeWholePlaced, ['{}'], ['Index Only Scan inbox_id_pkey']],
+  ] as const)('%s finds its jobs by their places', async (name, statement, more, others) => {
+    await prepare(name, statement);
+    const { rows } = await session.query(
+      "SELECT id, lease_generation, ctid FROM holdfast.inbox WHERE claimed_by = 'w' AND status = 'processing' LIMIT 1",
+    );
+    const [one] = rows;
+    const job = ['w', `{${one.id}}`, `{${one.lease_generation}}`, `{"${one.ctid}"}`];
+    const plan = await explain(name, [...job, ...more]);
+    expect(accesses(plan).sort()).toEqual([...others, 'Tid Scan']);
+    expect(buffers(plan)).toBeLessThanOrEqual(30);
+  });
 });

@@ -15,6 +15,7 @@ const TYPES: Record<number, string> = {
   21: 'int2',
   23: 'int4',
   25: 'text',
+  27: 'tid',
   701: 'float8',
   1184: 'timestamptz',
   2950: 'uuid',

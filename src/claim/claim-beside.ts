@@ -10,7 +10,15 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, statement, textArray, timestamp } from '../postgres/statement.js';
 import { type ClaimedByTime, type ClaimRequest, termsOf } from './claim.js';
-import { CLAIMABLE, handles, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
+import {
+  CLAIMABLE,
+  CLOCK,
+  handles,
+  RETURN_TAKEN,
+  SELECT_TAKEN,
+  TAKE,
+  TAKEN_COLUMNS,
+} from './taking.js';
 
 export interface BesideProbe {
   readonly priority: number;
@@ -62,7 +70,7 @@ WITH stretch AS MATERIALIZED (
 )
 SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until,
   (SELECT available_at FROM last) AS end_at, (SELECT position FROM last) AS end_position,
-  ${SELECT_TAKEN}
+  ${CLOCK}, ${SELECT_TAKEN}
 FROM holdfast.fleet AS f
 LEFT JOIN claimed AS c ON true
 WHERE f.one
@@ -72,6 +80,7 @@ ORDER BY c.available_at, c.position`,
     seen_until: timestamp,
     end_at: timestamp.orNull,
     end_position: int8.orNull,
+    clock: int8,
     ...TAKEN_COLUMNS,
   },
 });
@@ -98,7 +107,7 @@ export async function claimBeside(
   ]);
   const [first] = rows;
   const jobs = first?.id ? rows : [];
-  const { epoch = 0, seenUntil = '-infinity', endAt, endPosition } = first ?? {};
+  const { epoch = 0, clock = 0, seenUntil = '-infinity', endAt, endPosition } = first ?? {};
   const end = endAt && endPosition ? { at: endAt, position: endPosition } : null;
-  return { epoch, jobs, seenUntil, end };
+  return { epoch, clock, jobs, seenUntil, end };
 }

@@ -18,7 +18,15 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, plainArray, statement, text, textArray } from '../postgres/statement.js';
 import type { Claimed } from './claim.js';
-import { handles, plainTypes, RETURN_TAKEN, SELECT_TAKEN, TAKE, TAKEN_COLUMNS } from './taking.js';
+import {
+  CLOCK,
+  handles,
+  plainTypes,
+  RETURN_TAKEN,
+  SELECT_TAKEN,
+  TAKE,
+  TAKEN_COLUMNS,
+} from './taking.js';
 
 /** A stretch of the order index: everything after one place and before another. */
 export interface OrderProbe {
@@ -160,7 +168,7 @@ WITH RECURSIVE walk AS (
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM kept))
   RETURNING ${RETURN_TAKEN}
 )
-SELECT f.epoch, ${SELECT_TAKEN},
+SELECT f.epoch, ${CLOCK}, ${SELECT_TAKEN},
   s.probe AS stop_probe, coalesce(cut.partition_bucket, s.bucket) AS stop_bucket,
   coalesce(cut.partition_key, s.key) AS stop_key, s.wanted
 FROM holdfast.fleet AS f
@@ -173,6 +181,7 @@ WHERE f.one
 ORDER BY c.partition_bucket, c.partition_key COLLATE "C", c.position`,
   columns: {
     epoch: int8,
+    clock: int8,
     ...TAKEN_COLUMNS,
     stop_probe: int4.orNull,
     stop_bucket: int4.orNull,
@@ -225,6 +234,7 @@ export async function claimOrdered(
   const inside = stopProbe !== null && stopProbe <= probes.length;
   return {
     epoch: first?.epoch ?? 0,
+    clock: first?.clock ?? 0,
     // The one row of an empty claim has no job in it.
     jobs: first?.id ? rows : [],
     stop:

@@ -22,8 +22,10 @@ import {
 } from '../postgres/statement.js';
 import {
   CLAIMABLE,
+  CLOCK,
   type ClaimedJob,
   handles,
+  NO_JOB,
   plainTypes,
   RETURN_TAKEN,
   SELECT_TAKEN,
@@ -103,18 +105,27 @@ WITH picked AS MATERIALIZED (
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM picked))
   RETURNING ${RETURN_TAKEN}
 )
-SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until, ${SELECT_TAKEN}
--- A claim that finds nothing still says which epoch the fleet is in.
+-- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
+SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
+  ${NO_JOB}
 FROM holdfast.fleet AS f
-LEFT JOIN claimed AS c ON true
 WHERE f.one
-ORDER BY c.priority, c.available_at, c.position`,
-  columns: { epoch: int8, seen_until: timestamp, ...TAKEN_COLUMNS },
+UNION ALL
+SELECT NULL, NULL, NULL, ${SELECT_TAKEN}
+FROM claimed AS c`,
+  columns: {
+    epoch: int8.orNull,
+    seen_until: timestamp.orNull,
+    clock: int8.orNull,
+    ...TAKEN_COLUMNS,
+  },
 });
 
 export interface Claimed {
   /** Rises when the membership of the fleet changes. */
   readonly epoch: number;
+  /** The database's time of the claim, in milliseconds. */
+  readonly clock: number;
   readonly jobs: ClaimedJob[];
 }
 
@@ -151,8 +162,21 @@ export async function claim(
     plainArray(probes.map((probe) => probe.afterPosition)),
     ...termsOf(request),
   ]);
-  // The one row of an empty claim has no job in it.
-  const jobs = rows[0]?.id ? rows : [];
-  const { epoch = 0, seenUntil = '-infinity' } = rows[0] ?? {};
-  return { epoch, jobs, seenUntil };
+  const [head] = rows.splice(
+    rows.findIndex((row) => row.epoch !== null),
+    1,
+  );
+  return {
+    epoch: head?.epoch ?? 0,
+    seenUntil: head?.seenUntil ?? '-infinity',
+    clock: head?.clock ?? 0,
+    jobs: rows.sort(byTurn),
+  };
+}
+
+/** The order in which the index has them. Postgres' timestamps sort as text. */
+function byTurn(a: ClaimedJob, b: ClaimedJob): number {
+  if (a.priority !== b.priority) return a.priority - b.priority;
+  if (a.cursorAt !== b.cursorAt) return a.cursorAt < b.cursorAt ? -1 : 1;
+  return a.cursorPosition - b.cursorPosition;
 }

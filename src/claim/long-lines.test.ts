@@ -5,7 +5,13 @@ import { LongLines } from './long-lines.js';
 import type { ClaimedJob } from './taking.js';
 
 const BUCKET = 417;
-const NOTHING = { epoch: 1, jobs: [], seenUntil: 'seen', end: null } satisfies ClaimedBeside;
+const NOTHING = {
+  epoch: 1,
+  clock: 0,
+  jobs: [],
+  seenUntil: 'seen',
+  end: null,
+} satisfies ClaimedBeside;
 
 const jobs = (key: string, count: number, position = 0, bucket = BUCKET) =>
   Array.from({ length: count }, (_, n) => ({

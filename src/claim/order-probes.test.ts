@@ -64,11 +64,11 @@ class Queue {
         }
         const stop = { probe, bucket: line.bucket, key: line.key };
         if (jobs.length >= limit || seen >= this.walk) {
-          return { epoch: 1, jobs, stop, wanted: jobs.length };
+          return { epoch: 1, clock: 0, jobs, stop, wanted: jobs.length };
         }
       }
     }
-    return { epoch: 1, jobs, stop: null, wanted: jobs.length };
+    return { epoch: 1, clock: 0, jobs, stop: null, wanted: jobs.length };
   }
 
   get left(): number {
@@ -273,12 +273,12 @@ describe('what looking costs', () => {
     const life = new Life();
     const probes = life.probes.take(0);
     const stop = { probe: 0, bucket: probes[0]?.bucket ?? 0, key: 'k' };
-    life.probes.learn({ epoch: 1, jobs: [], stop, wanted: 25 }, 25, 1, 1);
+    life.probes.learn({ epoch: 1, clock: 0, jobs: [], stop, wanted: 25 }, 25, 1, 1);
     const places = new Set<number>();
     for (let now = 1; now < 100; now++) {
       const [probe] = life.probes.take(now);
       places.add(probe?.bucket ?? -1);
-      life.probes.learn({ epoch: 1, jobs: [], stop, wanted: 25 }, 25, now, 1);
+      life.probes.learn({ epoch: 1, clock: 0, jobs: [], stop, wanted: 25 }, 25, now, 1);
     }
     expect(places.size).toBeGreaterThan(20);
   });

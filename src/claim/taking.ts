@@ -14,6 +14,7 @@ import {
   json,
   type Row,
   text,
+  tid,
   timestamp,
   uuid,
 } from '../postgres/statement.js';
@@ -56,40 +57,51 @@ export const TAKE = `status = 'processing',
           '$[last-19 to last]')
         ELSE i.history END`;
 
-export const RETURN_TAKEN = `i.id, i.type, i.version, i.partition_key, i.payload, i.headers, i.attempts,
-    i.max_attempts, i.lease_generation, i.crashes, i.last_error, i.created_at, i.partition_bucket,
-    i.priority, i.available_at, i.position,
+export const RETURN_TAKEN = `i.ctid AS place, i.id, i.type, i.version, i.partition_key, i.payload, i.headers,
+    i.attempts, i.max_attempts, i.lease_generation, i.crashes, i.last_error, i.created_at,
+    i.partition_bucket, i.priority, i.available_at, i.position,
     -- Its owner vanished, and this claim was the one to write it down.
     CASE WHEN i.crashes > 0 THEN (i.history -> -1 ->> 'at')::timestamptz = now() ELSE false END AS taken`;
 
-/** Of the rows that `RETURN_TAKEN` returned, as `c`. */
-export const SELECT_TAKEN = `c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts,
-  c.max_attempts, c.lease_generation, c.crashes,
-  CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error, c.created_at, c.partition_bucket,
-  c.priority, c.taken, c.available_at AS cursor_at, c.position AS cursor_position,
-  (SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock`;
+/** Of the rows that `RETURN_TAKEN` returned, as `c`. What is as usual is not sent. */
+export const SELECT_TAKEN = `c.place, c.id, c.type, nullif(c.version, 1) AS version, c.partition_key, c.payload,
+  c.headers, nullif(c.attempts, 1) AS attempts, nullif(c.max_attempts, 5) AS max_attempts,
+  nullif(c.lease_generation, 1) AS lease_generation, nullif(c.crashes, 0) AS crashes,
+  CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error,
+  nullif(c.created_at, c.available_at) AS created_at, c.partition_bucket,
+  nullif(c.priority, 2) AS priority, nullif(c.taken, false) AS taken, c.available_at AS cursor_at,
+  c.position AS cursor_position`;
+
+/** The database's time of the claim, in milliseconds. */
+export const CLOCK = `(SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock`;
 
 export const TAKEN_COLUMNS = {
+  /** Where the claimed row version stands, until somebody writes it again. */
+  place: tid,
   id: uuid,
   type: text,
-  version: int4,
+  version: int4.or(1),
   partition_key: text,
   payload: json,
   headers: json.orNull,
-  attempts: int4,
-  max_attempts: int4,
-  lease_generation: int8,
-  crashes: int4,
+  attempts: int4.or(1),
+  max_attempts: int4.or(5),
+  lease_generation: int8.or(1),
+  crashes: int4.or(0),
   last_error: text.orNull,
-  created_at: timestamp,
+  /** Null: it was due when it was made, see `cursor_at`. */
+  created_at: timestamp.orNull,
   partition_bucket: int4,
-  priority: int2,
-  taken: bool,
+  priority: int2.or(2),
+  taken: bool.or(false),
   /** Its place in the index: from when on it was due, and its position. */
   cursor_at: timestamp,
   cursor_position: int8,
-  /** The database's time of the claim, in milliseconds. */
-  clock: int8,
 } as const;
+
+/** In place of `SELECT_TAKEN`, in a row that is not about a job. */
+export const NO_JOB = Object.entries(TAKEN_COLUMNS)
+  .map(([name, { pgType }]) => `NULL::${pgType} AS ${name}`)
+  .join(', ');
 
 export type ClaimedJob = Row<typeof TAKEN_COLUMNS>;

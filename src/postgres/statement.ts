@@ -14,13 +14,24 @@ export interface Column<T> {
   readonly pgType: string;
   readonly parse: (text: string) => T;
   readonly nullable: boolean;
+  /** What NULL stands for. */
+  readonly missing?: T | null;
 }
 
-function column<T>(
-  pgType: string,
-  parse: (text: string) => T,
-): Column<T> & { orNull: Column<T | null> } {
-  return { pgType, parse, nullable: false, orNull: { pgType, parse, nullable: true } };
+export interface ColumnKind<T> extends Column<T> {
+  readonly orNull: Column<T | null>;
+  /** NULL stands for the usual value, which a statement that returns many rows need not send. */
+  or(usual: T): Column<T>;
+}
+
+function column<T>(pgType: string, parse: (text: string) => T): ColumnKind<T> {
+  const orNull = { pgType, parse, nullable: true, missing: null };
+  return {
+    ...orNull,
+    nullable: false,
+    orNull,
+    or: (usual) => ({ ...orNull, missing: usual }),
+  };
 }
 
 const asIs = (text: string) => text;
@@ -36,6 +47,8 @@ export const bool = column('bool', (value) => value === 't' || value === 'true')
 /** Kept as Postgres wrote it: microseconds survive, and it can be sent back as a cursor. */
 export const timestamp = column('timestamptz', asIs);
 export const jobStatus = column('inbox_status', asIs);
+/** Where a row version stands in its table. */
+export const tid = column('tid', asIs);
 
 export type Columns = Readonly<Record<string, Column<unknown>>>;
 
@@ -103,6 +116,7 @@ export function load<C extends Columns>(
 interface Entry {
   readonly camel: string;
   readonly parse: (text: string) => unknown;
+  readonly missing?: unknown;
 }
 
 type RowMaker = (values: readonly (string | null)[]) => Record<string, unknown>;
@@ -114,17 +128,20 @@ type RowMaker = (values: readonly (string | null)[]) => Record<string, unknown>;
 export function rowMaker(entries: readonly Entry[]): RowMaker {
   const fields = entries.map(({ camel, parse }, index) => {
     const value = parse === asIs ? `v[${index}]` : `p[${index}](v[${index}])`;
-    return `${JSON.stringify(camel)}: v[${index}] === null ? null : ${value}`;
+    return `${JSON.stringify(camel)}: v[${index}] === null ? m[${index}] : ${value}`;
   });
   try {
-    const make = new Function('p', `return (v) => ({${fields.join(', ')}})`);
-    return make(entries.map(({ parse }) => parse));
+    const make = new Function('p', 'm', `return (v) => ({${fields.join(', ')}})`);
+    return make(
+      entries.map(({ parse }) => parse),
+      entries.map(({ missing }) => missing ?? null),
+    );
   } catch (error) {
     if (!(error instanceof EvalError)) throw error;
     return (values) => {
-      const made = entries.map(({ camel, parse }, index) => {
+      const made = entries.map(({ camel, parse, missing }, index) => {
         const value = values[index];
-        return [camel, value == null ? null : parse(value)];
+        return [camel, value == null ? (missing ?? null) : parse(value)];
       });
       return Object.fromEntries(made);
     };
@@ -136,6 +153,7 @@ function build<C extends Columns>(definition: Statement<C>, sql: string): Loaded
     snake,
     camel: camelCase(snake),
     parse: column.parse,
+    missing: column.missing,
   }));
   return {
     preparedName: `${definition.name}_${hash32(sql).toString(16)}`,
@@ -146,7 +164,9 @@ function build<C extends Columns>(definition: Statement<C>, sql: string): Loaded
       for (const entry of entries) {
         const value = record[entry.snake];
         row[entry.camel] =
-          value === null || value === undefined ? null : entry.parse(String(value));
+          value === null || value === undefined
+            ? (entry.missing ?? null)
+            : entry.parse(String(value));
       }
       return row as Row<C>;
     },

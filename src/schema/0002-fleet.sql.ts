@@ -11,11 +11,6 @@
 import type { Migration } from './migration.js';
 
 const common = `
--- none: a job runs as soon as it is due. key: after all earlier jobs of its key; a dead letter frees the
--- key. key_strict: the same, but a dead letter holds the key until a human acts. parked: a dead letter
--- that has freed its key.
-CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'parked');
-
 ALTER TABLE holdfast.workers
   -- By queue and type, the newest payload version that it handles.
   ADD COLUMN handles  jsonb NOT NULL DEFAULT '{}',
@@ -81,7 +76,6 @@ $fn$;
 `;
 
 const perQueue = `
-ALTER TABLE holdfast.inbox ADD COLUMN ordering holdfast.ordering NOT NULL DEFAULT 'none';
 -- [order] begin
 DROP INDEX holdfast.inbox_claim_idx;
 CREATE INDEX inbox_claim_idx ON holdfast.inbox (priority, partition_bucket, available_at, position)
@@ -89,10 +83,6 @@ CREATE INDEX inbox_claim_idx ON holdfast.inbox (priority, partition_bucket, avai
 -- Jobs that wait for their key, in its order. A claim steps from key to key and reads the head of each.
 CREATE INDEX inbox_order_idx ON holdfast.inbox (partition_bucket, partition_key COLLATE "C", position)
   WHERE ordering IN ('key', 'key_strict');
--- A dead letter either has freed its key or holds it on purpose; nothing else is parked.
-ALTER TABLE holdfast.inbox ADD CONSTRAINT inbox_order_check
-  CHECK (CASE WHEN status = 'dead_letter' THEN ordering <> 'key' ELSE ordering <> 'parked' END);
-
 DROP FUNCTION holdfast.inbox_enqueue(text, jsonb, text, text, interval, timestamptz, integer, integer,
   jsonb, integer);
 -- Enqueue for producers in any language and for triggers. Everything is checked before it is written;

@@ -4,6 +4,9 @@
  * Fenced by owner, generation, state and a live lease. A job that is not returned was not completed by
  * this call: somebody else owns it now, or the lease ran out.
  *
+ * A row is found by the place at which its claim wrote it, which saves a descent of the index for every
+ * job. A place is a hint: the fence is the same, and what is not found there is looked for by its id.
+ *
  * Jobs of one key that run one after the other are completed in their order: one that names the job
  * before it is completed only if that one is gone, or goes in the same statement. So a worker that has
  * lost one job of a run cannot complete those behind it. Nearly always all jobs of a batch are completed,
@@ -16,16 +19,21 @@ import { bool, int4, plainArray, statement, textArray, uuid } from '../postgres/
 export interface Settled {
   readonly id: string;
   readonly generation: number;
+  /** Where the claim left the row; null when it may have been written since. */
+  readonly place?: string | null;
   /** The job that ran before this one in a run of its key, as long as it may not be settled. */
   readonly after?: string | null;
   /** Whether that one turned out to be lost; asked just before the statement is sent. */
   readonly broken?: () => boolean;
 }
 
+const BY_ID = 'unnest($2::uuid[], $3::bigint[]) AS done(id, generation) WHERE';
+const BY_PLACE = `unnest($2::uuid[], $3::bigint[], $4::tid[]) AS done(id, generation, place)
+  WHERE i.ctid = done.place AND`;
+
 /** The fence of every completion that is not chained. */
-const TAKE_OUT = `DELETE FROM holdfast.inbox AS i
-  USING unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
-  WHERE i.id = done.id
+const takeOut = (where: string) => `DELETE FROM holdfast.inbox AS i
+  USING ${where} i.id = done.id
     AND i.lease_generation = done.generation
     AND i.claimed_by = $1::text
     AND i.status = 'processing'
@@ -44,31 +52,46 @@ FROM gone
 RETURNING id`;
 
 /** Nearly always all of them move; then their number says it, and the ids stay where they are. */
-export const completeJobs = statement({
-  name: 'complete',
-  text: `
+const completeText = (where: string) => `
 WITH gone AS (
-  ${TAKE_OUT}
+  ${takeOut(where)}
 ), archived AS (
   ${ARCHIVE}
 )
 SELECT m.moved, a.id
 FROM (SELECT count(*)::integer AS moved FROM archived) AS m
-LEFT JOIN archived AS a ON m.moved < cardinality($2::uuid[])`,
-  columns: { moved: int4, id: uuid.orNull },
+LEFT JOIN archived AS a ON m.moved < cardinality($2::uuid[])`;
+const MOVED = { moved: int4, id: uuid.orNull } as const;
+
+export const completeJobs = statement({
+  name: 'complete',
+  text: completeText(BY_ID),
+  columns: MOVED,
+});
+export const completePlaced = statement({
+  name: 'complete_placed',
+  text: completeText(BY_PLACE),
+  columns: MOVED,
 });
 
-export const completeWhole = statement({
-  name: 'complete_whole',
-  text: `
+const wholeText = (where: string, elsewhere: string) => `
 WITH gone AS (
-  ${TAKE_OUT}
+  ${takeOut(where)}
 ), archived AS (
   ${ARCHIVE}
 )
 SELECT holdfast.all_or_none(
   (SELECT count(*) FROM archived) = cardinality($2::uuid[])
-  AND NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = ANY ($4::uuid[]))) AS whole`,
+  AND NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = ANY (${elsewhere}::uuid[]))) AS whole`;
+
+export const completeWhole = statement({
+  name: 'complete_whole',
+  text: wholeText(BY_ID, '$4'),
+  columns: { whole: bool },
+});
+export const completeWholePlaced = statement({
+  name: 'complete_whole_placed',
+  text: wholeText(BY_PLACE, '$5'),
   columns: { whole: bool },
 });
 
@@ -113,28 +136,52 @@ export async function complete(
   workerId: string,
   jobs: readonly Settled[],
 ): Promise<string[]> {
-  const ids = jobs.map((job) => job.id);
-  const batch = [workerId, plainArray(ids), plainArray(jobs.map((job) => job.generation))];
   const before = jobs.map((job) => job.after ?? null);
-  if (before.some((id) => id !== null)) {
-    return completeInOrder(db, names, batch, before, ids);
+  if (before.some((id) => id !== null)) return completeInOrder(db, names, workerId, jobs, before);
+  const places = placesOf(jobs);
+  const rows = places
+    ? await db.run(completePlaced, names, [...batchOf(workerId, jobs), places])
+    : await db.run(completeJobs, names, batchOf(workerId, jobs));
+  if (rows[0]?.moved === jobs.length) return jobs.map(({ id }) => id);
+  const moved = rows.flatMap(({ id }) => (id === null ? [] : [id]));
+  if (!places) return moved;
+  const found = new Set(moved);
+  const rest = jobs.filter(({ id }) => !found.has(id));
+  const byId = rest.map(({ id, generation }) => ({ id, generation }));
+  return [...moved, ...(await complete(db, names, workerId, byId))];
+}
+
+const batchOf = (workerId: string, jobs: readonly Settled[]) => [
+  workerId,
+  plainArray(jobs.map((job) => job.id)),
+  plainArray(jobs.map((job) => job.generation)),
+];
+
+/** Null unless all are known. */
+function placesOf(jobs: readonly Settled[]): string | null {
+  const places: string[] = [];
+  for (const { place } of jobs) {
+    if (!place) return null;
+    places.push(`"${place}"`);
   }
-  const rows = await db.run(completeJobs, names, batch);
-  if (rows[0]?.moved === ids.length) return ids;
-  return rows.flatMap(({ id }) => (id === null ? [] : [id]));
+  return plainArray(places);
 }
 
 async function completeInOrder(
   db: Executor,
   names: Names,
-  batch: readonly string[],
+  workerId: string,
+  jobs: readonly Settled[],
   before: readonly (string | null)[],
-  ids: string[],
 ): Promise<string[]> {
+  const ids = jobs.map(({ id }) => id);
   const together = new Set(ids);
-  const elsewhere = before.filter((id) => id !== null && !together.has(id));
+  const elsewhere = textArray(before.filter((id) => id !== null && !together.has(id)));
+  const batch = batchOf(workerId, jobs);
+  const places = placesOf(jobs);
   try {
-    await db.run(completeWhole, names, [...batch, textArray(elsewhere)]);
+    if (places) await db.run(completeWholePlaced, names, [...batch, places, elsewhere]);
+    else await db.run(completeWhole, names, [...batch, elsewhere]);
     return ids;
   } catch (error) {
     if ((error as { code?: unknown }).code !== 'HF004') throw error;

@@ -118,7 +118,8 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     return this.#job.row.headers ? JSON.parse(this.#job.row.headers) : {};
   }
   get createdAt() {
-    return new Date(this.#job.row.createdAt);
+    const { createdAt, cursorAt } = this.#job.row;
+    return new Date(createdAt ?? cursorAt);
   }
   get signal() {
     return this.#job.signal;

@@ -8,11 +8,20 @@
 import type { ClaimedJob } from '../claim/taking.js';
 import type { Processing } from '../tracing/tracing.js';
 
-export class HeldJob {
-  readonly row: ClaimedJob;
+/** What jobs that were claimed together have in common. */
+export interface ClaimFacts {
   readonly queue: string;
   readonly workerId: string;
   readonly claimedAt: number;
+  /** The same moment by the database's clock, in milliseconds. */
+  readonly clock: number;
+  /** From then on leases may have been renewed, and rows stand elsewhere. */
+  readonly renewedFrom: number;
+}
+
+export class HeldJob {
+  readonly row: ClaimedJob;
+  readonly #claim: ClaimFacts;
   /** Set by the runner when nothing that this process does with the job counts any more. */
   lost = false;
   /** Set by the context when the database has said so; the runner makes `lost` of it, and reports it. */
@@ -32,11 +41,25 @@ export class HeldJob {
   #controller: AbortController | null = null;
   #abortReason: unknown = null;
 
-  constructor(row: ClaimedJob, queue: string, workerId: string, claimedAt: number) {
+  constructor(row: ClaimedJob, claim: ClaimFacts) {
     this.row = row;
-    this.queue = queue;
-    this.workerId = workerId;
-    this.claimedAt = claimedAt;
+    this.#claim = claim;
+  }
+
+  get queue(): string {
+    return this.#claim.queue;
+  }
+
+  get workerId(): string {
+    return this.#claim.workerId;
+  }
+
+  get claimedAt(): number {
+    return this.#claim.claimedAt;
+  }
+
+  get clock(): number {
+    return this.#claim.clock;
   }
 
   get id(): string {
@@ -45,6 +68,11 @@ export class HeldJob {
 
   get generation(): number {
     return this.row.leaseGeneration;
+  }
+
+  /** Where its row stands, unless it may have been written since the claim. */
+  get place(): string | null {
+    return performance.now() < this.#claim.renewedFrom ? this.row.place : null;
   }
 
   /** What a trace says of it. */

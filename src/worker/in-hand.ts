@@ -138,7 +138,7 @@ export class InHand {
     const { id, queue, generation, row, ranMs } = held;
     const event = { kind, queue, id, type: row.type, generation };
     if (kind === 'started-job') {
-      const waitedMs = row.clock - Date.parse(row.cursorAt) + performance.now() - held.claimedAt;
+      const waitedMs = held.clock - Date.parse(row.cursorAt) + performance.now() - held.claimedAt;
       this.#ground.emit({ ...event, waitedMs });
     } else this.#ground.emit(ranMs === null ? event : { ...event, ranMs });
   }

@@ -180,16 +180,19 @@ export class QueueRunner {
 
   /** Takes what a claim returns into hand. Returns how many jobs that were. */
   async #received(claiming: Promise<ClaimedHere>, terms: ClaimTerms, from: number) {
-    const { epoch, jobs: rows, ordered } = await claiming;
+    const { epoch, clock, jobs: rows, ordered } = await claiming;
     this.#ground.sawEpoch(epoch);
     const now = performance.now();
     const { queue } = this;
     this.#ground.emit({ kind: 'statement', queue, statement: 'claim', ms: now - from });
-    const jobs = rows.map((row) => new HeldJob(row, queue, terms.workerId, now));
+    const { workerId } = terms;
+    const renewedFrom = from + this.#ground.settings.renewMs / 2;
+    const facts = { queue, workerId, claimedAt: now, clock, renewedFrom };
+    const jobs = rows.map((row) => new HeldJob(row, facts));
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or
     // this worker had been declared dead.
     const late = now - from >= this.#ground.settings.leaseMs;
-    if (late || terms.workerId !== this.#ground.workerId()) this.#hand.missed(jobs);
+    if (late || workerId !== this.#ground.workerId()) this.#hand.missed(jobs);
     else if (jobs.length > 0) this.#receive(jobs, ordered);
     if (ordered) this.#plenty = jobs.length * 2 >= terms.limit;
     return jobs.length;

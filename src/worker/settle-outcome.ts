@@ -70,8 +70,10 @@ export function settleOutcome(
 
 /** In a run of a key each names the one before it, and counts only if that one does. */
 function completeInOrder(settler: Settler, held: HeldJob, moved: (to: Moved) => void): void {
-  const { id, generation, after, before } = held;
-  const job = before ? { id, generation, after, broken: () => before.lost } : { id, generation };
+  const { id, generation, place, after, before } = held;
+  const job = before
+    ? { id, generation, place, after, broken: () => before.lost }
+    : { id, generation, place };
   settler.complete(held.workerId, job, moved);
 }
 

@@ -41,6 +41,6 @@ export async function claimAs(
 }
 
 /** The claim of a job as its owner passes it to renew and to every settle. */
-export function heldOf(job: ClaimedJob): { id: string; generation: number } {
-  return { id: job.id, generation: job.leaseGeneration };
+export function heldOf(job: ClaimedJob): { id: string; generation: number; place: string } {
+  return { id: job.id, generation: job.leaseGeneration, place: job.place };
 }
