@@ -21,7 +21,9 @@ import type { Probe } from './claim.js';
 import type { ClaimedJob } from './taking.js';
 
 export const PRIORITIES = 4;
+/** After a claim that found something the next look comes the sooner the less it found, within this. */
 const SOON_MS = 4;
+const SOON_MS_PER_JOB = 1;
 /** How often a worker that has plenty to do looks at its other buckets. */
 const BUSY_MS = 500;
 /** A sweep of many separate runs costs more, and comes less soon. */
@@ -57,8 +59,11 @@ interface BucketState {
   told: boolean;
 }
 
+/** Neighbours in a row of states, from `first` on. */
 interface Taken {
-  readonly states: BucketState[];
+  readonly row: readonly BucketState[];
+  readonly first: number;
+  readonly count: number;
   readonly rewound: boolean;
 }
 
@@ -80,7 +85,10 @@ const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
 export class Probes {
   readonly #pollMs: number;
+  /** By priority, in the order of the buckets. */
   readonly #states: BucketState[][] = [];
+  /** Where a bucket stands in its row, or -1. */
+  readonly #index = new Int16Array(BUCKETS).fill(-1);
   #turn: number;
   #sweepMs = SOON_MS;
   #rewindMs = REWIND_MS;
@@ -100,6 +108,7 @@ export class Probes {
     for (let priority = 1; priority <= PRIORITIES; priority++) {
       this.#states.push(buckets.map((bucket) => newState(bucket, priority)));
     }
+    this.#number(buckets);
     // Workers that start together should not all begin at the same bucket.
     this.#turn = Math.floor(Math.random() * buckets.length);
   }
@@ -112,14 +121,20 @@ export class Probes {
         (bucket) => known.get(bucket) ?? newState(bucket, index + 1),
       );
     }
+    this.#number(buckets);
     this.#turn = buckets.length > 0 ? this.#turn % buckets.length : 0;
+  }
+
+  #number(buckets: readonly number[]): void {
+    this.#index.fill(-1);
+    for (const [index, bucket] of buckets.entries()) this.#index[bucket] = index;
   }
 
   /** Somebody says that there are new jobs in these buckets: read them, from their start, at once. */
   hint(buckets: readonly number[]): void {
-    for (const row of this.#states) {
+    for (let priority = 1; priority <= PRIORITIES; priority++) {
       for (const bucket of buckets) {
-        const state = row[indexOfBucket(row, bucket)];
+        const state = this.#stateOf(bucket, priority);
         if (!state) continue;
         state.active = true;
         state.told = true;
@@ -131,59 +146,70 @@ export class Probes {
   /** The probes of the next claim. Empty when there is nothing to read before the next sweep. */
   take(now: number): Probe[] {
     this.#taken = [];
-    const busy = this.#states.some((row) => row.some((state) => state.active));
+    const { busy, hinted, oldest } = this.#survey();
     const sweepMs = busy ? Math.min(this.#pollMs, BUSY_MS) : this.#sweepMs;
     // Once one bucket is due, those that would be soon are looked at with it: one claim, and not many.
-    const anyDue = this.#states.some((row) => row.some((state) => now - state.readAt >= sweepMs));
+    const anyDue = now - oldest >= sweepMs;
     // What somebody has just told of comes first, and alone; the looks come with the claim after it.
-    this.#putOff = anyDue && !this.#putOff && this.#hinted();
+    this.#putOff = anyDue && !this.#putOff && hinted;
     const dueMs = anyDue && !this.#putOff ? sweepMs / 2 : Number.POSITIVE_INFINITY;
     let [active, looks, rewinds] = [0, 0, 0];
     for (const row of this.#states) {
-      let run: BucketState[] = [];
+      let [first, count] = [0, 0];
       for (let step = 0; step < row.length; step++) {
-        const state = row[(this.#turn + step) % row.length] as BucketState;
+        const index = (this.#turn + step) % row.length;
+        const state = row[index] as BucketState;
         const due = now - state.readAt >= dueMs;
         if (due && !state.active && state.passed <= FEW) {
-          if (run.length > 0 && run.at(-1)?.bucket !== state.bucket - 1) {
-            this.#take(run, true);
-            run = [];
+          if (count > 0 && (row[first] as BucketState).bucket + count !== state.bucket) {
+            this.#take(row, first, count, true);
+            count = 0;
           }
-          run.push(state);
+          if (count === 0) first = index;
+          count++;
+          state.told = false;
           continue;
         }
-        this.#take(run, true);
-        run = [];
+        this.#take(row, first, count, true);
+        count = 0;
         if (state.active ? active >= MAX_ACTIVE : !due || looks >= MAX_LOOKS) continue;
         if (state.active) active++;
         else looks++;
         const rewound = now - state.rewoundAt >= this.#rewindMs;
-        this.#take([state], state.told || (rewound && rewinds++ < MAX_REWINDS));
+        this.#take(row, index, 1, state.told || (rewound && rewinds++ < MAX_REWINDS));
+        state.told = false;
       }
-      this.#take(run, true);
+      this.#take(row, first, count, true);
       // Plenty to do at this priority: the lower ones wait.
       if (active >= MAX_ACTIVE) break;
     }
-    return this.#taken.map(({ states, rewound }) => {
-      const first = states[0] as BucketState;
+    return this.#taken.map(({ row, first, count, rewound }) => {
+      const { priority, bucket, at, position } = row[first] as BucketState;
       return {
-        priority: first.priority,
-        from: first.bucket,
-        to: (states.at(-1) as BucketState).bucket,
-        afterAt: rewound ? START : first.at,
-        afterPosition: rewound ? 0 : first.position,
+        priority,
+        from: bucket,
+        to: bucket + count - 1,
+        afterAt: rewound ? START : at,
+        afterPosition: rewound ? 0 : position,
       };
     });
   }
 
-  #hinted(): boolean {
-    return this.#states.some((row) => row.some((state) => state.told && state.active));
+  /** Is there anything to go on with, was there a hint, and when was the bucket read that waits longest? */
+  #survey(): { busy: boolean; hinted: boolean; oldest: number } {
+    let [busy, hinted, oldest] = [false, false, Number.POSITIVE_INFINITY];
+    for (const row of this.#states) {
+      for (const { active, told, readAt } of row) {
+        busy ||= active;
+        hinted ||= active && told;
+        if (readAt < oldest) oldest = readAt;
+      }
+    }
+    return { busy, hinted, oldest };
   }
 
-  #take(states: BucketState[], rewound: boolean): void {
-    if (states.length === 0) return;
-    for (const state of states) state.told = false;
-    this.#taken.push({ states, rewound });
+  #take(row: readonly BucketState[], first: number, count: number, rewound: boolean): void {
+    if (count > 0) this.#taken.push({ row, first, count, rewound });
   }
 
   /** What the claim of the last `take` returned, and how long it took. */
@@ -192,19 +218,19 @@ export class Probes {
     for (const job of jobs) {
       const place = job.partitionBucket * PRIORITIES + job.priority;
       last.set(place, job);
-      const state = this.#stateOf(job);
+      const state = this.#stateOf(job.partitionBucket, job.priority);
       if (state) state.passed++;
     }
     // A claim that came back full stopped inside the last bucket that gave a job: that one has more,
     // and what follows it was not read. All buckets before were read to their end.
     let unread = jobs.length >= limit ? last.size : Number.POSITIVE_INFINITY;
     const rewinds: BucketState[] = [];
-    for (const { states, rewound } of this.#taken) {
-      for (const state of states) {
-        if (unread === 0) break;
+    for (const { row, first, count, rewound } of this.#taken) {
+      for (let index = first; index < first + count && unread > 0; index++) {
+        const state = row[index] as BucketState;
         const job = last.get(state.bucket * PRIORITIES + state.priority);
         if (job) unread--;
-        if (rewound && states.length === 1) rewinds.push(state);
+        if (rewound && count === 1) rewinds.push(state);
         // What was said while the claim was under way may be news that it did not see.
         if (!state.told) {
           state.readAt = now;
@@ -236,8 +262,7 @@ export class Probes {
 
   /** Had this bucket jobs left when it was last read? */
   hasMore(bucket: number, priority: number): boolean {
-    const row = this.#states[priority - 1] as BucketState[];
-    return row[indexOfBucket(row, bucket)]?.active === true;
+    return this.#stateOf(bucket, priority)?.active === true;
   }
 
   /** How many milliseconds until `take` has something to read, or 0. */
@@ -255,16 +280,20 @@ export class Probes {
   #next(state: BucketState): number {
     const row = this.#states[state.priority - 1] as BucketState[];
     // The bucket may have gone to another owner while the claim was under way.
-    return row.length > 0 ? (indexOfBucket(row, state.bucket) + 1) % row.length : 0;
+    const index = this.#index[state.bucket] as number;
+    return row.length > 0 ? (index + 1) % row.length : 0;
   }
 
-  #stateOf(job: ClaimedJob): BucketState | undefined {
-    const row = this.#states[job.priority - 1] as BucketState[];
-    return row[indexOfBucket(row, job.partitionBucket)];
+  #stateOf(bucket: number, priority: number): BucketState | undefined {
+    const index = this.#index[bucket] as number;
+    return this.#states[priority - 1]?.[index];
   }
 
   #pace(jobs: number): void {
-    const soonMs = Math.max(SOON_MS, this.#taken.length * SOON_MS_PER_RUN);
+    const soonMs = Math.max(
+      Math.min(SOON_MS, jobs * SOON_MS_PER_JOB),
+      this.#taken.length * SOON_MS_PER_RUN,
+    );
     // Asleep it goes on backing off: what an open transaction had inserted before nobody will tell of.
     const waitMs = jobs > 0 && !this.asleep ? soonMs : this.#sweepMs * 2;
     this.#sweepMs = Math.min(waitMs, this.#pollMs);
@@ -275,7 +304,9 @@ export class Probes {
     this.#floorMs = Math.min(tookMs, this.#floorMs * 1.01 + 0.1);
     const beyondMs = tookMs - this.#floorMs;
     if (rewinds.length === 0) {
-      if (jobs > 0) this.#msPerJob += (beyondMs / jobs - this.#msPerJob) * NEWEST;
+      // A run is read from its start, and may have walked over something, too.
+      const run = this.#taken.some(({ count }) => count > 1);
+      if (jobs > 0 && !run) this.#msPerJob += (beyondMs / jobs - this.#msPerJob) * NEWEST;
       return;
     }
     const eachMs = Math.max(0, beyondMs - jobs * this.#msPerJob) / rewinds.length;
@@ -286,19 +317,6 @@ export class Probes {
     const dearMs = (passed * this.#msPerRewind) / REWIND_SHARE;
     this.#rewindMs = Math.min(Math.max(REWIND_MS, dearMs), RELAXED_MS);
   }
-}
-
-/** States stand in the order of their buckets. Returns -1 for a bucket that is not owned. */
-function indexOfBucket(row: readonly BucketState[], bucket: number): number {
-  let [low, high] = [0, row.length - 1];
-  while (low <= high) {
-    const middle = (low + high) >> 1;
-    const found = (row[middle] as BucketState).bucket;
-    if (found === bucket) return middle;
-    if (found < bucket) low = middle + 1;
-    else high = middle - 1;
-  }
-  return -1;
 }
 
 function newState(bucket: number, priority: number): BucketState {

@@ -48,8 +48,7 @@ const ARCHIVE = `INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at,
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
   version, 'completed', priority, type, partition_key, payload, headers, idempotency_key,
   claimed_by, last_error, history
-FROM gone
-RETURNING id`;
+FROM gone`;
 
 /** Nearly always all of them move; then their number says it, and the ids stay where they are. */
 const completeText = (where: string) => `
@@ -58,9 +57,9 @@ WITH gone AS (
 ), archived AS (
   ${ARCHIVE}
 )
-SELECT m.moved, a.id
-FROM (SELECT count(*)::integer AS moved FROM archived) AS m
-LEFT JOIN archived AS a ON m.moved < cardinality($2::uuid[])`;
+SELECT m.moved, g.id
+FROM (SELECT count(*)::integer AS moved FROM gone) AS m
+LEFT JOIN gone AS g ON m.moved < cardinality($2::uuid[])`;
 const MOVED = { moved: int4, id: uuid.orNull } as const;
 
 export const completeJobs = statement({
@@ -81,7 +80,7 @@ WITH gone AS (
   ${ARCHIVE}
 )
 SELECT holdfast.all_or_none(
-  (SELECT count(*) FROM archived) = cardinality($2::uuid[])
+  (SELECT count(*) FROM gone) = cardinality($2::uuid[])
   AND NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = ANY (${elsewhere}::uuid[]))) AS whole`;
 
 export const completeWhole = statement({
@@ -125,7 +124,8 @@ WITH mine AS MATERIALIZED (
   WHERE i.id = ANY (ARRAY(SELECT o.id FROM in_order AS o WHERE o.unbroken))
   RETURNING i.*
 )
-${ARCHIVE}`,
+${ARCHIVE}
+RETURNING id`,
   columns: { id: uuid },
 });
 

@@ -327,12 +327,16 @@ export class QueueRunner {
     isolation.entered();
     this.#hand.told('started-job', held);
     const startedAt = performance.now();
-    const run = () => runJob(held, route, context, settings.timeoutMs);
     const { tracing } = context;
-    const outcome = await (tracing ? tracing.process(held.facts, run) : run()).catch(
+    let outcome: Outcome;
+    try {
+      outcome = tracing
+        ? await tracing.process(held.facts, () => runJob(held, route, context, settings.timeoutMs))
+        : await runJob(held, route, context, settings.timeoutMs);
+    } catch (error) {
       // runJob does not throw; if it ever does, the slot and the job must not be lost with it.
-      (error: unknown) => this.#unrun(held, error),
-    );
+      outcome = this.#unrun(held, error);
+    }
     held.ranMs = performance.now() - startedAt;
     this.#ahead.sawHandler(held.ranMs);
     if (held.inLine) this.#wary.saw(held.row.type, outcome.kind === 'failed');

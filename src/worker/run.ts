@@ -92,7 +92,8 @@ export async function runJob(
   }
   let payload: unknown;
   try {
-    payload = await route.job.read(JSON.parse(row.payload), row.version);
+    const read = route.job.read(JSON.parse(row.payload), row.version);
+    payload = read instanceof Promise ? await read : read;
   } catch (error) {
     return unreadable(held, route, error, ground);
   }

@@ -24,8 +24,10 @@ const MAX_BATCH = 1_000;
 /** Where the job went, or null when it was not this worker's to move. */
 export type Moved = 'completed' | 'pending' | 'dead_letter' | 'cancelled' | null;
 type Done = (moved: Moved) => void;
-type Answer = Map<string, Moved> | 'locked' | 'refused';
-type Run<T> = (workerId: string, items: readonly T[]) => Promise<Map<string, Moved>>;
+/** By id where each job went; or all of them to the same place, which needs no list. */
+type Went = Map<string, Moved> | { readonly allTo: Moved };
+type Answer = Went | 'locked' | 'refused';
+type Run<T> = (workerId: string, items: readonly T[]) => Promise<Went>;
 
 interface Waiting<T> {
   readonly workerId: string;
@@ -90,8 +92,8 @@ class Batches<T extends Settled> {
 
   async #send(batch: readonly Waiting<T>[]): Promise<void> {
     const answer = await this.#ask(batch);
-    if (answer instanceof Map) {
-      for (const { item, done } of batch) done(answer.get(item.id) ?? null);
+    if (typeof answer === 'object') {
+      for (const { item, done } of batch) done(wentTo(answer, item.id));
     } else if (batch.length === 1) {
       // Somebody holds the lock of this one row. It waits by itself, and the others go on.
       if (answer === 'locked') void this.#sendAlone(batch[0] as Waiting<T>);
@@ -110,7 +112,7 @@ class Batches<T extends Settled> {
       await pause(backoff.nextMs(), this.#settler.abandoned);
       answer = await this.#ask([one]);
     }
-    one.done(answer instanceof Map ? (answer.get(one.item.id) ?? null) : null);
+    one.done(typeof answer === 'object' ? wentTo(answer, one.item.id) : null);
   }
 
   /** Asks until the database has answered; an answer that got lost is looked for. */
@@ -121,13 +123,13 @@ class Batches<T extends Settled> {
     for (let answerLost = false; ; answerLost = true) {
       try {
         const from = performance.now();
-        const moved = await this.#run(workerId, items);
+        const went = await this.#run(workerId, items);
         this.#settler.took(this.#statement, performance.now() - from);
-        if (answerLost && this.#afterLoss && moved.size < items.length) {
-          const missing = items.filter(({ id }) => !moved.has(id));
-          for (const [id, to] of await this.#afterLoss(workerId, missing)) moved.set(id, to);
-        }
-        return moved;
+        if (!answerLost || !this.#afterLoss) return went;
+        const missing = items.filter(({ id }) => wentTo(went, id) === null);
+        if (missing.length === 0) return went;
+        const before = await this.#afterLoss(workerId, missing);
+        return new Map(items.map(({ id }) => [id, wentTo(went, id) ?? wentTo(before, id)]));
       } catch (error) {
         this.#settler.trouble(`settling ${items.length} jobs`, error);
         if (isLockedOut(error)) return 'locked';
@@ -151,6 +153,10 @@ export interface SettlerOptions {
 
 const all = (ids: readonly string[], to: Moved) => new Map(ids.map((id) => [id, to]));
 
+function wentTo(answer: Went, id: string): Moved {
+  return answer instanceof Map ? (answer.get(id) ?? null) : answer.allTo;
+}
+
 export class Settler {
   readonly abandoned: AbortSignal;
   readonly trouble: (what: string, error: unknown) => void;
@@ -169,7 +175,10 @@ export class Settler {
     this.#completed = new Batches(
       this,
       'complete',
-      async (by, jobs) => all(await complete(engine, names, by, jobs), 'completed'),
+      async (by, jobs) => {
+        const moved = await complete(engine, names, by, jobs);
+        return moved.length === jobs.length ? { allTo: 'completed' } : all(moved, 'completed');
+      },
       async (by, jobs) => all(await completedBefore(plain, names, by, jobs), 'completed'),
     );
     this.#failed = new Batches(this, 'fail', async (by, jobs) => {
