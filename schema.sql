@@ -293,58 +293,50 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_wake()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-DECLARE
-  queue   integer := TG_RELID::integer;
-  due     timestamptz;
-  sleeper integer;
-  bucket  integer;
-  buckets integer[];
-  types   text[];
-  owners  integer[];
 BEGIN
   -- Nobody sleeps: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
   -- may take each other for a sleeper; then they only look closer.)
-  IF pg_try_advisory_lock(queue, 0) AND pg_advisory_unlock(queue, 0) THEN
+  IF pg_catalog.pg_try_advisory_lock(TG_RELID::integer, 0)
+    AND pg_catalog.pg_advisory_unlock(TG_RELID::integer, 0) THEN
     RETURN NULL;
   END IF;
+  PERFORM holdfast.inbox_wake_owners(TG_RELID::integer,
+    pg_catalog.array_agg(n.bucket), pg_catalog.array_agg(n.type))
+  FROM (
+    SELECT DISTINCT a.partition_bucket::integer AS bucket, a.type
+    FROM added AS a
+    WHERE a.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
+  ) AS n;
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_wake_owners(queue integer, buckets integer[], types text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
   -- For two-phase commits, which Postgres refuses after a notification.
   IF current_setting('holdfast.notify', true) = 'off' THEN
-    RETURN NULL;
+    RETURN;
   END IF;
-  due := clock_timestamp();
-  IF NOT EXISTS (SELECT FROM added OFFSET 1) THEN
-    SELECT r.owners[a.partition_bucket + 1], a.partition_bucket INTO sleeper, bucket
-    FROM added AS a, holdfast.inbox_ring AS r
-    WHERE a.available_at <= due AND (r.types IS NULL OR a.type = ANY (r.types));
-    -- The limit keeps clear of a full queue of notifications, the one thing that would fail the commit.
-    IF NOT (pg_try_advisory_lock_shared(queue, sleeper) AND pg_advisory_unlock_shared(queue, sleeper))
-      AND pg_notification_queue_usage() < 0.5 THEN
-      PERFORM pg_notify('holdfast_' || sleeper, 'inbox' || ':' || bucket);
-    END IF;
-    RETURN NULL;
-  END IF;
-  -- Group by group and not as a join, which would be planned for far more groups than there are.
-  FOR types, owners IN SELECT r.types, r.owners FROM holdfast.inbox_ring AS r LOOP
-    FOR sleeper, buckets IN
-      SELECT o.owner, array_agg(o.bucket)
-      FROM (
-        SELECT owners[a.partition_bucket + 1] AS owner, a.partition_bucket AS bucket
-        FROM added AS a
-        WHERE a.available_at <= due AND (types IS NULL OR a.type = ANY (types))
-      ) AS o
-      GROUP BY o.owner
-      HAVING NOT (pg_try_advisory_lock_shared(queue, o.owner) AND pg_advisory_unlock_shared(queue, o.owner))
-    LOOP
-      -- Many buckets are said as "look everywhere".
-      PERFORM pg_notify('holdfast_' || sleeper,
-        'inbox' || ':' || CASE WHEN count(*) > 50 THEN '*' ELSE string_agg(d.bucket::text, ',') END)
-      FROM (SELECT DISTINCT b.bucket FROM unnest(buckets) AS b(bucket) LIMIT 51) AS d
-      HAVING pg_notification_queue_usage() < 0.5;
-    END LOOP;
-  END LOOP;
-  RETURN NULL;
+  -- Many buckets are said as "look everywhere".
+  PERFORM pg_notify('holdfast_' || s.owner,
+    'inbox' || ':' || CASE WHEN cardinality(s.buckets) > 50 THEN '*' ELSE array_to_string(s.buckets, ',') END)
+  FROM (
+    SELECT o.owner, array_agg(DISTINCT o.bucket) AS buckets
+    FROM (
+      SELECT r.owners[a.bucket + 1] AS owner, a.bucket
+      FROM unnest(buckets, types) AS a(bucket, type), holdfast.inbox_ring AS r
+      WHERE r.types IS NULL OR a.type = ANY (r.types)
+    ) AS o
+    GROUP BY o.owner
+    HAVING NOT (pg_try_advisory_lock_shared(queue, o.owner) AND pg_advisory_unlock_shared(queue, o.owner))
+  ) AS s
+  -- It keeps clear of a full queue of notifications, the one thing that would fail the commit.
+  WHERE pg_notification_queue_usage() < 0.5;
 END
 $function$;
 

@@ -13,6 +13,7 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import {
+  bool,
   int8,
   type Param,
   plainArray,
@@ -54,6 +55,8 @@ export interface ClaimRequest {
   readonly above: Readonly<Record<string, number>>;
   readonly deadWorkers: readonly string[];
   readonly cursorLagMs: number;
+  /** Ask what else is to be known of the queue, too; see `QueueNews`. */
+  readonly news?: boolean;
 }
 
 export const claimJobs = statement({
@@ -107,19 +110,33 @@ WITH picked AS MATERIALIZED (
 )
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
+  CASE WHEN $14::boolean THEN EXISTS (SELECT FROM holdfast.inbox AS o
+    WHERE o.ordering IN ('key', 'key_strict') AND o.partition_bucket >= 0) END AS any_ordered,
+  CASE WHEN $14::boolean THEN (SELECT (extract(epoch FROM now() - q.housekept_at) * 1000)::bigint
+    FROM holdfast.queues AS q WHERE q.name = 'inbox') END AS housekept_ms,
   ${NO_JOB}
 FROM holdfast.fleet AS f
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
     seen_until: timestamp.orNull,
     clock: int8.orNull,
+    any_ordered: bool.orNull,
+    housekept_ms: int8.orNull,
     ...TAKEN_COLUMNS,
   },
 });
+
+/** What a claim tells of its queue when it is asked, so that an idle worker need not ask by itself. */
+export interface QueueNews {
+  /** There are ordered jobs, of whatever key and time. */
+  readonly anyOrdered: boolean;
+  /** How long ago a round of housekeeping began; null before the first. */
+  readonly housekeptMs: number | null;
+}
 
 export interface Claimed {
   /** Rises when the membership of the fleet changes. */
@@ -132,6 +149,8 @@ export interface Claimed {
 export interface ClaimedByTime extends Claimed {
   /** What was due before this was seen by the claim, unless it was not yet committed. */
   readonly seenUntil: string;
+  /** Null unless it was asked for. */
+  readonly news?: QueueNews | null;
 }
 
 /** From `$6` on, in every claim of jobs without order. */
@@ -161,6 +180,7 @@ export async function claim(
     textArray(probes.map((probe) => probe.afterAt)),
     plainArray(probes.map((probe) => probe.afterPosition)),
     ...termsOf(request),
+    request.news === true,
   ]);
   const [head] = rows.splice(
     rows.findIndex((row) => row.epoch !== null),
@@ -170,6 +190,10 @@ export async function claim(
     epoch: head?.epoch ?? 0,
     seenUntil: head?.seenUntil ?? '-infinity',
     clock: head?.clock ?? 0,
+    news:
+      typeof head?.anyOrdered === 'boolean'
+        ? { anyOrdered: head.anyOrdered, housekeptMs: head.housekeptMs }
+        : null,
     jobs: rows.sort(byTurn),
   };
 }

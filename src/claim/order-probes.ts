@@ -212,6 +212,18 @@ export class OrderProbes {
     return this.#hints.size > 0 ? 0 : Math.max(0, this.#nextAt - now);
   }
 
+  /** It found nothing for long, and nobody has told of anything. */
+  get atRest(): boolean {
+    return this.#waitMs >= this.#pollMs && this.#hints.size === 0 && !this.#told;
+  }
+
+  /** Another claim has seen that there are no ordered jobs at all. For a reader at rest that was its look. */
+  sawNone(now: number): void {
+    if (!this.atRest) return;
+    this.#hand = this.#goal;
+    this.#nextAt = now + this.#closed(0, 0);
+  }
+
   /** A circle is closed: how long to wait for the next. */
   #closed(stretches: number, lookMs: number): number {
     const soonMs = Math.max(SOON_MS, stretches * SOON_MS_PER_STRETCH);

@@ -81,6 +81,8 @@ export async function markWatched(
 
 export interface Look {
   readonly epoch: number;
+  /** A heartbeat was counted. */
+  readonly beat: boolean;
   /** How the registry calls the watcher itself; null when it does not know it. */
   readonly status: string | null;
   /** How many workers are alive or draining. */
@@ -90,29 +92,46 @@ export interface Look {
 }
 
 // The lists are materialized, so that a lock is tried for watched workers only: an exclusive try beside
-// the own session's shared lock would succeed, and a dead worker's key may be another's by now.
+// the own session's shared lock would succeed, and a dead worker's key may be another's by now. The beat
+// is counted before the first of them, so that the own row is never waited for with others' locks in hand.
 export const lookAround = statement({
   name: 'look_around',
   text: `
-WITH watched AS MATERIALIZED (
+WITH beat AS (
+  UPDATE holdfast.workers AS w
+  SET last_seen_at = now(), metadata = $4::text::jsonb
+  WHERE w.id = $1::text AND w.status <> 'dead' AND $4::text IS NOT NULL
+  RETURNING 1
+), watched AS MATERIALIZED (
   SELECT w.id, w.lock_key
   FROM holdfast.workers AS w
-  WHERE w.status <> 'dead' AND w.watched AND w.lock_key <> $3::integer AND w.id <> $1::text
+  WHERE (SELECT count(*) FROM beat) >= 0
+    AND w.status <> 'dead' AND w.watched AND w.lock_key <> $3::integer AND w.id <> $1::text
 ), free AS MATERIALIZED (
   SELECT w.id FROM watched AS w WHERE pg_try_advisory_xact_lock($2::integer, w.lock_key)
 )
 SELECT f.epoch,
+  (SELECT count(*) > 0 FROM beat) AS beat,
   (SELECT w.status FROM holdfast.workers AS w WHERE w.id = $1::text) AS status,
   (SELECT count(*)::integer FROM holdfast.workers AS w WHERE w.status <> 'dead') AS members,
   (SELECT coalesce(jsonb_agg(free.id), '[]') FROM free) AS free
 FROM holdfast.fleet AS f`,
-  columns: { epoch: int8, status: text.orNull, members: int4, free: json },
+  columns: { epoch: int8, beat: bool, status: text.orNull, members: int4, free: json },
 });
 
-/** One look: it changes nothing, and the locks that it could take are let go with the statement. */
-export async function findGone(db: Executor, names: Names, watcher: string): Promise<Look> {
+/**
+ * One look: the locks that it could take are let go with the statement. With facts for the registry it is
+ * a heartbeat of the watcher too, and saves a statement; without, it changes nothing.
+ */
+export async function findGone(
+  db: Executor,
+  names: Names,
+  watcher: string,
+  metadata: object | null = null,
+): Promise<Look> {
   const [space, lockKey] = keysOf(names, watcher);
-  const [row] = await db.run(lookAround, names, [watcher, space, lockKey]);
+  const facts = metadata && JSON.stringify(metadata);
+  const [row] = await db.run(lookAround, names, [watcher, space, lockKey, facts]);
   if (!row) throw new Error(`the table ${names.schema}.fleet has lost its row`);
   return { ...row, free: JSON.parse(row.free) };
 }

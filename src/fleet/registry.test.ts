@@ -83,14 +83,18 @@ test('a dead worker stays dead, whatever it says', async () => {
 
 test('the settings of a queue are told to the whole fleet', async () => {
   expect(await queueSettings(db.engine, INBOX)).toEqual([
-    { name: 'inbox', assignment: 'ring', ordering: 'none' },
+    { name: 'inbox', assignment: 'ring', ordering: 'none', housekeptMs: null },
   ]);
   const { epoch } = await view();
   await db.rows(
     `UPDATE holdfast.queues SET assignment = 'competing', ordering = 'key' WHERE name = 'inbox'`,
   );
   expect(await queueSettings(db.engine, INBOX)).toEqual([
-    { name: 'inbox', assignment: 'competing', ordering: 'key' },
+    { name: 'inbox', assignment: 'competing', ordering: 'key', housekeptMs: null },
   ]);
   expect((await view()).epoch).toBe(epoch + 1);
+  await db.rows(`UPDATE holdfast.queues SET housekept_at = now() - interval '5 seconds'`);
+  const [inbox] = await queueSettings(db.engine, INBOX);
+  expect(inbox?.housekeptMs).toBeGreaterThanOrEqual(5_000);
+  expect(inbox?.housekeptMs).toBeLessThan(60_000);
 });

@@ -167,18 +167,21 @@ export interface QueueSettings {
   readonly name: string;
   readonly assignment: 'ring' | 'competing';
   readonly ordering: 'none' | 'key' | 'key_strict';
+  /** How long ago a round of housekeeping began; null before the first. */
+  readonly housekeptMs: number | null;
 }
 
 export const listQueueSettings = statement({
   name: 'list_queue_settings',
   text: `
-SELECT q.name, q.assignment, q.ordering::text AS ordering
+SELECT q.name, q.assignment, q.ordering::text AS ordering,
+  (extract(epoch FROM now() - q.housekept_at) * 1000)::bigint AS housekept_ms
 FROM holdfast.queues AS q
 ORDER BY q.name`,
-  columns: { name: text, assignment: text, ordering: text },
+  columns: { name: text, assignment: text, ordering: text, housekept_ms: int8.orNull },
 });
 
-/** How the jobs of each queue are shared out and ordered. */
+/** How the jobs of each queue are shared out and ordered, and when the queue was last cleaned up. */
 export async function queueSettings(db: Executor, names: Names): Promise<QueueSettings[]> {
   return (await db.run(listQueueSettings, names, [])) as QueueSettings[];
 }

@@ -12,7 +12,10 @@ import { checkQueueName, loadText, type Names } from '../postgres/names.js';
 import type { Executor, Queryable } from '../postgres/queryable.js';
 import { bool, int4, statement, text } from '../postgres/statement.js';
 
-/** The channel on which everybody hears that the membership has changed; the payload is the schema. */
+/**
+ * The channel on which everybody hears that the membership has changed; the payload is the schema. Calls
+ * that test the hearing of listeners go there too.
+ */
 export const FLEET_CHANNEL = 'holdfast_fleet';
 
 /** The channel of one worker, by the number of its locks. */
@@ -104,9 +107,9 @@ export const notifyChannel = statement({
   columns: { sent: text },
 });
 
-/** To a worker's own channel, so that it can tell whether it still hears. */
-export async function ping(db: Executor, names: Names, lockKey: number, word: string) {
-  await db.run(notifyChannel, names, [channelOf(lockKey), word]);
+/** To the channel of the whole fleet, so that all who listen can tell that they still hear. */
+export async function ping(db: Executor, names: Names, word: string) {
+  await db.run(notifyChannel, names, [FLEET_CHANNEL, word]);
 }
 
 /**

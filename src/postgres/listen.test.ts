@@ -89,6 +89,21 @@ test('a session that is open and deaf is noticed and replaced', async () => {
   await until('it hears', () => seen.heard.includes('test_-1 c'));
 });
 
+test('who hears anything need not call: of two listeners with a channel in common one calls for both', async () => {
+  const calls = { often: 0, rarely: 0 };
+  const calling = (who: 'often' | 'rarely') => async (word: string) => {
+    calls[who]++;
+    await say('test_-1', word);
+  };
+  const rarely = listen({ callEveryMs: 400, call: calling('rarely') });
+  const often = listen({ callEveryMs: 20, call: calling('often') });
+  const from = performance.now();
+  await until('much longer than the silence that it bears', () => performance.now() - from > 2_000);
+  expect(calls.often).toBeGreaterThan(20);
+  expect(calls.rarely).toBe(0);
+  expect([rarely.seen.downs, often.seen.downs]).toEqual([0, 0]);
+});
+
 test('a process that was busy while its call came in is not deaf', async () => {
   let calls = 0;
   const { seen } = listen({

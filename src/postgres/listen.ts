@@ -3,9 +3,10 @@
  *
  * It comes back by itself after every loss, with a jittered backoff, and never throws out of a timer. What
  * was said while it was away is lost, so its owner is told of every loss and of every new session, and
- * takes its session locks anew. A connection can be open and deaf; so the listener has itself called
- * through another connection, and makes a new one when it does not hear that. Behind a pooler, where a
- * session cannot be kept, it says so once and stays off.
+ * takes its session locks anew. A connection can be open and deaf; so a listener that has heard nothing
+ * for a while has itself called through another connection, and makes a new one when it does not hear
+ * that. Whatever it hears will do, so of listeners with a channel in common one call serves all. Behind
+ * a pooler, where a session cannot be kept, it says so once and stays off.
  */
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -26,7 +27,7 @@ export interface ListenerGround {
   readonly heard: (channel: string, payload: string) => void;
   /** Sends this word, on another connection, to a channel that is listened to. */
   readonly call: (word: string) => Promise<void>;
-  /** How often the hearing is tested, and how soon a call must be heard. */
+  /** After how much silence the hearing is tested, and how soon a call must be heard. */
   readonly callEveryMs?: number;
   readonly hearWithinMs?: number;
   readonly trouble: (what: string, error: unknown) => void;
@@ -62,8 +63,9 @@ export class Listener {
   /** Ends the session: with an error that is told, or without one. */
   #end: (error: Error | null) => void = () => {};
   #calls = 0;
-  /** The call that is under way, until it is heard. */
-  #awaited = { word: '', heard: () => {} };
+  #heardAt = 0;
+  /** Ends the wait for the call that is under way. */
+  #onHeard: () => void = () => {};
   #over: Promise<void> = Promise.resolve();
 
   constructor(ground: ListenerGround) {
@@ -137,6 +139,7 @@ export class Listener {
       if ((await Promise.race([this.#open(client), ended])) === 'ended') return;
       this.#client = client;
       this.#state = 'on';
+      this.#heardAt = performance.now();
       this.#ground.up();
       await Promise.race([ended, this.#testHearing(client, over.signal)]);
     } finally {
@@ -177,10 +180,9 @@ export class Listener {
   }
 
   #hear(channel: string, payload: string): void {
-    if (CALL.test(payload)) {
-      if (payload === this.#awaited.word) this.#awaited.heard();
-      return;
-    }
+    this.#heardAt = performance.now();
+    this.#onHeard();
+    if (CALL.test(payload)) return;
     try {
       this.#ground.heard(channel, payload);
     } catch (error) {
@@ -189,17 +191,25 @@ export class Listener {
     }
   }
 
+  /** Resolves when nothing has been heard for so long. */
+  async #silence(forMs: number, over: AbortSignal): Promise<void> {
+    for (let restMs = forMs; restMs > 0 && !over.aborted; ) {
+      await wait(restMs, over);
+      restMs = this.#heardAt + forMs - performance.now();
+    }
+  }
+
   /** Rejects when the session turns out to be deaf. */
   async #testHearing(client: Client, over: AbortSignal): Promise<void> {
     const { call, trouble, callEveryMs = CALL_EVERY_MS } = this.#ground;
     const hearWithinMs = this.#ground.hearWithinMs ?? HEAR_WITHIN_MS;
     for (;;) {
-      await wait(callEveryMs * (0.75 + Math.random() * 0.5), over);
+      await this.#silence(callEveryMs * (0.75 + Math.random() * 0.5), over);
       if (over.aborted) return;
       const heard = new AbortController();
-      this.#awaited = { word: `!ping:${++this.#calls}`, heard: () => heard.abort() };
+      this.#onHeard = () => heard.abort();
       try {
-        await call(this.#awaited.word);
+        await call(`!ping:${++this.#calls}`);
       } catch (error) {
         // The other connection's trouble says nothing about this one.
         trouble('calling the listener', error);

@@ -7,6 +7,7 @@
  */
 import type { ClaimedJob } from '../claim/taking.js';
 import type { Processing } from '../tracing/tracing.js';
+import type { Batch } from './keeper-batches.js';
 
 /** What jobs that were claimed together have in common. */
 export interface ClaimFacts {
@@ -36,8 +37,10 @@ export class HeldJob {
   ranMs: number | null = null;
   /** The job of the same key that ran before this one in this process, if it may not be settled yet. */
   before: HeldJob | null = null;
+  /** With which it was told to the keeper, until it leaves. */
+  batch: Batch | null = null;
   #left = false;
-  #onLeft: (() => void)[] = [];
+  #onLeft: (() => void)[] | null = null;
   #controller: AbortController | null = null;
   #abortReason: unknown = null;
 
@@ -98,14 +101,17 @@ export class HeldJob {
   /** Resolves when the job has left the hands of this process, settled or lost. */
   left(): Promise<void> {
     if (this.#left) return Promise.resolve();
-    return new Promise((resolve) => this.#onLeft.push(resolve));
+    return new Promise((resolve) => {
+      this.#onLeft ??= [];
+      this.#onLeft.push(resolve);
+    });
   }
 
   leave(): void {
     this.#left = true;
     // The chain of a long run would otherwise be kept whole by its last job.
     this.before = null;
-    for (const resolve of this.#onLeft.splice(0)) resolve();
+    for (const resolve of this.#onLeft?.splice(0) ?? []) resolve();
   }
 
   abort(reason: unknown): void {

@@ -117,10 +117,8 @@ export class InHand {
   }
 
   forget(held: HeldJob): void {
-    if (this.#held.get(held.id) === held) {
-      this.#held.delete(held.id);
-      this.#ground.keeper.drop(this.#queue, held);
-    }
+    if (this.#held.get(held.id) === held) this.#held.delete(held.id);
+    this.#ground.keeper.drop(held);
     held.leave();
     this.#changed();
   }

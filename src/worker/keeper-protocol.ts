@@ -38,6 +38,8 @@ export const SLOT = {
   held: 2,
   /** When the keeper heard the first signal, by `signalClock`; 0 when it has heard none. */
   signalledAt: 3,
+  /** Jobs that the thread was told of and that have not left, also when it was not told of that yet. */
+  kept: 4,
 } as const;
 export const SLOTS = Object.keys(SLOT).length;
 
@@ -62,9 +64,25 @@ export function* unpack(text: string): Generator<Held> {
   }
 }
 
+export interface JobsOf {
+  readonly batch: number;
+  readonly jobs: string;
+}
+
 export type ToKeeper =
-  | { readonly kind: 'hold'; readonly queue: string; readonly jobs: string }
-  | { readonly kind: 'drop'; readonly queue: string; readonly jobs: string }
+  | {
+      readonly kind: 'hold';
+      readonly queue: string;
+      /** Rises, and is never used again: what is said of a batch that is not known is of no interest. */
+      readonly batch: number;
+      readonly jobs: string;
+      /** Batches that are over. */
+      readonly over: readonly number[];
+    }
+  /** Batches that are over, and jobs that have left others. */
+  | { readonly kind: 'left'; readonly over: readonly number[]; readonly jobs: readonly JobsOf[] }
+  /** Only these are left of the batch. */
+  | { readonly kind: 'rest'; readonly batch: number; readonly jobs: string }
   | { readonly kind: 'identity'; readonly workerId: string }
   /** The main thread drains. After a signal the process has to end by itself, or is ended. */
   | { readonly kind: 'drain'; readonly graceMs: number; readonly signalled: boolean }

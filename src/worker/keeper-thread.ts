@@ -26,6 +26,7 @@ import { hearSignals } from './signals.js';
 /** An answer that takes longer will not come: the connection may be half open. */
 const LOOK_LIMIT_MS = 10_000;
 const IDLE_MS = 1_000;
+const LATE_MS = 1_000;
 const CLOSE_MS = 150;
 
 const port = parentPort;
@@ -98,15 +99,19 @@ function foundDead(id: string): void {
   tell({ kind: 'dead', workerId: id });
 }
 
+const facts = () => ({
+  ...setup.metadata,
+  load: { running: Atomics.load(shared, SLOT.running), held: Atomics.load(shared, SLOT.held) },
+});
+
+/** Looks are heartbeats too. This one is for when they fail, or are late. */
+const lateMs = setup.heartbeatMs + Math.min(setup.heartbeatMs / 10, LATE_MS);
 async function beatOnce(): Promise<number> {
   if (declaredDead || stalled()) return setup.heartbeatMs;
+  if (watch.beatAgoMs < lateMs) return lateMs - watch.beatAgoMs;
   const id = workerId;
   const db = await beatLine.executor();
-  const load = {
-    running: Atomics.load(shared, SLOT.running),
-    held: Atomics.load(shared, SLOT.held),
-  };
-  const status = await heartbeat(db, names, id, { ...setup.metadata, load });
+  const status = await heartbeat(db, names, id, facts());
   if (status === null) foundDead(id);
   else tell({ kind: 'beat', workerId: id });
   if (status === 'draining') tell({ kind: 'drain-asked' });
@@ -132,6 +137,7 @@ const watch = new Watch({
   direct: () => holds,
   workerId: () => workerId,
   declaredDead: foundDead,
+  facts,
   tell,
 });
 
@@ -186,7 +192,8 @@ if (!holds) tell({ kind: 'watched' });
 const deadline = new Deadline({
   graceMs: setup.graceMs,
   stuckMs,
-  held: () => leases.size,
+  // The one knows what was lost, the other what has left and was not told.
+  held: () => Math.min(leases.size, Atomics.load(shared, SLOT.kept)),
   announce: () => {
     const said = beatLine.executor().then((db) => markDraining(db, names, workerId));
     said.catch((error) => trouble('announcing the drain', error));
@@ -233,8 +240,9 @@ function reborn(id: string): void {
 
 port.on('message', (message: ToKeeper) => {
   const { kind } = message;
-  if (kind === 'hold') leases.hold(message.queue, message.jobs);
-  else if (kind === 'drop') leases.drop(message.queue, message.jobs);
+  if (kind === 'hold') leases.hold(message);
+  else if (kind === 'left') leases.left(message);
+  else if (kind === 'rest') leases.rest(message);
   else if (kind === 'identity') reborn(message.workerId);
   else if (kind === 'drain') deadline.drain(message.graceMs, message.signalled);
   else void stop(message.guard);

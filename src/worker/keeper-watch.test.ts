@@ -39,7 +39,7 @@ async function goneWorker(id: string): Promise<void> {
   await markWatched(db.engine, INBOX, id, true);
 }
 
-async function watcher(id: string) {
+async function watcher(id: string, facts?: () => object) {
   await enter(id);
   const told: FromKeeper[] = [];
   const line = new Line({
@@ -59,6 +59,7 @@ async function watcher(id: string) {
     direct: () => true,
     workerId: () => id,
     declaredDead: () => told.push({ kind: 'dead', workerId: id }),
+    ...(facts && { facts }),
     tell: (message) => told.push(message),
   });
   const gone = () => told.flatMap((message) => (message.kind === 'gone' ? message.ids : []));
@@ -128,6 +129,7 @@ test('the larger the fleet, the rarer the looks of each; a suspicion is looked i
   const { watch, line } = await watcher('watcher-5');
   const waits = async () => {
     const all: number[] = [];
+    expect(await watch.look()).toBeLessThanOrEqual(6_250);
     for (let n = 0; n < 20; n++) all.push(await watch.look());
     return [Math.min(...all), Math.max(...all)] as [number, number];
   };
@@ -147,4 +149,34 @@ test('the larger the fleet, the rarer the looks of each; a suspicion is looked i
   onTestFinished(() => back.end());
   await holdLiveness(engineExecutor(back, { prepare: false }), INBOX, 'crowd-0');
   expect(await watch.look()).toBeGreaterThanOrEqual(3_750);
+});
+
+test('a look is a heartbeat, if one is due; so an idle worker of a large fleet sends one of both', async () => {
+  await db.rows(`UPDATE holdfast.workers SET status = 'dead'`);
+  for (let n = 0; n < 60; n++) await enter(`many-${n}`);
+  const { watch, told } = await watcher('watcher-6', () => ({ load: { running: 3 } }));
+  const row = async () => {
+    const text = `SELECT metadata -> 'load' ->> 'running' AS running, last_seen_at::text AS seen
+      FROM holdfast.workers WHERE id = 'watcher-6'`;
+    return (await db.rows<{ running: string; seen: string }>(text))[0];
+  };
+  const before = await row();
+  await watch.look();
+  const after = await row();
+  expect(after?.running).toBe('3');
+  expect(after?.seen).not.toBe(before?.seen);
+  expect(told).toContainEqual({ kind: 'beat', workerId: 'watcher-6' });
+  // Not due yet: only a look. The next one comes in time for the next heartbeat.
+  const waitMs = await watch.look();
+  expect((await row())?.seen).toBe(after?.seen);
+  expect(waitMs).toBeGreaterThan(9_000);
+  expect(waitMs).toBeLessThan(10_000);
+});
+
+test('a look of a worker that was declared dead is no heartbeat', async () => {
+  const { watch, told } = await watcher('watcher-7', () => ({}));
+  await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = 'watcher-7'`);
+  await watch.look();
+  expect(told).toContainEqual({ kind: 'dead', workerId: 'watcher-7' });
+  expect(told.map(({ kind }) => kind)).not.toContain('beat');
 });

@@ -1,11 +1,12 @@
 /**
  * Watching the others: who holds no lock is gone, once that has been seen twice.
  *
- * Every worker watches all others, the less often the more there are: a fleet of any size makes about
- * four looks a second. A free lock is looked at again after a moment before its worker is declared dead,
+ * Every worker watches all others, the less often the more there are: a fleet of up to forty makes about
+ * four looks a second, a larger one a look in every heartbeat. A free lock is looked at again after a moment before its worker is declared dead,
  * because a process that lives takes its lock back as soon as it is connected. A watcher that was itself
  * cut off until lately trusts nothing that it sees: the others may still be on their way back.
- * The same look brings the fleet's epoch, and the news that this worker was declared dead itself.
+ * The same look brings the fleet's epoch, and the news that this worker was declared dead itself. If it
+ * comes when a heartbeat is due, or soon will be, it is the heartbeat as well.
  */
 import { declareGone, findGone, markWatched } from '../fleet/liveness.js';
 import type { Names } from '../postgres/names.js';
@@ -54,6 +55,8 @@ export interface WatchGround {
   readonly direct: () => boolean;
   readonly workerId: () => string;
   readonly declaredDead: (workerId: string) => void;
+  /** What a heartbeat says of this worker. Without it, looks are only looks. */
+  readonly facts?: () => object;
   readonly tell: (message: FromKeeper) => void;
 }
 
@@ -62,29 +65,56 @@ export class Watch {
   readonly #suspects = new Suspects();
   #markedFor: string | null = null;
   #epoch = 0;
-  #everyMs = SHORTEST_MS;
+  #everyMs = 0;
+  #beatAt = Number.NEGATIVE_INFINITY;
+  #beatFor: string | null = null;
 
   constructor(ground: WatchGround) {
     this.#ground = ground;
   }
 
+  /** How long ago a look was a heartbeat of the worker under its present id. */
+  get beatAgoMs(): number {
+    const known = this.#beatFor === this.#ground.workerId();
+    return known ? performance.now() - this.#beatAt : Number.POSITIVE_INFINITY;
+  }
+
   /** One look. Returns in how many milliseconds the next one is due. */
   async look(): Promise<number> {
-    const { line, names, heartbeatMs, workerId, declaredDead, tell } = this.#ground;
+    const { line, names, heartbeatMs, workerId, declaredDead, facts, tell } = this.#ground;
     const id = workerId();
     const db = await line.executor();
     await this.#mark(db, id);
-    const look = await findGone(db, names, id);
+    const due = facts && this.beatAgoMs >= heartbeatMs / 2;
+    const look = await findGone(db, names, id, due ? facts() : null);
     // Reborn meanwhile: this look was made with the eyes of the dead.
     if (id !== workerId()) return 0;
     if (look.epoch !== this.#epoch) tell({ kind: 'epoch', epoch: look.epoch });
     this.#epoch = look.epoch;
-    this.#everyMs = Math.min(Math.max(look.members * PER_MEMBER_MS, SHORTEST_MS), heartbeatMs);
+    if (look.beat) this.#countBeat(id);
+    const before = this.#everyMs;
+    this.#everyMs = Math.max(look.members * PER_MEMBER_MS, SHORTEST_MS);
     if (look.status === null || look.status === 'dead') declaredDead(id);
     else await this.#judge(db, look.free);
     if (look.status === 'draining') tell({ kind: 'drain-asked' });
     if (this.#suspects.any) return Math.min(this.#everyMs, CONFIRM_MS);
-    return this.#everyMs * (0.75 + Math.random() * 0.5);
+    return this.#nextMs(before);
+  }
+
+  #nextMs(everyMsBefore: number): number {
+    const { heartbeatMs, facts } = this.#ground;
+    const everyMs = Math.min(this.#everyMs, heartbeatMs);
+    // Workers that were started together must not go on looking together.
+    if (this.#everyMs > 1.25 * everyMsBefore) return everyMs * Math.random();
+    if (!facts) return everyMs * (0.75 + Math.random() * 0.5);
+    const beatInMs = Math.max(0, heartbeatMs - this.beatAgoMs);
+    return Math.min(this.#everyMs * (0.75 + Math.random() * 0.5), beatInMs);
+  }
+
+  #countBeat(id: string): void {
+    this.#beatAt = performance.now();
+    this.#beatFor = id;
+    this.#ground.tell({ kind: 'beat', workerId: id });
   }
 
   /** The others may rely on the lock only when it is held. */

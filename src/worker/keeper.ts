@@ -2,18 +2,19 @@
  * The keeper: the main thread's side of the thread that renews leases, sends heartbeats, holds the
  * liveness lock and sees to it that a drain ends.
  *
- * Claims and settles are told to the thread in batches. If the thread dies it is started again and told
- * everything that is held; the leases outlast that by far.
+ * What is held is told to the thread before a handler starts; what has left is told later, and mostly as
+ * a batch. If the thread dies it is started again and told everything that is held; the leases outlast
+ * that by far.
  */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import type { Held } from '../lease/renew.js';
 import { pause } from './backoff.js';
+import { Batches, type Holding } from './keeper-batches.js';
 import {
   type FromKeeper,
   type KeeperSetup,
-  pack,
   SLOT,
   SLOTS,
   signalClock,
@@ -32,8 +33,8 @@ export interface KeeperListener {
   /** The registry calls this worker draining. */
   drainAsked(): void;
   trouble(what: string, error: unknown): void;
-  /** Everything that is held now, to tell a new thread. */
-  held(): Iterable<Held & { queue: string }>;
+  /** Everything that is held now. */
+  held(): Iterable<Holding>;
   /** For the registry; asked several times a second. */
   load(): { running: number; held: number };
 }
@@ -53,6 +54,7 @@ export class Keeper {
   readonly #setup: KeeperSetup;
   readonly #listener: KeeperListener;
   readonly #shared: Int32Array;
+  readonly #batches: Batches;
   readonly #timer: NodeJS.Timeout;
   #thread: Worker;
   #startedAt = 0;
@@ -64,9 +66,6 @@ export class Keeper {
     this.#onWatched = resolve;
   });
   #onStopped: () => void = () => {};
-  /** Settled in this turn of the loop, told together. */
-  #dropped = new Map<string, Held[]>();
-  #dropPlanned = false;
 
   constructor(setup: Omit<KeeperSetup, 'shared'>, listener: KeeperListener) {
     const shared = new SharedArrayBuffer(SLOTS * Int32Array.BYTES_PER_ELEMENT);
@@ -74,6 +73,11 @@ export class Keeper {
     this.#shared = new Int32Array(shared);
     this.#listener = listener;
     this.#workerId = setup.workerId;
+    this.#batches = new Batches({
+      renewMs: setup.renewMs,
+      send: (message) => this.#send(message),
+      held: () => listener.held(),
+    });
     this.#thread = this.#start();
     this.#timer = setInterval(() => this.#beat(), BEAT_MS);
   }
@@ -85,22 +89,13 @@ export class Keeper {
     known.abort();
   }
 
-  hold(queue: string, jobs: readonly Held[]): void {
-    this.#send({ kind: 'hold', queue, jobs: pack(jobs) });
+  hold(queue: string, jobs: readonly Holding[]): void {
+    this.#batches.hold(queue, jobs);
+    Atomics.add(this.#shared, SLOT.kept, jobs.length);
   }
 
-  drop(queue: string, job: Held): void {
-    const dropped = this.#dropped.get(queue);
-    if (dropped) dropped.push(job);
-    else this.#dropped.set(queue, [job]);
-    if (this.#dropPlanned) return;
-    this.#dropPlanned = true;
-    setImmediate(() => {
-      this.#dropPlanned = false;
-      const all = this.#dropped;
-      this.#dropped = new Map();
-      for (const [name, jobs] of all) this.#send({ kind: 'drop', queue: name, jobs: pack(jobs) });
-    });
+  drop(job: Holding): void {
+    if (this.#batches.drop(job)) Atomics.sub(this.#shared, SLOT.kept, 1);
   }
 
   /** After a rebirth: what was held under the old id is forgotten. */
@@ -172,7 +167,7 @@ export class Keeper {
   #restart(): void {
     if (this.#stopping) return;
     this.#thread = this.#start();
-    for (const job of this.#listener.held()) this.hold(job.queue, [job]);
+    this.#batches.tellAnew();
     if (!this.#draining) return;
     const { graceEndsAt, signalled } = this.#draining;
     this.drain(Math.max(0, graceEndsAt - performance.now()), signalled);

@@ -33,6 +33,9 @@ import { Wakeups } from './wakeups.js';
 /** How long the start waits for the keeper's thread. */
 const WATCHED_MS = 3_000;
 const ASK_AGAIN_MS = 1_000;
+/** How often the fleet is read although its epoch has not moved: each worker so often, times its members. */
+const READ_PER_MEMBER_MS = 10_000;
+const READ_RARELY_MS = 600_000;
 const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
 export interface LoopsGround {
@@ -99,7 +102,7 @@ export class Loops {
     this.membership = new Membership({
       read: () => this.#readFleet(),
       use: (view) => this.#useFleet(view),
-      everyMs: 2 * ground.settings.heartbeatMs,
+      everyMs: () => this.#readAgainMs(),
       trouble: ground.trouble,
     });
     this.wakeups = this.#makeWakeups();
@@ -133,6 +136,16 @@ export class Loops {
     this.keeper.identify(workerId);
     this.wakeups.identify(workerId);
     void this.membership.refresh();
+  }
+
+  /**
+   * The epoch says when members or assignments have changed, a notification when a job came that is not
+   * looked for. Who is not notified has to look for ordered jobs.
+   */
+  #readAgainMs(): number {
+    const soonMs = 2 * this.#ground.settings.heartbeatMs;
+    if (!this.wakeups.listening()) return soonMs;
+    return Math.max(soonMs, Math.min(this.#members * READ_PER_MEMBER_MS, READ_RARELY_MS));
   }
 
   async #readFleet(): Promise<FleetView> {
@@ -298,6 +311,7 @@ export class Loops {
       deadWorkers: () => this.#dead,
       sawEpoch: (epoch) => this.membership.saw(epoch),
       hintMissed: (name) => this.#hintMissed(name),
+      sawHousekept: (name, agoMs) => this.housekeeping.saw(name, agoMs),
       emit,
       heard: this.#ground.heard,
       trouble,

@@ -2,7 +2,7 @@
  * Membership: this worker's picture of the fleet, and what it makes of it.
  *
  * The picture is a hint. It is read anew when the epoch in the answer of a claim has moved, when a
- * notification says so, and every other heartbeat in any case; reads are never made twice at once. Every
+ * notification says so, and now and then in any case; reads are never made twice at once. Every
  * worker that reads the same list computes the same shares; while two pictures differ, two workers may
  * read one bucket, and the rows decide.
  */
@@ -13,7 +13,8 @@ export interface MembershipGround {
   readonly read: () => Promise<FleetView>;
   /** Called with every picture that was read, also with one that did not change. */
   readonly use: (view: FleetView) => void;
-  readonly everyMs: number;
+  /** When to read next if nothing is heard; asked after every read. */
+  readonly everyMs: () => number;
   readonly trouble: (what: string, error: unknown) => void;
 }
 
@@ -77,6 +78,6 @@ export class Membership {
   #plan(): void {
     if (this.#timer) clearTimeout(this.#timer);
     if (this.#halt.signal.aborted) return;
-    this.#timer = setTimeout(() => void this.refresh(), this.#ground.everyMs);
+    this.#timer = setTimeout(() => void this.refresh(), this.#ground.everyMs());
   }
 }

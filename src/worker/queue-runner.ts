@@ -39,6 +39,8 @@ export interface RunnerGround extends InHandGround {
   readonly sawEpoch: (epoch: number) => void;
   /** A job was told of and is not there: it was taken, or it is of a kind that is not looked for. */
   readonly hintMissed: (queue: string) => void;
+  /** A round of housekeeping began so long ago; null: never. */
+  readonly sawHousekept: (queue: string, agoMs: number | null) => void;
   readonly trouble: (what: string, error: unknown) => void;
 }
 
@@ -180,8 +182,10 @@ export class QueueRunner {
 
   /** Takes what a claim returns into hand. Returns how many jobs that were. */
   async #received(claiming: Promise<ClaimedHere>, terms: ClaimTerms, from: number) {
-    const { epoch, clock, jobs: rows, ordered } = await claiming;
+    const { epoch, clock, jobs: rows, ordered, news } = await claiming;
     this.#ground.sawEpoch(epoch);
+    if (news) this.#ground.sawHousekept(this.queue, news.housekeptMs);
+    if (news?.anyOrdered && !this.#sources.readsOrdered) this.#ground.hintMissed(this.queue);
     const now = performance.now();
     const { queue } = this;
     this.#ground.emit({ kind: 'statement', queue, statement: 'claim', ms: now - from });
@@ -447,7 +451,7 @@ export class QueueRunner {
     const idleMs = this.#sources.idleMs(now);
     const calm = idleMs >= CALM_MS && !this.#asleep;
     if (calm && this.#ground.wakeups.maySleep(this.queue)) void this.#fallAsleep();
-    if (idleMs < Number.POSITIVE_INFINITY) this.#setTimer(idleMs * (1 + Math.random() * 0.25));
+    if (idleMs < Number.POSITIVE_INFINITY) this.#setTimer(idleMs * (1.125 + Math.random() * 0.125));
   }
 
   /** From now on producers tell; what came before they knew is looked for once more. */

@@ -4,9 +4,10 @@
  * A source is a share of the queue: some types, the buckets of them that this worker owns, and the
  * cursors of what it has read there. Nearly always there is one for jobs without order and, if the queue
  * has ordered jobs, one for those; a fleet whose workers handle different types has more. Sources take
- * turns, and a source that has nothing to read before its next look is passed over.
+ * turns, and a source that has nothing to read before its next look is passed over. While there are no
+ * ordered jobs at all, the look among the others says so, and is the only one that an idle worker makes.
  */
-import { type Claimed, claim } from '../claim/claim.js';
+import { type Claimed, claim, type QueueNews } from '../claim/claim.js';
 import { claimBeside } from '../claim/claim-beside.js';
 import { claimOrdered } from '../claim/claim-ordered.js';
 import { LongLines } from '../claim/long-lines.js';
@@ -17,6 +18,8 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 
 const CURSOR_LAG_MS = 2_000;
+/** How often, at most, a claim asks for more than jobs. */
+const NEWS_MS = 500;
 
 /** What every claim of this worker has in common. */
 export interface ClaimTerms {
@@ -31,6 +34,8 @@ export interface ClaimTerms {
   readonly wary: readonly string[];
 }
 
+type Terms = ClaimTerms & { readonly news: boolean };
+
 interface Reader {
   own(buckets: readonly number[]): void;
   hint(buckets: readonly number[]): void;
@@ -41,6 +46,7 @@ interface Reader {
 
 export interface ClaimedHere extends Claimed {
   readonly ordered: boolean;
+  readonly news?: QueueNews | null;
 }
 
 interface Source {
@@ -48,8 +54,12 @@ interface Source {
   readonly ordered: boolean;
   readonly reader: Reader;
   readonly lines: LongLines | null;
+  /** Ordered jobs that it has looked for in vain until it looks as rarely as it may. */
+  readonly atRest: () => boolean;
+  /** There are no ordered jobs at all. */
+  readonly sawNone: (now: number) => void;
   /** Null when there is nothing to read now. */
-  claim(terms: ClaimTerms): Promise<ClaimedHere> | null;
+  claim(terms: Terms): Promise<ClaimedHere> | null;
   /** What stands behind the long line of another key; null when there is none, or not now. */
   claimBeside(terms: ClaimTerms): Promise<ClaimedHere> | null;
 }
@@ -62,6 +72,8 @@ function unorderedSource(share: Share, pollMs: number): Source {
     ordered: false,
     reader: probes,
     lines,
+    atRest: () => false,
+    sawNone: () => {},
     claim({ engine, names, run, wary, ...terms }) {
       const from = performance.now();
       const taken = probes.take(from);
@@ -98,7 +110,9 @@ function orderedSource(share: Share, pollMs: number): Source {
     reader: probes,
     // Ordered keys take turns: none stands behind another.
     lines: null,
-    claim({ engine, names, ...terms }) {
+    atRest: () => probes.atRest,
+    sawNone: (now) => probes.sawNone(now),
+    claim({ engine, names, news, ...terms }) {
       const from = performance.now();
       const taken = probes.take(from);
       if (taken.length === 0) return null;
@@ -125,6 +139,7 @@ export class Sources {
   readonly #pollMs: number;
   #sources: Source[] = [];
   #turn = 0;
+  #newsAt = Number.NEGATIVE_INFINITY;
 
   constructor(pollMs: number) {
     this.#pollMs = pollMs;
@@ -163,14 +178,39 @@ export class Sources {
 
   /** The next claim, or null when no source has anything to read now. */
   claim(terms: ClaimTerms): Promise<ClaimedHere> | null {
+    const now = performance.now();
+    const news = now - this.#newsAt >= NEWS_MS && this.#wantsNews();
+    const first =
+      news && this.#sources.some(({ ordered, reader }) => !ordered && !reader.idleMs(now));
     for (let step = 0; step < this.#sources.length; step++) {
       const turn = (this.#turn + step) % this.#sources.length;
-      const claimed = this.#sources[turn]?.claim(terms) ?? null;
+      const source = this.#sources[turn] as Source;
+      // It need not look if the claim that is made instead says that there is nothing to be found.
+      if (first && source.atRest()) continue;
+      const claimed = source.claim({ ...terms, news });
       if (!claimed) continue;
       this.#turn = turn + 1;
-      return claimed;
+      if (news && !source.ordered) this.#newsAt = now;
+      return claimed.then((claim) => this.#learn(claim));
     }
     return null;
+  }
+
+  /** Whether there are ordered jobs: it is not known, or they are not looked for all the time. */
+  #wantsNews(): boolean {
+    return !this.readsOrdered || this.#sources.some((source) => source.atRest());
+  }
+
+  #learn(claim: ClaimedHere): ClaimedHere {
+    if (claim.news?.anyOrdered === false) {
+      const now = performance.now();
+      for (const source of this.#sources) source.sawNone(now);
+    }
+    return claim;
+  }
+
+  get readsOrdered(): boolean {
+    return this.#sources.some(({ ordered }) => ordered);
   }
 
   /** Is there a long line that others may stand behind? */

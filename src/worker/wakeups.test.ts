@@ -154,24 +154,37 @@ test('switched off it neither listens nor sleeps, and still tells others who own
   expect(await db.rows(SESSIONS)).toEqual([]);
 });
 
-test('a ring that could not be published is told, and published when the fleet is next read', async () => {
+test('a ring that could not be published is told, and published a little later, or when the fleet is next read', async () => {
   const troubles: string[] = [];
   let away = true;
+  let retryMs = 60_000;
   const publisher = new RingPublisher({
     db: { run: (...args) => (away ? Promise.reject(new Error('away')) : db.plain.run(...args)) },
     schema: 'holdfast',
     trouble: (what, error) => void troubles.push(`${what}: ${(error as Error).message}`),
+    get retryMs() {
+      return retryMs;
+    },
   });
-  const at = ++epoch;
-  const publish = () =>
+  onTestFinished(() => publisher.stop());
+  const publish = (at: number) =>
     publisher.publish('inbox', at, [{ types: null, owners: Array(1024).fill(at) }]);
-  publish();
+  const published = (at: number) =>
+    until('it is published', async () => {
+      const [row] = await db.rows('SELECT owners[1] AS first FROM holdfast.inbox_ring');
+      return row?.first === at;
+    });
+  publish(++epoch);
   await until('it was told', () => troubles.length > 0);
   expect(troubles).toEqual(['publishing the ring of inbox: away']);
   away = false;
-  publish();
-  await until('it is published', async () => {
-    const [row] = await db.rows('SELECT owners[1] AS first FROM holdfast.inbox_ring');
-    return row?.first === at;
-  });
+  publish(epoch);
+  await published(epoch);
+
+  away = true;
+  retryMs = 20;
+  publish(++epoch);
+  await until('it was tried again', () => troubles.length > 2);
+  away = false;
+  await published(epoch);
 });

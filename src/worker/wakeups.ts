@@ -79,7 +79,7 @@ export class Wakeups {
       up: () => this.#ground.fleetChanged(),
       down: () => this.#down(),
       heard: (channel, payload) => this.#heard(channel, payload),
-      call: (word) => ping(other, this.#names(), this.#lockKey, word),
+      call: (word) => ping(other, this.#names(), word),
       trouble,
       ...(callEveryMs !== undefined && { callEveryMs }),
       ...(hearWithinMs !== undefined && { hearWithinMs }),
