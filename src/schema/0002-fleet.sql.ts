@@ -234,23 +234,44 @@ $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake_owners(integer, integer[], text[]) FROM PUBLIC;
 
 -- With the rights of the owner, so that whoever may insert needs no others. A search path of its own would
--- cost every insert more than all the rest, so everything has its full name here.
+-- cost every insert more than all the rest, so everything has its full name here. One job, which somebody
+-- may be waiting for, takes a single query; the conditions are evaluated without one.
 CREATE FUNCTION holdfast.inbox_wake() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER AS $fn$
+DECLARE
+  queue  integer := TG_RELID::integer;
+  owner  integer;
+  bucket integer;
+  more   boolean;
 BEGIN
   -- Nobody sleeps: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
   -- may take each other for a sleeper; then they only look closer.)
-  IF pg_catalog.pg_try_advisory_lock(TG_RELID::integer, 0)
-    AND pg_catalog.pg_advisory_unlock(TG_RELID::integer, 0) THEN
+  IF pg_catalog.pg_try_advisory_lock(queue, 0) AND pg_catalog.pg_advisory_unlock(queue, 0) THEN
     RETURN NULL;
   END IF;
-  PERFORM holdfast.inbox_wake_owners(TG_RELID::integer,
-    pg_catalog.array_agg(n.bucket), pg_catalog.array_agg(n.type))
-  FROM (
-    SELECT DISTINCT a.partition_bucket::integer AS bucket, a.type
-    FROM added AS a
-    WHERE a.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
-  ) AS n;
+  SELECT r.owners[a.partition_bucket OPERATOR(pg_catalog.+) 1], a.partition_bucket,
+    EXISTS (SELECT FROM added OFFSET 1)
+  INTO owner, bucket, more
+  FROM added AS a, holdfast.inbox_ring AS r
+  WHERE a.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
+    AND (r.types IS NULL OR a.type OPERATOR(pg_catalog.=) ANY (r.types))
+  LIMIT 1;
+  IF more THEN
+    PERFORM holdfast.inbox_wake_owners(queue,
+      pg_catalog.array_agg(n.bucket), pg_catalog.array_agg(n.type))
+    FROM (
+      SELECT DISTINCT a.partition_bucket::integer AS bucket, a.type
+      FROM added AS a
+      WHERE a.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
+    ) AS n;
+  ELSIF NOT (pg_catalog.pg_try_advisory_lock_shared(queue, owner)
+      AND pg_catalog.pg_advisory_unlock_shared(queue, owner))
+    AND (pg_catalog.current_setting('holdfast.notify', true) OPERATOR(pg_catalog.=) 'off') IS NOT TRUE
+    AND pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.<) 0.5
+    AND pg_catalog.pg_notify(pg_catalog.concat('holdfast_', owner),
+      pg_catalog.concat('inbox', ':', bucket)) IS NOT NULL THEN
+    RETURN NULL;
+  END IF;
   RETURN NULL;
 END
 $fn$;
