@@ -320,7 +320,7 @@ BEGIN
       FROM added AS a
       WHERE a.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
     ) AS n;
-  ELSIF NOT (pg_catalog.pg_try_advisory_lock_shared(queue, owner)
+  ELSIF owner IS NOT NULL AND NOT (pg_catalog.pg_try_advisory_lock_shared(queue, owner)
       AND pg_catalog.pg_advisory_unlock_shared(queue, owner))
     AND (pg_catalog.current_setting('holdfast.notify', true) OPERATOR(pg_catalog.=) 'off') IS NOT TRUE
     AND pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.<) 0.5
@@ -395,14 +395,17 @@ CREATE OR REPLACE FUNCTION holdfast.state_fits(status holdfast.inbox_status, ord
  IMMUTABLE PARALLEL SAFE
 AS $function$
 BEGIN
-  RETURN completed_at IS NULL AND attempts >= 0 AND CASE status
-    WHEN 'pending' THEN claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
-      AND available_at < 'infinity' AND ordering <> 'parked'
-    WHEN 'processing' THEN claimed_by IS NOT NULL AND claimed_at IS NOT NULL
-      AND lease_expires_at IS NOT NULL AND lease_generation > 0 AND available_at < 'infinity'
-      AND ordering <> 'parked'
-    WHEN 'dead_letter' THEN claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
-      AND available_at = 'infinity' AND ordering <> 'key'
+  RETURN completed_at IS NULL AND attempts OPERATOR(pg_catalog.>=) 0 AND CASE
+    WHEN status OPERATOR(pg_catalog.=) 'pending' THEN
+      claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
+      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'parked'
+    WHEN status OPERATOR(pg_catalog.=) 'processing' THEN
+      claimed_by IS NOT NULL AND claimed_at IS NOT NULL AND lease_expires_at IS NOT NULL
+      AND lease_generation OPERATOR(pg_catalog.>) 0
+      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'parked'
+    WHEN status OPERATOR(pg_catalog.=) 'dead_letter' THEN
+      claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
+      AND available_at OPERATOR(pg_catalog.=) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'key'
     ELSE false
   END;
 END

@@ -19,6 +19,7 @@ async function withLockedJob(
     open: () => void;
     stats: () => Record<string, number>;
     lockedId: string;
+    human: pg.PoolClient;
   }) => Promise<void>,
 ): Promise<void> {
   await db.rows('TRUNCATE holdfast.inbox');
@@ -38,7 +39,8 @@ async function withLockedJob(
   try {
     await human.query('BEGIN');
     await human.query('SELECT FROM holdfast.inbox WHERE id = $1 FOR UPDATE', [lockedId]);
-    await work({ open, stats: () => worker.stats as unknown as Record<string, number>, lockedId });
+    const stats = () => worker.stats as unknown as Record<string, number>;
+    await work({ open, stats, lockedId, human });
   } finally {
     await human.query('ROLLBACK');
     human.release();
@@ -71,6 +73,24 @@ test('a row that is locked does not hold back the settling of the others, and se
   });
   const left = await db.rows('SELECT id FROM holdfast.inbox');
   expect(left).toEqual([]);
+});
+
+test('a row that was written and then locked costs none of those beside it its completion', async () => {
+  await db.rows('TRUNCATE holdfast.inbox_archive');
+  let seen: Record<string, number> = {};
+  await withLockedJob({ lease: '60s', renewEvery: '20s' }, async ({ open, stats, human }) => {
+    // The row stands elsewhere now: the others are completed at their places, and this one is waited for.
+    await human.query('UPDATE holdfast.inbox SET headers = NULL WHERE id = $1', [
+      (await human.query('SELECT min(id::text) AS id FROM holdfast.inbox')).rows[0].id,
+    ]);
+    open();
+    await until('five are in the archive', async () => {
+      return (await db.rows('SELECT id FROM holdfast.inbox_archive')).length === 5;
+    });
+    await until('they are known to be', () => stats().completed === 5);
+    seen = { ...stats() };
+  });
+  expect(seen).toMatchObject({ completed: 5, lost: 0 });
 });
 
 test('a connection whose BEGIN timed out is not used again', async () => {

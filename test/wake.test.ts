@@ -289,6 +289,44 @@ describe('a producer', () => {
     expect(await ann.told()).toHaveLength(1);
   });
 
+  test('cannot have the functions behind an insert use operators of its own', async () => {
+    const ann = await session(ANN);
+    await ann.sleep();
+    const client =
+      await role(`GRANT USAGE ON SCHEMA holdfast TO $user; CREATE SCHEMA evil AUTHORIZATION $user;
+      GRANT INSERT ON holdfast.inbox TO $user; GRANT USAGE ON holdfast.inbox_position_seq TO $user`);
+    onTestFinished(() => void db.rows('DROP SCHEMA IF EXISTS evil CASCADE'));
+    const pairs = ['text, text', 'holdfast.inbox_status, holdfast.inbox_status'];
+    for (const [n, pair] of [...pairs, 'holdfast.ordering, holdfast.ordering'].entries()) {
+      await client.query(`CREATE FUNCTION evil.f${n}(${pair}) RETURNS boolean LANGUAGE plpgsql AS
+        $$ BEGIN RAISE 'hijacked'; END $$`);
+      const [left, right] = pair.split(', ');
+      for (const name of ['=', '<>']) {
+        const sides = `LEFTARG = ${left}, RIGHTARG = ${right}`;
+        await client.query(`CREATE OPERATOR evil.${name} (FUNCTION = evil.f${n}, ${sides})`);
+      }
+    }
+    await client.query('SET search_path = evil, pg_catalog');
+    await client.query(`INSERT INTO holdfast.inbox ${INSERT}`);
+    await client.query(`INSERT INTO holdfast.inbox ${INSERT}, ('work', 'k', 0, '{}')`);
+    expect(await ann.told()).toHaveLength(2);
+  });
+
+  test('of a job that is not due tells nobody at all', async () => {
+    const ann = await session(ANN);
+    await ann.sleep();
+    const everybody = new pg.Client({ connectionString: db.url });
+    const heard: string[] = [];
+    everybody.on('notification', ({ channel }) => heard.push(channel));
+    await everybody.connect();
+    onTestFinished(() => everybody.end());
+    await everybody.query('LISTEN holdfast_');
+    await db.hf.enqueue(work, {}, { key: even, delay: '1h' });
+    await everybody.query('SELECT 1');
+    expect(heard).toEqual([]);
+    expect(await ann.told()).toEqual([]);
+  });
+
   test('cannot hang the function on a table of its own, where it would run with the rights of the owner', async () => {
     const client = await role(`GRANT USAGE ON SCHEMA holdfast TO $user`);
     await client.query(

@@ -182,10 +182,9 @@ export async function claim(
     ...termsOf(request),
     request.news === true,
   ]);
-  const [head] = rows.splice(
-    rows.findIndex((row) => row.epoch !== null),
-    1,
-  );
+  const headAt = rows.findIndex((row) => row.epoch !== null);
+  if (headAt < 0) throw new Error(`the table ${names.schema}.fleet has lost its row`);
+  const [head] = rows.splice(headAt, 1);
   return {
     epoch: head?.epoch ?? 0,
     seenUntil: head?.seenUntil ?? '-infinity',

@@ -212,8 +212,8 @@ export class Probes {
     if (count > 0) this.#taken.push({ row, first, count, rewound });
   }
 
-  /** What the claim of the last `take` returned, and how long it took. */
-  learn({ jobs, seenUntil }: Answer, limit: number, now: number, tookMs: number): void {
+  /** What the claim of the last `take` returned, and how long it took; null if that says nothing. */
+  learn({ jobs, seenUntil }: Answer, limit: number, now: number, tookMs: number | null): void {
     const last = new Map<number, ClaimedJob>();
     for (const job of jobs) {
       const place = job.partitionBucket * PRIORITIES + job.priority;
@@ -248,7 +248,7 @@ export class Probes {
       }
     }
     this.#pace(jobs.length);
-    this.#weigh(rewinds, jobs.length, tookMs);
+    if (tookMs !== null) this.#weigh(rewinds, jobs.length, tookMs);
   }
 
   /** Look everywhere, from the start, at the next claim: after a change of owners, or on a hint. */

@@ -100,7 +100,12 @@ export const lookAround = statement({
 WITH beat AS (
   UPDATE holdfast.workers AS w
   SET last_seen_at = now(), metadata = $4::text::jsonb
-  WHERE w.id = $1::text AND w.status <> 'dead' AND $4::text IS NOT NULL
+  -- A row that somebody holds is left to the heartbeat by itself: the look must not wait for it.
+  WHERE w.ctid = (
+    SELECT o.ctid FROM holdfast.workers AS o
+    WHERE o.id = $1::text AND o.status <> 'dead' AND $4::text IS NOT NULL
+    FOR NO KEY UPDATE SKIP LOCKED
+  )
   RETURNING 1
 ), watched AS MATERIALIZED (
   SELECT w.id, w.lock_key

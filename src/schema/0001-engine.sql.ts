@@ -26,21 +26,25 @@ CREATE DOMAIN holdfast.priority AS smallint CHECK (VALUE BETWEEN 1 AND 4);
 CREATE DOMAIN holdfast.positive AS integer CHECK (VALUE > 0);
 
 -- Whether the columns of a job in the queue fit its status. A dead letter either has freed its key or
--- holds it on purpose; nothing else is parked.
+-- holds it on purpose; nothing else is parked. Operators have their full names: a function's are looked up
+-- by the path of whoever inserts.
 CREATE FUNCTION holdfast.state_fits(
   status holdfast.inbox_status, ordering holdfast.ordering, attempts integer, lease_generation bigint,
   available_at timestamptz, claimed_by text, claimed_at timestamptz, lease_expires_at timestamptz,
   completed_at timestamptz
 ) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $fn$
 BEGIN
-  RETURN completed_at IS NULL AND attempts >= 0 AND CASE status
-    WHEN 'pending' THEN claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
-      AND available_at < 'infinity' AND ordering <> 'parked'
-    WHEN 'processing' THEN claimed_by IS NOT NULL AND claimed_at IS NOT NULL
-      AND lease_expires_at IS NOT NULL AND lease_generation > 0 AND available_at < 'infinity'
-      AND ordering <> 'parked'
-    WHEN 'dead_letter' THEN claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
-      AND available_at = 'infinity' AND ordering <> 'key'
+  RETURN completed_at IS NULL AND attempts OPERATOR(pg_catalog.>=) 0 AND CASE
+    WHEN status OPERATOR(pg_catalog.=) 'pending' THEN
+      claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
+      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'parked'
+    WHEN status OPERATOR(pg_catalog.=) 'processing' THEN
+      claimed_by IS NOT NULL AND claimed_at IS NOT NULL AND lease_expires_at IS NOT NULL
+      AND lease_generation OPERATOR(pg_catalog.>) 0
+      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'parked'
+    WHEN status OPERATOR(pg_catalog.=) 'dead_letter' THEN
+      claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
+      AND available_at OPERATOR(pg_catalog.=) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'key'
     ELSE false
   END;
 END

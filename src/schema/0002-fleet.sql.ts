@@ -234,8 +234,9 @@ $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake_owners(integer, integer[], text[]) FROM PUBLIC;
 
 -- With the rights of the owner, so that whoever may insert needs no others. A search path of its own would
--- cost every insert more than all the rest, so everything has its full name here. One job, which somebody
--- may be waiting for, takes a single query; the conditions are evaluated without one.
+-- cost every insert more than all the rest, so everything has its full name here, operators too (IS DISTINCT
+-- FROM, IN, BETWEEN and CASE x WHEN look theirs up by the path). One job, which somebody may be waiting for,
+-- takes a single query; the conditions are evaluated without one.
 CREATE FUNCTION holdfast.inbox_wake() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER AS $fn$
 DECLARE
@@ -264,7 +265,7 @@ BEGIN
       FROM added AS a
       WHERE a.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
     ) AS n;
-  ELSIF NOT (pg_catalog.pg_try_advisory_lock_shared(queue, owner)
+  ELSIF owner IS NOT NULL AND NOT (pg_catalog.pg_try_advisory_lock_shared(queue, owner)
       AND pg_catalog.pg_advisory_unlock_shared(queue, owner))
     AND (pg_catalog.current_setting('holdfast.notify', true) OPERATOR(pg_catalog.=) 'off') IS NOT TRUE
     AND pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.<) 0.5

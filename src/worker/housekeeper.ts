@@ -44,8 +44,6 @@ export interface HousekeeperGround {
   readonly workerId: string;
   /** Whether silent workers may be declared dead in this round. */
   readonly sweep: boolean;
-  /** Whether what is past its retention is to be looked for in this round. Default true. */
-  readonly prune?: boolean;
 }
 
 type Lock = (db: Executor, names: Names) => Promise<boolean>;
@@ -95,8 +93,7 @@ export async function keepHouse(
   });
   let pruned = 0;
   const failures: unknown[] = [];
-  const prunes = ground.prune === false ? [] : [pruneArchive, pruneIdempotency, pruneEffects];
-  for (const prune of prunes) {
+  for (const prune of [pruneArchive, pruneIdempotency, pruneEffects]) {
     const batch = () => step(plainPool, (db) => prune(db, names, PRUNE_BATCH));
     try {
       pruned += await inBatches(PRUNE_BATCH, async () => (await batch()) ?? 0);

@@ -71,6 +71,8 @@ export class HousekeepingLoop {
   #plan(delayMs: number): void {
     if (this.#stopped) return;
     this.#timer = setTimeout(async () => {
+      // An outage counts from the first turn after it, whoever keeps house then.
+      this.#reachableForMs();
       for (const queue of await this.#due()) await this.#round(queue);
       const rarer = Math.min(Math.max(this.#ground.members() / HANDS, 1), RAREST);
       this.#plan(this.#ground.intervalMs * rarer * (0.75 + Math.random() * 0.5));
@@ -106,14 +108,12 @@ export class HousekeepingLoop {
   }
 
   async #round(queue: string): Promise<void> {
-    const { schema, intervalMs, ttlMs, enginePool, plainPool, mode, members } = this.#ground;
+    const { schema, intervalMs, ttlMs, enginePool, plainPool, mode } = this.#ground;
     const workerId = this.#ground.workerId();
     const sweep = this.#reachableForMs() > ttlMs;
-    // What is past its retention can wait; in a large fleet not every round need look for it.
-    const prune = Math.random() * members() < HANDS;
     try {
       const report = await keepHouse(
-        { enginePool, plainPool, mode, ttlMs, intervalMs, workerId, sweep, prune },
+        { enginePool, plainPool, mode, ttlMs, intervalMs, workerId, sweep },
         { schema, queue },
       );
       if (!report) return;

@@ -1,10 +1,11 @@
 /**
  * Watching the others: who holds no lock is gone, once that has been seen twice.
  *
- * Every worker watches all others, the less often the more there are: a fleet of up to forty makes about
- * four looks a second, a larger one a look in every heartbeat. A free lock is looked at again after a moment before its worker is declared dead,
- * because a process that lives takes its lock back as soon as it is connected. A watcher that was itself
- * cut off until lately trusts nothing that it sees: the others may still be on their way back.
+ * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about
+ * four looks a second, a larger one a look in every heartbeat. A free lock is looked at again after a moment
+ * before its worker is declared dead, because a process that lives takes its lock back as soon as it is
+ * connected. A watcher that was itself cut off until lately trusts nothing that it sees: the others may
+ * still be on their way back.
  * The same look brings the fleet's epoch, and the news that this worker was declared dead itself. If it
  * comes when a heartbeat is due, or soon will be, it is the heartbeat as well.
  */
@@ -85,13 +86,14 @@ export class Watch {
     const id = workerId();
     const db = await line.executor();
     await this.#mark(db, id);
+    const askedAt = performance.now();
     const due = facts && this.beatAgoMs >= heartbeatMs / 2;
     const look = await findGone(db, names, id, due ? facts() : null);
     // Reborn meanwhile: this look was made with the eyes of the dead.
     if (id !== workerId()) return 0;
     if (look.epoch !== this.#epoch) tell({ kind: 'epoch', epoch: look.epoch });
     this.#epoch = look.epoch;
-    if (look.beat) this.#countBeat(id);
+    if (look.beat) this.#countBeat(id, askedAt);
     const before = this.#everyMs;
     this.#everyMs = Math.max(look.members * PER_MEMBER_MS, SHORTEST_MS);
     if (look.status === null || look.status === 'dead') declaredDead(id);
@@ -111,8 +113,8 @@ export class Watch {
     return Math.min(this.#everyMs * (0.75 + Math.random() * 0.5), beatInMs);
   }
 
-  #countBeat(id: string): void {
-    this.#beatAt = performance.now();
+  #countBeat(id: string, askedAt: number): void {
+    this.#beatAt = askedAt;
     this.#beatFor = id;
     this.#ground.tell({ kind: 'beat', workerId: id });
   }

@@ -90,8 +90,9 @@ class Batches<T extends Settled> {
     }
   }
 
-  async #send(batch: readonly Waiting<T>[]): Promise<void> {
-    const answer = await this.#ask(batch);
+  /** `again`: some of it was asked for before, and may have been done then. */
+  async #send(batch: readonly Waiting<T>[], again = false): Promise<void> {
+    const answer = await this.#ask(batch, again);
     if (typeof answer === 'object') {
       for (const { item, done } of batch) done(wentTo(answer, item.id));
     } else if (batch.length === 1) {
@@ -100,8 +101,8 @@ class Batches<T extends Settled> {
       else batch[0]?.done(null);
     } else {
       const half = Math.ceil(batch.length / 2);
-      await this.#send(batch.slice(0, half));
-      await this.#send(batch.slice(half));
+      await this.#send(batch.slice(0, half), true);
+      await this.#send(batch.slice(half), true);
     }
   }
 
@@ -110,17 +111,17 @@ class Batches<T extends Settled> {
     let answer: Answer = 'locked';
     while (answer === 'locked' && !this.#settler.abandoned.aborted) {
       await pause(backoff.nextMs(), this.#settler.abandoned);
-      answer = await this.#ask([one]);
+      answer = await this.#ask([one], true);
     }
     one.done(typeof answer === 'object' ? wentTo(answer, one.item.id) : null);
   }
 
   /** Asks until the database has answered; an answer that got lost is looked for. */
-  async #ask(batch: readonly Waiting<T>[]): Promise<Answer> {
+  async #ask(batch: readonly Waiting<T>[], again: boolean): Promise<Answer> {
     const workerId = batch[0]?.workerId as string;
     const items = batch.map(({ item }) => item);
     const backoff = new Backoff();
-    for (let answerLost = false; ; answerLost = true) {
+    for (let answerLost = again; ; answerLost = true) {
       try {
         const from = performance.now();
         const went = await this.#run(workerId, items);

@@ -18,8 +18,9 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 
 const CURSOR_LAG_MS = 2_000;
-/** How often, at most, a claim asks for more than jobs. */
+/** How often, at most, a claim asks for more than jobs, and which part of the time that may take. */
 const NEWS_MS = 500;
+const NEWS_SHARE = 0.05;
 
 /** What every claim of this worker has in common. */
 export interface ClaimTerms {
@@ -82,7 +83,9 @@ function unorderedSource(share: Share, pollMs: number): Source {
       const request = { ...terms, probes: taken, versions, above, cursorLagMs: CURSOR_LAG_MS };
       return claim(engine, names, request).then((claimed) => {
         const now = performance.now();
-        probes.learn(claimed, terms.limit, now, now - from);
+        // News that took long says nothing of what reading the buckets costs.
+        const dear = terms.news && now - from > NEWS_MS * NEWS_SHARE;
+        probes.learn(claimed, terms.limit, now, dear ? null : now - from);
         lines.saw(claimed.jobs, now);
         return { ...claimed, ordered: false };
       });
@@ -140,6 +143,7 @@ export class Sources {
   #sources: Source[] = [];
   #turn = 0;
   #newsAt = Number.NEGATIVE_INFINITY;
+  #newsMs = NEWS_MS;
 
   constructor(pollMs: number) {
     this.#pollMs = pollMs;
@@ -179,7 +183,7 @@ export class Sources {
   /** The next claim, or null when no source has anything to read now. */
   claim(terms: ClaimTerms): Promise<ClaimedHere> | null {
     const now = performance.now();
-    const news = now - this.#newsAt >= NEWS_MS && this.#wantsNews();
+    const news = now - this.#newsAt >= this.#newsMs && this.#wantsNews();
     const first =
       news && this.#sources.some(({ ordered, reader }) => !ordered && !reader.idleMs(now));
     for (let step = 0; step < this.#sources.length; step++) {
@@ -191,7 +195,7 @@ export class Sources {
       if (!claimed) continue;
       this.#turn = turn + 1;
       if (news && !source.ordered) this.#newsAt = now;
-      return claimed.then((claim) => this.#learn(claim));
+      return claimed.then((claim) => this.#learn(claim, now));
     }
     return null;
   }
@@ -201,9 +205,11 @@ export class Sources {
     return !this.readsOrdered || this.#sources.some((source) => source.atRest());
   }
 
-  #learn(claim: ClaimedHere): ClaimedHere {
+  #learn(claim: ClaimedHere, from: number): ClaimedHere {
+    const now = performance.now();
+    // Where many ordered jobs were finished and not cleaned up, it walks over all of them.
+    if (claim.news) this.#newsMs = Math.max(NEWS_MS, (now - from) / NEWS_SHARE);
     if (claim.news?.anyOrdered === false) {
-      const now = performance.now();
       for (const source of this.#sources) source.sawNone(now);
     }
     return claim;

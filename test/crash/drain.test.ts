@@ -177,7 +177,10 @@ test('a fleet that is restarted one by one under load loses no lease, spends no 
   const enqueueing = (async () => {
     for (let n = 0; n < total; n += 100) {
       await db.hf.enqueueMany(
-        Array.from({ length: 100 }, () => jobs.guarded.of({ ms: 5 }, { key: `k${n % 700}` })),
+        // So many keys that every worker has some.
+        Array.from({ length: 100 }, (_, more) =>
+          jobs.guarded.of({ ms: 5 }, { key: `k${(n + more) % 700}` }),
+        ),
       );
     }
   })();
