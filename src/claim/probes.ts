@@ -21,7 +21,10 @@ import type { Probe } from './claim.js';
 import type { ClaimedJob } from './taking.js';
 
 export const PRIORITIES = 4;
-/** After a claim that found something the next look comes the sooner the less it found, within this. */
+/**
+ * After a claim that found something the next look comes the sooner the less it found, at once after a
+ * single job and otherwise within this: where much comes in, more is gathered for one claim.
+ */
 const SOON_MS = 4;
 const SOON_MS_PER_JOB = 1;
 /** How often a worker that has plenty to do looks at its other buckets. */
@@ -291,11 +294,11 @@ export class Probes {
 
   #pace(jobs: number): void {
     const soonMs = Math.max(
-      Math.min(SOON_MS, jobs * SOON_MS_PER_JOB),
+      Math.min(SOON_MS, (jobs - 1) * SOON_MS_PER_JOB),
       this.#taken.length * SOON_MS_PER_RUN,
     );
     // Asleep it goes on backing off: what an open transaction had inserted before nobody will tell of.
-    const waitMs = jobs > 0 && !this.asleep ? soonMs : this.#sweepMs * 2;
+    const waitMs = jobs > 0 && !this.asleep ? soonMs : Math.max(1, this.#sweepMs * 2);
     this.#sweepMs = Math.min(waitMs, this.#pollMs);
   }
 

@@ -142,6 +142,10 @@ export class Sources {
   readonly #pollMs: number;
   #sources: Source[] = [];
   #turn = 0;
+  /** Somebody told of a job, and who is most likely to find it: the source that found the last one. */
+  #told = false;
+  #fruitful = 0;
+  #preferred = false;
   #newsAt = Number.NEGATIVE_INFINITY;
   #newsMs = NEWS_MS;
 
@@ -170,6 +174,7 @@ export class Sources {
   }
 
   hint(buckets: readonly number[] | null): void {
+    this.#told ||= buckets !== null;
     for (const { reader } of this.#sources) {
       if (buckets === null) reader.rewind();
       else reader.hint(buckets);
@@ -186,8 +191,12 @@ export class Sources {
     const news = now - this.#newsAt >= this.#newsMs && this.#wantsNews();
     const first =
       news && this.#sources.some(({ ordered, reader }) => !ordered && !reader.idleMs(now));
+    // Not twice in a row: the others have their turn, however often somebody tells.
+    this.#preferred = this.#told && !this.#preferred;
+    const from = this.#preferred ? this.#fruitful : this.#turn;
+    this.#told = false;
     for (let step = 0; step < this.#sources.length; step++) {
-      const turn = (this.#turn + step) % this.#sources.length;
+      const turn = (from + step) % this.#sources.length;
       const source = this.#sources[turn] as Source;
       // It need not look if the claim that is made instead says that there is nothing to be found.
       if (first && source.atRest()) continue;
@@ -195,7 +204,10 @@ export class Sources {
       if (!claimed) continue;
       this.#turn = turn + 1;
       if (news && !source.ordered) this.#newsAt = now;
-      return claimed.then((claim) => this.#learn(claim, now));
+      return claimed.then((claim) => {
+        if (claim.jobs.length > 0) this.#fruitful = turn;
+        return this.#learn(claim, now);
+      });
     }
     return null;
   }
