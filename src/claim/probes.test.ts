@@ -112,7 +112,7 @@ describe('every job is found', () => {
     const life = newLife();
     life.queue.add(7, 2, 50_000);
     for (let claims = 0; claims < 50; claims++) step(life, 25);
-    life.queue.jobs.push({ bucket: 7, priority: 2, at: 0, position: 0.5 });
+    life.queue.jobs.push({ bucket: 7, priority: 2, at: 0, position: 0.5, weight: 1 });
     const from = life.now;
     while (life.queue.jobs.some((job) => job.position === 0.5)) step(life, 25, 5);
     expect(life.now - from).toBeLessThan(2_000);
