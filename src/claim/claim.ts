@@ -21,6 +21,7 @@ import {
   textArray,
   timestamp,
 } from '../postgres/statement.js';
+import { ANY_ORDERED } from './any-ordered.js';
 import {
   CLAIMABLE,
   CLOCK,
@@ -110,8 +111,7 @@ WITH picked AS MATERIALIZED (
 )
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
-  CASE WHEN $14::boolean THEN EXISTS (SELECT FROM holdfast.inbox AS o
-    WHERE o.ordering IN ('key', 'key_strict') AND o.partition_bucket >= 0) END AS any_ordered,
+  CASE WHEN $14::boolean THEN ${ANY_ORDERED} END AS any_ordered,
   CASE WHEN $14::boolean THEN (SELECT (extract(epoch FROM now() - q.housekept_at) * 1000)::bigint
     FROM holdfast.queues AS q WHERE q.name = 'inbox') END AS housekept_ms,
   ${NO_JOB}
