@@ -31,14 +31,14 @@ const placeOf = async (id: string) =>
   )[0]?.place;
 
 test('the place that a claim returns is where the claimed row stands', async () => {
-  for (const one of await held(20)) expect(await placeOf(one.id)).toBe(one.place);
+  for (const one of await held(20)) expect(await placeOf(one.id)).toBe(one.place.place);
 });
 
 test('what has moved since is completed with the rest', async () => {
   const jobs = await held(5);
   const renewed = jobs.slice(1, 3);
   await renew(db.engine, INBOX, ME, renewed, 90_000);
-  for (const one of renewed) expect(await placeOf(one.id)).not.toBe(one.place);
+  for (const one of renewed) expect(await placeOf(one.id)).not.toBe(one.place.place);
   const done = await complete(db.engine, INBOX, ME, jobs);
   expect(done.sort()).toEqual(jobs.map(({ id }) => id).sort());
   expect(await left()).toEqual([]);
@@ -55,7 +55,8 @@ test('a table that was written anew loses nothing', async () => {
 
 test('another job at the place is left alone', async () => {
   const [mine, theirs] = await held(2);
-  const done = await complete(db.engine, INBOX, ME, [{ ...mine!, place: theirs!.place }]);
+  const place = { ...mine!.place, place: theirs!.place.place };
+  const done = await complete(db.engine, INBOX, ME, [{ ...mine!, place }]);
   expect(done).toEqual([mine!.id]);
   expect(await left()).toEqual([theirs!.id]);
 });
@@ -64,7 +65,7 @@ test('a place does not replace the fence', async () => {
   const [old] = await held(1);
   await release(db.engine, INBOX, ME, [old!]);
   const [now] = await claimAs(db.engine, OTHER, { types: ['work'] });
-  const place = now!.place;
+  const place = now!;
   expect(await complete(db.engine, INBOX, ME, [{ ...old!, place }])).toEqual([]);
   expect(await complete(db.engine, INBOX, OTHER, [{ ...old!, place }])).toEqual([]);
   expect(await complete(db.engine, INBOX, ME, [heldOf(now!)])).toEqual([]);

@@ -208,10 +208,10 @@ describe('a settle', () => {
   ] as const)('%s finds its jobs by their places', async (name, statement, more, others) => {
     await prepare(name, statement);
     const { rows } = await session.query(
-      "SELECT id, lease_generation, ctid FROM holdfast.inbox WHERE claimed_by = 'w' AND status = 'processing' LIMIT 1",
+      "SELECT position, lease_generation, ctid FROM holdfast.inbox WHERE claimed_by = 'w' AND status = 'processing' LIMIT 1",
     );
     const [one] = rows;
-    const job = ['w', `{${one.id}}`, `{${one.lease_generation}}`, `{"${one.ctid}"}`];
+    const job = ['w', `{${one.position}}`, `{${one.lease_generation}}`, `{"${one.ctid}"}`];
     const plan = await explain(name, [...job, ...more]);
     expect(accesses(plan).sort()).toEqual([...others, 'Tid Scan']);
     expect(buffers(plan)).toBeLessThanOrEqual(30);

@@ -5,7 +5,8 @@
  * this call: somebody else owns it now, or the lease ran out.
  *
  * A row is found by the place at which its claim wrote it, which saves a descent of the index for every
- * job. A place is a hint: the fence is the same, and what is not found there is looked for by its id.
+ * job, and is known there by its position, which is read faster than an id. A place is a hint: the fence
+ * is the same, and what is not found there is looked for by its id.
  *
  * Jobs of one key that run one after the other are completed in their order: one that names the job
  * before it is completed only if that one is gone, or goes in the same statement. So a worker that has
@@ -16,24 +17,31 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int4, plainArray, statement, textArray, uuid } from '../postgres/statement.js';
 
+/** Where a claim left a row, and the position by which it is known there; as the claim says it. */
+export interface Place {
+  readonly place: string;
+  readonly cursorPosition: number;
+}
+
 export interface Settled {
   readonly id: string;
   readonly generation: number;
-  /** Where the claim left the row; null when it may have been written since. */
-  readonly place?: string | null;
+  /** Null when the row may have been written since its claim. */
+  readonly place?: Place | null;
   /** The job that ran before this one in a run of its key, as long as it may not be settled. */
   readonly after?: string | null;
   /** Whether that one turned out to be lost; asked just before the statement is sent. */
   readonly broken?: () => boolean;
 }
 
-const BY_ID = 'unnest($2::uuid[], $3::bigint[]) AS done(id, generation) WHERE';
-const BY_PLACE = `unnest($2::uuid[], $3::bigint[], $4::tid[]) AS done(id, generation, place)
-  WHERE i.ctid = done.place AND`;
+const BY_ID = `unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
+  WHERE i.id = done.id`;
+const BY_PLACE = `unnest($2::bigint[], $3::bigint[], $4::tid[]) AS done(position, generation, place)
+  WHERE i.ctid = done.place AND i.position = done.position`;
 
 /** The fence of every completion that is not chained. */
 const takeOut = (where: string) => `DELETE FROM holdfast.inbox AS i
-  USING ${where} i.id = done.id
+  USING ${where}
     AND i.lease_generation = done.generation
     AND i.claimed_by = $1::text
     AND i.status = 'processing'
@@ -59,7 +67,7 @@ WITH gone AS (
 )
 SELECT m.moved, g.id
 FROM (SELECT count(*)::integer AS moved FROM gone) AS m
-LEFT JOIN gone AS g ON m.moved < cardinality($2::uuid[])`;
+LEFT JOIN gone AS g ON m.moved < cardinality($3::bigint[])`;
 const MOVED = { moved: int4, id: uuid.orNull } as const;
 
 export const completeJobs = statement({
@@ -80,7 +88,7 @@ WITH gone AS (
   ${ARCHIVE}
 )
 SELECT holdfast.all_or_none(
-  (SELECT count(*) FROM gone) = cardinality($2::uuid[])
+  (SELECT count(*) FROM gone) = cardinality($3::bigint[])
   AND NOT EXISTS (SELECT FROM holdfast.inbox AS b WHERE b.id = ANY (${elsewhere}::uuid[]))) AS whole`;
 
 export const completeWhole = statement({
@@ -138,13 +146,13 @@ export async function complete(
 ): Promise<string[]> {
   const before = jobs.map((job) => job.after ?? null);
   if (before.some((id) => id !== null)) return completeInOrder(db, names, workerId, jobs, before);
-  const places = placesOf(jobs);
-  const rows = places
-    ? await db.run(completePlaced, names, [...batchOf(workerId, jobs), places])
+  const placed = placedOf(workerId, jobs);
+  const rows = placed
+    ? await db.run(completePlaced, names, placed)
     : await db.run(completeJobs, names, batchOf(workerId, jobs));
   if (rows[0]?.moved === jobs.length) return jobs.map(({ id }) => id);
   const moved = rows.flatMap(({ id }) => (id === null ? [] : [id]));
-  if (!places) return moved;
+  if (!placed) return moved;
   const found = new Set(moved);
   const rest = jobs.filter(({ id }) => !found.has(id));
   const byId = rest.map(({ id, generation }) => ({ id, generation }));
@@ -157,14 +165,17 @@ const batchOf = (workerId: string, jobs: readonly Settled[]) => [
   plainArray(jobs.map((job) => job.generation)),
 ];
 
-/** Null unless all are known. */
-function placesOf(jobs: readonly Settled[]): string | null {
-  const places: string[] = [];
-  for (const { place } of jobs) {
+/** Null unless all places are known. */
+function placedOf(workerId: string, jobs: readonly Settled[]): string[] | null {
+  let [positions, generations, places] = ['', '', ''];
+  for (const { place, generation } of jobs) {
     if (!place) return null;
-    places.push(`"${place}"`);
+    const comma = positions === '' ? '' : ',';
+    positions += `${comma}${place.cursorPosition}`;
+    generations += `${comma}${generation}`;
+    places += `${comma}"${place.place}"`;
   }
-  return plainArray(places);
+  return [workerId, `{${positions}}`, `{${generations}}`, `{${places}}`];
 }
 
 async function completeInOrder(
@@ -178,9 +189,9 @@ async function completeInOrder(
   const together = new Set(ids);
   const elsewhere = textArray(before.filter((id) => id !== null && !together.has(id)));
   const batch = batchOf(workerId, jobs);
-  const places = placesOf(jobs);
+  const placed = placedOf(workerId, jobs);
   try {
-    if (places) await db.run(completeWholePlaced, names, [...batch, places, elsewhere]);
+    if (placed) await db.run(completeWholePlaced, names, [...placed, elsewhere]);
     else await db.run(completeWhole, names, [...batch, elsewhere]);
     return ids;
   } catch (error) {

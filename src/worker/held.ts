@@ -6,6 +6,7 @@
  * its signal: most never do, and it is the dearest object of a short job.
  */
 import type { ClaimedJob } from '../claim/taking.js';
+import type { Place } from '../settle/complete.js';
 import type { Processing } from '../tracing/tracing.js';
 import type { Batch } from './keeper-batches.js';
 
@@ -74,8 +75,8 @@ export class HeldJob {
   }
 
   /** Where its row stands, unless it may have been written since the claim. */
-  get place(): string | null {
-    return performance.now() < this.#claim.renewedFrom ? this.row.place : null;
+  get place(): Place | null {
+    return performance.now() < this.#claim.renewedFrom ? this.row : null;
   }
 
   /** What a trace says of it. */

@@ -1,9 +1,11 @@
 /** Claiming as a worker's statement does, without the worker: every bucket, from its start. */
+
 import { claim } from '../../src/claim/claim.js';
 import type { ClaimedJob } from '../../src/claim/taking.js';
 import { BUCKETS } from '../../src/job/key.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';
+import type { Place } from '../../src/settle/complete.js';
 import { INBOX } from './database.js';
 
 const EVERY_BUCKET = [1, 2, 3, 4].map((priority) => ({
@@ -41,6 +43,6 @@ export async function claimAs(
 }
 
 /** The claim of a job as its owner passes it to renew and to every settle. */
-export function heldOf(job: ClaimedJob): { id: string; generation: number; place: string } {
-  return { id: job.id, generation: job.leaseGeneration, place: job.place };
+export function heldOf(job: ClaimedJob): { id: string; generation: number; place: Place } {
+  return { id: job.id, generation: job.leaseGeneration, place: job };
 }
