@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { claim, claimJobs, type Probe } from '../src/claim/claim.js';
+import { claim, claimJobs, claimMore, type Probe } from '../src/claim/claim.js';
 import { claimBesideJobs } from '../src/claim/claim-beside.js';
 import { Probes } from '../src/claim/probes.js';
 import { renewLeases } from '../src/lease/renew.js';
@@ -162,6 +162,16 @@ describe('a claim of 25', () => {
     const plan = await explain('claim', claimParams([probe]));
     expect(plan['Actual Rows']).toBe(HEAD);
     expect(buffers(plan)).toBeLessThanOrEqual(10);
+  });
+
+  test('in the form for many jobs reads as little', async () => {
+    await prepare('claim_more', claimMore);
+    const params = async () => claimParams(await nextProbes(UPPER_HALF, false)).slice(0, 13);
+    await explain('claim_more', await params());
+    const plan = await explain('claim_more', await params());
+    expect(accesses(plan)).toEqual(GOOD_CLAIM.slice(1));
+    expect(plan['Actual Rows']).toBe(25);
+    expect(buffers(plan)).toBeLessThanOrEqual(MAX_BUFFERS);
   });
 
   test('beside a long line reads its stretch of the index, and the rows that it takes', async () => {

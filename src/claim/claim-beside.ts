@@ -74,7 +74,7 @@ SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen
 FROM holdfast.fleet AS f
 LEFT JOIN claimed AS c ON true
 WHERE f.one
-ORDER BY c.available_at, c.position`,
+ORDER BY c.cursor_at, c.cursor_position`,
   columns: {
     epoch: int8,
     seen_until: timestamp,

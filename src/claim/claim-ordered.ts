@@ -178,7 +178,7 @@ LEFT JOIN holdfast.inbox AS cut
   ON s.wanted > $6::integer AND cut.ctid = s.places[cardinality(s.places)]
 LEFT JOIN claimed AS c ON true
 WHERE f.one
-ORDER BY c.partition_bucket, c.partition_key COLLATE "C", c.position`,
+ORDER BY c.partition_bucket, c.partition_key COLLATE "C", c.cursor_position`,
   columns: {
     epoch: int8,
     clock: int8,

@@ -18,6 +18,7 @@ import {
   type Param,
   plainArray,
   statement,
+  text,
   textArray,
   timestamp,
 } from '../postgres/statement.js';
@@ -58,13 +59,14 @@ export interface ClaimRequest {
   readonly cursorLagMs: number;
   /** Ask what else is to be known of the queue, too; see `QueueNews`. */
   readonly news?: boolean;
+  /** The last claim brought so much that this one will, too. */
+  readonly more?: boolean;
 }
 
-export const claimJobs = statement({
-  name: 'claim',
-  text: `
-WITH picked AS MATERIALIZED (
-  SELECT c.ctid AS place
+const CLAIM = `UPDATE holdfast.inbox AS i
+  SET ${TAKE}
+  WHERE i.ctid = ANY (ARRAY(
+  SELECT c.ctid
   FROM unnest($1::smallint[], $2::integer[], $3::integer[], $4::timestamptz[], $5::bigint[])
     AS probe(priority, from_bucket, to_bucket, after_at, after_position)
   CROSS JOIN LATERAL (
@@ -103,14 +105,19 @@ WITH picked AS MATERIALIZED (
   ) AS c
   WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
   LIMIT $6::integer
-), claimed AS (
-  UPDATE holdfast.inbox AS i
-  SET ${TAKE}
-  WHERE i.ctid = ANY (ARRAY(SELECT place FROM picked))
+  ))`;
+
+const SEEN_UNTIL = `(SELECT now() - $11::integer * interval '1 millisecond') AS seen_until`;
+
+export const claimJobs = statement({
+  name: 'claim',
+  text: `
+WITH claimed AS (
+  ${CLAIM}
   RETURNING ${RETURN_TAKEN}
 )
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
-SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
+SELECT f.epoch, ${SEEN_UNTIL}, ${CLOCK},
   CASE WHEN $14::boolean THEN ${ANY_ORDERED} END AS any_ordered,
   CASE WHEN $14::boolean THEN (SELECT (extract(epoch FROM now() - q.housekept_at) * 1000)::bigint
     FROM holdfast.queues AS q WHERE q.name = 'inbox') END AS housekept_ms,
@@ -128,6 +135,20 @@ FROM claimed AS c`,
     housekept_ms: int8.orNull,
     ...TAKEN_COLUMNS,
   },
+});
+
+/**
+ * The same without the row about the whole claim, which makes it a tenth cheaper: every job carries that,
+ * as a text which is made once. It says nothing when there is nothing to claim.
+ */
+export const claimMore = statement({
+  name: 'claim_more',
+  text: `
+${CLAIM}
+RETURNING ${RETURN_TAKEN},
+  (SELECT concat_ws(' ', f.epoch, h.clock, h.seen_until)
+   FROM holdfast.fleet AS f, (SELECT ${CLOCK}, ${SEEN_UNTIL}) AS h WHERE f.one) AS head`,
+  columns: { ...TAKEN_COLUMNS, head: text.orNull },
 });
 
 /** What a claim tells of its queue when it is asked, so that an idle worker need not ask by itself. */
@@ -173,29 +194,42 @@ export async function claim(
   request: ClaimRequest,
 ): Promise<ClaimedByTime> {
   const { probes } = request;
-  const rows = await db.run(claimJobs, names, [
+  const params = [
     plainArray(probes.map((probe) => probe.priority)),
     plainArray(probes.map((probe) => probe.from)),
     plainArray(probes.map((probe) => probe.to)),
     textArray(probes.map((probe) => probe.afterAt)),
     plainArray(probes.map((probe) => probe.afterPosition)),
     ...termsOf(request),
-    request.news === true,
-  ]);
+  ];
+  if (request.more) {
+    const jobs = await db.run(claimMore, names, params);
+    const [first] = jobs;
+    if (first) return { ...headOf(first.head, names), jobs: jobs.sort(byTurn) };
+  }
+  const rows = await db.run(claimJobs, names, [...params, request.news === true]);
   const headAt = rows.findIndex((row) => row.epoch !== null);
-  if (headAt < 0) throw new Error(`the table ${names.schema}.fleet has lost its row`);
-  const [head] = rows.splice(headAt, 1);
+  const [head] = headAt < 0 ? [] : rows.splice(headAt, 1);
+  if (!head) throw lostItsRow(names);
   return {
-    epoch: head?.epoch ?? 0,
-    seenUntil: head?.seenUntil ?? '-infinity',
-    clock: head?.clock ?? 0,
+    epoch: head.epoch ?? 0,
+    seenUntil: head.seenUntil ?? '-infinity',
+    clock: head.clock ?? 0,
     news:
-      typeof head?.anyOrdered === 'boolean'
-        ? { anyOrdered: head.anyOrdered, housekeptMs: head.housekeptMs }
-        : null,
+      head.anyOrdered === null
+        ? null
+        : { anyOrdered: head.anyOrdered, housekeptMs: head.housekeptMs },
     jobs: rows.sort(byTurn),
   };
 }
+
+function headOf(head: string | null, names: Names): Omit<ClaimedByTime, 'jobs'> {
+  const [epoch, clock, ...seenUntil] = head?.split(' ') ?? [];
+  if (seenUntil.length === 0) throw lostItsRow(names);
+  return { epoch: Number(epoch), clock: Number(clock), seenUntil: seenUntil.join(' ') };
+}
+
+const lostItsRow = ({ schema }: Names) => new Error(`the table ${schema}.fleet has lost its row`);
 
 /** The order in which the index has them. Postgres' timestamps sort as text. */
 function byTurn(a: ClaimedJob, b: ClaimedJob): number {

@@ -57,20 +57,16 @@ export const TAKE = `status = 'processing',
           '$[last-19 to last]')
         ELSE i.history END`;
 
-export const RETURN_TAKEN = `i.ctid AS place, i.id, i.type, i.version, i.partition_key, i.payload, i.headers,
-    i.attempts, i.max_attempts, i.lease_generation, i.crashes, i.last_error, i.created_at,
-    i.partition_bucket, i.priority, i.available_at, i.position,
+/** What is as usual is not sent; `TAKEN_COLUMNS` says what that is. */
+export const RETURN_TAKEN = `i.ctid AS place, i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
+    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
+    CASE WHEN i.crashes > 0 THEN i.last_error END AS last_error,
+    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
+    nullif(i.priority, 2) AS priority,
     -- Its owner vanished, and this claim was the one to write it down.
-    CASE WHEN i.crashes > 0 THEN (i.history -> -1 ->> 'at')::timestamptz = now() ELSE false END AS taken`;
-
-/** Of the rows that `RETURN_TAKEN` returned, as `c`. What is as usual is not sent. */
-export const SELECT_TAKEN = `c.place, c.id, c.type, nullif(c.version, 1) AS version, c.partition_key, c.payload,
-  c.headers, nullif(c.attempts, 1) AS attempts, nullif(c.max_attempts, 5) AS max_attempts,
-  nullif(c.lease_generation, 1) AS lease_generation, nullif(c.crashes, 0) AS crashes,
-  CASE WHEN c.crashes > 0 THEN c.last_error END AS last_error,
-  nullif(c.created_at, c.available_at) AS created_at, c.partition_bucket,
-  nullif(c.priority, 2) AS priority, nullif(c.taken, false) AS taken, c.available_at AS cursor_at,
-  c.position AS cursor_position`;
+    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
+    i.available_at AS cursor_at, i.position AS cursor_position`;
 
 /** The database's time of the claim, in milliseconds. */
 export const CLOCK = `(SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock`;
@@ -98,6 +94,11 @@ export const TAKEN_COLUMNS = {
   cursor_at: timestamp,
   cursor_position: int8,
 } as const;
+
+/** Of the rows that `RETURN_TAKEN` returned, as `c`. */
+export const SELECT_TAKEN = Object.keys(TAKEN_COLUMNS)
+  .map((name) => `c.${name}`)
+  .join(', ');
 
 /** In place of `SELECT_TAKEN`, in a row that is not about a job. */
 export const NO_JOB = Object.entries(TAKEN_COLUMNS)

@@ -18,6 +18,8 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 
 const CURSOR_LAG_MS = 2_000;
+/** A claim that brought so many jobs was not the last of its kind. */
+const MANY = 100;
 /** How often, at most, a claim asks for more than jobs, and which part of the time that may take. */
 const NEWS_MS = 500;
 const NEWS_SHARE = 0.05;
@@ -68,6 +70,7 @@ interface Source {
 function unorderedSource(share: Share, pollMs: number): Source {
   const probes = new Probes({ buckets: share.buckets, pollMs });
   const lines = new LongLines((bucket, priority) => probes.hasMore(bucket, priority));
+  let more = false;
   return {
     share,
     ordered: false,
@@ -81,8 +84,9 @@ function unorderedSource(share: Share, pollMs: number): Source {
       if (taken.length === 0) return null;
       const { versions, above } = share;
       const request = { ...terms, probes: taken, versions, above, cursorLagMs: CURSOR_LAG_MS };
-      return claim(engine, names, request).then((claimed) => {
+      return claim(engine, names, { ...request, more: more && !terms.news }).then((claimed) => {
         const now = performance.now();
+        more = claimed.jobs.length >= MANY;
         // News that took long says nothing of what reading the buckets costs.
         const dear = terms.news && now - from > NEWS_MS * NEWS_SHARE;
         probes.learn(claimed, terms.limit, now, dear ? null : now - from);
