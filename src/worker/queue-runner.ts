@@ -58,6 +58,8 @@ export class QueueRunner {
   #running = 0;
   #claiming = false;
   #claimingBeside = false;
+  /** A claim is about to be sent, and handlers start after it. */
+  #asking = false;
   /** The last claim of ordered jobs brought much of what it asked for: there are more. */
   #plenty = false;
   #onHold = false;
@@ -120,22 +122,40 @@ export class QueueRunner {
     this.pump();
   }
 
+  /** Starts what waits and claims what is wanted. */
   pump(): void {
-    const { settings, isolation } = this.#ground;
+    if (this.#asking) return;
+    // Handlers that end at once keep the process busy until all that wait have run. So that the database
+    // is not idle meanwhile, the next jobs are asked for before; a statement is sent in the next tick.
+    if (this.#waiting.length > this.#ground.settings.concurrency && this.#claimAhead()) {
+      this.#asking = true;
+      process.nextTick(() => {
+        this.#asking = false;
+        this.pump();
+      });
+      return;
+    }
     this.#startWaiting();
-    if (this.#stopping || this.#onHold || isolation.holds) return;
+    this.#claimAhead();
+  }
+
+  /** True when a claim was begun. */
+  #claimAhead(): boolean {
+    const { settings, isolation } = this.#ground;
+    if (this.#stopping || this.#onHold || isolation.holds) return false;
     const free = !this.#claiming && !this.#timer;
     const freeBeside = !this.#claimingBeside && this.#sources.hasLine;
-    if (!free && !freeBeside) return;
+    if (!free && !freeBeside) return false;
     const target = settings.concurrency + this.#ahead.jobs;
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
-    if (this.#hand.size >= 2 * target + settings.batchSize) return;
+    if (this.#hand.size >= 2 * target + settings.batchSize) return false;
     const idle = settings.concurrency - this.#running - this.#waiting.length;
     // An idle handler claims at once; while all are busy, half of what is wanted ahead is waited for.
-    if (idle <= 0 && this.#unfinished > target / 2) return;
+    if (idle <= 0 && this.#unfinished > target / 2) return false;
     const limit = Math.min(settings.batchSize, Math.max(idle, target - this.#unfinished));
     if (free) void this.#claim(limit);
     if (freeBeside) void this.#claimBeside(limit);
+    return this.#claiming || this.#claimingBeside;
   }
 
   async #claim(limit: number): Promise<void> {
