@@ -85,7 +85,7 @@ export class Tracing {
   /** Runs an attempt in a span that continues the trace of the job's producer. */
   async process<Outcome extends Ended>(
     job: Processing,
-    work: () => Promise<Outcome>,
+    work: () => Outcome | Promise<Outcome>,
   ): Promise<Outcome> {
     const { SpanKind, ROOT_CONTEXT, context, trace } = this.#api;
     const created = this.#extract(job.headers) ?? ROOT_CONTEXT;

@@ -16,13 +16,11 @@ import { HeldJob } from './held.js';
 import { InHand, type InHandGround } from './in-hand.js';
 import type { Isolation, Suspect } from './isolation.js';
 import type { Settings } from './options.js';
-import { type Outcome, type Route, runJob } from './run.js';
+import type { Route } from './run.js';
+import { Runs } from './runs.js';
 import { type Assignment, type ClaimedHere, type ClaimTerms, Sources } from './sources.js';
 import type { Wakeups } from './wakeups.js';
-import { Wary } from './wary.js';
 
-/** A job that has waited here for so long was claimed too early. */
-const STALE_MS = 1_000;
 /** So many jobs of one key in one claim are the beginning of a long line. */
 const LONG_RUN = 16;
 /** A look that comes later than this means that the last one found nothing: time to sleep. */
@@ -51,11 +49,7 @@ export class QueueRunner {
   readonly #hand: InHand;
   readonly #backoff = new Backoff();
   readonly #ahead: Ahead;
-  readonly #wary = new Wary();
-  #waiting: HeldJob[][] = [];
-  /** Jobs whose handler has not ended: those of the waiting runs and of the running ones. */
-  #unfinished = 0;
-  #running = 0;
+  readonly #runs: Runs;
   #claiming = false;
   #claimingBeside = false;
   /** A claim is about to be sent, and handlers start after it. */
@@ -67,7 +61,6 @@ export class QueueRunner {
   #asleep = false;
   #hinted = false;
   #timer: NodeJS.Timeout | null = null;
-  #staleTimer: NodeJS.Timeout | null = null;
   #onEmpty: (() => void) | null = null;
 
   constructor(queue: string, ground: RunnerGround) {
@@ -78,6 +71,13 @@ export class QueueRunner {
     this.#hand = new InHand(queue, ground, () => {
       this.#checkEmpty();
       this.pump();
+    });
+    this.#runs = new Runs({
+      ...ground,
+      ahead: this.#ahead,
+      hand: this.#hand,
+      changed: () => this.pump(),
+      succeeded: (last, run) => this.#succeeded(last, run),
     });
   }
 
@@ -90,7 +90,7 @@ export class QueueRunner {
   }
 
   get running(): number {
-    return this.#running;
+    return this.#runs.running;
   }
 
   get buckets(): number {
@@ -127,7 +127,7 @@ export class QueueRunner {
     if (this.#asking) return;
     // Handlers that end at once keep the process busy until all that wait have run. So that the database
     // is not idle meanwhile, the next jobs are asked for before; a statement is sent in the next tick.
-    if (this.#waiting.length > this.#ground.settings.concurrency && this.#claimAhead()) {
+    if (this.#runs.waiting > this.#ground.settings.concurrency && this.#claimAhead()) {
       this.#asking = true;
       process.nextTick(() => {
         this.#asking = false;
@@ -135,7 +135,7 @@ export class QueueRunner {
       });
       return;
     }
-    this.#startWaiting();
+    this.#runs.start();
     this.#claimAhead();
   }
 
@@ -149,10 +149,11 @@ export class QueueRunner {
     const target = settings.concurrency + this.#ahead.jobs;
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
     if (this.#hand.size >= 2 * target + settings.batchSize) return false;
-    const idle = settings.concurrency - this.#running - this.#waiting.length;
+    const { running, waiting, unfinished } = this.#runs;
+    const idle = settings.concurrency - running - waiting;
     // An idle handler claims at once; while all are busy, half of what is wanted ahead is waited for.
-    if (idle <= 0 && this.#unfinished > target / 2) return false;
-    const limit = Math.min(settings.batchSize, Math.max(idle, target - this.#unfinished));
+    if (idle <= 0 && unfinished > target / 2) return false;
+    const limit = Math.min(settings.batchSize, Math.max(idle, target - unfinished));
     if (free) void this.#claim(limit);
     if (freeBeside) void this.#claimBeside(limit);
     return this.#claiming || this.#claimingBeside;
@@ -232,13 +233,13 @@ export class QueueRunner {
       deadWorkers: deadWorkers(),
       limit,
       run: Math.min(limit, this.#ahead.run),
-      wary: this.#wary.types(),
+      wary: this.#runs.wary,
     };
   }
 
   #receive(jobs: HeldJob[], ordered: boolean): void {
     this.#hand.take(jobs);
-    this.#unfinished += jobs.length;
+    this.#runs.expect(jobs.length);
     const suspects: Suspect[] = [];
     for (const job of jobs) {
       job.inLine = ordered;
@@ -250,9 +251,9 @@ export class QueueRunner {
       const suspect = run.findIndex((job) => job.row.crashes > 0);
       const rest = suspect < 0 ? [] : run.splice(suspect);
       if (suspect === 0 && !this.#stopping) suspects.push(this.#suspect(rest.shift() as HeldJob));
-      if (run.length > 0 && wanted) this.#waiting.push(run);
-      else this.#handBack(run);
-      this.#handBack(rest);
+      if (run.length > 0 && wanted) this.#runs.add(run);
+      else this.#runs.handBack(run);
+      this.#runs.handBack(rest);
     }
     if (suspects.length > 0) this.#ground.isolation.add(suspects);
   }
@@ -264,10 +265,10 @@ export class QueueRunner {
       // Not over before it is settled: until then the mark would make it pay for what comes next.
       run: async () => {
         const over = held.left();
-        await this.#work([held]);
+        await this.#runs.work([held]);
         await over;
       },
-      handBack: () => this.#handBack([held]),
+      handBack: () => this.#runs.handBack([held]),
     };
   }
 
@@ -277,131 +278,35 @@ export class QueueRunner {
       const marked = await isolate(engine, context.names, held.workerId, held, alone);
       if (!marked && alone) {
         this.#hand.lose(held);
-        this.#handBack([held]);
+        this.#runs.handBack([held]);
       }
       return marked;
     } catch (error) {
       trouble(`isolating job ${held.id}`, error);
-      if (alone) this.#handBack([held]);
+      if (alone) this.#runs.handBack([held]);
       return false;
     }
   }
 
-  #startWaiting(): void {
-    const { concurrency } = this.#ground.settings;
-    let taken = 0;
-    while (this.#running < concurrency && taken < this.#waiting.length) {
-      if (this.#ground.isolation.holds) break;
-      void this.#work(this.#waiting[taken++] as HeldJob[]);
-    }
-    if (taken > 0) this.#waiting.splice(0, taken);
-    if (this.#waiting.length > 0) this.#watchWaiting();
-  }
-
-  /** Jobs that were claimed ahead and then wait behind slow handlers go back, for others to run. */
-  #watchWaiting(): void {
-    this.#staleTimer ??= setTimeout(() => {
-      this.#staleTimer = null;
-      const oldest = this.#waiting[0]?.[0];
-      if (!oldest) return;
-      const waitedMs = performance.now() - oldest.claimedAt;
-      if (waitedMs < STALE_MS) return this.#watchWaiting();
-      // First the estimate, or the next claim would take them again.
-      this.#ahead.sawWaiting(waitedMs);
-      this.handBack();
-    }, STALE_MS);
-  }
-
-  /** Works through a run. Anything but success ends it: what follows must not overtake. */
-  async #work(run: HeldJob[]): Promise<void> {
-    this.#running++;
-    let before: HeldJob | null = null;
-    for (let next = 0; next < run.length; next++) {
-      const held = run[next] as HeldJob;
-      const goes: boolean = next === 0 || !(this.#stopping || this.#ground.isolation.holds);
-      if (!goes || before?.lost || !(await this.#runOne(held, before))) {
-        this.#handBack(held.started ? run.slice(next + 1) : run.slice(next));
-        break;
-      }
-      before = held;
-    }
-    this.#running--;
-    // A short run of slow handlers may be the beginning of a long line, too.
-    const more = run.length >= LONG_RUN || this.#ahead.run < LONG_RUN;
-    if (before?.inLine && more) this.#lookBehind(before);
-    this.pump();
-  }
-
   /** A key that gave a long run has more, and can give it when the last of the run is settled. */
-  #lookBehind(last: HeldJob): void {
+  #succeeded(last: HeldJob, run: number): void {
+    // A short run of slow handlers may be the beginning of a long line, too.
+    if (run < LONG_RUN && this.#ahead.run >= LONG_RUN) return;
     void last.left().then(() => {
       // While others wait, here or in the queue, it takes its turn with them.
-      const alone = this.#waiting.length === 0 && !this.#plenty;
+      const alone = this.#runs.waiting === 0 && !this.#plenty;
       if (alone && !last.lost) this.hint([last.row.partitionBucket]);
     });
   }
 
-  /** True when the handler succeeded, and the next job of its key may start. */
-  async #runOne(held: HeldJob, before: HeldJob | null): Promise<boolean> {
-    const { routes, context, settings, isolation } = this.#ground;
-    const route = routes.get(held.row.type);
-    if (!route || held.lost || held.settling) return false;
-    held.started = true;
-    held.before = before;
-    isolation.entered();
-    this.#hand.told('started-job', held);
-    const startedAt = performance.now();
-    const { tracing } = context;
-    let outcome: Outcome;
-    try {
-      outcome = tracing
-        ? await tracing.process(held.facts, () => runJob(held, route, context, settings.timeoutMs))
-        : await runJob(held, route, context, settings.timeoutMs);
-    } catch (error) {
-      // runJob does not throw; if it ever does, the slot and the job must not be lost with it.
-      outcome = this.#unrun(held, error);
-    }
-    held.ranMs = performance.now() - startedAt;
-    this.#ahead.sawHandler(held.ranMs);
-    if (held.inLine) this.#wary.saw(held.row.type, outcome.kind === 'failed');
-    this.#unfinished--;
-    isolation.left();
-    const plain = outcome.kind === 'completed' && outcome.children.length === 0;
-    // Plain completions are settled in the order in which they come; anything else would overtake.
-    if (before && !plain && outcome.kind !== 'transacted') await before.left();
-    if (before?.lost && outcome.kind !== 'transacted') {
-      this.#hand.release(held);
-      return false;
-    }
-    this.#hand.settle(held, route, outcome);
-    if (plain || outcome.kind === 'transacted') return true;
-    if (outcome.kind !== 'completed') return false;
-    // Its children are written on another connection; the completion of the next job would overtake it.
-    await held.left();
-    return !held.lost;
-  }
-
-  #unrun(held: HeldJob, error: unknown): Outcome {
-    this.#ground.trouble(`running job ${held.id}`, error);
-    const summary = 'The attempt could not be evaluated; see the log of the worker.';
-    const errorType = '_OTHER';
-    return { kind: 'failed', delayMs: 60_000, error: summary, summary, errorType, handed: false };
-  }
-
-  /** Jobs that were not started go back to the queue, unspent. */
-  #handBack(jobs: readonly HeldJob[]): void {
-    this.#unfinished -= jobs.length;
-    for (const held of jobs) this.#hand.release(held);
-  }
-
   handBack(): void {
-    this.#handBack(this.#waiting.splice(0).flat());
+    this.#runs.handBackWaiting();
   }
 
   /** The keeper could not renew these. */
   lose(jobs: readonly { id: string; generation: number }[]): void {
     for (const held of this.#hand.find(jobs)) this.#hand.lose(held);
-    this.#dropLost();
+    this.#runs.dropLost();
   }
 
   /** This incarnation is dead, and with it everything it held. */
@@ -409,24 +314,14 @@ export class QueueRunner {
     for (const held of this.#hand.values()) {
       if (held.workerId === workerId) this.#hand.lose(held);
     }
-    this.#dropLost();
-  }
-
-  /** A run ends before its first lost job. */
-  #dropLost(): void {
-    for (const run of this.#waiting) {
-      const lost = run.findIndex((job) => job.lost);
-      if (lost >= 0) this.#handBack(run.splice(lost));
-    }
-    this.#waiting = this.#waiting.filter((run) => run.length > 0);
+    this.#runs.dropLost();
   }
 
   /** No new claims; waits for running handlers, then aborts and releases what is left. True: all gone. */
   async drain(graceMs: number): Promise<boolean> {
     this.#stopping = true;
     this.#clearTimer();
-    if (this.#staleTimer) clearTimeout(this.#staleTimer);
-    this.#waiting = [];
+    this.#runs.stop();
     for (const held of this.#hand.values()) if (!held.started) this.#hand.release(held);
     if (await this.#emptyWithin(graceMs)) return true;
     const reason = new HoldfastError(

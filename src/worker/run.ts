@@ -79,32 +79,67 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const BURIED_AT_ONCE = new Set(['PAYLOAD_INVALID', 'VERSION_UNSUPPORTED', 'PAYLOAD_NOT_JSON']);
 
-export async function runJob(
+/** A promise only where the handler, or reading its payload, makes one: most of a short job is waiting. */
+export function runJob(
   held: HeldJob,
   route: Route,
   ground: ContextGround,
   defaultTimeoutMs: number | null,
-): Promise<Outcome> {
+): Outcome | Promise<Outcome> {
   const { row } = held;
   if (row.attempts > row.maxAttempts) {
     const text = `All ${row.maxAttempts} attempts ended with the worker vanishing while it ran this job alone. ${row.lastError ?? ''}`;
     return { kind: 'buried', error: text, summary: text, errorType: 'WORKER_VANISHED' };
   }
+  const timeoutMs = route.job.timeoutMs ?? defaultTimeoutMs;
   let payload: unknown;
   try {
-    const read = route.job.read(JSON.parse(row.payload), row.version);
-    payload = read instanceof Promise ? await read : read;
+    payload = route.job.read(JSON.parse(row.payload), row.version);
   } catch (error) {
     return unreadable(held, route, error, ground);
   }
+  if (!(payload instanceof Promise)) return handle(held, route, payload, timeoutMs, ground);
+  return payload.then(
+    (read) => handle(held, route, read, timeoutMs, ground),
+    (error) => unreadable(held, route, error, ground),
+  );
+}
+
+function handle(
+  held: HeldJob,
+  route: Route,
+  payload: unknown,
+  timeoutMs: number | null,
+  ground: ContextGround,
+): Outcome | Promise<Outcome> {
   const context = new JobContext(held, payload, ground);
-  const timeoutMs = route.job.timeoutMs ?? defaultTimeoutMs;
   try {
-    if (timeoutMs === null) await route.handler(context);
-    else await withinTime(held, timeoutMs, () => route.handler(context));
+    const answer =
+      timeoutMs === null
+        ? route.handler(context)
+        : withinTime(held, timeoutMs, () => route.handler(context));
+    if (mayBePromise(answer)) {
+      return Promise.resolve(answer).then(
+        () => afterReturn(held, route, context, ground),
+        (error) => afterThrow(held, route, context, error, ground),
+      );
+    }
   } catch (error) {
     return afterThrow(held, route, context, error, ground);
   }
+  return afterReturn(held, route, context, ground);
+}
+
+/** Of whichever library; asking for `then` is left to the one who waits for it. */
+const mayBePromise = (answer: unknown) =>
+  (typeof answer === 'object' && answer !== null) || typeof answer === 'function';
+
+function afterReturn(
+  held: HeldJob,
+  route: Route,
+  context: JobContext<unknown>,
+  ground: ContextGround,
+): Outcome {
   if (context.completion === 'done') return { kind: 'transacted' };
   if (context.completion === 'handed') {
     const error = new Error('the transaction that ctx.complete was given did not commit');
