@@ -44,7 +44,7 @@ export async function bareDrain({ engine }, count) {
       engine,
       INBOX,
       'bench',
-      rows.map(({ id, leaseGeneration: generation, place }) => ({ id, generation, place })),
+      rows.map((row) => ({ id: row.id, generation: row.leaseGeneration, place: row })),
     );
     done += moved.length;
   }

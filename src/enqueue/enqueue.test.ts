@@ -56,6 +56,46 @@ test('options of the call come before those of the definition, which come before
   expect(await stored(own.id)).toMatchObject({ priority: 1, max_attempts: 100 });
 });
 
+describe('each of many jobs is stored as if it had come alone', () => {
+  const rare = job<unknown>('rare', { priority: 4, maxAttempts: 9, version: 3, ordering: 'key' });
+  const usual = [work.of(1), work.of(2), work.of(3)];
+  const ownWay = [
+    rare.of(4, { key: 'k', headers: { a: 'b' }, delay: '1h' }),
+    work.of(5, { key: 'k', availableAt: new Date(Date.now() + 7_200_000) }),
+    rare.of(6),
+  ];
+  const at = (row: Record<string, unknown>) => Math.round(Number(row.due_in) / 600);
+  test.each([
+    ['all alike', usual],
+    ['all alike and not as usual', [rare.of(1), rare.of(2)]],
+    ['all with keys', [work.of(1, { key: 'a' }), work.of(2, { key: 'b' })]],
+    ['no two alike', [...usual, ...ownWay]],
+    ['the first unlike the others', [ownWay[0]!, ...usual]],
+    ['with idempotency keys', [work.of(1, { idempotencyKey: 'many-1' }), ...ownWay, ...usual]],
+  ])('%s', async (_, items) => {
+    const together = await db.hf.enqueueMany(items);
+    for (const [index, { id }] of together.entries()) {
+      const { job: definition, payload, options } = items[index]!;
+      const { idempotencyKey: _key, ...rest } = options;
+      const alone = await stored((await db.hf.enqueue(definition, payload, rest)).id);
+      const row = await stored(id);
+      const facts = [
+        'type',
+        'version',
+        'payload',
+        'headers',
+        'priority',
+        'max_attempts',
+        'ordering',
+      ];
+      for (const fact of facts) expect(row[fact]).toEqual(alone[fact]);
+      expect(row.partition_key).toBe(options.key ?? id);
+      expect(row.partition_bucket).toBe(bucketOf(String(row.partition_key)));
+      expect(at(row)).toBe(at(alone));
+    }
+  });
+});
+
 test.each([
   ['delay in text', { delay: '90s' }, 90],
   ['delay in milliseconds', { delay: 1_500 }, 1.5],

@@ -47,21 +47,32 @@ VALUES ($1::text::uuid, $2::text, $3::text::integer, $4::text, $5::text::integer
   columns: {},
 });
 
+/** A value that all jobs have in common is sent once, and an empty array stands for NULLs: unnest fills up. */
+const shared = (column: string, array: string) => `coalesce(j.${column}, (SELECT (${array})[1]))`;
+
+const input = ({ keyed }: { keyed: boolean }) => `
+  SELECT j.id, ${shared('type', '$2::text::text[]')} AS type,
+    ${shared('version', '$3::text::integer[]')} AS version, coalesce(j.key, j.id::text) AS key, j.bucket,
+    j.payload, j.headers, ${shared('priority', '$8::text::smallint[]')} AS priority,
+    ${shared('max_attempts', '$9::text::integer[]')} AS max_attempts,
+    greatest(coalesce(j.available_at, statement_timestamp()
+        + ${shared('delay_ms', '$10::text::bigint[]')} * interval '1 millisecond'),
+      statement_timestamp()) AS available_at,
+    coalesce(j.ordering, (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox')) AS ordering
+    ${keyed ? ', j.idempotency_key, j.place' : ''}
+  FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
+    $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
+    $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[],
+    $12::text::holdfast.ordering[] ${keyed ? ', $13::text::text[]) WITH ORDINALITY' : ')'}
+    AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at,
+      ordering ${keyed ? ', idempotency_key, place' : ''})`;
+
 export const insertJobs = statement({
   name: 'insert_jobs',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
   priority, max_attempts, available_at, ordering)
-SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority,
-  j.max_attempts,
-  greatest(coalesce(j.available_at, statement_timestamp() + j.delay_ms * interval '1 millisecond'),
-    statement_timestamp()),
-  coalesce(j.ordering, (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox'))
-FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
-  $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
-  $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[], $12::text::holdfast.ordering[])
-  AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at,
-    ordering)`,
+${input({ keyed: false })}`,
   columns: {},
 });
 
@@ -69,13 +80,8 @@ export const insertKeyed = statement({
   name: 'insert_keyed',
   text: `
 WITH input AS MATERIALIZED (
-  SELECT *, sha256(convert_to(type || E'\\n' || payload::text, 'UTF8')) AS fingerprint
-  FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
-    $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
-    $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[], $12::text::holdfast.ordering[],
-    $13::text::text[])
-    WITH ORDINALITY AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts,
-      delay_ms, available_at, ordering, idempotency_key, place)
+  SELECT i.*, sha256(convert_to(i.type || E'\\n' || i.payload::text, 'UTF8')) AS fingerprint
+  FROM (${input({ keyed: true })}) AS i
 ), held AS (
   INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
   SELECT DISTINCT ON (j.idempotency_key) j.idempotency_key, j.id, j.fingerprint,
@@ -99,10 +105,7 @@ WITH input AS MATERIALIZED (
   INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
     priority, max_attempts, available_at, ordering, idempotency_key)
   SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority, j.max_attempts,
-    greatest(coalesce(j.available_at, statement_timestamp() + j.delay_ms * interval '1 millisecond'),
-      statement_timestamp()),
-    coalesce(j.ordering, (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox')),
-    j.idempotency_key
+    j.available_at, j.ordering, j.idempotency_key
   FROM input AS j
   JOIN verdict AS v ON v.place = j.place
   WHERE NOT v.deduplicated
@@ -126,20 +129,31 @@ WHERE k.key = mine.key AND k.job_id = ANY ($1::text::uuid[])`,
 });
 
 function columnsOf(jobs: readonly NewJob[]): string[] {
+  const keyless = jobs.every((job) => job.key === job.id);
   return [
     plainArray(jobs.map((job) => job.id)),
-    textArray(jobs.map((job) => job.type)),
-    plainArray(jobs.map((job) => job.version)),
-    textArray(jobs.map((job) => job.key)),
+    textArray(once(jobs.map((job) => job.type))),
+    plainArray(once(jobs.map((job) => job.version))),
+    keyless ? '{}' : textArray(jobs.map((job) => job.key)),
     plainArray(jobs.map((job) => job.bucket)),
     textArray(jobs.map((job) => job.payload)),
-    textArray(jobs.map((job) => job.headers)),
-    plainArray(jobs.map((job) => job.priority)),
-    plainArray(jobs.map((job) => job.maxAttempts)),
-    plainArray(jobs.map((job) => job.delayMs)),
-    textArray(jobs.map((job) => job.availableAt)),
-    textArray(jobs.map((job) => job.ordering)),
+    textArray(known(jobs.map((job) => job.headers))),
+    plainArray(once(jobs.map((job) => job.priority))),
+    plainArray(once(jobs.map((job) => job.maxAttempts))),
+    plainArray(once(jobs.map((job) => job.delayMs))),
+    textArray(known(jobs.map((job) => job.availableAt))),
+    textArray(known(jobs.map((job) => job.ordering))),
   ];
+}
+
+/** The one value, if there is only one. */
+function once<Value>(values: readonly Value[]): readonly Value[] {
+  return values.every((value) => value === values[0]) ? values.slice(0, 1) : values;
+}
+
+/** None, if none is known. */
+function known<Value>(values: readonly (Value | null)[]): readonly (Value | null)[] {
+  return values.every((value) => value === null) ? [] : values;
 }
 
 /** The same as text, in the order of `columnsOf`. */
