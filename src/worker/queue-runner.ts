@@ -156,7 +156,8 @@ export class QueueRunner {
     const limit = Math.min(settings.batchSize, Math.max(idle, target - unfinished));
     if (free) void this.#claim(limit);
     if (freeBeside) void this.#claimBeside(limit);
-    return this.#claiming || this.#claimingBeside;
+    // Both say nothing when there is nothing to read now.
+    return (free && this.#claiming) || (freeBeside && this.#claimingBeside);
   }
 
   async #claim(limit: number): Promise<void> {
