@@ -26,7 +26,7 @@ const beside = (probe: Partial<BesideProbe> = {}, limit = 100) =>
   claimBeside(db.engine, INBOX, {
     probe: {
       ...{ priority: 2, bucket: BUCKET, afterAt: '-infinity', afterPosition: 0 },
-      ...{ without: ['hot'], reach: 1_000, ...probe },
+      ...{ without: ['hot'], atEnd: false, reach: 1_000, ...probe },
     },
     ...{ workerId: 'w', limit, leaseMs: 60_000, versions: { noop: 1 }, above: {} },
     ...{ deadWorkers: [], cursorLagMs: 2_000 },
@@ -64,6 +64,22 @@ test('a stretch ends where it says, and the next goes on from there', async () =
     if (end) place = end;
   }
   expect(found).toEqual([0, 0, 1]);
+});
+
+test('from its end a line is read back, as far as it is asked for', async () => {
+  const [one = '', two = ''] = NEIGHBOURS;
+  await add('hot', 100);
+  await add(one, 1);
+  await add('hot', 100);
+  await add(two, 3);
+  await add('hot', 5);
+  const near = await beside({ atEnd: true, reach: 20 });
+  expect(near.jobs.map((row) => row.partitionKey)).toEqual([two, two, two]);
+  const positions = near.jobs.map((row) => row.cursorPosition);
+  expect(positions).toEqual([...positions].sort((a, b) => a - b));
+  expect((await beside({ atEnd: true, reach: 20 })).jobs).toEqual([]);
+  const far = await beside({ atEnd: true });
+  expect(far.jobs.map((row) => row.partitionKey)).toEqual([one]);
 });
 
 test('a paused queue, a job that somebody locks and one of another type are left alone', async () => {

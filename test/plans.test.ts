@@ -5,7 +5,7 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { claim, claimJobs, claimMore, type Probe } from '../src/claim/claim.js';
-import { claimBesideJobs } from '../src/claim/claim-beside.js';
+import { claimAtEndJobs, claimBesideJobs } from '../src/claim/claim-beside.js';
 import { Probes } from '../src/claim/probes.js';
 import { renewLeases } from '../src/lease/renew.js';
 import { load, type Statement } from '../src/postgres/statement.js';
@@ -174,14 +174,20 @@ describe('a claim of 25', () => {
     expect(buffers(plan)).toBeLessThanOrEqual(MAX_BUFFERS);
   });
 
-  test('beside a long line reads its stretch of the index, and the rows that it takes', async () => {
-    await prepare('claim_beside', claimBesideJobs);
-    await fill(1_000, 301, 301, 60);
-    const probe = [2, 301, '-infinity', 0, '{k1}'];
-    const plan = await explain('claim_beside', [...probe, ...claimParams([]).slice(5, 13), 500]);
-    expect(accesses(plan)).toEqual(['Index Scan inbox_claim_idx', 'Tid Scan', 'Tid Scan']);
-    expect(plan['Actual Rows']).toBe(25);
-  });
+  test.each([
+    ['claim_beside', claimBesideJobs, 301],
+    ['claim_at_end', claimAtEndJobs, 302],
+  ])(
+    '%s reads its stretch of the index, and the rows that it takes',
+    async (name, text, bucket) => {
+      await prepare(name, text);
+      await fill(1_000, bucket, bucket, 60);
+      const probe = [2, bucket, '-infinity', 0, '{k1}'];
+      const plan = await explain(name, [...probe, ...claimParams([]).slice(5, 13), 500]);
+      expect(accesses(plan)).toEqual(['Index Scan inbox_claim_idx', 'Tid Scan', 'Tid Scan']);
+      expect(plan['Actual Rows']).toBe(25);
+    },
+  );
 });
 
 describe('a settle', () => {

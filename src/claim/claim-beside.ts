@@ -27,15 +27,15 @@ export interface BesideProbe {
   readonly afterPosition: number;
   /** The keys whose jobs are stepped over. */
   readonly without: readonly string[];
+  /** Read back from the end of the bucket, as far as that place, and not on from it. */
+  readonly atEnd: boolean;
   /** The length of the stretch, in jobs. */
   readonly reach: number;
 }
 
 export type BesideRequest = Omit<ClaimRequest, 'probes'> & { readonly probe: BesideProbe };
 
-export const claimBesideJobs = statement({
-  name: 'claim_beside',
-  text: `
+const text = (direction: '' | 'DESC') => `
 WITH stretch AS MATERIALIZED (
   SELECT i.ctid AS place, i.available_at, i.position, i.partition_key COLLATE "C" = ANY ($5::text[]) AS of_line
   FROM holdfast.inbox AS i
@@ -45,7 +45,7 @@ WITH stretch AS MATERIALIZED (
     AND i.available_at <= now()
     AND i.ordering IN ('none', 'parked')
     AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
-  ORDER BY i.available_at, i.position
+  ORDER BY i.available_at ${direction}, i.position ${direction}
   LIMIT $14::integer
 ), picked AS MATERIALIZED (
   SELECT c.ctid AS place
@@ -74,16 +74,19 @@ SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen
 FROM holdfast.fleet AS f
 LEFT JOIN claimed AS c ON true
 WHERE f.one
-ORDER BY c.cursor_at, c.cursor_position`,
-  columns: {
-    epoch: int8,
-    seen_until: timestamp,
-    end_at: timestamp.orNull,
-    end_position: int8.orNull,
-    clock: int8,
-    ...TAKEN_COLUMNS,
-  },
-});
+ORDER BY c.cursor_at, c.cursor_position`;
+
+const columns = {
+  epoch: int8,
+  seen_until: timestamp,
+  end_at: timestamp.orNull,
+  end_position: int8.orNull,
+  clock: int8,
+  ...TAKEN_COLUMNS,
+} as const;
+
+export const claimBesideJobs = statement({ name: 'claim_beside', text: text(''), columns });
+export const claimAtEndJobs = statement({ name: 'claim_at_end', text: text('DESC'), columns });
 
 export interface ClaimedBeside extends ClaimedByTime {
   /** Where the stretch ended; null when it came to the end of the bucket. */
@@ -96,7 +99,7 @@ export async function claimBeside(
   request: BesideRequest,
 ): Promise<ClaimedBeside> {
   const { probe } = request;
-  const rows = await db.run(claimBesideJobs, names, [
+  const rows = await db.run(probe.atEnd ? claimAtEndJobs : claimBesideJobs, names, [
     probe.priority,
     probe.bucket,
     probe.afterAt,

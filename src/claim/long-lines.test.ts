@@ -25,6 +25,14 @@ function withLine(): LongLines {
   return lines;
 }
 
+/** The next stretch of a pass. Looks at the end of the line find nothing. */
+function next(lines: LongLines, now: number) {
+  const probe = lines.take(now);
+  if (!probe?.atEnd) return probe;
+  lines.learn(NOTHING, 50, now, 0);
+  return lines.take(now);
+}
+
 test('a bucket of many keys has no line; one that a key fills has one, from where claims stand', () => {
   const lines = new LongLines(() => true);
   const crowd = Array.from({ length: 1_000 }, (_, n) => jobs(`order:${n % 3}`, 1)).flat();
@@ -50,49 +58,55 @@ test('a bucket that was read to its end has no line, and one that has gone loses
 
 test('a pass goes from stretch to stretch, and rests at the end', () => {
   const lines = withLine();
-  expect(lines.take(0)).toMatchObject({ afterAt: 'then', afterPosition: 100 });
+  expect(next(lines, 0)).toMatchObject({ afterAt: 'then', afterPosition: 100 });
   lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 4, 4);
-  expect(lines.take(4)).toMatchObject({ afterAt: 'there', afterPosition: 5 });
-  lines.learn(NOTHING, 50, 8, 4);
-  expect(lines.take(100)).toBe(null);
+  expect(next(lines, 4)).toBe(null);
+  // A quarter of the time, because it found nothing.
+  expect(next(lines, 16)).toMatchObject({ afterAt: 'there', afterPosition: 5 });
+  lines.learn(NOTHING, 50, 20, 4);
+  expect(next(lines, 100)).toBe(null);
   // On from the end, a little behind the clock.
-  expect(lines.take(128)).toMatchObject({ afterAt: 'seen', afterPosition: 0 });
+  expect(lines.take(140)).toMatchObject({ afterAt: 'seen', afterPosition: 0, atEnd: false });
 });
 
 test('what is full is read on at once from its last job', () => {
   const lines = withLine();
-  lines.take(0);
+  next(lines, 0);
   lines.learn({ ...NOTHING, jobs: jobs('order:1', 10, 500) }, 10, 4, 4);
-  expect(lines.take(4)).toMatchObject({ afterAt: 'then', afterPosition: 510 });
+  expect(next(lines, 4)).toMatchObject({ afterAt: 'then', afterPosition: 510 });
 });
 
 test('after a while the whole line is passed again, from where claims stand then', () => {
   const lines = withLine();
-  lines.take(0);
+  next(lines, 0);
   lines.learn(NOTHING, 50, 1, 1);
   lines.saw(jobs('hot', 100, 9_000), 500);
-  lines.take(1_001);
+  next(lines, 1_001);
   lines.learn(NOTHING, 50, 1_002, 1);
-  expect(lines.take(1_100)).toMatchObject({ afterAt: 'then', afterPosition: 9_100 });
+  expect(next(lines, 1_100)).toMatchObject({ afterAt: 'then', afterPosition: 9_100 });
 });
 
 test('a second key that fills the bucket is stepped over, too', () => {
   const lines = withLine();
   for (let n = 0; n < 7; n++) {
-    lines.take(n);
+    next(lines, n);
     lines.learn({ ...NOTHING, jobs: jobs('warm', 10, n * 10) }, 10, n, 0);
   }
-  expect(lines.take(10)?.without).toEqual(['hot', 'warm']);
+  expect(next(lines, 10)?.without).toEqual(['hot', 'warm']);
 });
 
 test('stretches get shorter when they are slow and longer when they are quick', () => {
   const lines = withLine();
-  const reach = () => lines.take(Number.MAX_SAFE_INTEGER)?.reach ?? 0;
+  let now = 0;
+  const reach = () => {
+    now += 10_000;
+    return next(lines, now)?.reach ?? 0;
+  };
   const first = reach();
-  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 0, 100);
+  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, now, 100);
   const second = reach();
   expect(second).toBeLessThan(first);
-  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 0, 0.5);
+  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, now, 0.5);
   expect(reach()).toBeGreaterThan(second);
 });
 
@@ -105,4 +119,29 @@ test('lines of several buckets take turns', () => {
     lines.learn({ ...NOTHING, end: { at: 'there', position: n } }, 50, n * 1_000, 1);
   }
   expect(seen).toEqual([BUCKET, 12, BUCKET, 12]);
+});
+
+test('its end is looked at first, again after a find, and then rarely until the pass has come there', () => {
+  const lines = withLine();
+  expect(lines.take(0)).toMatchObject({ atEnd: true, afterAt: 'then', afterPosition: 100 });
+  lines.learn({ ...NOTHING, jobs: jobs('order:1', 3, 900) }, 50, 1, 1);
+  expect(lines.take(1)).toMatchObject({ atEnd: true });
+  lines.learn(NOTHING, 50, 2, 1);
+  expect(lines.take(2)).toMatchObject({ atEnd: false, afterAt: 'then', afterPosition: 100 });
+  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 12, 10);
+  // The look took one millisecond, and may take a thirtieth of the time.
+  expect(lines.take(31)).toBe(null);
+  expect(lines.take(32)).toMatchObject({ atEnd: true, afterAt: 'there' });
+  lines.learn(NOTHING, 50, 33, 1);
+  expect(lines.take(42)).toMatchObject({ atEnd: false });
+  lines.learn(NOTHING, 50, 43, 1);
+  for (let now = 43; now < 1_000; now++) expect(lines.take(now)?.atEnd ?? false).toBe(false);
+});
+
+test('a look that got no answer is tried again', () => {
+  const lines = withLine();
+  expect(lines.take(0)).toMatchObject({ atEnd: true });
+  expect(lines.take(1)).toMatchObject({ atEnd: false });
+  expect(lines.take(2)).toBe(null);
+  expect(lines.take(1_000)).toMatchObject({ atEnd: true });
 });

@@ -4,9 +4,10 @@
  *
  * A key is known for a line when the claims of a bucket that always had more were mostly of it: a
  * majority vote, which costs one comparison for a job. From then on the worker passes along the line in
- * stretches, beside its ordinary claims, and takes what belongs to others. A pass begins where the
- * ordinary claims stand, goes to the end of the bucket, and then looks there for what is new; after a while
- * it begins again, for what was put back. A pass is so rare that it takes a small part of the time.
+ * stretches, beside its ordinary claims, and takes what belongs to others. Most of these came after the
+ * line, so it looks at its end first, back from there, and again now and then while a pass is under way. A
+ * pass begins where the ordinary claims stand, goes to the end of the bucket, and then looks there for what
+ * is new; after a while it begins again, for what was put back. All of it takes a small part of the time.
  */
 import type { BesideProbe, ClaimedBeside } from './claim-beside.js';
 import { PRIORITIES } from './probes.js';
@@ -20,6 +21,10 @@ const MIN_REACH = 5_000;
 const MAX_REACH = 20_000;
 /** A stretch should take about so long. */
 const STRETCH_MS = 10;
+/** How far a look back from the end of a line goes, in jobs. */
+const END_REACH = 2_000;
+/** What the first pass along a line may take of the time of a connection. */
+const PASS_SHARE = 1 / 4;
 /** What looking again may take of the time, at the end of a line and along all of it. */
 const REST_SHARE = 1 / 30;
 const MIN_REST_MS = 20;
@@ -41,6 +46,8 @@ interface Line {
   begunAt: number;
   passMs: number;
   nextAt: number;
+  /** When to look back from its end; never while it is passed along at its end. */
+  endAt: number;
   vote: Vote;
 }
 
@@ -57,6 +64,7 @@ export class LongLines {
   readonly #lines = new Map<number, Line>();
   #reach = 10_000;
   #taken: Line | null = null;
+  #atEnd = false;
 
   constructor(more: More) {
     this.#more = more;
@@ -87,7 +95,7 @@ export class LongLines {
     if (this.#lines.has(place)) return;
     const { key, at, position } = vote;
     this.#lines.set(place, {
-      ...{ place, keys: [key], at, position, begunAt: now, passMs: 0, nextAt: now },
+      ...{ place, keys: [key], at, position, begunAt: now, passMs: 0, nextAt: now, endAt: now },
       vote: newVote(),
     });
   }
@@ -101,15 +109,19 @@ export class LongLines {
         this.#lines.delete(line.place);
         continue;
       }
-      if (line.nextAt > now) continue;
+      if (line.nextAt > now && line.endAt > now) continue;
       // Lines take turns: this one goes to the end.
       this.#lines.delete(line.place);
       this.#lines.set(line.place, line);
       this.#taken = line;
+      const atEnd = line.endAt <= now;
+      this.#atEnd = atEnd;
       // If this stretch fails, and nothing is learned of it.
-      line.nextAt = now + MIN_PASS_MS;
+      if (atEnd) line.endAt = now + MIN_PASS_MS;
+      else line.nextAt = now + MIN_PASS_MS;
       const [afterAt, afterPosition] = [line.at, line.position];
-      return { priority, bucket, afterAt, afterPosition, without: line.keys, reach: this.#reach };
+      const reach = atEnd ? END_REACH : this.#reach;
+      return { priority, bucket, afterAt, afterPosition, without: line.keys, atEnd, reach };
     }
     return null;
   }
@@ -118,6 +130,11 @@ export class LongLines {
   learn(claim: ClaimedBeside, limit: number, now: number, tookMs: number): void {
     const line = this.#taken;
     if (!line) return;
+    if (this.#atEnd) {
+      // Where there was one there are more.
+      line.endAt = now + (claim.jobs.length > 0 ? 0 : Math.max(MIN_REST_MS, tookMs / REST_SHARE));
+      return;
+    }
     this.#reach = clamp(
       (this.#reach * STRETCH_MS) / Math.max(tookMs, 0.1),
       Math.max(MIN_REACH, this.#reach / 2),
@@ -131,9 +148,10 @@ export class LongLines {
       line.vote = newVote();
     }
     const last = claim.jobs.at(-1);
+    const nextAt = claim.jobs.length > 0 ? now : now + tookMs * (1 / PASS_SHARE - 1);
     if (last && claim.jobs.length >= limit)
       this.#goOn(line, last.cursorAt, last.cursorPosition, now);
-    else if (claim.end) this.#goOn(line, claim.end.at, claim.end.position, now);
+    else if (claim.end) this.#goOn(line, claim.end.at, claim.end.position, nextAt);
     else this.#rest(line, claim.seenUntil, now, tookMs);
   }
 
@@ -145,10 +163,12 @@ export class LongLines {
   #rest(line: Line, seenUntil: string, now: number, tookMs: number): void {
     const restMs = Math.max(MIN_REST_MS, tookMs / REST_SHARE);
     this.#goOn(line, seenUntil, 0, now + restMs);
+    line.endAt = Number.POSITIVE_INFINITY;
     const vote = this.#votes.get(line.place);
     if (!vote || now - line.begunAt < Math.max(MIN_PASS_MS, line.passMs / REST_SHARE)) return;
     // What was released in the meantime lies where the pass has been.
     this.#goOn(line, vote.at, vote.position, now + restMs);
+    line.endAt = now + restMs;
     line.begunAt = now;
     line.passMs = 0;
   }

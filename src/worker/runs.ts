@@ -38,6 +38,7 @@ export class Runs {
   readonly #wary = new Wary();
   #waiting: HeldJob[][] = [];
   #starting = false;
+  #resting = false;
   #running = 0;
   #unfinished = 0;
   #stopping = false;
@@ -78,15 +79,15 @@ export class Runs {
 
   /** Starts what waits, as far as there are handlers for it. */
   start(): void {
-    // A handler that ended just now: the loop below goes on by itself.
-    if (this.#starting) return;
+    // A handler that ended just now, and the loop below goes on by itself; or others have their turn.
+    if (this.#starting || this.#resting) return;
     this.#starting = true;
     const { concurrency } = this.#ground.settings;
     let [taken, ranMs] = [0, 0];
     while (this.#running < concurrency && taken < this.#waiting.length) {
       if (this.#ground.isolation.holds) break;
       if (ranMs > SLICE_MS) {
-        setImmediate(this.#ground.changed);
+        this.#rest();
         break;
       }
       const run = this.#waiting[taken++] as HeldJob[];
@@ -96,6 +97,15 @@ export class Runs {
     if (taken > 0) this.#waiting.splice(0, taken);
     this.#starting = false;
     if (this.#waiting.length > 0) this.#watchWaiting();
+  }
+
+  /** Until the event loop has turned. */
+  #rest(): void {
+    this.#resting = true;
+    setImmediate(() => {
+      this.#resting = false;
+      this.#ground.changed();
+    });
   }
 
   /** Jobs that were claimed ahead and then wait behind slow handlers go back, for others to run. */
