@@ -15,6 +15,7 @@ export function percentile(values, part) {
 export function plain(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en');
+  if (Math.abs(value) < 0.1) return value.toLocaleString('en', { maximumSignificantDigits: 2 });
   return value.toLocaleString('en', { maximumFractionDigits: Math.abs(value) >= 10 ? 1 : 2 });
 }
 
