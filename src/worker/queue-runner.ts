@@ -249,7 +249,7 @@ export class QueueRunner {
     for (const run of ordered ? runsOf(jobs) : jobs.map((job) => [job])) {
       // Claimed before a suspect was found elsewhere in this process: not beside it.
       const wanted = !this.#stopping && !this.#ground.isolation.holds;
-      const suspect = run.findIndex((job) => job.row.crashes > 0);
+      const suspect = run.findIndex(hasCrashed);
       const rest = suspect < 0 ? [] : run.splice(suspect);
       if (suspect === 0 && !this.#stopping) suspects.push(this.#suspect(rest.shift() as HeldJob));
       if (run.length > 0 && wanted) this.#runs.add(run);
@@ -406,6 +406,8 @@ export class QueueRunner {
     this.#timer = null;
   }
 }
+
+const hasCrashed = ({ row }: HeldJob) => row.crashes > 0;
 
 /** Neighbours of one key form a run; the claim returns the jobs of a key together, in its order. */
 function runsOf(jobs: readonly HeldJob[]): HeldJob[][] {
