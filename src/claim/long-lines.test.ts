@@ -125,17 +125,18 @@ test('its end is looked at first, again after a find, and then rarely until the 
   const lines = withLine();
   expect(lines.take(0)).toMatchObject({ atEnd: true, afterAt: 'then', afterPosition: 100 });
   lines.learn({ ...NOTHING, jobs: jobs('order:1', 3, 900) }, 50, 1, 1);
-  expect(lines.take(1)).toMatchObject({ atEnd: true });
-  lines.learn(NOTHING, 50, 2, 1);
-  expect(lines.take(2)).toMatchObject({ atEnd: false, afterAt: 'then', afterPosition: 100 });
-  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 12, 10);
+  // In turns with the pass, which must not wait until there is nothing more to be found there.
+  expect(lines.take(1)).toMatchObject({ atEnd: false, afterAt: 'then', afterPosition: 100 });
+  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 21, 20);
+  expect(lines.take(21)).toMatchObject({ atEnd: true });
+  lines.learn(NOTHING, 50, 22, 1);
   // The look took one millisecond, and may take a thirtieth of the time.
-  expect(lines.take(31)).toBe(null);
-  expect(lines.take(32)).toMatchObject({ atEnd: true, afterAt: 'there' });
-  lines.learn(NOTHING, 50, 33, 1);
-  expect(lines.take(42)).toMatchObject({ atEnd: false });
-  lines.learn(NOTHING, 50, 43, 1);
-  for (let now = 43; now < 1_000; now++) expect(lines.take(now)?.atEnd ?? false).toBe(false);
+  expect(lines.take(51)).toBe(null);
+  expect(lines.take(52)).toMatchObject({ atEnd: true, afterAt: 'there' });
+  lines.learn(NOTHING, 50, 53, 1);
+  expect(lines.take(81)).toMatchObject({ atEnd: false });
+  lines.learn(NOTHING, 50, 82, 1);
+  for (let now = 82; now < 1_000; now++) expect(lines.take(now)?.atEnd ?? false).toBe(false);
 });
 
 test('a look that got no answer is tried again', () => {
@@ -144,4 +145,17 @@ test('a look that got no answer is tried again', () => {
   expect(lines.take(1)).toMatchObject({ atEnd: false });
   expect(lines.take(2)).toBe(null);
   expect(lines.take(1_000)).toMatchObject({ atEnd: true });
+});
+
+test('what comes in at the end all the time does not keep a pass from going on', () => {
+  const lines = withLine();
+  let passed = 0;
+  for (let now = 0; now < 1_000; now += 2) {
+    const probe = lines.take(now);
+    if (!probe) continue;
+    if (!probe.atEnd) passed++;
+    const found = probe.atEnd ? jobs(`order:${now}`, 3, 900) : [];
+    lines.learn({ ...NOTHING, jobs: found, end: { at: 'there', position: 5 } }, 50, now + 2, 2);
+  }
+  expect(passed).toBeGreaterThan(50);
 });

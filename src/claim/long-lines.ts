@@ -48,6 +48,8 @@ interface Line {
   nextAt: number;
   /** When to look back from its end; never while it is passed along at its end. */
   endAt: number;
+  /** The last look was at its end. */
+  atEnd: boolean;
   vote: Vote;
 }
 
@@ -64,7 +66,6 @@ export class LongLines {
   readonly #lines = new Map<number, Line>();
   #reach = 10_000;
   #taken: Line | null = null;
-  #atEnd = false;
 
   constructor(more: More) {
     this.#more = more;
@@ -96,6 +97,7 @@ export class LongLines {
     const { key, at, position } = vote;
     this.#lines.set(place, {
       ...{ place, keys: [key], at, position, begunAt: now, passMs: 0, nextAt: now, endAt: now },
+      atEnd: false,
       vote: newVote(),
     });
   }
@@ -114,8 +116,9 @@ export class LongLines {
       this.#lines.delete(line.place);
       this.#lines.set(line.place, line);
       this.#taken = line;
-      const atEnd = line.endAt <= now;
-      this.#atEnd = atEnd;
+      // In turns: while there is always something at the end, the pass must go on all the same.
+      const atEnd = line.endAt <= now && !(line.atEnd && line.nextAt <= now);
+      line.atEnd = atEnd;
       // If this stretch fails, and nothing is learned of it.
       if (atEnd) line.endAt = now + MIN_PASS_MS;
       else line.nextAt = now + MIN_PASS_MS;
@@ -130,9 +133,12 @@ export class LongLines {
   learn(claim: ClaimedBeside, limit: number, now: number, tookMs: number): void {
     const line = this.#taken;
     if (!line) return;
-    if (this.#atEnd) {
-      // Where there was one there are more.
-      line.endAt = now + (claim.jobs.length > 0 ? 0 : Math.max(MIN_REST_MS, tookMs / REST_SHARE));
+    if (line.atEnd) {
+      // Where there was one more will come; where there were enough there are more.
+      const full = claim.jobs.length >= limit;
+      const soonMs = full ? 0 : tookMs * (1 / PASS_SHARE - 1);
+      const restMs = Math.max(MIN_REST_MS, tookMs / REST_SHARE);
+      line.endAt = now + (claim.jobs.length > 0 ? soonMs : restMs);
       return;
     }
     this.#reach = clamp(

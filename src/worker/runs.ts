@@ -2,9 +2,11 @@
  * The runs of one queue: what was claimed and waits for a handler, and what is being worked through. A job
  * without order is a run of its own; ordered jobs of one key that came together are one run.
  *
- * A handler that ends without a promise is over when it returns, and the next one starts at once; after a
- * slice of time the event loop has its turn, so that settles, renewals and signals do not wait for all.
+ * A handler that ends without a promise is over when it returns, and the next one starts at once. After a
+ * slice of time with such handlers, or with those of one key, the event loop has its turn, so that settles
+ * and signals do not wait for all. Handlers that return promises take their turns as promises do.
  */
+import { setImmediate } from 'node:timers/promises';
 import type { Ahead } from './ahead.js';
 import type { ContextGround } from './context.js';
 import type { HeldJob } from './held.js';
@@ -82,27 +84,30 @@ export class Runs {
     // A handler that ended just now, and the loop below goes on by itself; or others have their turn.
     if (this.#starting || this.#resting) return;
     this.#starting = true;
-    const { concurrency } = this.#ground.settings;
-    let [taken, ranMs] = [0, 0];
-    while (this.#running < concurrency && taken < this.#waiting.length) {
-      if (this.#ground.isolation.holds) break;
-      if (ranMs > SLICE_MS) {
-        this.#rest();
-        break;
+    let taken = 0;
+    try {
+      let ranMs = 0;
+      while (this.#running < this.#ground.settings.concurrency && taken < this.#waiting.length) {
+        if (this.#ground.isolation.holds) break;
+        if (ranMs > SLICE_MS) {
+          this.#rest();
+          break;
+        }
+        const run = this.#waiting[taken++] as HeldJob[];
+        this.#begin(run);
+        ranMs += run[0]?.ranMs ?? 0;
       }
-      const run = this.#waiting[taken++] as HeldJob[];
-      this.#begin(run);
-      ranMs += run[0]?.ranMs ?? 0;
+    } finally {
+      if (taken > 0) this.#waiting.splice(0, taken);
+      this.#starting = false;
     }
-    if (taken > 0) this.#waiting.splice(0, taken);
-    this.#starting = false;
     if (this.#waiting.length > 0) this.#watchWaiting();
   }
 
   /** Until the event loop has turned. */
   #rest(): void {
     this.#resting = true;
-    setImmediate(() => {
+    void setImmediate().then(() => {
       this.#resting = false;
       this.#ground.changed();
     });
@@ -138,10 +143,16 @@ export class Runs {
   async work(run: HeldJob[]): Promise<void> {
     this.#running++;
     let before: HeldJob | null = null;
+    let ranMs = 0;
     for (const held of run) {
+      if (ranMs > SLICE_MS) {
+        ranMs = 0;
+        await setImmediate();
+      }
       const goes: boolean = !before || !(this.#stopping || this.#ground.isolation.holds);
       if (!goes || before?.lost || !(await this.#runOne(held, before))) break;
       before = held;
+      ranMs += held.ranMs ?? 0;
     }
     this.#end(run, before);
   }
@@ -171,7 +182,7 @@ export class Runs {
     } catch (error) {
       outcome = this.#unrun(held, error);
     }
-    if (!(outcome instanceof Promise)) return this.#ran(held, before, route, from, outcome);
+    if ('kind' in outcome) return this.#ran(held, before, route, from, outcome);
     return outcome.then(
       (ended) => this.#ran(held, before, route, from, ended),
       (error) => this.#ran(held, before, route, from, this.#unrun(held, error)),
