@@ -35,7 +35,7 @@ function nearest({ perSecond, cost, workers, flushesPerSecond, machine }) {
 
 export async function scale(context) {
   const { entries, quick, size, machine, raw, table, fact, found: parts, say } = context;
-  let cost = parts.cost?.raw.cost?.[entries.ours.label];
+  let cost = parts.cost?.raw.cost?.medians[entries.ours.label];
   if (!cost) {
     say('the part cost was not run; its figures for Holdfast are taken now.');
     cost = await costOf(context, entries.ours, size(100_000, 20_000));
