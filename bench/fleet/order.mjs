@@ -60,7 +60,7 @@ export async function bystanders({ ground, quick, figure, say }) {
       'healthy keys alone, ordered': () => beside('key', null),
       'beside a hot key, ordered': () => beside('key', hot),
       'beside failing keys, ordered': () => beside('key', failing),
-      // The issue asks for those above; this is the same line when it is not all older than the others.
+      // Told without a goal: the same line, when it is not all older than the others.
       'amid a hot key, told only': () => beside('none', half, half),
     },
     say,

@@ -3,13 +3,13 @@
  *
  * claim.ts reads a bucket from its oldest job on, so a key that shares its bucket with a hundred thousand
  * jobs of another would wait behind all of them. This statement reads a stretch of the same index in the
- * same order, steps over the jobs of the named keys and takes what is left. It says where the stretch
- * ended, so that the next one can go on from there: every job of a line is stepped over once in a pass.
+ * same order, or back from its end, steps over the jobs of the named keys and takes what is left. It says
+ * where the stretch ended, so that the next one of a pass can go on from there.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, statement, textArray, timestamp } from '../postgres/statement.js';
-import { type ClaimedByTime, type ClaimRequest, termsOf } from './claim.js';
+import { type ClaimedByTime, type ClaimRequest, SEEN_UNTIL, termsOf } from './claim.js';
 import {
   CLAIMABLE,
   CLOCK,
@@ -68,7 +68,7 @@ WITH stretch AS MATERIALIZED (
   -- There is none if the bucket ended before.
   SELECT s.available_at, s.position FROM stretch AS s OFFSET $14::integer - 1 LIMIT 1
 )
-SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen_until,
+SELECT f.epoch, ${SEEN_UNTIL},
   (SELECT available_at FROM last) AS end_at, (SELECT position FROM last) AS end_position,
   ${CLOCK}, ${SELECT_TAKEN}
 FROM holdfast.fleet AS f

@@ -107,7 +107,8 @@ const CLAIM = `UPDATE holdfast.inbox AS i
   LIMIT $6::integer
   ))`;
 
-const SEEN_UNTIL = `(SELECT now() - $11::integer * interval '1 millisecond') AS seen_until`;
+/** What was due before this was seen by the claim, unless it was not yet committed. */
+export const SEEN_UNTIL = `(SELECT now() - $11::integer * interval '1 millisecond') AS seen_until`;
 
 export const claimJobs = statement({
   name: 'claim',

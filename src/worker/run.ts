@@ -79,7 +79,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const BURIED_AT_ONCE = new Set(['PAYLOAD_INVALID', 'VERSION_UNSUPPORTED', 'PAYLOAD_NOT_JSON']);
 
-/** A promise only where the handler, or reading its payload, makes one: most of a short job is waiting. */
+/** A promise only where the handler, or reading its payload, makes one: it costs more than a short job. */
 export function runJob(
   held: HeldJob,
   route: Route,

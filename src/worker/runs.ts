@@ -84,21 +84,20 @@ export class Runs {
     // A handler that ended just now, and the loop below goes on by itself; or others have their turn.
     if (this.#starting || this.#resting) return;
     this.#starting = true;
-    let taken = 0;
     try {
       let ranMs = 0;
-      while (this.#running < this.#ground.settings.concurrency && taken < this.#waiting.length) {
+      while (this.#running < this.#ground.settings.concurrency && this.#waiting.length > 0) {
         if (this.#ground.isolation.holds) break;
         if (ranMs > SLICE_MS) {
           this.#rest();
           break;
         }
-        const run = this.#waiting[taken++] as HeldJob[];
+        // It waits no more before it begins: its handler may have everything handed back that waits.
+        const run = this.#waiting.shift() as HeldJob[];
         this.#begin(run);
         ranMs += run[0]?.ranMs ?? 0;
       }
     } finally {
-      if (taken > 0) this.#waiting.splice(0, taken);
       this.#starting = false;
     }
     if (this.#waiting.length > 0) this.#watchWaiting();

@@ -83,8 +83,11 @@ function unorderedSource(share: Share, pollMs: number): Source {
       const taken = probes.take(from);
       if (taken.length === 0) return null;
       const { versions, above } = share;
-      const request = { ...terms, probes: taken, versions, above, cursorLagMs: CURSOR_LAG_MS };
-      return claim(engine, names, { ...request, more: more && !terms.news }).then((claimed) => {
+      const request = {
+        ...{ ...terms, probes: taken, versions, above, cursorLagMs: CURSOR_LAG_MS },
+        more: more && !terms.news,
+      };
+      return claim(engine, names, request).then((claimed) => {
         const now = performance.now();
         more = claimed.jobs.length >= MANY;
         // News that took long says nothing of what reading the buckets costs.
