@@ -1,8 +1,10 @@
 /**
  * Inserting jobs: the statements behind enqueue.
  *
- * `insertJob` writes one job that carries no idempotency key; it is as cheap as an INSERT gets, also for a
- * driver that plans it anew every time. `insertJobs` writes many such jobs. `insertKeyed` writes jobs of
+ * `insertUsual` writes one job of which nothing special is said: it is due now, and the columns' defaults say
+ * the rest, also what the queue says of order. It is as cheap as an INSERT gets, also for a driver that plans
+ * it anew every time. `insertJob` writes one that is delayed, ordered or has headers, and `insertJobs` many,
+ * none of them with an idempotency key. `insertKeyed` writes jobs of
  * which some carry one: the key's row is taken or found first, in the same statement, and only
  * the jobs that took their key are written, or none if a key stands for other work. A race on one key is decided by that row's unique index: the
  * later producers wait for the first one's commit and get its job. Keys are taken in their own order, so
@@ -33,13 +35,23 @@ export interface NewJob {
   readonly idempotencyKey: string | null;
 }
 
+export const insertUsual = statement({
+  name: 'insert_usual',
+  text: `
+INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, priority,
+  max_attempts)
+VALUES ($1::text::uuid, $2::text, $3::text::integer, $4::text, $5::text::integer, $6::text::jsonb,
+  $7::text::smallint, $8::text::integer)`,
+  columns: {},
+});
+
 export const insertJob = statement({
   name: 'insert_job',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
   priority, max_attempts, available_at, ordering)
 VALUES ($1::text::uuid, $2::text, $3::text::integer, $4::text, $5::text::integer, $6::text::jsonb,
-  $7::text::jsonb, $8::text::smallint, $9::text::integer,
+  $9::text::jsonb, $7::text::smallint, $8::text::integer,
   greatest(coalesce($11::text::timestamptz,
     statement_timestamp() + $10::text::bigint * interval '1 millisecond'), statement_timestamp()),
   coalesce($12::text::holdfast.ordering,
@@ -156,28 +168,32 @@ function known<Value>(values: readonly (Value | null)[]): readonly (Value | null
   return values.every((value) => value === null) ? [] : values;
 }
 
-/** The same as text, in the order of `columnsOf`. */
-function valuesOf(job: NewJob): (string | null)[] {
-  return [
-    job.id,
-    job.type,
-    String(job.version),
-    job.key,
-    String(job.bucket),
-    job.payload,
-    job.headers,
-    String(job.priority),
-    String(job.maxAttempts),
-    String(job.delayMs),
-    job.availableAt,
-    job.ordering,
-  ];
-}
+const isUsual = ({ headers, delayMs, availableAt, ordering }: NewJob) =>
+  headers === null && delayMs === 0 && availableAt === null && ordering === null;
+
+const usualOf = (job: NewJob) => [
+  job.id,
+  job.type,
+  String(job.version),
+  job.key,
+  String(job.bucket),
+  job.payload,
+  String(job.priority),
+  String(job.maxAttempts),
+];
+
+const specialOf = (job: NewJob) => [
+  job.headers,
+  String(job.delayMs),
+  job.availableAt,
+  job.ordering,
+];
 
 export async function insert(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
   const [first] = jobs;
-  if (first && jobs.length === 1) await db.run(insertJob, names, valuesOf(first));
-  else await db.run(insertJobs, names, columnsOf(jobs));
+  if (!first || jobs.length > 1) await db.run(insertJobs, names, columnsOf(jobs));
+  else if (isUsual(first)) await db.run(insertUsual, names, usualOf(first));
+  else await db.run(insertJob, names, [...usualOf(first), ...specialOf(first)]);
 }
 
 export interface KeyedOutcome {
