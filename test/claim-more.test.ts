@@ -1,10 +1,16 @@
 /**
- * A claim that expects many jobs is asked for in a shorter form. It brings the same jobs and says the same
- * of the whole claim; and one that finds nothing answers all the same.
+ * A claim that expects many jobs is asked for in a shorter form, without row locks. It brings the same jobs
+ * and says the same of the whole claim; one that finds nothing answers all the same; and what others have
+ * locked it passes over, as the one with locks does.
  */
-import { beforeEach, expect, test } from 'vitest';
+import type pg from 'pg';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type ClaimRequest, claim } from '../src/claim/claim.js';
 import { job } from '../src/index.js';
+import { BUCKETS } from '../src/job/key.js';
+import { withClient } from '../src/postgres/pool.js';
+import type { Executor } from '../src/postgres/queryable.js';
+import { Sources } from '../src/worker/sources.js';
 import { INBOX, testDatabase } from './support/database.js';
 
 const db = testDatabase();
@@ -85,4 +91,148 @@ test('a claim that cannot say in which membership it was made is an error', asyn
   } finally {
     await db.rows('INSERT INTO holdfast.fleet SELECT * FROM public.fleet_before');
   }
+});
+
+/** A human's transaction, rolled back at the end of the test. */
+async function human(work: (client: pg.PoolClient) => Promise<void>): Promise<void> {
+  await withClient(db.pool, async (client) => {
+    await client.query('BEGIN');
+    try {
+      await work(client);
+    } finally {
+      await client.query('ROLLBACK');
+    }
+  });
+}
+
+const LOCK = 'SELECT FROM holdfast.inbox WHERE id = $1 FOR UPDATE';
+const enqueue = async (count: number) =>
+  (await db.hf.enqueueMany(Array.from({ length: count }, (_, n) => work.of({ n })))).map(
+    ({ id }) => id,
+  );
+const ids = ({ jobs }: Awaited<ReturnType<typeof claimed>>) => jobs.map(({ id }) => id).sort();
+
+describe('a row that somebody has touched', () => {
+  test('and may still change is passed over without waiting', async () => {
+    const [mine, ...others] = await enqueue(10);
+    await human(async (client) => {
+      await client.query(LOCK, [mine]);
+      const from = performance.now();
+      const answer = await claimed(true);
+      expect(ids(answer)).toEqual(others.sort());
+      expect(answer.lockedOut).toBe(false);
+      expect(performance.now() - from).toBeLessThan(450);
+    });
+    expect(ids(await claimed(true))).toEqual([mine]);
+  });
+
+  test.each([
+    ['locked it and committed', 'COMMIT'],
+    ['locked it and rolled back', 'ROLLBACK'],
+  ])(
+    'is to be had when that one has %s, also while an older transaction writes',
+    async (_, end) => {
+      const all = await enqueue(3);
+      await human(async (older) => {
+        await older.query('CREATE TABLE never_seen ()');
+        await withClient(db.pool, async (client) => {
+          await client.query('BEGIN');
+          await client.query(LOCK, [all[0]]);
+          await client.query(end);
+        });
+        expect(ids(await claimed(true))).toEqual(all.sort());
+      });
+    },
+  );
+
+  test('under a savepoint holds a claim up once, for less than a second', async () => {
+    const [mine, ...others] = await enqueue(150);
+    await human(async (client) => {
+      await client.query('CREATE TABLE never_seen ()');
+      await client.query('SAVEPOINT one');
+      await client.query(LOCK, [mine]);
+      // Somebody who came later is through; so the number of the savepoint looks like an old one.
+      await db.rows('CREATE TABLE seen (); DROP TABLE seen');
+      const from = performance.now();
+      const answer = await claimed(true, { limit: 1_000 });
+      expect(performance.now() - from).toBeLessThan(1_000);
+      expect(answer.lockedOut).toBe(true);
+      expect(ids(answer)).toEqual(others.sort());
+    });
+  });
+});
+
+test('claims of many at once over the same jobs take each of them once', async () => {
+  const JOBS = 4_000;
+  for (let from = 0; from < JOBS; from += 1_000) {
+    await db.hf.enqueueMany(
+      Array.from({ length: 1_000 }, (_, n) => work.of({ n }, { key: `k${(from + n) % 50}` })),
+    );
+  }
+  const taken: string[] = [];
+  const claimer = async (workerId: string) => {
+    for (;;) {
+      const { jobs } = await claimed(true, { workerId, limit: 100 });
+      if (jobs.length === 0) return;
+      for (const { id, leaseGeneration } of jobs) taken.push(`${id} ${leaseGeneration}`);
+    }
+  };
+  await Promise.all(['a', 'b', 'c', 'd'].map(claimer));
+  expect(new Set(taken).size).toBe(JOBS);
+  expect(taken).toHaveLength(JOBS);
+  const rows = await db.rows(
+    `SELECT count(*)::integer AS jobs FROM holdfast.inbox
+     WHERE status = 'processing' AND lease_generation = 1 AND attempts = 1`,
+  );
+  expect(rows).toEqual([{ jobs: JOBS }]);
+});
+
+describe('a worker', () => {
+  const terms = { names: INBOX, workerId: 'w', leaseMs: 90_000, deadWorkers: [] };
+  let sent: string[] = [];
+  const watched: Executor = {
+    run(statement, names, params) {
+      sent.push(statement.name);
+      return db.engine.run(statement, names, params);
+    },
+  };
+  const share = { versions: { work: 1 }, above: {}, buckets: [...Array(BUCKETS).keys()] };
+
+  async function claimsOf(alone: boolean, count: number, sources = new Sources(1_000)) {
+    sources.assign({ shares: [share], ordered: false, alone });
+    sent = [];
+    for (let n = 0; n < count; n++) {
+      await sources.claim({ engine: watched, ...terms, limit: 120, run: 1, wary: [] });
+    }
+    return sent;
+  }
+
+  beforeEach(() => vi.useFakeTimers({ toFake: ['performance'] }));
+  afterEach(() => vi.useRealTimers());
+
+  test('that is alone with its buckets and has plenty to do claims so', async () => {
+    await enqueue(500);
+    expect(await claimsOf(true, 3)).toEqual(['claim', 'claim_more', 'claim_more']);
+  });
+
+  test('that shares them does not', async () => {
+    await enqueue(500);
+    expect(await claimsOf(false, 3)).toEqual(['claim', 'claim', 'claim']);
+  });
+
+  test('that was held up takes locks again, for a minute', async () => {
+    await enqueue(1_000);
+    const sources = new Sources(1_000);
+    expect(await claimsOf(true, 1, sources)).toEqual(['claim']);
+    await human(async (client) => {
+      await client.query('CREATE TABLE never_seen ()');
+      await client.query('SAVEPOINT one');
+      await client.query('SELECT FROM holdfast.inbox WHERE position % 2 = 0 FOR UPDATE');
+      await db.rows('CREATE TABLE seen (); DROP TABLE seen');
+      expect(await claimsOf(true, 1, sources)).toEqual(['claim_more', 'claim']);
+    });
+    expect(await claimsOf(true, 2, sources)).toEqual(['claim', 'claim']);
+    vi.advanceTimersByTime(60_000);
+    expect(await claimsOf(true, 2, sources)).toEqual(['claim', 'claim_more']);
+  });
 });

@@ -4,8 +4,15 @@
  * It reads a list of probes, in their order, and stops as soon as it has what was asked for; it never
  * claims more. A probe is one bucket at one priority, with the place from which to read on, or a run of
  * neighbouring buckets, read from their start. A job is claimable when it is due and pending, or when its
- * owner is gone: the lease expired, or the owner is in the list of dead workers. Row locks are taken with SKIP LOCKED and the update goes by the locked rows' places, so
- * two claimers never wait for each other and never get the same generation of a job.
+ * owner is gone: the lease expired, or the owner is in the list of dead workers. Row locks are taken with
+ * SKIP LOCKED and the update goes by the locked rows' places, so two claimers never wait for each other and
+ * never get the same generation of a job.
+ *
+ * `claim_more` is the same for a worker that is alone with its buckets and has plenty to do. Locking a row
+ * before updating it is a record of its own in the log; there it is left out. What a running transaction has
+ * touched is seen by the row's `xmax` and passed over. Should somebody else take a row between the look and
+ * the update, the update waits for him, finds the row changed, and leaves it; if he keeps it for longer than
+ * `lock_timeout`, the claim is made with locks.
  *
  * What it writes, and what a crash costs, is in taking.ts. It says up to which time it has seen everything,
  * `cursorLagMs` behind the clock: a row whose transaction commits a little late is still ahead of that.
@@ -59,11 +66,37 @@ export interface ClaimRequest {
   readonly cursorLagMs: number;
   /** Ask what else is to be known of the queue, too; see `QueueNews`. */
   readonly news?: boolean;
-  /** The last claim brought so much that this one will, too. */
+  /** The last claim brought so much that this one will, too, and nobody else reads these buckets. */
   readonly more?: boolean;
 }
 
-const CLAIM = `UPDATE holdfast.inbox AS i
+/** What a claim reads: due, to be had, for this worker, and not the business of the ordered claim. */
+const OPEN = `i.available_at <= now()
+      AND ${CLAIMABLE}
+      AND i.ordering IN ('none', 'parked')`;
+const HANDLED = handles('$13', '$9', '$12');
+
+/**
+ * No running transaction has written or locked the row. A row keeps the short number of who touched it last;
+ * the long one is the newest with the same end. Nearly every row was never touched.
+ */
+const UNTOUCHED = `(i.xmax = 0 OR pg_visible_in_snapshot(
+        (SELECT greatest(s.next - ((s.next - i.xmax::text::bigint) & 4294967295), 3)
+         FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next) AS s)::text::xid8,
+        pg_current_snapshot()))`;
+
+interface Picking {
+  /** Of a row that is looked at. */
+  readonly also: string;
+  readonly lock: string;
+  /** Of a row that is updated. */
+  readonly still: string;
+}
+
+const LOCKING: Picking = { also: '', lock: 'FOR UPDATE SKIP LOCKED', still: '' };
+const LOOKING: Picking = { also: `AND ${UNTOUCHED}`, lock: '', still: `AND ${OPEN}` };
+
+const take = ({ also, lock, still }: Picking) => `UPDATE holdfast.inbox AS i
   SET ${TAKE}
   WHERE i.ctid = ANY (ARRAY(
   SELECT c.ctid
@@ -78,13 +111,11 @@ const CLAIM = `UPDATE holdfast.inbox AS i
       AND i.priority = probe.priority
       AND i.partition_bucket = probe.from_bucket
       AND (i.available_at, i.position) > (probe.after_at, probe.after_position)
-      AND i.available_at <= now()
-      AND ${CLAIMABLE}
-      AND ${handles('$13', '$9', '$12')}
-      AND i.ordering IN ('none', 'parked')
+      AND ${OPEN}
+      AND ${HANDLED} ${also}
     ORDER BY i.available_at, i.position
     LIMIT $6::integer
-    FOR UPDATE SKIP LOCKED
+    ${lock}
     ) AS one
     UNION ALL
     -- A run of buckets that were empty when they were last read.
@@ -94,18 +125,16 @@ const CLAIM = `UPDATE holdfast.inbox AS i
     WHERE probe.from_bucket < probe.to_bucket
       AND i.priority = probe.priority
       AND i.partition_bucket BETWEEN probe.from_bucket AND probe.to_bucket
-      AND i.available_at <= now()
-      AND ${CLAIMABLE}
-      AND ${handles('$13', '$9', '$12')}
-      AND i.ordering IN ('none', 'parked')
+      AND ${OPEN}
+      AND ${HANDLED} ${also}
     ORDER BY i.partition_bucket, i.available_at, i.position
     LIMIT $6::integer
-    FOR UPDATE SKIP LOCKED
+    ${lock}
     ) AS run
   ) AS c
   WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
   LIMIT $6::integer
-  ))`;
+  )) ${still}`;
 
 /** What was due before this was seen by the claim, unless it was not yet committed. */
 export const SEEN_UNTIL = `(SELECT now() - $11::integer * interval '1 millisecond') AS seen_until`;
@@ -114,7 +143,7 @@ export const claimJobs = statement({
   name: 'claim',
   text: `
 WITH claimed AS (
-  ${CLAIM}
+  ${take(LOCKING)}
   RETURNING ${RETURN_TAKEN}
 )
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
@@ -139,13 +168,13 @@ FROM claimed AS c`,
 });
 
 /**
- * The same without the row about the whole claim, which makes it a tenth cheaper: every job carries that,
- * as a text which is made once. It says nothing when there is nothing to claim.
+ * The same without locks, and without the row about the whole claim: every job carries that, as a text which
+ * is made once. Each makes it a tenth cheaper. It says nothing when there is nothing to claim.
  */
 export const claimMore = statement({
   name: 'claim_more',
   text: `
-${CLAIM}
+${take(LOOKING)}
 RETURNING ${RETURN_TAKEN},
   (SELECT concat_ws(' ', f.epoch, h.clock, h.seen_until)
    FROM holdfast.fleet AS f, (SELECT ${CLOCK}, ${SEEN_UNTIL}) AS h WHERE f.one) AS head`,
@@ -173,6 +202,8 @@ export interface ClaimedByTime extends Claimed {
   readonly seenUntil: string;
   /** Null unless it was asked for. */
   readonly news?: QueueNews | null;
+  /** Somebody kept a row that a claim without locks wanted. */
+  readonly lockedOut?: boolean;
 }
 
 /** From `$6` on, in every claim of jobs without order. */
@@ -203,11 +234,9 @@ export async function claim(
     plainArray(probes.map((probe) => probe.afterPosition)),
     ...termsOf(request),
   ];
-  if (request.more) {
-    const jobs = await db.run(claimMore, names, params);
-    const [first] = jobs;
-    if (first) return { ...headOf(first.head, names), jobs: jobs.sort(byTurn) };
-  }
+  const { jobs, lockedOut } = request.more ? await lookForMore(db, names, params) : NONE;
+  const [first] = jobs;
+  if (first) return { ...headOf(first.head, names), jobs: jobs.sort(byTurn), lockedOut };
   const rows = await db.run(claimJobs, names, [...params, request.news === true]);
   const headAt = rows.findIndex((row) => row.epoch !== null);
   const [head] = headAt < 0 ? [] : rows.splice(headAt, 1);
@@ -221,7 +250,21 @@ export async function claim(
         ? null
         : { anyOrdered: head.anyOrdered, housekeptMs: head.housekeptMs },
     jobs: rows.sort(byTurn),
+    lockedOut,
   };
+}
+
+/** Postgres' lock_not_available. */
+const LOCK_TIMEOUT = '55P03';
+const NONE = { jobs: [], lockedOut: false };
+
+async function lookForMore(db: Executor, names: Names, params: readonly Param[]) {
+  try {
+    return { jobs: await db.run(claimMore, names, params), lockedOut: false };
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== LOCK_TIMEOUT) throw error;
+    return { ...NONE, lockedOut: true };
+  }
 }
 
 function headOf(head: string | null, names: Names): Omit<ClaimedByTime, 'jobs'> {

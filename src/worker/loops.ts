@@ -190,7 +190,7 @@ export class Loops {
     const me = members.find(({ id }) => id === this.#ground.workerId());
     const whole = this.#competing.has(queue) && me;
     const shares = whole ? [wholeQueue(whole.handles)] : me ? sharesOf(me.id, members) : [];
-    runner.assign({ shares, ordered: this.#ordered.has(queue) });
+    runner.assign({ shares, ordered: this.#ordered.has(queue), alone: !whole });
     const workerId = this.#ground.workerId();
     this.#ground.emit({ kind: 'ring', workerId, queue, owned: runner.buckets });
     const groups = publishedOwners(members).map(({ types, owners }) => ({

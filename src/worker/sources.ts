@@ -23,6 +23,8 @@ const MANY = 100;
 /** How often, at most, a claim asks for more than jobs, and which part of the time that may take. */
 const NEWS_MS = 500;
 const NEWS_SHARE = 0.05;
+/** After a claim without locks that somebody kept waiting, claims take locks for so long. */
+const LOCKING_MS = 60_000;
 
 /** What every claim of this worker has in common. */
 export interface ClaimTerms {
@@ -37,7 +39,7 @@ export interface ClaimTerms {
   readonly wary: readonly string[];
 }
 
-type Terms = ClaimTerms & { readonly news: boolean };
+type Terms = ClaimTerms & { readonly news: boolean; readonly alone: boolean };
 
 interface Reader {
   own(buckets: readonly number[]): void;
@@ -50,6 +52,7 @@ interface Reader {
 export interface ClaimedHere extends Claimed {
   readonly ordered: boolean;
   readonly news?: QueueNews | null;
+  readonly lockedOut?: boolean;
 }
 
 interface Source {
@@ -78,14 +81,14 @@ function unorderedSource(share: Share, pollMs: number): Source {
     lines,
     atRest: () => false,
     sawNone: () => {},
-    claim({ engine, names, run, wary, ...terms }) {
+    claim({ engine, names, run, wary, alone, ...terms }) {
       const from = performance.now();
       const taken = probes.take(from);
       if (taken.length === 0) return null;
       const { versions, above } = share;
       const request = {
         ...{ ...terms, probes: taken, versions, above, cursorLagMs: CURSOR_LAG_MS },
-        more: more && !terms.news,
+        more: more && alone && !terms.news,
       };
       return claim(engine, names, request).then((claimed) => {
         const now = performance.now();
@@ -122,7 +125,7 @@ function orderedSource(share: Share, pollMs: number): Source {
     lines: null,
     atRest: () => probes.atRest,
     sawNone: (now) => probes.sawNone(now),
-    claim({ engine, names, news, ...terms }) {
+    claim({ engine, names, news, alone, ...terms }) {
       const from = performance.now();
       const taken = probes.take(from);
       if (taken.length === 0) return null;
@@ -143,6 +146,8 @@ export interface Assignment {
   readonly shares: readonly Share[];
   /** Whether the queue has ordered jobs, or may have. */
   readonly ordered: boolean;
+  /** No other worker reads these shares, as long as all see the same fleet. */
+  readonly alone: boolean;
 }
 
 export class Sources {
@@ -155,6 +160,8 @@ export class Sources {
   #preferred = false;
   #newsAt = Number.NEGATIVE_INFINITY;
   #newsMs = NEWS_MS;
+  #alone = false;
+  #lockingUntil = Number.NEGATIVE_INFINITY;
 
   constructor(pollMs: number) {
     this.#pollMs = pollMs;
@@ -166,7 +173,8 @@ export class Sources {
   }
 
   /** What stays keeps its cursors; what is new is read at once. */
-  assign({ shares, ordered }: Assignment): void {
+  assign({ shares, ordered, alone }: Assignment): void {
+    this.#alone = alone;
     const kinds = ordered ? [false, true] : [false];
     this.#sources = shares.flatMap((share) =>
       kinds.map((kind) => {
@@ -198,6 +206,7 @@ export class Sources {
     const news = now - this.#newsAt >= this.#newsMs && this.#wantsNews();
     const first =
       news && this.#sources.some(({ ordered, reader }) => !ordered && !reader.idleMs(now));
+    const alone = this.#alone && now >= this.#lockingUntil;
     // Not twice in a row: the others have their turn, however often somebody tells.
     this.#preferred = this.#told && !this.#preferred;
     const from = this.#preferred ? this.#fruitful : this.#turn;
@@ -207,7 +216,7 @@ export class Sources {
       const source = this.#sources[turn] as Source;
       // It need not look if the claim that is made instead says that there is nothing to be found.
       if (first && source.atRest()) continue;
-      const claimed = source.claim({ ...terms, news });
+      const claimed = source.claim({ ...terms, news, alone });
       if (!claimed) continue;
       this.#turn = turn + 1;
       if (news && !source.ordered) this.#newsAt = now;
@@ -226,6 +235,7 @@ export class Sources {
 
   #learn(claim: ClaimedHere, from: number): ClaimedHere {
     const now = performance.now();
+    if (claim.lockedOut) this.#lockingUntil = now + LOCKING_MS;
     // Where many ordered jobs were finished and not cleaned up, it walks over all of them.
     if (claim.news) this.#newsMs = Math.max(NEWS_MS, (now - from) / NEWS_SHARE);
     if (claim.news?.anyOrdered === false) {

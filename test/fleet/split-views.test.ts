@@ -76,7 +76,7 @@ async function claimer(
   const sources = new Sources(20);
   const look = () => {
     const members = MEMBERS.filter(({ id }) => id === me || chance(0.5));
-    sources.assign({ shares: sharesOf(me, members), ordered });
+    sources.assign({ shares: sharesOf(me, members), ordered, alone: true });
   };
   look();
   while (on()) {
