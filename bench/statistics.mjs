@@ -5,6 +5,9 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
+/** The median of what each pair says: neighbours in time meet the same moods of the machine. */
+export const pairwise = (values, base) => median(values.map((value, n) => value / base[n]));
+
 /** The smallest value that at least this part of the values does not exceed. */
 export function percentile(values, part) {
   const sorted = [...values].sort((a, b) => a - b);

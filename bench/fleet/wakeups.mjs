@@ -5,7 +5,7 @@ import pg from 'pg';
 import { setNotify } from '../../dist/fleet/wake.js';
 import { job } from '../../dist/index.js';
 import { INBOX } from '../ground.mjs';
-import { median, percentile } from '../statistics.mjs';
+import { pairwise, percentile } from '../statistics.mjs';
 import { startWorker, stopWorkers, until } from './processes.mjs';
 
 const stamp = job('stamp');
@@ -31,7 +31,7 @@ export async function producers({ ground, quick, figure, say }) {
   for (let n = 0; n < 2; n++) startWorker(url, {});
   await until('two workers', () => aliveWorkers(admin, 2));
   const rates = { on: [], off: [] };
-  for (let round = 0; round < (quick ? 3 : 7); round++) {
+  for (let round = 0; round < (quick ? 3 : 9); round++) {
     for (const notify of round % 2 ? [true, false] : [false, true]) {
       await setNotify(admin, INBOX, notify);
       rates[notify ? 'on' : 'off'].push(await produce(url, quick ? 2 : 4));
@@ -43,7 +43,7 @@ export async function producers({ ground, quick, figure, say }) {
   for (const [name, all] of Object.entries(rates)) {
     say(`50 producers, notifications ${name}: ${all.map(Math.round).join(' ')} commits/s`);
   }
-  const share = median(rates.on) / median(rates.off);
+  const share = pairwise(rates.on, rates.off);
   figure(
     'fleet.producers_with_notifications',
     `${(share * 100).toFixed(0)}%`,
