@@ -12,6 +12,7 @@ import { withClient } from '../src/postgres/pool.js';
 import type { Executor } from '../src/postgres/queryable.js';
 import { Sources } from '../src/worker/sources.js';
 import { INBOX, testDatabase } from './support/database.js';
+import { until } from './support/until.js';
 
 const db = testDatabase();
 const work = job<{ n: number }>('work', { maxAttempts: 7 });
@@ -120,7 +121,7 @@ describe('a row that somebody has touched', () => {
       const from = performance.now();
       const answer = await claimed(true);
       expect(ids(answer)).toEqual(others.sort());
-      expect(answer.lockedOut).toBe(false);
+      expect(answer.lockedOut ?? false).toBe(false);
       expect(performance.now() - from).toBeLessThan(450);
     });
     expect(ids(await claimed(true))).toEqual([mine]);
@@ -134,7 +135,7 @@ describe('a row that somebody has touched', () => {
     async (_, end) => {
       const all = await enqueue(3);
       await human(async (older) => {
-        await older.query('CREATE TABLE never_seen ()');
+        await older.query('SELECT pg_current_xact_id()');
         await withClient(db.pool, async (client) => {
           await client.query('BEGIN');
           await client.query(LOCK, [all[0]]);
@@ -145,14 +146,27 @@ describe('a row that somebody has touched', () => {
     },
   );
 
+  test('by one of two who run and have not been seen to end is passed over, too', async () => {
+    const [mine, ...others] = await enqueue(5);
+    await human(async (older) => {
+      await older.query('SELECT pg_current_xact_id()');
+      await human(async (client) => {
+        await client.query(LOCK, [mine]);
+        const answer = await claimed(true);
+        expect(answer.lockedOut ?? false).toBe(false);
+        expect(ids(answer)).toEqual(others.sort());
+      });
+    });
+  });
+
   test('under a savepoint holds a claim up once, for less than a second', async () => {
     const [mine, ...others] = await enqueue(150);
     await human(async (client) => {
-      await client.query('CREATE TABLE never_seen ()');
+      await client.query('SELECT pg_current_xact_id()');
       await client.query('SAVEPOINT one');
       await client.query(LOCK, [mine]);
       // Somebody who came later is through; so the number of the savepoint looks like an old one.
-      await db.rows('CREATE TABLE seen (); DROP TABLE seen');
+      await db.rows('SELECT pg_current_xact_id()');
       const from = performance.now();
       const answer = await claimed(true, { limit: 1_000 });
       expect(performance.now() - from).toBeLessThan(1_000);
@@ -188,7 +202,7 @@ test('claims of many at once over the same jobs take each of them once', async (
 });
 
 describe('a worker', () => {
-  const terms = { names: INBOX, workerId: 'w', leaseMs: 90_000, deadWorkers: [] };
+  const terms = { names: INBOX, workerId: 'w', leaseMs: 90_000 };
   let sent: string[] = [];
   const watched: Executor = {
     run(statement, names, params) {
@@ -198,11 +212,16 @@ describe('a worker', () => {
   };
   const share = { versions: { work: 1 }, above: {}, buckets: [...Array(BUCKETS).keys()] };
 
-  async function claimsOf(alone: boolean, count: number, sources = new Sources(1_000)) {
+  async function claimsOf(
+    alone: boolean,
+    count: number,
+    sources = new Sources(1_000),
+    deadWorkers: string[] = [],
+  ) {
     sources.assign({ shares: [share], ordered: false, alone });
     sent = [];
     for (let n = 0; n < count; n++) {
-      await sources.claim({ engine: watched, ...terms, limit: 120, run: 1, wary: [] });
+      await sources.claim({ engine: watched, ...terms, deadWorkers, limit: 120, run: 1, wary: [] });
     }
     return sent;
   }
@@ -220,15 +239,55 @@ describe('a worker', () => {
     expect(await claimsOf(false, 3)).toEqual(['claim', 'claim', 'claim']);
   });
 
+  test('does not take a claim that lost jobs to others for the end of its queue', async () => {
+    await enqueue(1_000);
+    await db.rows("UPDATE holdfast.inbox SET available_at = now() - interval '1 minute'");
+    const sources = new Sources(1_000);
+    expect(await claimsOf(true, 1, sources)).toEqual(['claim']);
+    await human(async (client) => {
+      await client.query('SELECT pg_current_xact_id()');
+      await client.query('SAVEPOINT one');
+      const half = "FROM holdfast.inbox WHERE status = 'pending' AND position % 2 = 0";
+      await client.query(`SELECT ${half} FOR UPDATE`);
+      await db.rows('SELECT pg_current_xact_id()');
+      const claiming = claimsOf(true, 1, sources);
+      await until('the claim waits', async () => {
+        const text =
+          "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        return (await db.rows(text)).length > 0;
+      });
+      await client.query(
+        `UPDATE holdfast.inbox SET available_at = now() + interval '1 hour'
+         WHERE id IN (SELECT id ${half})`,
+      );
+      await client.query('COMMIT; BEGIN');
+      expect(await claiming).toEqual(['claim_more']);
+    });
+    await claimsOf(true, 20, sources);
+    const left = await db.rows(
+      "SELECT FROM holdfast.inbox WHERE status = 'pending' AND available_at <= now()",
+    );
+    expect(left).toEqual([]);
+  });
+
+  test('that knows of dead workers, who may not be dead, takes locks', async () => {
+    await enqueue(500);
+    expect(await claimsOf(true, 3, new Sources(1_000), ['w0'])).toEqual([
+      'claim',
+      'claim',
+      'claim',
+    ]);
+  });
+
   test('that was held up takes locks again, for a minute', async () => {
     await enqueue(1_000);
     const sources = new Sources(1_000);
     expect(await claimsOf(true, 1, sources)).toEqual(['claim']);
     await human(async (client) => {
-      await client.query('CREATE TABLE never_seen ()');
+      await client.query('SELECT pg_current_xact_id()');
       await client.query('SAVEPOINT one');
       await client.query('SELECT FROM holdfast.inbox WHERE position % 2 = 0 FOR UPDATE');
-      await db.rows('CREATE TABLE seen (); DROP TABLE seen');
+      await db.rows('SELECT pg_current_xact_id()');
       expect(await claimsOf(true, 1, sources)).toEqual(['claim_more', 'claim']);
     });
     expect(await claimsOf(true, 2, sources)).toEqual(['claim', 'claim']);

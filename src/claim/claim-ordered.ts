@@ -10,17 +10,24 @@
  * finds it locked or changed, and takes nothing of that key. A row that a live owner holds blocks what
  * follows. Only jobs whose enqueues overlapped may be seen late, ahead of a claim that did not see them:
  * they wait for it if it stands within the chunk or right behind their run, and may run beside it if not.
- *
- * A suspect comes alone, and so does a job that has failed before, or whose type fails often: what follows
- * would only be released.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int4, int8, plainArray, statement, text, textArray } from '../postgres/statement.js';
-import type { Claimed } from './claim.js';
+import {
+  int4,
+  int8,
+  type Param,
+  plainArray,
+  statement,
+  text,
+  textArray,
+} from '../postgres/statement.js';
+import { type Claimed, lostItsRow } from './claim.js';
+import { ORDER_WALK } from './order-walk.js';
 import {
   CLOCK,
-  handles,
+  type ClaimedJob,
+  NO_JOB,
   plainTypes,
   RETURN_TAKEN,
   SELECT_TAKEN,
@@ -56,6 +63,8 @@ export interface OrderedClaimRequest {
   readonly deadWorkers: readonly string[];
   /** Types of which each job is claimed alone, because they fail often. */
   readonly wary: readonly string[];
+  /** The last claim brought so much that this one will, too. */
+  readonly more?: boolean;
   /** After so many rows it stops in any case. Default `WALK`. */
   readonly walk?: number;
 }
@@ -63,131 +72,59 @@ export interface OrderedClaimRequest {
 const WALK = 1_000;
 export const MAX_RUN = 1_000;
 
-export const claimOrderedJobs = statement({
-  name: 'claim_ordered',
-  text: `
-WITH RECURSIVE walk AS (
-  -- One row per chunk: where it ended, and the places of what it would take and of what stands behind.
-  SELECT 0 AS step, 1 AS probe, ($1::integer[])[1] AS bucket, ($2::text[])[1] COLLATE "C" AS key,
-    ($3::bigint[])[1] AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,
-    0::bigint AS seen, 0::bigint AS wanted,
-    NULL::tid[] AS places, NULL::bigint[] AS runs, NULL::tid[] AS behind, NULL::bigint[] AS behind_runs
-  WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
-  UNION ALL
-  SELECT w.step + 1,
-    -- A chunk that came back short was the last of its probe.
-    CASE WHEN k.rows < w.chunk THEN w.probe + 1 ELSE w.probe END,
-    CASE WHEN k.rows < w.chunk THEN ($1::integer[])[w.probe + 1] ELSE k.bucket END,
-    CASE WHEN k.rows < w.chunk THEN ($2::text[])[w.probe + 1] ELSE k.key END COLLATE "C",
-    -- On from here while a run goes on, else with the next key.
-    CASE WHEN k.rows < w.chunk THEN ($3::bigint[])[w.probe + 1]
-      WHEN k.goes_on THEN k.position ELSE 9223372036854775807 END,
-    k.run, CASE WHEN k.goes_on THEN k.nth ELSE 0 END, k.head,
-    -- The rest of a run and the row behind it; little where lines are long and not much is taken of them.
-    CASE WHEN k.goes_on THEN greatest(32, $12::integer - k.nth + 1)
-      WHEN k.taken * 2 <= k.rows AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END,
-    w.seen + k.rows, w.wanted + k.taken,
-    k.places[1 : $6::integer - w.wanted], k.runs[1 : $6::integer - w.wanted], k.behind, k.behind_runs
-  FROM walk AS w
-  CROSS JOIN LATERAL (
-    SELECT count(*) AS rows, count(*) FILTER (WHERE j.nth = 1) AS keys,
-      count(*) FILTER (WHERE j.taken) AS taken,
-      max(j.bucket) FILTER (WHERE j.last) AS bucket, max(j.key) FILTER (WHERE j.last) AS key,
-      max(j.position) FILTER (WHERE j.last) AS position, max(j.run) FILTER (WHERE j.last) AS run,
-      max(j.nth) FILTER (WHERE j.last) AS nth, max(j.head) FILTER (WHERE j.last) AS head,
-      bool_or(j.taken) FILTER (WHERE j.last) AS goes_on,
-      array_agg(j.place) FILTER (WHERE j.taken) AS places,
-      array_agg(j.run) FILTER (WHERE j.taken) AS runs,
-      -- A row that a live owner holds has no place here: no run of its key is taken.
-      array_agg(CASE WHEN j.kind > 0 THEN j.place END) FILTER (WHERE j.behind) AS behind,
-      array_agg(j.run) FILTER (WHERE j.behind) AS behind_runs
-    FROM (
-      SELECT n.*,
-        n.head > 1 AND (n.nth = 1 OR n.head = 3 AND n.nth <= $12::integer AND n.position < n.gap)
-          AS taken,
-        n.head > 1 AND (n.kind = 0 OR n.kind = 3 AND n.nth = CASE WHEN n.head = 2 THEN 2
-          WHEN n.position < n.gap THEN $12::integer + 1 END) AS behind
-      FROM (
-        SELECT r.bucket, r.key, r.position, r.kind, r.place,
-          CASE WHEN r.same THEN w.head ELSE first_value(r.kind) OVER q END AS head,
-          CASE WHEN r.same THEN w.run ELSE w.seen + rank() OVER q END AS run,
-          CASE WHEN r.same THEN w.nth ELSE 0 END + row_number() OVER q - rank() OVER q + 1 AS nth,
-          coalesce(min(r.position) FILTER (WHERE r.kind < 3) OVER q, 9223372036854775807) AS gap,
-          lead(true) OVER q IS NULL AS last
-        FROM (
-          SELECT i.ctid AS place, i.partition_bucket AS bucket, i.partition_key COLLATE "C" AS key,
-            i.position, w.nth > 0 AND i.partition_key COLLATE "C" = w.key AS same,
-            -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be run alone. 3: ready.
-            CASE WHEN i.status = 'processing' AND i.lease_expires_at > now()
-                AND i.claimed_by <> ALL ($10::text[]) THEN 0
-              WHEN ${handles('$14', '$9', '$11')} THEN
-                CASE WHEN i.status = 'processing' THEN 2
-                  WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
-                  -- One that may well fail, or fail again: what follows it is not taken along.
-                  WHEN i.crashes > 0 OR i.attempts > 0 OR i.type = ANY ($15::text[]) THEN 2 ELSE 3 END
-              ELSE 1 END AS kind
-          FROM holdfast.inbox AS i
-          WHERE i.ordering IN ('key', 'key_strict')
-            AND (i.partition_bucket, i.partition_key COLLATE "C", i.position)
-              > (w.bucket, w.key, w.position)
-            AND (i.partition_bucket, i.partition_key COLLATE "C")
-              < (($4::integer[])[w.probe], ($5::text[])[w.probe])
-          ORDER BY i.partition_bucket, i.partition_key COLLATE "C", i.position
-          LIMIT w.chunk
-        ) AS r
-        WINDOW q AS (ORDER BY r.bucket, r.key RANGE BETWEEN CURRENT ROW AND CURRENT ROW)
-      ) AS n
-      OFFSET 0
-    ) AS j
-  ) AS k
-  WHERE w.wanted < $6::integer AND w.seen < $13::integer AND w.probe <= cardinality($1::integer[])
-), locked AS MATERIALIZED (
-  SELECT p.run, p.taken, l.place, coalesce(l.place = p.place, false) AS unchanged
-  FROM (
-    SELECT t.place, t.run, true AS taken
-    FROM walk AS w CROSS JOIN LATERAL unnest(w.places, w.runs) AS t(place, run)
-    UNION ALL
-    SELECT b.place, b.run, false
-    FROM walk AS w CROSS JOIN LATERAL unnest(w.behind, w.behind_runs) AS b(place, run)
-    -- Runs are numbered as they come; those beyond the limit are nobody's business.
-    WHERE b.run <= coalesce(w.runs[cardinality(w.runs)], b.run)
-  ) AS p
-  LEFT JOIN LATERAL (
-    SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
-  ) AS l ON true
-), kept AS MATERIALIZED (
-  SELECT l.place
-  FROM (
-    SELECT l.place, l.taken, bool_and(l.unchanged) OVER (PARTITION BY l.run) AS whole
-    FROM locked AS l
-  ) AS l
-  WHERE l.whole AND l.taken
-), claimed AS (
-  UPDATE holdfast.inbox AS i
+const CLAIM = {
+  take: `UPDATE holdfast.inbox AS i
   SET ${TAKE}
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM kept))
-  RETURNING ${RETURN_TAKEN}
-)
-SELECT f.epoch, ${CLOCK}, ${SELECT_TAKEN},
-  s.probe AS stop_probe, coalesce(cut.partition_bucket, s.bucket) AS stop_bucket,
-  coalesce(cut.partition_key, s.key) AS stop_key, s.wanted
-FROM holdfast.fleet AS f
-LEFT JOIN (SELECT w.* FROM walk AS w ORDER BY w.step DESC LIMIT 1) AS s ON true
+  RETURNING ${RETURN_TAKEN}`,
+  /** Once for the whole claim: where the walk ended. */
+  end: `FROM holdfast.fleet AS f
+-- The chunk with which it had enough, or the last: one more may have been read for what stands behind.
+LEFT JOIN (
+  SELECT w.* FROM walk AS w
+  ORDER BY w.wanted < $6::integer, CASE WHEN w.wanted < $6::integer THEN -w.step ELSE w.step END
+  LIMIT 1
+) AS s ON true
 -- The last chunk may hold more than was asked for: then the walk ended with the last job that it took.
 LEFT JOIN holdfast.inbox AS cut
   ON s.wanted > $6::integer AND cut.ctid = s.places[cardinality(s.places)]
-LEFT JOIN claimed AS c ON true
-WHERE f.one
-ORDER BY c.partition_bucket, c.partition_key COLLATE "C", c.cursor_position`,
+WHERE f.one`,
+  bucket: 'coalesce(cut.partition_bucket, s.bucket)',
+  key: 'coalesce(cut.partition_key, s.key)',
+};
+
+export const claimOrderedJobs = statement({
+  name: 'claim_ordered',
+  text: `${ORDER_WALK}, claimed AS (
+  ${CLAIM.take}
+)
+-- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
+SELECT f.epoch, ${CLOCK}, s.probe AS stop_probe, ${CLAIM.bucket} AS stop_bucket,
+  ${CLAIM.key} AS stop_key, s.wanted, ${NO_JOB}
+${CLAIM.end}
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
+FROM claimed AS c`,
   columns: {
-    epoch: int8,
-    clock: int8,
-    ...TAKEN_COLUMNS,
+    epoch: int8.orNull,
+    clock: int8.orNull,
     stop_probe: int4.orNull,
     stop_bucket: int4.orNull,
     stop_key: text.orNull,
     wanted: int8.orNull,
+    ...TAKEN_COLUMNS,
   },
+});
+
+/** After a claim that brought many, see `claim_more`. */
+export const claimOrderedMore = statement({
+  name: 'claim_ordered_more',
+  text: `${ORDER_WALK}
+${CLAIM.take},
+  (SELECT concat(f.epoch, ' ', (SELECT h.clock FROM (SELECT ${CLOCK}) AS h), ' ', s.probe, ' ',
+     ${CLAIM.bucket}, ' ', s.wanted, ' ', ${CLAIM.key})
+   ${CLAIM.end}) AS head`,
+  columns: { ...TAKEN_COLUMNS, head: text.orNull },
 });
 
 /** The walk ended with this key; what lies behind it in the probe, and later probes, was not read. */
@@ -211,8 +148,22 @@ export async function claimOrdered(
   names: Names,
   request: OrderedClaimRequest,
 ): Promise<OrderedClaim> {
+  const params = paramsOf(request);
+  if (request.more) {
+    const jobs = await db.run(claimOrderedMore, names, params);
+    const [first] = jobs;
+    if (first) return { ...endOf(headOf(first.head, names), request), jobs: jobs.sort(byKey) };
+  }
+  const rows = await db.run(claimOrderedJobs, names, params);
+  const headAt = rows.findIndex((row) => row.epoch !== null);
+  const [head] = headAt < 0 ? [] : rows.splice(headAt, 1);
+  if (!head) throw lostItsRow(names);
+  return { ...endOf(head, request), jobs: rows.sort(byKey) };
+}
+
+function paramsOf(request: OrderedClaimRequest): Param[] {
   const { probes } = request;
-  const rows = await db.run(claimOrderedJobs, names, [
+  return [
     plainArray(probes.map((probe) => probe.bucket)),
     textArray(probes.map((probe) => probe.afterKey)),
     plainArray(probes.map((probe) => probe.afterPosition)),
@@ -228,19 +179,46 @@ export async function claimOrdered(
     request.walk ?? WALK,
     textArray(plainTypes(request.versions, request.above)),
     textArray(request.wary),
-  ]);
-  const [first] = rows;
-  const { stopProbe = null, stopBucket = null, stopKey = null } = first ?? {};
-  const inside = stopProbe !== null && stopProbe <= probes.length;
+  ];
+}
+
+/** What a claim says of itself. */
+interface Head {
+  readonly epoch: number | null;
+  readonly clock: number | null;
+  readonly stopProbe: number | null;
+  readonly stopBucket: number | null;
+  readonly stopKey: string | null;
+  readonly wanted: number | null;
+}
+
+const HEAD = /^(\d+) (\d+) (\d*) (\d*) (\d*) (.*)$/s;
+
+function headOf(head: string | null, names: Names): Head {
+  const found = HEAD.exec(head ?? '');
+  if (!found) throw lostItsRow(names);
+  const [epoch, clock, stopProbe, stopBucket, wanted] = found
+    .slice(1)
+    .map((part) => (part === '' ? null : Number(part)));
+  // A key is never empty.
+  const stopKey = found[6] || null;
+  return { epoch, clock, stopProbe, stopBucket, wanted, stopKey } as Head;
+}
+
+function endOf(head: Head, { probes }: OrderedClaimRequest): Omit<OrderedClaim, 'jobs'> {
+  const { epoch, clock, stopProbe: probe, stopBucket: bucket, stopKey: key, wanted } = head;
+  const inside = probe !== null && probe <= probes.length && bucket !== null && key !== null;
   return {
-    epoch: first?.epoch ?? 0,
-    clock: first?.clock ?? 0,
-    // The one row of an empty claim has no job in it.
-    jobs: first?.id ? rows : [],
-    stop:
-      inside && stopBucket !== null && stopKey !== null
-        ? { probe: stopProbe - 1, bucket: stopBucket, key: stopKey }
-        : null,
-    wanted: first?.wanted ?? 0,
+    epoch: epoch ?? 0,
+    clock: clock ?? 0,
+    stop: inside ? { probe: probe - 1, bucket, key } : null,
+    wanted: wanted ?? 0,
   };
+}
+
+/** Keys in any order, and the jobs of each in its own. */
+function byKey(a: ClaimedJob, b: ClaimedJob): number {
+  if (a.partitionBucket !== b.partitionBucket) return a.partitionBucket - b.partitionBucket;
+  if (a.partitionKey !== b.partitionKey) return a.partitionKey < b.partitionKey ? -1 : 1;
+  return a.cursorPosition - b.cursorPosition;
 }

@@ -78,11 +78,12 @@ const HANDLED = handles('$13', '$9', '$12');
 
 /**
  * No running transaction has written or locked the row. A row keeps the short number of who touched it last;
- * the long one is the newest with the same end. Nearly every row was never touched.
+ * the long one is the newest with the same end, up to our own, which is the newest of all. Nearly every row
+ * was never touched.
  */
 const UNTOUCHED = `(i.xmax = 0 OR pg_visible_in_snapshot(
         (SELECT greatest(s.next - ((s.next - i.xmax::text::bigint) & 4294967295), 3)
-         FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next) AS s)::text::xid8,
+         FROM (SELECT pg_current_xact_id()::text::bigint AS next) AS s)::text::xid8,
         pg_current_snapshot()))`;
 
 interface Picking {
@@ -202,6 +203,8 @@ export interface ClaimedByTime extends Claimed {
   readonly seenUntil: string;
   /** Null unless it was asked for. */
   readonly news?: QueueNews | null;
+  /** Made without locks: it may have left jobs to others after it had counted them. */
+  readonly unsure?: boolean;
   /** Somebody kept a row that a claim without locks wanted. */
   readonly lockedOut?: boolean;
 }
@@ -236,7 +239,7 @@ export async function claim(
   ];
   const { jobs, lockedOut } = request.more ? await lookForMore(db, names, params) : NONE;
   const [first] = jobs;
-  if (first) return { ...headOf(first.head, names), jobs: jobs.sort(byTurn), lockedOut };
+  if (first) return { ...headOf(first.head, names), jobs: jobs.sort(byTurn), unsure: true };
   const rows = await db.run(claimJobs, names, [...params, request.news === true]);
   const headAt = rows.findIndex((row) => row.epoch !== null);
   const [head] = headAt < 0 ? [] : rows.splice(headAt, 1);
@@ -254,15 +257,15 @@ export async function claim(
   };
 }
 
-/** Postgres' lock_not_available. */
-const LOCK_TIMEOUT = '55P03';
+/** Postgres' lock_not_available and, where deadlocks are looked for very soon, deadlock_detected. */
+const KEPT_WAITING = ['55P03', '40P01'];
 const NONE = { jobs: [], lockedOut: false };
 
 async function lookForMore(db: Executor, names: Names, params: readonly Param[]) {
   try {
     return { jobs: await db.run(claimMore, names, params), lockedOut: false };
   } catch (error) {
-    if ((error as { code?: unknown }).code !== LOCK_TIMEOUT) throw error;
+    if (!KEPT_WAITING.includes(String((error as { code?: unknown }).code))) throw error;
     return { ...NONE, lockedOut: true };
   }
 }
@@ -273,7 +276,8 @@ function headOf(head: string | null, names: Names): Omit<ClaimedByTime, 'jobs'> 
   return { epoch: Number(epoch), clock: Number(clock), seenUntil: seenUntil.join(' ') };
 }
 
-const lostItsRow = ({ schema }: Names) => new Error(`the table ${schema}.fleet has lost its row`);
+export const lostItsRow = ({ schema }: Names) =>
+  new Error(`the table ${schema}.fleet has lost its row`);
 
 /** The order in which the index has them. Postgres' timestamps sort as text. */
 function byTurn(a: ClaimedJob, b: ClaimedJob): number {

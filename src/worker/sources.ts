@@ -88,14 +88,19 @@ function unorderedSource(share: Share, pollMs: number): Source {
       const { versions, above } = share;
       const request = {
         ...{ ...terms, probes: taken, versions, above, cursorLagMs: CURSOR_LAG_MS },
-        more: more && alone && !terms.news,
+        // Those who were declared dead may still be there, and complete their jobs in an order of their own.
+        more: more && alone && !terms.news && terms.deadWorkers.length === 0,
       };
       return claim(engine, names, request).then((claimed) => {
         const now = performance.now();
         more = claimed.jobs.length >= MANY;
-        // News that took long says nothing of what reading the buckets costs.
+        // News that took long, or a wait for others, says nothing of what reading the buckets costs.
         const dear = terms.news && now - from > NEWS_MS * NEWS_SHARE;
-        probes.learn(claimed, terms.limit, now, dear ? null : now - from);
+        // Fewer than were asked for need not mean that there are no more.
+        const limit = claimed.unsure ? claimed.jobs.length : terms.limit;
+        const waited = claimed.lockedOut || limit < terms.limit;
+        const tookMs = dear || waited ? null : now - from;
+        probes.learn(claimed, limit, now, tookMs);
         lines.saw(claimed.jobs, now);
         return { ...claimed, ordered: false };
       });
@@ -117,6 +122,7 @@ function unorderedSource(share: Share, pollMs: number): Source {
 
 function orderedSource(share: Share, pollMs: number): Source {
   const probes = new OrderProbes({ buckets: share.buckets, pollMs });
+  let more = false;
   return {
     share,
     ordered: true,
@@ -130,13 +136,13 @@ function orderedSource(share: Share, pollMs: number): Source {
       const taken = probes.take(from);
       if (taken.length === 0) return null;
       const { versions, above } = share;
-      return claimOrdered(engine, names, { ...terms, probes: taken, versions, above }).then(
-        (claimed) => {
-          const now = performance.now();
-          probes.learn(claimed, terms.limit, now, now - from);
-          return { ...claimed, ordered: true };
-        },
-      );
+      const request = { ...terms, probes: taken, versions, above, more };
+      return claimOrdered(engine, names, request).then((claimed) => {
+        const now = performance.now();
+        more = claimed.jobs.length >= MANY;
+        probes.learn(claimed, terms.limit, now, now - from);
+        return { ...claimed, ordered: true };
+      });
     },
     claimBeside: () => null,
   };

@@ -1,0 +1,112 @@
+/**
+ * The walk of an ordered claim: from key to key along the order index, down to `kept`, the places of the
+ * rows that are to be updated. They are locked, and so is what stands behind each run; see claim-ordered.ts
+ * for why that is enough.
+ *
+ * A suspect comes alone, and so does a job that has failed before, or whose type fails often: what follows
+ * would only be released.
+ */
+import { handles } from './taking.js';
+
+export const ORDER_WALK = `
+WITH RECURSIVE walk AS (
+  -- One row per chunk: where it ended, and the places of what it would take and of what stands behind.
+  SELECT 0 AS step, 1 AS probe, ($1::integer[])[1] AS bucket, ($2::text[])[1] COLLATE "C" AS key,
+    ($3::bigint[])[1] AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,
+    0::bigint AS seen, 0::bigint AS wanted,
+    NULL::tid[] AS places, NULL::bigint[] AS runs, NULL::tid[] AS behind, NULL::bigint[] AS behind_runs,
+    false AS unsure
+  WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
+  UNION ALL
+  SELECT w.step + 1,
+    -- A chunk that came back short was the last of its probe.
+    CASE WHEN k.rows < w.chunk THEN w.probe + 1 ELSE w.probe END,
+    CASE WHEN k.rows < w.chunk THEN ($1::integer[])[w.probe + 1] ELSE k.bucket END,
+    CASE WHEN k.rows < w.chunk THEN ($2::text[])[w.probe + 1] ELSE k.key END COLLATE "C",
+    -- On from here while a run goes on, else with the next key.
+    CASE WHEN k.rows < w.chunk THEN ($3::bigint[])[w.probe + 1]
+      WHEN k.goes_on THEN k.position ELSE 9223372036854775807 END,
+    k.run, CASE WHEN k.goes_on THEN k.nth ELSE 0 END, k.head,
+    -- The rest of a run and the row behind it; little where lines are long and not much is taken of them.
+    CASE WHEN k.goes_on THEN greatest(32, $12::integer - k.nth + 1)
+      WHEN k.taken * 2 <= k.rows AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END,
+    w.seen + k.rows, w.wanted + k.taken,
+    k.places[1 : $6::integer - w.wanted], k.runs[1 : $6::integer - w.wanted], k.behind, k.behind_runs,
+    -- It ended with a job that it takes, and has not seen what stands behind that.
+    k.goes_on AND k.rows = w.chunk AND w.wanted + k.taken <= $6::integer
+  FROM walk AS w
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS rows, count(*) FILTER (WHERE j.nth = 1) AS keys,
+      count(*) FILTER (WHERE j.taken) AS taken,
+      max(j.bucket) FILTER (WHERE j.last) AS bucket, max(j.key) FILTER (WHERE j.last) AS key,
+      max(j.position) FILTER (WHERE j.last) AS position, max(j.run) FILTER (WHERE j.last) AS run,
+      max(j.nth) FILTER (WHERE j.last) AS nth, max(j.head) FILTER (WHERE j.last) AS head,
+      bool_or(j.taken) FILTER (WHERE j.last) AS goes_on,
+      array_agg(j.place) FILTER (WHERE j.taken) AS places,
+      array_agg(j.run) FILTER (WHERE j.taken) AS runs,
+      -- A row that a live owner holds has no place here: no run of its key is taken.
+      array_agg(CASE WHEN j.kind > 0 THEN j.place END) FILTER (WHERE j.behind) AS behind,
+      array_agg(j.run) FILTER (WHERE j.behind) AS behind_runs
+    FROM (
+      SELECT n.*,
+        n.head > 1 AND (n.nth = 1 OR n.head = 3 AND n.nth <= $12::integer AND n.position < n.gap)
+          AS taken,
+        n.head > 1 AND (n.kind = 0 OR n.kind = 3 AND n.nth = CASE WHEN n.head = 2 THEN 2
+          WHEN n.position < n.gap THEN $12::integer + 1 END) AS behind
+      FROM (
+        SELECT r.bucket, r.key, r.position, r.kind, r.place,
+          CASE WHEN r.same THEN w.head ELSE first_value(r.kind) OVER q END AS head,
+          CASE WHEN r.same THEN w.run ELSE w.seen + rank() OVER q END AS run,
+          CASE WHEN r.same THEN w.nth ELSE 0 END + row_number() OVER q - rank() OVER q + 1 AS nth,
+          coalesce(min(r.position) FILTER (WHERE r.kind < 3) OVER q, 9223372036854775807) AS gap,
+          lead(true) OVER q IS NULL AS last
+        FROM (
+          SELECT i.ctid AS place, i.partition_bucket AS bucket, i.partition_key COLLATE "C" AS key,
+            i.position, w.nth > 0 AND i.partition_key COLLATE "C" = w.key AS same,
+            -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be run alone. 3: ready.
+            CASE WHEN i.status = 'processing' AND i.lease_expires_at > now()
+                AND i.claimed_by <> ALL ($10::text[]) THEN 0
+              WHEN ${handles('$14', '$9', '$11')} THEN
+                CASE WHEN i.status = 'processing' THEN 2
+                  WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
+                  -- One that may well fail, or fail again: what follows it is not taken along.
+                  WHEN i.crashes > 0 OR i.attempts > 0 OR i.type = ANY ($15::text[]) THEN 2 ELSE 3 END
+              ELSE 1 END AS kind
+          FROM holdfast.inbox AS i
+          WHERE i.ordering IN ('key', 'key_strict')
+            AND (i.partition_bucket, i.partition_key COLLATE "C", i.position)
+              > (w.bucket, w.key, w.position)
+            AND (i.partition_bucket, i.partition_key COLLATE "C")
+              < (($4::integer[])[w.probe], ($5::text[])[w.probe])
+          ORDER BY i.partition_bucket, i.partition_key COLLATE "C", i.position
+          LIMIT w.chunk
+        ) AS r
+        WINDOW q AS (ORDER BY r.bucket, r.key RANGE BETWEEN CURRENT ROW AND CURRENT ROW)
+      ) AS n
+      OFFSET 0
+    ) AS j
+  ) AS k
+  WHERE (w.wanted < $6::integer AND w.seen < $13::integer OR w.unsure)
+    AND w.probe <= cardinality($1::integer[])
+), locked AS MATERIALIZED (
+  SELECT p.run, p.taken, l.place, coalesce(l.place = p.place, false) AS unchanged
+  FROM (
+    SELECT t.place, t.run, true AS taken
+    FROM walk AS w CROSS JOIN LATERAL unnest(w.places, w.runs) AS t(place, run)
+    UNION ALL
+    SELECT b.place, b.run, false
+    FROM walk AS w CROSS JOIN LATERAL unnest(w.behind, w.behind_runs) AS b(place, run)
+    -- Runs are numbered as they come; those beyond the limit are nobody's business.
+    WHERE b.run <= coalesce(w.runs[cardinality(w.runs)], b.run)
+  ) AS p
+  LEFT JOIN LATERAL (
+    SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
+  ) AS l ON true
+), kept AS MATERIALIZED (
+  SELECT l.place
+  FROM (
+    SELECT l.place, l.taken, bool_and(l.unchanged) OVER (PARTITION BY l.run) AS whole
+    FROM locked AS l
+  ) AS l
+  WHERE l.whole AND l.taken
+)`;
