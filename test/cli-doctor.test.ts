@@ -234,6 +234,11 @@ describe('the schema', () => {
       { level: 'problem', text: 'The column inbox.claimed_by is not what the migrations make.' },
     ],
     [
+      'a default that is not what the queue says of order',
+      "ALTER TABLE holdfast.outbox ALTER COLUMN ordering SET DEFAULT 'key'",
+      { level: 'problem', text: 'The column outbox.ordering is not what the migrations make.' },
+    ],
+    [
       'a function that was rewritten',
       `CREATE OR REPLACE FUNCTION holdfast.bucket_of(key text) RETURNS integer LANGUAGE sql IMMUTABLE STRICT
         PARALLEL SAFE AS 'SELECT 7'`,

@@ -80,8 +80,10 @@ async function runInitdb(
     binaries.initdb,
     ...['-D', dataDir, '--username=postgres', `--pwfile=${passwordFile}`],
     ...['--auth=scram-sha-256', '--encoding=UTF8', '--locale=C', '--no-instructions'],
-    // Bytewise order, as with C, but upper() and lower() know all of Unicode.
-    ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
+    // Bytewise order, as with C, but upper() and lower() know all of Unicode; 17 brought it.
+    ...(Number(binaries.major) >= 17
+      ? ['--locale-provider=builtin', '--builtin-locale=C.UTF-8']
+      : []),
     ...(throwawayFolder ? ['--no-sync'] : []),
   ];
   const log = openLog(logFile);

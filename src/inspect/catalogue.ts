@@ -81,15 +81,17 @@ async function describe(client: pg.ClientBase, schema: string): Promise<Descript
       .map(({ kind, name, definition }) => {
         // Bodies of functions name the schema, quoted or not.
         const bare = definition.replaceAll('"', '').replaceAll(own, 'SCHEMA.');
-        // The order of a queue is a setting, and the default of this column with it.
-        if (kind === 'column' && name.endsWith('.ordering')) {
-          const fixed = bare.replace(/ DEFAULT .*/, '');
-          return [`${kind} ${name}`, { kind, name, definition: fixed, made: definition }];
-        }
         return [`${kind} ${name}`, { kind, name, definition: bare, made: definition }];
       }),
   );
 }
+
+/** What a queue says of order is a setting, and the default of a column follows it: an enqueue relies on that. */
+const orderedAs = (schema: string, scratch: string) => `
+UPDATE ${scratch}.queues AS made
+SET ordering = live.ordering::text::${scratch}.ordering
+FROM "${schema}".queues AS live
+WHERE live.name = made.name`;
 
 /** `textsFor` gives the SQL of all migrations and queues for a schema of that name. */
 export async function findDrift(
@@ -104,6 +106,7 @@ export async function findDrift(
     const live = await describe(client, schema);
     await client.query(`CREATE SCHEMA ${scratch}`);
     for (const sql of textsFor(scratch)) await client.query(sql);
+    if (live.has('column queues.ordering')) await client.query(orderedAs(schema, scratch));
     return compare(live, await describe(client, scratch));
   } finally {
     await client.query('ROLLBACK');

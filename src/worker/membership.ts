@@ -61,6 +61,8 @@ export class Membership {
         this.#epoch = view.epoch;
         this.#ground.use(view);
       } catch (error) {
+        // A read that a stop overtook finds its pool closed: nobody needs its answer any more.
+        if (this.#halt.signal.aborted) break;
         this.#ground.trouble('reading the membership of the fleet', error);
         this.#again = true;
         await pause(this.#backoff.nextMs(), this.#halt.signal);
