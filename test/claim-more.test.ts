@@ -270,13 +270,15 @@ describe('a worker', () => {
     expect(left).toEqual([]);
   });
 
-  test('that knows of dead workers, who may not be dead, takes locks', async () => {
-    await enqueue(500);
-    expect(await claimsOf(true, 3, new Sources(1_000), ['w0'])).toEqual([
-      'claim',
-      'claim',
-      'claim',
-    ]);
+  test('that hears of a death takes locks for a minute: the dead may live', async () => {
+    await enqueue(1_000);
+    const sources = new Sources(1_000);
+    const before = ['long ago'];
+    expect(await claimsOf(true, 2, sources, before)).toEqual(['claim', 'claim_more']);
+    const after = [...before, 'just now'];
+    expect(await claimsOf(true, 2, sources, after)).toEqual(['claim', 'claim']);
+    vi.advanceTimersByTime(60_000);
+    expect(await claimsOf(true, 2, sources, after)).toEqual(['claim', 'claim_more']);
   });
 
   test('that was held up takes locks again, for a minute', async () => {

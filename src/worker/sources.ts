@@ -23,7 +23,7 @@ const MANY = 100;
 /** How often, at most, a claim asks for more than jobs, and which part of the time that may take. */
 const NEWS_MS = 500;
 const NEWS_SHARE = 0.05;
-/** After a claim without locks that somebody kept waiting, claims take locks for so long. */
+/** After a claim without locks that somebody kept waiting, or a death, claims take locks for so long. */
 const LOCKING_MS = 60_000;
 
 /** What every claim of this worker has in common. */
@@ -88,8 +88,7 @@ function unorderedSource(share: Share, pollMs: number): Source {
       const { versions, above } = share;
       const request = {
         ...{ ...terms, probes: taken, versions, above, cursorLagMs: CURSOR_LAG_MS },
-        // Those who were declared dead may still be there, and complete their jobs in an order of their own.
-        more: more && alone && !terms.news && terms.deadWorkers.length === 0,
+        more: more && alone && !terms.news,
       };
       return claim(engine, names, request).then((claimed) => {
         const now = performance.now();
@@ -168,6 +167,7 @@ export class Sources {
   #newsMs = NEWS_MS;
   #alone = false;
   #lockingUntil = Number.NEGATIVE_INFINITY;
+  #dead: readonly string[] | null = null;
 
   constructor(pollMs: number) {
     this.#pollMs = pollMs;
@@ -212,6 +212,7 @@ export class Sources {
     const news = now - this.#newsAt >= this.#newsMs && this.#wantsNews();
     const first =
       news && this.#sources.some(({ ordered, reader }) => !ordered && !reader.idleMs(now));
+    this.#mindDead(terms.deadWorkers, now);
     const alone = this.#alone && now >= this.#lockingUntil;
     // Not twice in a row: the others have their turn, however often somebody tells.
     this.#preferred = this.#told && !this.#preferred;
@@ -232,6 +233,14 @@ export class Sources {
       });
     }
     return null;
+  }
+
+  /** One who was declared dead just now may live, and complete his jobs in an order of his own. */
+  #mindDead(dead: readonly string[], now: number): void {
+    if (dead === this.#dead) return;
+    const known = this.#dead;
+    if (known && dead.some((id) => !known.includes(id))) this.#lockingUntil = now + LOCKING_MS;
+    this.#dead = dead;
   }
 
   /** Whether there are ordered jobs: it is not known, or they are not looked for all the time. */
