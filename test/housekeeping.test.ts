@@ -5,12 +5,14 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { deadWorkers, heartbeat } from '../src/fleet/registry.js';
+import { pruneArchiveRows } from '../src/housekeeping/prune.js';
 import { sweepDeadWorkers } from '../src/housekeeping/sweep.js';
 import { acquire } from '../src/housekeeping/turn.js';
 import { hash32, job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
-import { enginePool } from '../src/postgres/pool.js';
+import { enginePool, withClient } from '../src/postgres/pool.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
+import { load } from '../src/postgres/statement.js';
 import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
 import { keepHouse } from '../src/worker/housekeeper.js';
@@ -412,6 +414,24 @@ describe('in batches', () => {
       return (await db.rows('SELECT n FROM touched')).map(({ n }) => n as number);
     };
   }
+
+  test('a large archive of which nothing is old is not read', async () => {
+    await db.rows(
+      `INSERT INTO holdfast.inbox_archive (id, created_at, completed_at, lease_generation, partition_bucket,
+         attempts, max_attempts, version, status, priority, type, partition_key, payload)
+       SELECT holdfast.new_id(), now(), now(), 1, 0, 1, 5, 1, 'completed', 2, 'work', 'k', '{}'
+       FROM generate_series(1, 100000)`,
+    );
+    await db.rows('VACUUM (ANALYZE) holdfast.inbox_archive');
+    await withClient(db.pool, async (client) => {
+      await client.query(`PREPARE prune AS ${load(pruneArchiveRows, INBOX).text}`);
+      const { rows } = await client.query('EXPLAIN (ANALYZE, COSTS off) EXECUTE prune(5000)');
+      const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+      expect(plan).toContain('Bitmap Index Scan on inbox_archive_completed_idx');
+      expect(plan).not.toContain('Seq Scan on inbox_archive');
+      await client.query('DEALLOCATE prune');
+    });
+  });
 
   test('12,000 archived jobs are pruned in one round, at most 5,000 in a statement', async () => {
     await db.rows(`INSERT INTO holdfast.inbox_archive (id, created_at, completed_at, lease_generation,
