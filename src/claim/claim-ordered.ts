@@ -65,7 +65,7 @@ export interface OrderedClaimRequest {
   readonly wary: readonly string[];
   /** The last claim brought so much that this one will, too. */
   readonly more?: boolean;
-  /** After so many rows it stops in any case. Default `WALK`. */
+  /** After so many rows it stops, once it has seen what stands behind the last job that it takes. Default `WALK`. */
   readonly walk?: number;
 }
 

@@ -15,7 +15,7 @@ WITH RECURSIVE walk AS (
     ($3::bigint[])[1] AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,
     0::bigint AS seen, 0::bigint AS wanted,
     NULL::tid[] AS places, NULL::bigint[] AS runs, NULL::tid[] AS behind, NULL::bigint[] AS behind_runs,
-    false AS unsure
+    false AS cut_off
   WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
   UNION ALL
   SELECT w.step + 1,
@@ -88,7 +88,7 @@ WITH RECURSIVE walk AS (
       OFFSET 0
     ) AS j
   ) AS k
-  WHERE (w.wanted < $6::integer AND w.seen < $13::integer OR w.unsure)
+  WHERE (w.wanted < $6::integer AND w.seen < $13::integer OR w.cut_off)
     AND w.probe <= cardinality($1::integer[])
 ), locked AS MATERIALIZED (
   SELECT p.run, p.taken, l.place, coalesce(l.place = p.place, false) AS unchanged

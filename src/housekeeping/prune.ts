@@ -15,13 +15,8 @@ export const pruneArchiveRows = statement({
 WITH gone AS (
   DELETE FROM holdfast.inbox_archive AS a
   WHERE a.ctid = ANY (ARRAY(
-    SELECT old.place FROM (
-      SELECT a.ctid AS place FROM holdfast.inbox_archive AS a
-      WHERE a.completed_at < now() - (SELECT q.archive_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
-      -- Planned by itself: with the limit in view Postgres would read the whole archive, in the hope
-      -- to find enough old rows soon, and mostly there are none.
-      OFFSET 0
-    ) AS old
+    SELECT old.ctid FROM holdfast.inbox_archive AS old
+    WHERE old.completed_at < now() - (SELECT q.archive_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
     LIMIT $1::integer))
   RETURNING 1
 )

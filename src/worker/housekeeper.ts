@@ -19,6 +19,8 @@ import { type EngineMode, type Executor, plainExecutor } from '../postgres/query
 
 /** A housekeeper that freezes between two statements must not keep the lock from the others. */
 const AND_NOT_FREEZE = "; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+/** With a limit in view Postgres may read all of a table in the hope to find enough old rows soon. */
+const AND_BY_INDEX = '; SET LOCAL enable_seqscan = off';
 const WINDOW = 100;
 const RECOVER_BATCH = 1_000;
 const PRUNE_BATCH = 5_000;
@@ -36,7 +38,7 @@ export interface HousekeepingReport {
 export interface HousekeeperGround {
   /** Index plans only: for the queue table. */
   readonly enginePool: pg.Pool;
-  /** Free plans: the archive is found through block ranges. */
+  /** Bitmaps are allowed: the archive is found through block ranges. */
   readonly plainPool: pg.Pool;
   readonly mode: EngineMode;
   readonly ttlMs: number;
@@ -63,7 +65,7 @@ function underLock<Value>(
       const db = plainExecutor(client, mode);
       return (await lock(db, names)) ? work(db) : null;
     },
-    (mode.pooled && pool === enginePool ? BEGIN_POOLED : 'BEGIN') + AND_NOT_FREEZE,
+    (mode.pooled && pool === enginePool ? BEGIN_POOLED : 'BEGIN') + AND_NOT_FREEZE + AND_BY_INDEX,
   );
 }
 

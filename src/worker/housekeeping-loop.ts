@@ -120,6 +120,8 @@ export class HousekeepingLoop {
       const { recovered, pruned, dead, failures } = report;
       this.#ground.emit({ kind: 'housekept', queue, recovered, pruned });
       if (dead.length > 0) this.#ground.found(dead);
+      // A worker that stops takes its connections away, and what is left of the round with them.
+      if (this.#stopped) return;
       for (const error of failures) this.#ground.trouble(`housekeeping of ${queue}`, error);
     } catch (error) {
       if (!this.#stopped) this.#ground.trouble(`housekeeping of ${queue}`, error);
