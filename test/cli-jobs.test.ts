@@ -65,6 +65,37 @@ describe('jobs ls', () => {
     expect(values<{ id: string }>(rest.out).map((job) => job.id)).toEqual([ids[3], ids[4]]);
   });
 
+  test('a place that no list has named is a usage error, and nothing is asked', async () => {
+    await plantJob(db);
+    await plantArchived(db);
+    for (const words of [
+      'jobs ls --after zzz',
+      'jobs ls --queue inbox --after zzz',
+      'jobs ls --after inbox:zzz',
+      'archive ls --queue inbox --after zzz',
+      'archive ls --after inbox:2026-01-01T00:00:00Z/zzz',
+    ]) {
+      const ran = await cli(words);
+      expect(ran, words).toMatchObject({ code: 2, out: '' });
+      expect(ran.err, words).toContain('--after takes what the list before named');
+    }
+    const pending = await cli('archive ls --status pending');
+    expect(pending).toMatchObject({ code: 2, out: '' });
+    expect(pending.err).toContain(
+      'Jobs that are pending are not in the archive: ask `holdfast jobs ls`.',
+    );
+  });
+
+  test('archived jobs are paged as well', async () => {
+    const ids: string[] = [];
+    for (let n = 0; n < 4; n++) ids.push(await plantArchived(db, { endedAgoMs: n * 1_000 + 500 }));
+    const first = await cli('archive ls --json -n 2');
+    const next = /add (--after \S+)/.exec(first.err)?.[1];
+    const second = await cli(`archive ls --json ${next}`);
+    const seen = values<{ id: string }>(first.out + second.out).map((job) => job.id);
+    expect(seen).toEqual(ids);
+  });
+
   test('filters by status, type, key, age and error; dlq and archive are lists as well', async () => {
     const dead = await plantJob(db, { status: 'dead_letter', error: 'Timeout of mail.example' });
     const refund = await plantJob(db, { type: 'refund', key: 'order:1', ageMs: 7_200_000 });

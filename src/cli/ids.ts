@@ -3,9 +3,11 @@ import { UsageError } from './command.js';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
+export const isId = (word: string) => UUID.test(word);
+
 export function checkIds(words: readonly string[]): string[] {
   for (const word of words) {
-    if (UUID.test(word)) continue;
+    if (isId(word)) continue;
     throw new UsageError(
       `"${word}" is not the id of a job. An id looks like 0199a1c2-7d3e-7000-8000-000000009182.`,
     );

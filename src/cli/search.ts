@@ -15,8 +15,9 @@ export interface Page<Job> {
 export interface Search<Job> {
   readonly queues: readonly string[];
   readonly ask: (queue: string, after: string | null, limit: number) => Promise<Page<Job>>;
-  /** What was given with --after. */
+  /** What was given with --after, and whether a text is a place in such a list. */
   readonly after: string | undefined;
+  readonly isPlace: (text: string) => boolean;
   readonly limit: number;
   /** Never give up. */
   readonly all: boolean;
@@ -30,20 +31,24 @@ export interface SearchEnd {
 }
 
 /** A place travels as `queue:place`; in a single queue a job's id is a place as well. */
-function placeAfter(text: string | undefined, queues: readonly string[]) {
+function placeAfter<Job>({ after: text, queues, isPlace }: Search<Job>) {
   if (text === undefined) return { queue: queues[0], after: null };
   const colon = text.indexOf(':');
-  const queue = text.slice(0, Math.max(0, colon));
-  if (queues.includes(queue)) return { queue, after: text.slice(colon + 1) || null };
-  if (queues.length === 1) return { queue: queues[0], after: text };
-  throw new UsageError('--after takes what the list before named; or give --queue with an id.');
+  const named = text.slice(0, Math.max(0, colon));
+  const queue = queues.includes(named) ? named : queues.length === 1 ? queues[0] : undefined;
+  const after = queue === named ? text.slice(colon + 1) : text;
+  if (queue !== undefined && (isPlace(after) || (after === '' && queue === named)))
+    return { queue, after: after || null };
+  throw new UsageError(
+    `--after takes what the list before named, or with one --queue the place in it; "${text}" is neither.`,
+  );
 }
 
 export async function* search<Job>(
   request: Search<Job>,
 ): AsyncGenerator<(Job & { queue: string })[], SearchEnd> {
   const { queues, ask, limit, all } = request;
-  const start = placeAfter(request.after, queues);
+  const start = placeAfter(request);
   const untilMs = performance.now() + PATIENCE_MS;
   let found = 0;
   for (let n = Math.max(0, queues.indexOf(start.queue as string)); n < queues.length; n++) {

@@ -67,6 +67,14 @@ export interface ArchiveRequest {
   readonly budgetMs?: number | undefined;
 }
 
+const PLACE = /^([^/]+)(\/([0-9a-f-]{36})?(\/\d+)?)?$/;
+
+/** Whether a text has the form of a place in the archive. */
+export function isArchivePlace(text: string): boolean {
+  const [, time = ''] = PLACE.exec(text) ?? [];
+  return !Number.isNaN(Date.parse(time));
+}
+
 /** A place in the archive travels as `<time>/<id>/<window>`: a search that goes on does so at its stride. */
 export async function listArchive(
   db: Executor,

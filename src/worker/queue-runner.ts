@@ -16,6 +16,7 @@ import { HeldJob } from './held.js';
 import { InHand, type InHandGround } from './in-hand.js';
 import type { Isolation, Suspect } from './isolation.js';
 import type { Settings } from './options.js';
+import { Rest } from './rest.js';
 import type { Route } from './run.js';
 import { Runs } from './runs.js';
 import { type Assignment, type ClaimedHere, type ClaimTerms, Sources } from './sources.js';
@@ -23,8 +24,6 @@ import type { Wakeups } from './wakeups.js';
 
 /** So many jobs of one key in one claim are the beginning of a long line. */
 const LONG_RUN = 16;
-/** A look that comes later than this means that the last one found nothing: time to sleep. */
-const CALM_MS = 15;
 
 export interface RunnerGround extends InHandGround {
   readonly settings: Settings;
@@ -47,6 +46,7 @@ export class QueueRunner {
   readonly #ground: RunnerGround;
   readonly #sources: Sources;
   readonly #hand: InHand;
+  readonly #rest: Rest;
   readonly #backoff = new Backoff();
   readonly #ahead: Ahead;
   readonly #runs: Runs;
@@ -58,15 +58,20 @@ export class QueueRunner {
   #plenty = false;
   #onHold = false;
   #stopping = false;
-  #asleep = false;
   #hinted = false;
-  #timer: NodeJS.Timeout | null = null;
   #onEmpty: (() => void) | null = null;
 
   constructor(queue: string, ground: RunnerGround) {
     this.queue = queue;
     this.#ground = ground;
     this.#sources = new Sources(ground.settings.pollMs);
+    this.#rest = new Rest({
+      queue,
+      wakeups: ground.wakeups,
+      sources: this.#sources,
+      look: () => this.pump(),
+      lookEverywhere: () => this.hint(null),
+    });
     this.#ahead = new Ahead(ground.settings.concurrency, ground.settings.prefetch);
     this.#hand = new InHand(queue, ground, () => {
       this.#checkEmpty();
@@ -100,7 +105,7 @@ export class QueueRunner {
   /** Which part of the queue is this worker's now. */
   assign(assignment: Assignment): void {
     this.#sources.assign(assignment);
-    this.#sources.asleep = this.#asleep;
+    this.#sources.asleep = this.#rest.asleep;
     this.#look();
   }
 
@@ -117,8 +122,13 @@ export class QueueRunner {
     this.pump();
   }
 
+  /** Nobody tells of new jobs any more; they have to be looked for. */
+  risen(): void {
+    this.#rest.risen();
+  }
+
   #look(): void {
-    this.#clearTimer();
+    this.#rest.interrupt();
     this.pump();
   }
 
@@ -143,7 +153,7 @@ export class QueueRunner {
   #claimAhead(): boolean {
     const { settings, isolation } = this.#ground;
     if (this.#stopping || this.#onHold || isolation.holds) return false;
-    const free = !this.#claiming && !this.#timer;
+    const free = !this.#claiming && !this.#rest.waits;
     const freeBeside = !this.#claimingBeside && this.#sources.hasLine;
     if (!free && !freeBeside) return false;
     const target = settings.concurrency + this.#ahead.jobs;
@@ -164,7 +174,7 @@ export class QueueRunner {
     const from = performance.now();
     const terms = this.#terms(limit);
     const claiming = this.#sources.claim(terms);
-    if (!claiming) return this.#rest(from);
+    if (!claiming) return this.#rest.begin(from);
     this.#claiming = true;
     const hinted = this.#hinted;
     this.#hinted = false;
@@ -173,10 +183,10 @@ export class QueueRunner {
       if (hinted && found === 0) this.#ground.hintMissed(this.queue);
       this.#backoff.reset();
       this.#ground.wakeups.found(this.queue, found);
-      if (found >= limit) this.#rise();
+      if (found >= limit) this.#rest.rise();
     } catch (error) {
       this.#ground.trouble(`claiming from ${this.queue}`, error);
-      this.#setTimer(this.#backoff.nextMs());
+      this.#rest.until(this.#backoff.nextMs());
     } finally {
       this.#claiming = false;
     }
@@ -321,7 +331,7 @@ export class QueueRunner {
   /** No new claims; waits for running handlers, then aborts and releases what is left. True: all gone. */
   async drain(graceMs: number): Promise<boolean> {
     this.#stopping = true;
-    this.#clearTimer();
+    this.#rest.end();
     this.#runs.stop();
     for (const held of this.#hand.values()) if (!held.started) this.#hand.release(held);
     if (await this.#emptyWithin(graceMs)) return true;
@@ -360,50 +370,6 @@ export class QueueRunner {
         resolve(true);
       };
     });
-  }
-
-  /** Nothing to read now. */
-  #rest(now: number): void {
-    const idleMs = this.#sources.idleMs(now);
-    const calm = idleMs >= CALM_MS && !this.#asleep;
-    if (calm && this.#ground.wakeups.maySleep(this.queue)) void this.#fallAsleep();
-    if (idleMs < Number.POSITIVE_INFINITY) this.#setTimer(idleMs * (1.125 + Math.random() * 0.125));
-  }
-
-  /** From now on producers tell; what came before they knew is looked for once more. */
-  async #fallAsleep(): Promise<void> {
-    this.#asleep = true;
-    if (!(await this.#ground.wakeups.sleep(this.queue))) return this.risen();
-    if (!this.#asleep) return;
-    this.#sources.asleep = true;
-    this.hint(null);
-  }
-
-  /** Nobody tells of new jobs any more; they have to be looked for. */
-  risen(): void {
-    this.#asleep = false;
-    this.#sources.asleep = false;
-  }
-
-  /** Too busy to be told of every job. */
-  #rise(): void {
-    if (!this.#asleep) return;
-    this.risen();
-    this.#ground.wakeups.rise(this.queue);
-  }
-
-  #setTimer(ms: number): void {
-    this.#clearTimer();
-    if (this.#stopping) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = null;
-      this.pump();
-    }, ms);
-  }
-
-  #clearTimer(): void {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
   }
 }
 

@@ -1,10 +1,16 @@
 /** `holdfast jobs ls`, `dlq ls` and `archive ls`: what the filter names, in the queues or in their archives. */
-import { ARCHIVED_STATUSES, type ArchivedJob, listArchive } from '../../inspect/archive.js';
+import {
+  ARCHIVED_STATUSES,
+  type ArchivedJob,
+  isArchivePlace,
+  listArchive,
+} from '../../inspect/archive.js';
 import { databaseNow } from '../../inspect/clock.js';
 import type { JobFilter } from '../../inspect/filter.js';
 import { type ListedJob, listJobs } from '../../inspect/list.js';
 import { type Call, UsageError } from '../command.js';
 import { countOption, filterOf, placeOf } from '../filters.js';
+import { isId } from '../ids.js';
 import { type Search, search } from '../search.js';
 import type { TableColumn } from '../table.js';
 import { archivedColumns, jobColumns } from '../views.js';
@@ -18,6 +24,11 @@ async function list(call: Call, preset?: readonly string[]): Promise<void> {
   const asked = filterOf(given);
   const filter: JobFilter = { ...asked, statuses: asked.statuses ?? preset };
   const place = placeOf(filter);
+  if (preset === ARCHIVED_STATUSES && place !== 'archive') {
+    throw new UsageError(
+      `Jobs that are ${asked.statuses?.join(', ')} are not in the archive: ask \`holdfast jobs ls\`.`,
+    );
+  }
   const all = given.flag('all');
   const queues = (await session.queues(given.texts('queue'))).map((queue) => queue.name);
   const common = {
@@ -31,12 +42,12 @@ async function list(call: Call, preset?: readonly string[]): Promise<void> {
   if (place === 'archive') {
     const ask: Search<ArchivedJob>['ask'] = (queue, after, limit) =>
       session.read((db) => listArchive(db, session.names(queue), filter, { after, limit }));
-    return show(call, { ...common, ask }, archivedColumns(now, many));
+    return show(call, { ...common, isPlace: isArchivePlace, ask }, archivedColumns(now, many));
   }
   const order = given.flag('oldest') || onlyProcessing(filter) ? 'oldest' : 'newest';
   const ask: Search<ListedJob>['ask'] = (queue, after, limit) =>
     session.read((db) => listJobs(db, session.names(queue), filter, { after, limit, order }));
-  return show(call, { ...common, ask }, jobColumns(now, many));
+  return show(call, { ...common, isPlace: isId, ask }, jobColumns(now, many));
 }
 
 async function show<Job>(
