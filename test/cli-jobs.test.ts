@@ -222,6 +222,20 @@ describe('retry, discard and cancel', () => {
     expect(await db.rows('SELECT id FROM holdfast.inbox')).toEqual([]);
   });
 
+  test('by id, --dry-run says which would be moved and which would not', async () => {
+    const dead = await plantJob(db, { status: 'dead_letter' });
+    const pending = await plantJob(db);
+    const dry = await cli(`jobs retry ${dead} ${pending} --dry-run`);
+    expect(dry).toMatchObject({ code: 1, out: '' });
+    expect(dry.err).toBe(
+      `${pending} would not be retried: it is pending.\nThis would retry 1 dead letter. Nothing was done.\n`,
+    );
+    expect(await statusOf(dead)).toBe('dead_letter');
+    const sure = await cli(`jobs retry ${dead} --dry-run --json`);
+    expect(sure.code).toBe(0);
+    expect(values(sure.out)).toEqual([{ matched: 1, retried: 0, finished: false }]);
+  });
+
   test('by filter: only what it names, in every queue, and --dry-run only counts', async () => {
     const error = 'Error: no such mailbox';
     const one = await plantJob(db, { status: 'dead_letter', error });

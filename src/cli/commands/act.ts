@@ -4,7 +4,7 @@
  * it says, and the same command goes on with the rest.
  */
 import { isEmpty } from '../../inspect/filter.js';
-import { showJob } from '../../inspect/show.js';
+import { type ShownJob, showJob } from '../../inspect/show.js';
 import { many } from '../../inspect/words.js';
 import { type Call, EXIT, Partly, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
@@ -35,10 +35,7 @@ async function run(call: Call, verb: Verb): Promise<number> {
 async function byId(call: Call, verb: Verb, ids: readonly string[]): Promise<number> {
   const { session, out, given, signal } = call;
   const queues = (await session.queues(given.texts('queue'))).map((queue) => queue.name);
-  if (given.flag('dry-run')) {
-    out.note(`This would ${verb.name} ${many(ids.length, verb.noun)}. Nothing was done.`);
-    return EXIT.ok;
-  }
+  if (given.flag('dry-run')) return wouldMove(call, verb, queues, ids);
   if (verb.final && !(await confirmed(call, `${verb.name} ${many(ids.length, verb.noun)}`))) {
     return EXIT.failed;
   }
@@ -50,7 +47,7 @@ async function byId(call: Call, verb: Verb, ids: readonly string[]): Promise<num
     });
     if (ok) done++;
     else failed++;
-    const status = job ? (job.archived ? `${job.status}, in the archive` : job.status) : 'unknown';
+    const status = stateOf(job);
     if (out.json) await out.value({ id, queue: job?.queue ?? null, [verb.done]: ok, was: status });
     else if (ok) await out.line(id);
     if (!ok) out.note(`${id} was not ${verb.done}: it is ${status}.`);
@@ -58,6 +55,30 @@ async function byId(call: Call, verb: Verb, ids: readonly string[]): Promise<num
   out.note(`${done} of ${many(ids.length, verb.noun)} ${verb.done}.`);
   if (done + failed < ids.length) return EXIT.interrupted;
   return failed > 0 ? EXIT.failed : EXIT.ok;
+}
+
+/** The states as they are now; the exit code is that of the verb. */
+async function wouldMove(
+  { session, out, signal }: Call,
+  verb: Verb,
+  queues: readonly string[],
+  ids: readonly string[],
+): Promise<number> {
+  let movable = 0;
+  for (const id of ids) {
+    if (signal.aborted) return EXIT.interrupted;
+    const job = await session.read((db) => showJob(db, session.schema, queues, id));
+    if (job && !job.archived && verb.from.includes(job.status)) movable++;
+    else out.note(`${id} would not be ${verb.done}: it is ${stateOf(job)}.`);
+  }
+  if (out.json) await out.value({ matched: movable, [verb.done]: 0, finished: false });
+  out.note(`This would ${verb.name} ${many(movable, verb.noun)}. Nothing was done.`);
+  return movable < ids.length ? EXIT.failed : EXIT.ok;
+}
+
+function stateOf(job: ShownJob | null): string {
+  if (!job) return 'unknown';
+  return job.archived ? `${job.status}, in the archive` : job.status;
 }
 
 async function moveOne({ session }: Call, verb: Verb, queues: readonly string[], id: string) {
