@@ -89,6 +89,54 @@ test('when the lease is gone, neither the completion nor a child is written', as
   expect(await db.hf.find(id)).toMatchObject({ status: 'processing', claimedBy: 'thief' });
 });
 
+test('a handler that does not wait for what it calls loses nothing of it', async () => {
+  const careless = job('careless', { retry: () => 0 });
+  const loose = await db.hf.enqueue(careless, { how: 'loose' });
+  const inside = await db.hf.enqueue(careless, { how: 'inside' });
+  const before = await db.hf.enqueue(careless, { how: 'before' });
+  start(db.hf, (w) =>
+    w.handle(careless, (ctx: HandlerContext<unknown>) => {
+      const { how } = ctx.payload as { how: string };
+      if (how === 'loose') {
+        ctx.enqueue(child, { n: 1 });
+        ctx.enqueue(child, { n: 2 });
+      }
+      if (how === 'inside') ctx.transaction(async () => void ctx.enqueue(child, { n: 3 }));
+      if (how === 'before') {
+        ctx.enqueue(child, { n: 4 });
+        ctx.transaction((tx) => tx.query('SELECT 1'));
+      }
+    }),
+  );
+  for (const { id } of [loose, inside, before])
+    expect(await ended(id)).toMatchObject({ attempts: 1 });
+  expect((await children()).map(({ n }) => n)).toEqual([1, 2, 3, 4]);
+});
+
+test('what a handler called without waiting and failed, fails the attempt; with a time limit too', async () => {
+  for (const timeout of [undefined, '1m']) {
+    const careless = job(`careless_${timeout}`, { maxAttempts: 1, ...(timeout && { timeout }) });
+    const { id } = await db.hf.enqueue(careless, {});
+    start(db.hf, (w) => w.handle(careless, (ctx) => void ctx.enqueue(child, { n: 1n as never })));
+    expect((await ended(id, 'dead_letter')).lastError).toContain('payload.n is a BigInt');
+  }
+  expect(await children()).toEqual([]);
+});
+
+test('what is called after the handler has returned is refused', async () => {
+  const { id } = await db.hf.enqueue(parent, {});
+  let context: HandlerContext<unknown> | undefined;
+  start(db.hf, (w) =>
+    w.handle(parent, (ctx) => {
+      context = ctx;
+    }),
+  );
+  await ended(id);
+  await expect(context?.enqueue(child, { n: 1 })).rejects.toMatchObject({ code: 'JOB_STATE' });
+  await expect(context?.transaction(async () => {})).rejects.toMatchObject({ code: 'JOB_STATE' });
+  expect(await children()).toEqual([]);
+});
+
 test('a child that cannot be enqueued is refused where it is asked for', async () => {
   const { id } = await db.hf.enqueue(parent, {});
   const refusals: unknown[] = [];

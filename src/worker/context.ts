@@ -23,6 +23,7 @@ import type { Tracing } from '../tracing/tracing.js';
 import { enqueuedEvents } from './enqueued.js';
 import type { WorkerEvent } from './events.js';
 import type { HeldJob } from './held.js';
+import { OpenCalls } from './open-calls.js';
 
 export interface HandlerContext<Payload> {
   readonly payload: Payload;
@@ -86,6 +87,10 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   /** 'handed': a transaction has the completion in it, and whether it commits is not known here. */
   completion: 'none' | 'done' | 'handed' = 'none';
   readonly children: NewJob[] = [];
+  readonly calls = new OpenCalls();
+  /** Those that make children: a completion takes them along. */
+  readonly #writing = new OpenCalls();
+  #over = false;
 
   constructor(job: HeldJob, payload: Payload, ground: ContextGround) {
     this.#job = job;
@@ -133,16 +138,22 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
   // nothing to handlers that do not.
   get once(): HandlerContext<Payload>['once'] {
-    return (name, effect) => this.#once(name, effect);
+    return (name, effect) => this.calls.add(this.#once(name, effect));
   }
   get transaction(): HandlerContext<Payload>['transaction'] {
-    return (work) => this.#transaction(work);
+    return (work) => this.calls.add(this.#transaction(work));
   }
   get complete(): HandlerContext<Payload>['complete'] {
-    return (tx) => this.#complete(tx);
+    return (tx) => this.calls.add(this.#complete(tx));
   }
   get enqueue(): HandlerContext<Payload>['enqueue'] {
-    return (job, payload, options) => this.#enqueue(job, payload, options);
+    return (job, payload, options) =>
+      this.calls.add(this.#writing.add(this.#enqueue(job, payload, options)));
+  }
+
+  /** The outcome is settled from what is known now; whatever the handler calls from here on is refused. */
+  end(): void {
+    this.#over = true;
   }
 
   async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value> {
@@ -176,6 +187,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       );
     }
     await this.#inItsTurn('the transaction');
+    await this.#writing.ended();
     const children = [...this.children];
     return withClient(this.#ground.pool, async (client) => {
       try {
@@ -206,6 +218,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   async #complete(tx: Queryable): Promise<void> {
     this.#assertHeld('the completion');
     await this.#inItsTurn('the completion');
+    await this.#writing.ended();
     const { names } = this.#ground;
     const db = executor(tx);
     // The children first: the completion locks the row, and from then on the transaction should be short.
@@ -238,15 +251,17 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   ): Promise<{ id: string }> {
     this.#assertHeld('the child job');
     const { tracing } = this.#ground;
-    if (!tracing) return this.#enqueueChild(job, payload, options);
+    // Where it is called is where it belongs, however long it takes to get there.
+    const tx = this.#tx;
+    if (!tracing) return this.#enqueueChild(tx, job, payload, options);
     const { queue, type } = job;
-    const operation = this.#tx ? 'send' : 'create';
+    const operation = tx ? 'send' : 'create';
     const [child] = await tracing.send(
       { queue, type, count: 1, operation },
       async (withContext) => {
         const headers = withContext(options.headers);
         return [
-          await this.#enqueueChild(job, payload, { ...options, ...(headers && { headers }) }),
+          await this.#enqueueChild(tx, job, payload, { ...options, ...(headers && { headers }) }),
         ];
       },
     );
@@ -254,6 +269,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   }
 
   async #enqueueChild<Input>(
+    tx: Queryable | null,
     job: JobDefinition<Input, unknown>,
     payload: Input,
     options: EnqueueOptions,
@@ -268,13 +284,13 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
           'the child was not enqueued. Use enqueue() with { tx } inside ctx.transaction for another queue.',
       );
     }
-    if (this.#tx) {
-      const written = await writeJobs(executor(this.#tx), this.#ground.names, [child], limits);
-      this.#tell([child], written);
-      return { id: written[0]?.id ?? child.id };
+    if (!tx) {
+      this.children.push(child);
+      return { id: child.id };
     }
-    this.children.push(child);
-    return { id: child.id };
+    const written = await writeJobs(executor(tx), this.#ground.names, [child], limits);
+    this.#tell([child], written);
+    return { id: written[0]?.id ?? child.id };
   }
 
   /** The job of the key that ran before this one is settled first: a crash in between must not repeat it after this one. */
@@ -291,6 +307,13 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
 
   #assertHeld(doing: string): void {
     if (this.#job.lost || this.#job.gone) throw leaseLost(this.id, doing);
+    if (this.#over) {
+      throw new HoldfastError(
+        'JOB_STATE',
+        `The attempt of job ${this.id} is over, so ${doing} was refused. ` +
+          'Let the handler wait for everything that it starts.',
+      );
+    }
     if (this.completion !== 'none') {
       throw new HoldfastError(
         'JOB_STATE',

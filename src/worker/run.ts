@@ -113,21 +113,22 @@ function handle(
   ground: ContextGround,
 ): Outcome | Promise<Outcome> {
   const context = new JobContext(held, payload, ground);
+  const threw = (error: unknown) => afterThrow(held, route, context, error, ground);
+  const ended = () => afterReturn(held, route, context, ground);
+  const returned = () => (context.calls.none ? ended() : context.calls.ended().then(ended, threw));
   try {
     const answer =
       timeoutMs === null
         ? route.handler(context)
-        : withinTime(held, timeoutMs, () => route.handler(context));
-    if (mayBePromise(answer)) {
-      return Promise.resolve(answer).then(
-        () => afterReturn(held, route, context, ground),
-        (error) => afterThrow(held, route, context, error, ground),
-      );
-    }
+        : withinTime(held, timeoutMs, async () => {
+            await route.handler(context);
+            await context.calls.ended();
+          });
+    if (mayBePromise(answer)) return Promise.resolve(answer).then(returned, threw);
   } catch (error) {
-    return afterThrow(held, route, context, error, ground);
+    return threw(error);
   }
-  return afterReturn(held, route, context, ground);
+  return returned();
 }
 
 /** Of whichever library; asking for `then` is left to the one who waits for it. */
@@ -140,6 +141,7 @@ function afterReturn(
   context: JobContext<unknown>,
   ground: ContextGround,
 ): Outcome {
+  context.end();
   if (context.completion === 'done') return { kind: 'transacted' };
   if (context.completion === 'handed') {
     const error = new Error('the transaction that ctx.complete was given did not commit');
@@ -163,6 +165,7 @@ function afterThrow(
   error: unknown,
   ground: ContextGround,
 ): Outcome {
+  context.end();
   if (context.completion === 'done') {
     ground.log.warn(
       { job: held.id, type: held.row.type, err: described(error).summary },
