@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const PINNED = { 15: '15.18.0-beta.17', 16: '16.14.0-beta.17', 17: '17.10.0-beta.17' };
-const DEFAULT_MAJORS = ['16', '17'];
+const DEFAULT_MAJORS = Object.keys(PINNED);
 const NEWEST = '18';
 const CLOSING_LINE = /^\d+ passed, \d+ failed(, \d+ skipped)?$/;
 // A test run that is asked to end gets this long before it is killed.
