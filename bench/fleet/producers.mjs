@@ -1,8 +1,9 @@
-// Fifty connections that enqueue one job after the other, each in a commit of its own.
+// Connections that enqueue one job after the other, each in a commit of its own, until the parent is gone.
+// Asked for it, they tell how many commits there have been, and when that was.
 import pg from 'pg';
 import { holdfast, job } from '../../dist/index.js';
 
-const { url, seconds, connections } = JSON.parse(process.argv[2]);
+const { url, connections } = JSON.parse(process.argv[2]);
 const pool = new pg.Pool({ connectionString: url, max: connections });
 const hf = holdfast({ connectionString: url, pool });
 const noop = job('noop');
@@ -15,15 +16,10 @@ async function produce() {
   }
 }
 
-const all = Array.from({ length: connections }, produce);
-// The first moments open the connections.
-await new Promise((resolve) => setTimeout(resolve, 500));
-const [before, from] = [commits, performance.now()];
-await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
-const perSecond = ((commits - before) / (performance.now() - from)) * 1_000;
-over = true;
-await Promise.all(all);
+process.on('message', () => process.send({ commits, at: performance.now() }));
+process.on('disconnect', () => {
+  over = true;
+});
+await Promise.all(Array.from({ length: connections }, produce));
 await hf.close();
 await pool.end();
-process.send({ perSecond });
-process.disconnect();

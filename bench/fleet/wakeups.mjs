@@ -11,14 +11,32 @@ import { startWorker, stopWorkers, until } from './processes.mjs';
 const stamp = job('stamp');
 const clock = () => performance.timeOrigin + performance.now();
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+/** Connections are opened, plans made, and the last switch forgotten. */
+const SETTLE_MS = 500;
 const PRODUCERS = fileURLToPath(new URL('./producers.mjs', import.meta.url));
 
-function produce(url, seconds) {
-  return new Promise((resolve, reject) => {
-    const child = fork(PRODUCERS, [JSON.stringify({ url, seconds, connections: 50 })]);
-    child.on('message', ({ perSecond }) => resolve(perSecond));
-    child.on('exit', (code) => code && reject(new Error(`the producers ended with ${code}`)));
-  });
+/** Fifty producers of one process, at full speed until `stop`; `rate` measures their commits per second. */
+function startProducers(url) {
+  const child = fork(PRODUCERS, [JSON.stringify({ url, connections: 50 })]);
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  const count = () =>
+    new Promise((resolve, reject) => {
+      child.once('message', resolve);
+      gone.then((code) => reject(new Error(`the producers ended with ${code}`)));
+      child.send('count');
+    });
+  return {
+    async rate(seconds) {
+      const from = await count();
+      await wait(seconds * 1_000);
+      const to = await count();
+      return ((to.commits - from.commits) / (to.at - from.at)) * 1_000;
+    },
+    stop() {
+      child.disconnect();
+      return gone;
+    },
+  };
 }
 
 const aliveWorkers = async (admin, count) =>
@@ -31,12 +49,16 @@ export async function producers({ ground, quick, figure, say }) {
   for (let n = 0; n < 2; n++) startWorker(url, {});
   await until('two workers', () => aliveWorkers(admin, 2));
   const rates = { on: [], off: [] };
-  for (let round = 0; round < (quick ? 3 : 9); round++) {
+  const producers = startProducers(url);
+  await wait(SETTLE_MS);
+  for (let round = 0; round < (quick ? 3 : 15); round++) {
     for (const notify of round % 2 ? [true, false] : [false, true]) {
       await setNotify(admin, INBOX, notify);
-      rates[notify ? 'on' : 'off'].push(await produce(url, quick ? 2 : 4));
+      await wait(SETTLE_MS);
+      rates[notify ? 'on' : 'off'].push(await producers.rate(quick ? 2 : 3));
     }
   }
+  await producers.stop();
   await setNotify(admin, INBOX, true);
   await stopWorkers();
   await admin.query("UPDATE holdfast.workers SET status = 'dead' WHERE status <> 'dead'");
