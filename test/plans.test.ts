@@ -184,7 +184,9 @@ describe('a claim of 25', () => {
       await fill(1_000, bucket, bucket, 60);
       const probe = [2, bucket, '-infinity', 0, '{k1}'];
       const plan = await explain(name, [...probe, ...claimParams([]).slice(5, 13), 500]);
-      expect(accesses(plan)).toEqual(['Index Scan inbox_claim_idx', 'Tid Scan', 'Tid Scan']);
+      // The last of the stretch is one of those places, too.
+      const tids = ['Tid Scan', 'Tid Scan', 'Tid Scan'];
+      expect(accesses(plan)).toEqual(['Index Scan inbox_claim_idx', ...tids]);
       expect(plan['Actual Rows']).toBe(25);
     },
   );

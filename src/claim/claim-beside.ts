@@ -37,19 +37,24 @@ export type BesideRequest = Omit<ClaimRequest, 'probes'> & { readonly probe: Bes
 
 const text = (direction: '' | 'DESC') => `
 WITH stretch AS MATERIALIZED (
-  SELECT i.ctid AS place, i.available_at, i.position, i.partition_key COLLATE "C" = ANY ($5::text[]) AS of_line
-  FROM holdfast.inbox AS i
-  WHERE i.priority = $1::smallint
-    AND i.partition_bucket = $2::integer
-    AND (i.available_at, i.position) > ($3::timestamptz, $4::bigint)
-    AND i.available_at <= now()
-    AND i.ordering IN ('none', 'parked')
-    AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
-  ORDER BY i.available_at ${direction}, i.position ${direction}
-  LIMIT $14::integer
+  -- Arrays of places are cheap to fill: most of these rows are only stepped over.
+  SELECT array_agg(s.place) FILTER (WHERE NOT s.of_line) AS others,
+    (array_agg(s.place))[$14::integer] AS last
+  FROM (
+    SELECT i.ctid AS place, i.partition_key COLLATE "C" = ANY ($5::text[]) AS of_line
+    FROM holdfast.inbox AS i
+    WHERE i.priority = $1::smallint
+      AND i.partition_bucket = $2::integer
+      AND (i.available_at, i.position) > ($3::timestamptz, $4::bigint)
+      AND i.available_at <= now()
+      AND i.ordering IN ('none', 'parked')
+      AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
+    ORDER BY i.available_at ${direction}, i.position ${direction}
+    LIMIT $14::integer
+  ) AS s
 ), picked AS MATERIALIZED (
   SELECT c.ctid AS place
-  FROM (SELECT s.place FROM stretch AS s WHERE NOT s.of_line) AS other
+  FROM (SELECT unnest(s.others) AS place FROM stretch AS s) AS other
   CROSS JOIN LATERAL (
     SELECT i.ctid
     FROM holdfast.inbox AS i
@@ -66,7 +71,8 @@ WITH stretch AS MATERIALIZED (
   RETURNING ${RETURN_TAKEN}
 ), last AS (
   -- There is none if the bucket ended before.
-  SELECT s.available_at, s.position FROM stretch AS s OFFSET $14::integer - 1 LIMIT 1
+  SELECT l.available_at, l.position FROM holdfast.inbox AS l
+  WHERE l.ctid = (SELECT s.last FROM stretch AS s)
 )
 SELECT f.epoch, ${SEEN_UNTIL},
   (SELECT available_at FROM last) AS end_at, (SELECT position FROM last) AS end_position,

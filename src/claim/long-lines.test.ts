@@ -19,9 +19,10 @@ const jobs = (key: string, count: number, position = 0, bucket = BUCKET) =>
     ...{ cursorAt: 'then', cursorPosition: position + n + 1 },
   })) as unknown as ClaimedJob[];
 
+/** A line that has been there long enough to be passed. */
 function withLine(): LongLines {
   const lines = new LongLines(() => true);
-  lines.saw(jobs('hot', 100), 0);
+  lines.saw(jobs('hot', 100), -500);
   return lines;
 }
 
@@ -54,6 +55,17 @@ test('a bucket that was read to its end has no line, and one that has gone loses
   expect(lines.take(0)).toBe(null);
   more = true;
   expect(lines.take(0)).toBe(null);
+});
+
+test('a line that may be gone in a moment is not passed yet; its end is looked at', () => {
+  const lines = new LongLines(() => true);
+  lines.saw(jobs('hot', 100), 0);
+  for (let now = 0; now < 500; now++) {
+    const probe = lines.take(now);
+    if (probe) expect(probe.atEnd).toBe(true);
+    if (probe) lines.learn(NOTHING, 50, now, 0);
+  }
+  expect(next(lines, 500)).toMatchObject({ atEnd: false });
 });
 
 test('a pass goes from stretch to stretch, and rests at the end', () => {

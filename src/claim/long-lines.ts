@@ -23,6 +23,8 @@ const MAX_REACH = 20_000;
 const STRETCH_MS = 10;
 /** How far a look back from the end of a line goes, in jobs. */
 const END_REACH = 2_000;
+/** A line that is worked off in a moment needs no pass. */
+const PATIENCE_MS = 500;
 /** What the first pass along a line may take of the time of a connection. */
 const PASS_SHARE = 1 / 4;
 /** What looking again may take of the time, at the end of a line and along all of it. */
@@ -95,8 +97,9 @@ export class LongLines {
   #open(place: number, vote: Vote, now: number): void {
     if (this.#lines.has(place)) return;
     const { key, at, position } = vote;
+    const nextAt = now + PATIENCE_MS;
     this.#lines.set(place, {
-      ...{ place, keys: [key], at, position, begunAt: now, passMs: 0, nextAt: now, endAt: now },
+      ...{ place, keys: [key], at, position, begunAt: now, passMs: 0, nextAt, endAt: now },
       atEnd: false,
       vote: newVote(),
     });
