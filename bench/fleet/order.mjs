@@ -55,7 +55,7 @@ export async function bystanders({ ground, quick, figure, say }) {
   const half = { ...hot, count: hot.count / 2 };
   const failing = { count: healthy / 10, keys: 100, prefix: 'failing:', type: 'fails' };
   const rates = await rounds(
-    quick ? 1 : 9,
+    quick ? 1 : 13,
     {
       // Told without a goal: the line when it is not all older than the others.
       'amid a hot key, told only': () => beside('none', half, half),
