@@ -14,6 +14,7 @@ const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 /** Connections are opened, plans made, and the last switch forgotten. */
 const SETTLE_MS = 500;
 const PRODUCERS = fileURLToPath(new URL('./producers.mjs', import.meta.url));
+const BARE_LISTENER = fileURLToPath(new URL('./bare-listener.mjs', import.meta.url));
 
 /** Fifty producers of one process, at full speed until `stop`; `rate` measures their commits per second. */
 function startProducers(url) {
@@ -74,6 +75,29 @@ export async function producers({ ground, quick, figure, say }) {
   );
 }
 
+/** A row, a notification and an UPDATE in another process: what the machine needs for that alone. */
+async function bareListener(url, admin, hear) {
+  await admin.query('DROP TABLE IF EXISTS bare_jobs');
+  await admin.query('CREATE TABLE bare_jobs (n integer PRIMARY KEY, taken_at timestamptz)');
+  const child = fork(BARE_LISTENER, [JSON.stringify({ url })]);
+  await new Promise((resolve) => child.once('message', resolve));
+  child.on('message', hear);
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const text = `WITH told AS (SELECT pg_notify('bare_jobs', $1::integer::text))
+    INSERT INTO bare_jobs (n) SELECT $1::integer FROM told`;
+  return {
+    insert: (n) => client.query({ name: 'bare', text, values: [n] }),
+    async stop() {
+      const gone = new Promise((resolve) => child.once('exit', resolve));
+      child.disconnect();
+      await gone;
+      await client.end();
+      await admin.query('DROP TABLE bare_jobs');
+    },
+  };
+}
+
 export async function latency({ ground, quick, figure, say }) {
   const { admin, hf, url } = ground;
   await admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
@@ -83,14 +107,24 @@ export async function latency({ ground, quick, figure, say }) {
   await until('three workers', () => aliveWorkers(admin, 3));
   await wait(3_000);
 
-  const idle = [];
+  const bare = await bareListener(url, admin, hear);
+  const [idle, least] = [[], []];
   for (let n = 0; n < (quick ? 100 : 500); n++) {
     await wait(40 + Math.random() * 40);
     const at = clock();
     await hf.enqueue(stamp, { n }, { key: `order:${n}` });
     await until('the job to start', () => started.has(n));
     idle.push(started.get(n) - at);
+    await wait(40 + Math.random() * 40);
+    const bareAt = clock();
+    await bare.insert(n);
+    await until('the row to be taken', () => started.has(`bare ${n}`));
+    least.push(started.get(`bare ${n}`) - bareAt);
   }
+  await bare.stop();
+  say(
+    `by turns, told only: a bare INSERT with NOTIFY, a listener and one UPDATE: p50 ${percentile(least, 0.5).toFixed(2)} p90 ${percentile(least, 0.9).toFixed(2)} p99 ${percentile(least, 0.99).toFixed(2)} ms`,
+  );
   const [p50, p99] = [percentile(idle, 0.5), percentile(idle, 0.99)];
   say(
     `idle fleet, enqueue to start: p50 ${p50.toFixed(2)} p90 ${percentile(idle, 0.9).toFixed(2)} p99 ${p99.toFixed(2)} ms`,

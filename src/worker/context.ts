@@ -90,7 +90,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   readonly calls = new OpenCalls();
   /** Those that make children: a completion takes them along. */
   readonly #writing = new OpenCalls();
-  #over = false;
+  #over: 'returned' | 'failed' | null = null;
 
   constructor(job: HeldJob, payload: Payload, ground: ContextGround) {
     this.#job = job;
@@ -152,8 +152,8 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   }
 
   /** The outcome is settled from what is known now; whatever the handler calls from here on is refused. */
-  end(): void {
-    this.#over = true;
+  end(how: 'returned' | 'failed'): void {
+    this.#over = how;
   }
 
   async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value> {
@@ -306,7 +306,9 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   }
 
   #assertHeld(doing: string): void {
-    if (this.#job.lost || this.#job.gone) throw leaseLost(this.id, doing);
+    // A failed attempt has given its lease up: the next one may have begun.
+    if (this.#job.lost || this.#job.gone || this.#over === 'failed')
+      throw leaseLost(this.id, doing);
     if (this.#over) {
       throw new HoldfastError(
         'JOB_STATE',

@@ -141,7 +141,7 @@ function afterReturn(
   context: JobContext<unknown>,
   ground: ContextGround,
 ): Outcome {
-  context.end();
+  context.end('returned');
   if (context.completion === 'done') return { kind: 'transacted' };
   if (context.completion === 'handed') {
     const error = new Error('the transaction that ctx.complete was given did not commit');
@@ -165,7 +165,7 @@ function afterThrow(
   error: unknown,
   ground: ContextGround,
 ): Outcome {
-  context.end();
+  context.end('failed');
   if (context.completion === 'done') {
     ground.log.warn(
       { job: held.id, type: held.row.type, err: described(error).summary },
