@@ -123,6 +123,112 @@ test('what a handler called without waiting and failed, fails the attempt; with 
   expect(await children()).toEqual([]);
 });
 
+/** Long enough for anything that was called before to fail. */
+async function turns(): Promise<void> {
+  for (let n = 0; n < 50; n++) await db.rows('SELECT 1');
+}
+
+test('what failed unheard fails the attempt also when the handler goes on for long', async () => {
+  await db.rows('CREATE TABLE unheard (n int PRIMARY KEY)');
+  await db.rows('INSERT INTO unheard VALUES (1)');
+  const once = { maxAttempts: 1 };
+  const enqueues = job('unheard_child', once);
+  const transacts = job('unheard_transaction', once);
+  const ids = await db.hf.enqueueMany([enqueues.of({}), transacts.of({})]);
+  start(db.hf, (w) =>
+    w
+      .handle(enqueues, async (ctx) => {
+        void ctx.enqueue(child, { n: 1n as never });
+        await turns();
+      })
+      .handle(transacts, async (ctx) => {
+        void ctx.transaction((tx) => tx.query('INSERT INTO unheard VALUES (1)'));
+        await turns();
+      }),
+  );
+  expect((await ended(ids[0]!.id, 'dead_letter')).lastError).toContain('payload.n is a BigInt');
+  expect((await ended(ids[1]!.id, 'dead_letter')).lastError).toContain('duplicate key');
+  expect(await children()).toEqual([]);
+});
+
+test('a failure that the handler has dealt with is not that of the attempt, however late it comes', async () => {
+  const { id } = await db.hf.enqueue(parent, {});
+  const late = gate();
+  start(db.hf, (w) =>
+    w.handle(parent, async (ctx) => {
+      const slow = ctx.once('slow', async () => {
+        await late.opened;
+        throw new Error('nobody minds');
+      });
+      await Promise.any([slow, ctx.once('quick', () => 1)]);
+      ctx.enqueue(child, { n: 1n as never }).catch(() => {});
+      setImmediate(() => late.open());
+    }),
+  );
+  expect(await ended(id)).toMatchObject({ attempts: 1 });
+});
+
+test('no child of a transaction that is rolled back is written, awaited or not', async () => {
+  const rolled = job('rolled', { maxAttempts: 2, retry: () => 0 });
+  const { id } = await db.hf.enqueue(rolled, {});
+  start(db.hf, (w) =>
+    w.handle(rolled, (ctx) =>
+      ctx.transaction(async () => {
+        void ctx.enqueue(child, { n: ctx.attempt });
+        throw new Error('no');
+      }),
+    ),
+  );
+  await ended(id, 'dead_letter');
+  expect(await children()).toEqual([]);
+});
+
+test('what the functions of a handler call one after the other is all waited for', async () => {
+  const { id } = await db.hf.enqueue(parent, {});
+  start(db.hf, (w) =>
+    w.handle(parent, (ctx) => {
+      const note = async () => void (await ctx.once('seen', () => 1));
+      const step = async () => await note();
+      const deeper = async () => await step();
+      const audit = async () => {
+        await deeper();
+        await ctx.enqueue(child, { n: 1 });
+      };
+      void audit();
+    }),
+  );
+  await ended(id);
+  expect((await children()).map(({ n }) => n)).toEqual([1]);
+});
+
+test('of two transactions or completions at once, the second is refused and the first stands', async () => {
+  const twice = await db.hf.enqueue(parent, { how: 'transactions' });
+  const within = await db.hf.enqueue(parent, { how: 'completions' });
+  const refused: unknown[] = [];
+  const { worker } = start(db.hf, (w) =>
+    w.handle(parent, async (ctx: HandlerContext<unknown>) => {
+      if ((ctx.payload as { how: string }).how === 'transactions') {
+        const first = ctx.transaction(async () => void (await ctx.enqueue(child, { n: 1 })));
+        await ctx.transaction(async () => {}).catch((error) => refused.push(error.code));
+        await first;
+      } else {
+        await ctx
+          .transaction(async (tx) => {
+            await ctx.complete(tx);
+            await ctx.complete(tx).catch((error) => refused.push(error.code));
+          })
+          .catch((error) => refused.push(error.code));
+      }
+    }),
+  );
+  expect(await ended(twice.id)).toMatchObject({ attempts: 1 });
+  await until('both are over', () => worker.stats.completed + worker.stats.failed >= 2);
+  expect(refused.every((code) => code === 'JOB_STATE')).toBe(true);
+  expect(worker.stats.lost).toBe(0);
+  expect((await children()).map(({ n }) => n)).toEqual([1]);
+  expect((await db.hf.find(within.id))?.status).not.toBe('processing');
+});
+
 test('what is called after the handler has returned is refused', async () => {
   const { id } = await db.hf.enqueue(parent, {});
   let context: HandlerContext<unknown> | undefined;

@@ -74,6 +74,10 @@ describe('jobs ls', () => {
       'jobs ls --after inbox:zzz',
       'archive ls --queue inbox --after zzz',
       'archive ls --after inbox:2026-01-01T00:00:00Z/zzz',
+      'archive ls --queue inbox --after 2026',
+      'archive ls --queue inbox --after 2026-13-01T00:00:00Z',
+      `archive ls --after inbox:2026-01-01T00:00:00Z/${'-'.repeat(36)}`,
+      'archive ls --after inbox:2026-01-01T00:00:00Z//99999999999999999999',
     ]) {
       const ran = await cli(words);
       expect(ran, words).toMatchObject({ code: 2, out: '' });

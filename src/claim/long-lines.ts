@@ -95,7 +95,13 @@ export class LongLines {
   }
 
   #open(place: number, vote: Vote, now: number): void {
-    if (this.#lines.has(place)) return;
+    const known = this.#lines.get(place);
+    if (known) {
+      // Not passed yet: what the claims have taken meanwhile need not be passed.
+      if (known.passMs === 0 && known.nextAt > now)
+        Object.assign(known, { at: vote.at, position: vote.position });
+      return;
+    }
     const { key, at, position } = vote;
     const nextAt = now + PATIENCE_MS;
     this.#lines.set(place, {

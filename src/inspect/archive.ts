@@ -67,7 +67,8 @@ export interface ArchiveRequest {
   readonly budgetMs?: number | undefined;
 }
 
-const PLACE = /^([^/]+)(\/([0-9a-f-]{36})?(\/\d+)?)?$/;
+const PLACE =
+  /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z)(\/([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?(\/\d{1,14})?)?$/;
 
 /** Whether a text has the form of a place in the archive. */
 export function isArchivePlace(text: string): boolean {

@@ -23,7 +23,7 @@ import type { Tracing } from '../tracing/tracing.js';
 import { enqueuedEvents } from './enqueued.js';
 import type { WorkerEvent } from './events.js';
 import type { HeldJob } from './held.js';
-import { OpenCalls } from './open-calls.js';
+import { Call, OpenCalls } from './open-calls.js';
 
 export interface HandlerContext<Payload> {
   readonly payload: Payload;
@@ -83,6 +83,9 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   readonly #job: HeldJob;
   readonly #ground: ContextGround;
   #tx: Queryable | null = null;
+  #transacting = false;
+  /** Children that were written to the transaction which has the completion in it. */
+  #handed: NewJob[] = [];
   #log: Logger | null = null;
   /** 'handed': a transaction has the completion in it, and whether it commits is not known here. */
   completion: 'none' | 'done' | 'handed' = 'none';
@@ -138,17 +141,26 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
   // nothing to handlers that do not.
   get once(): HandlerContext<Payload>['once'] {
-    return (name, effect) => this.calls.add(this.#once(name, effect));
+    return (name, effect) => this.#call(this.#once(name, effect));
   }
   get transaction(): HandlerContext<Payload>['transaction'] {
-    return (work) => this.calls.add(this.#transaction(work));
+    return (work) => this.#call(this.#transaction(work));
   }
   get complete(): HandlerContext<Payload>['complete'] {
-    return (tx) => this.calls.add(this.#complete(tx));
+    return (tx) => this.#call(this.#complete(tx));
   }
   get enqueue(): HandlerContext<Payload>['enqueue'] {
-    return (job, payload, options) =>
-      this.calls.add(this.#writing.add(this.#enqueue(job, payload, options)));
+    return (job, payload, options) => {
+      const call = this.#call(this.#enqueue(job, payload, options));
+      this.#writing.add(call);
+      return call;
+    };
+  }
+
+  #call<Value>(made: Promise<Value>): Call<Value> {
+    const call = Call.of(made);
+    this.calls.add(call);
+    return call;
   }
 
   /** The outcome is settled from what is known now; whatever the handler calls from here on is refused. */
@@ -171,7 +183,8 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
     const stands = await recordEffect(engine, names, owner, name, stored);
     if (stands === null) {
-      this.#job.gone = true;
+      // Completed by this handler meanwhile, the row is gone for a good reason.
+      if (this.completion === 'none') this.#job.gone = true;
       throw leaseLost(this.id, `the marker of the effect "${name}"`);
     }
     return JSON.parse(stands).value;
@@ -179,69 +192,92 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
 
   async #transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
     this.#assertHeld('the transaction');
-    if (this.#tx) {
+    if (this.#transacting) {
       throw new HoldfastError(
         'JOB_STATE',
         `Job ${this.id} has a transaction open already, so a second one was refused. ` +
           'Do all of it in one: the job completes with it.',
       );
     }
-    await this.#inItsTurn('the transaction');
-    await this.#writing.ended();
-    const children = [...this.children];
-    return withClient(this.#ground.pool, async (client) => {
-      try {
-        await client.query('BEGIN');
-        this.#tx = client;
-        const value = await work(client);
-        await this.#complete(client);
-        await client.query('COMMIT');
-        this.completion = 'done';
-        return value;
-      } catch (error) {
-        await client.query('ROLLBACK').then(
-          () => {
-            // Certainly not committed: the job is still ours, and its children still wait.
-            this.completion = 'none';
-            this.#job.settling = false;
-            this.children.splice(0, Number.POSITIVE_INFINITY, ...children);
-          },
-          (failed: Error) => client.emit('error', failed),
-        );
-        throw error;
-      } finally {
-        this.#tx = null;
-      }
-    });
+    this.#transacting = true;
+    try {
+      await this.#inItsTurn('the transaction');
+      await this.#writing.ended();
+      return await withClient(this.#ground.pool, (client) => this.#inTransaction(client, work));
+    } finally {
+      this.#transacting = false;
+    }
+  }
+
+  async #inTransaction<Value>(
+    client: pg.PoolClient,
+    work: (tx: pg.PoolClient) => Promise<Value>,
+  ): Promise<Value> {
+    try {
+      await client.query('BEGIN');
+      this.#tx = client;
+      const value = await work(client);
+      await this.#complete(client);
+      this.#tx = null;
+      await client.query('COMMIT');
+      this.completion = 'done';
+      return value;
+    } catch (error) {
+      // From here on nobody writes to it: that would be written although this is rolled back.
+      this.#tx = null;
+      await client.query('ROLLBACK').then(
+        () => {
+          // After the end the job is being settled, and what that does is not to be undone here.
+          if (this.#over) return;
+          // Certainly not committed: the job is still ours, and its children still wait.
+          this.completion = 'none';
+          this.#job.settling = false;
+          this.children.unshift(...this.#handed.splice(0));
+        },
+        (failed: Error) => client.emit('error', failed),
+      );
+      throw error;
+    }
   }
 
   async #complete(tx: Queryable): Promise<void> {
     this.#assertHeld('the completion');
     await this.#inItsTurn('the completion');
     await this.#writing.ended();
+    // Again: another call may have completed the job meanwhile, or the attempt may be over.
+    this.#assertHeld('the completion');
     const { names } = this.#ground;
     const db = executor(tx);
-    // The children first: the completion locks the row, and from then on the transaction should be short.
-    if (this.children.length > 0) {
-      const limits = {
-        maxPayloadBytes: this.#ground.maxPayloadBytes,
-        onMismatch: 'error',
-      } as const;
-      this.#tell(this.children, await writeJobs(db, names, this.children, limits));
-    }
-    this.#job.settling = true;
-    const moved = await complete(db, names, this.#job.workerId, [
-      { id: this.id, generation: this.fenceToken },
-    ]).catch((error: unknown) => {
-      this.#job.settling = false;
+    // What is enqueued from here on is refused: it would not be written.
+    this.completion = 'handed';
+    const children = this.children.splice(0);
+    let moved: readonly string[];
+    try {
+      // The children first: the completion locks the row, and from then on the transaction should be short.
+      if (children.length > 0) {
+        const limits = {
+          maxPayloadBytes: this.#ground.maxPayloadBytes,
+          onMismatch: 'error',
+        } as const;
+        this.#tell(children, await writeJobs(db, names, children, limits));
+      }
+      this.#job.settling = true;
+      moved = await complete(db, names, this.#job.workerId, [
+        { id: this.id, generation: this.fenceToken },
+      ]);
+    } catch (error) {
+      this.children.unshift(...children);
+      if (!this.#over) {
+        this.#job.settling = false;
+        this.completion = 'none';
+      }
       throw error;
-    });
+    }
     if (moved.length === 0) {
       this.#job.gone = true;
       throw leaseLost(this.id, 'the completion');
     }
-    this.children.length = 0;
-    this.completion = 'handed';
+    this.#handed = children;
   }
 
   async #enqueue<Input>(
@@ -288,6 +324,14 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       this.children.push(child);
       return { id: child.id };
     }
+    // Its client may be in other hands by now.
+    if (this.#tx !== tx) {
+      throw new HoldfastError(
+        'JOB_STATE',
+        `The transaction in which the child of job ${this.id} was enqueued is over, so it was not written. ` +
+          'Wait for ctx.enqueue inside of the transaction.',
+      );
+    }
     const written = await writeJobs(executor(tx), this.#ground.names, [child], limits);
     this.#tell([child], written);
     return { id: written[0]?.id ?? child.id };
@@ -310,6 +354,8 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     if (this.#job.lost || this.#job.gone || this.#over === 'failed')
       throw leaseLost(this.id, doing);
     if (this.#over) {
+      // Whoever called it may not be listening any more.
+      this.log.warn({}, `${doing} was asked for after the end of its attempt, and refused`);
       throw new HoldfastError(
         'JOB_STATE',
         `The attempt of job ${this.id} is over, so ${doing} was refused. ` +

@@ -1,25 +1,74 @@
 /**
  * Calls of a handler that have not ended. A handler may forget to wait for one; then the attempt waits in
- * its place, and the failure of the call is the attempt's.
+ * its place, and the failure of a call that nobody asked about is the attempt's, whenever it came.
  */
+import { setImmediate } from 'node:timers/promises';
+
+/** What a handler gets for a call: it knows whether anybody wants to hear of its failure. */
+export class Call<Value> extends Promise<Value> {
+  /** What is made of it is an ordinary promise. */
+  static override get [Symbol.species]() {
+    return Promise;
+  }
+
+  heard = false;
+
+  static of<Value>(made: Promise<Value>): Call<Value> {
+    return new Call((resolve) => resolve(made));
+  }
+
+  /** `await`, `catch`, `Promise.all` and the like all come through here: its constructor is not `Promise`. */
+  // biome-ignore lint/suspicious/noThenProperty: it is a promise
+  override then<Done = Value, Failed = never>(
+    done?: ((value: Value) => Done | PromiseLike<Done>) | null,
+    failed?: ((reason: unknown) => Failed | PromiseLike<Failed>) | null,
+  ): Promise<Done | Failed> {
+    if (failed) this.heard = true;
+    return super.then(done, failed);
+  }
+
+  /** When it has ended; this does not count as asking. */
+  over(failed: (error: unknown) => void): Promise<void> {
+    return super.then(() => undefined, failed);
+  }
+}
+
 export class OpenCalls {
-  #open: Set<Promise<unknown>> | null = null;
+  #open: Set<Promise<void>> | null = null;
+  #failed: { readonly call: Call<unknown>; readonly error: unknown }[] | null = null;
 
-  /** Keeps a call for as long as it lasts, and returns it. */
-  add<Value>(call: Promise<Value>): Promise<Value> {
+  /** Keeps a call for as long as it lasts, and its failure for longer. */
+  add(call: Call<unknown>): void {
     this.#open ??= new Set();
-    const open = this.#open.add(call);
-    const ended = () => open.delete(call);
-    call.then(ended, ended);
-    return call;
+    const open = this.#open;
+    const over: Promise<void> = call
+      .over((error) => {
+        this.#failed ??= [];
+        this.#failed.push({ call, error });
+      })
+      .then(() => {
+        open.delete(over);
+      });
+    open.add(over);
   }
 
+  /** Nothing to wait for, and nothing that failed unheard. */
   get none(): boolean {
-    return !this.#open?.size;
+    return !this.#open?.size && !this.#unheard;
   }
 
-  /** Until none is open, also of those that begin meanwhile. Throws what the first of them throws. */
+  get #unheard() {
+    return this.#failed?.find(({ call }) => !call.heard);
+  }
+
+  /** Until none is open, also of those that begin meanwhile. Throws the first failure that nobody asked about. */
   async ended(): Promise<void> {
-    while (this.#open?.size) await Promise.all(this.#open);
+    while (this.#open?.size) {
+      await Promise.all(this.#open);
+      // What the handler's own functions call next begins now, however deep they are nested.
+      await setImmediate();
+    }
+    const failed = this.#unheard;
+    if (failed) throw failed.error;
   }
 }

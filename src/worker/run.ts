@@ -115,14 +115,17 @@ function handle(
   const context = new JobContext(held, payload, ground);
   const threw = (error: unknown) => afterThrow(held, route, context, error, ground);
   const ended = () => afterReturn(held, route, context, ground);
-  const returned = () => (context.calls.none ? ended() : context.calls.ended().then(ended, threw));
+  // Asked in the tick in which the attempt ends: a call begins before that, or is refused.
+  const returned = (): Outcome | Promise<Outcome> =>
+    context.calls.none ? ended() : context.calls.ended().then(returned, threw);
   try {
     const answer =
       timeoutMs === null
         ? route.handler(context)
         : withinTime(held, timeoutMs, async () => {
             await route.handler(context);
-            await context.calls.ended();
+            while (!context.calls.none) await context.calls.ended();
+            context.end('returned');
           });
     if (mayBePromise(answer)) return Promise.resolve(answer).then(returned, threw);
   } catch (error) {

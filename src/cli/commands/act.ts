@@ -71,7 +71,7 @@ async function wouldMove(
     if (job && !job.archived && verb.from.includes(job.status)) movable++;
     else out.note(`${id} would not be ${verb.done}: it is ${stateOf(job)}.`);
   }
-  if (out.json) await out.value({ matched: movable, [verb.done]: 0, finished: false });
+  if (out.json) await out.value({ matched: movable, [verb.done]: 0, finished: movable === 0 });
   out.note(`This would ${verb.name} ${many(movable, verb.noun)}. Nothing was done.`);
   return movable < ids.length ? EXIT.failed : EXIT.ok;
 }
