@@ -34,7 +34,7 @@ export type { Logger, Redact } from './postgres/log.js';
 export type { Queryable } from './postgres/queryable.js';
 export type { MigrationState } from './schema/migrate.js';
 export type { Telemetry } from './tracing/api.js';
-export type { HandlerContext } from './worker/context.js';
 export type { EnqueuedEvent, JobEvent, WorkerEvent, WorkerStats } from './worker/events.js';
+export type { HandlerContext } from './worker/handler-context.js';
 export type { WorkerOptions } from './worker/options.js';
 export type { Worker } from './worker/worker.js';

@@ -6,8 +6,8 @@ import type { NewJob } from '../enqueue/insert.js';
 import { withTransaction } from '../postgres/pool.js';
 import { executor } from '../postgres/queryable.js';
 import { complete } from '../settle/complete.js';
-import { type ContextGround, leaseLost } from './context.js';
 import { enqueuedEvents } from './enqueued.js';
+import { type ContextGround, leaseLost } from './handler-context.js';
 import type { HeldJob } from './held.js';
 
 /** Throws LEASE_LOST when the lease was lost; then neither the completion nor a child is written. */

@@ -5,8 +5,9 @@
  * leaves when the database has answered its settle, or when it is lost: then its handler's signal is
  * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
  */
-import { type ContextGround, leaseLost } from './context.js';
+
 import type { JobEvent, WorkerEvent, WorkerStats } from './events.js';
+import { type ContextGround, leaseLost } from './handler-context.js';
 import type { HeldJob } from './held.js';
 import type { Keeper } from './keeper.js';
 import type { Outcome, Route } from './run.js';

@@ -16,7 +16,8 @@ import { Cancel, GiveUp, HoldfastError, RetryLater, Snooze } from '../job/errors
 import { errorText } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
 import { errorType } from '../tracing/error-type.js';
-import { type ContextGround, type HandlerContext, JobContext } from './context.js';
+import { JobContext } from './context.js';
+import type { ContextGround, HandlerContext } from './handler-context.js';
 import type { HeldJob } from './held.js';
 
 export type Handler = (context: HandlerContext<unknown>) => unknown;

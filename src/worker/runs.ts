@@ -8,7 +8,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Ahead } from './ahead.js';
-import type { ContextGround } from './context.js';
+import type { ContextGround } from './handler-context.js';
 import type { HeldJob } from './held.js';
 import type { InHand } from './in-hand.js';
 import type { Isolation } from './isolation.js';

@@ -26,8 +26,8 @@ import { type EngineMode, type Executor, engineExecutor } from '../postgres/quer
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
 import { Backoff, pause } from './backoff.js';
-import type { HandlerContext } from './context.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
+import type { HandlerContext } from './handler-context.js';
 import { Loops } from './loops.js';
 import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkQueues, handlesOf, queuesToServe } from './queues.js';
