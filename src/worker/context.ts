@@ -300,7 +300,10 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       throw leaseLost(this.id, doing);
     if (this.#over) {
       // Whoever called it may not be listening any more.
-      this.log.warn({}, `${doing} was asked for after the end of its attempt, and refused`);
+      this.#ground.log.warn(
+        { job: this.id, type: this.type, what: doing },
+        'a handler used its context after the end of its attempt, and was refused',
+      );
       throw new HoldfastError(
         'JOB_STATE',
         `The attempt of job ${this.id} is over, so ${doing} was refused. ` +
