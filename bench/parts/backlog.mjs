@@ -116,7 +116,7 @@ function tell(figure, name, value, { here, there }, goal, unit) {
 export async function backlog({ url, entries, quick, size, figure, table, raw, say }) {
   const ground = await openGround(url);
   const actor = await startActor(entries.ours);
-  const count = quick ? 2 : 14;
+  const count = quick ? 1 : 14;
   const claimed = quick ? 60 : 100;
   const clear = ({ admin }) => admin.query('TRUNCATE holdfast.inbox');
   const empty = async () => {
