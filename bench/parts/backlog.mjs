@@ -15,9 +15,6 @@ import { measured, median, pairwise, plain } from '../statistics.mjs';
 const noop = job('noop');
 const BURST = 10_000;
 const WARM_BURSTS = 1;
-/** Of each turn here or there. */
-const BURSTS = 5;
-const TURN = (WARM_BURSTS + BURSTS) * BURST;
 const brief = (count) => (count >= 1_000_000 ? `${count / 1_000_000}M` : `${count / 1_000}k`);
 
 /** Jobs per second between the first thousand and the ninth of each ten. */
@@ -34,26 +31,26 @@ async function emptied(actor, count) {
     throw new Error(`${actor.progress.count} of ${count} jobs ran within a minute`);
 }
 
-async function bursts({ hf, url }, actor) {
+async function bursts({ hf, url }, actor, turn) {
   await actor.work({ url });
-  for (let n = 1; n * BURST <= TURN; n++) {
+  for (let n = 1; n * BURST <= turn; n++) {
     const items = Array.from({ length: BURST }, (_, k) =>
       noop.of({ orderId: k }, { key: `order:${k}` }),
     );
     await hf.enqueueMany(items);
     await emptied(actor, n * BURST);
   }
-  return ratesOf(actor);
+  return ratesOf(actor, turn);
 }
 
-async function deep({ url }, actor) {
+async function deep({ url }, actor, turn) {
   await actor.work({ url });
-  await emptied(actor, TURN);
-  return ratesOf(actor);
+  await emptied(actor, turn);
+  return ratesOf(actor, turn);
 }
 
-async function ratesOf(actor) {
-  const rates = windows(actor.progress.marks).slice(WARM_BURSTS, WARM_BURSTS + BURSTS);
+async function ratesOf(actor, turn) {
+  const rates = windows(actor.progress.marks).slice(WARM_BURSTS, turn / BURST);
   await actor.stopWork();
   return rates;
 }
@@ -117,22 +114,22 @@ export async function backlog({ url, entries, quick, size, figure, table, raw, s
   const ground = await openGround(url);
   const actor = await startActor(entries.ours);
   const count = quick ? 1 : 14;
+  /** Jobs of each turn here or there. */
+  const turn = (WARM_BURSTS + (quick ? 2 : 5)) * BURST;
   const claimed = quick ? 60 : 100;
   const clear = ({ admin }) => admin.query('TRUNCATE holdfast.inbox');
   const empty = async () => {
     await clear(ground);
-    return bursts(ground, actor);
+    return bursts(ground, actor, turn);
   };
   // The code of the process warms up where nothing is counted.
   await empty();
   const rows = [];
-  for (const large of quick
-    ? [100_000]
-    : [1_000_000, 5_000_000].map((n) => size(n, TURN * count))) {
+  for (const large of quick ? [50_000] : [1_000_000, 5_000_000].map((n) => size(n, turn * count))) {
     say(`loading ${plain(large)} jobs …`);
     await elsewhere(ground, 'bench_backlog', async (there) => {
       // So many on average: half of what the turns take comes on top.
-      await fillMore(there.admin, large + (TURN * count) / 2, { keys: BURST });
+      await fillMore(there.admin, large + (turn * count) / 2, { keys: BURST });
       // As a queue that has been there for a while; else autovacuum would do it meanwhile. No checkpoint,
       // here and between the turns: the first write to a page after one logs it whole, which a turn of
       // half a second would pay for and a day would not.
@@ -146,18 +143,18 @@ export async function backlog({ url, entries, quick, size, figure, table, raw, s
         },
         () => claimMs(there, claimed),
       );
-      const rates = await pairs(count, empty, () => deep(there, actor));
+      const rates = await pairs(count, empty, () => deep(there, actor, turn));
       rows.push({ large, claims, rates });
     });
   }
-  const completed = quick ? 200_000 : size(5_000_000, 0);
+  const completed = quick ? 100_000 : size(5_000_000, 0);
   say(`archiving ${plain(completed)} jobs …`);
   const behind = await elsewhere(ground, 'bench_archive', async (there) => {
-    await bursts(there, actor);
+    await bursts(there, actor, turn);
     await archive(there.admin, completed);
     return pairs(count, empty, async () => {
       await clear(there);
-      return bursts(there, actor);
+      return bursts(there, actor, turn);
     });
   });
   await actor.kill();
