@@ -416,7 +416,7 @@ describe('in batches', () => {
     };
   }
 
-  test('an archive of which nothing is old is not read, analyzed or not', async () => {
+  test('an archive of which nothing is old is not read, though nobody has analyzed it', async () => {
     await db.rows(
       `INSERT INTO holdfast.inbox_archive (id, created_at, completed_at, lease_generation, partition_bucket,
          attempts, max_attempts, version, status, priority, type, partition_key, payload)

@@ -110,7 +110,8 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
 
   /** The outcome is settled from what is known now; whatever the handler calls from here on is refused. */
   end(how: 'returned' | 'failed'): void {
-    this.#over = how;
+    // The first word counts: after its time limit a handler may still return.
+    this.#over ??= how;
   }
 
   async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value> {
