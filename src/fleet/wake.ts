@@ -13,8 +13,9 @@ import type { Executor, Queryable } from '../postgres/queryable.js';
 import { bool, int4, statement, text } from '../postgres/statement.js';
 
 /**
- * The channel on which everybody hears that the membership has changed; the payload is the schema. Calls
- * that test the hearing of listeners go there too.
+ * The channel on which everybody hears that the membership has changed; the payload is the schema. With a
+ * queue and buckets behind it, it says that there are jobs which nobody inserted just now. Calls that test
+ * the hearing of listeners go there too.
  */
 export const FLEET_CHANNEL = 'holdfast_fleet';
 
@@ -110,6 +111,16 @@ export const notifyChannel = statement({
 /** To the channel of the whole fleet, so that all who listen can tell that they still hear. */
 export async function ping(db: Executor, names: Names, word: string) {
   await db.run(notifyChannel, names, [FLEET_CHANNEL, word]);
+}
+
+/** More buckets than this are said as "look everywhere". */
+const MANY_BUCKETS = 50;
+
+/** Jobs in these buckets became claimable without an insert: whoever owns them should look. */
+export async function tellOwners(db: Executor, names: Names, buckets: readonly number[]) {
+  const all = [...new Set(buckets)];
+  const list = all.length > MANY_BUCKETS ? '*' : all.join(',');
+  await db.run(notifyChannel, names, [FLEET_CHANNEL, `${names.schema}:${names.queue}:${list}`]);
 }
 
 /**

@@ -12,7 +12,7 @@
 import { BUCKETS } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int8, jobStatus, statement, textArray, uuid } from '../postgres/statement.js';
+import { int4, int8, jobStatus, statement, textArray, uuid } from '../postgres/statement.js';
 
 /** No run of a key is longer: as many jobs as the largest claim takes. */
 const RUN = 1_000;
@@ -94,8 +94,8 @@ SET status = CASE WHEN ${SPENT} AND i.attempts >= i.max_attempts THEN 'dead_lett
         'worker', i.claimed_by, 'outcome', 'vanished', 'spent', ${SPENT}),
       '$[last-19 to last]')
 WHERE i.ctid = ANY (ARRAY(SELECT place FROM orphans))
-RETURNING i.id, i.status, i.lease_generation`,
-  columns: { id: uuid, status: jobStatus, lease_generation: int8 },
+RETURNING i.id, i.status, i.lease_generation, i.partition_bucket`,
+  columns: { id: uuid, status: jobStatus, lease_generation: int8, partition_bucket: int4 },
 });
 
 export interface RecoverRequest {

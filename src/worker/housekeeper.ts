@@ -8,6 +8,7 @@
  */
 import type pg from 'pg';
 import { deadWorkers } from '../fleet/registry.js';
+import { tellOwners } from '../fleet/wake.js';
 import { pruneArchive, pruneEffects, pruneIdempotency } from '../housekeeping/prune.js';
 import { recover } from '../housekeeping/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../housekeeping/sweep.js';
@@ -89,7 +90,13 @@ export async function keepHouse(
       const gone = [...new Set([...dead, ...(await deadWorkers(db, names))])];
       const recoverer = ground.workerId;
       const request = { deadWorkers: gone, window: WINDOW, limit: RECOVER_BATCH, recoverer };
-      return recover(db, names, request);
+      const back = await recover(db, names, request);
+      const buckets = back.flatMap((row) =>
+        row.status === 'pending' ? [row.partitionBucket] : [],
+      );
+      // A claim that came while these were being written has passed over them.
+      if (buckets.length > 0) await tellOwners(db, names, buckets);
+      return back;
     });
     return moved?.length ?? 0;
   });

@@ -24,17 +24,23 @@ export interface InHandGround {
   readonly heard: () => boolean;
 }
 
+export interface InHandHooks {
+  /** A job has left: there is room for another. */
+  readonly changed: () => void;
+  /** A job went back to its bucket, to be run again after so long. */
+  readonly putOff: (bucket: number, delayMs: number) => void;
+}
+
 export class InHand {
   readonly #queue: string;
   readonly #ground: InHandGround;
-  /** Called when a job has left: there is room for another. */
-  readonly #changed: () => void;
+  readonly #hooks: InHandHooks;
   readonly #held = new Map<string, HeldJob>();
 
-  constructor(queue: string, ground: InHandGround, changed: () => void) {
+  constructor(queue: string, ground: InHandGround, hooks: InHandHooks) {
     this.#queue = queue;
     this.#ground = ground;
-    this.#changed = changed;
+    this.#hooks = hooks;
   }
 
   get size(): number {
@@ -71,7 +77,11 @@ export class InHand {
     }
     held.settling = true;
     const { settler, context } = this.#ground;
-    settleOutcome({ settler, context, route }, held, outcome, (how) => this.#settled(held, how));
+    settleOutcome({ settler, context, route }, held, outcome, (how) => {
+      this.#settled(held, how);
+      const again = how === 'failed' || how === 'snoozed';
+      if (again && 'delayMs' in outcome) this.#putOff(held, outcome.delayMs);
+    });
   }
 
   /** Back to the queue, unspent; what is settled or lost already is left alone. */
@@ -83,9 +93,14 @@ export class InHand {
     }
     held.settling = true;
     const job = { id: held.id, generation: held.generation };
-    this.#ground.settler.release(held.workerId, job, (moved) =>
-      this.#settled(held, moved === null ? 'lost' : 'released'),
-    );
+    this.#ground.settler.release(held.workerId, job, (moved) => {
+      this.#settled(held, moved === null ? 'lost' : 'released');
+      if (moved !== null) this.#putOff(held, 0);
+    });
+  }
+
+  #putOff(held: HeldJob, delayMs: number): void {
+    this.#hooks.putOff(held.row.partitionBucket, delayMs);
   }
 
   #settled(held: HeldJob, how: Ended): void {
@@ -121,7 +136,7 @@ export class InHand {
     if (this.#held.get(held.id) === held) this.#held.delete(held.id);
     this.#ground.keeper.drop(held);
     held.leave();
-    this.#changed();
+    this.#hooks.changed();
   }
 
   /** The keeper could not renew these, unless a settle of ours is the reason. */

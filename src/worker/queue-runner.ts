@@ -8,18 +8,19 @@
  * in any case.
  */
 import { HoldfastError } from '../job/errors.js';
-import { isolate } from '../lease/isolate.js';
 import type { Executor } from '../postgres/queryable.js';
 import { Ahead } from './ahead.js';
 import { Backoff } from './backoff.js';
 import { HeldJob } from './held.js';
 import { InHand, type InHandGround } from './in-hand.js';
 import type { Isolation, Suspect } from './isolation.js';
+import { Later } from './later.js';
 import type { Settings } from './options.js';
 import { Rest } from './rest.js';
 import type { Route } from './run.js';
 import { Runs } from './runs.js';
 import { type Assignment, type ClaimedHere, type ClaimTerms, Sources } from './sources.js';
+import { suspectOf } from './suspects.js';
 import type { Wakeups } from './wakeups.js';
 
 /** So many jobs of one key in one claim are the beginning of a long line. */
@@ -47,6 +48,7 @@ export class QueueRunner {
   readonly #sources: Sources;
   readonly #hand: InHand;
   readonly #rest: Rest;
+  readonly #later = new Later((buckets) => this.#dueAgain(buckets));
   readonly #backoff = new Backoff();
   readonly #ahead: Ahead;
   readonly #runs: Runs;
@@ -73,9 +75,12 @@ export class QueueRunner {
       lookEverywhere: () => this.hint(null),
     });
     this.#ahead = new Ahead(ground.settings.concurrency, ground.settings.prefetch);
-    this.#hand = new InHand(queue, ground, () => {
-      this.#checkEmpty();
-      this.pump();
+    this.#hand = new InHand(queue, ground, {
+      changed: () => {
+        this.#checkEmpty();
+        this.pump();
+      },
+      putOff: (bucket, delayMs) => this.#later.add(bucket, delayMs),
     });
     this.#runs = new Runs({
       ...ground,
@@ -270,33 +275,9 @@ export class QueueRunner {
   }
 
   #suspect(held: HeldJob): Suspect {
-    return {
-      held,
-      mark: (alone) => this.#mark(held, alone),
-      // Not over before it is settled: until then the mark would make it pay for what comes next.
-      run: async () => {
-        const over = held.left();
-        await this.#runs.work([held]);
-        await over;
-      },
-      handBack: () => this.#runs.handBack([held]),
-    };
-  }
-
-  async #mark(held: HeldJob, alone: boolean): Promise<boolean> {
     const { engine, context, trouble } = this.#ground;
-    try {
-      const marked = await isolate(engine, context.names, held.workerId, held, alone);
-      if (!marked && alone) {
-        this.#hand.lose(held);
-        this.#runs.handBack([held]);
-      }
-      return marked;
-    } catch (error) {
-      trouble(`isolating job ${held.id}`, error);
-      if (alone) this.#runs.handBack([held]);
-      return false;
-    }
+    const ground = { engine, names: context.names, trouble, hand: this.#hand, runs: this.#runs };
+    return suspectOf(ground, held);
   }
 
   /** A key that gave a long run has more, and can give it when the last of the run is settled. */
@@ -308,6 +289,13 @@ export class QueueRunner {
       const alone = this.#runs.waiting === 0 && !this.#plenty;
       if (alone && !last.lost) this.hint([last.row.partitionBucket]);
     });
+  }
+
+  /** What was put off here is due. While others wait it takes its turn with them, at the next sweep. */
+  #dueAgain(buckets: readonly number[]): void {
+    if (this.#runs.waiting > 0) return;
+    this.#sources.hint(buckets);
+    this.#look();
   }
 
   handBack(): void {
@@ -332,6 +320,7 @@ export class QueueRunner {
   async drain(graceMs: number): Promise<boolean> {
     this.#stopping = true;
     this.#rest.end();
+    this.#later.end();
     this.#runs.stop();
     for (const held of this.#hand.values()) if (!held.started) this.#hand.release(held);
     if (await this.#emptyWithin(graceMs)) return true;

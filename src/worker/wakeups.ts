@@ -183,11 +183,15 @@ export class Wakeups {
   }
 
   #heard(channel: string, payload: string): void {
+    const words = payload.split(':');
     if (channel === FLEET_CHANNEL) {
-      if (payload === this.#ground.schema) this.#ground.fleetChanged();
-      return;
+      if (words.shift() !== this.#ground.schema) return;
+      if (words.length === 0) {
+        this.#ground.fleetChanged();
+        return;
+      }
     }
-    const [queue = '', list = ''] = payload.split(':');
+    const [queue = '', list = ''] = words;
     const state = this.#states.get(queue);
     if (!state) return;
     if (state.wanted && !state.budget.spend(performance.now())) {
