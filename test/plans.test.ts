@@ -42,6 +42,7 @@ function claimParams(probes: readonly Probe[], limit = 25): unknown[] {
     2_000,
     '{}',
     '{noop}',
+    '{}',
     false,
   ];
 }
@@ -166,7 +167,7 @@ describe('a claim of 25', () => {
 
   test('in the form for many jobs reads as little', async () => {
     await prepare('claim_more', claimMore);
-    const params = async () => claimParams(await nextProbes(UPPER_HALF, false)).slice(0, 13);
+    const params = async () => claimParams(await nextProbes(UPPER_HALF, false)).slice(0, 14);
     await explain('claim_more', await params());
     const plan = await explain('claim_more', await params());
     expect(accesses(plan)).toEqual(GOOD_CLAIM.slice(1));

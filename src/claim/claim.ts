@@ -51,7 +51,12 @@ export interface Probe {
   /** Read a single bucket on after this place; '-infinity' and 0 read from the start. */
   readonly afterAt: string;
   readonly afterPosition: number;
+  /** The bucket is filled by the long line of one key, and others wait: read only a part of it. */
+  readonly inLine?: boolean;
 }
+
+/** What a long line gives in its turn, as a part of what was asked for. */
+const LINE_SHARE = 1 / 8;
 
 export interface ClaimRequest {
   readonly workerId: string;
@@ -101,8 +106,8 @@ const take = ({ also, lock, still }: Picking) => `UPDATE holdfast.inbox AS i
   SET ${TAKE}
   WHERE i.ctid = ANY (ARRAY(
   SELECT c.ctid
-  FROM unnest($1::smallint[], $2::integer[], $3::integer[], $4::timestamptz[], $5::bigint[])
-    AS probe(priority, from_bucket, to_bucket, after_at, after_position)
+  FROM unnest($1::smallint[], $2::integer[], $3::integer[], $4::timestamptz[], $5::bigint[], $14::integer[])
+    AS probe(priority, from_bucket, to_bucket, after_at, after_position, most)
   CROSS JOIN LATERAL (
     -- One bucket: by equality, so that the scan ends where the future of the bucket begins.
     SELECT one.ctid FROM (
@@ -115,7 +120,7 @@ const take = ({ also, lock, still }: Picking) => `UPDATE holdfast.inbox AS i
       AND ${OPEN}
       AND ${HANDLED} ${also}
     ORDER BY i.available_at, i.position
-    LIMIT $6::integer
+    LIMIT least($6::integer, probe.most)
     ${lock}
     ) AS one
     UNION ALL
@@ -149,8 +154,8 @@ WITH claimed AS (
 )
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${SEEN_UNTIL}, ${CLOCK},
-  CASE WHEN $14::boolean THEN ${ANY_ORDERED} END AS any_ordered,
-  CASE WHEN $14::boolean THEN (SELECT (extract(epoch FROM now() - q.housekept_at) * 1000)::bigint
+  CASE WHEN $15::boolean THEN ${ANY_ORDERED} END AS any_ordered,
+  CASE WHEN $15::boolean THEN (SELECT (extract(epoch FROM now() - q.housekept_at) * 1000)::bigint
     FROM holdfast.queues AS q WHERE q.name = 'inbox') END AS housekept_ms,
   ${NO_JOB}
 FROM holdfast.fleet AS f
@@ -236,6 +241,8 @@ export async function claim(
     textArray(probes.map((probe) => probe.afterAt)),
     plainArray(probes.map((probe) => probe.afterPosition)),
     ...termsOf(request),
+    // Nearly always none: what is missing is NULL, and limits nothing.
+    plainArray(probes.some(({ inLine }) => inLine) ? probes.map(mostOf(request)) : []),
   ];
   const { jobs, lockedOut } = request.more ? await lookForMore(db, names, params) : NONE;
   const [first] = jobs;
@@ -256,6 +263,11 @@ export async function claim(
     lockedOut,
   };
 }
+
+const mostOf =
+  ({ limit }: ClaimRequest) =>
+  ({ inLine }: Probe) =>
+    inLine ? Math.ceil(limit * LINE_SHARE) : limit;
 
 /** Postgres' lock_not_available and, where deadlocks are looked for very soon, deadlock_detected. */
 const KEPT_WAITING = ['55P03', '40P01'];

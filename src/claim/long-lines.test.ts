@@ -151,6 +151,31 @@ test('its end is looked at first, again after a find, and then rarely until the 
   for (let now = 82; now < 1_000; now++) expect(lines.take(now)?.atEnd ?? false).toBe(false);
 });
 
+test('looks at its end that find nothing come more rarely, and soon again after a find', () => {
+  const lines = withLine();
+  /** When the next look at the end is due; stretches of the pass go on meanwhile. */
+  const nextLook = (from: number) => {
+    for (let now = from; ; now++) {
+      const probe = lines.take(now);
+      if (probe?.atEnd) return now;
+      if (probe) lines.learn({ ...NOTHING, end: { at: 'there', position: now } }, 50, now, 0);
+    }
+  };
+  let now = nextLook(0);
+  const waits: number[] = [];
+  for (let looks = 0; looks < 8; looks++) {
+    lines.learn(NOTHING, 50, now, 0);
+    const at = nextLook(now);
+    waits.push(at - now);
+    now = at;
+  }
+  expect(waits).toEqual([20, 40, 80, 160, 320, 500, 500, 500]);
+  lines.learn({ ...NOTHING, jobs: jobs('order:1', 1, 900) }, 50, now, 0);
+  now = nextLook(now);
+  lines.learn(NOTHING, 50, now, 0);
+  expect(nextLook(now) - now).toBe(20);
+});
+
 test('a look that got no answer is tried again', () => {
   const lines = withLine();
   expect(lines.take(0)).toMatchObject({ atEnd: true });

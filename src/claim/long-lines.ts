@@ -30,6 +30,8 @@ const PASS_SHARE = 1 / 4;
 /** What looking again may take of the time, at the end of a line and along all of it. */
 const REST_SHARE = 1 / 30;
 const MIN_REST_MS = 20;
+/** Looks at the end that find nothing come ever more rarely, down to as often as those at other buckets. */
+const MAX_REST_MS = 500;
 /** At least so long from one whole pass to the next. */
 const MIN_PASS_MS = 1_000;
 
@@ -50,6 +52,7 @@ interface Line {
   nextAt: number;
   /** When to look back from its end; never while it is passed along at its end. */
   endAt: number;
+  endRestMs: number;
   /** The last look was at its end. */
   atEnd: boolean;
   vote: Vote;
@@ -75,6 +78,10 @@ export class LongLines {
 
   get size(): number {
     return this.#lines.size;
+  }
+
+  has(bucket: number, priority: number): boolean {
+    return this.#lines.has(placeOf(bucket, priority));
   }
 
   /** What an ordinary claim returned. */
@@ -106,7 +113,7 @@ export class LongLines {
     const nextAt = now + PATIENCE_MS;
     this.#lines.set(place, {
       ...{ place, keys: [key], at, position, begunAt: now, passMs: 0, nextAt, endAt: now },
-      atEnd: false,
+      ...{ endRestMs: MIN_REST_MS, atEnd: false },
       vote: newVote(),
     });
   }
@@ -146,8 +153,10 @@ export class LongLines {
       // Where there was one more will come; where there were enough there are more.
       const full = claim.jobs.length >= limit;
       const soonMs = full ? 0 : tookMs * (1 / PASS_SHARE - 1);
-      const restMs = Math.max(MIN_REST_MS, tookMs / REST_SHARE);
-      line.endAt = now + (claim.jobs.length > 0 ? soonMs : restMs);
+      const restMs = Math.max(line.endRestMs, tookMs / REST_SHARE);
+      const found = claim.jobs.length > 0;
+      line.endAt = now + (found ? soonMs : restMs);
+      line.endRestMs = found ? MIN_REST_MS : Math.min(2 * line.endRestMs, MAX_REST_MS);
       return;
     }
     this.#reach = clamp(

@@ -46,7 +46,8 @@ class Queue {
       const found = this.jobs
         .filter(inside)
         .sort((a, b) => a.bucket - b.bucket || a.at - b.at || a.position - b.position);
-      for (const job of found) if (taken.length < limit && !taken.includes(job)) taken.push(job);
+      const most = Math.min(limit, taken.length + (probe.inLine ? Math.ceil(limit / 8) : limit));
+      for (const job of found) if (taken.length < most && !taken.includes(job)) taken.push(job);
     }
     for (const job of taken) this.jobs.splice(this.jobs.indexOf(job), 1);
     this.dead.push(...taken);
@@ -81,8 +82,11 @@ function step(life: Life, limit: number, tookMs = 1, msPerDead = 0): readonly Cl
   return answer.jobs;
 }
 
-const newLife = (buckets?: readonly number[]): Life => ({
-  probes: new Probes({ pollMs: POLL_MS, ...(buckets && { buckets }) }),
+const newLife = (buckets?: readonly number[], lines: readonly number[] = []): Life => ({
+  probes: new Probes({
+    ...{ pollMs: POLL_MS, hasLine: (bucket) => lines.includes(bucket) },
+    ...(buckets && { buckets }),
+  }),
   queue: new Queue(),
   now: 0,
 });
@@ -139,6 +143,41 @@ describe('fairness', () => {
         counts.set(job.partitionBucket, (counts.get(job.partitionBucket) ?? 0) + 1);
     }
     expect(Math.min(...[1, 2, 3].map((bucket) => counts.get(bucket) ?? 0))).toBeGreaterThan(200);
+  });
+
+  test('a long line takes its turn, and little in it, while others have jobs', () => {
+    const life = newLife(undefined, [500]);
+    life.queue.add(500, 2, 5_000);
+    for (let bucket = 0; bucket < 1_000; bucket += 10) {
+      if (bucket !== 500) life.queue.add(bucket, 2, 50);
+    }
+    let [inLine, others, left] = [0, 0, 99 * 50];
+    for (let claims = 0; claims < 200 && left > 0; claims++) {
+      const jobs = step(life, 400);
+      const hot = jobs.filter((job) => job.partitionBucket === 500).length;
+      [inLine, others] = [inLine + hot, others + jobs.length - hot];
+      left = life.queue.jobs.filter((job) => job.bucket !== 500).length;
+    }
+    expect(others).toBe(99 * 50);
+    // The first claim may have come upon it before anything else was known to have jobs.
+    expect(inLine).toBeGreaterThanOrEqual(50);
+    expect(inLine).toBeLessThanOrEqual(400 + 3 * 50);
+    // Alone it gives all that is asked for.
+    step(life, 400);
+    expect(step(life, 400)).toHaveLength(400);
+  });
+
+  test('a long line has its turn although others are told of all the time', () => {
+    const life = newLife([3, 500], [500]);
+    life.queue.add(500, 2, 5_000);
+    let inLine = 0;
+    for (let claims = 0; claims < 100; claims++) {
+      life.queue.add(3);
+      life.probes.hint([3]);
+      inLine += step(life, 400).filter((job) => job.partitionBucket === 500).length;
+    }
+    expect(inLine).toBeGreaterThan(1_000);
+    expect(life.queue.jobs.filter((job) => job.bucket === 3).length).toBeLessThan(3);
   });
 
   test('what is of priority 1 is claimed before all the rest', () => {

@@ -8,7 +8,8 @@
  * while the queue is sparse; but one by one, on from their cursors, where many jobs have passed. While
  * any bucket is active a sweep comes once per `BUSY_MS`; without one it comes soon after one that found
  * something, and backs off to `pollMs` while there is nothing. Buckets take turns, and all of priority 1
- * come before any of priority 2.
+ * come before any of priority 2. A bucket that is filled by the long line of one key would give a whole
+ * claim of it whenever its turn comes; while others have jobs, it gives a part of one.
  *
  * A cursor is a hint and never a fact: released, recovered and late rows lie behind it, so it is rewound
  * once per second. That costs nothing while finished rows are cleaned up. While a long transaction keeps
@@ -68,6 +69,8 @@ interface Taken {
   readonly first: number;
   readonly count: number;
   readonly rewound: boolean;
+  /** Of its long line only a part is read. */
+  readonly inLine: boolean;
 }
 
 /** What a claim found, and the time up to which it has read the buckets that it read to their end. */
@@ -81,6 +84,8 @@ export interface ProbeOptions {
   readonly buckets?: readonly number[];
   /** How often an idle worker looks. */
   readonly pollMs: number;
+  /** Whether a bucket is known to be filled by a few keys. */
+  readonly hasLine?: (bucket: number, priority: number) => boolean;
 }
 
 const START = '-infinity';
@@ -88,6 +93,7 @@ const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
 export class Probes {
   readonly #pollMs: number;
+  readonly #hasLine: (bucket: number, priority: number) => boolean;
   /** By priority, in the order of the buckets. */
   readonly #states: BucketState[][] = [];
   /** Where a bucket stands in its row, or -1. */
@@ -106,8 +112,9 @@ export class Probes {
   /** The quickest claim of late: the way to the server and back, which says nothing of the index. */
   #floorMs = Number.POSITIVE_INFINITY;
 
-  constructor({ buckets = EVERY_BUCKET, pollMs }: ProbeOptions) {
+  constructor({ buckets = EVERY_BUCKET, pollMs, hasLine = () => false }: ProbeOptions) {
     this.#pollMs = pollMs;
+    this.#hasLine = hasLine;
     for (let priority = 1; priority <= PRIORITIES; priority++) {
       this.#states.push(buckets.map((bucket) => newState(bucket, priority)));
     }
@@ -179,14 +186,25 @@ export class Probes {
         if (state.active) active++;
         else looks++;
         const rewound = now - state.rewoundAt >= this.#rewindMs;
-        this.#take(row, index, 1, state.told || (rewound && rewinds++ < MAX_REWINDS));
+        const fromStart = state.told || (rewound && rewinds++ < MAX_REWINDS);
+        this.#take(row, index, 1, fromStart, state.active && this.#keepsOthers(row, state));
         state.told = false;
       }
       this.#take(row, first, count, true);
       // Plenty to do at this priority: the lower ones wait.
       if (active >= MAX_ACTIVE) break;
     }
-    return this.#taken.map(({ row, first, count, rewound }) => {
+    return this.#probes();
+  }
+
+  /** A long line, while other buckets of this priority have jobs. */
+  #keepsOthers(row: readonly BucketState[], { bucket, priority }: BucketState): boolean {
+    if (!this.#hasLine(bucket, priority)) return false;
+    return row.some((other) => other.active && !this.#hasLine(other.bucket, priority));
+  }
+
+  #probes(): Probe[] {
+    return this.#taken.map(({ row, first, count, rewound, inLine }) => {
       const { priority, bucket, at, position } = row[first] as BucketState;
       return {
         priority,
@@ -194,6 +212,7 @@ export class Probes {
         to: bucket + count - 1,
         afterAt: rewound ? START : at,
         afterPosition: rewound ? 0 : position,
+        inLine,
       };
     });
   }
@@ -211,8 +230,14 @@ export class Probes {
     return { busy, hinted, oldest };
   }
 
-  #take(row: readonly BucketState[], first: number, count: number, rewound: boolean): void {
-    if (count > 0) this.#taken.push({ row, first, count, rewound });
+  #take(
+    row: readonly BucketState[],
+    first: number,
+    count: number,
+    rewound: boolean,
+    inLine = false,
+  ): void {
+    if (count > 0) this.#taken.push({ row, first, count, rewound, inLine });
   }
 
   /** What the claim of the last `take` returned, and how long it took; null if that says nothing. */
@@ -225,10 +250,10 @@ export class Probes {
       if (state) state.passed++;
     }
     // A claim that came back full stopped inside the last bucket that gave a job: that one has more,
-    // and what follows it was not read. All buckets before were read to their end.
+    // and what follows it was not read. All buckets before were read to their end, but for long lines.
     let unread = jobs.length >= limit ? last.size : Number.POSITIVE_INFINITY;
     const rewinds: BucketState[] = [];
-    for (const { row, first, count, rewound } of this.#taken) {
+    for (const { row, first, count, rewound, inLine } of this.#taken) {
       for (let index = first; index < first + count && unread > 0; index++) {
         const state = row[index] as BucketState;
         const job = last.get(state.bucket * PRIORITIES + state.priority);
@@ -241,13 +266,12 @@ export class Probes {
           if (rewound) state.rewoundAt = now;
         }
         // A cursor never passes what may not have been committed yet. Postgres' timestamps sort as text.
-        const inside = unread === 0 && job && job.cursorAt <= seenUntil;
+        const hasMore = unread === 0 || (inLine && job !== undefined);
+        const inside = hasMore && job && job.cursorAt <= seenUntil;
         state.at = inside ? job.cursorAt : seenUntil;
         state.position = inside ? job.cursorPosition : 0;
-        if (unread === 0) {
-          state.active = true;
-          this.#turn = this.#next(state);
-        }
+        if (hasMore) state.active = true;
+        if (unread === 0) this.#turn = this.#next(state);
       }
     }
     this.#pace(jobs.length);

@@ -71,7 +71,11 @@ interface Source {
 }
 
 function unorderedSource(share: Share, pollMs: number): Source {
-  const probes = new Probes({ buckets: share.buckets, pollMs });
+  const probes = new Probes({
+    buckets: share.buckets,
+    pollMs,
+    hasLine: (bucket, priority) => lines.has(bucket, priority),
+  });
   const lines = new LongLines((bucket, priority) => probes.hasMore(bucket, priority));
   let more = false;
   return {
