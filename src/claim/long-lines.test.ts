@@ -22,7 +22,7 @@ const jobs = (key: string, count: number, position = 0, bucket = BUCKET) =>
 /** A line that has been there long enough to be passed. */
 function withLine(): LongLines {
   const lines = new LongLines(() => true);
-  lines.saw(jobs('hot', 100), -500);
+  lines.saw(jobs('hot', 100), 50, -500);
   return lines;
 }
 
@@ -37,20 +37,20 @@ function next(lines: LongLines, now: number) {
 test('a bucket of many keys has no line; one that a key fills has one, from where claims stand', () => {
   const lines = new LongLines(() => true);
   const crowd = Array.from({ length: 1_000 }, (_, n) => jobs(`order:${n % 3}`, 1)).flat();
-  lines.saw(crowd, 0);
+  lines.saw(crowd, 50, 0);
   expect(lines.take(0)).toBe(null);
   // In small claims, with others between them.
-  for (let n = 0; n < 50; n++) lines.saw([...jobs('hot', 4, n * 4), ...jobs('order:1', 1)], 0);
+  for (let n = 0; n < 50; n++) lines.saw([...jobs('hot', 4, n * 4), ...jobs('order:1', 1)], 50, 0);
   expect(lines.take(0)).toMatchObject({ bucket: BUCKET, priority: 2, without: ['hot'] });
 });
 
 test('a bucket that was read to its end has no line, and one that has gone loses it', () => {
   const read = new LongLines(() => false);
-  read.saw(jobs('hot', 1_000), 0);
+  read.saw(jobs('hot', 1_000), 50, 0);
   expect(read.take(0)).toBe(null);
   let more = true;
   const lines = new LongLines(() => more);
-  lines.saw(jobs('hot', 100), 0);
+  lines.saw(jobs('hot', 100), 50, 0);
   more = false;
   expect(lines.take(0)).toBe(null);
   more = true;
@@ -59,7 +59,7 @@ test('a bucket that was read to its end has no line, and one that has gone loses
 
 test('a line that may be gone in a moment is not passed yet; its end is looked at', () => {
   const lines = new LongLines(() => true);
-  lines.saw(jobs('hot', 100), 0);
+  lines.saw(jobs('hot', 100), 50, 0);
   for (let now = 0; now < 500; now++) {
     const probe = lines.take(now);
     if (probe) expect(probe.atEnd).toBe(true);
@@ -92,7 +92,7 @@ test('after a while the whole line is passed again, from where claims stand then
   const lines = withLine();
   next(lines, 0);
   lines.learn(NOTHING, 50, 1, 1);
-  lines.saw(jobs('hot', 100, 9_000), 500);
+  lines.saw(jobs('hot', 100, 9_000), 50, 500);
   next(lines, 1_001);
   lines.learn(NOTHING, 50, 1_002, 1);
   expect(next(lines, 1_100)).toMatchObject({ afterAt: 'then', afterPosition: 9_100 });
@@ -124,7 +124,7 @@ test('stretches get shorter when they are slow and longer when they are quick', 
 
 test('lines of several buckets take turns', () => {
   const lines = new LongLines(() => true);
-  lines.saw([...jobs('hot', 100), ...jobs('other', 100, 0, 12)], 0);
+  lines.saw([...jobs('hot', 100), ...jobs('other', 100, 0, 12)], 50, 0);
   const seen: (number | undefined)[] = [];
   for (let n = 0; n < 4; n++) {
     seen.push(lines.take(n * 1_000)?.bucket);

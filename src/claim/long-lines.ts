@@ -13,8 +13,9 @@ import type { BesideProbe, ClaimedBeside } from './claim-beside.js';
 import { PRIORITIES } from './probes.js';
 import type { ClaimedJob } from './taking.js';
 
-/** So many more jobs of one key than of all others make a line. */
+/** So many more jobs of one key than of all others make a line, or this part of a claim if that is more. */
 const LONG = 32;
+const LONG_SHARE = 1 / 2;
 /** More keys than this are a crowd, and not a line. */
 const MAX_KEYS = 16;
 const MIN_REACH = 5_000;
@@ -84,20 +85,21 @@ export class LongLines {
     return this.#lines.has(placeOf(bucket, priority));
   }
 
-  /** What an ordinary claim returned. */
-  saw(jobs: readonly ClaimedJob[], now: number): void {
+  /** What an ordinary claim returned that had asked for so many. */
+  saw(jobs: readonly ClaimedJob[], asked: number, now: number): void {
+    const long = Math.max(LONG, Math.ceil(asked * LONG_SHARE));
     const touched = new Set<number>();
     for (const job of jobs) {
       const place = placeOf(job.partitionBucket, job.priority);
       touched.add(place);
       const vote = this.#votes.get(place) ?? newVote();
       this.#votes.set(place, vote);
-      cast(vote, job);
+      cast(vote, job, long);
     }
     for (const place of touched) {
       const vote = this.#votes.get(place) as Vote;
       if (!this.#more(bucketOf(place), priorityOf(place))) this.#votes.delete(place);
-      else if (vote.count >= LONG) this.#open(place, vote, now);
+      else if (vote.count >= long) this.#open(place, vote, now);
     }
   }
 
@@ -165,7 +167,7 @@ export class LongLines {
       Math.min(MAX_REACH, this.#reach * 2),
     );
     line.passMs += tookMs;
-    for (const job of claim.jobs) cast(line.vote, job);
+    for (const job of claim.jobs) cast(line.vote, job, LONG);
     if (line.vote.count >= LONG && line.keys.length < MAX_KEYS) {
       // Another key fills the bucket, too.
       line.keys.push(line.vote.key);
@@ -203,10 +205,10 @@ const clamp = (value: number, low: number, high: number) =>
   Math.floor(Math.min(Math.max(value, low), high));
 
 /** A key that has the majority ends with a count above zero, whatever the order of the jobs. */
-function cast(vote: Vote, job: ClaimedJob): void {
+function cast(vote: Vote, job: ClaimedJob, long: number): void {
   if (vote.count === 0) vote.key = job.partitionKey;
   // Bounded, so that a key that has left is soon outvoted.
-  vote.count = Math.min(vote.count + (vote.key === job.partitionKey ? 1 : -1), 2 * LONG);
+  vote.count = Math.min(vote.count + (vote.key === job.partitionKey ? 1 : -1), 2 * long);
   vote.at = job.cursorAt;
   vote.position = job.cursorPosition;
 }

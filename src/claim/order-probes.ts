@@ -31,7 +31,9 @@ const SOON_MS = 10;
 const SOON_MS_PER_STRETCH = 0.03;
 /** Looking takes at most a fifth of the time. */
 const PAUSE = 4;
-/** What a claim may take for each job, and beyond, before it counts as looking, or as slow. */
+/** What a claim may take for each job before it counts as looking: about what a claim for it alone would. */
+const LOOK_MS_PER_JOB = 1;
+/** What it may take for each job, and beyond, before it counts as slow. */
 const MS_PER_JOB = 0.2;
 const SLOW_MS = 25;
 const REWIND_MS = 1_000;
@@ -241,7 +243,7 @@ export class OrderProbes {
   }
 
   #lookMs(jobs: number, tookMs: number): number {
-    const beyond = tookMs - Math.min(this.#floorMs, tookMs) - jobs * MS_PER_JOB;
+    const beyond = tookMs - Math.min(this.#floorMs, tookMs) - jobs * LOOK_MS_PER_JOB;
     return Math.max(0, beyond * PAUSE);
   }
 

@@ -27,10 +27,13 @@ WITH RECURSIVE walk AS (
     CASE WHEN k.rows < w.chunk THEN ($3::bigint[])[w.probe + 1]
       WHEN k.goes_on THEN k.position ELSE 9223372036854775807 END,
     k.run, CASE WHEN k.goes_on THEN k.nth ELSE 0 END, k.head,
-    -- The rest of a run and the row behind it; little where lines are long and not much is taken of them;
-    -- never more than what is still wanted, and one behind it.
+    -- The rest of a run and the row behind it, with more of it at a time where little of what was read is
+    -- taken; little where lines are long and not much is taken of them; never more than what is still
+    -- wanted, and one behind it.
     greatest(2, least($6::integer - w.wanted - k.taken + 1,
-      CASE WHEN k.goes_on THEN greatest(32, $12::integer - k.nth + 1)
+      CASE WHEN k.goes_on AND (w.wanted + k.taken) * 2 > w.seen + k.rows
+          THEN greatest(32, $12::integer - k.nth + 1)
+        WHEN k.goes_on THEN greatest(32, least($12::integer - k.nth + 1, k.nth * 4))
         WHEN k.taken * 2 <= k.rows AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END)),
     w.seen + k.rows, w.wanted + k.taken,
     k.places[1 : $6::integer - w.wanted], k.runs[1 : $6::integer - w.wanted], k.behind, k.behind_runs,

@@ -27,8 +27,8 @@ export interface InHandGround {
 export interface InHandHooks {
   /** A job has left: there is room for another. */
   readonly changed: () => void;
-  /** A job went back to its bucket, to be run again after so long. */
-  readonly putOff: (bucket: number, delayMs: number) => void;
+  /** A job went back to the queue, to be run again after so long. */
+  readonly putOff: (held: HeldJob, delayMs: number) => void;
 }
 
 export class InHand {
@@ -80,7 +80,7 @@ export class InHand {
     settleOutcome({ settler, context, route }, held, outcome, (how) => {
       this.#settled(held, how);
       const again = how === 'failed' || how === 'snoozed';
-      if (again && 'delayMs' in outcome) this.#putOff(held, outcome.delayMs);
+      if (again && 'delayMs' in outcome) this.#hooks.putOff(held, outcome.delayMs);
     });
   }
 
@@ -95,12 +95,8 @@ export class InHand {
     const job = { id: held.id, generation: held.generation };
     this.#ground.settler.release(held.workerId, job, (moved) => {
       this.#settled(held, moved === null ? 'lost' : 'released');
-      if (moved !== null) this.#putOff(held, 0);
+      if (moved !== null) this.#hooks.putOff(held, 0);
     });
-  }
-
-  #putOff(held: HeldJob, delayMs: number): void {
-    this.#hooks.putOff(held.row.partitionBucket, delayMs);
   }
 
   #settled(held: HeldJob, how: Ended): void {

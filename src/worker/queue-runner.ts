@@ -48,7 +48,10 @@ export class QueueRunner {
   readonly #sources: Sources;
   readonly #hand: InHand;
   readonly #rest: Rest;
-  readonly #later = new Later((buckets) => this.#dueAgain(buckets));
+  readonly #later = {
+    plain: new Later((buckets) => this.#dueAgain(buckets, false)),
+    ordered: new Later((buckets) => this.#dueAgain(buckets, true)),
+  };
   readonly #backoff = new Backoff();
   readonly #ahead: Ahead;
   readonly #runs: Runs;
@@ -80,7 +83,9 @@ export class QueueRunner {
         this.#checkEmpty();
         this.pump();
       },
-      putOff: (bucket, delayMs) => this.#later.add(bucket, delayMs),
+      putOff: ({ row, inLine }, delayMs) => {
+        this.#later[inLine ? 'ordered' : 'plain'].add(row.partitionBucket, delayMs);
+      },
     });
     this.#runs = new Runs({
       ...ground,
@@ -291,10 +296,10 @@ export class QueueRunner {
     });
   }
 
-  /** What was put off here is due. While others wait it takes its turn with them, at the next sweep. */
-  #dueAgain(buckets: readonly number[]): void {
-    if (this.#runs.waiting > 0) return;
-    this.#sources.hint(buckets);
+  /** What was put off here is due. A worker that has something to read finds it in its turn. */
+  #dueAgain(buckets: readonly number[], ordered: boolean): void {
+    if (!this.#rest.waits) return;
+    this.#sources.hint(buckets, ordered);
     this.#look();
   }
 
@@ -320,7 +325,8 @@ export class QueueRunner {
   async drain(graceMs: number): Promise<boolean> {
     this.#stopping = true;
     this.#rest.end();
-    this.#later.end();
+    this.#later.plain.end();
+    this.#later.ordered.end();
     this.#runs.stop();
     for (const held of this.#hand.values()) if (!held.started) this.#hand.release(held);
     if (await this.#emptyWithin(graceMs)) return true;

@@ -104,7 +104,7 @@ function unorderedSource(share: Share, pollMs: number): Source {
         const waited = claimed.lockedOut || limit < terms.limit;
         const tookMs = dear || waited ? null : now - from;
         probes.learn(claimed, limit, now, tookMs);
-        lines.saw(claimed.jobs, now);
+        lines.saw(claimed.jobs, terms.limit, now);
         return { ...claimed, ordered: false };
       });
     },
@@ -198,9 +198,11 @@ export class Sources {
     );
   }
 
-  hint(buckets: readonly number[] | null): void {
+  /** `kind`: whether it is told of ordered jobs, or of others, if that is known. */
+  hint(buckets: readonly number[] | null, kind: boolean | null = null): void {
     this.#told ||= buckets !== null;
-    for (const { reader } of this.#sources) {
+    for (const { reader, ordered } of this.#sources) {
+      if (kind !== null && ordered !== kind) continue;
       if (buckets === null) reader.rewind();
       else reader.hint(buckets);
     }
