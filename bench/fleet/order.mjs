@@ -1,4 +1,5 @@
 // Order per key beside none, a hot key beside others, failing keys beside others, and a held horizon.
+import { execFileSync } from 'node:child_process';
 import pg from 'pg';
 import { fill, fillMore } from '../ground.mjs';
 import { median, pairwise } from '../statistics.mjs';
@@ -54,6 +55,8 @@ export async function bystanders({ ground, quick, figure, say }) {
     if (after) await fillMore(admin, after.count, { ...after, ordering });
     // A round comes once in ten seconds; here it would fall into some of these drains and not into others.
     await admin.query('UPDATE holdfast.queues SET housekept_at = now()');
+    // What filling the table left to the system to write is ten times as much with a hot key.
+    execFileSync('sync');
     return drainRate(hf, healthy);
   };
   const hot = { count: healthy * 9, keys: 1, prefix: 'hot:', type: 'hot' };

@@ -76,6 +76,7 @@ WITH stretch AS MATERIALIZED (
 )
 SELECT f.epoch, ${SEEN_UNTIL},
   (SELECT available_at FROM last) AS end_at, (SELECT position FROM last) AS end_position,
+  (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS took_us,
   ${CLOCK}, ${SELECT_TAKEN}
 FROM holdfast.fleet AS f
 LEFT JOIN claimed AS c ON true
@@ -87,6 +88,7 @@ const columns = {
   seen_until: timestamp,
   end_at: timestamp.orNull,
   end_position: int8.orNull,
+  took_us: int8,
   clock: int8,
   ...TAKEN_COLUMNS,
 } as const;
@@ -97,6 +99,8 @@ export const claimAtEndJobs = statement({ name: 'claim_at_end', text: text('DESC
 export interface ClaimedBeside extends ClaimedByTime {
   /** Where the stretch ended; null when it came to the end of the bucket. */
   readonly end: { readonly at: string; readonly position: number } | null;
+  /** What it took of the server's time: a busy process is late to hear the answer. */
+  readonly tookMs: number;
 }
 
 export async function claimBeside(
@@ -118,5 +122,5 @@ export async function claimBeside(
   const jobs = first?.id ? rows : [];
   const { epoch = 0, clock = 0, seenUntil = '-infinity', endAt, endPosition } = first ?? {};
   const end = endAt && endPosition ? { at: endAt, position: endPosition } : null;
-  return { epoch, clock, jobs, seenUntil, end };
+  return { epoch, clock, jobs, seenUntil, end, tookMs: (first?.tookUs ?? 0) / 1_000 };
 }

@@ -11,7 +11,11 @@ const NOTHING = {
   jobs: [],
   seenUntil: 'seen',
   end: null,
+  tookMs: 0,
 } satisfies ClaimedBeside;
+
+/** A look back from the end of the line that found nothing and did not come to where claims stand. */
+const LOOKED = { ...NOTHING, end: { at: 'back', position: 9_999 } };
 
 const jobs = (key: string, count: number, position = 0, bucket = BUCKET) =>
   Array.from({ length: count }, (_, n) => ({
@@ -30,7 +34,7 @@ function withLine(): LongLines {
 function next(lines: LongLines, now: number) {
   const probe = lines.take(now);
   if (!probe?.atEnd) return probe;
-  lines.learn(NOTHING, 50, now, 0);
+  lines.learn(LOOKED, 50, now);
   return lines.take(now);
 }
 
@@ -63,7 +67,7 @@ test('a line that may be gone in a moment is not passed yet; its end is looked a
   for (let now = 0; now < 500; now++) {
     const probe = lines.take(now);
     if (probe) expect(probe.atEnd).toBe(true);
-    if (probe) lines.learn(NOTHING, 50, now, 0);
+    if (probe) lines.learn(LOOKED, 50, now);
   }
   expect(next(lines, 500)).toMatchObject({ atEnd: false });
 });
@@ -71,30 +75,44 @@ test('a line that may be gone in a moment is not passed yet; its end is looked a
 test('a pass goes from stretch to stretch, and rests at the end', () => {
   const lines = withLine();
   expect(next(lines, 0)).toMatchObject({ afterAt: 'then', afterPosition: 100 });
-  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 4, 4);
+  lines.learn({ ...NOTHING, tookMs: 4, end: { at: 'there', position: 5 } }, 50, 4);
   expect(next(lines, 4)).toBe(null);
   // A quarter of the time, because it found nothing.
   expect(next(lines, 16)).toMatchObject({ afterAt: 'there', afterPosition: 5 });
-  lines.learn(NOTHING, 50, 20, 4);
+  lines.learn({ ...NOTHING, tookMs: 4 }, 50, 20);
   expect(next(lines, 100)).toBe(null);
   // On from the end, a little behind the clock.
   expect(lines.take(140)).toMatchObject({ afterAt: 'seen', afterPosition: 0, atEnd: false });
 });
 
+test('while claims bring jobs of other buckets a pass takes a fortieth of the time', () => {
+  const lines = withLine();
+  const others = Array.from({ length: 40 }, (_, n) => jobs(`order:${n}`, 1, n, 12)).flat();
+  lines.saw([...jobs('hot', 10, 100), ...others], 50, 0);
+  next(lines, 0);
+  lines.learn({ ...NOTHING, tookMs: 4, end: { at: 'there', position: 5 } }, 50, 4);
+  expect(next(lines, 159)).toBe(null);
+  expect(next(lines, 160)).toMatchObject({ afterAt: 'there', afterPosition: 5 });
+  // They are done, and only the line is left.
+  lines.saw(jobs('hot', 50, 110), 50, 160);
+  lines.learn({ ...NOTHING, tookMs: 4, end: { at: 'there', position: 9 } }, 50, 164);
+  expect(next(lines, 176)).toMatchObject({ afterAt: 'there', afterPosition: 9 });
+});
+
 test('what is full is read on at once from its last job', () => {
   const lines = withLine();
   next(lines, 0);
-  lines.learn({ ...NOTHING, jobs: jobs('order:1', 10, 500) }, 10, 4, 4);
+  lines.learn({ ...NOTHING, tookMs: 4, jobs: jobs('order:1', 10, 500) }, 10, 4);
   expect(next(lines, 4)).toMatchObject({ afterAt: 'then', afterPosition: 510 });
 });
 
 test('after a while the whole line is passed again, from where claims stand then', () => {
   const lines = withLine();
   next(lines, 0);
-  lines.learn(NOTHING, 50, 1, 1);
+  lines.learn({ ...NOTHING, tookMs: 1 }, 50, 1);
   lines.saw(jobs('hot', 100, 9_000), 50, 500);
   next(lines, 1_001);
-  lines.learn(NOTHING, 50, 1_002, 1);
+  lines.learn({ ...NOTHING, tookMs: 1 }, 50, 1_002);
   expect(next(lines, 1_100)).toMatchObject({ afterAt: 'then', afterPosition: 9_100 });
 });
 
@@ -102,7 +120,7 @@ test('a second key that fills the bucket is stepped over, too', () => {
   const lines = withLine();
   for (let n = 0; n < 7; n++) {
     next(lines, n);
-    lines.learn({ ...NOTHING, jobs: jobs('warm', 10, n * 10) }, 10, n, 0);
+    lines.learn({ ...NOTHING, jobs: jobs('warm', 10, n * 10) }, 10, n);
   }
   expect(next(lines, 10)?.without).toEqual(['hot', 'warm']);
 });
@@ -115,10 +133,10 @@ test('stretches get shorter when they are slow and longer when they are quick', 
     return next(lines, now)?.reach ?? 0;
   };
   const first = reach();
-  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, now, 100);
+  lines.learn({ ...NOTHING, tookMs: 100, end: { at: 'there', position: 5 } }, 50, now);
   const second = reach();
   expect(second).toBeLessThan(first);
-  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, now, 0.5);
+  lines.learn({ ...NOTHING, tookMs: 0.5, end: { at: 'there', position: 5 } }, 50, now);
   expect(reach()).toBeGreaterThan(second);
 });
 
@@ -128,7 +146,7 @@ test('lines of several buckets take turns', () => {
   const seen: (number | undefined)[] = [];
   for (let n = 0; n < 4; n++) {
     seen.push(lines.take(n * 1_000)?.bucket);
-    lines.learn({ ...NOTHING, end: { at: 'there', position: n } }, 50, n * 1_000, 1);
+    lines.learn({ ...NOTHING, tookMs: 1, end: { at: 'there', position: n } }, 50, n * 1_000);
   }
   expect(seen).toEqual([BUCKET, 12, BUCKET, 12]);
 });
@@ -136,18 +154,18 @@ test('lines of several buckets take turns', () => {
 test('its end is looked at first, again after a find, and then rarely until the pass has come there', () => {
   const lines = withLine();
   expect(lines.take(0)).toMatchObject({ atEnd: true, afterAt: 'then', afterPosition: 100 });
-  lines.learn({ ...NOTHING, jobs: jobs('order:1', 3, 900) }, 50, 1, 1);
+  lines.learn({ ...LOOKED, tookMs: 1, jobs: jobs('order:1', 3, 900) }, 50, 1);
   // In turns with the pass, which must not wait until there is nothing more to be found there.
   expect(lines.take(1)).toMatchObject({ atEnd: false, afterAt: 'then', afterPosition: 100 });
-  lines.learn({ ...NOTHING, end: { at: 'there', position: 5 } }, 50, 21, 20);
+  lines.learn({ ...NOTHING, tookMs: 20, end: { at: 'there', position: 5 } }, 50, 21);
   expect(lines.take(21)).toMatchObject({ atEnd: true });
-  lines.learn(NOTHING, 50, 22, 1);
+  lines.learn({ ...LOOKED, tookMs: 1 }, 50, 22);
   // The look took one millisecond, and may take a thirtieth of the time.
   expect(lines.take(51)).toBe(null);
   expect(lines.take(52)).toMatchObject({ atEnd: true, afterAt: 'there' });
-  lines.learn(NOTHING, 50, 53, 1);
+  lines.learn({ ...LOOKED, tookMs: 1 }, 50, 53);
   expect(lines.take(81)).toMatchObject({ atEnd: false });
-  lines.learn(NOTHING, 50, 82, 1);
+  lines.learn({ ...NOTHING, tookMs: 1 }, 50, 82);
   for (let now = 82; now < 1_000; now++) expect(lines.take(now)?.atEnd ?? false).toBe(false);
 });
 
@@ -158,22 +176,33 @@ test('looks at its end that find nothing come more rarely, and soon again after 
     for (let now = from; ; now++) {
       const probe = lines.take(now);
       if (probe?.atEnd) return now;
-      if (probe) lines.learn({ ...NOTHING, end: { at: 'there', position: now } }, 50, now, 0);
+      if (probe) lines.learn({ ...NOTHING, end: { at: 'there', position: now } }, 50, now);
     }
   };
   let now = nextLook(0);
   const waits: number[] = [];
   for (let looks = 0; looks < 8; looks++) {
-    lines.learn(NOTHING, 50, now, 0);
+    lines.learn(LOOKED, 50, now);
     const at = nextLook(now);
     waits.push(at - now);
     now = at;
   }
   expect(waits).toEqual([20, 40, 80, 160, 320, 500, 500, 500]);
-  lines.learn({ ...NOTHING, jobs: jobs('order:1', 1, 900) }, 50, now, 0);
+  lines.learn({ ...LOOKED, jobs: jobs('order:1', 1, 900) }, 50, now);
   now = nextLook(now);
-  lines.learn(NOTHING, 50, now, 0);
+  lines.learn(LOOKED, 50, now);
   expect(nextLook(now) - now).toBe(20);
+});
+
+test('a line that a look at its end went over is not passed', () => {
+  const lines = withLine();
+  expect(lines.take(0)).toMatchObject({ atEnd: true });
+  lines.learn(NOTHING, 50, 0);
+  for (let now = 0; now < 500; now++) {
+    const probe = lines.take(now);
+    if (probe) expect(probe.atEnd).toBe(true);
+    if (probe) lines.learn(NOTHING, 50, now);
+  }
 });
 
 test('a look that got no answer is tried again', () => {
@@ -192,7 +221,11 @@ test('what comes in at the end all the time does not keep a pass from going on',
     if (!probe) continue;
     if (!probe.atEnd) passed++;
     const found = probe.atEnd ? jobs(`order:${now}`, 3, 900) : [];
-    lines.learn({ ...NOTHING, jobs: found, end: { at: 'there', position: 5 } }, 50, now + 2, 2);
+    lines.learn(
+      { ...NOTHING, tookMs: 2, jobs: found, end: { at: 'there', position: 5 } },
+      50,
+      now + 2,
+    );
   }
   expect(passed).toBeGreaterThan(50);
 });

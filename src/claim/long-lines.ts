@@ -26,7 +26,8 @@ const STRETCH_MS = 10;
 const END_REACH = 2_000;
 /** A line that is worked off in a moment needs no pass. */
 const PATIENCE_MS = 500;
-/** What the first pass along a line may take of the time of a connection. */
+/** What the first pass along a line may take of a server's process: while claims bring others, and else. */
+const BUSY_SHARE = 1 / 40;
 const PASS_SHARE = 1 / 4;
 /** What looking again may take of the time, at the end of a line and along all of it. */
 const REST_SHARE = 1 / 30;
@@ -72,6 +73,8 @@ export class LongLines {
   readonly #lines = new Map<number, Line>();
   #reach = 10_000;
   #taken: Line | null = null;
+  /** Ordinary claims bring so many jobs of other buckets that a pass would be at their cost. */
+  #busy = false;
 
   constructor(more: More) {
     this.#more = more;
@@ -101,6 +104,8 @@ export class LongLines {
       if (!this.#more(bucketOf(place), priorityOf(place))) this.#votes.delete(place);
       else if (vote.count >= long) this.#open(place, vote, now);
     }
+    const others = jobs.filter((job) => !this.has(job.partitionBucket, job.priority)).length;
+    this.#busy = others >= Math.max(LONG, asked / 2);
   }
 
   #open(place: number, vote: Vote, now: number): void {
@@ -147,18 +152,20 @@ export class LongLines {
     return null;
   }
 
-  /** What the stretch of the last `take` gave, and how long it took. */
-  learn(claim: ClaimedBeside, limit: number, now: number, tookMs: number): void {
+  /** What the stretch of the last `take` gave. */
+  learn(claim: ClaimedBeside, limit: number, now: number): void {
     const line = this.#taken;
     if (!line) return;
+    const { tookMs } = claim;
+    const pauseMs = tookMs * (1 / (this.#busy ? BUSY_SHARE : PASS_SHARE) - 1);
     if (line.atEnd) {
       // Where there was one more will come; where there were enough there are more.
       const full = claim.jobs.length >= limit;
-      const soonMs = full ? 0 : tookMs * (1 / PASS_SHARE - 1);
-      const restMs = Math.max(line.endRestMs, tookMs / REST_SHARE);
-      const found = claim.jobs.length > 0;
-      line.endAt = now + (found ? soonMs : restMs);
-      line.endRestMs = found ? MIN_REST_MS : Math.min(2 * line.endRestMs, MAX_REST_MS);
+      const soonMs = full ? 0 : pauseMs;
+      const restMs = restAfter(line, claim);
+      line.endAt = now + (claim.jobs.length > 0 ? soonMs : restMs);
+      // The look went over all of it: no need for a pass.
+      if (!claim.end) line.nextAt = Math.max(line.nextAt, now + MAX_REST_MS);
       return;
     }
     this.#reach = clamp(
@@ -174,11 +181,11 @@ export class LongLines {
       line.vote = newVote();
     }
     const last = claim.jobs.at(-1);
-    const nextAt = claim.jobs.length > 0 ? now : now + tookMs * (1 / PASS_SHARE - 1);
+    const nextAt = claim.jobs.length > 0 ? now : now + pauseMs;
     if (last && claim.jobs.length >= limit)
       this.#goOn(line, last.cursorAt, last.cursorPosition, now);
     else if (claim.end) this.#goOn(line, claim.end.at, claim.end.position, nextAt);
-    else this.#rest(line, claim.seenUntil, now, tookMs);
+    else this.#rest(line, claim, now);
   }
 
   #goOn(line: Line, at: string, position: number, nextAt: number): void {
@@ -186,9 +193,9 @@ export class LongLines {
   }
 
   /** The end of the bucket: on from here, unless it is time to look at all of it again. */
-  #rest(line: Line, seenUntil: string, now: number, tookMs: number): void {
-    const restMs = Math.max(MIN_REST_MS, tookMs / REST_SHARE);
-    this.#goOn(line, seenUntil, 0, now + restMs);
+  #rest(line: Line, claim: ClaimedBeside, now: number): void {
+    const restMs = restAfter(line, claim);
+    this.#goOn(line, claim.seenUntil, 0, now + restMs);
     line.endAt = Number.POSITIVE_INFINITY;
     const vote = this.#votes.get(line.place);
     if (!vote || now - line.begunAt < Math.max(MIN_PASS_MS, line.passMs / REST_SHARE)) return;
@@ -198,6 +205,14 @@ export class LongLines {
     line.begunAt = now;
     line.passMs = 0;
   }
+}
+
+/** How long to rest after a look at the end of a line. */
+function restAfter(line: Line, { jobs, tookMs }: ClaimedBeside): number {
+  const found = jobs.length > 0;
+  const restMs = Math.max(found ? MIN_REST_MS : line.endRestMs, tookMs / REST_SHARE);
+  line.endRestMs = found ? MIN_REST_MS : Math.min(2 * line.endRestMs, MAX_REST_MS);
+  return restMs;
 }
 
 const newVote = (): Vote => ({ key: '', count: 0, at: '-infinity', position: 0 });

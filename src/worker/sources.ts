@@ -115,8 +115,7 @@ function unorderedSource(share: Share, pollMs: number): Source {
       const { versions, above } = share;
       const request = { ...terms, probe, versions, above, cursorLagMs: CURSOR_LAG_MS };
       return claimBeside(engine, names, request).then((claimed) => {
-        const now = performance.now();
-        lines.learn(claimed, terms.limit, now, now - from);
+        lines.learn(claimed, terms.limit, performance.now());
         return { ...claimed, ordered: false };
       });
     },
