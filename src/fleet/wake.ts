@@ -116,11 +116,20 @@ export async function ping(db: Executor, names: Names, word: string) {
 /** More buckets than this are said as "look everywhere". */
 const MANY_BUCKETS = 50;
 
+export const notifyOwners = statement({
+  name: 'notify_owners',
+  text: `
+SELECT pg_notify($1::text, $2::text)::text AS sent
+-- A full queue of notifications would undo what was done to the jobs.
+WHERE pg_notification_queue_usage() < 0.5`,
+  columns: { sent: text },
+});
+
 /** Jobs in these buckets became claimable without an insert: whoever owns them should look. */
 export async function tellOwners(db: Executor, names: Names, buckets: readonly number[]) {
   const all = [...new Set(buckets)];
   const list = all.length > MANY_BUCKETS ? '*' : all.join(',');
-  await db.run(notifyChannel, names, [FLEET_CHANNEL, `${names.schema}:${names.queue}:${list}`]);
+  await db.run(notifyOwners, names, [FLEET_CHANNEL, `${names.schema}:${names.queue}:${list}`]);
 }
 
 /**

@@ -13,6 +13,11 @@ export class Backoff {
     return Math.ceil(ceiling / 4 + Math.random() * (ceiling * 0.75));
   }
 
+  /** The last try failed. */
+  get failing(): boolean {
+    return this.#tries > 0;
+  }
+
   reset(): void {
     this.#tries = 0;
   }

@@ -298,7 +298,7 @@ export class QueueRunner {
 
   /** What was put off here is due. A worker that has something to read finds it in its turn. */
   #dueAgain(buckets: readonly number[], ordered: boolean): void {
-    if (!this.#rest.waits) return;
+    if (!this.#rest.waits || this.#backoff.failing) return;
     this.#sources.hint(buckets, ordered);
     this.#look();
   }
