@@ -205,6 +205,23 @@ test('a line that a look at its end went over is not passed', () => {
   }
 });
 
+test('a pass that is under way goes on although looks at the end find jobs all the time', () => {
+  const lines = withLine();
+  next(lines, 0);
+  lines.learn({ ...NOTHING, tookMs: 1, end: { at: 'there', position: 5 } }, 50, 1);
+  let stretches = 0;
+  for (let now = 1; now < 10_000; now++) {
+    const probe = lines.take(now);
+    if (!probe) continue;
+    if (probe.atEnd) lines.learn({ ...NOTHING, jobs: jobs('order:1', 1, now) }, 50, now);
+    else {
+      stretches++;
+      lines.learn({ ...NOTHING, tookMs: 1, end: { at: 'there', position: now } }, 50, now);
+    }
+  }
+  expect(stretches).toBeGreaterThan(100);
+});
+
 test('a look that got no answer is tried again', () => {
   const lines = withLine();
   expect(lines.take(0)).toMatchObject({ atEnd: true });

@@ -157,15 +157,16 @@ export class LongLines {
     const line = this.#taken;
     if (!line) return;
     const { tookMs } = claim;
-    const pauseMs = tookMs * (1 / (this.#busy ? BUSY_SHARE : PASS_SHARE) - 1);
+    const share = this.#busy ? BUSY_SHARE : PASS_SHARE;
+    const pauseMs = Math.min(tookMs * (1 / share - 1), MIN_PASS_MS);
     if (line.atEnd) {
       // Where there was one more will come; where there were enough there are more.
       const full = claim.jobs.length >= limit;
-      const soonMs = full ? 0 : pauseMs;
+      const soonMs = full ? 0 : Math.min(pauseMs, MAX_REST_MS);
       const restMs = restAfter(line, claim);
       line.endAt = now + (claim.jobs.length > 0 ? soonMs : restMs);
-      // The look went over all of it: no need for a pass.
-      if (!claim.end) line.nextAt = Math.max(line.nextAt, now + MAX_REST_MS);
+      // The look went over all of it: no need for a pass, unless one is under way.
+      if (!claim.end && line.passMs === 0) line.nextAt = Math.max(line.nextAt, now + MAX_REST_MS);
       return;
     }
     this.#reach = clamp(

@@ -5,7 +5,7 @@
  * A worker goes round its keys in a circle, bucket by bucket and key by key. Every claim reads on behind
  * the last key of the claim before, so keys take turns however long their lines are. A circle that found
  * something is followed by the next one soon; while there is nothing, looks back off to `pollMs`. A claim
- * that saw many keys and took few was for looking only: it is followed by a pause four times as long.
+ * that took long for the jobs it found was for looking: it is followed by a pause four times as long.
  *
  * Buckets that somebody hints at are read first, from their start; when claims come back full they take
  * turns with the circle. Keys with long lines are read on from the head that was last seen, so that what
@@ -29,7 +29,7 @@ import type { ClaimedJob } from './taking.js';
 const SOON_MS = 10;
 /** A circle of many separate stretches costs more, and comes less soon. */
 const SOON_MS_PER_STRETCH = 0.03;
-/** Looking takes at most a fifth of the time. */
+/** Looking, beyond what the jobs are worth that it finds, takes at most a fifth of the time. */
 const PAUSE = 4;
 /** What a claim may take for each job before it counts as looking: about what a claim for it alone would. */
 const LOOK_MS_PER_JOB = 1;

@@ -167,6 +167,17 @@ describe('fairness', () => {
     expect(step(life, 400)).toHaveLength(400);
   });
 
+  test('a long line of priority 1 comes before all of priority 2, also when it gives only a part', () => {
+    const life = newLife(undefined, [500]);
+    life.queue.add(500, 1, 2_000);
+    life.queue.add(3, 1, 1);
+    life.queue.add(900, 2, 100);
+    for (let claims = 0; claims < 5; claims++) {
+      life.probes.hint([3, 900]);
+      expect(step(life, 400).filter((job) => job.priority === 2)).toEqual([]);
+    }
+  });
+
   test('a long line has its turn although others are told of all the time', () => {
     const life = newLife([3, 500], [500]);
     life.queue.add(500, 2, 5_000);

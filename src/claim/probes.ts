@@ -163,7 +163,7 @@ export class Probes {
     // What somebody has just told of comes first, and alone; the looks come with the claim after it.
     this.#putOff = anyDue && !this.#putOff && hinted;
     const dueMs = anyDue && !this.#putOff ? sweepMs / 2 : Number.POSITIVE_INFINITY;
-    let [active, looks, rewinds] = [0, 0, 0];
+    let [active, looks, rewinds, cut] = [0, 0, 0, false];
     for (const row of this.#states) {
       let [first, count] = [0, 0];
       for (let step = 0; step < row.length; step++) {
@@ -187,12 +187,14 @@ export class Probes {
         else looks++;
         const rewound = now - state.rewoundAt >= this.#rewindMs;
         const fromStart = state.told || (rewound && rewinds++ < MAX_REWINDS);
-        this.#take(row, index, 1, fromStart, state.active && this.#keepsOthers(row, state));
+        const inLine = state.active && this.#keepsOthers(row, state);
+        this.#take(row, index, 1, fromStart, inLine);
+        cut ||= inLine;
         state.told = false;
       }
       this.#take(row, first, count, true);
-      // Plenty to do at this priority: the lower ones wait.
-      if (active >= MAX_ACTIVE) break;
+      // Plenty to do at this priority: the lower ones wait, also when only a part of a line was read.
+      if (active >= MAX_ACTIVE || cut) break;
     }
     return this.#probes();
   }

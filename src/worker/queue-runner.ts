@@ -55,6 +55,8 @@ export class QueueRunner {
   readonly #backoff = new Backoff();
   readonly #ahead: Ahead;
   readonly #runs: Runs;
+  /** Buckets with jobs that were put off and are due. */
+  readonly #overdue = { plain: new Set<number>(), ordered: new Set<number>() };
   #claiming = false;
   #claimingBeside = false;
   /** A claim is about to be sent, and handlers start after it. */
@@ -184,7 +186,10 @@ export class QueueRunner {
     const from = performance.now();
     const terms = this.#terms(limit);
     const claiming = this.#sources.claim(terms);
-    if (!claiming) return this.#rest.begin(from);
+    if (!claiming) {
+      if (this.#hintOverdue()) return this.#claim(limit);
+      return this.#rest.begin(from);
+    }
     this.#claiming = true;
     const hinted = this.#hinted;
     this.#hinted = false;
@@ -296,11 +301,24 @@ export class QueueRunner {
     });
   }
 
-  /** What was put off here is due. A worker that has something to read finds it in its turn. */
+  /** What was put off here is due. While there is something else to read it waits for the end of that. */
   #dueAgain(buckets: readonly number[], ordered: boolean): void {
+    const overdue = this.#overdue[ordered ? 'ordered' : 'plain'];
+    for (const bucket of buckets) overdue.add(bucket);
     if (!this.#rest.waits || this.#backoff.failing) return;
-    this.#sources.hint(buckets, ordered);
+    this.#hintOverdue();
     this.#look();
+  }
+
+  /** True if there was any. */
+  #hintOverdue(): boolean {
+    const { plain, ordered } = this.#overdue;
+    if (plain.size + ordered.size === 0) return false;
+    if (plain.size > 0) this.#sources.hint([...plain], false);
+    if (ordered.size > 0) this.#sources.hint([...ordered], true);
+    plain.clear();
+    ordered.clear();
+    return true;
   }
 
   handBack(): void {
