@@ -5,7 +5,6 @@
  * leaves when the database has answered its settle, or when it is lost: then its handler's signal is
  * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
  */
-
 import type { JobEvent, WorkerEvent, WorkerStats } from './events.js';
 import { type ContextGround, leaseLost } from './handler-context.js';
 import type { HeldJob } from './held.js';
