@@ -5,7 +5,15 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { channelOf, fallAsleep, getUp, publishRing, setNotify } from '../src/fleet/wake.js';
+import {
+  channelOf,
+  FLEET_CHANNEL,
+  fallAsleep,
+  getUp,
+  publishRing,
+  setNotify,
+  tellOwners,
+} from '../src/fleet/wake.js';
 import { job } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';
 import type { Names } from '../src/postgres/names.js';
@@ -351,16 +359,19 @@ test('a queue tells its own sleepers, by its own name', async () => {
 
 test('notifications of a queue can be switched off and on again', async () => {
   const ann = await session(ANN);
+  await ann.client.query(`LISTEN ${FLEET_CHANNEL}`);
   await ann.sleep();
   const admin = new pg.Client({ connectionString: db.url });
   await admin.connect();
   onTestFinished(() => admin.end());
   await setNotify(admin, INBOX, false);
   await db.hf.enqueue(work, {}, { key: even });
+  await tellOwners(db.plain, INBOX, [7]);
   expect(await ann.told()).toEqual([]);
   await setNotify(admin, INBOX, true);
   await db.hf.enqueue(work, {}, { key: even });
-  expect(await ann.told()).toHaveLength(1);
+  await tellOwners(db.plain, INBOX, [7, 3, 7]);
+  expect(await ann.told()).toEqual([`inbox:${bucketOf(even)}`, 'holdfast:inbox:7,3']);
   const missing = setNotify(admin, { schema: 'holdfast', queue: 'nowhere' }, false);
   await expect(missing).rejects.toMatchObject({ code: 'QUEUE_UNKNOWN' });
 });

@@ -13,12 +13,12 @@
  *
  * A cursor is a hint and never a fact: released, recovered and late rows lie behind it, so it is rewound
  * once per second. That costs nothing while finished rows are cleaned up. While a long transaction keeps
- * them from being cleaned, reading from the start walks over all of them; so what rewinds cost is
- * measured, and they are made so rare, down to one in `RELAXED_MS`, that they take a small part of the
- * time.
+ * them from being cleaned, reading from the start walks over all of them; so they are made rarer by what
+ * they cost, see rewinds.ts.
  */
 import { BUCKETS } from '../job/key.js';
 import type { Probe } from './claim.js';
+import { Rewinds } from './rewinds.js';
 import type { ClaimedJob } from './taking.js';
 
 export const PRIORITIES = 4;
@@ -32,20 +32,12 @@ const SOON_MS_PER_JOB = 1;
 const BUSY_MS = 500;
 /** A sweep of many separate runs costs more, and comes less soon. */
 const SOON_MS_PER_RUN = 0.03;
-const REWIND_MS = 1_000;
-const RELAXED_MS = 30_000;
 /** A bucket that so many jobs have passed is no longer read from its start together with others. */
 const FEW = 16;
-/** Rewinds take about this part of the time at most. */
-const REWIND_SHARE = 0.03;
 /** At most so many other buckets one by one; the rest of a sweep comes with the next claims. */
 const MAX_LOOKS = 128;
 /** At most so many rewinds in a claim that nobody asked for, to keep it short. */
 const MAX_REWINDS = 32;
-/** A rewind that took no longer found nothing to walk over. */
-const CLEAN_MS = 0.02;
-/** The weight of the newest value in the moving averages. */
-const NEWEST = 0.1;
 /** At most so many active buckets in one claim; the others take their turn in the next. */
 const MAX_ACTIVE = 32;
 
@@ -77,6 +69,8 @@ interface Taken {
 export interface Answer {
   readonly jobs: readonly ClaimedJob[];
   readonly seenUntil: string;
+  /** Others may have taken some of what it had chosen. */
+  readonly unsure?: boolean;
 }
 
 export interface ProbeOptions {
@@ -100,17 +94,12 @@ export class Probes {
   readonly #index = new Int16Array(BUCKETS).fill(-1);
   #turn: number;
   #sweepMs = SOON_MS;
-  #rewindMs = REWIND_MS;
-  /** What one rewound bucket costs, and one job, beyond the way to the server and back. */
-  #msPerRewind = 0;
-  #msPerJob = 0;
+  readonly #rewinds = new Rewinds();
   #taken: Taken[] = [];
   /** Looks were due at the last claim and left to the next. */
   #putOff = false;
   /** New jobs will be hinted at, so that there is no need to look often. */
   asleep = false;
-  /** The quickest claim of late: the way to the server and back, which says nothing of the index. */
-  #floorMs = Number.POSITIVE_INFINITY;
 
   constructor({ buckets = EVERY_BUCKET, pollMs, hasLine = () => false }: ProbeOptions) {
     this.#pollMs = pollMs;
@@ -185,7 +174,7 @@ export class Probes {
         if (state.active ? active >= MAX_ACTIVE : !due || looks >= MAX_LOOKS) continue;
         if (state.active) active++;
         else looks++;
-        const rewound = now - state.rewoundAt >= this.#rewindMs;
+        const rewound = now - state.rewoundAt >= this.#rewinds.everyMs;
         const fromStart = state.told || (rewound && rewinds++ < MAX_REWINDS);
         const inLine = state.active && this.#keepsOthers(row, state);
         this.#take(row, index, 1, fromStart, inLine);
@@ -243,7 +232,12 @@ export class Probes {
   }
 
   /** What the claim of the last `take` returned, and how long it took; null if that says nothing. */
-  learn({ jobs, seenUntil }: Answer, limit: number, now: number, tookMs: number | null): void {
+  learn(
+    { jobs, seenUntil, unsure = false }: Answer,
+    limit: number,
+    now: number,
+    tookMs: number | null,
+  ): void {
     const last = new Map<number, ClaimedJob>();
     for (const job of jobs) {
       const place = job.partitionBucket * PRIORITIES + job.priority;
@@ -270,9 +264,12 @@ export class Probes {
         // A cursor never passes what may not have been committed yet. Postgres' timestamps sort as text.
         const hasMore = unread === 0 || (inLine && job !== undefined);
         const inside = hasMore && job && job.cursorAt <= seenUntil;
-        state.at = inside ? job.cursorAt : seenUntil;
-        state.position = inside ? job.cursorPosition : 0;
-        if (hasMore) state.active = true;
+        const keeps = inLine && !job && unsure;
+        if (!keeps) {
+          state.at = inside ? job.cursorAt : seenUntil;
+          state.position = inside ? job.cursorPosition : 0;
+        }
+        if (hasMore || keeps) state.active = true;
         if (unread === 0) this.#turn = this.#next(state);
       }
     }
@@ -330,21 +327,17 @@ export class Probes {
 
   /** How dear are rewinds? Claims without any say what the rest of a claim costs. */
   #weigh(rewinds: readonly BucketState[], jobs: number, tookMs: number): void {
-    this.#floorMs = Math.min(tookMs, this.#floorMs * 1.01 + 0.1);
-    const beyondMs = tookMs - this.#floorMs;
     if (rewinds.length === 0) {
       // A run is read from its start, and may have walked over something, too.
       const run = this.#taken.some(({ count }) => count > 1);
-      if (jobs > 0 && !run) this.#msPerJob += (beyondMs / jobs - this.#msPerJob) * NEWEST;
+      this.#rewinds.sawNone(run ? 0 : jobs, tookMs);
       return;
     }
-    const eachMs = Math.max(0, beyondMs - jobs * this.#msPerJob) / rewinds.length;
-    this.#msPerRewind += (eachMs - this.#msPerRewind) * NEWEST;
     // Nothing was in the way: these may be read together with their neighbours again.
-    if (eachMs < CLEAN_MS) for (const state of rewinds) state.passed = 0;
-    const passed = this.#states.flat().filter((state) => state.passed > FEW).length;
-    const dearMs = (passed * this.#msPerRewind) / REWIND_SHARE;
-    this.#rewindMs = Math.min(Math.max(REWIND_MS, dearMs), RELAXED_MS);
+    if (this.#rewinds.saw(rewinds.length, jobs, tookMs)) {
+      for (const state of rewinds) state.passed = 0;
+    }
+    this.#rewinds.pace(this.#states.flat().filter((state) => state.passed > FEW).length);
   }
 }
 

@@ -121,11 +121,16 @@ export const notifyOwners = statement({
   text: `
 SELECT pg_notify($1::text, $2::text)::text AS sent
 -- A full queue of notifications would undo what was done to the jobs.
-WHERE pg_notification_queue_usage() < 0.5`,
+WHERE pg_notification_queue_usage() < 0.5
+  AND EXISTS (SELECT FROM pg_catalog.pg_trigger AS t
+    WHERE t.tgrelid = 'holdfast.inbox'::regclass AND t.tgname = 'wake' AND t.tgenabled <> 'D')`,
   columns: { sent: text },
 });
 
-/** Jobs in these buckets became claimable without an insert: whoever owns them should look. */
+/**
+ * Jobs in these buckets became claimable without an insert: whoever owns them should look. Says nothing in a
+ * queue whose notifications are off.
+ */
 export async function tellOwners(db: Executor, names: Names, buckets: readonly number[]) {
   const all = [...new Set(buckets)];
   const list = all.length > MANY_BUCKETS ? '*' : all.join(',');

@@ -14,8 +14,8 @@ import { Backoff } from './backoff.js';
 import { HeldJob } from './held.js';
 import { InHand, type InHandGround } from './in-hand.js';
 import type { Isolation, Suspect } from './isolation.js';
-import { Later } from './later.js';
 import type { Settings } from './options.js';
+import { PutOff } from './put-off.js';
 import { Rest } from './rest.js';
 import type { Route } from './run.js';
 import { Runs } from './runs.js';
@@ -48,15 +48,10 @@ export class QueueRunner {
   readonly #sources: Sources;
   readonly #hand: InHand;
   readonly #rest: Rest;
-  readonly #later = {
-    plain: new Later((buckets) => this.#dueAgain(buckets, false)),
-    ordered: new Later((buckets) => this.#dueAgain(buckets, true)),
-  };
+  readonly #putOff: PutOff;
   readonly #backoff = new Backoff();
   readonly #ahead: Ahead;
   readonly #runs: Runs;
-  /** Buckets with jobs that were put off and are due. */
-  readonly #overdue = { plain: new Set<number>(), ordered: new Set<number>() };
   #claiming = false;
   #claimingBeside = false;
   /** A claim is about to be sent, and handlers start after it. */
@@ -79,15 +74,17 @@ export class QueueRunner {
       look: () => this.pump(),
       lookEverywhere: () => this.hint(null),
     });
+    this.#putOff = new PutOff(this.#sources, () => {
+      // While there is something else to read, what is due waits for the end of that.
+      if (this.#rest.waits && !this.#backoff.failing) this.#look();
+    });
     this.#ahead = new Ahead(ground.settings.concurrency, ground.settings.prefetch);
     this.#hand = new InHand(queue, ground, {
       changed: () => {
         this.#checkEmpty();
         this.pump();
       },
-      putOff: ({ row, inLine }, delayMs) => {
-        this.#later[inLine ? 'ordered' : 'plain'].add(row.partitionBucket, delayMs);
-      },
+      putOff: (held, delayMs) => this.#putOff.add(held, delayMs),
     });
     this.#runs = new Runs({
       ...ground,
@@ -187,7 +184,7 @@ export class QueueRunner {
     const terms = this.#terms(limit);
     const claiming = this.#sources.claim(terms);
     if (!claiming) {
-      if (this.#hintOverdue()) return this.#claim(limit);
+      if (this.#putOff.hint()) return this.#claim(limit);
       return this.#rest.begin(from);
     }
     this.#claiming = true;
@@ -301,26 +298,6 @@ export class QueueRunner {
     });
   }
 
-  /** What was put off here is due. While there is something else to read it waits for the end of that. */
-  #dueAgain(buckets: readonly number[], ordered: boolean): void {
-    const overdue = this.#overdue[ordered ? 'ordered' : 'plain'];
-    for (const bucket of buckets) overdue.add(bucket);
-    if (!this.#rest.waits || this.#backoff.failing) return;
-    this.#hintOverdue();
-    this.#look();
-  }
-
-  /** True if there was any. */
-  #hintOverdue(): boolean {
-    const { plain, ordered } = this.#overdue;
-    if (plain.size + ordered.size === 0) return false;
-    if (plain.size > 0) this.#sources.hint([...plain], false);
-    if (ordered.size > 0) this.#sources.hint([...ordered], true);
-    plain.clear();
-    ordered.clear();
-    return true;
-  }
-
   handBack(): void {
     this.#runs.handBackWaiting();
   }
@@ -343,8 +320,7 @@ export class QueueRunner {
   async drain(graceMs: number): Promise<boolean> {
     this.#stopping = true;
     this.#rest.end();
-    this.#later.plain.end();
-    this.#later.ordered.end();
+    this.#putOff.end();
     this.#runs.stop();
     for (const held of this.#hand.values()) if (!held.started) this.#hand.release(held);
     if (await this.#emptyWithin(graceMs)) return true;
