@@ -72,6 +72,37 @@ test('a line that may be gone in a moment is not passed yet; its end is looked a
   expect(next(lines, 500)).toMatchObject({ atEnd: false });
 });
 
+test('a look at the end goes back to what was seen there before, if it left nothing', () => {
+  const lines = new LongLines(() => true);
+  lines.saw(
+    jobs('hot', 100).map((job) => ({ ...job, cursorAt: '2026-01-01' })),
+    50,
+    0,
+  );
+  const look = (now: number, claim: Partial<ClaimedBeside>) => {
+    const probe = lines.take(now);
+    expect(probe?.atEnd).toBe(true);
+    lines.learn({ ...LOOKED, ...claim }, 10, now);
+    return [probe?.afterAt, probe?.afterPosition];
+  };
+  // It came to where claims stand, so the next goes as far; then the line is longer than a look.
+  expect(look(0, { end: null, seenUntil: '2026-01-03' })).toEqual(['2026-01-01', 100]);
+  expect(look(100, { seenUntil: '2026-01-04' })).toEqual(['2026-01-01', 100]);
+  // As many as could be taken: there may be more of them.
+  expect(look(200, { seenUntil: '2026-01-05', jobs: jobs('order:1', 10) })).toEqual([
+    '2026-01-04',
+    0,
+  ]);
+  expect(look(200, { seenUntil: '2026-01-06', end: null })).toEqual(['2026-01-04', 0]);
+  // Claims have come further than looks.
+  lines.saw(
+    jobs('hot', 10, 200).map((job) => ({ ...job, cursorAt: '2026-01-07' })),
+    50,
+    300,
+  );
+  expect(look(300, {})).toEqual(['2026-01-07', 210]);
+});
+
 test('a pass goes from stretch to stretch, and rests at the end', () => {
   const lines = withLine();
   expect(next(lines, 0)).toMatchObject({ afterAt: 'then', afterPosition: 100 });

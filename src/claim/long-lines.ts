@@ -5,9 +5,10 @@
  * A key is known for a line when the claims of a bucket that always had more were mostly of it: a
  * majority vote, which costs one comparison for a job. From then on the worker passes along the line in
  * stretches, beside its ordinary claims, and takes what belongs to others. Most of these came after the
- * line, so it looks at its end first, back from there, and again now and then while a pass is under way. A
- * pass begins where the ordinary claims stand, goes to the end of the bucket, and then looks there for what
- * is new; after a while it begins again, for what was put back. All of it takes a small part of the time.
+ * line, so it looks at its end first, back from there, and again now and then, for what is new since, while a
+ * pass is under way. A pass begins where the ordinary claims stand, goes to the end of the bucket, and then
+ * looks there for what is new; after a while it begins again, for what was put back. All of it takes a small
+ * part of the time.
  */
 import type { BesideProbe, ClaimedBeside } from './claim-beside.js';
 import { PRIORITIES } from './probes.js';
@@ -55,6 +56,8 @@ interface Line {
   /** When to look back from its end; never while it is passed along at its end. */
   endAt: number;
   endRestMs: number;
+  /** Up to when looks at its end have seen what came there; what they left out is for a pass. */
+  endSeen: string;
   /** The last look was at its end. */
   atEnd: boolean;
   vote: Vote;
@@ -120,7 +123,7 @@ export class LongLines {
     const nextAt = now + PATIENCE_MS;
     this.#lines.set(place, {
       ...{ place, keys: [key], at, position, begunAt: now, passMs: 0, nextAt, endAt: now },
-      ...{ endRestMs: MIN_REST_MS, atEnd: false },
+      ...{ endRestMs: MIN_REST_MS, endSeen: NEVER, atEnd: false },
       vote: newVote(),
     });
   }
@@ -145,9 +148,11 @@ export class LongLines {
       // If this stretch fails, and nothing is learned of it.
       if (atEnd) line.endAt = now + MIN_PASS_MS;
       else line.nextAt = now + MIN_PASS_MS;
+      const probe = { priority, bucket, without: line.keys, atEnd };
+      if (atEnd && seenBefore(line))
+        return { ...probe, afterAt: line.endSeen, afterPosition: 0, reach: END_REACH };
       const [afterAt, afterPosition] = [line.at, line.position];
-      const reach = atEnd ? END_REACH : this.#reach;
-      return { priority, bucket, afterAt, afterPosition, without: line.keys, atEnd, reach };
+      return { ...probe, afterAt, afterPosition, reach: atEnd ? END_REACH : this.#reach };
     }
     return null;
   }
@@ -165,8 +170,10 @@ export class LongLines {
       const soonMs = full ? 0 : Math.min(pauseMs, MAX_REST_MS);
       const restMs = restAfter(line, claim);
       line.endAt = now + (claim.jobs.length > 0 ? soonMs : restMs);
+      const whole = !claim.end && !seenBefore(line);
       // The look went over all of it: no need for a pass, unless one is under way.
-      if (!claim.end && line.passMs === 0) line.nextAt = Math.max(line.nextAt, now + MAX_REST_MS);
+      if (whole && line.passMs === 0) line.nextAt = Math.max(line.nextAt, now + MAX_REST_MS);
+      if (!whole && !full) line.endSeen = claim.seenUntil;
       return;
     }
     this.#reach = clamp(
@@ -216,7 +223,12 @@ function restAfter(line: Line, { jobs, tookMs }: ClaimedBeside): number {
   return restMs;
 }
 
-const newVote = (): Vote => ({ key: '', count: 0, at: '-infinity', position: 0 });
+const NEVER = '-infinity';
+
+/** A look at the end of the line need not go back to where the claims stand. Postgres' timestamps sort as text. */
+const seenBefore = ({ at, endSeen }: Line) => endSeen > at;
+
+const newVote = (): Vote => ({ key: '', count: 0, at: NEVER, position: 0 });
 const clamp = (value: number, low: number, high: number) =>
   Math.floor(Math.min(Math.max(value, low), high));
 
