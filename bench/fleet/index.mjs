@@ -1,6 +1,7 @@
 // `npm run bench -- fleet [--quick] [--only NAME]`: what a fleet promises, measured.
 import { openGround } from '../ground.mjs';
-import { bystanders, horizon, order } from './order.mjs';
+import { bystanders } from './bystanders.mjs';
+import { horizon, order } from './order.mjs';
 import { stopWorkers } from './processes.mjs';
 import { recovery } from './recovery.mjs';
 import { ring } from './ring.mjs';

@@ -1,7 +1,6 @@
-// Order per key beside none, a hot key beside others, failing keys beside others, and a held horizon.
-import { execFileSync } from 'node:child_process';
+// Order per key beside none, and a held horizon.
 import pg from 'pg';
-import { fill, fillMore } from '../ground.mjs';
+import { fill } from '../ground.mjs';
 import { median, pairwise } from '../statistics.mjs';
 import { drainRate } from './draining.mjs';
 
@@ -41,55 +40,6 @@ export async function order({ ground, quick, figure, say }) {
     figure(name, percent(value), `>= ${percent(goal)}`, value >= goal);
   share('fleet.ordered_10k_keys', pairwise(many, none), 0.7);
   share('fleet.ordered_one_key', pairwise(one, none), 0.25);
-}
-
-export async function bystanders({ ground, quick, figure, say }) {
-  const { admin, hf } = ground;
-  // Some seconds of work: the first moments of a worker are not what is asked for. 103 of each key, because
-  // 100 would fit into claims of 500 without a rest, as long as nobody else is claimed.
-  const healthy = quick ? 20_600 : 103_000;
-  const beside = async (ordering, before, after) => {
-    await fill(admin, 0, {});
-    if (before) await fillMore(admin, before.count, { ...before, ordering });
-    await fillMore(admin, healthy, { keys: 1_000, ordering });
-    if (after) await fillMore(admin, after.count, { ...after, ordering });
-    // A round comes once in ten seconds; here it would fall into some of these drains and not into others.
-    await admin.query('UPDATE holdfast.queues SET housekept_at = now()');
-    // What filling the table left to the system to write is ten times as much with a hot key.
-    execFileSync('sync');
-    return drainRate(hf, healthy);
-  };
-  const hot = { count: healthy * 9, keys: 1, prefix: 'hot:', type: 'hot' };
-  const half = { ...hot, count: hot.count / 2 };
-  const failing = { count: healthy / 10, keys: 100, prefix: 'failing:', type: 'fails' };
-  const alone = () => beside('none', null);
-  const aloneOrdered = () => beside('key', null);
-  const rates = await rounds(
-    quick ? 1 : 9,
-    {
-      // Each between two turns of what it is compared with.
-      'healthy keys alone': alone,
-      'beside a hot key': () => beside('none', hot),
-      'healthy keys alone, again': alone,
-      'healthy keys alone, ordered': aloneOrdered,
-      'beside a hot key, ordered': () => beside('key', hot),
-      'healthy keys alone, ordered, again': aloneOrdered,
-      'beside failing keys, ordered': () => beside('key', failing),
-      'healthy keys alone, ordered, at last': aloneOrdered,
-    },
-    say,
-  );
-  // Without a goal: the line when it is not all older than the others.
-  const amid = { 'amid a hot key, told only': () => beside('none', half, half) };
-  await rounds(quick ? 1 : 3, amid, say);
-  const share = (name, turn) => {
-    const base = rates[turn].map((_, n) => (rates[turn - 1][n] + rates[turn + 1][n]) / 2);
-    const value = pairwise(rates[turn], base);
-    figure(name, percent(value), '>= 95%', value >= 0.95);
-  };
-  share('fleet.beside_hot_key', 1);
-  share('fleet.beside_hot_key_ordered', 4);
-  share('fleet.beside_failing_keys', 6);
 }
 
 export async function horizon({ ground, quick, figure, say }) {

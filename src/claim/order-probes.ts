@@ -4,8 +4,9 @@
  *
  * A worker goes round its keys in a circle, bucket by bucket and key by key. Every claim reads on behind
  * the last key of the claim before, so keys take turns however long their lines are. A circle that found
- * something is followed by the next one soon; while there is nothing, looks back off to `pollMs`. A claim
- * that took long for the jobs it found was for looking: it is followed by a pause four times as long.
+ * plenty is followed by the next at once, and one that found something soon; while there is nothing, looks
+ * back off to `pollMs`. A claim that took long for the jobs it found was for looking: it is followed by a
+ * pause four times as long.
  *
  * Buckets that somebody hints at are read first, from their start; when claims come back full they take
  * turns with the circle. Keys with long lines are read on from the head that was last seen, so that what
@@ -199,7 +200,7 @@ export class OrderProbes {
     } else if (taken.end) {
       this.#hand = stop ? endOf(stop.bucket, stop.key) : taken.end;
       if (compare(this.#hand, this.#goal) === 0)
-        this.#nextAt = now + this.#closed(taken.count, lookMs);
+        this.#nextAt = now + this.#closed(taken.count, lookMs, limit);
       else this.#nextAt = full ? now : now + lookMs;
       // Others read the same keys at the same time: go somewhere else.
       if (wanted >= limit && jobs.length * 2 < limit) this.#hand = this.#goal = this.#anywhere();
@@ -226,8 +227,13 @@ export class OrderProbes {
     this.#nextAt = now + this.#closed(0, 0);
   }
 
-  /** A circle is closed: how long to wait for the next. */
-  #closed(stretches: number, lookMs: number): number {
+  /** A circle is closed: how long to wait for the next. After one with plenty, not at all. */
+  #closed(stretches: number, lookMs: number, plenty = Number.POSITIVE_INFINITY): number {
+    if (this.#found >= plenty && !this.asleep) {
+      this.#found = 0;
+      this.#waitMs = SOON_MS;
+      return lookMs;
+    }
     const soonMs = Math.max(SOON_MS, stretches * SOON_MS_PER_STRETCH);
     const waitMs = this.#found > 0 && !this.asleep ? soonMs : this.#waitMs * 2;
     this.#waitMs = Math.min(waitMs, this.#pollMs);

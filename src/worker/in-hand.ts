@@ -76,10 +76,13 @@ export class InHand {
     }
     held.settling = true;
     const { settler, context } = this.#ground;
+    const from = performance.now();
     settleOutcome({ settler, context, route }, held, outcome, (how) => {
       this.#settled(held, how);
-      const again = how === 'failed' || how === 'snoozed';
-      if (again && 'delayMs' in outcome) this.#hooks.putOff(held, outcome.delayMs);
+      if (!('delayMs' in outcome)) return;
+      if (how === 'failed') this.#hooks.putOff(held, outcome.delayMs - performance.now() + from);
+      // A snooze counts from when it was written.
+      if (how === 'snoozed') this.#hooks.putOff(held, outcome.delayMs);
     });
   }
 

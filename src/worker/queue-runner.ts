@@ -321,6 +321,7 @@ export class QueueRunner {
     this.#stopping = true;
     this.#rest.end();
     this.#putOff.end();
+    this.#ground.settler.hurry();
     this.#runs.stop();
     for (const held of this.#hand.values()) if (!held.started) this.#hand.release(held);
     if (await this.#emptyWithin(graceMs)) return true;

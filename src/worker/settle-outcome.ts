@@ -49,7 +49,7 @@ export function settleOutcome(
       break;
     case 'failed':
       if (outcome.handed) void settleHanded({ settler, context, route }, held, outcome, done);
-      else settler.fail(by, { ...job, ...outcome }, moved);
+      else settler.fail(by, { ...job, ...outcome }, isLast(held), moved);
       break;
     case 'buried':
       settler.bury(by, { ...job, ...outcome }, moved);
@@ -67,6 +67,8 @@ export function settleOutcome(
       break;
   }
 }
+
+const isLast = ({ row }: HeldJob) => row.attempts >= row.maxAttempts;
 
 /** In a run of a key each names the one before it, and counts only if that one does. */
 function completeInOrder(settler: Settler, held: HeldJob, moved: (to: Moved) => void): void {
@@ -121,6 +123,7 @@ async function settleParent(
     const text = errorText(error);
     const { delayMs } = route.job.retry(held.row.attempts, error);
     const summary = text.split('\n', 1)[0] as string;
-    settler.fail(held.workerId, { ...job, delayMs, error: text, summary }, (to) => done(ended(to)));
+    const failure = { ...job, delayMs, error: text, summary };
+    settler.fail(held.workerId, failure, isLast(held), (to) => done(ended(to)));
   }
 }

@@ -2,7 +2,8 @@
  * The settler: outcomes of handlers become statements, many at a time.
  *
  * While one statement of a kind is in flight the next batch gathers, so a lone job settles at once and a
- * flood shares its commits. Each job learns by itself whether it moved. When the connection breaks, the
+ * flood shares its commits. Where some keys always fail, one or two fail with every claim; as they have to
+ * wait in any case, those of a moment share a commit, and are due when they would have been. Each job learns by itself whether it moved. When the connection breaks, the
  * answer is unknown and the statement is sent again: the fence makes that safe, and a completion that
  * had been written before is found in the archive. A statement that Postgres refuses for another reason,
  * or that waits in vain for the lock of a row, is halved until the one job that is to blame is alone: it
@@ -20,6 +21,9 @@ import { Backoff, pause } from './backoff.js';
 import type { StatementName } from './events.js';
 
 const MAX_BATCH = 1_000;
+/** Failures that are to be tried again later than this may wait so long for others, or for enough of them. */
+const GATHER_MS = 100;
+const ENOUGH = 32;
 
 /** Where the job went, or null when it was not this worker's to move. */
 export type Moved = 'completed' | 'pending' | 'dead_letter' | 'cancelled' | null;
@@ -35,24 +39,36 @@ interface Waiting<T> {
   readonly done: Done;
 }
 
+interface BatchOptions<T> {
+  /** Finds what was done by a statement whose answer got lost. */
+  readonly afterLoss?: Run<T>;
+  /** At least so long from one statement to the next, unless there is enough for one. */
+  readonly gatherMs?: number;
+}
+
 class Batches<T extends Settled> {
   readonly #statement: StatementName;
   readonly #run: Run<T>;
   readonly #afterLoss: Run<T> | null;
   readonly #settler: Settler;
+  #gatherMs: number;
   #waiting: Waiting<T>[] = [];
   #busy = false;
+  #sentAt = Number.NEGATIVE_INFINITY;
+  /** Ends the wait for more. */
+  #sendNow = () => {};
 
   constructor(
     settler: Settler,
     statement: StatementName,
     run: Run<T>,
-    afterLoss: Run<T> | null = null,
+    { afterLoss, gatherMs = 0 }: BatchOptions<T> = {},
   ) {
     this.#settler = settler;
     this.#statement = statement;
     this.#run = run;
-    this.#afterLoss = afterLoss;
+    this.#afterLoss = afterLoss ?? null;
+    this.#gatherMs = gatherMs;
   }
 
   add(workerId: string, item: T, done: Done): void {
@@ -61,16 +77,32 @@ class Batches<T extends Settled> {
       this.#busy = true;
       // Everything that ends in this turn of the loop shares the first statement.
       setImmediate(() => void this.#drain());
-    }
+    } else if (this.#waiting.length >= ENOUGH) this.#sendNow();
   }
 
-  get pending(): number {
-    return this.#waiting.length + (this.#busy ? 1 : 0);
+  /** From now on nothing waits for others. */
+  hurry(): void {
+    this.#gatherMs = 0;
+    this.#sendNow();
+  }
+
+  #gathered(): Promise<void> | null {
+    const earlyMs = this.#sentAt + this.#gatherMs - performance.now();
+    if (earlyMs <= 0 || this.#waiting.length >= ENOUGH) return null;
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, earlyMs);
+      this.#sendNow = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   async #drain(): Promise<void> {
     try {
       while (this.#waiting.length > 0) {
+        await this.#gathered();
+        this.#sentAt = performance.now();
         const owner = this.#waiting[0]?.workerId;
         let count = 0;
         while (count < MAX_BATCH && this.#waiting[count]?.workerId === owner) count++;
@@ -152,6 +184,14 @@ export interface SettlerOptions {
   readonly abandoned: AbortSignal;
 }
 
+type Failed = Failure & { readonly failedAt: number };
+
+/** The delay counts from the failure, however long that has waited to be written. */
+function fromNow({ failedAt, ...job }: Failed): Failure {
+  const waitedMs = performance.now() - failedAt;
+  return { ...job, delayMs: Math.max(0, Math.ceil(job.delayMs - waitedMs)) };
+}
+
 const all = (ids: readonly string[], to: Moved) => new Map(ids.map((id) => [id, to]));
 
 function wentTo(answer: Went, id: string): Moved {
@@ -163,7 +203,8 @@ export class Settler {
   readonly trouble: (what: string, error: unknown) => void;
   readonly took: (statement: StatementName, ms: number) => void;
   readonly #completed: Batches<Settled>;
-  readonly #failed: Batches<Failure>;
+  readonly #failed: Batches<Failed>;
+  readonly #putOff: Batches<Failed>;
   readonly #buried: Batches<Burial>;
   readonly #released: Batches<Settled>;
   readonly #snoozed: Batches<Snoozed>;
@@ -180,12 +221,17 @@ export class Settler {
         const moved = await complete(engine, names, by, jobs);
         return moved.length === jobs.length ? { allTo: 'completed' } : all(moved, 'completed');
       },
-      async (by, jobs) => all(await completedBefore(plain, names, by, jobs), 'completed'),
+      {
+        afterLoss: async (by, jobs) =>
+          all(await completedBefore(plain, names, by, jobs), 'completed'),
+      },
     );
-    this.#failed = new Batches(this, 'fail', async (by, jobs) => {
-      const rows = await fail(engine, names, by, jobs);
+    const failed: Run<Failed> = async (by, jobs) => {
+      const rows = await fail(engine, names, by, jobs.map(fromNow));
       return new Map(rows.map((row) => [row.id, row.status as Moved]));
-    });
+    };
+    this.#failed = new Batches(this, 'fail', failed);
+    this.#putOff = new Batches(this, 'fail', failed, { gatherMs: GATHER_MS });
     this.#buried = new Batches(this, 'bury', async (by, jobs) =>
       all(await bury(engine, names, by, jobs), 'dead_letter'),
     );
@@ -198,6 +244,11 @@ export class Settler {
     this.#cancelled = new Batches(this, 'cancel', async (by, jobs) =>
       all(await cancelOwn(engine, names, by, jobs), 'cancelled'),
     );
+  }
+
+  /** The worker is stopping. */
+  hurry(): void {
+    this.#putOff.hurry();
   }
 
   /**
@@ -219,7 +270,11 @@ export class Settler {
   }
 
   complete = (by: string, job: Settled, done: Done) => this.#completed.add(by, job, done);
-  fail = (by: string, job: Failure, done: Done) => this.#failed.add(by, job, done);
+  /** `last`: it is buried now, and what waits for that must not wait longer. */
+  fail = (by: string, job: Failure, last: boolean, done: Done) => {
+    const batches = last || job.delayMs <= GATHER_MS ? this.#failed : this.#putOff;
+    batches.add(by, { ...job, failedAt: performance.now() }, done);
+  };
   bury = (by: string, job: Burial, done: Done) => this.#buried.add(by, job, done);
   release = (by: string, job: Settled, done: Done) => this.#released.add(by, job, done);
   snooze = (by: string, job: Snoozed, done: Done) => this.#snoozed.add(by, job, done);
