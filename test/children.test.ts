@@ -57,6 +57,23 @@ test('no child of a failed attempt is written, and those of the last one are wri
   expect((await children()).map(({ n }) => n)).toEqual([3]);
 });
 
+test('a parent whose children are refused has failed, and the next job of its key waits for it', async () => {
+  const inOrder = job<{ n: number }>('in-order', { retry: () => 300, ordering: 'key' });
+  // The same idempotency key with other content.
+  await db.hf.enqueue(child, { n: 1 }, { idempotencyKey: 'taken', delay: '1h' });
+  const both = await db.hf.enqueueMany([1, 2].map((n) => inOrder.of({ n }, { key: 'order:9182' })));
+  const ran: string[] = [];
+  start(db.hf, (w) =>
+    w.handle(inOrder, async (ctx) => {
+      ran.push(`${ctx.payload.n}.${ctx.attempt}`);
+      const options = { idempotencyKey: 'taken', onMismatch: 'error' as const };
+      if (ctx.payload.n === 1 && ctx.attempt === 1) await ctx.enqueue(child, { n: 2 }, options);
+    }),
+  );
+  for (const { id } of both) await ended(id);
+  expect(ran).toEqual(['1.1', '1.2', '2.1']);
+});
+
 test('inside a transaction, children commit with it or vanish with it', async () => {
   const { id } = await db.hf.enqueue(parent, {});
   start(db.hf, (w) =>

@@ -30,6 +30,8 @@ export class HeldJob {
   gone = false;
   /** A settle is under way; its answer decides, not a renewal that crosses it. */
   settling = false;
+  /** The database has confirmed its completion. */
+  completed = false;
   /** It waits for the jobs of its key before it. */
   inLine = false;
   /** Its handler was called. */

@@ -231,7 +231,8 @@ export class Runs {
     if (isPlain(outcome) || outcome.kind === 'transacted') return true;
     if (outcome.kind !== 'completed') return false;
     // Its children are written on another connection; the completion of the next job would overtake it.
-    return held.left().then(() => !held.lost);
+    // If they are refused it has failed, and its key waits for it.
+    return held.left().then(() => held.completed);
   }
 
   /** Jobs that were not started go back to the queue, unspent. */
