@@ -109,8 +109,8 @@ export async function bystanders({ ground, quick, figure, say }) {
     share('fleet.beside_hot_key_ordered', besideOrdered);
     share('fleet.beside_failing_keys', besideFailing);
   } finally {
-    for (const line of lines) await line.close();
     await byHand(ground, false);
+    await Promise.allSettled(lines.map((line) => line.close()));
     for (const ordering of ['none', 'key'])
       await ground.admin.query(`DROP DATABASE IF EXISTS line_${ordering} WITH (FORCE)`);
   }

@@ -80,7 +80,13 @@ test('a look at the end goes back to what was seen there before, if it left noth
     0,
   );
   const look = (now: number, claim: Partial<ClaimedBeside>) => {
-    const probe = lines.take(now);
+    let probe = lines.take(now);
+    if (probe && !probe.atEnd) {
+      // The pass has its turn as well; here it comes no further.
+      const end = { at: probe.afterAt, position: probe.afterPosition };
+      lines.learn({ ...NOTHING, tookMs: 10, end }, 10, now);
+      probe = lines.take(now);
+    }
     expect(probe?.atEnd).toBe(true);
     lines.learn({ ...LOOKED, ...claim }, 10, now);
     return [probe?.afterAt, probe?.afterPosition];
@@ -94,13 +100,20 @@ test('a look at the end goes back to what was seen there before, if it left noth
     0,
   ]);
   expect(look(200, { seenUntil: '2026-01-06', end: null })).toEqual(['2026-01-04', 0]);
-  // Claims have come further than looks.
-  lines.saw(
-    jobs('hot', 10, 200).map((job) => ({ ...job, cursorAt: '2026-01-07' })),
-    50,
-    300,
-  );
-  expect(look(300, {})).toEqual(['2026-01-07', 210]);
+  // Once in a second as far as at first, for what was put back or committed late.
+  expect(look(1_100, { seenUntil: '2026-01-06' })).toEqual(['2026-01-01', 100]);
+  expect(look(1_700, { seenUntil: '2026-01-06' })).toEqual(['2026-01-06', 0]);
+});
+
+test('a look at the end goes no further back than claims have come', () => {
+  const lines = new LongLines(() => true);
+  const hot = (position: number, cursorAt: string) =>
+    jobs('hot', 100, position).map((job) => ({ ...job, cursorAt }));
+  lines.saw(hot(0, '2026-01-01'), 50, 0);
+  lines.take(0);
+  lines.learn({ ...LOOKED, seenUntil: '2026-01-04' }, 10, 0);
+  lines.saw(hot(100, '2026-01-07'), 50, 100);
+  expect(lines.take(300)).toMatchObject({ atEnd: true, afterAt: '2026-01-07', afterPosition: 200 });
 });
 
 test('a pass goes from stretch to stretch, and rests at the end', () => {

@@ -56,8 +56,9 @@ interface Line {
   /** When to look back from its end; never while it is passed along at its end. */
   endAt: number;
   endRestMs: number;
-  /** Up to when looks at its end have seen what came there; what they left out is for a pass. */
+  /** Up to when looks at its end have seen what came there, and when one last went all the way back. */
   endSeen: string;
+  wentBackAt: number;
   /** The last look was at its end. */
   atEnd: boolean;
   vote: Vote;
@@ -123,7 +124,7 @@ export class LongLines {
     const nextAt = now + PATIENCE_MS;
     this.#lines.set(place, {
       ...{ place, keys: [key], at, position, begunAt: now, passMs: 0, nextAt, endAt: now },
-      ...{ endRestMs: MIN_REST_MS, endSeen: NEVER, atEnd: false },
+      ...{ endRestMs: MIN_REST_MS, endSeen: NEVER, wentBackAt: now, atEnd: false },
       vote: newVote(),
     });
   }
@@ -149,6 +150,9 @@ export class LongLines {
       if (atEnd) line.endAt = now + MIN_PASS_MS;
       else line.nextAt = now + MIN_PASS_MS;
       const probe = { priority, bucket, without: line.keys, atEnd };
+      // Now and then further: what was committed late or put back stands before what was seen.
+      if (now - line.wentBackAt >= MIN_PASS_MS) line.endSeen = NEVER;
+      if (atEnd && !seenBefore(line)) line.wentBackAt = now;
       if (atEnd && seenBefore(line))
         return { ...probe, afterAt: line.endSeen, afterPosition: 0, reach: END_REACH };
       const [afterAt, afterPosition] = [line.at, line.position];

@@ -39,6 +39,8 @@ const MS_PER_JOB = 0.2;
 const SLOW_MS = 25;
 const REWIND_MS = 1_000;
 const RELAXED_MS = 30_000;
+/** A circle that found what a claim asks for, and so many at least, is followed by the next at once. */
+const PLENTY = 32;
 /** A key that gives so many jobs in one claim has a long line. */
 const LONG_RUN = 16;
 const MAX_LONG = 64;
@@ -78,6 +80,8 @@ export class OrderProbes {
   #hand: Place;
   #goal: Place;
   #found = 0;
+  /** Of these, what was not of hinted buckets. */
+  #circled = 0;
   #nextAt = NEVER;
   #waitMs = SOON_MS;
   /** How many buckets of the circle one claim may read, and how often long lines are read whole. */
@@ -188,6 +192,8 @@ export class OrderProbes {
     const { jobs, stop, wanted } = claim;
     const full = wanted >= limit && jobs.length > 0;
     this.#found += jobs.length;
+    const hinted = new Set(taken.hinted);
+    this.#circled += jobs.filter((job) => !hinted.has(job.partitionBucket)).length;
     this.#sawRuns(jobs, now);
     // After a full claim that began with hints the circle comes first.
     this.#circleNext = full && taken.hinted.length > 0;
@@ -200,7 +206,7 @@ export class OrderProbes {
     } else if (taken.end) {
       this.#hand = stop ? endOf(stop.bucket, stop.key) : taken.end;
       if (compare(this.#hand, this.#goal) === 0)
-        this.#nextAt = now + this.#closed(taken.count, lookMs, limit);
+        this.#nextAt = now + this.#closed(taken.count, lookMs, Math.max(limit, PLENTY));
       else this.#nextAt = full ? now : now + lookMs;
       // Others read the same keys at the same time: go somewhere else.
       if (wanted >= limit && jobs.length * 2 < limit) this.#hand = this.#goal = this.#anywhere();
@@ -229,7 +235,9 @@ export class OrderProbes {
 
   /** A circle is closed: how long to wait for the next. After one with plenty, not at all. */
   #closed(stretches: number, lookMs: number, plenty = Number.POSITIVE_INFINITY): number {
-    if (this.#found >= plenty && !this.asleep) {
+    const enough = this.#circled >= plenty && !this.asleep;
+    this.#circled = 0;
+    if (enough) {
       this.#found = 0;
       this.#waitMs = SOON_MS;
       return lookMs;

@@ -198,6 +198,12 @@ describe('fairness', () => {
     ]);
     life.probes.learn(answer, 1, life.now, 1);
     expect(take()).toContainEqual(before[0]);
+    // But not for ever: there may be nothing left of it.
+    for (let claims = 0; claims < 12; claims++) {
+      life.probes.learn(answer, 1, life.now, 1);
+      take();
+    }
+    expect(take().map(({ from }) => from)).not.toContain(500);
   });
 
   test('a long line has its turn although others are told of all the time', () => {

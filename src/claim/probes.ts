@@ -38,6 +38,8 @@ const FEW = 16;
 const MAX_LOOKS = 128;
 /** At most so many rewinds in a claim that nobody asked for, to keep it short. */
 const MAX_REWINDS = 32;
+/** Others may have taken what was chosen of a line; so often in a row it is at its end. */
+const MAX_IN_VAIN = 3;
 /** At most so many active buckets in one claim; the others take their turn in the next. */
 const MAX_ACTIVE = 32;
 
@@ -53,6 +55,8 @@ interface BucketState {
   passed: number;
   /** There was a hint, or a reason to look from the start, since it was last taken. */
   told: boolean;
+  /** How often in a row its line gave nothing although it should have more. */
+  inVain: number;
 }
 
 /** Neighbours in a row of states, from `first` on. */
@@ -264,7 +268,8 @@ export class Probes {
         // A cursor never passes what may not have been committed yet. Postgres' timestamps sort as text.
         const hasMore = unread === 0 || (inLine && job !== undefined);
         const inside = hasMore && job && job.cursorAt <= seenUntil;
-        const keeps = inLine && !job && unsure;
+        state.inVain = job ? 0 : state.inVain + 1;
+        const keeps = inLine && !job && unsure && state.inVain <= MAX_IN_VAIN;
         if (!keeps) {
           state.at = inside ? job.cursorAt : seenUntil;
           state.position = inside ? job.cursorPosition : 0;
@@ -353,5 +358,6 @@ function newState(bucket: number, priority: number): BucketState {
     rewoundAt: never,
     passed: 0,
     told: false,
+    inVain: 0,
   };
 }

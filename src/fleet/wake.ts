@@ -123,7 +123,7 @@ SELECT pg_notify($1::text, $2::text)::text AS sent
 -- A full queue of notifications would undo what was done to the jobs.
 WHERE pg_notification_queue_usage() < 0.5
   AND EXISTS (SELECT FROM pg_catalog.pg_trigger AS t
-    WHERE t.tgrelid = 'holdfast.inbox'::regclass AND t.tgname = 'wake' AND t.tgenabled <> 'D')`,
+    WHERE t.tgrelid = 'holdfast.inbox'::regclass AND t.tgname = 'wake' AND t.tgenabled IN ('O', 'A'))`,
   columns: { sent: text },
 });
 

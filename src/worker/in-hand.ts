@@ -76,13 +76,10 @@ export class InHand {
     }
     held.settling = true;
     const { settler, context } = this.#ground;
-    const from = performance.now();
-    settleOutcome({ settler, context, route }, held, outcome, (how) => {
+    settleOutcome({ settler, context, route }, held, outcome, (how, delayMs) => {
       this.#settled(held, how);
-      if (!('delayMs' in outcome)) return;
-      if (how === 'failed') this.#hooks.putOff(held, outcome.delayMs - performance.now() + from);
-      // A snooze counts from when it was written.
-      if (how === 'snoozed') this.#hooks.putOff(held, outcome.delayMs);
+      const again = how === 'failed' || how === 'snoozed';
+      if (again && delayMs !== undefined) this.#hooks.putOff(held, delayMs);
     });
   }
 
@@ -107,6 +104,7 @@ export class InHand {
       if (held.before) this.#letGo(held);
       this.lose(held);
     } else {
+      held.completed = how === 'completed';
       this.#ground.stats[how]++;
       this.told(how, held);
     }

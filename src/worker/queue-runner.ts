@@ -167,7 +167,10 @@ export class QueueRunner {
     if (!free && !freeBeside) return false;
     const target = settings.concurrency + this.#ahead.jobs;
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
-    if (this.#hand.size >= 2 * target + settings.batchSize) return false;
+    if (this.#hand.size >= 2 * target + settings.batchSize) {
+      this.#ground.settler.flush();
+      return false;
+    }
     const { running, waiting, unfinished } = this.#runs;
     const idle = settings.concurrency - running - waiting;
     // An idle handler claims at once; while all are busy, half of what is wanted ahead is waited for.

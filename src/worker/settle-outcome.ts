@@ -29,16 +29,19 @@ export interface OutcomeGround {
   readonly route: Route;
 }
 
+/** How it ended, and after how long it is to be run again, if it is. */
+export type Done = (how: Ended, delayMs?: number) => void;
+
 /** Calls `done` once, when the database has answered. */
 export function settleOutcome(
   { settler, context, route }: OutcomeGround,
   held: HeldJob,
   outcome: Outcome,
-  done: (how: Ended) => void,
+  done: Done,
 ): void {
   const by = held.workerId;
   const job = { id: held.id, generation: held.generation };
-  const moved = (to: Moved) => done(ended(to));
+  const moved = (to: Moved, delayMs?: number) => done(ended(to), delayMs);
   switch (outcome.kind) {
     case 'completed':
       if (outcome.children.length === 0) completeInOrder(settler, held, moved);
@@ -49,14 +52,14 @@ export function settleOutcome(
       break;
     case 'failed':
       if (outcome.handed) void settleHanded({ settler, context, route }, held, outcome, done);
-      else settler.fail(by, { ...job, ...outcome }, isLast(held), moved);
+      else settler.fail(by, { ...job, ...outcome }, isWaitedFor(held), moved);
       break;
     case 'buried':
       settler.bury(by, { ...job, ...outcome }, moved);
       break;
     case 'snoozed':
       settler.snooze(by, { ...job, delayMs: outcome.delayMs }, (to) =>
-        done(to === null ? 'lost' : 'snoozed'),
+        done(to === null ? 'lost' : 'snoozed', outcome.delayMs),
       );
       break;
     case 'cancelled':
@@ -68,7 +71,8 @@ export function settleOutcome(
   }
 }
 
-const isLast = ({ row }: HeldJob) => row.attempts >= row.maxAttempts;
+/** After its last attempt its key is free; and while a suspect runs, nothing else does. */
+const isWaitedFor = ({ row }: HeldJob) => row.attempts >= row.maxAttempts || row.crashes > 0;
 
 /** In a run of a key each names the one before it, and counts only if that one does. */
 function completeInOrder(settler: Settler, held: HeldJob, moved: (to: Moved) => void): void {
@@ -87,7 +91,7 @@ async function settleHanded(
   { settler, context }: OutcomeGround,
   held: HeldJob,
   outcome: Extract<Outcome, { kind: 'failed' }>,
-  done: (how: Ended) => void,
+  done: Done,
 ): Promise<void> {
   const job = { id: held.id, generation: held.generation };
   const answer = await settler.untilAnswered('settling a job whose commit is unknown', async () => {
@@ -97,7 +101,7 @@ async function settleHanded(
     const [row] = await fail(context.plain, context.names, held.workerId, [failure]);
     return row ? (row.status as Moved) : null;
   });
-  done(ended(answer));
+  done(ended(answer), outcome.delayMs);
 }
 
 /** A parent whose children cannot be written has failed: neither it nor they are half done. */
@@ -105,7 +109,7 @@ async function settleParent(
   { settler, context, route }: OutcomeGround,
   held: HeldJob,
   children: Extract<Outcome, { kind: 'completed' }>['children'],
-  done: (how: Ended) => void,
+  done: Done,
 ): Promise<void> {
   const job = { id: held.id, generation: held.generation };
   try {
@@ -124,6 +128,7 @@ async function settleParent(
     const { delayMs } = route.job.retry(held.row.attempts, error);
     const summary = text.split('\n', 1)[0] as string;
     const failure = { ...job, delayMs, error: text, summary };
-    settler.fail(held.workerId, failure, isLast(held), (to) => done(ended(to)));
+    // Its run waits for it.
+    settler.fail(held.workerId, failure, true, (to, leftMs) => done(ended(to), leftMs));
   }
 }

@@ -3,11 +3,11 @@
  *
  * While one statement of a kind is in flight the next batch gathers, so a lone job settles at once and a
  * flood shares its commits. Where some keys always fail, one or two fail with every claim; as they have to
- * wait in any case, those of a moment share a commit, and are due when they would have been. Each job learns by itself whether it moved. When the connection breaks, the
- * answer is unknown and the statement is sent again: the fence makes that safe, and a completion that
- * had been written before is found in the archive. A statement that Postgres refuses for another reason,
- * or that waits in vain for the lock of a row, is halved until the one job that is to blame is alone: it
- * cannot hold back the others.
+ * wait in any case, those of a moment share a commit, and are due when they would have been. Each job
+ * learns by itself whether it moved. When the connection breaks, the answer is unknown and the statement is
+ * sent again: the fence makes that safe, and a completion that had been written before is found in the
+ * archive. A statement that Postgres refuses for another reason, or that waits in vain for the lock of a
+ * row, is halved until the one job that is to blame is alone: it cannot hold back the others.
  */
 import type { Names } from '../postgres/names.js';
 import { isLockedOut, isTransient } from '../postgres/pool.js';
@@ -80,7 +80,10 @@ class Batches<T extends Settled> {
     } else if (this.#waiting.length >= ENOUGH) this.#sendNow();
   }
 
-  /** From now on nothing waits for others. */
+  flush(): void {
+    this.#sendNow();
+  }
+
   hurry(): void {
     this.#gatherMs = 0;
     this.#sendNow();
@@ -184,12 +187,17 @@ export interface SettlerOptions {
   readonly abandoned: AbortSignal;
 }
 
-type Failed = Failure & { readonly failedAt: number };
+interface Failed extends Failure {
+  readonly failedAt: number;
+  /** Of the delay, when it was written. */
+  leftMs: number;
+}
 
-/** The delay counts from the failure, however long that has waited to be written. */
-function fromNow({ failedAt, ...job }: Failed): Failure {
-  const waitedMs = performance.now() - failedAt;
-  return { ...job, delayMs: Math.max(0, Math.ceil(job.delayMs - waitedMs)) };
+/** The delay counts from the failure, although that has waited for others. What a database was away is no part of it. */
+function fromNow(job: Failed): Failure {
+  const waitedMs = Math.min(performance.now() - job.failedAt, GATHER_MS);
+  job.leftMs = Math.max(0, Math.ceil(job.delayMs - waitedMs));
+  return { ...job, delayMs: job.leftMs };
 }
 
 const all = (ids: readonly string[], to: Moved) => new Map(ids.map((id) => [id, to]));
@@ -246,7 +254,12 @@ export class Settler {
     );
   }
 
-  /** The worker is stopping. */
+  /** What waits for others is sent now. */
+  flush(): void {
+    this.#putOff.flush();
+  }
+
+  /** The worker is stopping: from now on nothing waits for others. */
   hurry(): void {
     this.#putOff.hurry();
   }
@@ -270,10 +283,16 @@ export class Settler {
   }
 
   complete = (by: string, job: Settled, done: Done) => this.#completed.add(by, job, done);
-  /** `last`: it is buried now, and what waits for that must not wait longer. */
-  fail = (by: string, job: Failure, last: boolean, done: Done) => {
-    const batches = last || job.delayMs <= GATHER_MS ? this.#failed : this.#putOff;
-    batches.add(by, { ...job, failedAt: performance.now() }, done);
+  /** `atOnce`: something else waits for it. `done` also hears what was left of the delay. */
+  fail = (
+    by: string,
+    job: Failure,
+    atOnce: boolean,
+    done: (moved: Moved, leftMs: number) => void,
+  ) => {
+    const failed: Failed = { ...job, failedAt: performance.now(), leftMs: job.delayMs };
+    const batches = atOnce || job.delayMs <= GATHER_MS ? this.#failed : this.#putOff;
+    batches.add(by, failed, (moved) => done(moved, failed.leftMs));
   };
   bury = (by: string, job: Burial, done: Done) => this.#buried.add(by, job, done);
   release = (by: string, job: Settled, done: Done) => this.#released.add(by, job, done);
