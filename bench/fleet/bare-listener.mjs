@@ -1,10 +1,10 @@
 // The least that a queue on Postgres can do between an insert and a handler: a listener of its own, and one
 // committed UPDATE by primary key that takes the row. Started with `fork`, told the address by its argument.
 import pg from 'pg';
+import { clock } from '../clock.mjs';
 
 const { url } = JSON.parse(process.argv[2]);
 const [ear, hand] = [new pg.Client(url), new pg.Client(url)];
-const clock = () => performance.timeOrigin + performance.now();
 await ear.connect();
 await hand.connect();
 ear.on('notification', async ({ payload }) => {

@@ -1,10 +1,10 @@
 // From SIGKILL of a worker process to the start of its job elsewhere.
 import { job } from '../../dist/index.js';
+import { clock } from '../clock.mjs';
 import { percentile } from '../statistics.mjs';
 import { startWorker, stopWorkers, until } from './processes.mjs';
 
 const hold = job('hold');
-const clock = () => performance.timeOrigin + performance.now();
 
 async function kills(ground, count, options, ready) {
   const heard = new Map();

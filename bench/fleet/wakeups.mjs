@@ -4,13 +4,13 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { setNotify } from '../../dist/fleet/wake.js';
 import { job } from '../../dist/index.js';
+import { clock, wait } from '../clock.mjs';
 import { INBOX } from '../ground.mjs';
 import { pairwise, percentile } from '../statistics.mjs';
 import { startWorker, stopWorkers, until } from './processes.mjs';
 
 const stamp = job('stamp');
-const clock = () => performance.timeOrigin + performance.now();
-const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
 /** Connections are opened, plans made, and the last switch forgotten. */
 const SETTLE_MS = 500;
 const PRODUCERS = fileURLToPath(new URL('./producers.mjs', import.meta.url));

@@ -1,10 +1,9 @@
 // A worker process for the measurements: started with `fork`, told what to do by its one argument.
 import { holdfast, job } from '../../dist/index.js';
+import { clock } from '../clock.mjs';
 
 const { url, options } = JSON.parse(process.argv[2]);
 const hf = holdfast({ connectionString: url });
-/** The time of this machine in milliseconds with fractions, the same in every process. */
-const clock = () => performance.timeOrigin + performance.now();
 const tell = (message) => process.connected && process.send(message);
 
 const worker = hf
