@@ -10,7 +10,6 @@ import { pairwise, percentile } from '../statistics.mjs';
 import { startWorker, stopWorkers, until } from './processes.mjs';
 
 const stamp = job('stamp');
-
 /** Connections are opened, plans made, and the last switch forgotten. */
 const SETTLE_MS = 500;
 const PRODUCERS = fileURLToPath(new URL('./producers.mjs', import.meta.url));
