@@ -221,7 +221,14 @@ describe('a worker', () => {
     sources.assign({ shares: [share], ordered: false, alone });
     sent = [];
     for (let n = 0; n < count; n++) {
-      await sources.claim({ engine: watched, ...terms, deadWorkers, limit: 120, run: 1, wary: [] });
+      await sources.claim({
+        engine: watched,
+        ...terms,
+        deadWorkers,
+        limit: 120,
+        run: 1,
+        trusted: [],
+      });
     }
     return sent;
   }

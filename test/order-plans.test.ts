@@ -34,7 +34,7 @@ async function paramsOf(limit: number, probes = ALL_KEYS): Promise<unknown[]> {
   };
   await claimOrdered(catcher as never, INBOX, {
     ...{ workerId: 'w', probes, limit, run: 100, leaseMs: 90_000 },
-    ...{ versions: { step: 1 }, above: {}, deadWorkers: [], wary: [] },
+    ...{ versions: { step: 1 }, above: {}, deadWorkers: [], trusted: ['step'] },
   });
   return [...caught];
 }

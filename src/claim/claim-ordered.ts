@@ -61,8 +61,8 @@ export interface OrderedClaimRequest {
   /** By type, the versions up to which other workers take the jobs; none for most. */
   readonly above: Readonly<Record<string, number>>;
   readonly deadWorkers: readonly string[];
-  /** Types of which each job is claimed alone, because they fail often. */
-  readonly wary: readonly string[];
+  /** Types of which a run is worth claiming; jobs of others come alone. */
+  readonly trusted: readonly string[];
   /** The last claim brought so much that this one will, too. */
   readonly more?: boolean;
   /** After so many rows it stops, once it has seen what stands behind the last job that it takes. Default `WALK`. */
@@ -178,7 +178,7 @@ function paramsOf(request: OrderedClaimRequest): Param[] {
     Math.max(1, Math.min(request.run, MAX_RUN)),
     request.walk ?? WALK,
     textArray(plainTypes(request.versions, request.above)),
-    textArray(request.wary),
+    textArray(request.trusted),
   ];
 }
 

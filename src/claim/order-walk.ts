@@ -3,7 +3,7 @@
  * rows that are to be updated. They are locked, and so is what stands behind each run; see claim-ordered.ts
  * for why that is enough.
  *
- * A suspect comes alone, and so does a job that has failed before, or whose type fails often: what follows
+ * A suspect comes alone, and so does a job that has failed before, or whose type is not trusted: what follows
  * would only be released.
  */
 import { handles } from './taking.js';
@@ -75,7 +75,7 @@ WITH RECURSIVE walk AS (
                 CASE WHEN i.status = 'processing' THEN 2
                   WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
                   -- One that may well fail, or fail again: what follows it is not taken along.
-                  WHEN i.crashes > 0 OR i.attempts > 0 OR i.type = ANY ($15::text[]) THEN 2 ELSE 3 END
+                  WHEN i.crashes > 0 OR i.attempts > 0 OR i.type <> ALL ($15::text[]) THEN 2 ELSE 3 END
               ELSE 1 END AS kind
           FROM holdfast.inbox AS i
           WHERE i.ordering IN ('key', 'key_strict')

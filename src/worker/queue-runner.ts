@@ -259,7 +259,7 @@ export class QueueRunner {
       deadWorkers: deadWorkers(),
       limit,
       run: Math.min(limit, this.#ahead.run),
-      wary: this.#runs.wary,
+      trusted: this.#runs.trusted,
     };
   }
 

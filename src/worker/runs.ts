@@ -14,7 +14,7 @@ import type { InHand } from './in-hand.js';
 import type { Isolation } from './isolation.js';
 import type { Settings } from './options.js';
 import { type Outcome, type Route, runJob } from './run.js';
-import { Wary } from './wary.js';
+import { Trust } from './trust.js';
 
 /** A job that has waited here for so long was claimed too early. */
 const STALE_MS = 1_000;
@@ -37,7 +37,7 @@ export interface RunsGround {
 
 export class Runs {
   readonly #ground: RunsGround;
-  readonly #wary = new Wary();
+  readonly #trust = new Trust();
   #waiting: HeldJob[][] = [];
   #starting = false;
   #resting = false;
@@ -65,9 +65,9 @@ export class Runs {
     return this.#unfinished;
   }
 
-  /** Types that are claimed one by one. */
-  get wary(): string[] {
-    return this.#wary.types();
+  /** Types of which a run is worth claiming; others are claimed one by one. */
+  get trusted(): string[] {
+    return this.#trust.types();
   }
 
   /** So many jobs were claimed, and will be added or handed back. */
@@ -206,7 +206,7 @@ export class Runs {
     const { ahead, isolation } = this.#ground;
     held.ranMs = performance.now() - from;
     ahead.sawHandler(held.ranMs);
-    if (held.inLine) this.#wary.saw(held.row.type, outcome.kind === 'failed');
+    if (held.inLine) this.#trust.saw(held.row.type, outcome.kind === 'failed');
     this.#unfinished--;
     isolation.left();
     // Plain completions are settled in the order in which they come; anything else would overtake.

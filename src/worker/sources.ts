@@ -34,9 +34,9 @@ export interface ClaimTerms {
   readonly leaseMs: number;
   readonly deadWorkers: readonly string[];
   readonly limit: number;
-  /** At most so many jobs of one key in a claim of ordered jobs, and of which types none beside another. */
+  /** At most so many jobs of one key in a claim of ordered jobs, and of which types more than one. */
   readonly run: number;
-  readonly wary: readonly string[];
+  readonly trusted: readonly string[];
 }
 
 type Terms = ClaimTerms & { readonly news: boolean; readonly alone: boolean };
@@ -85,7 +85,7 @@ function unorderedSource(share: Share, pollMs: number): Source {
     lines,
     atRest: () => false,
     sawNone: () => {},
-    claim({ engine, names, run, wary, alone, ...terms }) {
+    claim({ engine, names, run, trusted, alone, ...terms }) {
       const from = performance.now();
       const taken = probes.take(from);
       if (taken.length === 0) return null;
@@ -108,7 +108,7 @@ function unorderedSource(share: Share, pollMs: number): Source {
         return { ...claimed, ordered: false };
       });
     },
-    claimBeside({ engine, names, run, wary, ...terms }) {
+    claimBeside({ engine, names, run, trusted, ...terms }) {
       const from = performance.now();
       const probe = lines.take(from);
       if (!probe) return null;

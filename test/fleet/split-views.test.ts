@@ -82,7 +82,7 @@ async function claimer(
   while (on()) {
     if (chance(0.05)) look();
     const terms = { engine, names: INBOX, workerId: me, leaseMs: 60_000, deadWorkers: [] };
-    const claiming = sources.claim({ ...terms, limit: 10, run: 4, wary: [] });
+    const claiming = sources.claim({ ...terms, limit: 10, run: 4, trusted: ['step'] });
     if (!claiming) {
       const idleMs = Math.min(sources.idleMs(performance.now()), 20);
       await new Promise((resolve) => setTimeout(resolve, idleMs));

@@ -36,7 +36,7 @@ export function claimInOrder(
     versions: { step: 1 },
     above: {},
     deadWorkers: [],
-    wary: [],
+    trusted: ['step'],
     ...options,
   });
 }
