@@ -5,12 +5,13 @@ import { HoldfastError } from '../job/errors.js';
 import { errorText } from '../job/failure.js';
 import { completedBefore } from '../settle/complete.js';
 import { fail } from '../settle/fail.js';
+import type { Moved } from './batches.js';
 import { completeWithChildren } from './children.js';
 import type { JobEvent } from './events.js';
 import type { ContextGround } from './handler-context.js';
 import type { HeldJob } from './held.js';
 import type { Outcome, Route } from './run.js';
-import type { Moved, Settler } from './settler.js';
+import type { Settler } from './settler.js';
 
 export type Ended = Exclude<JobEvent['kind'], 'started-job'>;
 
