@@ -51,6 +51,36 @@ test.each([plain, ordered])('a failed $type job is tried again when it is due', 
   expect(second - first).toBeLessThan(NEXT_LOOK_MS);
 });
 
+test('a failed job is tried again when it is due, also while ordered ones have a long line', async () => {
+  const line = Array.from({ length: 20_000 }, (_, n) =>
+    ordered.of({ n }, { key: `order:${n % 500}` }),
+  );
+  await db.hf.enqueueMany(line);
+  await db.hf.enqueue(plain, { n: 1 });
+  const tries: number[] = [];
+  let left = line.length;
+  const { worker } = start(
+    db.hf,
+    (w) =>
+      w
+        .handle(ordered, async () => {
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          left--;
+        })
+        .handle(plain, () => {
+          tries.push(performance.now());
+          if (tries.length === 1) throw new Error('not yet');
+        }),
+    RARELY,
+  );
+  await until('it was tried again', () => tries.length === 2);
+  expect(left).toBeGreaterThan(0);
+  await worker.stop();
+  const [first = 0, second = 0] = tries;
+  expect(second - first).toBeGreaterThanOrEqual(DELAY_MS);
+  expect(second - first).toBeLessThan(NEXT_LOOK_MS);
+});
+
 test('a snoozed job runs again when it said', async () => {
   const runs: number[] = [];
   start(

@@ -1,6 +1,6 @@
 /**
  * Put off: which buckets have jobs that this worker has put off, and which of those are due by now. They are
- * read when there is nothing else to read, or at once by a worker at rest.
+ * read when there is nothing else of their kind to read, or at once by a worker at rest.
  */
 import type { HeldJob } from './held.js';
 import { Later } from './later.js';
@@ -35,16 +35,13 @@ export class PutOff {
     kind?.later.add(row.partitionBucket, delayMs);
   }
 
-  /** Lets the next claims read what is due. True if there was any. */
-  hint(): boolean {
-    let any = false;
+  /** Lets the next claims read what is due, if they have nothing else to read of its kind. */
+  hint(now: number): void {
     for (const { due, ordered } of this.#kinds) {
-      if (due.size === 0) continue;
+      if (due.size === 0 || this.#sources.idleMs(now, ordered) === 0) continue;
       this.#sources.hint([...due], ordered);
       due.clear();
-      any = true;
     }
-    return any;
   }
 
   /** For good. */

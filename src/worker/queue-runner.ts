@@ -185,11 +185,9 @@ export class QueueRunner {
   async #claim(limit: number): Promise<void> {
     const from = performance.now();
     const terms = this.#terms(limit);
+    this.#putOff.hint(from);
     const claiming = this.#sources.claim(terms);
-    if (!claiming) {
-      if (this.#putOff.hint()) return this.#claim(limit);
-      return this.#rest.begin(from);
-    }
+    if (!claiming) return this.#rest.begin(from);
     this.#claiming = true;
     const hinted = this.#hinted;
     this.#hinted = false;

@@ -282,9 +282,15 @@ export class Sources {
     return null;
   }
 
-  /** How many milliseconds until there is something to read. Infinite for a worker that owns nothing. */
-  idleMs(now: number): number {
-    return Math.min(...this.#sources.map(({ reader }) => reader.idleMs(now)));
+  /**
+   * How many milliseconds until there is something to read, or to read of one kind. Infinite for a worker that
+   * owns nothing.
+   */
+  idleMs(now: number, kind: boolean | null = null): number {
+    const idle = this.#sources.map(({ reader, ordered }) =>
+      kind === null || ordered === kind ? reader.idleMs(now) : Number.POSITIVE_INFINITY,
+    );
+    return Math.min(...idle);
   }
 }
 
