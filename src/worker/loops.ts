@@ -120,10 +120,6 @@ export class Loops {
     this.housekeeping.start();
   }
 
-  get mode(): EngineMode {
-    return this.#ground.mode;
-  }
-
   /** The fleet's jobs of workers that died lately are there for everybody. */
   learnDead(ids: readonly string[]): void {
     const news = ids.some((id) => !this.#dead.includes(id));

@@ -8,11 +8,9 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type pg from 'pg';
-import { leave, lockKeyOf, markDraining, register } from '../fleet/registry.js';
 import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
-import { VERSION } from '../job/version.js';
 import { childLogger, type Logger } from '../postgres/log.js';
 import {
   type ConnectionOptions,
@@ -22,7 +20,7 @@ import {
   plainPool,
 } from '../postgres/pool.js';
 import { behindPooler } from '../postgres/pooled.js';
-import { type EngineMode, type Executor, engineExecutor } from '../postgres/queryable.js';
+import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
 import { Backoff, pause } from './backoff.js';
@@ -30,7 +28,8 @@ import type { WorkerEvent, WorkerStats } from './events.js';
 import type { HandlerContext } from './handler-context.js';
 import { Loops } from './loops.js';
 import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
-import { checkQueues, handlesOf, queuesToServe } from './queues.js';
+import { checkQueues, queuesToServe } from './queues.js';
+import { metadataOf, Registration } from './registration.js';
 import type { Handler, Route } from './run.js';
 import { exitAfter, onSignals } from './signals.js';
 
@@ -49,8 +48,7 @@ export interface WorkerGround {
   readonly pooler: boolean | null;
 }
 
-/** Limits at the end, when a database or a handler may not answer. Together they stay below 2 s. */
-const LEAVE_MS = 150;
+/** Limits at the end, when a database or a handler may not answer. With those of registration.ts they stay below 2 s. */
 const POOL_MS = 200;
 /** What a program has for its own end after run() has resolved, when handlers keep its process. */
 const EXIT_MS = 100;
@@ -81,6 +79,7 @@ export class Worker {
   #id = newWorkerId();
   #pool: pg.Pool | null = null;
   #loops: Loops | null = null;
+  #registration: Registration | null = null;
   #signalled = false;
   #dying: string | null = null;
   #halt = new AbortController();
@@ -161,14 +160,24 @@ export class Worker {
     const connection = { ...this.#ground.connection, queryTimeoutMs, pooled: mode.pooled === true };
     const pool = enginePool(connection, 2 * queues.length + 2, this.#log);
     this.#pool = pool;
-    const engine = engineExecutor(pool, mode);
+    const registration = new Registration({
+      engine: engineExecutor(pool, mode),
+      schema: this.#ground.schema,
+      routes: this.#routes,
+      queues,
+      settings: this.#settings,
+      halt: this.#halt.signal,
+      ending: () => this.#ending,
+      trouble: (what, error) => this.#trouble(what, error),
+    });
+    this.#registration = registration;
     await this.#untilReachable(async () => {
       await checkSchema(pool, this.#ground.schema);
       await checkQueues(pool, this.#ground.schema, queues);
-      await this.#register(engine, this.#id);
+      await registration.enter(this.#id);
     });
     if (this.#halt.signal.aborted) {
-      await this.#leave(engine, this.#id, true);
+      await registration.leave(this.#id, true);
       return this.#takeApart(false, 0);
     }
     this.#loops = this.#assemble(pool, mode, queues);
@@ -215,33 +224,6 @@ export class Worker {
     }
   }
 
-  #names(queue: string) {
-    return { schema: this.#ground.schema, queue };
-  }
-
-  #register(engine: Executor, id: string): Promise<void> {
-    return register(engine, this.#names('inbox'), {
-      id,
-      lockKey: lockKeyOf(id),
-      handles: handlesOf(this.#routes, queuesToServe(this.#routes, this.#settings.queues)),
-      metadata: this.#metadata(),
-    });
-  }
-
-  #metadata(): object {
-    return {
-      host: hostname(),
-      pid: process.pid,
-      node: process.version,
-      holdfast: VERSION,
-      concurrency: this.#settings.concurrency,
-      ...this.#settings.metadata,
-      leaseMs: this.#settings.leaseMs,
-      heartbeatMs: this.#settings.heartbeatMs,
-      ttlMs: this.#settings.ttlMs,
-    };
-  }
-
   #assemble(enginePool: pg.Pool, mode: EngineMode, queues: readonly string[]): Loops {
     const { connection, listenUrl, pool, schema, maxPayloadBytes } = this.#ground;
     return new Loops({
@@ -254,13 +236,13 @@ export class Worker {
       queues,
       settings: this.#settings,
       routes: this.#routes,
-      metadata: this.#metadata(),
+      metadata: metadataOf(this.#settings),
       maxPayloadBytes,
       tracing: this.#ground.tracing,
       log: this.#log,
       stats: this.stats,
       workerId: () => this.#id,
-      dead: (id) => void this.#rebirth(engineExecutor(enginePool, mode), id),
+      dead: (id) => void this.#rebirth(id),
       drainAsked: () => {
         if (this.#state !== 'running') return;
         // The thread says so, too, when it has heard a signal that this one could not hear yet.
@@ -274,11 +256,12 @@ export class Worker {
   }
 
   /** Declared dead while away: nothing that was held counts any more, and a new life begins. */
-  async #rebirth(engine: Executor, was: string): Promise<void> {
+  async #rebirth(was: string): Promise<void> {
     // The thread may say it twice, if it was started anew meanwhile.
     if (was !== this.#id || was === this.#dying) return;
     this.#dying = was;
     const loops = this.#loops as Loops;
+    const registration = this.#registration as Registration;
     // One that stops has left the registry by itself, and has no next life.
     if (this.#ending) {
       for (const runner of loops.runners) runner.loseAll(was);
@@ -290,7 +273,7 @@ export class Worker {
       runner.hold(true);
     }
     const next = newWorkerId();
-    if (!(await this.#registerAgain(engine, next))) return this.#leave(engine, next, true);
+    if (!(await registration.enterAgain(next))) return registration.leave(next, true);
     this.#id = next;
     loops.identify(next);
     for (const runner of loops.runners) {
@@ -299,21 +282,6 @@ export class Worker {
       runner.hold(false);
     }
     this.#emit({ kind: 'reborn', workerId: this.#id, was });
-  }
-
-  /** Tries for as long as it takes: a worker that is not registered owns nothing. False: it ends. */
-  async #registerAgain(engine: Executor, id: string): Promise<boolean> {
-    const backoff = new Backoff();
-    while (!this.#ending) {
-      try {
-        await this.#register(engine, id);
-        return !this.#ending;
-      } catch (error) {
-        this.#trouble('registering again', error);
-        await pause(backoff.nextMs(), this.#halt.signal);
-      }
-    }
-    return false;
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is handed back. */
@@ -346,23 +314,14 @@ export class Worker {
     keeper.drain(graceMs, signalled);
     housekeeping.stop();
     membership.stop();
-    const engine = engineExecutor(this.#pool as pg.Pool, loops.mode);
-    const said = markDraining(engine, this.#names('inbox'), this.#id).catch((error) =>
-      this.#trouble('announcing the drain', error),
-    );
+    const registration = this.#registration as Registration;
+    const said = registration.announceDrain(this.#id);
     isolation.stop();
     const gone = await Promise.all(runners.map((runner) => runner.drain(graceMs)));
     loops.abandon.abort();
-    await within(said, LEAVE_MS);
-    await this.#leave(engine, this.#id, gone.every(Boolean));
+    await said();
+    await registration.leave(this.#id, gone.every(Boolean));
     await wakeups.stop();
-  }
-
-  async #leave(engine: Executor, id: string, emptyHanded: boolean): Promise<void> {
-    const left = leave(engine, this.#names('inbox'), id, emptyHanded).catch((error) =>
-      this.#trouble('leaving the registry', error),
-    );
-    await within(left, LEAVE_MS);
   }
 
   /** `guard`: the keeper's thread stays, to end a process that handlers keep. */
@@ -406,11 +365,4 @@ function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) =>
     signal.addEventListener('abort', () => resolve(), { once: true }),
   );
-}
-
-/** Waits for a promise, but not for ever: at the end of a process a dead database must not hold it. */
-async function within(work: Promise<unknown>, ms: number): Promise<void> {
-  const limit = new AbortController();
-  await Promise.race([work, pause(ms, limit.signal)]);
-  limit.abort();
 }
