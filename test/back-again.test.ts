@@ -4,7 +4,7 @@
  * after twice the time, so its looks are seconds apart when these are due, and not what finds them.
  */
 import { beforeEach, expect, test } from 'vitest';
-import { job, Snooze } from '../src/index.js';
+import { Cancel, GiveUp, job, Snooze, type WorkerEvent } from '../src/index.js';
 import { testDatabase } from './support/database.js';
 import { until } from './support/until.js';
 import { testWorkers } from './support/workers.js';
@@ -31,6 +31,20 @@ const asleep = (workers: number) =>
     );
     return rows.length >= workers;
   });
+
+/** A worker that looks rarely. After two seconds between two looks the next is not soon. */
+function rarely() {
+  const looks: number[] = [];
+  const onEvent = (event: WorkerEvent) => {
+    if (event.kind === 'statement' && event.statement === 'claim') looks.push(performance.now());
+  };
+  const rested = () =>
+    until('its looks are rare', () => {
+      const [last = 0, before = last] = looks.toReversed();
+      return last - before > 2_000;
+    });
+  return { options: { ...RARELY, onEvent }, rested };
+}
 
 test.each([plain, ordered])('a failed $type job is tried again when it is due', async (kind) => {
   const tries: number[] = [];
@@ -78,7 +92,63 @@ test('a failed job is tried again when it is due, also while ordered ones have a
   await worker.stop();
   const [first = 0, second = 0] = tries;
   expect(second - first).toBeGreaterThanOrEqual(DELAY_MS);
-  expect(second - first).toBeLessThan(NEXT_LOOK_MS);
+  expect(second - first).toBeLessThan(DELAY_MS + 700);
+});
+
+test('the next job of a key starts when the one before has left it, however it did', async () => {
+  const leaves = {
+    completed: () => {},
+    buried: () => {
+      throw new GiveUp('never');
+    },
+    cancelled: () => {
+      throw new Cancel('no more');
+    },
+    retried: (attempt: number) => {
+      if (attempt === 1) throw new Error('not yet');
+    },
+    // Its first job is at work for long, and the others come meanwhile.
+    occupied: () => finished,
+  };
+  let finish = () => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const kinds = Object.entries(leaves).map(([name, leave]) => {
+    const kind = job<{ n: number }>(name, { ordering: 'key', retry: () => 50 });
+    const line = (from: number, to: number) =>
+      [0, 1, 2, 3, 4].slice(from, to).map((n) => kind.of({ n }, { key: name }));
+    return { name, kind, leave, line, ran: [] as number[] };
+  });
+  const { options, rested } = rarely();
+  start(
+    db.hf,
+    (w) => {
+      for (const { kind, leave, ran } of kinds) {
+        w.handle(kind, ({ payload, attempt }) => {
+          ran.push(payload.n);
+          return leave(attempt);
+        });
+      }
+      return w;
+    },
+    options,
+  );
+  const occupied = kinds.at(-1);
+  await db.hf.enqueueMany(occupied?.line(0, 1) ?? []);
+  await until('the first runs', () => occupied?.ran.length === 1);
+  await db.hf.enqueueMany(occupied?.line(1, 5) ?? []);
+  await rested();
+  const from = performance.now();
+  await db.hf.enqueueMany(kinds.slice(0, -1).flatMap(({ line }) => line(0, 5)));
+  finish();
+  const tookMs: Record<string, number> = {};
+  await until('all of them ran', () => {
+    for (const { name, ran } of kinds)
+      if (ran.at(-1) === 4) tookMs[name] ??= performance.now() - from;
+    return Object.keys(tookMs).length === kinds.length;
+  });
+  for (const [name, ms] of Object.entries(tookMs)) expect(ms, name).toBeLessThan(1_000);
 });
 
 test('a snoozed job runs again when it said', async () => {

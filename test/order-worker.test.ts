@@ -60,8 +60,7 @@ describe('a run of one key', () => {
       failed++;
       throw new Error('always');
     };
-    const options = { concurrency: 1, prefetch: 0, batchSize: 40 };
-    const { worker } = start(db.hf, (w) => w.handle(doomed, fails), options);
+    const { worker } = start(db.hf, (w) => w.handle(doomed, fails));
     await until('every key has been tried', () => failed === keys.length);
     await worker.stop();
     // Each key could have cost nineteen.

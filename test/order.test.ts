@@ -218,10 +218,42 @@ describe('a run', () => {
     const locker = await db.pool.connect();
     await locker.query('BEGIN');
     await locker.query('SELECT FROM holdfast.inbox WHERE id = $1 FOR UPDATE', [ids[n - 1]]);
-    expect(await taken({ run: 2 })).toEqual([7]);
+    const meanwhile = await taken({ run: 2 });
     await locker.query('ROLLBACK');
     locker.release();
+    expect(meanwhile).toEqual([7]);
     expect(await taken({ run: 2 })).toEqual([1, 2]);
+  });
+
+  test('has one job only if its type is not trusted, and ends before one of such a type', async () => {
+    const ids = await line(1, 3);
+    expect(await taken({ trusted: ['other'] })).toEqual([1]);
+    await db.rows(
+      `UPDATE holdfast.inbox SET status = 'pending', claimed_by = NULL, claimed_at = NULL,
+      lease_expires_at = NULL, attempts = 0 WHERE id = $1`,
+      [ids[0]],
+    );
+    await db.rows(`UPDATE holdfast.inbox SET type = 'other' WHERE id = $1`, [ids[2]]);
+    const versions = { step: 1, other: 1 };
+    expect(await taken({ versions })).toEqual([1, 2]);
+  });
+
+  test.each([
+    ['step', 2, []],
+    ['other', 3, ['step']],
+  ])('of which a %s stands behind is not taken while that is locked', async (type, n, trusted) => {
+    const ids = await line(1, 3);
+    await line(7, 7, 'order:2');
+    await db.rows('UPDATE holdfast.inbox SET type = $2 WHERE id = $1', [ids[2], type]);
+    const options = { versions: { step: 1, other: 1 }, trusted };
+    const locker = await db.pool.connect();
+    await locker.query('BEGIN');
+    await locker.query('SELECT FROM holdfast.inbox WHERE id = $1 FOR UPDATE', [ids[n - 1]]);
+    const meanwhile = await taken(options);
+    await locker.query('ROLLBACK');
+    locker.release();
+    expect(meanwhile).toEqual([7]);
+    expect(await taken(options)).toEqual(Array.from({ length: n - 1 }, (_, k) => k + 1));
   });
 
   test('a job that its producer commits late waits for those that were claimed before it', async () => {

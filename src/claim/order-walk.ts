@@ -56,8 +56,10 @@ WITH RECURSIVE walk AS (
       SELECT n.*,
         n.head > 1 AND (n.nth = 1 OR n.head = 3 AND n.nth <= $12::integer AND n.position < n.gap)
           AS taken,
-        n.head > 1 AND (n.kind = 0 OR n.kind = 3 AND n.nth = CASE WHEN n.head = 2 THEN 2
-          WHEN n.position < n.gap THEN $12::integer + 1 END) AS behind
+        n.head > 1 AND (n.kind = 0 OR n.kind > 1 AND n.nth = CASE WHEN n.head = 2 THEN 2
+          WHEN n.position < n.gap THEN $12::integer + 1
+          -- One that is to be run alone ends a run, and stands behind it.
+          WHEN n.position = n.gap AND n.nth <= $12::integer + 1 THEN n.nth END) AS behind
       FROM (
         SELECT r.bucket, r.key, r.position, r.kind, r.place,
           CASE WHEN r.same THEN w.head ELSE first_value(r.kind) OVER q END AS head,

@@ -61,6 +61,9 @@ export interface JobEvent {
   readonly ranMs?: number;
 }
 
+/** How a job left the hands of a worker. */
+export type Ended = Exclude<JobEvent['kind'], 'started-job'>;
+
 /** Jobs of one type were written to a queue. In a caller's transaction they are not committed yet. */
 export interface EnqueuedEvent {
   readonly kind: 'enqueued';

@@ -8,6 +8,7 @@
 import type { ClaimedJob } from '../claim/taking.js';
 import type { Place } from '../settle/complete.js';
 import type { Processing } from '../tracing/tracing.js';
+import type { Ended } from './events.js';
 import type { Batch } from './keeper-batches.js';
 
 /** What jobs that were claimed together have in common. */
@@ -30,8 +31,8 @@ export class HeldJob {
   gone = false;
   /** A settle is under way; its answer decides, not a renewal that crosses it. */
   settling = false;
-  /** The database has confirmed its completion. */
-  completed = false;
+  /** How it ended, as far as the database has said. */
+  how: Ended | null = null;
   /** It waits for the jobs of its key before it. */
   inLine = false;
   /** Its handler was called. */

@@ -5,12 +5,12 @@
  * leaves when the database has answered its settle, or when it is lost: then its handler's signal is
  * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
  */
-import type { JobEvent, WorkerEvent, WorkerStats } from './events.js';
+import type { Ended, JobEvent, WorkerEvent, WorkerStats } from './events.js';
 import { type ContextGround, leaseLost } from './handler-context.js';
 import type { HeldJob } from './held.js';
 import type { Keeper } from './keeper.js';
 import type { Outcome, Route } from './run.js';
-import { type Ended, settleOutcome } from './settle-outcome.js';
+import { settleOutcome } from './settle-outcome.js';
 import type { Settler } from './settler.js';
 
 export interface InHandGround {
@@ -104,7 +104,7 @@ export class InHand {
       if (held.before) this.#letGo(held);
       this.lose(held);
     } else {
-      held.completed = how === 'completed';
+      held.how = how;
       this.#ground.stats[how]++;
       this.told(how, held);
     }

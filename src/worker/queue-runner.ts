@@ -11,6 +11,7 @@ import { HoldfastError } from '../job/errors.js';
 import type { Executor } from '../postgres/queryable.js';
 import { Ahead } from './ahead.js';
 import { Backoff } from './backoff.js';
+import type { Ended } from './events.js';
 import { HeldJob } from './held.js';
 import { InHand, type InHandGround } from './in-hand.js';
 import type { Isolation, Suspect } from './isolation.js';
@@ -22,9 +23,6 @@ import { Runs } from './runs.js';
 import { type Assignment, type ClaimedHere, type ClaimTerms, Sources } from './sources.js';
 import { suspectOf } from './suspects.js';
 import type { Wakeups } from './wakeups.js';
-
-/** So many jobs of one key in one claim are the beginning of a long line. */
-const LONG_RUN = 16;
 
 export interface RunnerGround extends InHandGround {
   readonly settings: Settings;
@@ -75,7 +73,7 @@ export class QueueRunner {
       lookEverywhere: () => this.hint(null),
     });
     this.#putOff = new PutOff(this.#sources, () => {
-      // While there is something else to read, what is due waits for the end of that.
+      // While there is something else of its kind to read, what is due waits for the end of that.
       if (this.#rest.waits && !this.#backoff.failing) this.#look();
     });
     this.#ahead = new Ahead(ground.settings.concurrency, ground.settings.prefetch);
@@ -91,7 +89,7 @@ export class QueueRunner {
       ahead: this.#ahead,
       hand: this.#hand,
       changed: () => this.pump(),
-      succeeded: (last, run) => this.#succeeded(last, run),
+      ended: (last) => this.#ended(last),
     });
   }
 
@@ -186,7 +184,9 @@ export class QueueRunner {
     const from = performance.now();
     const terms = this.#terms(limit);
     this.#putOff.hint(from);
-    const claiming = this.#sources.claim(terms);
+    const next = () => this.#sources.claim(terms);
+    // What it had to read may turn out to be nothing of its own; then what is due comes after all.
+    const claiming = next() ?? (this.#putOff.hint(from) ? next() : null);
     if (!claiming) return this.#rest.begin(from);
     this.#claiming = true;
     const hinted = this.#hinted;
@@ -288,14 +288,13 @@ export class QueueRunner {
     return suspectOf(ground, held);
   }
 
-  /** A key that gave a long run has more, and can give it when the last of the run is settled. */
-  #succeeded(last: HeldJob, run: number): void {
-    // A short run of slow handlers may be the beginning of a long line, too.
-    if (run < LONG_RUN && this.#ahead.run >= LONG_RUN) return;
+  /** What stands behind a run can start when the last of it is settled, and nobody tells of that. */
+  #ended(last: HeldJob): void {
+    // While there are plenty to read, its key takes its turn with them.
+    const busy = () => this.#plenty && !this.#rest.asleep && !this.#rest.waits;
+    if (busy()) return;
     void last.left().then(() => {
-      // While others wait, here or in the queue, it takes its turn with them.
-      const alone = this.#runs.waiting === 0 && !this.#plenty;
-      if (alone && !last.lost) this.hint([last.row.partitionBucket]);
+      if (!busy() && last.how && FREES.includes(last.how)) this.#putOff.freed(last);
     });
   }
 
@@ -363,6 +362,9 @@ export class QueueRunner {
     });
   }
 }
+
+/** So it leaves its key to the next. */
+const FREES: readonly Ended[] = ['completed', 'buried', 'cancelled'];
 
 const hasCrashed = ({ row }: HeldJob) => row.crashes > 0;
 

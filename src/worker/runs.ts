@@ -31,8 +31,8 @@ export interface RunsGround {
   readonly trouble: (what: string, error: unknown) => void;
   /** There is room for another. */
   readonly changed: () => void;
-  /** The last job of a run of ordered ones that succeeded, when the run is over. */
-  readonly succeeded: (last: HeldJob, run: number) => void;
+  /** A run of ordered jobs is over: this is the last of it that was started. */
+  readonly ended: (last: HeldJob) => void;
 }
 
 export class Runs {
@@ -160,7 +160,8 @@ export class Runs {
   #end(run: readonly HeldJob[], succeeded: HeldJob | null): void {
     if (succeeded !== run.at(-1)) this.handBack(run.filter(({ started }) => !started));
     this.#running--;
-    if (succeeded?.inLine) this.#ground.succeeded(succeeded, run.length);
+    const last = run.findLast(({ started }) => started);
+    if (last?.inLine) this.#ground.ended(last);
     this.#ground.changed();
   }
 
@@ -206,7 +207,7 @@ export class Runs {
     const { ahead, isolation } = this.#ground;
     held.ranMs = performance.now() - from;
     ahead.sawHandler(held.ranMs);
-    if (held.inLine) this.#trust.saw(held.row.type, outcome.kind === 'failed');
+    if (held.inLine && outcome.kind !== 'lost') this.#trust.saw(held.row.type, !isSuccess(outcome));
     this.#unfinished--;
     isolation.left();
     // Plain completions are settled in the order in which they come; anything else would overtake.
@@ -232,7 +233,7 @@ export class Runs {
     if (outcome.kind !== 'completed') return false;
     // Its children are written on another connection; the completion of the next job would overtake it.
     // If they are refused it has failed, and its key waits for it.
-    return held.left().then(() => held.completed);
+    return held.left().then(() => held.how === 'completed');
   }
 
   /** Jobs that were not started go back to the queue, unspent. */
@@ -264,3 +265,6 @@ export class Runs {
 
 /** It succeeded and has no children: it is settled together with others. */
 const isPlain = (outcome: Outcome) => outcome.kind === 'completed' && outcome.children.length === 0;
+
+/** What follows in its run may start; anything else ends the run. */
+const isSuccess = ({ kind }: Outcome) => kind === 'completed' || kind === 'transacted';

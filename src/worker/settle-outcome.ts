@@ -7,13 +7,11 @@ import { completedBefore } from '../settle/complete.js';
 import { fail } from '../settle/fail.js';
 import type { Moved } from './batches.js';
 import { completeWithChildren } from './children.js';
-import type { JobEvent } from './events.js';
+import type { Ended } from './events.js';
 import type { ContextGround } from './handler-context.js';
 import type { HeldJob } from './held.js';
 import type { Outcome, Route } from './run.js';
 import type { Settler } from './settler.js';
-
-export type Ended = Exclude<JobEvent['kind'], 'started-job'>;
 
 const ENDED: Record<Exclude<Moved, null>, Ended> = {
   completed: 'completed',

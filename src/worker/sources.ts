@@ -199,7 +199,8 @@ export class Sources {
 
   /** `kind`: whether it is told of ordered jobs, or of others, if that is known. */
   hint(buckets: readonly number[] | null, kind: boolean | null = null): void {
-    this.#told ||= buckets !== null;
+    // Which source may know it best is asked only if the kind is not known.
+    this.#told ||= buckets !== null && kind === null;
     for (const { reader, ordered } of this.#sources) {
       if (kind !== null && ordered !== kind) continue;
       if (buckets === null) reader.rewind();

@@ -1,7 +1,7 @@
 /**
- * Trust: of which types a run of jobs is worth claiming. When the first job of a run fails, the rest of it
- * was claimed and handed back for nothing; so a type that fails often, or has not yet been seen to end
- * here, is claimed one by one. Pure.
+ * Trust: of which types a run of jobs is worth claiming. When the first job of a run fails, or is put off,
+ * the rest of it was claimed and handed back for nothing; so a type that often does, or has not yet been seen
+ * to succeed here, is claimed one by one. Pure.
  */
 const OFTEN = 0.5;
 /** The weight of the newest outcome in the moving average. */
