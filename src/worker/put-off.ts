@@ -41,9 +41,9 @@ export class PutOff {
     this.#kindOf(inLine).later.add(row.partitionBucket, delayMs);
   }
 
-  /** The next job of its key, if there is one, waits for nothing any more. */
-  freed({ row, inLine }: HeldJob): void {
-    this.#kindOf(inLine).due.add(row.partitionBucket);
+  /** An ordered key of this bucket is free: the next job of it, if there is one, waits for nothing any more. */
+  freed(bucket: number): void {
+    this.#kindOf(true).due.add(bucket);
     if (this.#telling) return;
     this.#telling = true;
     // Those that are settled together share a look.

@@ -56,6 +56,8 @@ export class QueueRunner {
   #asking = false;
   /** The last claim of ordered jobs brought much of what it asked for: there are more. */
   #plenty = false;
+  /** Buckets whose keys became free since then. */
+  readonly #passed = new Set<number>();
   #onHold = false;
   #stopping = false;
   #hinted = false;
@@ -243,7 +245,7 @@ export class QueueRunner {
     const late = now - from >= this.#ground.settings.leaseMs;
     if (late || workerId !== this.#ground.workerId()) this.#hand.missed(jobs);
     else if (jobs.length > 0) this.#receive(jobs, ordered);
-    if (ordered) this.#plenty = jobs.length * 2 >= terms.limit;
+    if (ordered) this.#sawOrdered(jobs.length, terms.limit);
     return jobs.length;
   }
 
@@ -290,12 +292,25 @@ export class QueueRunner {
 
   /** What stands behind a run can start when the last of it is settled, and nobody tells of that. */
   #ended(last: HeldJob): void {
-    // While there are plenty to read, its key takes its turn with them.
-    const busy = () => this.#plenty && !this.#rest.asleep && !this.#rest.waits;
-    if (busy()) return;
+    if (this.#goesRound && this.#runs.waiting > 0) return;
     void last.left().then(() => {
-      if (!busy() && last.how && FREES.includes(last.how)) this.#putOff.freed(last);
+      if (!last.how || !FREES.includes(last.how)) return;
+      const { partitionBucket } = last.row;
+      if (this.#goesRound) this.#passed.add(partitionBucket);
+      else this.#putOff.freed(partitionBucket);
     });
+  }
+
+  /** There are plenty of ordered jobs to read: a key that is free takes its turn with the others. */
+  get #goesRound(): boolean {
+    return this.#plenty && !this.#rest.asleep && !this.#rest.waits;
+  }
+
+  #sawOrdered(found: number, limit: number): void {
+    this.#plenty = found * 2 >= limit;
+    // When there are no more, those are looked for that were free too late for the claim which said so.
+    if (!this.#plenty) for (const bucket of this.#passed) this.#putOff.freed(bucket);
+    this.#passed.clear();
   }
 
   handBack(): void {
