@@ -5,26 +5,26 @@ import { median } from '../statistics.mjs';
 import { drainRate } from './draining.mjs';
 
 /**
- * The base, a case, the base, the next case, and so on: each rate over the mean of the two turns of the base
- * around it, so that a slow moment of the machine meets both.
+ * The base, the case, the base, the case, and so on: each rate over the mean of the two turns of the base
+ * around it, so that a slow moment of the machine meets both. A chain for each case, because a turn of the
+ * base is not the same after one case as after another.
  */
-async function between(rounds, base, cases, say) {
+async function between(rounds, base, name, turn, say) {
   const baseRates = [await base()];
-  const found = Object.keys(cases).map((name) => ({ name, rates: [], shares: [] }));
+  const rates = [];
+  const shares = [];
   for (let round = 0; round < rounds; round++) {
-    for (const { name, rates, shares } of found) {
-      const before = baseRates.at(-1);
-      const rate = await cases[name]();
-      const after = await base();
-      baseRates.push(after);
-      rates.push(rate);
-      shares.push((2 * rate) / (before + after));
-    }
+    const before = baseRates.at(-1);
+    const rate = await turn();
+    const after = await base();
+    baseRates.push(after);
+    rates.push(rate);
+    shares.push((2 * rate) / (before + after));
   }
-  const whole = (rates) => rates.map((rate) => Math.round(rate)).join(' ');
+  const whole = (all) => all.map((rate) => Math.round(rate)).join(' ');
   say(`without them: ${whole(baseRates)} jobs/s`);
-  for (const { name, rates } of found) say(`${name}: ${whole(rates)} jobs/s`);
-  return found.map(({ shares }) => shares);
+  say(`${name}: ${whole(rates)} jobs/s`);
+  return shares;
 }
 
 /** A database of its own, where a long line stays from turn to turn. */
@@ -85,21 +85,15 @@ export async function bystanders({ ground, quick, figure, say }) {
     for (const ordering of ['none', 'key'])
       lines.push(await withLine(ground, `line_${ordering}`, { ...hot, ordering }));
     const [plain, ordered] = lines;
-    const [besideHot] = await between(
-      rounds,
-      () => fresh('none'),
-      { 'beside a hot key': () => behind(plain, 'none') },
-      say,
-    );
-    const [besideOrdered, besideFailing] = await between(
-      rounds,
-      () => fresh('key'),
-      {
-        'beside a hot key, ordered': () => behind(ordered, 'key'),
-        'beside failing keys, ordered': () => fresh('key', failing),
-      },
-      say,
-    );
+    const cases = [
+      ['beside a hot key', 'none', () => behind(plain, 'none')],
+      ['beside a hot key, ordered', 'key', () => behind(ordered, 'key')],
+      ['beside failing keys, ordered', 'key', () => fresh('key', failing)],
+    ];
+    const shares = [];
+    for (const [name, ordering, turn] of cases)
+      shares.push(await between(rounds, () => fresh(ordering), name, turn, say));
+    const [besideHot, besideOrdered, besideFailing] = shares;
     // Without a goal: the line when it is not all older than the others.
     const amid = [];
     for (let round = 0; round < (quick ? 1 : 3); round++)
