@@ -24,6 +24,9 @@ import { type Assignment, type ClaimedHere, type ClaimTerms, Sources } from './s
 import { suspectOf } from './suspects.js';
 import type { Wakeups } from './wakeups.js';
 
+/** What is read within this time is not worth a look of its own. */
+const SOON_MS = 15;
+
 export interface RunnerGround extends InHandGround {
   readonly settings: Settings;
   readonly routes: ReadonlyMap<string, Route>;
@@ -56,7 +59,7 @@ export class QueueRunner {
   #asking = false;
   /** The last claim of ordered jobs brought much of what it asked for: there are more. */
   #plenty = false;
-  /** Buckets whose keys became free since then. */
+  /** Buckets with keys that became free since then, and were left to their turn. */
   readonly #passed = new Set<number>();
   #onHold = false;
   #stopping = false;
@@ -301,15 +304,16 @@ export class QueueRunner {
     });
   }
 
-  /** There are plenty of ordered jobs to read: a key that is free takes its turn with the others. */
+  /** There are plenty of ordered jobs, and they are read soon: a key that is free takes its turn with the others. */
   get #goesRound(): boolean {
-    return this.#plenty && !this.#rest.asleep && !this.#rest.waits;
+    if (!this.#plenty || this.#rest.asleep) return false;
+    return this.#sources.idleMs(performance.now(), true) <= SOON_MS;
   }
 
   #sawOrdered(found: number, limit: number): void {
     this.#plenty = found * 2 >= limit;
-    // When there are no more, those are looked for that were free too late for the claim which said so.
-    if (!this.#plenty) for (const bucket of this.#passed) this.#putOff.freed(bucket);
+    // When that is over, those are looked for that were free too late for the claim which said so.
+    if (!this.#goesRound) for (const bucket of this.#passed) this.#putOff.freed(bucket);
     this.#passed.clear();
   }
 
