@@ -266,5 +266,5 @@ export class Runs {
 /** It succeeded and has no children: it is settled together with others. */
 const isPlain = (outcome: Outcome) => outcome.kind === 'completed' && outcome.children.length === 0;
 
-/** What follows in its run may start; anything else ends the run. */
+/** As far as its handler goes: a parent whose children are refused fails all the same. */
 const isSuccess = ({ kind }: Outcome) => kind === 'completed' || kind === 'transacted';

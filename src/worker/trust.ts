@@ -10,7 +10,7 @@ const NEWEST = 0.3;
 const RARE = 0.01;
 
 export class Trust {
-  /** Which part of a type's jobs failed lately. */
+  /** Which part of a type's jobs did not succeed lately. */
   readonly #failing = new Map<string, number>();
 
   saw(type: string, failed: boolean): void {
