@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { testDatabase } from '../../test/support/database.js';
 import { Line } from '../../test/support/line.js';
 import { until } from '../../test/support/until.js';
-import { Listener, type ListenerGround } from './listen.js';
+import { Listener, type ListenerDeps } from './listen.js';
 import type { Executor } from './queryable.js';
 
 const db = testDatabase();
@@ -19,7 +19,7 @@ const doing = (text: string) => (on: Executor) =>
 
 const say = (channel: string, word: string) => db.rows('SELECT pg_notify($1, $2)', [channel, word]);
 
-function listen(options: Partial<ListenerGround> = {}) {
+function listen(options: Partial<ListenerDeps> = {}) {
   const seen = { heard: [] as string[], ups: 0, downs: 0, troubles: [] as string[] };
   const listener = new Listener({
     connectionString: db.url,

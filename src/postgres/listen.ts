@@ -14,7 +14,7 @@ import pg from 'pg';
 import { quoteName } from './names.js';
 import { type Executor, engineExecutor } from './queryable.js';
 
-export interface ListenerGround {
+export interface ListenerDeps {
   readonly connectionString: string;
   /** What to listen to; asked for every new session. */
   readonly channels: () => readonly string[];
@@ -56,7 +56,7 @@ const wait = (ms: number, signal: AbortSignal) =>
   pause(ms, undefined, { signal }).catch(() => undefined);
 
 export class Listener {
-  readonly #ground: ListenerGround;
+  readonly #deps: ListenerDeps;
   readonly #halt = new AbortController();
   #state: 'off' | 'connecting' | 'on' = 'off';
   #client: Client | null = null;
@@ -68,8 +68,8 @@ export class Listener {
   #onHeard: () => void = () => {};
   #over: Promise<void> = Promise.resolve();
 
-  constructor(ground: ListenerGround) {
-    this.#ground = ground;
+  constructor(deps: ListenerDeps) {
+    this.#deps = deps;
   }
 
   get state(): 'off' | 'connecting' | 'on' {
@@ -113,7 +113,7 @@ export class Listener {
         await this.#session();
       } catch (error) {
         if (signal.aborted) break;
-        this.#ground.trouble('listening for notifications', error);
+        this.#deps.trouble('listening for notifications', error);
         if (error instanceof BehindPooler) break;
         losses = performance.now() - from > GOOD_MS ? 0 : losses + 1;
         const ceilingMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(losses, 10));
@@ -140,7 +140,7 @@ export class Listener {
       this.#client = client;
       this.#state = 'on';
       this.#heardAt = performance.now();
-      this.#ground.up();
+      this.#deps.up();
       await Promise.race([ended, this.#testHearing(client, over.signal)]);
     } finally {
       over.abort();
@@ -149,13 +149,13 @@ export class Listener {
       const was = this.#state;
       this.#client = null;
       this.#state = 'connecting';
-      if (was === 'on') this.#ground.down();
+      if (was === 'on') this.#deps.down();
     }
   }
 
   #makeClient(): Client {
     return new pg.Client({
-      connectionString: this.#ground.connectionString,
+      connectionString: this.#deps.connectionString,
       application_name: 'holdfast listener',
       connectionTimeoutMillis: CONNECT_MS,
       query_timeout: QUERY_MS,
@@ -174,8 +174,8 @@ export class Listener {
       );
     }
     await client.query(STAY);
-    await client.query(this.#ground.channels().map(listenTo).join(';'));
-    await this.#ground.prepare(engineExecutor(client, { prepare: false }));
+    await client.query(this.#deps.channels().map(listenTo).join(';'));
+    await this.#deps.prepare(engineExecutor(client, { prepare: false }));
     return 'open';
   }
 
@@ -184,10 +184,10 @@ export class Listener {
     this.#onHeard();
     if (CALL.test(payload)) return;
     try {
-      this.#ground.heard(channel, payload);
+      this.#deps.heard(channel, payload);
     } catch (error) {
       // Thrown on, it would go through the socket's handler and end the process.
-      this.#ground.trouble('passing on a notification', error);
+      this.#deps.trouble('passing on a notification', error);
     }
   }
 
@@ -201,8 +201,8 @@ export class Listener {
 
   /** Rejects when the session turns out to be deaf. */
   async #testHearing(client: Client, over: AbortSignal): Promise<void> {
-    const { call, trouble, callEveryMs = CALL_EVERY_MS } = this.#ground;
-    const hearWithinMs = this.#ground.hearWithinMs ?? HEAR_WITHIN_MS;
+    const { call, trouble, callEveryMs = CALL_EVERY_MS } = this.#deps;
+    const hearWithinMs = this.#deps.hearWithinMs ?? HEAR_WITHIN_MS;
     for (;;) {
       await this.#silence(callEveryMs * (0.75 + Math.random() * 0.5), over);
       if (over.aborted) return;

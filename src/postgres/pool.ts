@@ -2,14 +2,14 @@
  * Connections of our own.
  *
  * `enginePool` is for claims, settles and housekeeping. Its sessions allow only the plans that were
- * measured: index scans and nested loops, planned once. A queue table is empty one minute and holds
- * five million rows the next, and its statistics lag behind; with these settings a plan made in the
- * first minute is still the right one. `plainPool` is for what users do (enqueue, transactions).
- * Every pool handles the errors of its idle connections: a database restart must not end the process.
+ * measured (settings.ts). `plainPool` is for what users do (enqueue, transactions).
+ * A connection that is lost never ends the process, whether it is idle, lent out or being handed over;
+ * that holds for these pools and for a pool that a user passes in, once `adoptPool` has seen it.
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import type { Logger } from './log.js';
+import { ENGINE_SETTINGS } from './settings.js';
 
 export interface ConnectionOptions {
   readonly connectionString: string;
@@ -20,23 +20,6 @@ export interface ConnectionOptions {
   /** A pooler stands between, which refuses or drops start-up options; see pooled.ts. */
   readonly pooled?: boolean;
 }
-
-/** Plans that a queue table can rely on whatever its statistics say; see docs/decisions/0002. */
-export const ENGINE_SETTINGS: Readonly<Record<string, string>> = {
-  enable_seqscan: 'off',
-  enable_bitmapscan: 'off',
-  enable_hashjoin: 'off',
-  enable_mergejoin: 'off',
-  plan_cache_mode: 'force_generic_plan',
-  jit: 'off',
-  // The statements lock what they change; a stricter default would only make them fail.
-  default_transaction_isolation: 'read committed',
-  // Somebody may hold the lock of one row for long; the other rows of a statement must not wait for it.
-  lock_timeout: '500ms',
-  // Timestamps are kept as text; this is the form that goes back in and that Date understands.
-  datestyle: 'ISO',
-  timezone: 'UTC',
-};
 
 /** The settings in the form of the start-up packet, where a blank is escaped. */
 export function engineOptions(): string {
@@ -60,35 +43,68 @@ function plainConfig(options: ConnectionOptions): pg.ClientConfig {
   };
 }
 
+/** Polls of several queues that meet open one connection more; it need not stay. */
+const IDLE_MS = 2_000;
+
 export function enginePool(options: ConnectionOptions, max: number, log: Logger): pg.Pool {
-  return guarded(new pg.Pool({ ...engineConfig(options), max }), log);
+  return ownPool({ ...engineConfig(options), max, idleTimeoutMillis: IDLE_MS }, log);
 }
 
 export function plainPool(options: ConnectionOptions, max: number, log: Logger): pg.Pool {
-  return guarded(new pg.Pool({ ...plainConfig(options), max, allowExitOnIdle: true }), log);
+  return ownPool({ ...plainConfig(options), max, allowExitOnIdle: true }, log);
 }
 
-/** A pool that was passed in may have nobody to hear its errors, and then one would end the process. */
-export function adoptPool(pool: pg.Pool, log: Logger): pg.Pool {
-  return pool.listenerCount('error') === 0 ? guarded(pool, log) : pool;
-}
-
-function guarded(pool: pg.Pool, log: Logger): pg.Pool {
+function ownPool(config: pg.PoolConfig, log: Logger): pg.Pool {
+  const pool = new pg.Pool(config);
   const clients = new Set<pg.PoolClient>();
   connected.set(pool, clients);
-  pool.on('connect', (client) => {
-    clients.add(client);
-    // pg-pool listens to idle clients only; one that breaks while it is lent out must not end the process.
-    client.on('error', () => undefined);
-  });
+  pool.on('connect', (client) => clients.add(client));
   pool.on('remove', (client) => clients.delete(client));
+  return guarded(pool, log);
+}
+
+/**
+ * Makes a pool that was passed in safe to use: from now on neither it nor any client of it, whoever has
+ * it in hand, can end the process with an error that nobody listens to. The user's own listeners hear
+ * everything that they heard before.
+ */
+export function adoptPool(pool: pg.Pool, log: Logger): pg.Pool {
+  if (adopted.has(pool)) return pool;
+  adopted.add(pool);
+  // Those that are lent out just now are not acquired again before they may break.
+  for (const client of (pool as unknown as { _clients?: pg.PoolClient[] })._clients ?? []) {
+    guardClient(client);
+  }
+  return guarded(pool, log);
+}
+
+const adopted = new WeakSet<pg.Pool>();
+
+function guarded(pool: pg.Pool, log: Logger): pg.Pool {
+  // Emitted while pg-pool still listens to the client itself, so there is no moment without a listener.
+  pool.on('acquire', guardClient);
   pool.on('error', (error) => {
     // end() resolves before the last sockets have closed; what happens to those is no news.
     if (pool.ending) return;
+    // Whoever else listens has been told.
+    if (pool.listenerCount('error') > 1) return;
     log.warn({ err: String(error.message) }, 'an idle database connection was lost');
   });
   return pool;
 }
+
+/**
+ * pg-pool listens to idle clients only. The answer to the last query and the end of the connection can
+ * come in one read; then a client breaks after it was handed out and before its new owner, who waits for a
+ * promise, can listen. So the client has a listener of its own for as long as it lives. Nothing is lost by
+ * ignoring the event: the client fails every query from then on, and the pool removes it.
+ */
+function guardClient(client: pg.PoolClient): void {
+  // Looked for every time: some code removes all listeners from a client that it gives back.
+  if (!client.listeners('error').includes(ignore)) client.on('error', ignore);
+}
+
+const ignore = () => undefined;
 
 /**
  * Ends a pool of ours, but does not wait for ever: a handler that is stuck in a query, or a server that
@@ -103,7 +119,7 @@ export async function closePool(pool: pg.Pool, withinMs: number): Promise<void> 
   clearTimeout(timer);
   if (ended !== 'late') return;
   for (const client of connected.get(pool) ?? []) {
-    client.on('error', () => undefined);
+    guardClient(client);
     (client as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
   }
 }

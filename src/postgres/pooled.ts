@@ -9,7 +9,8 @@
  * back. Several such calls may wait on one client; each is whole in itself.
  */
 import type pg from 'pg';
-import { ENGINE_SETTINGS, withClient } from './pool.js';
+import { withClient } from './pool.js';
+import { ENGINE_SETTINGS } from './settings.js';
 
 /** What a transaction of the engine starts with: its settings, in the transaction only. */
 const { default_transaction_isolation: ISOLATION, ...LOCAL } = ENGINE_SETTINGS;

@@ -1,0 +1,86 @@
+/**
+ * The Database over PGlite: Postgres in this process, with a single session and no sockets. It shows that
+ * verbs need nothing of `pg`. All sessions are the one session, so that a lock which one of them holds
+ * does not keep out another of the same process.
+ */
+import { PGlite, type Transaction } from '@electric-sql/pglite';
+import type { Database, SessionEvents } from '../../src/postgres/database.js';
+import { quoteName } from '../../src/postgres/names.js';
+import type { Executor, Queryable } from '../../src/postgres/queryable.js';
+import { ENGINE_SETTINGS } from '../../src/postgres/settings.js';
+import { load } from '../../src/postgres/statement.js';
+import { migrate } from '../../src/schema/migrate.js';
+
+type Parsers = Record<string, (text: string) => string>;
+type RawRow = (string | null)[];
+
+const SETTINGS = Object.entries(ENGINE_SETTINGS)
+  .map(([name, value]) => `SET ${name} = '${value}'`)
+  .join(';');
+
+/** Rows stay the text that Postgres sent; columns parse them. */
+function executorOn(on: PGlite | Transaction, parsers: Parsers): Executor {
+  return {
+    async run(statement, names, params) {
+      const { text, toRow } = load(statement, names);
+      const { rows } = await on.query<RawRow>(text, [...params], { rowMode: 'array', parsers });
+      return rows.map(toRow);
+    },
+  };
+}
+
+/** As migrations want it: several statements in one text where there are no parameters. */
+function queryableOn(pglite: PGlite): Queryable {
+  return {
+    async query(text, params) {
+      if (params) return pglite.query<Record<string, unknown>>(text, params);
+      const results = await pglite.exec(text);
+      return (results.at(-1)?.rows ?? []) as Record<string, unknown>[];
+    },
+  };
+}
+
+export async function openPglite(schema: string): Promise<Database & { close(): Promise<void> }> {
+  const pglite = await PGlite.create();
+  await pglite.exec(SETTINGS);
+  await migrate(queryableOn(pglite), schema);
+  const parsers = Object.fromEntries(
+    Object.keys(pglite.parsers).map((type) => [type, (text: string) => text]),
+  );
+  const db = executorOn(pglite, parsers);
+  return {
+    ...db,
+    transaction: (work) => pglite.transaction((tx) => work(executorOn(tx, parsers))),
+    session: (events) => openSession(pglite, db, events),
+    close: () => pglite.close(),
+  };
+}
+
+function openSession(pglite: PGlite, db: Executor, events: SessionEvents) {
+  let state: 'off' | 'connecting' | 'on' = 'connecting';
+  const deafen = pglite.onNotification((channel, payload) => {
+    if (state === 'on' && events.channels().includes(channel)) events.heard(channel, payload);
+  });
+  async function open(): Promise<void> {
+    for (const channel of events.channels()) await pglite.exec(`LISTEN ${quoteName(channel)}`);
+    await events.prepare(db);
+    if (state === 'off') return;
+    state = 'on';
+    events.up();
+  }
+  const opened = open().catch((error) => events.error('opening a session', error));
+  return {
+    get state() {
+      return state;
+    },
+    run: <Value>(work: (db: Executor) => Promise<Value>) => work(db),
+    restart: () => void open().catch((error) => events.error('opening a session', error)),
+    async stop() {
+      const was = state;
+      state = 'off';
+      deafen();
+      await opened;
+      if (was === 'on') events.down();
+    },
+  };
+}
