@@ -2,7 +2,7 @@
 
 CREATE TYPE holdfast.inbox_status AS ENUM ('pending', 'processing', 'completed', 'failed', 'dead_letter', 'cancelled');
 
-CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'parked');
+CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict');
 
 CREATE SEQUENCE holdfast.inbox_position_seq;
 
@@ -23,7 +23,7 @@ CREATE TABLE holdfast.inbox (
   version holdfast.positive NOT NULL DEFAULT 1,
   priority holdfast.priority NOT NULL DEFAULT 2,
   isolated boolean NOT NULL DEFAULT false,
-  ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
+  parked boolean NOT NULL DEFAULT false,
   crashes integer NOT NULL DEFAULT 0,
   status holdfast.inbox_status NOT NULL DEFAULT 'pending'::holdfast.inbox_status,
   attempts integer NOT NULL DEFAULT 0,
@@ -40,8 +40,8 @@ CREATE TABLE holdfast.inbox (
   last_error text,
   history jsonb,
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
-  CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, ordering, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
-) WITH (fillfactor=35, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
+  CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
+) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
 
 CREATE TABLE holdfast.inbox_archive (
   id uuid NOT NULL,
@@ -66,6 +66,14 @@ CREATE TABLE holdfast.inbox_archive (
   CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
 ) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
 
+CREATE TABLE holdfast.inbox_claims (
+  worker_id text NOT NULL,
+  number bigint NOT NULL,
+  claimed_at timestamp with time zone NOT NULL DEFAULT now(),
+  jobs uuid[] NOT NULL,
+  CONSTRAINT inbox_claims_pkey PRIMARY KEY (worker_id, number)
+) WITH (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+
 CREATE TABLE holdfast.inbox_effects (
   job_id uuid NOT NULL,
   name text NOT NULL,
@@ -83,15 +91,6 @@ CREATE TABLE holdfast.inbox_idempotency (
   CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
 ) WITH (autovacuum_vacuum_scale_factor=0.05);
 
-CREATE TABLE holdfast.inbox_ring (
-  part integer NOT NULL,
-  types text[],
-  owners integer[] NOT NULL,
-  epoch bigint NOT NULL,
-  CONSTRAINT inbox_ring_owners_check CHECK ((cardinality(owners) = 1024)),
-  CONSTRAINT inbox_ring_pkey PRIMARY KEY (part)
-) WITH (toast_tuple_target=8160);
-
 CREATE TABLE holdfast.migrations (
   id integer NOT NULL,
   name text NOT NULL,
@@ -103,20 +102,17 @@ CREATE TABLE holdfast.migrations (
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
+  ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
   max_payload_bytes integer NOT NULL DEFAULT 1048576,
   idempotency_retention interval NOT NULL DEFAULT '7 days'::interval,
   archive_retention interval NOT NULL DEFAULT '7 days'::interval,
   effect_retention interval NOT NULL DEFAULT '7 days'::interval,
-  housekept_at timestamp with time zone,
+  maintained_at timestamp with time zone,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
-  assignment text NOT NULL DEFAULT 'ring'::text,
-  ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
   CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
-  CONSTRAINT queues_assignment_check CHECK ((assignment = ANY (ARRAY['ring'::text, 'competing'::text]))),
   CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
   CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
   CONSTRAINT queues_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
-  CONSTRAINT queues_ordering_check CHECK ((ordering <> 'parked'::holdfast.ordering)),
   CONSTRAINT queues_pkey PRIMARY KEY (name)
 ) WITH (fillfactor=50);
 
@@ -126,10 +122,10 @@ CREATE TABLE holdfast.workers (
   last_seen_at timestamp with time zone NOT NULL DEFAULT now(),
   started_at timestamp with time zone NOT NULL DEFAULT now(),
   metadata jsonb DEFAULT '{}'::jsonb,
-  empty_handed boolean NOT NULL DEFAULT false,
+  released_all boolean NOT NULL DEFAULT false,
   handles jsonb NOT NULL DEFAULT '{}'::jsonb,
   lock_key integer,
-  watched boolean NOT NULL DEFAULT false,
+  holds_liveness_lock boolean NOT NULL DEFAULT false,
   CONSTRAINT workers_pkey PRIMARY KEY (id),
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
@@ -138,7 +134,7 @@ CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (c
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
 
-CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, partition_bucket, available_at, "position") WHERE (ordering = ANY (ARRAY['none'::holdfast.ordering, 'parked'::holdfast.ordering]));
+CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, available_at, "position") WHERE (crashes < 2);
 
 CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_at = 'infinity'::timestamp with time zone);
 
@@ -146,20 +142,7 @@ CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (cre
 
 CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
 
-CREATE INDEX inbox_order_idx ON holdfast.inbox USING btree (partition_bucket, partition_key COLLATE "C", "position") WHERE (ordering = ANY (ARRAY['key'::holdfast.ordering, 'key_strict'::holdfast.ordering]));
-
-CREATE OR REPLACE FUNCTION holdfast.all_or_none(done boolean)
- RETURNS boolean
- LANGUAGE plpgsql
-AS $function$
-BEGIN
-  IF done THEN
-    RETURN true;
-  END IF;
-  RAISE EXCEPTION 'some of the jobs were not this worker''s any more: none was completed'
-    USING ERRCODE = 'HF004';
-END
-$function$;
+CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
 
 CREATE OR REPLACE FUNCTION holdfast.bucket_of(key text)
  RETURNS integer
@@ -199,7 +182,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, ordering text DEFAULT NULL::text, OUT id uuid, OUT deduplicated boolean)
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, OUT id uuid, OUT deduplicated boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -208,7 +191,7 @@ DECLARE
   a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
   a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  a_ordering ALIAS FOR $11;  o_id ALIAS FOR $12;  o_deduplicated ALIAS FOR $13;
+  o_id ALIAS FOR $11;  o_deduplicated ALIAS FOR $12;
   settings holdfast.queues;
   print bytea;
   held holdfast.inbox_idempotency;
@@ -248,9 +231,6 @@ BEGIN
   ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
     RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
-  ELSIF a_ordering NOT IN ('none', 'key', 'key_strict') THEN
-    RAISE EXCEPTION 'the ordering is %: nothing was enqueued', quote_literal(a_ordering)
-      USING ERRCODE = 'HF002', HINT = 'Give none, key or key_strict, or NULL for what the queue says.';
   END IF;
 
   o_id := holdfast.new_id();
@@ -282,10 +262,9 @@ BEGIN
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
-    priority, max_attempts, headers, version, idempotency_key, ordering)
+    priority, max_attempts, headers, version, idempotency_key)
   VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
-    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key,
-    coalesce(a_ordering::holdfast.ordering, settings.ordering));
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key);
 END
 $function$;
 
@@ -295,68 +274,35 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_wake()
  SECURITY DEFINER
 AS $function$
 DECLARE
-  queue  integer := TG_RELID::integer;
-  owner  integer;
-  bucket integer;
-  more   boolean;
+  due  timestamptz;
+  hint text;
 BEGIN
-  -- Nobody sleeps: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
-  -- may take each other for a sleeper; then they only look closer.)
-  IF pg_catalog.pg_try_advisory_lock(queue, 0) AND pg_catalog.pg_advisory_unlock(queue, 0) THEN
+  -- Nobody waits: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
+  -- may take each other for a waiting worker; then they send a hint that nobody needs.)
+  IF pg_catalog.pg_try_advisory_lock(TG_RELID::integer, 0)
+    AND pg_catalog.pg_advisory_unlock(TG_RELID::integer, 0) THEN
     RETURN NULL;
   END IF;
-  SELECT r.owners[a.partition_bucket OPERATOR(pg_catalog.+) 1], a.partition_bucket,
-    EXISTS (SELECT FROM added OFFSET 1)
-  INTO owner, bucket, more
-  FROM added AS a, holdfast.inbox_ring AS r
-  WHERE a.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
-    AND (r.types IS NULL OR a.type OPERATOR(pg_catalog.=) ANY (r.types))
-  LIMIT 1;
-  IF more THEN
-    PERFORM holdfast.inbox_wake_owners(queue,
-      pg_catalog.array_agg(n.bucket), pg_catalog.array_agg(n.type))
-    FROM (
-      SELECT DISTINCT a.partition_bucket::integer AS bucket, a.type
-      FROM added AS a
-      WHERE a.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
-    ) AS n;
-  ELSIF owner IS NOT NULL AND NOT (pg_catalog.pg_try_advisory_lock_shared(queue, owner)
-      AND pg_catalog.pg_advisory_unlock_shared(queue, owner))
-    AND (pg_catalog.current_setting('holdfast.notify', true) OPERATOR(pg_catalog.=) 'off') IS NOT TRUE
-    AND pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.<) 0.5
-    AND pg_catalog.pg_notify(pg_catalog.concat('holdfast_', owner),
-      pg_catalog.concat('inbox', ':', bucket)) IS NOT NULL THEN
+  -- Off for two-phase commits, which Postgres refuses after a notification. And a full queue of
+  -- notifications would fail the commit.
+  IF (pg_catalog.current_setting('holdfast.notify', true) OPERATOR(pg_catalog.=) 'off') IS TRUE
+    OR pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.>) 0.5 THEN
     RETURN NULL;
+  END IF;
+  IF TG_ARGV[0] OPERATOR(pg_catalog.=) 'key' THEN
+    SELECT pg_catalog.min(a.available_at), pg_catalog.concat(':',
+      CASE WHEN pg_catalog.count(*) OPERATOR(pg_catalog.>) 100 THEN '*'
+        ELSE pg_catalog.string_agg(DISTINCT a.partition_bucket::text, ',') END)
+    INTO due, hint FROM added AS a;
+  ELSE
+    SELECT pg_catalog.min(a.available_at) INTO due FROM added AS a;
+  END IF;
+  -- What is due later is found by the polls.
+  IF due OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) interval '5 seconds') THEN
+    PERFORM pg_catalog.pg_notify(pg_catalog.concat('holdfast_', TG_RELID),
+      pg_catalog.concat(pg_catalog.floor(pg_catalog.date_part('epoch', due) OPERATOR(pg_catalog.*) 10::float8)::bigint, hint));
   END IF;
   RETURN NULL;
-END
-$function$;
-
-CREATE OR REPLACE FUNCTION holdfast.inbox_wake_owners(queue integer, buckets integer[], types text[])
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-BEGIN
-  -- For two-phase commits, which Postgres refuses after a notification.
-  IF current_setting('holdfast.notify', true) = 'off' THEN
-    RETURN;
-  END IF;
-  -- Many buckets are said as "look everywhere".
-  PERFORM pg_notify('holdfast_' || s.owner,
-    'inbox' || ':' || CASE WHEN cardinality(s.buckets) > 50 THEN '*' ELSE array_to_string(s.buckets, ',') END)
-  FROM (
-    SELECT o.owner, array_agg(DISTINCT o.bucket) AS buckets
-    FROM (
-      SELECT r.owners[a.bucket + 1] AS owner, a.bucket
-      FROM unnest(buckets, types) AS a(bucket, type), holdfast.inbox_ring AS r
-      WHERE r.types IS NULL OR a.type = ANY (r.types)
-    ) AS o
-    GROUP BY o.owner
-    HAVING NOT (pg_try_advisory_lock_shared(queue, o.owner) AND pg_advisory_unlock_shared(queue, o.owner))
-  ) AS s
-  -- It keeps clear of a full queue of notifications, the one thing that would fail the commit.
-  WHERE pg_notification_queue_usage() < 0.5;
 END
 $function$;
 
@@ -367,9 +313,34 @@ CREATE OR REPLACE FUNCTION holdfast.queue_ordered()
  LANGUAGE plpgsql
  SET lock_timeout TO '2s'
 AS $function$
+DECLARE
+  busy   boolean;
+  silent boolean;
 BEGIN
-  EXECUTE format('ALTER TABLE %I.%I ALTER COLUMN ordering SET DEFAULT %L',
-    TG_TABLE_SCHEMA, NEW.name, NEW.ordering);
+  IF TG_OP = 'UPDATE' THEN
+    EXECUTE format('LOCK TABLE %I.%I IN ACCESS EXCLUSIVE MODE', TG_TABLE_SCHEMA, NEW.name);
+    EXECUTE format('SELECT EXISTS (SELECT FROM %I.%I)', TG_TABLE_SCHEMA, NEW.name) INTO busy;
+    IF busy THEN
+      RAISE EXCEPTION 'queue % holds jobs: its order was not changed', quote_literal(NEW.name)
+        USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
+    END IF;
+    EXECUTE format('DROP INDEX IF EXISTS %I.%I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx');
+    SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t
+    WHERE t.tgname = 'wake' AND t.tgrelid = format('%I.%I', TG_TABLE_SCHEMA, NEW.name)::regclass;
+  END IF;
+  EXECUTE format(CASE NEW.ordering
+      -- Oldest first within a priority. Dead letters lie at the far end, at infinity; suspects are elsewhere.
+      WHEN 'none' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (priority, available_at, position) WHERE crashes < 2'
+      -- The jobs of a key in their order. A claim steps from key to key and reads the head of each.
+      ELSE 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked'
+    END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx');
+  EXECUTE format('CREATE OR REPLACE TRIGGER wake AFTER INSERT ON %1$I.%2$I REFERENCING NEW TABLE AS added '
+    'FOR EACH STATEMENT EXECUTE FUNCTION %1$I.%3$I(%4$L)', TG_TABLE_SCHEMA, NEW.name, NEW.name || '_wake',
+    CASE NEW.ordering WHEN 'none' THEN 'time' ELSE 'key' END);
+  -- A trigger that was made anew is on.
+  IF silent THEN
+    EXECUTE format('ALTER TABLE %I.%I DISABLE TRIGGER wake', TG_TABLE_SCHEMA, NEW.name);
+  END IF;
   RETURN NULL;
 END
 $function$;
@@ -389,7 +360,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.state_fits(status holdfast.inbox_status, ordering holdfast.ordering, attempts integer, lease_generation bigint, available_at timestamp with time zone, claimed_by text, claimed_at timestamp with time zone, lease_expires_at timestamp with time zone, completed_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION holdfast.state_fits(status holdfast.inbox_status, parked boolean, attempts integer, lease_generation bigint, available_at timestamp with time zone, claimed_by text, claimed_at timestamp with time zone, lease_expires_at timestamp with time zone, completed_at timestamp with time zone)
  RETURNS boolean
  LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
@@ -398,22 +369,24 @@ BEGIN
   RETURN completed_at IS NULL AND attempts OPERATOR(pg_catalog.>=) 0 AND CASE
     WHEN status OPERATOR(pg_catalog.=) 'pending' THEN
       claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
-      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'parked'
+      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND NOT parked
     WHEN status OPERATOR(pg_catalog.=) 'processing' THEN
       claimed_by IS NOT NULL AND claimed_at IS NOT NULL AND lease_expires_at IS NOT NULL
       AND lease_generation OPERATOR(pg_catalog.>) 0
-      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'parked'
+      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND NOT parked
     WHEN status OPERATOR(pg_catalog.=) 'dead_letter' THEN
       claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
-      AND available_at OPERATOR(pg_catalog.=) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'key'
+      AND available_at OPERATOR(pg_catalog.=) 'infinity'
     ELSE false
   END;
 END
 $function$;
 
-CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake();
+CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake('time');
 
-CREATE TRIGGER queues_assigned AFTER UPDATE OF assignment ON holdfast.queues FOR EACH ROW WHEN ((old.assignment IS DISTINCT FROM new.assignment)) EXECUTE FUNCTION holdfast.fleet_changed();
+CREATE TRIGGER queues_changed AFTER UPDATE OF ordering ON holdfast.queues FOR EACH ROW WHEN ((old.ordering IS DISTINCT FROM new.ordering)) EXECUTE FUNCTION holdfast.fleet_changed();
+
+CREATE TRIGGER queues_made AFTER INSERT ON holdfast.queues FOR EACH ROW EXECUTE FUNCTION holdfast.queue_ordered();
 
 CREATE TRIGGER queues_ordered AFTER UPDATE OF ordering ON holdfast.queues FOR EACH ROW WHEN ((old.ordering IS DISTINCT FROM new.ordering)) EXECUTE FUNCTION holdfast.queue_ordered();
 

@@ -1,10 +1,10 @@
 /**
- * What taking a job asks, writes and returns: the same for jobs without order and for ordered ones, so
- * that a crash costs the same in both. In every statement `$7` is the worker that claims, `$8` its lease.
- * What is the same for all rows stands in a subquery of its own, which Postgres evaluates once.
+ * What taking a job asks, writes and returns: the same in every claim, so that a crash costs the same in all
+ * of them. What is the same for all rows stands in a subquery of its own, which Postgres evaluates once.
  *
- * A job whose owner vanished gets the attempt back that it never finished, unless it was running alone
- * (`isolated`) and its owner is not who claims now; its `crashes` rises, and its history says so.
+ * The parameters that all claims share come first: `$1` the worker, `$2` its lease in milliseconds, `$3` the
+ * number of this claim, `$4` the worker's claims of which nothing is left, `$5` how many jobs it wants, `$6`
+ * the types whose first version it handles, `$7` the newest version that it handles by type.
  */
 import {
   bool,
@@ -12,53 +12,77 @@ import {
   int4,
   int8,
   json,
+  type Param,
+  plainArray,
   type Row,
   text,
-  tid,
+  textArray,
   timestamp,
   uuid,
 } from '../postgres/statement.js';
 
+export interface ClaimTerms {
+  readonly workerId: string;
+  readonly leaseMs: number;
+  /** Counts the claims of this worker. */
+  readonly number: number;
+  /** Earlier claims of this worker of which nothing is left. */
+  readonly finished: readonly number[];
+  readonly limit: number;
+  /** Handled types with the newest payload version that this worker understands. */
+  readonly versions: Readonly<Record<string, number>>;
+}
+
+export function termsOf({
+  workerId,
+  leaseMs,
+  number,
+  finished,
+  limit,
+  versions,
+}: ClaimTerms): Param[] {
+  return [
+    workerId,
+    leaseMs,
+    number,
+    plainArray(finished),
+    limit,
+    textArray(Object.keys(versions)),
+    JSON.stringify(versions),
+  ];
+}
+
+/** Whether this worker handles the job. Nearly every job is of version 1; that is cheap to find out. */
+export const HANDLED = `(i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)`;
+
+/** Its lease ran out and nobody has recovered it yet. */
+export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;
+
 /**
- * Whether this worker handles the job: its type, with a version that is not too new and not for others
- * (`above`). Nearly every job is of a first version that is handled as it is; that is cheap to find out.
+ * A job whose owner vanished gets the attempt back that it never finished, unless it was running alone
+ * (`isolated`) and its owner is not who claims now. Its `crashes` rises, and its history says so.
  */
-export const handles = (plain: string, versions: string, above: string) => `(
-        i.version = 1 AND i.type = ANY (${plain}::text[])
-        OR i.version <= (${versions}::jsonb -> i.type)::integer
-          AND i.version > coalesce((${above}::jsonb -> i.type)::integer, 0))`;
-
-/** Pending, or its owner is gone: the lease is over, or the owner is among the dead of `$10`. */
-export const CLAIMABLE = `(i.status = 'pending'
-        OR (i.status = 'processing' AND (i.lease_expires_at <= now() OR i.claimed_by = ANY ($10::text[]))))`;
-
-type ByType = Readonly<Record<string, number>>;
-
-/** The types of which a job of version 1 is handled. */
-export const plainTypes = (versions: ByType, above: ByType): string[] =>
-  Object.keys(versions).filter((type) => (above[type] ?? 0) < 1);
-
 export const TAKE = `status = 'processing',
-      claimed_by = $7::text,
+      claimed_by = $1::text,
       claimed_at = now(),
-      lease_expires_at = (SELECT now() + $8::integer * interval '1 millisecond'),
+      lease_expires_at = (SELECT now() + $2::integer * interval '1 millisecond'),
       lease_generation = i.lease_generation + 1,
       attempts = i.attempts + CASE WHEN i.status = 'processing'
-        AND (NOT i.isolated OR i.claimed_by = $7::text) THEN 0 ELSE 1 END,
+        AND (NOT i.isolated OR i.claimed_by = $1::text) THEN 0 ELSE 1 END,
       crashes = i.crashes + CASE WHEN i.status = 'processing' THEN 1 ELSE 0 END,
-      isolated = false,
       last_error = CASE WHEN i.status = 'processing'
         THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
       history = CASE WHEN i.status = 'processing'
         THEN jsonb_path_query_array(
           coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
             'worker', i.claimed_by, 'outcome', 'vanished',
-            'spent', i.isolated AND i.claimed_by <> $7::text),
+            'spent', i.isolated AND i.claimed_by <> $1::text),
           '$[last-19 to last]')
         ELSE i.history END`;
 
 /** What is as usual is not sent; `TAKEN_COLUMNS` says what that is. */
-export const RETURN_TAKEN = `i.ctid AS place, i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+export const RETURN_TAKEN = `i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
     i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
     nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
     CASE WHEN i.crashes > 0 THEN i.last_error END AS last_error,
@@ -68,12 +92,22 @@ export const RETURN_TAKEN = `i.ctid AS place, i.id, i.type, nullif(i.version, 1)
     CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
     i.available_at AS cursor_at, i.position AS cursor_position`;
 
+/**
+ * The claim's own row: by it, others find what this worker holds. It is written in the statement that takes
+ * the jobs, and deleted by a later claim of the same worker, when all of them have left.
+ */
+export const RECORD_CLAIM = `recorded AS (
+  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
+  SELECT $1::text, $3::bigint, array_agg(c.id) FROM claimed AS c HAVING count(*) > 0
+), forgotten AS (
+  DELETE FROM holdfast.inbox_claims AS f
+  WHERE f.worker_id = $1::text AND f.number = ANY ($4::bigint[])
+)`;
+
 /** The database's time of the claim, in milliseconds. */
 export const CLOCK = `(SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock`;
 
 export const TAKEN_COLUMNS = {
-  /** Where the claimed row version stands, until somebody writes it again. */
-  place: tid,
   id: uuid,
   type: text,
   version: int4.or(1),
@@ -90,7 +124,7 @@ export const TAKEN_COLUMNS = {
   partition_bucket: int4,
   priority: int2.or(2),
   taken: bool.or(false),
-  /** Its place in the index: from when on it was due, and its position. */
+  /** From when on it was due, and its position. */
   cursor_at: timestamp,
   cursor_position: int8,
 } as const;
@@ -106,3 +140,19 @@ export const NO_JOB = Object.entries(TAKEN_COLUMNS)
   .join(', ');
 
 export type ClaimedJob = Row<typeof TAKEN_COLUMNS>;
+
+export interface Claimed {
+  /** Rises when the membership of the fleet changes. */
+  readonly epoch: number;
+  /** The database's time of the claim, in milliseconds. */
+  readonly clock: number;
+  readonly jobs: ClaimedJob[];
+}
+
+/** Takes the row about the whole claim out of the rows about its jobs. */
+export function splitHead<R extends { readonly epoch: number | null }>(rows: R[]): R {
+  const at = rows.findIndex((row) => row.epoch !== null);
+  const [head] = at < 0 ? [] : rows.splice(at, 1);
+  if (!head) throw new Error('the table fleet has lost its row');
+  return head;
+}

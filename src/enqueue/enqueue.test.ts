@@ -57,7 +57,7 @@ test('options of the call come before those of the definition, which come before
 });
 
 describe('each of many jobs is stored as if it had come alone', () => {
-  const rare = job<unknown>('rare', { priority: 4, maxAttempts: 9, version: 3, ordering: 'key' });
+  const rare = job<unknown>('rare', { priority: 4, maxAttempts: 9, version: 3 });
   const usual = [work.of(1), work.of(2), work.of(3)];
   const ownWay = [
     rare.of(4, { key: 'k', headers: { a: 'b' }, delay: '1h' }),

@@ -71,7 +71,6 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
     priority: checkInteger(options.priority ?? job.priority, 'priority', 1, 4),
     maxAttempts: checkInteger(options.maxAttempts ?? job.maxAttempts, 'maxAttempts', 1, 10_000),
     ...dueTime(options),
-    ordering: job.ordering,
     idempotencyKey:
       options.idempotencyKey === undefined
         ? null

@@ -2,8 +2,8 @@
  * Inserting jobs: the statements behind enqueue.
  *
  * `insertUsual` writes one job of which nothing special is said: it is due now, and the columns' defaults say
- * the rest, also what the queue says of order. It is as cheap as an INSERT gets, also for a driver that plans
- * it anew every time. `insertJob` writes one that is delayed, ordered or has headers, and `insertJobs` many,
+ * the rest. It is as cheap as an INSERT gets, also for a driver that plans
+ * it anew every time. `insertJob` writes one that is delayed or has headers, and `insertJobs` many,
  * none of them with an idempotency key. `insertKeyed` writes jobs of
  * which some carry one: the key's row is taken or found first, in the same statement, and only
  * the jobs that took their key are written, or none if a key stands for other work. A race on one key is decided by that row's unique index: the
@@ -11,7 +11,6 @@
  * that two bulk calls over the same keys cannot deadlock. Every column that comes back is text and every
  * parameter is one text, so the statements mean the same through any driver.
  */
-import type { Ordering } from '../job/order.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { plainArray, statement, text, textArray } from '../postgres/statement.js';
@@ -30,8 +29,6 @@ export interface NewJob {
   readonly delayMs: number;
   /** ISO time, or null for now plus the delay. */
   readonly availableAt: string | null;
-  /** Null for what the queue says. */
-  readonly ordering: Ordering | null;
   readonly idempotencyKey: string | null;
 }
 
@@ -49,13 +46,11 @@ export const insertJob = statement({
   name: 'insert_job',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-  priority, max_attempts, available_at, ordering)
+  priority, max_attempts, available_at)
 VALUES ($1::text::uuid, $2::text, $3::text::integer, $4::text, $5::text::integer, $6::text::jsonb,
   $9::text::jsonb, $7::text::smallint, $8::text::integer,
   greatest(coalesce($11::text::timestamptz,
-    statement_timestamp() + $10::text::bigint * interval '1 millisecond'), statement_timestamp()),
-  coalesce($12::text::holdfast.ordering,
-    (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox')))`,
+    statement_timestamp() + $10::text::bigint * interval '1 millisecond'), statement_timestamp()))`,
   columns: {},
 });
 
@@ -69,21 +64,20 @@ const input = ({ keyed }: { keyed: boolean }) => `
     ${shared('max_attempts', '$9::text::integer[]')} AS max_attempts,
     greatest(coalesce(j.available_at, statement_timestamp()
         + ${shared('delay_ms', '$10::text::bigint[]')} * interval '1 millisecond'),
-      statement_timestamp()) AS available_at,
-    coalesce(j.ordering, (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox')) AS ordering
+      statement_timestamp()) AS available_at
     ${keyed ? ', j.idempotency_key, j.place' : ''}
   FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
     $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
-    $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[],
-    $12::text::holdfast.ordering[] ${keyed ? ', $13::text::text[]) WITH ORDINALITY' : ')'}
-    AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at,
-      ordering ${keyed ? ', idempotency_key, place' : ''})`;
+    $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[]
+    ${keyed ? ', $12::text::text[]) WITH ORDINALITY' : ')'}
+    AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at
+      ${keyed ? ', idempotency_key, place' : ''})`;
 
 export const insertJobs = statement({
   name: 'insert_jobs',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-  priority, max_attempts, available_at, ordering)
+  priority, max_attempts, available_at)
 ${input({ keyed: false })}`,
   columns: {},
 });
@@ -115,14 +109,14 @@ WITH input AS MATERIALIZED (
   LEFT JOIN held AS h ON h.key = j.idempotency_key
 ), written AS (
   INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-    priority, max_attempts, available_at, ordering, idempotency_key)
+    priority, max_attempts, available_at, idempotency_key)
   SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority, j.max_attempts,
-    j.available_at, j.ordering, j.idempotency_key
+    j.available_at, j.idempotency_key
   FROM input AS j
   JOIN verdict AS v ON v.place = j.place
   WHERE NOT v.deduplicated
     -- All or nothing: no job is written beside one whose key stands for other work.
-    AND ($14::boolean OR NOT EXISTS (SELECT FROM verdict AS wrong WHERE wrong.mismatch))
+    AND ($13::boolean OR NOT EXISTS (SELECT FROM verdict AS wrong WHERE wrong.mismatch))
   ORDER BY j.place
 )
 SELECT v.id::text AS id, v.deduplicated::text AS deduplicated, v.mismatch::text AS mismatch
@@ -154,7 +148,6 @@ function columnsOf(jobs: readonly NewJob[]): string[] {
     plainArray(once(jobs.map((job) => job.maxAttempts))),
     plainArray(once(jobs.map((job) => job.delayMs))),
     textArray(known(jobs.map((job) => job.availableAt))),
-    textArray(known(jobs.map((job) => job.ordering))),
   ];
 }
 
@@ -168,8 +161,8 @@ function known<Value>(values: readonly (Value | null)[]): readonly (Value | null
   return values.every((value) => value === null) ? [] : values;
 }
 
-const isUsual = ({ headers, delayMs, availableAt, ordering }: NewJob) =>
-  headers === null && delayMs === 0 && availableAt === null && ordering === null;
+const isUsual = ({ headers, delayMs, availableAt }: NewJob) =>
+  headers === null && delayMs === 0 && availableAt === null;
 
 const usualOf = (job: NewJob) => [
   job.id,
@@ -182,12 +175,7 @@ const usualOf = (job: NewJob) => [
   String(job.maxAttempts),
 ];
 
-const specialOf = (job: NewJob) => [
-  job.headers,
-  String(job.delayMs),
-  job.availableAt,
-  job.ordering,
-];
+const specialOf = (job: NewJob) => [job.headers, String(job.delayMs), job.availableAt];
 
 export async function insert(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
   const [first] = jobs;

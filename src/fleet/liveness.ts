@@ -1,13 +1,13 @@
 /**
- * Liveness: a worker's process is gone when nobody holds its lock any more.
+ * Liveness: a worker's process is gone when no session holds its lock.
  *
- * Every long-lived session of a worker holds one advisory lock, shared. Postgres lets go of it when the
- * session ends, and a killed process ends its sessions within milliseconds. A watcher tries the lock
- * exclusively, for one statement: having it means that no session of that process is left. This only
- * makes recovery fast. A frozen process keeps its sessions, and one behind a transaction pooler has none
- * of its own: those are found by their heartbeats. A process that lost all its sessions and lives takes
- * the lock again as soon as it is connected; so nobody is declared dead after a single look, nor by a
- * watcher or a server that has only just come up itself.
+ * Two sessions of a worker hold one advisory lock, shared: the keeper's and the listener's. Postgres releases
+ * it when a session ends, and a killed process ends its sessions within milliseconds. A watcher tries the
+ * lock exclusively, for one statement: if it gets it, no session of that process is left. This only makes
+ * recovery fast. A frozen process keeps its sessions, and one behind a transaction pooler has none of its
+ * own: their heartbeats show that they are gone. A live process that lost all its sessions takes the lock
+ * again as soon as it is connected. So nobody is declared dead after a single look, nor by a watcher or a
+ * server that has only just started.
  */
 import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
@@ -41,7 +41,7 @@ export const dropLivenessLock = statement({
   columns: { dropped: bool },
 });
 
-/** After a rebirth, for the id that is no more. False: this session did not hold it. */
+/** After re-registration, for the former id. False: this session did not hold it. */
 export async function dropLiveness(db: Executor, names: Names, workerId: string): Promise<boolean> {
   const [row] = await db.run(dropLivenessLock, names, keysOf(names, workerId));
   return row?.dropped === true;
@@ -63,8 +63,8 @@ export const watchWorker = statement({
   name: 'watch_worker',
   text: `
 UPDATE holdfast.workers AS w
-SET watched = $2::boolean
-WHERE w.id = $1::text AND w.watched <> $2::boolean AND w.status <> 'dead'
+SET holds_liveness_lock = $2::boolean
+WHERE w.id = $1::text AND w.holds_liveness_lock <> $2::boolean AND w.status <> 'dead'
 RETURNING w.id`,
   columns: { id: text },
 });
@@ -92,15 +92,16 @@ export interface Look {
 }
 
 // The lists are materialized, so that a lock is tried for watched workers only: an exclusive try beside
-// the own session's shared lock would succeed, and a dead worker's key may be another's by now. The beat
-// is counted before the first of them, so that the own row is never waited for with others' locks in hand.
+// the own session's shared lock would succeed, and another worker may have a dead worker's key by now. The
+// heartbeat comes before the first of them, so that no statement waits for its own row while it holds
+// others' locks.
 export const lookAround = statement({
   name: 'look_around',
   text: `
 WITH beat AS (
   UPDATE holdfast.workers AS w
   SET last_seen_at = now(), metadata = $4::text::jsonb
-  -- A row that somebody holds is left to the heartbeat by itself: the look must not wait for it.
+  -- The look must not wait for a row that somebody has locked; the next look tries again.
   WHERE w.ctid = (
     SELECT o.ctid FROM holdfast.workers AS o
     WHERE o.id = $1::text AND o.status <> 'dead' AND $4::text IS NOT NULL
@@ -111,7 +112,7 @@ WITH beat AS (
   SELECT w.id, w.lock_key
   FROM holdfast.workers AS w
   WHERE (SELECT count(*) FROM beat) >= 0
-    AND w.status <> 'dead' AND w.watched AND w.lock_key <> $3::integer AND w.id <> $1::text
+    AND w.status <> 'dead' AND w.holds_liveness_lock AND w.lock_key <> $3::integer AND w.id <> $1::text
 ), free AS MATERIALIZED (
   SELECT w.id FROM watched AS w WHERE pg_try_advisory_xact_lock($2::integer, w.lock_key)
 )
@@ -125,8 +126,8 @@ FROM holdfast.fleet AS f`,
 });
 
 /**
- * One look: the locks that it could take are let go with the statement. With facts for the registry it is
- * a heartbeat of the watcher too, and saves a statement; without, it changes nothing.
+ * One look. The locks that it could take are released with the statement. With metadata for the registry it
+ * is also the watcher's heartbeat; without, it changes nothing.
  */
 export async function findGone(
   db: Executor,
@@ -135,20 +136,20 @@ export async function findGone(
   metadata: object | null = null,
 ): Promise<Look> {
   const [space, lockKey] = keysOf(names, watcher);
-  const facts = metadata && JSON.stringify(metadata);
-  const [row] = await db.run(lookAround, names, [watcher, space, lockKey, facts]);
+  const params = [watcher, space, lockKey, metadata && JSON.stringify(metadata)];
+  const [row] = await db.run(lookAround, names, params);
   if (!row) throw new Error(`the table ${names.schema}.fleet has lost its row`);
   return { ...row, free: JSON.parse(row.free) };
 }
 
-// Passes over rows that somebody has locked: it waits for nobody while it has locks that others may want.
+// Skips rows that somebody has locked: it must not wait while it holds locks that others may want.
 export const declareWorkersGone = statement({
   name: 'declare_gone',
   text: `
 WITH suspected AS MATERIALIZED (
   SELECT w.id, w.lock_key
   FROM holdfast.workers AS w
-  WHERE w.id = ANY ($1::text[]) AND w.status <> 'dead' AND w.watched AND w.lock_key IS NOT NULL
+  WHERE w.id = ANY ($1::text[]) AND w.status <> 'dead' AND w.holds_liveness_lock AND w.lock_key IS NOT NULL
     AND pg_postmaster_start_time() < now() - interval '10 seconds'
   FOR NO KEY UPDATE OF w SKIP LOCKED
 ), gone AS MATERIALIZED (

@@ -83,18 +83,16 @@ test('a dead worker stays dead, whatever it says', async () => {
 
 test('the settings of a queue are told to the whole fleet', async () => {
   expect(await queueSettings(db.engine, INBOX)).toEqual([
-    { name: 'inbox', assignment: 'ring', ordering: 'none', housekeptMs: null },
+    { name: 'inbox', ordering: 'none', maintainedMs: null },
   ]);
   const { epoch } = await view();
-  await db.rows(
-    `UPDATE holdfast.queues SET assignment = 'competing', ordering = 'key' WHERE name = 'inbox'`,
-  );
+  await db.rows(`UPDATE holdfast.queues SET ordering = 'key' WHERE name = 'inbox'`);
   expect(await queueSettings(db.engine, INBOX)).toEqual([
-    { name: 'inbox', assignment: 'competing', ordering: 'key', housekeptMs: null },
+    { name: 'inbox', ordering: 'key', maintainedMs: null },
   ]);
   expect((await view()).epoch).toBe(epoch + 1);
-  await db.rows(`UPDATE holdfast.queues SET housekept_at = now() - interval '5 seconds'`);
+  await db.rows(`UPDATE holdfast.queues SET maintained_at = now() - interval '5 seconds'`);
   const [inbox] = await queueSettings(db.engine, INBOX);
-  expect(inbox?.housekeptMs).toBeGreaterThanOrEqual(5_000);
-  expect(inbox?.housekeptMs).toBeLessThan(60_000);
+  expect(inbox?.maintainedMs).toBeGreaterThanOrEqual(5_000);
+  expect(inbox?.maintainedMs).toBeLessThan(60_000);
 });

@@ -80,20 +80,20 @@ export const leaveWorker = statement({
   name: 'leave_worker',
   text: `
 UPDATE holdfast.workers AS w
-SET status = 'dead', last_seen_at = now(), empty_handed = $2::boolean
+SET status = 'dead', last_seen_at = now(), released_all = $2::boolean
 WHERE w.id = $1::text
 RETURNING w.id`,
   columns: { id: text },
 });
 
-/** `emptyHanded`: it holds nothing any more. Otherwise others may take over at once what it held. */
+/** `releasedAll`: it holds nothing any more. Otherwise others may take over at once what it held. */
 export async function leave(
   db: Executor,
   names: Names,
   id: string,
-  emptyHanded: boolean,
+  releasedAll: boolean,
 ): Promise<void> {
-  await db.run(leaveWorker, names, [id, emptyHanded]);
+  await db.run(leaveWorker, names, [id, releasedAll]);
 }
 
 export const listDead = statement({
@@ -103,7 +103,7 @@ SELECT w.id
 FROM holdfast.workers AS w
 WHERE w.status = 'dead'
   AND w.last_seen_at > now() - interval '1 hour'
-  AND NOT w.empty_handed
+  AND NOT w.released_all
 ORDER BY w.last_seen_at DESC
 LIMIT 50`,
   columns: { id: text },
@@ -141,7 +141,7 @@ LEFT JOIN LATERAL (
   UNION ALL
   (SELECT v.id, v.status, v.handles
    FROM holdfast.workers AS v
-   WHERE v.status = 'dead' AND v.last_seen_at > now() - interval '1 hour' AND NOT v.empty_handed
+   WHERE v.status = 'dead' AND v.last_seen_at > now() - interval '1 hour' AND NOT v.released_all
    ORDER BY v.last_seen_at DESC
    LIMIT 50)
 ) AS w ON true`,
@@ -165,20 +165,19 @@ export async function fleetView(db: Executor, names: Names): Promise<FleetView> 
 
 export interface QueueSettings {
   readonly name: string;
-  readonly assignment: 'ring' | 'competing';
   readonly ordering: 'none' | 'key' | 'key_strict';
   /** How long ago a round of housekeeping began; null before the first. */
-  readonly housekeptMs: number | null;
+  readonly maintainedMs: number | null;
 }
 
 export const listQueueSettings = statement({
   name: 'list_queue_settings',
   text: `
-SELECT q.name, q.assignment, q.ordering::text AS ordering,
-  (extract(epoch FROM now() - q.housekept_at) * 1000)::bigint AS housekept_ms
+SELECT q.name, q.ordering::text AS ordering,
+  (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint AS maintained_ms
 FROM holdfast.queues AS q
 ORDER BY q.name`,
-  columns: { name: text, assignment: text, ordering: text, housekept_ms: int8.orNull },
+  columns: { name: text, ordering: text, maintained_ms: int8.orNull },
 });
 
 /** How the jobs of each queue are shared out and ordered, and when the queue was last cleaned up. */

@@ -10,12 +10,11 @@
 import { type Duration, durationMs } from './duration.js';
 import { HoldfastError } from './errors.js';
 import { checkType } from './key.js';
-import { checkOrdering, type Ordering, type OrderOptions } from './order.js';
+import { refuseOrdering } from './order.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
 
-/** Order: what the definition leaves out, the queue decides; a queue has none by default. */
-export interface JobOptions<Input, Output> extends OrderOptions {
+export interface JobOptions<Input, Output> {
   readonly schema?: StandardSchema<Input, Output>;
   /** Raise it when the shape of the payload changes, and add an upgrade from the version before. */
   readonly version?: number;
@@ -23,7 +22,7 @@ export interface JobOptions<Input, Output> extends OrderOptions {
   readonly upgrade?: Readonly<Record<number, (payload: never) => unknown>>;
   readonly queue?: string;
   readonly maxAttempts?: number;
-  /** 1 (first) to 4 (last); default 2. No effect between ordered jobs, which take turns by key. */
+  /** 1 (first) to 4 (last); default 2. No effect in a queue that is read by key. */
   readonly priority?: number;
   readonly retry?: RetryOptions | RetryFunction;
   /** The handler's time: then its signal is aborted and the attempt fails. Default: none. */
@@ -54,8 +53,6 @@ export interface JobDefinition<Input, Output> {
   readonly queue: string;
   readonly maxAttempts: number;
   readonly priority: number;
-  /** Null: the queue decides. */
-  readonly ordering: Ordering | null;
   readonly timeoutMs: number | null;
   readonly retry: (attempt: number, error: unknown) => RetryDelay;
   /** One item for `enqueueMany`. */
@@ -111,6 +108,7 @@ export function job<Input = unknown, Output = Input>(
   options: JobOptions<Input, Output> = {},
 ): JobDefinition<Input, Output> {
   const type = checkType(name);
+  refuseOrdering(type, options);
   const version = checkInteger(options.version ?? 1, `version of job "${type}"`, 1, 2 ** 31 - 1);
   const upgrade = (options.upgrade ?? {}) as Readonly<
     Record<number, (payload: unknown) => unknown>
@@ -138,7 +136,6 @@ export function job<Input = unknown, Output = Input>(
       10_000,
     ),
     priority: checkInteger(options.priority ?? DEFAULT_PRIORITY, 'priority', 1, 4),
-    ordering: checkOrdering(`Job "${type}"`, options),
     timeoutMs:
       options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
     retry: resolveRetry(options.retry),

@@ -1,12 +1,11 @@
 /**
- * Order between the jobs of one key: what a definition or a queue may ask for, and the one word that the
- * queue table has for it. `key` lets a job start when all earlier ones of its key are completed or
- * buried; a job that waits for a retry, or for its time, holds its key. `key_strict` is the same with
- * dead letters that hold their key until a human acts. Between ordered jobs priority has no effect.
+ * Order between the jobs of one key: what a queue may ask for, and the one word that the registry of queues has
+ * for it. `key` lets a job start when all earlier ones of its key are completed or dead letters; a job that
+ * waits for a retry, or for its time, holds its key. `key_strict` is the same with dead letters that hold
+ * their key until a human acts. A queue with an order is read by key, one without is read by time.
  */
 import { HoldfastError, shown } from './errors.js';
 
-/** As the queue table has it. `parked` is never asked for: it is what a dead letter of `key` becomes. */
 export type Ordering = 'none' | 'key' | 'key_strict';
 
 export interface OrderOptions {
@@ -16,10 +15,7 @@ export interface OrderOptions {
   readonly deadLetters?: 'free' | 'hold';
 }
 
-/** Who claims from a queue: the worker that owns the bucket, or any worker. */
-export type AssignmentName = 'ring' | 'competing';
-
-/** Null: nothing was asked for. `where` names the definition or the queue in the message. */
+/** Null: nothing was asked for. `where` names the queue in the message. */
 export function checkOrdering(where: string, options: OrderOptions): Ordering | null {
   const { ordering, deadLetters } = options;
   if (ordering !== undefined && ordering !== 'none' && ordering !== 'key')
@@ -32,11 +28,15 @@ export function checkOrdering(where: string, options: OrderOptions): Ordering | 
   return deadLetters === 'hold' ? 'key_strict' : 'key';
 }
 
-/** Null: nothing was asked for. */
-export function checkAssignment(where: string, assignment: unknown): AssignmentName | null {
-  if (assignment === undefined) return null;
-  if (assignment === 'ring' || assignment === 'competing') return assignment;
-  throw refused(where, `assignment must be 'ring' or 'competing', not ${shown(assignment)}`);
+/** Order belongs to the queue: one index serves all of its jobs, and none can overtake by its definition. */
+export function refuseOrdering(type: string, options: object): void {
+  const asked = ['ordering', 'deadLetters'].find((name) => name in options);
+  if (asked === undefined) return;
+  throw refused(
+    `Job "${type}"`,
+    `${asked} is a property of a queue: createQueue('orders', { ordering: 'key' }) makes one, and ` +
+      `job('${type}', { queue: 'orders' }) goes there`,
+  );
 }
 
 function refused(where: string, problem: string): HoldfastError {

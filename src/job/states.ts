@@ -32,7 +32,7 @@ export type Verb =
 
 export interface Transition {
   readonly verb: Verb;
-  readonly by: 'worker' | 'owner' | 'housekeeping' | 'operator';
+  readonly by: 'worker' | 'owner' | 'maintenance' | 'operator';
   readonly from: JobState;
   readonly to: JobState;
   /** What the statement itself demands, beside the state. */
@@ -54,7 +54,7 @@ export const TRANSITIONS: readonly Transition[] = [
     by: 'worker',
     from: 'processing',
     to: 'processing',
-    guard: 'lease expired or owner dead, type and version handled, queue not paused, row lock',
+    guard: 'lease expired, type and version handled, queue not paused, row lock',
   },
   { verb: 'renew', by: 'owner', from: 'processing', to: 'processing', guard: OWNED },
   { verb: 'isolate', by: 'owner', from: 'processing', to: 'processing', guard: OWNED },
@@ -91,17 +91,17 @@ export const TRANSITIONS: readonly Transition[] = [
   { verb: 'cancelOwn', by: 'owner', from: 'processing', to: 'cancelled', guard: OWNED },
   {
     verb: 'recover',
-    by: 'housekeeping',
+    by: 'maintenance',
     from: 'processing',
     to: 'pending',
-    guard: 'lease expired or owner dead, row lock',
+    guard: 'in a claim of its owner; lease expired or owner dead; row lock',
   },
   {
     verb: 'recover',
-    by: 'housekeeping',
+    by: 'maintenance',
     from: 'processing',
     to: 'dead_letter',
-    guard: 'the same, and its attempts were spent alone',
+    guard: 'the same, and its attempts were spent alone, or 20 crashes',
   },
   { verb: 'retry', by: 'operator', from: 'dead_letter', to: 'pending', guard: 'row lock' },
   { verb: 'discard', by: 'operator', from: 'dead_letter', to: 'discarded', guard: 'row lock' },

@@ -3,18 +3,21 @@
  *
  * Only a live lease of the same owner and generation is extended; an expired one is not revived, even
  * if nobody has claimed the job yet. The jobs that are not returned are lost: their handlers must stop.
- * A row that is locked, by a completion that has not committed yet or by a human, is passed over and not
- * waited for: one locked row must not cost the others their leases.
+ * A row that is locked, by a completion that has not committed yet or by a human, is skipped: one locked
+ * row must not cost the others their leases.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, plainArray, statement, uuid } from '../postgres/statement.js';
 
 /** A job as its owner knows it: the id and the generation of the claim. */
-export interface Held {
+export interface LeasedJob {
   readonly id: string;
   readonly generation: number;
 }
+
+/** The former name; isolate.ts still uses it. */
+export type Held = LeasedJob;
 
 export const renewLeases = statement({
   name: 'renew',
@@ -22,7 +25,7 @@ export const renewLeases = statement({
 WITH held AS MATERIALIZED (
   SELECT h.id, h.generation FROM unnest($2::uuid[], $3::bigint[]) AS h(id, generation)
 ), free AS MATERIALIZED (
-  SELECT i.ctid AS place
+  SELECT i.ctid
   FROM held
   JOIN holdfast.inbox AS i ON i.id = held.id
   WHERE i.lease_generation = held.generation
@@ -33,7 +36,7 @@ WITH held AS MATERIALIZED (
 ), renewed AS (
   UPDATE holdfast.inbox AS i
   SET lease_expires_at = now() + $4::integer * interval '1 millisecond'
-  WHERE i.ctid = ANY (ARRAY(SELECT place FROM free))
+  WHERE i.ctid = ANY (ARRAY(SELECT ctid FROM free))
   RETURNING i.id
 )
 SELECT i.id, i.id = ANY (ARRAY(SELECT r.id FROM renewed AS r)) AS renewed
@@ -51,7 +54,7 @@ export function renewFree(
   db: Executor,
   names: Names,
   workerId: string,
-  held: readonly Held[],
+  held: readonly LeasedJob[],
   leaseMs: number,
 ) {
   return db.run(renewLeases, names, [
@@ -67,7 +70,7 @@ export async function renew(
   db: Executor,
   names: Names,
   workerId: string,
-  held: readonly Held[],
+  held: readonly LeasedJob[],
   leaseMs: number,
 ): Promise<string[]> {
   const rows = await renewFree(db, names, workerId, held, leaseMs);

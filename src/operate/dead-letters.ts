@@ -14,19 +14,19 @@ export const retryDeadLetters = statement({
   name: 'retry_dead_letters',
   text: `
 WITH letters AS MATERIALIZED (
-  SELECT i.id, i.position, i.ordering
+  SELECT i.id, i.position, i.parked
   FROM holdfast.inbox AS i
   WHERE i.id = ANY ($1::uuid[]) AND i.status = 'dead_letter'
   ORDER BY i.id
   FOR UPDATE
 ), placed AS MATERIALIZED (
-  SELECT l.id, CASE WHEN l.ordering = 'parked' THEN nextval('holdfast.inbox_position_seq')
+  SELECT l.id, CASE WHEN l.parked THEN nextval('holdfast.inbox_position_seq')
     ELSE l.position END AS position
   FROM (SELECT * FROM letters ORDER BY position) AS l
 )
 UPDATE holdfast.inbox AS i
 SET status = 'pending', available_at = now(), attempts = 0, crashes = 0, position = p.position,
-    ordering = CASE WHEN i.ordering = 'parked' THEN 'key' ELSE i.ordering END
+    parked = false
 FROM placed AS p
 WHERE i.id = p.id AND i.status = 'dead_letter'
 RETURNING i.id`,

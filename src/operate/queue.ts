@@ -1,17 +1,10 @@
 /**
- * What a human sets on a queue: pause, resume, retentions, the payload limit of the SQL function, who
- * claims, and order.
+ * What a human sets on a queue: pause, resume, retentions, the payload limit of the SQL function, and order.
  *
- * A change of order is for new jobs only: those that are in the queue keep what they were enqueued with.
- * It also becomes the default of the table's column (a trigger does that in the same transaction), for
- * which the table is locked for a moment; if somebody keeps it in use, nothing is set (55P03): try again.
+ * The order of a queue can be changed while it is empty: its index is made anew (a trigger does that in the same
+ * transaction, HF005 if the queue holds jobs). If somebody keeps the table in use, nothing is set (55P03).
  */
-import {
-  type AssignmentName,
-  checkAssignment,
-  checkOrdering,
-  type OrderOptions,
-} from '../job/order.js';
+import { checkOrdering, type OrderOptions } from '../job/order.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { statement, text } from '../postgres/statement.js';
@@ -33,7 +26,6 @@ export interface QueueSettings extends OrderOptions {
   readonly idempotencyRetentionMs?: number | undefined;
   readonly archiveRetentionMs?: number | undefined;
   readonly effectRetentionMs?: number | undefined;
-  readonly assignment?: AssignmentName;
 }
 
 export const configureQueue = statement({
@@ -44,8 +36,7 @@ SET max_payload_bytes = coalesce($1::integer, q.max_payload_bytes),
     idempotency_retention = coalesce($2::bigint * interval '1 millisecond', q.idempotency_retention),
     archive_retention = coalesce($3::bigint * interval '1 millisecond', q.archive_retention),
     effect_retention = coalesce($4::bigint * interval '1 millisecond', q.effect_retention),
-    ordering = coalesce($5::text::holdfast.ordering, q.ordering),
-    assignment = coalesce($6::text, q.assignment)
+    ordering = coalesce($5::text::holdfast.ordering, q.ordering)
 WHERE q.name = 'inbox'
 RETURNING q.name`,
   columns: { name: text },
@@ -64,7 +55,6 @@ export async function configure(
     settings.archiveRetentionMs ?? null,
     settings.effectRetentionMs ?? null,
     checkOrdering(where, settings),
-    checkAssignment(where, settings.assignment),
   ]);
   return rows.length === 1;
 }

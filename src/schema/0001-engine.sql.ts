@@ -1,13 +1,12 @@
 /**
- * Migration 1: the engine. `common` makes what a schema has once; `perQueue` makes one queue with its
- * side tables and is run again, with the names replaced, for every further queue.
+ * Migration 1: the schema. `common` makes what a schema has once; `perQueue` makes one queue with its side
+ * tables and is run again, with the names replaced, for every further queue.
  *
- * The columns of `inbox` stand in an order that is part of the design: what a claim writes stands
- * together (from `status` to `claimed_by`), so that the WAL record of a claim holds those bytes only.
- * Nothing that a claim, a renewal or a settle of the same row version writes stands in an index; that is
- * what makes a claim a HOT update. A check constraint ties a status to its columns. It calls a function,
- * and ranges are domains, because Postgres reads and prepares the text of every check constraint again
- * for every statement: written out, they took most of the time of a single INSERT.
+ * The columns of `inbox` stand in an order that is part of the design: what a claim writes stands together
+ * (from `status` to `claimed_by`), so that the WAL record of a claim holds those bytes only. Nothing that a
+ * claim, a renewal or a settle of the same row version writes stands in an index; that makes a claim a HOT
+ * update. A check constraint ties a status to its columns. It calls a function, and ranges are domains,
+ * because Postgres parses the text of every check constraint again for every statement.
  */
 import type { Migration } from './migration.js';
 
@@ -16,20 +15,18 @@ CREATE TYPE holdfast.inbox_status AS ENUM (
   'pending', 'processing', 'completed', 'failed', 'dead_letter', 'cancelled'
 );
 
--- none: a job runs as soon as it is due. key: after all earlier jobs of its key; a dead letter frees the
--- key. key_strict: the same, but a dead letter holds the key until a human acts. parked: a dead letter
--- that has freed its key.
-CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'parked');
+-- How a queue is read. none: by time, oldest first. key: by key, one job of a key after the other; a dead
+-- letter frees its key. key_strict: the same, but a dead letter holds its key until a human acts.
+CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict');
 
 CREATE DOMAIN holdfast.bucket AS integer CHECK (VALUE >= 0 AND VALUE < 1024);
 CREATE DOMAIN holdfast.priority AS smallint CHECK (VALUE BETWEEN 1 AND 4);
 CREATE DOMAIN holdfast.positive AS integer CHECK (VALUE > 0);
 
--- Whether the columns of a job in the queue fit its status. A dead letter either has freed its key or
--- holds it on purpose; nothing else is parked. Operators have their full names: a function's are looked up
+-- Whether the columns of a job fit its status. Operators have their full names: a function looks them up
 -- by the path of whoever inserts.
 CREATE FUNCTION holdfast.state_fits(
-  status holdfast.inbox_status, ordering holdfast.ordering, attempts integer, lease_generation bigint,
+  status holdfast.inbox_status, parked boolean, attempts integer, lease_generation bigint,
   available_at timestamptz, claimed_by text, claimed_at timestamptz, lease_expires_at timestamptz,
   completed_at timestamptz
 ) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $fn$
@@ -37,14 +34,14 @@ BEGIN
   RETURN completed_at IS NULL AND attempts OPERATOR(pg_catalog.>=) 0 AND CASE
     WHEN status OPERATOR(pg_catalog.=) 'pending' THEN
       claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
-      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'parked'
+      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND NOT parked
     WHEN status OPERATOR(pg_catalog.=) 'processing' THEN
       claimed_by IS NOT NULL AND claimed_at IS NOT NULL AND lease_expires_at IS NOT NULL
       AND lease_generation OPERATOR(pg_catalog.>) 0
-      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'parked'
+      AND available_at OPERATOR(pg_catalog.<) 'infinity' AND NOT parked
     WHEN status OPERATOR(pg_catalog.=) 'dead_letter' THEN
       claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
-      AND available_at OPERATOR(pg_catalog.=) 'infinity' AND ordering OPERATOR(pg_catalog.<>) 'key'
+      AND available_at OPERATOR(pg_catalog.=) 'infinity'
     ELSE false
   END;
 END
@@ -100,20 +97,89 @@ CREATE TABLE holdfast.workers (
   last_seen_at timestamptz NOT NULL DEFAULT now(),
   started_at   timestamptz NOT NULL DEFAULT now(),
   metadata     jsonb DEFAULT '{}',
-  -- It stopped by itself and left nothing behind: its death is of no interest to claims.
-  empty_handed boolean NOT NULL DEFAULT false
+  -- It stopped by itself and holds nothing: there is nothing to recover.
+  released_all boolean NOT NULL DEFAULT false,
+  -- By queue and type, the newest payload version that it handles.
+  handles      jsonb NOT NULL DEFAULT '{}',
+  -- The number of its liveness lock.
+  lock_key     integer,
+  -- It holds the lock on a session of its own: when the lock is free, the process is gone.
+  holds_liveness_lock boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 CREATE TABLE holdfast.queues (
   name                  text PRIMARY KEY,
   paused                boolean NOT NULL DEFAULT false,
+  ordering              holdfast.ordering NOT NULL DEFAULT 'none',
   max_payload_bytes     integer NOT NULL DEFAULT 1048576 CHECK (max_payload_bytes > 0),
   idempotency_retention interval NOT NULL DEFAULT '7 days' CHECK (idempotency_retention > '0'),
   archive_retention     interval NOT NULL DEFAULT '7 days' CHECK (archive_retention >= '0'),
   effect_retention      interval NOT NULL DEFAULT '7 days' CHECK (effect_retention > '0'),
-  housekept_at          timestamptz,
+  maintained_at         timestamptz,
   created_at            timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
+
+-- One row. The epoch rises with every change of who is alive and of how a queue is read.
+CREATE TABLE holdfast.fleet (
+  one   boolean PRIMARY KEY DEFAULT true CHECK (one),
+  epoch bigint NOT NULL DEFAULT 1
+) WITH (fillfactor = 50);
+INSERT INTO holdfast.fleet DEFAULT VALUES;
+
+CREATE FUNCTION holdfast.fleet_changed() RETURNS trigger
+  LANGUAGE plpgsql AS $fn$
+BEGIN
+  UPDATE holdfast.fleet SET epoch = epoch + 1;
+  PERFORM pg_notify('holdfast_fleet', TG_TABLE_SCHEMA);
+  RETURN NULL;
+END
+$fn$;
+CREATE TRIGGER workers_joined AFTER INSERT ON holdfast.workers
+  FOR EACH ROW EXECUTE FUNCTION holdfast.fleet_changed();
+CREATE TRIGGER workers_changed AFTER UPDATE OF status ON holdfast.workers
+  FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status) EXECUTE FUNCTION holdfast.fleet_changed();
+CREATE TRIGGER queues_changed AFTER UPDATE OF ordering ON holdfast.queues
+  FOR EACH ROW WHEN (OLD.ordering IS DISTINCT FROM NEW.ordering) EXECUTE FUNCTION holdfast.fleet_changed();
+
+-- A queue has one index that claims read, by time or by key, and it tells inserts which hint to send. It is
+-- made with the queue. It can be changed while the queue is empty; the table is locked for that moment.
+CREATE FUNCTION holdfast.queue_ordered() RETURNS trigger
+  LANGUAGE plpgsql SET lock_timeout = '2s' AS $fn$
+DECLARE
+  busy   boolean;
+  silent boolean;
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    EXECUTE format('LOCK TABLE %I.%I IN ACCESS EXCLUSIVE MODE', TG_TABLE_SCHEMA, NEW.name);
+    EXECUTE format('SELECT EXISTS (SELECT FROM %I.%I)', TG_TABLE_SCHEMA, NEW.name) INTO busy;
+    IF busy THEN
+      RAISE EXCEPTION 'queue % holds jobs: its order was not changed', quote_literal(NEW.name)
+        USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
+    END IF;
+    EXECUTE format('DROP INDEX IF EXISTS %I.%I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx');
+    SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t
+    WHERE t.tgname = 'wake' AND t.tgrelid = format('%I.%I', TG_TABLE_SCHEMA, NEW.name)::regclass;
+  END IF;
+  EXECUTE format(CASE NEW.ordering
+      -- Oldest first within a priority. Dead letters lie at the far end, at infinity; suspects are elsewhere.
+      WHEN 'none' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (priority, available_at, position) WHERE crashes < 2'
+      -- The jobs of a key in their order. A claim steps from key to key and reads the head of each.
+      ELSE 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked'
+    END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx');
+  EXECUTE format('CREATE OR REPLACE TRIGGER wake AFTER INSERT ON %1$I.%2$I REFERENCING NEW TABLE AS added '
+    'FOR EACH STATEMENT EXECUTE FUNCTION %1$I.%3$I(%4$L)', TG_TABLE_SCHEMA, NEW.name, NEW.name || '_wake',
+    CASE NEW.ordering WHEN 'none' THEN 'time' ELSE 'key' END);
+  -- A trigger that was made anew is on.
+  IF silent THEN
+    EXECUTE format('ALTER TABLE %I.%I DISABLE TRIGGER wake', TG_TABLE_SCHEMA, NEW.name);
+  END IF;
+  RETURN NULL;
+END
+$fn$;
+CREATE TRIGGER queues_made AFTER INSERT ON holdfast.queues
+  FOR EACH ROW EXECUTE FUNCTION holdfast.queue_ordered();
+CREATE TRIGGER queues_ordered AFTER UPDATE OF ordering ON holdfast.queues
+  FOR EACH ROW WHEN (OLD.ordering IS DISTINCT FROM NEW.ordering) EXECUTE FUNCTION holdfast.queue_ordered();
 
 -- For downstream tables: refuse a write that carries an older fence token than the row already has.
 CREATE FUNCTION holdfast.reject_stale_fence() RETURNS trigger
@@ -143,7 +209,8 @@ CREATE TABLE holdfast.inbox (
   version          holdfast.positive NOT NULL DEFAULT 1,
   priority         holdfast.priority NOT NULL DEFAULT 2,
   isolated         boolean NOT NULL DEFAULT false,
-  ordering         holdfast.ordering NOT NULL DEFAULT 'none',
+  -- A dead letter that does not hold its key.
+  parked           boolean NOT NULL DEFAULT false,
   crashes          integer NOT NULL DEFAULT 0,
   status           holdfast.inbox_status NOT NULL DEFAULT 'pending',
   attempts         integer NOT NULL DEFAULT 0,
@@ -160,13 +227,11 @@ CREATE TABLE holdfast.inbox (
   last_error       text,
   history          jsonb,
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
-  CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, ordering, attempts, lease_generation,
+  CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation,
     available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (
-  -- Room on the page for a second version of every row, which is longer by the owner and the times of
-  -- its claim, so that a claim stays on the page (HOT) even while a long transaction forbids pruning;
-  -- renewals do so while old versions can be pruned.
-  fillfactor = 35,
+  -- Room on the page for the version that a claim writes, so that the claim stays on the page (HOT).
+  fillfactor = 70,
   -- Rows live for seconds: clean by count and not by share of the table, and never vacuum for inserts
   -- alone, which would only set visibility bits that the claim has to clear again.
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
@@ -175,8 +240,24 @@ CREATE TABLE holdfast.inbox (
 );
 ALTER SEQUENCE holdfast.inbox_position_seq OWNED BY holdfast.inbox.position;
 
--- The one index that claims read. In each bucket, dead letters lie at the far end, at infinity.
-CREATE INDEX inbox_claim_idx ON holdfast.inbox (priority, partition_bucket, available_at, position);
+-- Jobs whose worker vanished twice or more: they are run in small groups, apart from all others.
+CREATE INDEX inbox_suspect_idx ON holdfast.inbox (id) WHERE crashes > 1;
+-- Dead letters: what an operator lists, counts and retries. A job that lives pays nothing for it.
+CREATE INDEX inbox_dead_idx ON holdfast.inbox (id) WHERE available_at = 'infinity';
+
+-- What each worker took with one claim, until all of it has left. It says what a dead worker held, and
+-- what nobody renewed, without reading the queue. A hint: the rows of the queue decide.
+CREATE TABLE holdfast.inbox_claims (
+  worker_id  text NOT NULL,
+  number     bigint NOT NULL,
+  claimed_at timestamptz NOT NULL DEFAULT now(),
+  jobs       uuid[] NOT NULL,
+  CONSTRAINT inbox_claims_pkey PRIMARY KEY (worker_id, number)
+) WITH (
+  toast_tuple_target = 8160,
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+ALTER TABLE holdfast.inbox_claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
 
 -- Finished jobs, append-only. Rows arrive in order of time, so block ranges find them by id and by age
 -- at almost no cost to the completing statement.
@@ -330,6 +411,49 @@ BEGIN
 END
 $fn$;
 
+-- A notification serialises the commits of a whole database, so an insert sends one only if a worker waits
+-- for it: who waits holds (table, 0) shared. The hint says, in tenths of a second, from when on jobs are due,
+-- and for a queue that is read by key in which buckets they are. With the rights of the owner, so that whoever
+-- may insert needs no others; so everything has its full name here, operators too (IN, BETWEEN and CASE x WHEN
+-- look theirs up by the path).
+CREATE FUNCTION holdfast.inbox_wake() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER AS $fn$
+DECLARE
+  due  timestamptz;
+  hint text;
+BEGIN
+  -- Nobody waits: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
+  -- may take each other for a waiting worker; then they send a hint that nobody needs.)
+  IF pg_catalog.pg_try_advisory_lock(TG_RELID::integer, 0)
+    AND pg_catalog.pg_advisory_unlock(TG_RELID::integer, 0) THEN
+    RETURN NULL;
+  END IF;
+  -- Off for two-phase commits, which Postgres refuses after a notification. And a full queue of
+  -- notifications would fail the commit.
+  IF (pg_catalog.current_setting('holdfast.notify', true) OPERATOR(pg_catalog.=) 'off') IS TRUE
+    OR pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.>) 0.5 THEN
+    RETURN NULL;
+  END IF;
+  IF TG_ARGV[0] OPERATOR(pg_catalog.=) 'key' THEN
+    SELECT pg_catalog.min(a.available_at), pg_catalog.concat(':',
+      CASE WHEN pg_catalog.count(*) OPERATOR(pg_catalog.>) 100 THEN '*'
+        ELSE pg_catalog.string_agg(DISTINCT a.partition_bucket::text, ',') END)
+    INTO due, hint FROM added AS a;
+  ELSE
+    SELECT pg_catalog.min(a.available_at) INTO due FROM added AS a;
+  END IF;
+  -- What is due later is found by the polls.
+  IF due OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) interval '5 seconds') THEN
+    PERFORM pg_catalog.pg_notify(pg_catalog.concat('holdfast_', TG_RELID),
+      pg_catalog.concat(pg_catalog.floor(pg_catalog.date_part('epoch', due) OPERATOR(pg_catalog.*) 10::float8)::bigint, hint));
+  END IF;
+  RETURN NULL;
+END
+$fn$;
+-- Who may make triggers with it could have it run code of theirs with the rights of the owner.
+REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
+
+-- Its trigger makes the index that claims read and the trigger that calls inbox_wake.
 INSERT INTO holdfast.queues (name) VALUES ('inbox');
 `;
 

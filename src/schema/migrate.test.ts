@@ -243,11 +243,14 @@ describe('another queue', () => {
     expect(rows).toEqual([{ name: 'inbox' }]);
   });
 
-  test('that does not exist cannot be configured', async () => {
+  test('that does not exist, or with times out of range, cannot be configured', async () => {
     await expect(hf.configureQueue('nowhere', {})).rejects.toMatchObject({ code: 'QUEUE_UNKNOWN' });
-    await expect(hf.configureQueue('outbox', { archiveRetention: '1ms' })).rejects.toMatchObject({
-      code: 'OPTION_INVALID',
-    });
+    for (const settings of [{ effectRetention: '1ms' }, { archiveRetention: '11y' }]) {
+      await expect(hf.configureQueue('outbox', settings)).rejects.toMatchObject({
+        code: 'OPTION_INVALID',
+      });
+    }
+    await hf.configureQueue('outbox', { archiveRetention: 0 });
   });
 });
 

@@ -3,30 +3,20 @@
  *
  * A queue is made by running the per-queue part of every migration under its name, in one transaction,
  * under the lock that migrations take, so a queue always has the shape that `inbox` has. What it says of
- * order and assignment is set in the same transaction, so nothing is ever enqueued without it.
+ * order is set in the same transaction, so nothing is ever enqueued without it.
  */
 import { HoldfastError } from '../job/errors.js';
 import { hash32 } from '../job/key.js';
-import {
-  type AssignmentName,
-  checkAssignment,
-  checkOrdering,
-  type OrderOptions,
-} from '../job/order.js';
+import { checkOrdering, type OrderOptions } from '../job/order.js';
 import { checkQueueName, loadText, quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
 import { MIGRATIONS } from './migrations.js';
 
 const SETTINGS = `
-UPDATE holdfast.queues AS q
-SET ordering = coalesce($1::text::holdfast.ordering, q.ordering),
-    assignment = coalesce($2::text, q.assignment)
-WHERE q.name = 'inbox' AND ($1::text IS NOT NULL OR $2::text IS NOT NULL)`;
+UPDATE holdfast.queues AS q SET ordering = $1::text::holdfast.ordering WHERE q.name = 'inbox'`;
 
-/** What jobs get whose definition is silent, and plain INSERTs; and who claims them. */
-export interface NewQueueOptions extends OrderOptions {
-  readonly assignment?: AssignmentName;
-}
+/** How the queue is read; see `OrderOptions`. */
+export type NewQueueOptions = OrderOptions;
 
 /** Returns false when the queue existed already, and changes nothing then. Needs one client, not a pool. */
 export async function createQueue(
@@ -37,7 +27,6 @@ export async function createQueue(
 ): Promise<boolean> {
   checkQueueName(queue);
   const ordering = checkOrdering(`Queue "${queue}"`, options);
-  const assignment = checkAssignment(`Queue "${queue}"`, options.assignment);
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   try {
     await client.query(
@@ -52,7 +41,7 @@ export async function createQueue(
       for (const migration of MIGRATIONS) {
         await client.query(loadText(migration.perQueue, { schema, queue }));
       }
-      await client.query(loadText(SETTINGS, { schema, queue }), [ordering, assignment]);
+      if (ordering) await client.query(loadText(SETTINGS, { schema, queue }), [ordering]);
     }
     await client.query('COMMIT');
     return !exists;

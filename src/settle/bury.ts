@@ -19,7 +19,7 @@ export const buryJobs = statement({
 UPDATE holdfast.inbox AS i
 SET status = 'dead_letter',
     available_at = 'infinity',
-    ordering = CASE WHEN i.ordering = 'key' THEN 'parked' ELSE i.ordering END,
+    parked = (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     -- A suspect that crashed in its last attempt was claimed once more, only to be buried.
     attempts = least(i.attempts, i.max_attempts),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,

@@ -26,8 +26,8 @@ SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pen
       ::holdfast.inbox_status,
     available_at = CASE WHEN i.attempts >= i.max_attempts THEN 'infinity'
       ELSE now() + failed.delay_ms * interval '1 millisecond' END,
-    ordering = CASE WHEN i.attempts >= i.max_attempts AND i.ordering = 'key' THEN 'parked'
-      ELSE i.ordering END,
+    parked = i.attempts >= i.max_attempts
+      AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     crashes = 0, isolated = false,
     last_error = failed.error,

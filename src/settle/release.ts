@@ -6,7 +6,7 @@
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { plainArray, statement, uuid } from '../postgres/statement.js';
+import { int4, plainArray, type Row, statement, timestamp, uuid } from '../postgres/statement.js';
 import type { Settled } from './complete.js';
 
 export const releaseJobs = statement({
@@ -23,22 +23,24 @@ WHERE i.id = released.id
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
   AND i.lease_expires_at > statement_timestamp()
-RETURNING i.id`,
-  columns: { id: uuid },
+RETURNING i.id, i.available_at, i.partition_bucket`,
+  columns: { id: uuid, available_at: timestamp, partition_bucket: int4 },
 });
 
+export type Released = Row<typeof releaseJobs.columns>;
+
+/** Returns those that it moved, with what others need to find them. */
 export async function release(
   db: Executor,
   names: Names,
   workerId: string,
   jobs: readonly Settled[],
-): Promise<string[]> {
-  const rows = await db.run(releaseJobs, names, [
+): Promise<Released[]> {
+  return db.run(releaseJobs, names, [
     workerId,
     plainArray(jobs.map((job) => job.id)),
     plainArray(jobs.map((job) => job.generation)),
   ]);
-  return rows.map((row) => row.id);
 }
 
 export interface Snoozed extends Settled {
@@ -77,4 +79,35 @@ export async function snooze(
     plainArray(jobs.map((job) => job.delayMs)),
   ]);
   return rows.map((row) => row.id);
+}
+
+export const releaseClaimedJobs = statement({
+  name: 'release_claims',
+  text: `
+UPDATE holdfast.inbox AS i
+SET status = 'pending',
+    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
+    attempts = greatest(i.attempts - 1, 0),
+    isolated = false
+FROM (
+  SELECT unnest(c.jobs) AS id, c.claimed_at FROM holdfast.inbox_claims AS c
+  WHERE c.worker_id = $1::text AND c.number = ANY ($2::bigint[])
+) AS taken
+-- The time of the claim stands for its generation, which the answer would have told.
+WHERE i.id = taken.id
+  AND i.claimed_at = taken.claimed_at
+  AND i.claimed_by = $1::text
+  AND i.status = 'processing'
+RETURNING i.id`,
+  columns: { id: uuid },
+});
+
+/** Hands back what claims took whose answers were lost with the connection: nobody here knows of it. */
+export async function releaseClaims(
+  db: Executor,
+  names: Names,
+  workerId: string,
+  numbers: readonly number[],
+): Promise<number> {
+  return (await db.run(releaseClaimedJobs, names, [workerId, plainArray(numbers)])).length;
 }

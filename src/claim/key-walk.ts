@@ -1,44 +1,44 @@
 /**
- * The walk of an ordered claim: from key to key along the order index, down to `kept`, the places of the
- * rows that are to be updated. They are locked, and so is what stands behind each run; see claim-ordered.ts
- * for why that is enough.
+ * The walk of a keyed claim: from key to key along the index, down to `kept`, the places of the rows that are
+ * to be updated. They are locked, and so is what stands behind each run; see claim-keyed.ts for why that is
+ * enough.
  *
- * A suspect comes alone, and so does a job that has failed before, or whose type is not trusted: what follows
- * would only be released.
+ * A job that has failed before, or whose lease ran out, comes alone: what follows would only be released. A
+ * suspect (`crashes` of 2 or more) holds its key and is claimed by claim-suspects.ts.
  */
-import { handles } from './taking.js';
+import { HANDLED } from './taking.js';
 
-export const ORDER_WALK = `
+export const KEY_WALK = `
 WITH RECURSIVE walk AS (
   -- One row per chunk: where it ended, and the places of what it would take and of what stands behind.
-  SELECT 0 AS step, 1 AS probe, ($1::integer[])[1] AS bucket, ($2::text[])[1] COLLATE "C" AS key,
-    ($3::bigint[])[1] AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,
+  SELECT 0 AS step, 1 AS stretch, ($8::integer[])[1] AS bucket, ($9::text[])[1] COLLATE "C" AS key,
+    9223372036854775807 AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,
     0::bigint AS seen, 0::bigint AS wanted,
     NULL::tid[] AS places, NULL::bigint[] AS runs, NULL::tid[] AS behind, NULL::bigint[] AS behind_runs,
-    false AS cut_off
-  WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused)
+    false AS cut_off, NULL::text[] AS due
+  WHERE EXISTS (SELECT FROM holdfast.queues AS q
+    WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering <> 'none')
   UNION ALL
   SELECT w.step + 1,
-    -- A chunk that came back short was the last of its probe.
-    CASE WHEN k.rows < w.chunk THEN w.probe + 1 ELSE w.probe END,
-    CASE WHEN k.rows < w.chunk THEN ($1::integer[])[w.probe + 1] ELSE k.bucket END,
-    CASE WHEN k.rows < w.chunk THEN ($2::text[])[w.probe + 1] ELSE k.key END COLLATE "C",
+    -- A chunk that came back short was the last of its stretch.
+    CASE WHEN k.rows < w.chunk THEN w.stretch + 1 ELSE w.stretch END,
+    CASE WHEN k.rows < w.chunk THEN ($8::integer[])[w.stretch + 1] ELSE k.bucket END,
+    CASE WHEN k.rows < w.chunk THEN ($9::text[])[w.stretch + 1] ELSE k.key END COLLATE "C",
     -- On from here while a run goes on, else with the next key.
-    CASE WHEN k.rows < w.chunk THEN ($3::bigint[])[w.probe + 1]
-      WHEN k.goes_on THEN k.position ELSE 9223372036854775807 END,
+    CASE WHEN k.rows = w.chunk AND k.goes_on THEN k.position ELSE 9223372036854775807 END,
     k.run, CASE WHEN k.goes_on THEN k.nth ELSE 0 END, k.head,
     -- The rest of a run and the row behind it, with more of it at a time where little of what was read is
     -- taken; little where lines are long and not much is taken of them; never more than what is still
     -- wanted, and one behind it.
-    greatest(2, least($6::integer - w.wanted - k.taken + 1,
+    greatest(2, least($5::integer - w.wanted - k.taken + 1,
       CASE WHEN k.goes_on AND (w.wanted + k.taken) * 2 > w.seen + k.rows
           THEN greatest(32, $12::integer - k.nth + 1)
         WHEN k.goes_on THEN greatest(32, least($12::integer - k.nth + 1, k.nth * 4))
         WHEN k.taken * 2 <= k.rows AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END)),
     w.seen + k.rows, w.wanted + k.taken,
-    k.places[1 : $6::integer - w.wanted], k.runs[1 : $6::integer - w.wanted], k.behind, k.behind_runs,
+    k.places[1 : $5::integer - w.wanted], k.runs[1 : $5::integer - w.wanted], k.behind, k.behind_runs,
     -- It ended with a job that it takes, and has not seen what stands behind that.
-    k.goes_on AND k.rows = w.chunk AND w.wanted + k.taken <= $6::integer
+    k.goes_on AND k.rows = w.chunk AND w.wanted + k.taken <= $5::integer, k.due
   FROM walk AS w
   CROSS JOIN LATERAL (
     SELECT count(*) AS rows, count(*) FILTER (WHERE j.nth = 1) AS keys,
@@ -47,6 +47,7 @@ WITH RECURSIVE walk AS (
       max(j.position) FILTER (WHERE j.last) AS position, max(j.run) FILTER (WHERE j.last) AS run,
       max(j.nth) FILTER (WHERE j.last) AS nth, max(j.head) FILTER (WHERE j.last) AS head,
       bool_or(j.taken) FILTER (WHERE j.last) AS goes_on,
+      array_agg(j.due) FILTER (WHERE j.nth = 1 AND j.due IS NOT NULL) AS due,
       array_agg(j.place) FILTER (WHERE j.taken) AS places,
       array_agg(j.run) FILTER (WHERE j.taken) AS runs,
       -- A row that a live owner holds has no place here: no run of its key is taken.
@@ -61,7 +62,7 @@ WITH RECURSIVE walk AS (
           -- One that is to be run alone ends a run, and stands behind it.
           WHEN n.position = n.gap AND n.nth <= $12::integer + 1 THEN n.nth END) AS behind
       FROM (
-        SELECT r.bucket, r.key, r.position, r.kind, r.place,
+        SELECT r.bucket, r.key, r.position, r.kind, r.place, r.due,
           CASE WHEN r.same THEN w.head ELSE first_value(r.kind) OVER q END AS head,
           CASE WHEN r.same THEN w.run ELSE w.seen + rank() OVER q END AS run,
           CASE WHEN r.same THEN w.nth ELSE 0 END + row_number() OVER q - rank() OVER q + 1 AS nth,
@@ -70,21 +71,26 @@ WITH RECURSIVE walk AS (
         FROM (
           SELECT i.ctid AS place, i.partition_bucket AS bucket, i.partition_key COLLATE "C" AS key,
             i.position, w.nth > 0 AND i.partition_key COLLATE "C" = w.key AS same,
-            -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be run alone. 3: ready.
-            CASE WHEN i.status = 'processing' AND i.lease_expires_at > now()
-                AND i.claimed_by <> ALL ($10::text[]) THEN 0
-              WHEN ${handles('$14', '$9', '$11')} THEN
+            -- A head that is due soon: in how many milliseconds, and in which bucket.
+            CASE WHEN i.status = 'pending' AND i.available_at > now()
+              AND i.available_at < now() + $15::integer * interval '1 millisecond'
+              THEN ceil(extract(epoch FROM i.available_at - now()) * 1000) || ':' || i.partition_bucket
+            END AS due,
+            -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be taken alone. 3: ready.
+            CASE WHEN i.status = 'processing' AND i.lease_expires_at > now() THEN 0
+              WHEN i.crashes > 1 THEN 1
+              WHEN ${HANDLED} THEN
                 CASE WHEN i.status = 'processing' THEN 2
                   WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
-                  -- One that may well fail, or fail again: what follows it is not taken along.
-                  WHEN i.crashes > 0 OR i.attempts > 0 OR i.type <> ALL ($15::text[]) THEN 2 ELSE 3 END
+                  -- One that may well fail again: what follows it is not taken along.
+                  WHEN i.crashes > 0 OR i.attempts > 0 THEN 2 ELSE 3 END
               ELSE 1 END AS kind
           FROM holdfast.inbox AS i
-          WHERE i.ordering IN ('key', 'key_strict')
+          WHERE NOT i.parked
             AND (i.partition_bucket, i.partition_key COLLATE "C", i.position)
               > (w.bucket, w.key, w.position)
             AND (i.partition_bucket, i.partition_key COLLATE "C")
-              < (($4::integer[])[w.probe], ($5::text[])[w.probe])
+              < (($10::integer[])[w.stretch], ($11::text[])[w.stretch])
           ORDER BY i.partition_bucket, i.partition_key COLLATE "C", i.position
           LIMIT w.chunk
         ) AS r
@@ -93,8 +99,8 @@ WITH RECURSIVE walk AS (
       OFFSET 0
     ) AS j
   ) AS k
-  WHERE (w.wanted < $6::integer AND w.seen < $13::integer OR w.cut_off)
-    AND w.probe <= cardinality($1::integer[])
+  WHERE (w.wanted < $5::integer AND w.seen < $13::integer OR w.cut_off)
+    AND w.stretch <= cardinality($8::integer[])
 ), locked AS MATERIALIZED (
   SELECT p.run, p.taken, l.place, coalesce(l.place = p.place, false) AS unchanged
   FROM (

@@ -1,0 +1,94 @@
+/**
+ * Claiming suspects: jobs whose worker vanished twice or more while it held them.
+ *
+ * Most crashes are kills and deploys, so a first one changes nothing. What crashes again runs apart, in ever
+ * smaller groups: 16 after the second crash, 4 after the third, then alone. One group is in flight in the whole
+ * fleet. Only a job that ran alone can be blamed for the next crash: the row says so (`isolated`), and then
+ * the attempt counts. In a queue that is read by key a suspect is taken only as the head of its key.
+ */
+import { hash32 } from '../job/key.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { bool, int8, statement } from '../postgres/statement.js';
+import { byDue } from './claim.js';
+import {
+  CLOCK,
+  type Claimed,
+  type ClaimTerms,
+  HANDLED,
+  NO_JOB,
+  RECORD_CLAIM,
+  RETURN_TAKEN,
+  SELECT_TAKEN,
+  splitHead,
+  TAKE,
+  TAKEN_COLUMNS,
+  termsOf,
+} from './taking.js';
+
+/** From so many crashes on a job runs alone. */
+export const ALONE_FROM = 4;
+
+export const claimSuspectJobs = statement({
+  name: 'claim_suspects',
+  text: `
+WITH waiting AS MATERIALIZED (
+  SELECT i.id, i.crashes
+  FROM holdfast.inbox AS i
+  WHERE i.crashes > 1 AND i.status = 'pending' AND i.available_at <= now() AND ${HANDLED}
+    AND EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND NOT q.paused
+      AND (q.ordering = 'none' OR NOT EXISTS (
+        SELECT FROM holdfast.inbox AS b
+        WHERE NOT b.parked AND b.partition_bucket = i.partition_bucket
+          AND b.partition_key COLLATE "C" = i.partition_key COLLATE "C" AND b.position < i.position)))
+    -- One group at a time in the whole fleet.
+    AND NOT EXISTS (SELECT FROM holdfast.inbox AS r
+      WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
+), claimed AS (
+  UPDATE holdfast.inbox AS i
+  SET ${TAKE}, isolated = i.crashes >= ${ALONE_FROM}
+  WHERE i.ctid = ANY (ARRAY(
+    SELECT l.ctid
+    FROM (
+      SELECT w.id FROM waiting AS w
+      WHERE w.crashes = (SELECT min(m.crashes) FROM waiting AS m)
+        AND (SELECT pg_try_advisory_xact_lock($8::integer, 'holdfast.inbox'::regclass::oid::integer))
+      ORDER BY w.id
+      LIMIT (SELECT CASE min(m.crashes) WHEN 2 THEN 16 WHEN 3 THEN 4 ELSE 1 END FROM waiting AS m)
+    ) AS w
+    CROSS JOIN LATERAL (
+      SELECT i.ctid FROM holdfast.inbox AS i
+      WHERE i.id = w.id AND i.crashes > 1 AND i.status = 'pending' AND $5::integer > 0
+      FOR UPDATE SKIP LOCKED
+    ) AS l))
+  RETURNING ${RETURN_TAKEN}, i.isolated
+), ${RECORD_CLAIM}
+SELECT f.epoch, ${CLOCK}, false AS isolated, ${NO_JOB}
+FROM holdfast.fleet AS f
+WHERE f.one
+UNION ALL
+SELECT NULL, NULL, c.isolated, ${SELECT_TAKEN}
+FROM claimed AS c`,
+  columns: { epoch: int8.orNull, clock: int8.orNull, isolated: bool, ...TAKEN_COLUMNS },
+});
+
+export interface ClaimedSuspects extends Claimed {
+  /** There is one, and it must be the only job that runs in its process. */
+  readonly alone: boolean;
+}
+
+export async function claimSuspects(
+  db: Executor,
+  names: Names,
+  terms: ClaimTerms,
+): Promise<ClaimedSuspects> {
+  const space = hash32('holdfast.suspects') | 0;
+  const rows = await db.run(claimSuspectJobs, names, [...termsOf(terms), space]);
+  const { epoch, clock } = splitHead(rows);
+  return {
+    epoch: epoch ?? 0,
+    clock: clock ?? 0,
+    jobs: rows.sort(byDue),
+    alone: rows.some(({ isolated }) => isolated),
+  };
+}
