@@ -43,9 +43,9 @@ import { type MigrationState, migrate, migrationStates, pendingSql } from './sch
 import { createQueue, type NewQueueOptions } from './schema/queue.js';
 import type { Telemetry } from './tracing/api.js';
 import { Tracing, type WithContext } from './tracing/tracing.js';
-import { enqueuedEvents } from './worker/enqueued.js';
 import type { WorkerEvent } from './worker/events.js';
 import type { WorkerOptions } from './worker/options.js';
+import { enqueuedEvents } from './worker/settle/enqueued.js';
 import { Worker } from './worker/worker.js';
 
 export interface HoldfastOptions {
@@ -85,6 +85,7 @@ export interface QueueOptions extends NewQueueOptions {
   readonly notify?: boolean;
   readonly maxPayloadBytes?: number;
   readonly idempotencyRetention?: Duration;
+  /** 0: completed jobs are deleted. */
   readonly archiveRetention?: Duration;
   readonly effectRetention?: Duration;
 }
@@ -95,11 +96,10 @@ const OBSERVER_MS = 5_000;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
 
 /** What is left out stays as it is. */
-function order({ ordering, deadLetters, assignment }: NewQueueOptions): NewQueueOptions {
+function order({ ordering, deadLetters }: NewQueueOptions): NewQueueOptions {
   return {
     ...(ordering !== undefined && { ordering }),
     ...(deadLetters !== undefined && { deadLetters }),
-    ...(assignment !== undefined && { assignment }),
   };
 }
 
@@ -230,11 +230,11 @@ export function holdfast(options: HoldfastOptions = {}) {
 
     worker(workerOptions: WorkerOptions = {}): Worker {
       const listenUrl = options.listenUrl ?? null;
-      const ground = {
+      const deps = {
         ...{ connection, listenUrl, pool: pool(), schema },
         ...{ log, maxPayloadBytes, prepare, pooler: options.pooler ?? null, tracing, listeners },
       };
-      return new Worker(ground, workerOptions);
+      return new Worker(deps, workerOptions);
     },
 
     /** Brings the schema to what this version needs. Safe to call from every process at its start. */
@@ -248,17 +248,15 @@ export function holdfast(options: HoldfastOptions = {}) {
       withClient(pool(), (client) => createQueue(client, schema, queue, settings)),
 
     async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
-      const time = (value: Duration | undefined, what: string) =>
-        value === undefined
-          ? undefined
-          : durationMs(value, what, { min: 1000, max: MAX_RETENTION_MS });
+      const time = (value: Duration | undefined, what: string, min = 1000) =>
+        value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
       const found = await configure(plain(), names(queue), {
         maxPayloadBytes:
           settings.maxPayloadBytes === undefined
             ? undefined
             : checkInteger(settings.maxPayloadBytes, 'maxPayloadBytes', 1, MAX_PAYLOAD_LIMIT),
         idempotencyRetentionMs: time(settings.idempotencyRetention, 'idempotencyRetention'),
-        archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention'),
+        archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention', 0),
         effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
         ...order(settings),
       });

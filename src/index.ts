@@ -25,7 +25,7 @@ export {
   job,
 } from './job/job.js';
 export { bucketOf, hash32 } from './job/key.js';
-export type { AssignmentName, OrderOptions } from './job/order.js';
+export type { OrderOptions } from './job/order.js';
 export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';
@@ -35,6 +35,6 @@ export type { Queryable } from './postgres/queryable.js';
 export type { MigrationState } from './schema/migrate.js';
 export type { Telemetry } from './tracing/api.js';
 export type { EnqueuedEvent, JobEvent, WorkerEvent, WorkerStats } from './worker/events.js';
-export type { HandlerContext } from './worker/handler-context.js';
 export type { WorkerOptions } from './worker/options.js';
+export type { HandlerContext } from './worker/run/handler-context.js';
 export type { Worker } from './worker/worker.js';

@@ -16,21 +16,21 @@ const jobs = (value: number) => `${count(value)} ${value === 1 ? 'job' : 'jobs'}
 /** Nothing is what is wanted. */
 const none = (value: number): Span => [count(value), value === 0 ? 'good' : 'bad'];
 
-function inbox({ queues }: Overview): QueueOverview['counts'] {
+function counts({ queues }: Overview): QueueOverview['counts'] {
   return (queues[0] as QueueOverview).counts;
 }
 
 export function waiting(seen: Overview): number {
-  const { pending, processing } = inbox(seen);
+  const { pending, processing } = counts(seen);
   return pending + processing;
 }
 
 export function processing(seen: Overview): number {
-  return inbox(seen).processing;
+  return counts(seen).processing;
 }
 
 export function buried(seen: Overview): number {
-  return inbox(seen).deadLetter;
+  return counts(seen).deadLetter;
 }
 
 export function figureLine({ proof, seen }: Picture): Span[] {

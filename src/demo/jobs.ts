@@ -12,8 +12,11 @@ export interface Step {
   readonly step: number;
 }
 
+/** Read by key: the jobs of an order run one after the other. */
+export const QUEUE = 'orders';
+
 const ordered = {
-  ordering: 'key',
+  queue: QUEUE,
   maxAttempts: 4,
   retry: { base: '250ms', cap: '2s' },
 } as const;

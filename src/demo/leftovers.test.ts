@@ -13,9 +13,9 @@ const db = testDatabase();
 const start = testWorkers();
 
 beforeEach(async () => {
-  await openShop(db.pool);
+  await openShop(db.pool, db.hf);
   await db.rows(
-    'TRUNCATE holdfast.inbox, holdfast.inbox_archive, shop.orders, shop.steps, shop.effects',
+    'TRUNCATE holdfast.orders, holdfast.orders_archive, shop.orders, shop.steps, shop.effects',
   );
 });
 
@@ -39,7 +39,7 @@ async function done(orders: number, bury = false): Promise<void> {
     return one;
   });
   await until('nothing waits', async () => {
-    const left = await db.rows(`SELECT FROM holdfast.inbox WHERE status <> 'dead_letter'`);
+    const left = await db.rows(`SELECT FROM holdfast.orders WHERE status <> 'dead_letter'`);
     return left.length === 0;
   });
   await worker.stop();
@@ -53,15 +53,15 @@ test('finished orders are cleared away with their archive; waiting ones are kept
   expect(found).toMatchObject({ orders: 5, lost: 0 });
   expect(kept).toMatchObject({ orders: 2, completed: 0, lost: 0 });
   expect(kept.accepted).toBeGreaterThanOrEqual(4);
-  expect(await db.rows('SELECT FROM holdfast.inbox_archive')).toHaveLength(0);
+  expect(await db.rows('SELECT FROM holdfast.orders_archive')).toHaveLength(0);
 });
 
 test('dead letters of an earlier run are discarded, and their orders with them', async () => {
   await done(2, true);
-  expect(await db.rows('SELECT FROM holdfast.inbox')).toHaveLength(2);
+  expect(await db.rows('SELECT FROM holdfast.orders')).toHaveLength(2);
   const { kept } = await settleLeftovers(db.pool, await session());
   expect(kept).toMatchObject({ orders: 0, accepted: 0, completed: 0, lost: 0 });
-  expect(await db.rows('SELECT FROM holdfast.inbox')).toHaveLength(0);
+  expect(await db.rows('SELECT FROM holdfast.orders')).toHaveLength(0);
 });
 
 test('an order whose first job was buried goes on, and nothing of it counts as lost', async () => {
@@ -71,8 +71,8 @@ test('an order whose first job was buried goes on, and nothing of it counts as l
   await db.rows('INSERT INTO shop.steps VALUES ($1, $2, 9)', [id, order?.id]);
   const { kept } = await settleLeftovers(db.pool, await session());
   expect(kept).toMatchObject({ orders: 1, lost: 0 });
-  expect(await db.rows('SELECT FROM holdfast.inbox')).toHaveLength(1);
-  expect(await db.rows('SELECT FROM holdfast.inbox_archive')).toHaveLength(0);
+  expect(await db.rows('SELECT FROM holdfast.orders')).toHaveLength(1);
+  expect(await db.rows('SELECT FROM holdfast.orders_archive')).toHaveLength(0);
 });
 
 test('what the proof does not accept is kept as it is', async () => {

@@ -8,9 +8,10 @@ import type pg from 'pg';
 import { discard } from '../operate/dead-letters.js';
 import { pruneArchiveOlder } from '../operate/prune.js';
 import { engineExecutor } from '../postgres/queryable.js';
+import { QUEUE } from './jobs.js';
 import { holds, type Proof, prove } from './proof.js';
 
-const INBOX = { schema: 'holdfast', queue: 'inbox' } as const;
+const ORDERS = { schema: 'holdfast', queue: QUEUE } as const;
 const PRUNE_ROWS = 20_000;
 
 const TRY_ALONE = `SELECT pg_try_advisory_lock(hashtext('holdfast demo')) AS alone`;
@@ -23,7 +24,7 @@ WHERE NOT EXISTS (SELECT FROM shop.effects AS e WHERE e.job_id = s.job_id)`;
 
 const CLEAR_FINISHED = `
 WITH open AS (
-  SELECT DISTINCT s.order_id FROM shop.steps AS s JOIN holdfast.inbox AS i ON i.id = s.job_id
+  SELECT DISTINCT s.order_id FROM shop.steps AS s JOIN holdfast.orders AS i ON i.id = s.job_id
 ), orders AS (
   DELETE FROM shop.orders AS o WHERE NOT EXISTS (SELECT FROM open WHERE open.order_id = o.id)
 ), steps AS (
@@ -31,7 +32,7 @@ WITH open AS (
   DELETE FROM shop.steps AS s
   WHERE NOT EXISTS (SELECT FROM open WHERE open.order_id = s.order_id)
     OR (NOT EXISTS (SELECT FROM shop.effects AS e WHERE e.job_id = s.job_id)
-      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = s.job_id))
+      AND NOT EXISTS (SELECT FROM holdfast.orders AS i WHERE i.id = s.job_id))
 )
 DELETE FROM shop.effects AS e WHERE NOT EXISTS (SELECT FROM open WHERE open.order_id = e.order_id)`;
 
@@ -65,9 +66,9 @@ async function clear(pool: pg.Pool): Promise<void> {
   // Of these, it moves those only that were buried.
   await discard(
     db,
-    INBOX,
+    ORDERS,
     open.rows.map((row) => row.job_id),
   );
   await pool.query(CLEAR_FINISHED);
-  while ((await pruneArchiveOlder(db, INBOX, 0, PRUNE_ROWS)) === PRUNE_ROWS);
+  while ((await pruneArchiveOlder(db, ORDERS, 0, PRUNE_ROWS)) === PRUNE_ROWS);
 }

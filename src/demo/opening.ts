@@ -35,8 +35,8 @@ export async function openDemo(screen: Screen): Promise<Opened> {
   const pool = plainPool(connection, CONNECTIONS, quiet);
   const hf = holdfast({ connectionString: database.url, pool, logger: quiet });
   await hf.migrate();
-  await openShop(pool);
-  say('the tables are there: holdfast.inbox for jobs, shop.orders for orders');
+  await openShop(pool, hf);
+  say('the tables are there: holdfast.orders for jobs, shop.orders for orders');
   // It stays connected until the end: its lock tells another demo that this one is running.
   const session = await pool.connect();
   const leftovers = await settleLeftovers(pool, session);

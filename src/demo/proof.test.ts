@@ -1,15 +1,16 @@
 /** The proof must find what is planted, and nothing else. */
 import { beforeEach, expect, test } from 'vitest';
 import { testDatabase } from '../../test/support/database.js';
+import { QUEUE } from './jobs.js';
 import { holds, prove } from './proof.js';
 import { openShop, placeOrders, recordEffect } from './shop.js';
 
 const db = testDatabase();
 
 beforeEach(async () => {
-  await openShop(db.pool);
+  await openShop(db.pool, db.hf);
   await db.rows(
-    'TRUNCATE holdfast.inbox, holdfast.inbox_archive, shop.orders, shop.steps, shop.effects',
+    'TRUNCATE holdfast.orders, holdfast.orders_archive, shop.orders, shop.steps, shop.effects',
   );
 });
 
@@ -31,7 +32,7 @@ async function finish({ job_id: jobId, order_id, step }: Planned): Promise<void>
   await client.query('BEGIN');
   const who = { effect: 'done', attempt: 1, worker: 1 };
   await recordEffect(client, { jobId, orderId: Number(order_id), step, ...who });
-  await client.query('DELETE FROM holdfast.inbox WHERE id = $1', [jobId]);
+  await client.query('DELETE FROM holdfast.orders WHERE id = $1', [jobId]);
   await client.query('COMMIT');
   client.release();
 }
@@ -48,7 +49,7 @@ test('an order that cannot be placed leaves nothing behind', async () => {
   await expect(placeOrders(db.pool, db.hf, 1)).rejects.toThrow('refuse');
   await db.rows('ALTER TABLE shop.steps DROP CONSTRAINT refuse');
   expect(await prove(db.pool)).toMatchObject({ orders: 0, accepted: 0 });
-  expect(await db.rows('SELECT FROM holdfast.inbox')).toHaveLength(0);
+  expect(await db.rows('SELECT FROM holdfast.orders')).toHaveLength(0);
 });
 
 test('jobs that were done in order hold', async () => {
@@ -60,7 +61,7 @@ test('jobs that were done in order hold', async () => {
 
 test('a job that vanished without its effect is lost', async () => {
   const [first] = await placed();
-  await db.rows('DELETE FROM holdfast.inbox WHERE id = $1', [first?.job_id]);
+  await db.rows('DELETE FROM holdfast.orders WHERE id = $1', [first?.job_id]);
   const proof = await prove(db.pool);
   expect(proof.lost).toBe(1);
   expect(holds(proof)).toBe(false);
@@ -73,7 +74,7 @@ test('an order that was confirmed and is not there is lost', async () => {
 
 test('a job that a human cancelled is not lost', async () => {
   const [first] = await placed();
-  await db.hf.cancel([first?.job_id as string]);
+  await db.hf.cancel([first?.job_id as string], 'not wanted', QUEUE);
   expect((await prove(db.pool)).lost).toBe(0);
 });
 

@@ -23,8 +23,8 @@ SELECT (SELECT count(*) FROM shop.orders)::integer AS orders,
   (SELECT count(*) FROM shop.effects)::integer AS completed,
   (SELECT count(*) FROM shop.steps AS s
     WHERE NOT EXISTS (SELECT FROM shop.effects AS e WHERE e.job_id = s.job_id)
-      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = s.job_id)
-      AND NOT EXISTS (SELECT FROM holdfast.inbox_archive AS a
+      AND NOT EXISTS (SELECT FROM holdfast.orders AS i WHERE i.id = s.job_id)
+      AND NOT EXISTS (SELECT FROM holdfast.orders_archive AS a
         WHERE a.id = s.job_id AND a.status <> 'completed'))::integer AS lost,
   (SELECT coalesce(sum(e.commits - 1), 0) FROM shop.effects AS e)::integer AS doubled,
   (SELECT count(*) FROM (

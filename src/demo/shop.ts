@@ -1,5 +1,5 @@
 /**
- * The shop: its tables, and how an order is placed. The order, the jobs that it needs and the list
+ * The shop: its queue, its tables, and how an order is placed. The order, the jobs that it needs and the list
  * of these jobs are one transaction: either the shop has taken on all of it, or nothing happened.
  *
  * An effect can stand there once per job. An attempt that commits a second time is not refused,
@@ -8,7 +8,7 @@
 import type pg from 'pg';
 import type { Holdfast } from '../holdfast.js';
 import { withTransaction } from '../postgres/pool.js';
-import { jobsOf, type Step } from './jobs.js';
+import { jobsOf, QUEUE, type Step } from './jobs.js';
 
 const TABLES = `
 CREATE SCHEMA IF NOT EXISTS shop;
@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS shop.effects (
   UNIQUE (job_id, effect)
 )`;
 
-export async function openShop(pool: pg.Pool): Promise<void> {
+export async function openShop(pool: pg.Pool, hf: Holdfast): Promise<void> {
+  await hf.createQueue(QUEUE, { ordering: 'key' });
   await pool.query(TABLES);
 }
 

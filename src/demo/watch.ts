@@ -8,6 +8,7 @@ import type pg from 'pg';
 import { type Overview, overview } from '../inspect/overview.js';
 import { reading } from '../inspect/reading.js';
 import { processing, waiting } from './figures.js';
+import { QUEUE } from './jobs.js';
 import { type Proof, prove } from './proof.js';
 import type { Recoveries, Recovery } from './recoveries.js';
 
@@ -92,7 +93,9 @@ export class Watch {
   async #look(): Promise<Overview> {
     const { pool, recoveries, promised, onPicture, onRecovery } = this.#ground;
     const at = performance.now();
-    const seen = await reading(pool, (db) => overview(db, 'holdfast', { withDead: true }));
+    const seen = await reading(pool, (db) =>
+      overview(db, 'holdfast', { queues: [QUEUE], withDead: true }),
+    );
     for (const recovery of recoveries.saw(seen, at, performance.now())) onRecovery(recovery);
     if (at < this.#due) return seen;
     const proof = await prove(pool, promised());

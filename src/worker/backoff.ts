@@ -6,11 +6,16 @@ const BASE_MS = 50;
 const CAP_MS = 5_000;
 
 export class Backoff {
+  readonly #random: () => number;
   #tries = 0;
+
+  constructor(random: () => number = Math.random) {
+    this.#random = random;
+  }
 
   nextMs(): number {
     const ceiling = Math.min(CAP_MS, BASE_MS * 2 ** Math.min(this.#tries++, 10));
-    return Math.ceil(ceiling / 4 + Math.random() * (ceiling * 0.75));
+    return Math.ceil(ceiling / 4 + this.#random() * (ceiling * 0.75));
   }
 
   /** The last try failed. */

@@ -61,8 +61,8 @@ export interface JobEvent {
   readonly ranMs?: number;
 }
 
-/** How a job left the hands of a worker. */
-export type Ended = Exclude<JobEvent['kind'], 'started-job'>;
+/** How a job left a worker; `lost` when it was not this worker's to settle any more. */
+export type SettleResult = Exclude<JobEvent['kind'], 'started-job'>;
 
 /** Jobs of one type were written to a queue. In a caller's transaction they are not committed yet. */
 export interface EnqueuedEvent {

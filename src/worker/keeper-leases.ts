@@ -1,54 +1,40 @@
 /**
- * The leases that the keeper's thread looks after: what the main thread holds, in the batches in which it
- * was told.
+ * The leases that the keeper's thread renews, in the batches that the main thread sends.
  *
- * A batch stays the text that it came as until one of its jobs is asked for: most are over before that. A
- * job that left while its batch was young may still be in here, and what is done for it changes nothing:
- * the row is fenced. A job is renewed when half of the renewal interval is over. What could not be renewed
- * is lost, and is told. At the end of a process that no longer turns, everything goes back from here, with
- * its attempt.
+ * A batch stays the text that it came as until it is due: most are over before that. It is due when half of
+ * the renewal interval has passed since its claim or its last renewal, and never earlier: until then the
+ * main thread relies on where the rows stand. A job that the database does not call ours any more is
+ * lost, and is reported. A row that somebody has locked is tried again soon.
  */
-import { type Held, renewFree } from '../lease/renew.js';
+import { type LeasedJob, renewFree } from '../lease/renew.js';
 import type { Executor } from '../postgres/queryable.js';
-import { release } from '../settle/release.js';
-import { type FromKeeper, type ToKeeper, unpack } from './keeper-protocol.js';
+import { monotonicMs, type Tell, type ToKeeper, unpack } from './keeper-protocol.js';
 
+/** About so many jobs are renewed in one statement. */
 const CHUNK = 1_000;
-
-interface Kept {
-  readonly generation: number;
-  /** When the lease was last known to be fresh, on this thread's clock. */
-  freshAt: number;
-}
 
 type Message<Kind extends ToKeeper['kind']> = Extract<ToKeeper, { kind: Kind }>;
 
 interface Batch {
   readonly queue: string;
-  readonly toldAt: number;
-  jobs: string | Map<string, Kept>;
+  dueAt: number;
+  jobs: string | Map<string, LeasedJob>;
 }
 
-/** A job, and where it is kept. */
-interface Due extends Held {
-  readonly batch: number;
-}
-
-export interface LeasesGround {
+export interface LeasesDeps {
   readonly schema: string;
-  readonly queues: readonly string[];
   readonly leaseMs: number;
   readonly renewMs: number;
   readonly workerId: () => string;
-  readonly tell: (message: FromKeeper) => void;
+  readonly tell: Tell;
 }
 
 export class Leases {
-  readonly #ground: LeasesGround;
+  readonly #deps: LeasesDeps;
   readonly #batches = new Map<number, Batch>();
 
-  constructor(ground: LeasesGround) {
-    this.#ground = ground;
+  constructor(deps: LeasesDeps) {
+    this.#deps = deps;
   }
 
   get size(): number {
@@ -57,116 +43,69 @@ export class Leases {
     return size;
   }
 
-  hold({ queue, batch, jobs, over }: Message<'hold'>): void {
-    this.#batches.set(batch, { queue, toldAt: performance.now(), jobs });
-    for (const number of over) this.#batches.delete(number);
+  hold({ queue, batch, heldAt, jobs }: Message<'hold'>): void {
+    this.#batches.set(batch, { queue, dueAt: heldAt + this.#deps.renewMs / 2, jobs });
   }
 
-  left({ over, jobs: leavers }: Message<'left'>): void {
-    for (const number of over) this.#batches.delete(number);
-    for (const { batch, jobs } of leavers) {
-      for (const { id } of unpack(jobs)) this.#drop(batch, id);
+  left({ ended, remaining }: Message<'left'>): void {
+    for (const number of ended) this.#batches.delete(number);
+    for (const { batch: number, jobs } of remaining) {
+      const batch = this.#batches.get(number);
+      if (batch) batch.jobs = jobs;
     }
   }
 
-  /** The leases of these are no fresher for it. */
-  rest({ batch: number, jobs }: Message<'rest'>): void {
-    const batch = this.#batches.get(number);
-    if (!batch) return;
-    if (typeof batch.jobs === 'string') {
-      batch.jobs = jobs;
-      return;
-    }
-    const rest = new Set(Array.from(unpack(jobs), ({ id }) => id));
-    for (const id of batch.jobs.keys()) if (!rest.has(id)) this.#drop(number, id);
-  }
-
-  /** What a dead incarnation held is not ours. */
+  /** What a dead id held is not ours. */
   clear(): void {
     this.#batches.clear();
   }
 
-  #drop(number: number, id: string): void {
-    const batch = this.#batches.get(number);
-    if (!batch) return;
-    const jobs = jobsOf(batch);
-    jobs.delete(id);
-    if (jobs.size === 0) this.#batches.delete(number);
-  }
-
-  async renew(line: { executor(): Promise<Executor> }): Promise<void> {
-    const { queues, renewMs } = this.#ground;
-    for (const queue of queues) {
-      const startedAt = performance.now();
-      const due = this.#chunks(queue, startedAt - renewMs / 2);
-      for (const chunk of due) await this.#renew(await line.executor(), queue, chunk, startedAt);
-    }
-  }
-
-  async #renew(db: Executor, queue: string, chunk: Due[], startedAt: number): Promise<void> {
-    const { schema, leaseMs, workerId, tell } = this.#ground;
-    const rows = await renewFree(db, { schema, queue }, workerId(), chunk, leaseMs);
-    const answer = new Map(rows.map((row) => [row.id, row.renewed]));
-    const lost: Held[] = [];
-    for (const { batch: number, id, generation } of chunk) {
-      const batch = this.#batches.get(number);
-      const job = batch && jobsOf(batch).get(id);
-      if (!job) continue;
-      const renewed = answer.get(id);
-      if (renewed) job.freshAt = startedAt;
-      else if (renewed === undefined) {
-        lost.push({ id, generation });
-        this.#drop(number, id);
+  /** One statement. False: nothing was due. */
+  async renew(db: Executor): Promise<boolean> {
+    const { schema, leaseMs, renewMs, workerId, tell } = this.#deps;
+    const sentAt = monotonicMs();
+    const batches = this.#due(sentAt);
+    const [first] = batches;
+    if (!first) return false;
+    const id = workerId();
+    const jobs = batches.flatMap((batch) => [...jobsOf(batch).values()]);
+    // In the order in which all statements take row locks: so two of them cannot deadlock.
+    jobs.sort((a, b) => (a.id < b.id ? -1 : 1));
+    const rows = await renewFree(db, { schema, queue: first.queue }, id, jobs, leaseMs);
+    // The worker re-registered during the query: nothing of this is held any more.
+    if (id !== workerId()) return true;
+    const renewed = new Map(rows.map((row) => [row.id, row.renewed]));
+    const lost: LeasedJob[] = [];
+    for (const batch of batches) {
+      batch.dueAt = sentAt + renewMs / 2;
+      for (const job of jobsOf(batch).values()) {
+        if (renewed.get(job.id) === false) batch.dueAt = sentAt + renewMs / 4;
+        if (renewed.has(job.id)) continue;
+        jobsOf(batch).delete(job.id);
+        lost.push(job);
       }
     }
-    if (lost.length === 0) return;
-    const ids = lost.map((job) => job.id);
-    tell({ kind: 'lost', queue, ids, generations: lost.map((job) => job.generation) });
+    if (lost.length > 0) tell('lost', first.queue, lost);
+    return true;
   }
 
-  /**
-   * Releases everything, and returns how many jobs went back. A row that is locked, most likely by the
-   * very handler that does not end, is passed over: it must not keep the others from going back.
-   */
-  async handBack(db: Executor): Promise<number> {
-    const { schema, queues, leaseMs, workerId } = this.#ground;
+  /** Batches of one queue. */
+  #due(now: number): Batch[] {
+    const due: Batch[] = [];
     let count = 0;
-    for (const queue of queues) {
-      const names = { schema, queue };
-      for (const chunk of this.#chunks(queue, Number.POSITIVE_INFINITY)) {
-        const rows = await renewFree(db, names, workerId(), chunk, leaseMs);
-        const free = new Set(rows.filter((row) => row.renewed).map((row) => row.id));
-        const movable = chunk.filter((job) => free.has(job.id));
-        count += (await release(db, names, workerId(), movable)).length;
-      }
+    for (const batch of this.#batches.values()) {
+      if (batch.dueAt > now || (due[0] && batch.queue !== due[0].queue)) continue;
+      due.push(batch);
+      count += jobsOf(batch).size;
+      if (count >= CHUNK) break;
     }
-    return count;
-  }
-
-  /**
-   * What was last fresh at this time or before. Locks are taken in the order of the ids, so that two
-   * statements cannot deadlock.
-   */
-  #chunks(queue: string, freshUntil: number): Due[][] {
-    const due: Due[] = [];
-    for (const [number, batch] of this.#batches) {
-      if (batch.queue !== queue || batch.toldAt > freshUntil) continue;
-      for (const [id, { generation, freshAt }] of jobsOf(batch)) {
-        if (freshAt <= freshUntil) due.push({ batch: number, id, generation });
-      }
-    }
-    due.sort((a, b) => (a.id < b.id ? -1 : 1));
-    const all: Due[][] = [];
-    for (let from = 0; from < due.length; from += CHUNK) all.push(due.slice(from, from + CHUNK));
-    return all;
+    return due;
   }
 }
 
-function jobsOf(batch: Batch): Map<string, Kept> {
-  if (typeof batch.jobs !== 'string') return batch.jobs;
-  const jobs = new Map<string, Kept>();
-  const freshAt = batch.toldAt;
-  for (const { id, generation } of unpack(batch.jobs)) jobs.set(id, { generation, freshAt });
-  batch.jobs = jobs;
-  return jobs;
+function jobsOf(batch: Batch): Map<string, LeasedJob> {
+  if (typeof batch.jobs === 'string') {
+    batch.jobs = new Map(unpack(batch.jobs).map((job) => [job.id, job]));
+  }
+  return batch.jobs;
 }

@@ -1,8 +1,8 @@
 /**
- * What the main thread and the keeper's thread say to each other. Plain data, cloned on the way. Ids go as
- * one text: cloning many small ones is among the dearest things that a short job costs.
+ * What the main thread and the keeper's thread say to each other: messages, and a few numbers in shared
+ * memory. Ids travel as one text, because cloning many small strings is dear for a short job.
  */
-import type { Held } from '../lease/renew.js';
+import type { LeasedJob } from '../lease/renew.js';
 
 export interface KeeperSetup {
   readonly connectionString: string;
@@ -15,102 +15,104 @@ export interface KeeperSetup {
   readonly schema: string;
   readonly queues: readonly string[];
   readonly workerId: string;
+  /** When the registration was sent, by `monotonicMs`. It counts as the first heartbeat. */
+  readonly registeredAt: number;
   readonly metadata: object;
   readonly leaseMs: number;
   readonly renewMs: number;
   readonly heartbeatMs: number;
+  readonly ttlMs: number;
   readonly stallMs: number;
-  /** Hear SIGTERM and SIGINT, in case that the main thread cannot. */
-  readonly handleSignals: boolean;
-  /** How long handlers may go on after a signal. */
-  readonly graceMs: number;
   readonly prepare: boolean;
-  /** Counters that both threads see, by the slots below. */
+  /** Numbers that both threads see, by the slots below. */
   readonly shared: SharedArrayBuffer;
 }
 
-/** Where each shared counter lies. */
 export const SLOT = {
-  /** Raised by the main thread while its event loop turns. */
-  beat: 0,
+  /** Turns of the main thread's event loop. */
+  turns: 0,
   /** Handlers that run and jobs that are held, for the registry. */
   running: 1,
   held: 2,
-  /** When the keeper heard the first signal, by `signalClock`; 0 when it has heard none. */
-  signalledAt: 3,
-  /** Jobs that the thread was told of and that have not left, also when it was not told of that yet. */
-  kept: 4,
+  /** When the last confirmed heartbeat of the present id was sent, by `monotonicMs`. */
+  confirmedAt: 3,
 } as const;
-export const SLOTS = Object.keys(SLOT).length;
+export const SHARED_BYTES = Object.keys(SLOT).length * BigInt64Array.BYTES_PER_ELEMENT;
 
-/** The wall clock as it fits into a slot. It wraps around after 24 days, and is never 0. */
-export function signalClock(): number {
-  return (Date.now() & 0x7fffffff) | 1;
+/** In `confirmedAt`: no heartbeat of this id is confirmed yet. */
+export const NEVER = -(2n ** 52n);
+
+/** One clock for all threads; `performance.now()` starts at zero in each. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** Neither a uuid nor a number has a blank or a comma in it. */
-export const pack = (jobs: readonly Held[]): string => {
+/** How long ago the last confirmed heartbeat was sent. */
+export function confirmedAgoMs(shared: BigInt64Array): number {
+  return monotonicMs() - Number(Atomics.load(shared, SLOT.confirmedAt));
+}
+
+export const pack = (jobs: Iterable<LeasedJob>): string => {
   let text = '';
   for (const { id, generation } of jobs) text += `${id} ${generation},`;
   return text;
 };
 
-export function* unpack(text: string): Generator<Held> {
-  for (let from = 0; from < text.length; ) {
-    const blank = text.indexOf(' ', from);
-    const comma = text.indexOf(',', blank);
-    yield { id: text.slice(from, blank), generation: Number(text.slice(blank + 1, comma)) };
-    from = comma + 1;
-  }
-}
-
-export interface JobsOf {
-  readonly batch: number;
-  readonly jobs: string;
+/** Neither a uuid nor a number contains a blank or a comma. */
+export function unpack(text: string): LeasedJob[] {
+  return text
+    .split(',')
+    .slice(0, -1)
+    .map((job) => {
+      const [id, generation] = job.split(' ') as [string, string];
+      return { id, generation: Number(generation) };
+    });
 }
 
 export type ToKeeper =
+  /** Jobs of one claim. Batch numbers rise and are never used again. */
   | {
       readonly kind: 'hold';
       readonly queue: string;
-      /** Rises, and is never used again: what is said of a batch that is not known is of no interest. */
       readonly batch: number;
+      /** When they were claimed, by `monotonicMs`. */
+      readonly heldAt: number;
       readonly jobs: string;
-      /** Batches that are over. */
-      readonly over: readonly number[];
     }
-  /** Batches that are over, and jobs that have left others. */
-  | { readonly kind: 'left'; readonly over: readonly number[]; readonly jobs: readonly JobsOf[] }
-  /** Only these are left of the batch. */
-  | { readonly kind: 'rest'; readonly batch: number; readonly jobs: string }
+  /** Batches of which nothing is left, and what is left of others. */
+  | {
+      readonly kind: 'left';
+      readonly ended: readonly number[];
+      readonly remaining: readonly { readonly batch: number; readonly jobs: string }[];
+    }
   | { readonly kind: 'identity'; readonly workerId: string }
-  /** The main thread drains. After a signal the process has to end by itself, or is ended. */
-  | { readonly kind: 'drain'; readonly graceMs: number; readonly signalled: boolean }
-  /** `guard`: handlers are left that may still keep the process; the thread stays to end it. */
-  | { readonly kind: 'stop'; readonly guard: boolean };
+  | { readonly kind: 'stop' };
 
-export type FromKeeper =
-  | {
-      readonly kind: 'lost';
-      readonly queue: string;
-      readonly ids: readonly string[];
-      readonly generations: readonly number[];
-    }
-  | { readonly kind: 'dead'; readonly workerId: string }
-  /** The database has confirmed a heartbeat. */
-  | { readonly kind: 'beat'; readonly workerId: string }
-  /** Declared dead by this worker just now. */
-  | { readonly kind: 'gone'; readonly ids: readonly string[] }
-  | { readonly kind: 'epoch'; readonly epoch: number }
+/** What the thread reports, by name and arguments. */
+export interface KeeperEvents {
+  /** The leases of these are lost. */
+  lost(queue: string, jobs: readonly LeasedJob[]): void;
+  /** The registry has declared this worker dead. */
+  dead(workerId: string): void;
+  /** The database has confirmed a heartbeat: `aliveForMs()` is positive again. */
+  beat(workerId: string): void;
+  /** Other workers that this one has declared dead just now. */
+  gone(ids: readonly string[]): void;
+  /** The fleet's epoch, when it has changed. */
+  epoch(epoch: number): void;
   /** The registry calls this worker draining: it drains already, or a human wants it to. */
-  | { readonly kind: 'drain-asked' }
+  drainAsked(): void;
   /** The liveness lock is held and others watch it, or it is known that it cannot be. */
-  | { readonly kind: 'watched' }
-  | { readonly kind: 'stalled'; readonly forMs: number }
-  | {
-      readonly kind: 'trouble';
-      readonly what: string;
-      readonly message: string;
-      readonly code: string | null;
-    }
-  | { readonly kind: 'stopped' };
+  watched(): void;
+  failed(what: string, message: string, code: string | null): void;
+}
+
+export type Tell = <Kind extends keyof KeeperEvents>(
+  kind: Kind,
+  ...args: Parameters<KeeperEvents[Kind]>
+) => void;
+
+export interface FromKeeper {
+  readonly kind: keyof KeeperEvents;
+  readonly args: unknown[];
+}

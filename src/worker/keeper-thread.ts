@@ -2,248 +2,170 @@
  * The keeper's thread: heartbeats, lease renewal, the liveness lock and the watch over others, where a
  * blocked event loop cannot starve them.
  *
- * It holds connections of its own and the list of jobs that the main thread holds. A handler that spins
- * for a minute does not cost the other jobs of the process their leases. It must not keep a process alive
- * for ever that no longer works, either: when the main thread's counter has not moved for `stallMs`,
- * renewals and heartbeats stop until it moves again, and the fleet takes over.
+ * They take turns on one connection. Behind a pooler there is a second, direct one for the lock and the
+ * watch. When the main thread has made no turn for `stallMs`, all of this stops until it turns again, and
+ * the fleet takes over. The thread writes into shared memory when the last confirmed heartbeat was sent;
+ * by that the main thread knows whether it may have been declared dead. So after a freeze, when everything
+ * is overdue, the look comes first.
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import { heartbeat, leave, markDraining } from '../fleet/registry.js';
-import { Backoff, pause } from './backoff.js';
-import { Deadline } from './keeper-deadline.js';
+import { Connection } from './keeper-connection.js';
 import { Leases } from './keeper-leases.js';
-import { Line } from './keeper-line.js';
 import {
+  confirmedAgoMs,
   type FromKeeper,
   type KeeperSetup,
+  monotonicMs,
   SLOT,
-  signalClock,
+  type Tell,
   type ToKeeper,
 } from './keeper-protocol.js';
+import { type Task, Turns } from './keeper-turns.js';
 import { Watch } from './keeper-watch.js';
-import { hearSignals } from './signals.js';
 
-/** An answer that takes longer will not come: the connection may be half open. */
-const LOOK_LIMIT_MS = 10_000;
-const IDLE_MS = 1_000;
-const LATE_MS = 1_000;
+const SHORTEST_TIMEOUT_MS = 1_000;
+const LONGEST_TIMEOUT_MS = 10_000;
 const CLOSE_MS = 150;
+const CHECK_MS = 1_000;
+/** Checks of the main thread that lie further apart: this thread was frozen, too. */
+const FROZEN_MS = 3_000;
 
 const port = parentPort;
 if (!port) throw new Error('the keeper runs as a worker thread only');
 const setup = workerData as KeeperSetup;
-const shared = new Int32Array(setup.shared);
+const shared = new BigInt64Array(setup.shared);
+const load = (slot: number) => Number(Atomics.load(shared, slot));
 const names = { schema: setup.schema, queue: setup.queues[0] as string };
-const tell = (message: FromKeeper) => port.postMessage(message);
+const tell: Tell = (kind, ...args) => port.postMessage({ kind, args } satisfies FromKeeper);
+let locks = setup.liveness && (!setup.pooled || setup.directUrl !== null);
 let workerId = setup.workerId;
-let declaredDead = false;
-/** Sessions of this thread hold the liveness lock. */
-let holds = setup.liveness && (!setup.pooled || setup.directUrl !== null);
+let dead = false;
 
-let lastBeat = Atomics.load(shared, SLOT.beat);
-let beatSeenAt = performance.now();
-
-/** For how long the main thread has not turned, as far as it was looked at. */
-function stuckMs(): number {
-  const current = Atomics.load(shared, SLOT.beat);
-  if (current !== lastBeat) {
-    lastBeat = current;
-    beatSeenAt = performance.now();
-  }
-  return performance.now() - beatSeenAt;
-}
-const stalled = () => stuckMs() > setup.stallMs;
-
-function trouble(what: string, error: unknown): void {
-  const code = (error as { code?: unknown }).code;
-  tell({
-    kind: 'trouble',
-    what,
-    message: error instanceof Error ? error.message : String(error),
-    code: typeof code === 'string' ? code : null,
-  });
+function report(what: string, error: unknown): void {
+  const { code } = error as { code?: unknown };
+  const message = error instanceof Error ? error.message : String(error);
+  tell('failed', what, message, typeof code === 'string' ? code : null);
 }
 
 function lockIsOff(): void {
-  if (!holds) return;
-  holds = false;
-  trouble(
+  locks = false;
+  report(
     'holding the liveness lock',
     'The liveness lock is off, because the connection goes through a pooler and has no session of its ' +
       'own. If this process is killed, the others notice by its heartbeats only, after the TTL. ' +
       'Name a direct connection as listenUrl.',
   );
-  tell({ kind: 'watched' });
+  tell('watched');
 }
 
-function line(url: string, pooled: boolean, isLast: boolean): Line {
-  return new Line({
+const main = { turns: load(SLOT.turns), turnedAt: monotonicMs(), checkedAt: monotonicMs() };
+let stalled = false;
+
+/** A main thread that made no turn for `stallMs` is stalled. A freeze of the whole process is no stall. */
+function checkMain(): void {
+  const now = monotonicMs();
+  const turns = load(SLOT.turns);
+  if (turns !== main.turns || now - main.checkedAt > FROZEN_MS) main.turnedAt = now;
+  main.turns = turns;
+  main.checkedAt = now;
+  const before = stalled;
+  stalled = now - main.turnedAt > setup.stallMs;
+  if (!stalled || before) return;
+  const text = `no turn of the event loop for ${setup.stallMs} ms: leases and heartbeat were let go`;
+  report('the main thread made no progress', text);
+}
+setInterval(checkMain, CHECK_MS).unref();
+
+/** A dead worker waits for its new id, a stalled one for its main thread. */
+function paused(): boolean {
+  checkMain();
+  return stalled || dead;
+}
+
+function declaredDead(id: string): void {
+  if (id !== workerId || dead) return;
+  dead = true;
+  leases.clear();
+  tell('dead', id);
+}
+
+function confirmed(id: string, sentAt: number): void {
+  if (id !== workerId) return;
+  Atomics.store(shared, SLOT.confirmedAt, BigInt(Math.floor(sentAt)));
+  tell('beat', id);
+}
+
+const metadata = () => ({
+  ...setup.metadata,
+  load: { running: load(SLOT.running), held: load(SLOT.held) },
+});
+
+function connectionTo(url: string, pooled: boolean): Connection {
+  const thirdMs = Math.floor(Math.min(setup.leaseMs, setup.ttlMs) / 3);
+  return new Connection({
     url,
     pooled,
     prepare: setup.prepare,
     schema: setup.schema,
-    queryTimeoutMs: Math.max(1_000, Math.floor(setup.leaseMs / 3)),
-    holdsFor: () => (holds && !pooled ? workerId : null),
-    foundPooler: isLast ? lockIsOff : () => {},
+    timeoutMs: Math.max(SHORTEST_TIMEOUT_MS, Math.min(thirdMs, LONGEST_TIMEOUT_MS)),
+    locks: () => locks && !pooled,
+    foundPooler: lockIsOff,
   });
 }
 
-const beatLine = line(setup.connectionString, setup.pooled, setup.directUrl === null);
-const renewLine = line(setup.connectionString, setup.pooled, false);
-const watchLine = setup.directUrl === null ? beatLine : line(setup.directUrl, false, true);
-const lines = [...new Set([beatLine, renewLine, watchLine])];
-
-function foundDead(id: string): void {
-  if (id !== workerId || declaredDead) return;
-  declaredDead = true;
-  tell({ kind: 'dead', workerId: id });
-}
-
-const facts = () => ({
-  ...setup.metadata,
-  load: { running: Atomics.load(shared, SLOT.running), held: Atomics.load(shared, SLOT.held) },
-});
-
-/** Looks are heartbeats too. This one is for when they fail, or are late. */
-const lateMs = setup.heartbeatMs + Math.min(setup.heartbeatMs / 10, LATE_MS);
-async function beatOnce(): Promise<number> {
-  if (declaredDead || stalled()) return setup.heartbeatMs;
-  if (watch.beatAgoMs < lateMs) return lateMs - watch.beatAgoMs;
-  const id = workerId;
-  const db = await beatLine.executor();
-  const status = await heartbeat(db, names, id, facts());
-  if (status === null) foundDead(id);
-  else tell({ kind: 'beat', workerId: id });
-  if (status === 'draining') tell({ kind: 'drain-asked' });
-  return setup.heartbeatMs;
+/** A look that takes the lock judges others by theirs; one that beats is the heartbeat. */
+function lookOn(connection: Connection, does: { lock: boolean; beat: boolean }): Task {
+  const watch = new Watch({
+    connection,
+    names,
+    heartbeatMs: setup.heartbeatMs,
+    locks: () => locks && does.lock,
+    workerId: () => workerId,
+    metadata,
+    confirmedAgoMs: () => (does.beat ? confirmedAgoMs(shared) : 0),
+    confirmed,
+    declaredDead,
+    tell,
+  });
+  return { what: 'heartbeat and watch', run: (db) => watch.look(db) };
 }
 
 const leases = new Leases({ ...setup, workerId: () => workerId, tell });
-// Looking more often than renewing keeps the margin: a job is renewed when half of the interval is over.
-const renewLookMs = Math.ceil(setup.renewMs / 2);
-let toldStalled = false;
-async function renewOnce(): Promise<number> {
-  const stall = stalled();
-  if (stall && !toldStalled) tell({ kind: 'stalled', forMs: Math.round(stuckMs()) });
-  toldStalled = stall;
-  if (!stall) await leases.renew(renewLine);
-  return renewLookMs;
+const renew: Task = {
+  what: 'renewing leases',
+  run: async (db) => ((await leases.renew(db)) ? 0 : setup.renewMs / 4),
+};
+const turnsOn = (connection: Connection, tasks: Task[]) =>
+  new Turns({ connection, tasks, paused, error: report });
+
+const own = connectionTo(setup.connectionString, setup.pooled);
+const connections = [own];
+const turns = [turnsOn(own, [lookOn(own, { lock: !setup.pooled, beat: true }), renew])];
+if (locks && setup.pooled) {
+  const direct = connectionTo(setup.directUrl as string, false);
+  connections.push(direct);
+  turns.push(turnsOn(direct, [lookOn(direct, { lock: true, beat: false })]));
+}
+if (!locks) tell('watched');
+
+async function stop(): Promise<void> {
+  for (const one of turns) one.stop();
+  await Promise.all(connections.map((one) => one.close(CLOSE_MS)));
+  port?.close();
 }
 
-const watch = new Watch({
-  line: watchLine,
-  names,
-  heartbeatMs: setup.heartbeatMs,
-  direct: () => holds,
-  workerId: () => workerId,
-  declaredDead: foundDead,
-  facts,
-  tell,
-});
-
-async function lookOnce(): Promise<number> {
-  if (declaredDead || stalled()) return Math.min(IDLE_MS, setup.heartbeatMs);
-  const answered = new AbortController();
-  const late = pause(LOOK_LIMIT_MS, answered.signal);
-  const nextMs = await Promise.race([watch.look(), late]).finally(() => answered.abort());
-  if (nextMs === undefined) throw new Error(`no answer within ${LOOK_LIMIT_MS} ms`);
-  return nextMs;
-}
-
-/** Runs a task for ever; it says when it is due again. A failure is told and tried again soon. */
-function loop(
-  what: string,
-  line: Line,
-  task: () => Promise<number>,
-  longestMs: number,
-  firstMs = longestMs,
-) {
-  const backoff = new Backoff();
-  let timer: NodeJS.Timeout;
-  let over = false;
-  const turn = async () => {
-    let nextMs: number;
-    try {
-      nextMs = await task();
-      backoff.reset();
-    } catch (error) {
-      line.failed(error);
-      nextMs = Math.min(longestMs, backoff.nextMs());
-      if (!over) trouble(what, error);
-    }
-    if (!over) timer = setTimeout(() => void turn(), nextMs);
-  };
-  timer = setTimeout(() => void turn(), firstMs);
-  return () => {
-    over = true;
-    clearTimeout(timer);
-  };
-}
-
-const stops = [
-  loop('heartbeat', beatLine, beatOnce, setup.heartbeatMs),
-  loop('renewing leases', renewLine, renewOnce, renewLookMs),
-  // The first look takes the liveness lock.
-  loop('watching the fleet', watchLine, lookOnce, setup.heartbeatMs, 0),
-];
-for (const one of lines) void one.open();
-if (!holds) tell({ kind: 'watched' });
-
-const deadline = new Deadline({
-  graceMs: setup.graceMs,
-  stuckMs,
-  // The one knows what was lost, the other what has left and was not told.
-  held: () => Math.min(leases.size, Atomics.load(shared, SLOT.kept)),
-  announce: () => {
-    const said = beatLine.executor().then((db) => markDraining(db, names, workerId));
-    said.catch((error) => trouble('announcing the drain', error));
-  },
-  handBack: async () => {
-    const db = await renewLine.executor();
-    const count = await leases.handBack(db);
-    // A claim whose answer the main thread has not read may have taken more.
-    await leave(db, names, workerId, false);
-    return count;
-  },
-  forgotten: () => Atomics.store(shared, SLOT.signalledAt, 0),
-});
-
-if (setup.handleSignals) {
-  try {
-    const deafen = hearSignals(() => {
-      Atomics.compareExchange(shared, SLOT.signalledAt, 0, signalClock());
-      deadline.signalled();
-    });
-    stops.push(deafen);
-  } catch (error) {
-    trouble('hearing signals beside the main thread', error);
-  }
-}
-
-async function stop(guard: boolean): Promise<void> {
-  for (const end of stops) end();
-  const guards = guard && deadline.guard();
-  if (!guards) deadline.stop();
-  await Promise.all(lines.map((one) => one.close(CLOSE_MS)));
-  tell({ kind: 'stopped' });
-  if (!guards) port?.close();
-}
-
-function reborn(id: string): void {
+/** Be seen at once under the new id: the registration may have waited longer than a TTL. */
+function identify(id: string): void {
   workerId = id;
-  declaredDead = false;
+  dead = false;
   leases.clear();
-  for (const one of lines) void one.open();
-  // The registration may have waited longer than a TTL; be seen at once.
-  beatOnce().catch((error: unknown) => trouble('heartbeat', error));
+  for (const one of turns) one.hurry();
 }
 
 port.on('message', (message: ToKeeper) => {
   const { kind } = message;
   if (kind === 'hold') leases.hold(message);
   else if (kind === 'left') leases.left(message);
-  else if (kind === 'rest') leases.rest(message);
-  else if (kind === 'identity') reborn(message.workerId);
-  else if (kind === 'drain') deadline.drain(message.graceMs, message.signalled);
-  else void stop(message.guard);
+  else if (kind === 'identity') identify(message.workerId);
+  else void stop();
 });

@@ -5,28 +5,28 @@ import { INBOX, testDatabase } from '../../test/support/database.js';
 import { until } from '../../test/support/until.js';
 import { holdLiveness, markWatched } from '../fleet/liveness.js';
 import { lockKeyOf, register } from '../fleet/registry.js';
-import { engineExecutor } from '../postgres/queryable.js';
-import { Line } from './keeper-line.js';
-import type { FromKeeper } from './keeper-protocol.js';
+import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import { Connection } from './keeper-connection.js';
+import { monotonicMs } from './keeper-protocol.js';
 import { CONFIRM_MS, Suspects, Watch } from './keeper-watch.js';
 
 const db = testDatabase();
 
 test('a lock that was free twice, a moment apart, makes its worker ripe; one that was held in between does not', () => {
   const suspects = new Suspects();
-  expect(suspects.saw(['a', 'b'], 0)).toEqual([]);
-  expect(suspects.saw(['a'], CONFIRM_MS - 1)).toEqual([]);
-  expect(suspects.saw(['a', 'b'], CONFIRM_MS)).toEqual(['a']);
-  expect(suspects.saw(['b'], 2 * CONFIRM_MS)).toEqual(['b']);
-  expect(suspects.saw([], 3 * CONFIRM_MS)).toEqual([]);
+  expect(suspects.record(['a', 'b'], 0)).toEqual([]);
+  expect(suspects.record(['a'], CONFIRM_MS - 1)).toEqual([]);
+  expect(suspects.record(['a', 'b'], CONFIRM_MS)).toEqual(['a']);
+  expect(suspects.record(['b'], 2 * CONFIRM_MS)).toEqual(['b']);
+  expect(suspects.record([], 3 * CONFIRM_MS)).toEqual([]);
   expect(suspects.any).toBe(false);
 });
 
 test('two looks that lie far apart prove nothing: the watcher may have been frozen in between', () => {
   const suspects = new Suspects();
-  suspects.saw(['a'], 0);
-  expect(suspects.saw(['a'], 60_000)).toEqual([]);
-  expect(suspects.saw(['a'], 60_000 + CONFIRM_MS)).toEqual(['a']);
+  suspects.record(['a'], 0);
+  expect(suspects.record(['a'], 60_000)).toEqual([]);
+  expect(suspects.record(['a'], 60_000 + CONFIRM_MS)).toEqual(['a']);
 });
 
 async function enter(id: string): Promise<void> {
@@ -39,31 +39,45 @@ async function goneWorker(id: string): Promise<void> {
   await markWatched(db.engine, INBOX, id, true);
 }
 
-async function watcher(id: string, facts?: () => object) {
+/** With metadata its looks are heartbeats, when one is due. */
+async function watcher(id: string, metadata?: () => object) {
   await enter(id);
-  const told: FromKeeper[] = [];
-  const line = new Line({
+  const told: unknown[][] = [];
+  const connection = new Connection({
     url: db.url,
     pooled: false,
     prepare: true,
     schema: 'holdfast',
-    queryTimeoutMs: 5_000,
-    holdsFor: () => id,
+    timeoutMs: 5_000,
+    locks: () => true,
     foundPooler: () => {},
   });
-  onTestFinished(() => line.close(1_000));
+  onTestFinished(() => connection.close(1_000));
+  let confirmedAt = Number.NEGATIVE_INFINITY;
   const watch = new Watch({
-    line,
+    connection,
     names: INBOX,
     heartbeatMs: 10_000,
-    direct: () => true,
+    locks: () => true,
     workerId: () => id,
-    declaredDead: () => told.push({ kind: 'dead', workerId: id }),
-    ...(facts && { facts }),
-    tell: (message) => told.push(message),
+    metadata: metadata ?? (() => ({})),
+    confirmedAgoMs: () => (metadata ? monotonicMs() - confirmedAt : 0),
+    confirmed: (_, sentAt) => {
+      confirmedAt = sentAt;
+      told.push(['beat']);
+    },
+    declaredDead: (dead) => told.push(['dead', dead]),
+    tell: (kind, ...args) => told.push([kind, ...args]),
   });
-  const gone = () => told.flatMap((message) => (message.kind === 'gone' ? message.ids : []));
-  return { watch, line, told, gone };
+  const look = async () => {
+    if (!connection.db) await connection.open();
+    return watch.look(connection.db as Executor);
+  };
+  const gone = () => told.flatMap(([kind, ids]) => (kind === 'gone' ? (ids as string[]) : []));
+  const overdue = () => {
+    confirmedAt = Number.NEGATIVE_INFINITY;
+  };
+  return { look, connection, told, gone, overdue, kinds: () => told.map(([kind]) => kind) };
 }
 
 const serverIsOld = () =>
@@ -75,15 +89,15 @@ const serverIsOld = () =>
 test('a watcher declares nobody dead before its own session has lasted for a while', async () => {
   await serverIsOld();
   await goneWorker('gone-1');
-  const { watch, line, gone } = await watcher('watcher-1');
+  const { look, connection, gone } = await watcher('watcher-1');
   await until('its session is nearly old enough', async () => {
-    await watch.look();
-    return line.ageMs > 500;
+    await look();
+    return connection.ageMs > 500;
   });
   expect(gone()).toEqual([]);
   const sure = await until('it is declared dead', async () => {
-    await watch.look();
-    return gone().length > 0 && line.ageMs;
+    await look();
+    return gone().length > 0 && connection.ageMs;
   });
   expect(gone()).toEqual(['gone-1']);
   expect(sure).toBeGreaterThan(1_000);
@@ -92,91 +106,115 @@ test('a watcher declares nobody dead before its own session has lasted for a whi
 test('a watcher whose session broke waits for the others to come back first', async () => {
   await serverIsOld();
   await goneWorker('gone-2');
-  const { watch, line, gone } = await watcher('watcher-2');
-  await watch.look();
+  const { look, connection, gone } = await watcher('watcher-2');
+  await look();
   await db.rows(
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
      WHERE application_name = 'holdfast keeper' AND datname = current_database()`,
   );
-  await until('the session is a new one', () => line.reconnected);
+  await until('the session is a new one', async () => {
+    await look().catch(() => undefined);
+    return connection.reconnected;
+  });
   await until('it is older than a first session has to be', async () => {
-    await watch.look();
-    return line.ageMs > 7_000;
+    await look();
+    return connection.ageMs > 7_000;
   });
   expect(gone()).toEqual([]);
 });
 
 test('a worker is watched from when it holds its lock, and its registry row says so', async () => {
-  const { watch, told, line } = await watcher('watcher-3');
-  const watched = () => db.rows(`SELECT watched FROM holdfast.workers WHERE id = 'watcher-3'`);
+  const { look, kinds, connection } = await watcher('watcher-3');
+  const watched = () =>
+    db.rows(`SELECT holds_liveness_lock AS watched FROM holdfast.workers WHERE id = 'watcher-3'`);
   expect(await watched()).toEqual([{ watched: false }]);
-  await watch.look();
-  expect(line.heldFor).toBe('watcher-3');
+  await look();
+  expect(connection.lockedFor).toBe('watcher-3');
   expect(await watched()).toEqual([{ watched: true }]);
-  expect(told.map((message) => message.kind)).toContain('watched');
+  expect(kinds()).toContain('watched');
 });
 
 test('a watcher that was declared dead itself is told by its next look', async () => {
-  const { watch, told } = await watcher('watcher-4');
-  await watch.look();
+  const { look, told } = await watcher('watcher-4');
+  await look();
   await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = 'watcher-4'`);
-  await watch.look();
-  expect(told).toContainEqual({ kind: 'dead', workerId: 'watcher-4' });
+  await look();
+  expect(told).toContainEqual(['dead', 'watcher-4']);
 });
 
 test('the larger the fleet, the rarer the looks of each; a suspicion is looked into soon', async () => {
   await db.rows(`UPDATE holdfast.workers SET status = 'dead'`);
-  const { watch, line } = await watcher('watcher-5');
+  const { look, connection } = await watcher('watcher-5');
   const waits = async () => {
     const all: number[] = [];
-    expect(await watch.look()).toBeLessThanOrEqual(6_250);
-    for (let n = 0; n < 20; n++) all.push(await watch.look());
+    expect(await look()).toBeLessThanOrEqual(6_250);
+    for (let n = 0; n < 20; n++) all.push(await look());
     return [Math.min(...all), Math.max(...all)] as [number, number];
   };
+  const [alone] = await waits();
+  expect(alone).toBeGreaterThanOrEqual(2_250);
+  await enter('second');
   const [least, most] = await waits();
   expect(least).toBeGreaterThanOrEqual(750);
   expect(most).toBeLessThanOrEqual(1_250);
-  for (let n = 0; n < 19; n++) await enter(`crowd-${n}`);
+  for (let n = 0; n < 18; n++) await enter(`crowd-${n}`);
   const [leastOf20, mostOf20] = await waits();
   expect(leastOf20).toBeGreaterThanOrEqual(3_750);
   expect(mostOf20).toBeLessThanOrEqual(6_250);
 
-  await until('it trusts its eyes', () => line.ageMs > 5_000);
+  await until('it trusts its eyes', () => connection.ageMs > 5_000);
   await markWatched(db.engine, INBOX, 'crowd-0', true);
-  expect(await watch.look()).toBe(CONFIRM_MS);
+  expect(await look()).toBe(CONFIRM_MS);
   const back = new pg.Client({ connectionString: db.url });
   await back.connect();
   onTestFinished(() => back.end());
   await holdLiveness(engineExecutor(back, { prepare: false }), INBOX, 'crowd-0');
-  expect(await watch.look()).toBeGreaterThanOrEqual(3_750);
+  expect(await look()).toBeGreaterThanOrEqual(3_750);
 });
 
 test('a look is a heartbeat, if one is due; so an idle worker of a large fleet sends one of both', async () => {
   await db.rows(`UPDATE holdfast.workers SET status = 'dead'`);
   for (let n = 0; n < 60; n++) await enter(`many-${n}`);
-  const { watch, told } = await watcher('watcher-6', () => ({ load: { running: 3 } }));
+  const { look, kinds } = await watcher('watcher-6', () => ({ load: { running: 3 } }));
   const row = async () => {
     const text = `SELECT metadata -> 'load' ->> 'running' AS running, last_seen_at::text AS seen
       FROM holdfast.workers WHERE id = 'watcher-6'`;
     return (await db.rows<{ running: string; seen: string }>(text))[0];
   };
   const before = await row();
-  await watch.look();
+  await look();
   const after = await row();
   expect(after?.running).toBe('3');
   expect(after?.seen).not.toBe(before?.seen);
-  expect(told).toContainEqual({ kind: 'beat', workerId: 'watcher-6' });
+  expect(kinds()).toContain('beat');
   // Not due yet: only a look. The next one comes in time for the next heartbeat.
-  const waitMs = await watch.look();
+  const waitMs = await look();
   expect((await row())?.seen).toBe(after?.seen);
   expect(waitMs).toBeGreaterThan(9_000);
   expect(waitMs).toBeLessThan(10_000);
 });
 
 test('a look of a worker that was declared dead is no heartbeat', async () => {
-  const { watch, told } = await watcher('watcher-7', () => ({}));
+  const { look, kinds } = await watcher('watcher-7', () => ({}));
   await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = 'watcher-7'`);
-  await watch.look();
-  expect(told).toContainEqual({ kind: 'dead', workerId: 'watcher-7' });
-  expect(told.map(({ kind }) => kind)).not.toContain('beat');
+  await look();
+  expect(kinds()).toContain('dead');
+  expect(kinds()).not.toContain('beat');
+});
+
+test('a heartbeat that finds its row locked is tried again soon, but not in a hot loop', async () => {
+  await db.rows(`UPDATE holdfast.workers SET status = 'dead'`);
+  const { look, kinds, overdue } = await watcher('watcher-8', () => ({}));
+  await look();
+  const beats = () => kinds().filter((kind) => kind === 'beat').length;
+  expect(beats()).toBe(1);
+  const lock = await db.pool.connect();
+  onTestFinished(() => lock.release(true));
+  await lock.query(`BEGIN; SELECT FROM holdfast.workers WHERE id = 'watcher-8' FOR UPDATE`);
+  overdue();
+  expect(await look()).toBeGreaterThanOrEqual(750);
+  expect(beats()).toBe(1);
+  await lock.query('COMMIT');
+  await look();
+  expect(beats()).toBe(2);
 });

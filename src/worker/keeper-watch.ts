@@ -1,29 +1,29 @@
 /**
- * Watching the others: who holds no lock is gone, once that has been seen twice.
+ * Watching the fleet: a worker whose liveness lock was found free twice is dead.
  *
  * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about
  * four looks a second, a larger one a look in every heartbeat. A free lock is looked at again after a moment
- * before its worker is declared dead, because a process that lives takes its lock back as soon as it is
- * connected. A watcher that was itself cut off until lately trusts nothing that it sees: the others may
- * still be on their way back.
- * The same look brings the fleet's epoch, and the news that this worker was declared dead itself. If it
- * comes when a heartbeat is due, or soon will be, it is the heartbeat as well.
+ * before its worker is declared dead, because a live process takes its lock back as soon as it is connected.
+ * A watcher that was cut off until lately declares nobody: the others may still be on their way back.
+ * The same look returns the fleet's epoch and this worker's own status. When a heartbeat is due, or soon will
+ * be, the look is the heartbeat as well.
  */
 import { declareGone, findGone, markWatched } from '../fleet/liveness.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import type { Line } from './keeper-line.js';
-import type { FromKeeper } from './keeper-protocol.js';
+import type { Connection } from './keeper-connection.js';
+import { monotonicMs, type Tell } from './keeper-protocol.js';
 
-/** Between the two looks that it takes. A reconnection takes a few milliseconds, or a tenth of this. */
+/** Between the two looks that a death takes. A reconnection takes a tenth of this. */
 export const CONFIRM_MS = 700;
-/** A suspicion that is older is forgotten: much may have happened since. */
+/** A suspicion that is older counts for nothing: the watcher may have been frozen since. */
 const FORGET_MS = 5_000;
 const PER_MEMBER_MS = 250;
 const SHORTEST_MS = 1_000;
-/** A watcher only watches for so long, before it declares anybody dead. */
+const ALONE_MS = 3_000;
+/** A new session declares nobody dead for so long. */
 const YOUNG_MS = 1_000;
-/** After an outage: as long as others may take to notice that their connection is half open. */
+/** The same after an outage: others may take so long to notice that their connection is half open. */
 const OUTAGE_MS = 15_000;
 
 /** Which locks were found free, and since when. */
@@ -35,7 +35,7 @@ export class Suspects {
   }
 
   /** Takes what a look has found, and returns those that were free for long enough to be declared. */
-  saw(free: readonly string[], now: number): string[] {
+  record(free: readonly string[], now: number): string[] {
     for (const [id, since] of this.#since) {
       if (!free.includes(id) || now - since > FORGET_MS) this.#since.delete(id);
     }
@@ -48,96 +48,88 @@ export class Suspects {
   }
 }
 
-export interface WatchGround {
-  readonly line: Line;
+export interface WatchDeps {
+  readonly connection: Connection;
   readonly names: Names;
   readonly heartbeatMs: number;
-  /** The line is a session of its own, and holds the lock. */
-  readonly direct: () => boolean;
+  /** Whether the connection is a session of its own that holds the lock. */
+  readonly locks: () => boolean;
   readonly workerId: () => string;
+  /** What a heartbeat says of this worker. */
+  readonly metadata: () => object;
+  /** How long ago the last confirmed heartbeat was sent. */
+  readonly confirmedAgoMs: () => number;
+  readonly confirmed: (workerId: string, sentAt: number) => void;
   readonly declaredDead: (workerId: string) => void;
-  /** What a heartbeat says of this worker. Without it, looks are only looks. */
-  readonly facts?: () => object;
-  readonly tell: (message: FromKeeper) => void;
+  readonly tell: Tell;
 }
 
 export class Watch {
-  readonly #ground: WatchGround;
+  readonly #deps: WatchDeps;
   readonly #suspects = new Suspects();
   #markedFor: string | null = null;
   #epoch = 0;
   #everyMs = 0;
-  #beatAt = Number.NEGATIVE_INFINITY;
-  #beatFor: string | null = null;
 
-  constructor(ground: WatchGround) {
-    this.#ground = ground;
-  }
-
-  /** How long ago a look was a heartbeat of the worker under its present id. */
-  get beatAgoMs(): number {
-    const known = this.#beatFor === this.#ground.workerId();
-    return known ? performance.now() - this.#beatAt : Number.POSITIVE_INFINITY;
+  constructor(deps: WatchDeps) {
+    this.#deps = deps;
   }
 
   /** One look. Returns in how many milliseconds the next one is due. */
-  async look(): Promise<number> {
-    const { line, names, heartbeatMs, workerId, declaredDead, facts, tell } = this.#ground;
+  async look(db: Executor): Promise<number> {
+    const { names, heartbeatMs, workerId, metadata, confirmed, declaredDead, tell } = this.#deps;
     const id = workerId();
-    const db = await line.executor();
-    await this.#mark(db, id);
-    const askedAt = performance.now();
-    const due = facts && this.beatAgoMs >= heartbeatMs / 2;
-    const look = await findGone(db, names, id, due ? facts() : null);
-    // Reborn meanwhile: this look was made with the eyes of the dead.
+    await this.#takeLock(db, id);
+    const sentAt = monotonicMs();
+    const due = this.#deps.confirmedAgoMs() >= heartbeatMs / 2;
+    const look = await findGone(db, names, id, due ? metadata() : null);
+    // The worker re-registered during the query; discard the result.
     if (id !== workerId()) return 0;
-    if (look.epoch !== this.#epoch) tell({ kind: 'epoch', epoch: look.epoch });
+    if (look.epoch !== this.#epoch) tell('epoch', look.epoch);
     this.#epoch = look.epoch;
-    if (look.beat) this.#countBeat(id, askedAt);
+    if (look.beat) confirmed(id, sentAt);
     const before = this.#everyMs;
-    this.#everyMs = Math.max(look.members * PER_MEMBER_MS, SHORTEST_MS);
+    // Alone there is nobody to watch; who joins is seen within a heartbeat.
+    const shortestMs = look.members > 1 ? SHORTEST_MS : ALONE_MS;
+    this.#everyMs = Math.max(look.members * PER_MEMBER_MS, shortestMs);
     if (look.status === null || look.status === 'dead') declaredDead(id);
     else await this.#judge(db, look.free);
-    if (look.status === 'draining') tell({ kind: 'drain-asked' });
-    if (this.#suspects.any) return Math.min(this.#everyMs, CONFIRM_MS);
+    if (look.status === 'draining') tell('drainAsked');
     return this.#nextMs(before);
   }
 
   #nextMs(everyMsBefore: number): number {
-    const { heartbeatMs, facts } = this.#ground;
-    const everyMs = Math.min(this.#everyMs, heartbeatMs);
+    const { heartbeatMs, confirmedAgoMs } = this.#deps;
+    if (this.#suspects.any) return CONFIRM_MS;
     // Workers that were started together must not go on looking together.
-    if (this.#everyMs > 1.25 * everyMsBefore) return everyMs * Math.random();
-    if (!facts) return everyMs * (0.75 + Math.random() * 0.5);
-    const beatInMs = Math.max(0, heartbeatMs - this.beatAgoMs);
+    if (this.#everyMs > 1.25 * everyMsBefore) {
+      return Math.min(this.#everyMs, heartbeatMs) * Math.random();
+    }
+    // A heartbeat was due and not counted when somebody has locked the row: no hot loop then.
+    const beatInMs = Math.max(heartbeatMs - confirmedAgoMs(), heartbeatMs / 4);
     return Math.min(this.#everyMs * (0.75 + Math.random() * 0.5), beatInMs);
   }
 
-  #countBeat(id: string, askedAt: number): void {
-    this.#beatAt = askedAt;
-    this.#beatFor = id;
-    this.#ground.tell({ kind: 'beat', workerId: id });
+  /** Others may rely on the lock only when it is held; so it is taken first and marked then. */
+  async #takeLock(db: Executor, id: string): Promise<void> {
+    const { connection, names, locks, tell } = this.#deps;
+    const lockFor = locks() ? id : null;
+    await connection.holdLock(db, lockFor);
+    if (lockFor === this.#markedFor) return;
+    await markWatched(db, names, id, lockFor !== null);
+    this.#markedFor = lockFor;
+    if (lockFor !== null) tell('watched');
   }
 
-  /** The others may rely on the lock only when it is held. */
-  async #mark(db: Executor, id: string): Promise<void> {
-    const { line, names, direct, tell } = this.#ground;
-    const markFor = direct() && line.heldFor === id ? id : null;
-    if (markFor === this.#markedFor) return;
-    await markWatched(db, names, id, markFor !== null);
-    this.#markedFor = markFor;
-    if (markFor !== null) tell({ kind: 'watched' });
-  }
-
-  /** On the session that looked: that it has lasted is what makes it a witness. */
+  /** Only a session that has lasted for a while may declare workers dead. */
   async #judge(db: Executor, free: readonly string[]): Promise<void> {
-    const { line, names, direct, tell } = this.#ground;
-    const sureAfterMs = line.reconnected ? this.#everyMs + OUTAGE_MS : YOUNG_MS;
-    if (!direct() || line.ageMs < sureAfterMs) return this.#suspects.clear();
-    const ripe = this.#suspects.saw(free, performance.now());
-    if (ripe.length === 0) return;
-    const gone = await declareGone(db, names, ripe);
+    const { connection, names, locks, tell } = this.#deps;
+    const trustedAfterMs = connection.reconnected ? this.#everyMs + OUTAGE_MS : YOUNG_MS;
+    if (!locks() || connection.ageMs < trustedAfterMs) return this.#suspects.clear();
+    const confirmed = this.#suspects.record(free, monotonicMs());
+    if (confirmed.length === 0) return;
+    const gone = await declareGone(db, names, confirmed);
     this.#suspects.clear();
-    if (gone.length > 0) tell({ kind: 'gone', ids: gone });
+    if (gone.length > 0) tell('gone', gone);
   }
 }

@@ -1,47 +1,36 @@
 /**
- * The keeper: the main thread's side of the thread that renews leases, sends heartbeats, holds the
- * liveness lock and sees to it that a drain ends.
+ * The keeper: the main thread's side of the thread that sends heartbeats, renews leases and holds the
+ * liveness lock.
  *
- * What is held is told to the thread before a handler starts; what has left is told later, and mostly as
- * a batch. If the thread dies it is started again and told everything that is held; the leases outlast
- * that by far.
+ * The thread hears of held jobs before a handler starts, and of those that have left later and in bulk. If
+ * it dies it is started again and hears of everything that is held; the leases outlast that by far.
  */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import type { Held } from '../lease/renew.js';
 import { pause } from './backoff.js';
-import { Batches, type Holding } from './keeper-batches.js';
+import { type BatchedJob, Batches } from './keeper-batches.js';
 import {
+  confirmedAgoMs,
   type FromKeeper,
+  type KeeperEvents,
   type KeeperSetup,
+  NEVER,
+  SHARED_BYTES,
   SLOT,
-  SLOTS,
-  signalClock,
   type ToKeeper,
 } from './keeper-protocol.js';
-import { HEARING_ARGUMENTS } from './signals.js';
 
-export interface KeeperListener {
-  lost(queue: string, jobs: readonly Held[]): void;
-  dead(workerId: string): void;
-  beat(workerId: string): void;
-  /** Other workers that this one has declared dead just now. */
-  gone(ids: readonly string[]): void;
-  /** The fleet's epoch, when it has changed. */
-  epoch(epoch: number): void;
-  /** The registry calls this worker draining. */
-  drainAsked(): void;
-  trouble(what: string, error: unknown): void;
-  /** Everything that is held now. */
-  held(): Iterable<Holding>;
+export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed'> {
+  error(what: string, error: unknown): void;
   /** For the registry; asked several times a second. */
   load(): { running: number; held: number };
 }
 
-const BEAT_MS = 100;
+const TURN_MS = 100;
 const STOP_MS = 300;
 const RESTART_MS = 500;
+const LONGEST_MARGIN_MS = 1_000;
 
 /** Beside this file when compiled; tests run from the sources and use the compiled thread. */
 function threadFile(): URL {
@@ -53,33 +42,28 @@ function threadFile(): URL {
 export class Keeper {
   readonly #setup: KeeperSetup;
   readonly #listener: KeeperListener;
-  readonly #shared: Int32Array;
+  readonly #shared: BigInt64Array;
   readonly #batches: Batches;
   readonly #timer: NodeJS.Timeout;
   #thread: Worker;
   #startedAt = 0;
   #workerId: string;
-  #draining: { graceEndsAt: number; signalled: boolean } | null = null;
   #stopping = false;
   #onWatched: () => void = () => {};
   readonly #watched = new Promise<void>((resolve) => {
     this.#onWatched = resolve;
   });
-  #onStopped: () => void = () => {};
 
   constructor(setup: Omit<KeeperSetup, 'shared'>, listener: KeeperListener) {
-    const shared = new SharedArrayBuffer(SLOTS * Int32Array.BYTES_PER_ELEMENT);
+    const shared = new SharedArrayBuffer(SHARED_BYTES);
     this.#setup = { ...setup, shared };
-    this.#shared = new Int32Array(shared);
+    this.#shared = new BigInt64Array(shared);
+    this.#shared[SLOT.confirmedAt] = BigInt(Math.floor(setup.registeredAt));
     this.#listener = listener;
     this.#workerId = setup.workerId;
-    this.#batches = new Batches({
-      renewMs: setup.renewMs,
-      send: (message) => this.#send(message),
-      held: () => listener.held(),
-    });
+    this.#batches = new Batches(setup.renewMs, (message) => this.#send(message));
     this.#thread = this.#start();
-    this.#timer = setInterval(() => this.#beat(), BEAT_MS);
+    this.#timer = setInterval(() => this.#turn(), TURN_MS);
   }
 
   /** Resolves when a kill of this process would be noticed by the others, or when it never will be. */
@@ -89,60 +73,53 @@ export class Keeper {
     known.abort();
   }
 
-  hold(queue: string, jobs: readonly Holding[]): void {
+  /**
+   * For how long the registry will call this worker alive, whatever happens. Below zero it may have been
+   * declared dead while it was frozen or cut off; so it claims, starts and settles nothing until the next
+   * heartbeat is confirmed.
+   */
+  aliveForMs(): number {
+    const { ttlMs } = this.#setup;
+    return ttlMs - Math.min(LONGEST_MARGIN_MS, ttlMs / 10) - confirmedAgoMs(this.#shared);
+  }
+
+  hold(queue: string, jobs: readonly BatchedJob[]): void {
     this.#batches.hold(queue, jobs);
-    Atomics.add(this.#shared, SLOT.kept, jobs.length);
   }
 
-  drop(job: Holding): void {
-    if (this.#batches.drop(job)) Atomics.sub(this.#shared, SLOT.kept, 1);
+  drop(job: BatchedJob): void {
+    this.#batches.drop(job);
   }
 
-  /** After a rebirth: what was held under the old id is forgotten. */
+  /** Under a new id nothing is held, and no heartbeat is confirmed yet. */
   identify(workerId: string): void {
     this.#workerId = workerId;
+    this.#batches.clear();
+    Atomics.store(this.#shared, SLOT.confirmedAt, NEVER);
     this.#send({ kind: 'identity', workerId });
   }
 
-  /** How long ago the thread heard the signal that the main thread may have heard only now. */
-  sinceSignalMs(): number {
-    const at = Atomics.load(this.#shared, SLOT.signalledAt);
-    return at === 0 ? 0 : (signalClock() - at) & 0x7fffffff;
-  }
-
-  /** `signalled`: the process is to end; if it does not, the thread ends it after the grace period. */
-  drain(graceMs: number, signalled: boolean): void {
-    this.#draining = { graceEndsAt: performance.now() + graceMs, signalled };
-    this.#send({ kind: 'drain', graceMs, signalled });
-  }
-
-  /** `guard`: handlers are left that may keep the process; the thread stays to end it, if signalled. */
-  async stop(options: { guard?: boolean } = {}): Promise<void> {
-    const { guard = false } = options;
+  async stop(): Promise<void> {
     this.#stopping = true;
     const thread = this.#thread;
-    const stopped = new Promise<void>((resolve) => {
-      if (guard) this.#onStopped = resolve;
-      thread.once('exit', () => resolve());
-    });
-    this.#send({ kind: 'stop', guard });
+    const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
+    this.#send({ kind: 'stop' });
     const limit = new AbortController();
-    await Promise.race([stopped, pause(STOP_MS, limit.signal)]);
+    await Promise.race([exited, pause(STOP_MS, limit.signal)]);
     limit.abort();
     clearInterval(this.#timer);
-    if (guard) thread.unref();
-    else await thread.terminate();
+    await thread.terminate();
   }
 
   #send(message: ToKeeper): void {
     this.#thread.postMessage(message);
   }
 
-  #beat(): void {
-    Atomics.add(this.#shared, SLOT.beat, 1);
+  #turn(): void {
+    Atomics.add(this.#shared, SLOT.turns, 1n);
     const { running, held } = this.#listener.load();
-    Atomics.store(this.#shared, SLOT.running, running);
-    Atomics.store(this.#shared, SLOT.held, held);
+    Atomics.store(this.#shared, SLOT.running, BigInt(running));
+    Atomics.store(this.#shared, SLOT.held, BigInt(held));
   }
 
   #start(): Worker {
@@ -150,11 +127,10 @@ export class Keeper {
     const thread = new Worker(threadFile(), {
       workerData: { ...this.#setup, workerId: this.#workerId },
       name: 'holdfast-keeper',
-      ...(HEARING_ARGUMENTS.length > 0 && { execArgv: [...HEARING_ARGUMENTS] }),
     });
-    thread.on('message', (message: FromKeeper) => this.#hear(message));
+    thread.on('message', (message: FromKeeper) => this.#receive(message));
     // 'exit' follows every 'error' and restarts the thread; this keeps the error from being unhandled.
-    thread.on('error', (error) => this.#listener.trouble('the keeper thread failed', error));
+    thread.on('error', (error) => this.#listener.error('the keeper thread failed', error));
     thread.on('exit', () => {
       if (this.#stopping || thread !== this.#thread) return;
       // The liveness lock went with it. But a thread that cannot start must not be started in a hot loop.
@@ -167,34 +143,14 @@ export class Keeper {
   #restart(): void {
     if (this.#stopping) return;
     this.#thread = this.#start();
-    this.#batches.tellAnew();
-    if (!this.#draining) return;
-    const { graceEndsAt, signalled } = this.#draining;
-    this.drain(Math.max(0, graceEndsAt - performance.now()), signalled);
+    this.#batches.resend();
   }
 
-  #hear(message: FromKeeper): void {
-    const { kind } = message;
-    if (kind === 'lost') {
-      const { queue, ids, generations } = message;
-      const jobs = ids.map((id, index) => ({ id, generation: generations[index] as number }));
-      this.#listener.lost(queue, jobs);
-    } else if (kind === 'dead') this.#listener.dead(message.workerId);
-    else if (kind === 'beat') this.#listener.beat(message.workerId);
-    else if (kind === 'gone') this.#listener.gone(message.ids);
-    else if (kind === 'epoch') this.#listener.epoch(message.epoch);
-    else if (kind === 'drain-asked') this.#listener.drainAsked();
-    else if (kind === 'watched') this.#onWatched();
-    else if (kind === 'stopped') this.#onStopped();
-    else if (kind === 'stalled') {
-      const text = `no turn of the event loop for ${message.forMs} ms: leases and heartbeat were let go`;
-      this.#listener.trouble('the main thread made no progress', new Error(text));
-    } else {
-      const error = new Error(message.message);
-      this.#listener.trouble(
-        message.what,
-        message.code ? Object.assign(error, { code: message.code }) : error,
-      );
-    }
+  #receive({ kind, args }: FromKeeper): void {
+    if (kind === 'watched') this.#onWatched();
+    else if (kind === 'failed') {
+      const [what, message, code] = args as Parameters<KeeperEvents['failed']>;
+      this.#listener.error(what, Object.assign(new Error(message), code !== null && { code }));
+    } else (this.#listener as Record<typeof kind, (...args: unknown[]) => void>)[kind](...args);
   }
 }

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import type { Handles } from '../fleet/registry.js';
 import { HoldfastError } from '../job/errors.js';
 import { quoteName } from '../postgres/names.js';
-import type { Route } from './run.js';
+import type { Route } from './run/attempt.js';
 
 /** What the registry says that this worker handles: by queue and type, the newest payload version. */
 export function handlesOf(routes: ReadonlyMap<string, Route>, queues: readonly string[]): Handles {

@@ -25,15 +25,18 @@ import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
 import { Backoff, pause } from './backoff.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
-import type { HandlerContext } from './handler-context.js';
-import { Loops } from './loops.js';
+import { monotonicMs } from './keeper-protocol.js';
+import { channelsOf, Loops } from './loops.js';
 import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkQueues, queuesToServe } from './queues.js';
-import { metadataOf, Registration } from './registration.js';
-import type { Handler, Route } from './run.js';
+import type { Handler, Route } from './run/attempt.js';
+import type { HandlerContext } from './run/handler-context.js';
+import { metadataOf, Registration } from './services/registration.js';
+import type { Standing } from './settle/batcher.js';
 import { exitAfter, onSignals } from './signals.js';
+import { systemTime } from './time.js';
 
-export interface WorkerGround {
+export interface WorkerDeps {
   readonly connection: ConnectionOptions;
   readonly listenUrl: string | null;
   readonly pool: pg.Pool;
@@ -50,6 +53,8 @@ export interface WorkerGround {
 
 /** Limits at the end, when a database or a handler may not answer. With those of registration.ts they stay below 2 s. */
 const POOL_MS = 200;
+/** For claims, settles and maintenance of all queues. Idle ones are closed, but for one. */
+const MAX_CONNECTIONS = 8;
 /** What a program has for its own end after run() has resolved, when handlers keep its process. */
 const EXIT_MS = 100;
 const LATEST_EXIT_MS = 1_600;
@@ -71,7 +76,7 @@ export class Worker {
     cancelled: 0,
     lost: 0,
   };
-  readonly #ground: WorkerGround;
+  readonly #deps: WorkerDeps;
   readonly #settings: Settings;
   readonly #log: Logger;
   readonly #routes = new Map<string, Route>();
@@ -80,16 +85,17 @@ export class Worker {
   #pool: pg.Pool | null = null;
   #loops: Loops | null = null;
   #registration: Registration | null = null;
+  #registeredAt = 0;
   #signalled = false;
   #dying: string | null = null;
   #halt = new AbortController();
   #finished: Promise<void> | null = null;
   #finish: () => void = () => {};
 
-  constructor(ground: WorkerGround, options: WorkerOptions) {
-    this.#ground = ground;
+  constructor(deps: WorkerDeps, options: WorkerOptions) {
+    this.#deps = deps;
     this.#settings = resolveOptions(options);
-    this.#log = childLogger(ground.log, { component: 'worker' });
+    this.#log = childLogger(deps.log, { component: 'worker' });
   }
 
   /** The id under which this worker is registered now; it changes when the worker is reborn. */
@@ -154,15 +160,19 @@ export class Worker {
 
   async #start(): Promise<void> {
     const queues = queuesToServe(this.#routes, this.#settings.queues);
-    const mode: EngineMode = { prepare: this.#ground.prepare, pooled: await this.#findPooler() };
+    const mode: EngineMode = { prepare: this.#deps.prepare, pooled: await this.#findPooler() };
     if (this.#halt.signal.aborted) return this.#takeApart(false, 0);
     const queryTimeoutMs = Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
-    const connection = { ...this.#ground.connection, queryTimeoutMs, pooled: mode.pooled === true };
-    const pool = enginePool(connection, 2 * queues.length + 2, this.#log);
+    const connection = { ...this.#deps.connection, queryTimeoutMs, pooled: mode.pooled === true };
+    const pool = enginePool(
+      connection,
+      Math.min(2 * queues.length + 2, MAX_CONNECTIONS),
+      this.#log,
+    );
     this.#pool = pool;
     const registration = new Registration({
       engine: engineExecutor(pool, mode),
-      schema: this.#ground.schema,
+      schema: this.#deps.schema,
       routes: this.#routes,
       queues,
       settings: this.#settings,
@@ -171,16 +181,19 @@ export class Worker {
       trouble: (what, error) => this.#trouble(what, error),
     });
     this.#registration = registration;
+    let channels: ReadonlyMap<string, string> = new Map();
     await this.#untilReachable(async () => {
-      await checkSchema(pool, this.#ground.schema);
-      await checkQueues(pool, this.#ground.schema, queues);
+      await checkSchema(pool, this.#deps.schema);
+      await checkQueues(pool, this.#deps.schema, queues);
+      channels = await channelsOf(engineExecutor(pool, mode), this.#deps.schema, queues);
+      this.#registeredAt = monotonicMs();
       await registration.enter(this.#id);
     });
     if (this.#halt.signal.aborted) {
       await registration.leave(this.#id, true);
       return this.#takeApart(false, 0);
     }
-    this.#loops = this.#assemble(pool, mode, queues);
+    this.#loops = this.#assemble(pool, mode, queues, channels);
     await this.#loops.prepare();
     this.#state = 'running';
     this.#emit({ kind: 'started', workerId: this.#id });
@@ -189,7 +202,7 @@ export class Worker {
   }
 
   async #findPooler(): Promise<boolean> {
-    const { pooler, connection, listenUrl } = this.#ground;
+    const { pooler, connection, listenUrl } = this.#deps;
     let pooled = pooler ?? false;
     if (pooler === null) {
       // Not the caller's pool: that may go another way than the worker's own connections.
@@ -224,8 +237,13 @@ export class Worker {
     }
   }
 
-  #assemble(enginePool: pg.Pool, mode: EngineMode, queues: readonly string[]): Loops {
-    const { connection, listenUrl, pool, schema, maxPayloadBytes } = this.#ground;
+  #assemble(
+    enginePool: pg.Pool,
+    mode: EngineMode,
+    queues: readonly string[],
+    channels: ReadonlyMap<string, string>,
+  ): Loops {
+    const { connection, listenUrl, pool, schema, maxPayloadBytes } = this.#deps;
     return new Loops({
       connection: { ...connection, pooled: mode.pooled === true },
       listenUrl,
@@ -234,53 +252,55 @@ export class Worker {
       mode,
       schema,
       queues,
+      channels,
       settings: this.#settings,
       routes: this.#routes,
       metadata: metadataOf(this.#settings),
       maxPayloadBytes,
-      tracing: this.#ground.tracing,
+      tracing: this.#deps.tracing,
+      time: systemTime,
       log: this.#log,
       stats: this.stats,
       workerId: () => this.#id,
-      dead: (id) => void this.#rebirth(id),
+      standing: (id) => this.#standing(id),
+      dead: (id) => void this.#reregister(id),
+      registeredAt: this.#registeredAt,
       drainAsked: () => {
-        if (this.#state !== 'running') return;
-        // The thread says so, too, when it has heard a signal that this one could not hear yet.
-        const signalled = (this.#loops?.keeper.sinceSignalMs() ?? 0) > 0;
-        void this.#stop(this.#settings.graceMs, signalled);
+        if (this.#state === 'running') void this.#stop(this.#settings.graceMs, false);
       },
       emit: (event) => this.#emit(event),
-      heard: () => this.#settings.onEvent !== null || this.#ground.listeners.size > 0,
+      heard: () => this.#settings.onEvent !== null || this.#deps.listeners.size > 0,
       trouble: (what, error) => this.#trouble(what, error),
     });
   }
 
-  /** Declared dead while away: nothing that was held counts any more, and a new life begins. */
-  async #rebirth(was: string): Promise<void> {
+  #standing(id: string): Standing {
+    if (id !== this.#id || id === this.#dying) return 'dead';
+    return (this.#loops?.keeper.aliveForMs() ?? 0) > 0 ? 'alive' : 'unsure';
+  }
+
+  /** Declared dead while away: nothing that was held counts any more. It registers again under a new id. */
+  async #reregister(was: string): Promise<void> {
     // The thread may say it twice, if it was started anew meanwhile.
     if (was !== this.#id || was === this.#dying) return;
     this.#dying = was;
     const loops = this.#loops as Loops;
     const registration = this.#registration as Registration;
-    // One that stops has left the registry by itself, and has no next life.
-    if (this.#ending) {
-      for (const runner of loops.runners) runner.loseAll(was);
-      return;
+    for (const queue of loops.queues) {
+      queue.hold(true);
+      queue.loseAll(was);
     }
-    this.#log.warn({ worker: was }, 'this worker was declared dead; it goes on under a new id');
-    for (const runner of loops.runners) {
-      runner.loseAll(was);
-      runner.hold(true);
-    }
+    // One that stops has left the registry by itself, and does not come back.
+    if (this.#ending) return;
+    this.#log.warn({ worker: was }, 'this worker was declared dead; it registers under a new id');
     const next = newWorkerId();
     if (!(await registration.enterAgain(next))) return registration.leave(next, true);
     this.#id = next;
     loops.identify(next);
-    for (const runner of loops.runners) {
-      // What a claim brought that was under way was claimed in the name of the dead.
-      runner.loseAll(was);
-      runner.hold(false);
-    }
+    // What a claim brought meanwhile was claimed under the dead id.
+    for (const queue of loops.queues) queue.loseAll(was);
+    await loops.recover();
+    for (const queue of loops.queues) queue.hold(false);
     this.#emit({ kind: 'reborn', workerId: this.#id, was });
   }
 
@@ -298,43 +318,40 @@ export class Worker {
     } else if (this.#state === 'running') {
       this.#state = 'stopping';
       const loops = this.#loops as Loops;
-      // A handler may have kept the loop from hearing the signal; the grace period began with it.
-      const left = Math.max(0, graceMs - (signalled ? loops.keeper.sinceSignalMs() : 0));
-      const graceEndsAt = performance.now() + left;
-      await this.#drain(loops, left, signalled);
+      const graceEndsAt = performance.now() + graceMs;
+      await this.#drain(loops, graceMs);
       // Handlers that go on after their jobs were handed back may keep the process for ever.
-      const guard = this.#signalled && loops.runners.some((runner) => runner.running > 0);
-      await this.#takeApart(guard, graceEndsAt);
+      const exit = this.#signalled && loops.queues.some((queue) => queue.running > 0);
+      await this.#takeApart(exit, graceEndsAt);
     }
     await this.#finished;
   }
 
-  async #drain(loops: Loops, graceMs: number, signalled: boolean): Promise<void> {
-    const { keeper, housekeeping, isolation, membership, wakeups, runners } = loops;
-    keeper.drain(graceMs, signalled);
-    housekeeping.stop();
+  async #drain(loops: Loops, graceMs: number): Promise<void> {
+    const { services, quarantine, membership, wakeups, queues } = loops;
+    services.stop();
     membership.stop();
     const registration = this.#registration as Registration;
     const said = registration.announceDrain(this.#id);
-    isolation.stop();
-    const gone = await Promise.all(runners.map((runner) => runner.drain(graceMs)));
+    quarantine.stop();
+    const gone = await Promise.all(queues.map((queue) => queue.drain(graceMs)));
     loops.abandon.abort();
     await said();
     await registration.leave(this.#id, gone.every(Boolean));
     await wakeups.stop();
   }
 
-  /** `guard`: the keeper's thread stays, to end a process that handlers keep. */
-  async #takeApart(guard: boolean, graceEndsAt: number): Promise<void> {
+  /** `exit`: handlers are left that may keep the process; it exits soon after the grace period. */
+  async #takeApart(exit: boolean, graceEndsAt: number): Promise<void> {
     this.#halt.abort();
     const pools = [this.#pool, this.#loops?.house ?? null];
     await Promise.all([
-      this.#loops?.keeper.stop({ guard }),
+      this.#loops?.keeper.stop(),
       ...pools.map((pool) => pool && closePool(pool, POOL_MS)),
     ]);
     this.#state = 'stopped';
     this.#emit({ kind: 'stopped', workerId: this.#id });
-    if (guard) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
+    if (exit) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
     this.#finish();
   }
 
@@ -350,11 +367,11 @@ export class Worker {
       }
     };
     if (this.#settings.onEvent) tell(this.#settings.onEvent);
-    for (const listener of this.#ground.listeners) tell(listener);
+    for (const listener of this.#deps.listeners) tell(listener);
   }
 
   #trouble(what: string, error: unknown): void {
-    if (isTransient(error)) this.#loops?.housekeeping.sawOutage();
+    if (isTransient(error)) this.#loops?.services.sawOutage();
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'trouble');
     this.#emit({ kind: 'trouble', what, error });

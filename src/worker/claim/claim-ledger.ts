@@ -1,0 +1,57 @@
+/**
+ * The claims of one worker on one queue: their numbers, and which of them have nothing left.
+ *
+ * Each claim writes a row with the ids that it took; the row of a finished claim is deleted by a later claim. A
+ * claim whose answer was lost may have taken jobs that nobody knows of here; its number is kept until they
+ * are released.
+ */
+export class ClaimLedger {
+  #next = 0;
+  readonly #left = new Map<number, number>();
+  #finished: number[] = [];
+  #unknown: number[] = [];
+
+  begin(): { number: number; finished: number[] } {
+    this.#next++;
+    const finished = this.#finished;
+    this.#finished = [];
+    return { number: this.#next, finished };
+  }
+
+  took(number: number, jobs: number): void {
+    if (jobs > 0) this.#left.set(number, jobs);
+  }
+
+  /** The claim failed: what it was to delete is still there, and what it took is not known. */
+  failed(number: number, finished: readonly number[]): void {
+    this.#finished.push(...finished);
+    this.#unknown.push(number);
+  }
+
+  leave(number: number): void {
+    const left = (this.#left.get(number) ?? 0) - 1;
+    if (left > 0) this.#left.set(number, left);
+    else if (this.#left.delete(number)) this.#finished.push(number);
+  }
+
+  /** A job was lost: its row may still name this claim's worker, so the claim is for maintenance to forget. */
+  lose(number: number): void {
+    this.#left.delete(number);
+  }
+
+  get unknown(): readonly number[] {
+    return this.#unknown;
+  }
+
+  released(numbers: readonly number[]): void {
+    this.#unknown = this.#unknown.filter((number) => !numbers.includes(number));
+    this.#finished.push(...numbers);
+  }
+
+  /** Under a new worker id nothing of the old one is ours to delete. */
+  reset(): void {
+    this.#left.clear();
+    this.#finished = [];
+    this.#unknown = [];
+  }
+}

@@ -1,0 +1,30 @@
+/**
+ * Places in the order of keys: bucket by bucket, and in a bucket key by key, by the bytes of their UTF-8. A
+ * walk is a list of stretches between places that are still to be read. Pure.
+ */
+import type { KeyStretch, WalkStop } from '../../claim/claim-keyed.js';
+
+/** Neighbouring buckets as stretches; the buckets ascend. */
+export function stretchesOf(buckets: readonly number[]): KeyStretch[] {
+  const found: { bucket: number; afterKey: string; untilBucket: number; untilKey: string }[] = [];
+  for (const bucket of buckets) {
+    const last = found.at(-1);
+    if (last && last.untilBucket === bucket) last.untilBucket = bucket + 1;
+    else found.push({ bucket, afterKey: '', untilBucket: bucket + 1, untilKey: '' });
+  }
+  return found;
+}
+
+/** What is left of a walk that ended with this key. */
+export function rest(stretches: readonly KeyStretch[], stop: WalkStop): KeyStretch[] {
+  const [cut, ...others] = stretches.slice(stop.stretch);
+  return cut ? [{ ...cut, bucket: stop.bucket, afterKey: stop.key }, ...others] : [];
+}
+
+/** Every bucket that a list of stretches touches. */
+export function bucketsOf(stretches: readonly KeyStretch[]): number[] {
+  return stretches.flatMap(({ bucket, untilBucket, untilKey }) => {
+    const end = untilKey === '' ? untilBucket : untilBucket + 1;
+    return Array.from({ length: end - bucket }, (_, n) => bucket + n);
+  });
+}

@@ -1,0 +1,143 @@
+/**
+ * What the next claim of a queue that is read by key reads: hinted buckets, or the next part of a walk.
+ *
+ * A walk goes through all keys, first those of the buckets that the ring gives to this worker, then all
+ * others; a claim that took all it was asked for is followed by one that goes on from there. While walks bring
+ * plenty, every key has its turn and hints are left for later. Otherwise hinted buckets are read at once if
+ * they are ours. Those of others are read a moment later: by then their owner has taken what it can, and what
+ * is left is for whoever has a free handler. So the ring is a preference, and never keeps a job waiting.
+ */
+import type { KeyedClaim, KeyStretch } from '../../claim/claim-keyed.js';
+import { BUCKETS } from '../../job/key.js';
+import { bucketsOf, rest, stretchesOf } from './key-places.js';
+import { LookTimer } from './look-timer.js';
+
+/** How long the owner of a bucket has for a hint before others follow it. */
+const OWNER_FIRST_MS = 200;
+
+const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
+
+export class KeyReader {
+  readonly #look: LookTimer;
+  readonly #random: () => number;
+  #owned: ReadonlySet<number> = new Set(EVERY_BUCKET);
+  #hints = new Set<number>();
+  #foreign = new Set<number>();
+  #foreignAt = Number.POSITIVE_INFINITY;
+  readonly #hintedAt = new Map<number, number>();
+  #allHintedAt = Number.NEGATIVE_INFINITY;
+  #walk: readonly KeyStretch[] = [];
+  /** The last claim of the walk took all it was asked for. */
+  #plenty = false;
+  /** A claim of this walk did. */
+  #wasPlenty = false;
+  #walkMs = 0;
+  #taken: readonly KeyStretch[] = [];
+  #walking = false;
+
+  constructor(everyMs: number, random: () => number) {
+    this.#look = new LookTimer(everyMs);
+    this.#random = random;
+  }
+
+  get owned(): number {
+    return this.#owned.size;
+  }
+
+  /** The buckets that the ring prefers this worker for. */
+  own(buckets: readonly number[]): void {
+    this.#owned = new Set(buckets);
+    this.#look.hasten(Number.NEGATIVE_INFINITY);
+  }
+
+  /** Jobs were written to these buckets; null: jobs of any bucket came back. */
+  hint(buckets: readonly number[] | null, now: number): void {
+    if (buckets === null) {
+      this.#allHintedAt = now;
+      this.#look.hasten(now);
+    }
+    for (const bucket of buckets ?? []) {
+      this.#hintedAt.set(bucket, now);
+      if (this.#owned.has(bucket)) this.#hints.add(bucket);
+      else {
+        if (this.#foreign.size === 0) this.#foreignAt = now + OWNER_FIRST_MS;
+        this.#foreign.add(bucket);
+      }
+    }
+  }
+
+  /** A key of this bucket became free; `more`: something is known to stand behind. */
+  freed(bucket: number, claimedAt: number, more: boolean): void {
+    const hintedAt = Math.max(this.#hintedAt.get(bucket) ?? claimedAt - 1, this.#allHintedAt);
+    if (more || hintedAt >= claimedAt) this.#hints.add(bucket);
+  }
+
+  /** The next claim; none when there is nothing to read now. */
+  take(now: number): readonly KeyStretch[] {
+    if (now >= this.#foreignAt) {
+      for (const bucket of this.#foreign) this.#hints.add(bucket);
+      this.#foreign.clear();
+      this.#foreignAt = Number.POSITIVE_INFINITY;
+    }
+    // A walk and hints take turns, unless the walk brings plenty.
+    const walkable = this.#walk.length > 0 || this.#look.due(now);
+    this.#walking = this.#plenty || this.#hints.size === 0 || (walkable && !this.#walking);
+    if (!this.#walking) {
+      this.#taken = stretchesOf([...this.#hints].sort((a, b) => a - b));
+      this.#hints.clear();
+      return this.#taken;
+    }
+    if (this.#walk.length === 0 && this.#look.due(now)) this.#begin();
+    this.#taken = this.#walk;
+    return this.#taken;
+  }
+
+  record(claim: KeyedClaim, limit: number, now: number, tookMs: number): void {
+    const { stop, wanted } = claim;
+    const left = stop ? rest(this.#taken, stop) : [];
+    const full = wanted >= limit;
+    if (!this.#walking) {
+      // A bucket too large to be read at once is left to the walk.
+      for (const bucket of bucketsOf(full ? left : left.slice(1))) this.#hints.add(bucket);
+      if (left.length > 0) this.#look.hasten(now);
+    } else {
+      this.#walk = left;
+      this.#plenty = full && left.length > 0;
+      this.#wasPlenty ||= full;
+      // What brought jobs was no look in vain, however long it took.
+      if (claim.jobs.length === 0) this.#walkMs += tookMs;
+      if (left.length === 0) this.#end(now);
+    }
+  }
+
+  /** The claim failed: read the same again. */
+  failed(): void {
+    if (!this.#walking) for (const bucket of bucketsOf(this.#taken)) this.#hints.add(bucket);
+  }
+
+  /** When there is something to read. */
+  readAt(now: number): number {
+    if (this.#walk.length > 0 || this.#hints.size > 0) return now;
+    return Math.min(this.#look.at, this.#foreignAt);
+  }
+
+  #begin(): void {
+    const mine = EVERY_BUCKET.filter((bucket) => this.#owned.has(bucket));
+    const others = EVERY_BUCKET.filter((bucket) => !this.#owned.has(bucket));
+    this.#walk = [mine, others].flatMap((buckets) => stretchesOf(buckets));
+    // Workers that start together should not all begin at the same bucket.
+    const own = stretchesOf(mine).length;
+    const from = Math.floor(this.#random() * own);
+    const first = this.#walk.slice(0, own);
+    this.#walk = [...first.slice(from), ...first.slice(0, from), ...this.#walk.slice(own)];
+    this.#wasPlenty = false;
+    this.#walkMs = 0;
+  }
+
+  #end(now: number): void {
+    this.#plenty = false;
+    this.#look.record(now, this.#walkMs);
+    // There was plenty, and keys that were passed may be free by now.
+    if (this.#wasPlenty) this.#look.hasten(now);
+  }
+}

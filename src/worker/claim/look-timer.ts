@@ -1,0 +1,39 @@
+/**
+ * When to read a queue from the front again.
+ *
+ * Readers go on from where they were. What commits late, is released or recovered lies behind them, so they
+ * start over at every poll, and more rarely where that is dear: the next look comes after 30 times
+ * what the last ones took. So looks never take more than about 3 % of a worker's time. The cheaper of the last
+ * two counts: the first statement of a session, or a stall of the server, must not put a look off for long.
+ */
+const SHARE = 30;
+
+export class LookTimer {
+  readonly #everyMs: number;
+  #at = Number.NEGATIVE_INFINITY;
+  #earliest = Number.NEGATIVE_INFINITY;
+  #lastMs = 0;
+
+  constructor(everyMs = 1_000) {
+    this.#everyMs = everyMs;
+  }
+
+  due(now: number): boolean {
+    return now >= this.#at;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  record(now: number, tookMs: number): void {
+    this.#earliest = now + SHARE * Math.min(tookMs, this.#lastMs);
+    this.#lastMs = tookMs;
+    this.#at = Math.max(now + this.#everyMs, this.#earliest);
+  }
+
+  /** There is something to find by a look at this time: look then, or as soon as the share allows. */
+  hasten(at: number): void {
+    this.#at = Math.min(this.#at, Math.max(at, this.#earliest));
+  }
+}

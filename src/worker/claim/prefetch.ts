@@ -1,0 +1,49 @@
+/**
+ * How many jobs to claim ahead of the handlers: what they will have begun within `AHEAD_MS`, by the times that
+ * they took lately, and not more than about `AHEAD_BYTES` of payloads. Slow handlers leave the queue to other
+ * workers. Until the first handler has ended, nothing is claimed ahead.
+ */
+const AHEAD_MS = 50;
+const AHEAD_BYTES = 64 * 1024 * 1024;
+/** What a claimed row weighs beside its payload. */
+const ROW_BYTES = 500;
+/** The weight of the newest value in the moving averages. */
+const NEWEST = 0.05;
+
+export class PrefetchPolicy {
+  readonly #concurrency: number;
+  readonly #most: number;
+  #handlerMs: number | null = null;
+  #rowBytes = 2 * ROW_BYTES;
+
+  constructor(concurrency: number, most: number) {
+    this.#concurrency = concurrency;
+    this.#most = most;
+  }
+
+  get jobs(): number {
+    if (this.#handlerMs === null) return 0;
+    const soonBegun = (this.#concurrency * AHEAD_MS) / Math.max(this.#handlerMs, 0.01);
+    return Math.floor(Math.min(this.#most, soonBegun, AHEAD_BYTES / this.#rowBytes));
+  }
+
+  /** How many jobs of one key to take in a row: what one handler gets through in `AHEAD_MS`. */
+  get run(): number {
+    if (this.#handlerMs === null) return 1;
+    return Math.max(1, Math.floor(AHEAD_MS / Math.max(this.#handlerMs, 0.01)));
+  }
+
+  recordHandler(ms: number): void {
+    this.#handlerMs ??= ms;
+    this.#handlerMs += (ms - this.#handlerMs) * NEWEST;
+  }
+
+  recordPayload(chars: number): void {
+    this.#rowBytes += (chars + ROW_BYTES - this.#rowBytes) * NEWEST;
+  }
+
+  /** A claimed job waited this long for a handler: they are slower than was thought. */
+  recordWait(ms: number): void {
+    this.#handlerMs = Math.max(this.#handlerMs ?? 0, ms);
+  }
+}

@@ -1,0 +1,180 @@
+/** The loop side of waking: a wish for hints becomes a lock, and what a hint says reaches the queue. */
+import { afterEach, expect, onTestFinished, test } from 'vitest';
+import { INBOX, testDatabase } from '../../../test/support/database.js';
+import { until } from '../../../test/support/until.js';
+import { lockKeyOf, register } from '../../fleet/registry.js';
+import { channelOf, hintQueue } from '../../fleet/wake.js';
+import { job } from '../../job/job.js';
+import { bucketOf } from '../../job/key.js';
+import { Wakeups, type WakeupsDeps } from './wakeups.js';
+
+const db = testDatabase();
+const work = job('work');
+
+/** The locks of those who wait for hints. */
+const LOCKS = `SELECT l.pid FROM pg_locks AS l
+  WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ShareLock'
+    AND l.classid = 'holdfast.inbox'::regclass AND l.objid = 0
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+const SESSIONS = `SELECT pid FROM pg_stat_activity
+  WHERE application_name = 'holdfast listener' AND datname = current_database()`;
+
+const waiters = async () => (await db.rows(LOCKS)).length;
+
+afterEach(() => db.rows('DELETE FROM holdfast.inbox'));
+
+type Hint = readonly [queue: string, since: Date | null, buckets: readonly number[] | null];
+
+async function wakeups(
+  workerId: string,
+  options: Partial<WakeupsDeps> = {},
+  queues: readonly string[] = ['inbox'],
+) {
+  const seen = {
+    hints: [] as Hint[],
+    listening: [] as string[],
+    changes: 0,
+    troubles: [] as string[],
+  };
+  const channels = new Map<string, string>();
+  for (const queue of queues)
+    channels.set(await channelOf(db.plain, { schema: 'holdfast', queue }), queue);
+  const wakeups = new Wakeups({
+    connectionString: db.url,
+    on: true,
+    liveness: true,
+    schema: 'holdfast',
+    channels,
+    workerId,
+    other: db.plain,
+    hint: (...hint) => void seen.hints.push(hint),
+    listening: (queue) => void seen.listening.push(queue),
+    fleetChanged: () => void seen.changes++,
+    trouble: (what, error) => void seen.troubles.push(`${what}: ${(error as Error).message}`),
+    ...options,
+  });
+  wakeups.start();
+  onTestFinished(() => wakeups.stop());
+  if (options.on !== false) await until('it listens', () => wakeups.listening());
+  return { wakeups, seen };
+}
+
+const enqueue = (delayMs = 0) => db.hf.enqueue(work, {}, { key: 'key', delay: delayMs });
+const hears = (on: Wakeups, queue = 'inbox') => until('it hears', () => on.hears(queue));
+
+test('whoever wants hints is told from when on jobs are due; whoever does not is not told', async () => {
+  const { wakeups: on, seen } = await wakeups('one');
+  expect(on.hears('inbox')).toBe(false);
+  await enqueue();
+  on.want('inbox', true);
+  on.want('inbox', true);
+  await hears(on);
+  const before = Date.now();
+  await enqueue();
+  await until('a hint', () => seen.hints.length > 0);
+  on.want('inbox', false);
+  await until('nobody waits', async () => (await waiters()) === 0);
+  expect(on.hears('inbox')).toBe(false);
+  await enqueue();
+  on.want('inbox', true);
+  await hears(on);
+  await enqueue(2_000);
+  await until('another hint', () => seen.hints.length > 1);
+  expect(seen.hints).toHaveLength(2);
+  const [first, second] = seen.hints as [Hint, Hint];
+  expect(first).toEqual(['inbox', expect.any(Date), null]);
+  // The clock of the database is the clock of this machine; tenths are rounded down.
+  expect((first[1] as Date).getTime()).toBeGreaterThan(before - 200);
+  expect((second[1] as Date).getTime()).toBeGreaterThan(before + 1_800);
+  expect(seen.troubles).toEqual([]);
+});
+
+test('in a queue that is read by key it is told which buckets; * means all of them', async () => {
+  await db.hf.createQueue('orders', { ordering: 'key' });
+  const { wakeups: on, seen } = await wakeups('keyed', {}, ['inbox', 'orders']);
+  on.want('orders', true);
+  await hears(on, 'orders');
+  const ordered = job('work', { queue: 'orders' });
+  const keys = ['a', 'b', 'a'];
+  await db.hf.enqueueMany(keys.map((key) => ordered.of({}, { key })));
+  await db.hf.enqueueMany(Array.from({ length: 200 }, (_, n) => ordered.of({}, { key: `k${n}` })));
+  const back = { availableAt: '2020-01-01 00:00:00+00', partitionBucket: 7 };
+  await hintQueue(db.plain, { schema: 'holdfast', queue: 'orders' }, [back]);
+  await until('three hints', () => seen.hints.length === 3);
+  const [few, many, old] = seen.hints as [Hint, Hint, Hint];
+  expect(few[0]).toBe('orders');
+  expect(new Set(few[2])).toEqual(new Set(keys.map(bucketOf)));
+  expect(many).toEqual(['orders', expect.any(Date), null]);
+  // What came back is told of with the time from which it is due, however old that is.
+  expect(old).toEqual(['orders', new Date('2020-01-01T00:00:00Z'), [7]]);
+});
+
+test('when it begins to hear it says so, because what came just before was not told of', async () => {
+  const { wakeups: on, seen } = await wakeups('two', {});
+  expect(seen.listening).toEqual([]);
+  on.want('inbox', true);
+  await hears(on);
+  expect(seen.listening).toEqual(['inbox']);
+});
+
+test('the last wish wins, however fast they come', async () => {
+  const { wakeups: on, seen } = await wakeups('three');
+  for (let n = 0; n < 500; n++) {
+    on.want('inbox', n % 2 === 0);
+    if (n % 5 === 0) await Promise.resolve();
+    if (n % 50 === 49) await db.rows('SELECT 1');
+  }
+  await until('nobody waits', async () => (await waiters()) === 0 && !on.hears('inbox'));
+  on.want('inbox', true);
+  await hears(on);
+  expect(await waiters()).toBe(1);
+  on.want('inbox', false);
+  await until('the lock is gone', async () => (await waiters()) === 0);
+  expect(seen.troubles).toEqual([]);
+});
+
+test('a lost session is a reason to look everywhere; on the next one it hears again by itself', async () => {
+  const { wakeups: on, seen } = await wakeups('four');
+  on.want('inbox', true);
+  await hears(on);
+  await db.rows(`SELECT pg_terminate_backend(pid) FROM (${SESSIONS}) AS s`);
+  await until('it is told to look', () => seen.hints.length === 1);
+  expect(seen.hints).toEqual([['inbox', null, null]]);
+  await hears(on);
+  expect(seen.listening).toEqual(['inbox', 'inbox']);
+  expect(seen.changes).toBe(2);
+  await enqueue();
+  await until('a hint', () => seen.hints.length > 1);
+  expect(seen.hints[1]).toEqual(['inbox', expect.any(Date), null]);
+});
+
+test('under a new id its session holds the liveness lock of that one, and hears', async () => {
+  const { wakeups: on, seen } = await wakeups('five');
+  on.want('inbox', true);
+  await hears(on);
+  on.identify('six');
+  await until('it has another session', () => seen.listening.length === 2);
+  await hears(on);
+  const held = await db.rows<{ key: string }>(
+    `SELECT l.objid::text AS key FROM pg_locks AS l JOIN (${SESSIONS}) AS s USING (pid)
+     WHERE l.locktype = 'advisory' AND l.classid <> 'holdfast.inbox'::regclass`,
+  );
+  expect(held.map(({ key }) => Number(key) | 0)).toEqual([lockKeyOf('six')]);
+  expect(seen.troubles).toEqual([]);
+});
+
+test('a change of the membership is heard', async () => {
+  const { seen } = await wakeups('eight');
+  const before = seen.changes;
+  await register(db.engine, INBOX, { id: 'new', lockKey: 1, handles: {}, metadata: {} });
+  await until('it was told', () => seen.changes > before);
+});
+
+test('switched off it never listens, and whoever wants hints is not held up', async () => {
+  const { wakeups: on } = await wakeups('nine', { on: false });
+  on.want('inbox', true);
+  on.want('inbox', false);
+  on.want('inbox', true);
+  expect([on.listening(), on.hears('inbox')]).toEqual([false, false]);
+  expect(await db.rows(SESSIONS)).toEqual([]);
+});

@@ -1,0 +1,158 @@
+/**
+ * Wake-ups: a session that listens for hints of producers, and the locks by which a worker asks for them.
+ *
+ * The claim loop of a queue says whether it wants hints; here that wish becomes a lock on the listener's
+ * session, one statement at a time, and the last wish wins. After a lock was taken, what came before must be
+ * looked for once more. All of this is about speed: a worker without a listener finds every job by polling.
+ */
+import { holdLiveness } from '../../fleet/liveness.js';
+import { FLEET_CHANNEL, ping, wantHints, wantNoHints } from '../../fleet/wake.js';
+import { Listener } from '../../postgres/listen.js';
+import type { Executor } from '../../postgres/queryable.js';
+
+export interface WakeupsDeps {
+  /** A direct one: sessions are kept on it. */
+  readonly connectionString: string;
+  /** Off: never listens. */
+  readonly on: boolean;
+  /** Whether the listener's session holds the liveness lock too. */
+  readonly liveness: boolean;
+  readonly schema: string;
+  /** By channel, the queues that are served. */
+  readonly channels: ReadonlyMap<string, string>;
+  readonly workerId: string;
+  /** Statements on other connections than the listener's. */
+  readonly other: Executor;
+  /** Jobs were written that are due from this time on; null: of any age. Buckets where they are known. */
+  readonly hint: (queue: string, since: Date | null, buckets: readonly number[] | null) => void;
+  /** From now on hints are heard; what came before must be looked for. */
+  readonly listening: (queue: string) => void;
+  readonly fleetChanged: () => void;
+  readonly trouble: (what: string, error: unknown) => void;
+  readonly callEveryMs?: number;
+  readonly hearWithinMs?: number;
+}
+
+interface Wish {
+  readonly queue: string;
+  wanted: boolean;
+  held: boolean;
+}
+
+export class Wakeups {
+  readonly #deps: WakeupsDeps;
+  readonly #listener: Listener;
+  readonly #wishes: ReadonlyMap<string, Wish>;
+  #workerId: string;
+  #moving = false;
+  #stopped = false;
+
+  constructor(deps: WakeupsDeps) {
+    this.#deps = deps;
+    this.#workerId = deps.workerId;
+    this.#wishes = new Map(
+      [...deps.channels.values()].map((queue) => [queue, { queue, wanted: false, held: false }]),
+    );
+    const { connectionString, channels, other, trouble, callEveryMs, hearWithinMs } = deps;
+    this.#listener = new Listener({
+      connectionString,
+      channels: () => [...channels.keys(), FLEET_CHANNEL],
+      prepare: (db) => this.#prepare(db),
+      up: () => this.#up(),
+      down: () => this.#down(),
+      heard: (channel, payload) => this.#heard(channel, payload),
+      call: (word) => ping(other, this.#names('inbox'), word),
+      trouble,
+      ...(callEveryMs !== undefined && { callEveryMs }),
+      ...(hearWithinMs !== undefined && { hearWithinMs }),
+    });
+  }
+
+  #names(queue: string) {
+    return { schema: this.#deps.schema, queue };
+  }
+
+  start(): void {
+    if (this.#deps.on) this.#listener.start();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#listener.stop();
+  }
+
+  /** Under a new id from now on: another liveness lock, so a new session. */
+  identify(workerId: string): void {
+    this.#workerId = workerId;
+    this.#listener.restart();
+  }
+
+  listening(): boolean {
+    return this.#listener.state === 'on';
+  }
+
+  /** Producers send hints for this queue, and they are heard. */
+  hears(queue: string): boolean {
+    return this.listening() && this.#wishes.get(queue)?.held === true;
+  }
+
+  want(queue: string, wanted: boolean): void {
+    const wish = this.#wishes.get(queue);
+    if (!wish || wish.wanted === wanted) return;
+    wish.wanted = wanted;
+    void this.#move();
+  }
+
+  async #prepare(db: Executor): Promise<void> {
+    if (this.#deps.liveness) await holdLiveness(db, this.#names('inbox'), this.#workerId);
+  }
+
+  #up(): void {
+    this.#deps.fleetChanged();
+    void this.#move();
+  }
+
+  /** The session is gone, and with it the locks and perhaps the last hints. */
+  #down(): void {
+    for (const wish of this.#wishes.values()) {
+      wish.held = false;
+      if (!this.#stopped) this.#deps.hint(wish.queue, null, null);
+    }
+  }
+
+  #heard(channel: string, payload: string): void {
+    if (channel === FLEET_CHANNEL) {
+      if (payload === this.#deps.schema) this.#deps.fleetChanged();
+      return;
+    }
+    const queue = this.#deps.channels.get(channel);
+    if (queue === undefined) return;
+    const [since, list] = payload.split(':');
+    const at = since === '*' ? null : new Date(Number(since) * 100);
+    const buckets = list === undefined || list === '*' ? null : list.split(',').map(Number);
+    this.#deps.hint(queue, at, buckets);
+  }
+
+  /** Makes the locks follow the wishes. */
+  async #move(): Promise<void> {
+    if (this.#moving) return;
+    this.#moving = true;
+    for (;;) {
+      const wish = [...this.#wishes.values()].find(({ wanted, held }) => wanted !== held);
+      if (!wish || !this.listening()) break;
+      const names = this.#names(wish.queue);
+      const wanted = wish.wanted;
+      try {
+        await this.#listener.run((db) => (wanted ? wantHints(db, names) : wantNoHints(db, names)));
+        wish.held = wanted && this.listening();
+        // What was inserted between the last claim and the lock was not told of.
+        if (wish.held) this.#deps.listening(wish.queue);
+      } catch {
+        // The listener has reported it and ends the session.
+        wish.held = false;
+        break;
+      }
+    }
+    this.#moving = false;
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * A connection of the keeper's thread, which may hold the liveness lock of the worker.
+ *
+ * Every statement has a time limit: an answer that takes longer will not come, because the connection may be
+ * half open. Then it is cut, and a new one is made by whoever takes turns on it (keeper-turns.ts).
+ */
+import type { Socket } from 'node:net';
+import pg from 'pg';
+import { backendPid, dropLiveness, holdLiveness } from '../fleet/liveness.js';
+import { engineConfig } from '../postgres/pool.js';
+import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import { pause } from './backoff.js';
+import { monotonicMs } from './keeper-protocol.js';
+
+const CONNECT_MS = 5_000;
+
+export interface ConnectionDeps {
+  readonly url: string;
+  readonly pooled: boolean;
+  readonly prepare: boolean;
+  readonly schema: string;
+  readonly timeoutMs: number;
+  /** Whether the session is to hold the lock. */
+  readonly locks: () => boolean;
+  /** It was to hold the lock, and a pooler stands between. */
+  readonly foundPooler: () => void;
+}
+
+type Client = pg.Client & { processID: number | null; connection: { stream: Socket } };
+
+export class Connection {
+  readonly #deps: ConnectionDeps;
+  #client: Client | null = null;
+  #db: Executor | null = null;
+  #closed = false;
+  #lockedFor: string | null = null;
+  #openedAt = 0;
+  #opened = 0;
+  /** Called when the session breaks. */
+  onLost: () => void = () => {};
+
+  constructor(deps: ConnectionDeps) {
+    this.#deps = deps;
+  }
+
+  /** Null while there is no session. */
+  get db(): Executor | null {
+    return this.#db;
+  }
+
+  /** Whose liveness lock this session holds. */
+  get lockedFor(): string | null {
+    return this.#lockedFor;
+  }
+
+  get ageMs(): number {
+    return this.#client ? monotonicMs() - this.#openedAt : 0;
+  }
+
+  /** There was a session before this one, and it was lost. */
+  get reconnected(): boolean {
+    return this.#opened > 1;
+  }
+
+  get #names() {
+    return { schema: this.#deps.schema, queue: 'inbox' };
+  }
+
+  async open(): Promise<void> {
+    const { url, pooled, prepare, timeoutMs, locks, foundPooler } = this.#deps;
+    const config = engineConfig({
+      connectionString: url,
+      applicationName: 'holdfast keeper',
+      connectTimeoutMs: CONNECT_MS,
+      queryTimeoutMs: timeoutMs,
+      pooled,
+    });
+    const client = new pg.Client(config) as Client;
+    client.on('error', () => this.#lose(client));
+    const db = engineExecutor(client, { prepare, pooled });
+    try {
+      await client.connect();
+      // A lock that is taken through a pooler stays with the pooler, and outlives this process.
+      if (locks() && (await backendPid(db, this.#names)) !== client.processID) foundPooler();
+      if (this.#closed) throw new Error('the keeper has stopped');
+    } catch (error) {
+      cut(client);
+      throw error;
+    }
+    this.#client = client;
+    this.#db = db;
+    this.#openedAt = monotonicMs();
+    this.#opened++;
+  }
+
+  /** Holds the lock of this worker and of no other. Null: of none. */
+  async holdLock(db: Executor, workerId: string | null): Promise<void> {
+    const before = this.#lockedFor;
+    if (workerId === before) return;
+    if (workerId !== null) await holdLiveness(db, this.#names, workerId);
+    if (db !== this.#db) throw new Error('the session broke while it took the liveness lock');
+    this.#lockedFor = workerId;
+    if (before !== null) await dropLiveness(db, this.#names, before);
+  }
+
+  /** After an error: a session that may be half open is cut, one that only refused is kept. */
+  failed(error: unknown): void {
+    if (error instanceof pg.DatabaseError && error.severity === 'ERROR') return;
+    if (this.#client) this.#lose(this.#client);
+  }
+
+  #lose(client: Client): void {
+    if (this.#client !== client) return;
+    this.#client = null;
+    this.#db = null;
+    this.#lockedFor = null;
+    cut(client);
+    this.onLost();
+  }
+
+  async close(withinMs: number): Promise<void> {
+    this.#closed = true;
+    const client = this.#client;
+    this.#client = null;
+    if (!client) return;
+    const late = new AbortController();
+    await Promise.race([client.end().catch(() => undefined), pause(withinMs, late.signal)]);
+    late.abort();
+    cut(client);
+  }
+}
+
+function cut(client: Client): void {
+  client.connection.stream.destroy();
+}

@@ -1,0 +1,122 @@
+/**
+ * Tasks that take turns on one connection.
+ *
+ * The first of the list that is due has the next turn. A task is not due again at once, also when it has
+ * failed; so none can keep the others from their turns for longer than one statement may take. A broken
+ * connection is made again without waiting for a task, because the liveness lock went with it.
+ */
+import type { Executor } from '../postgres/queryable.js';
+import { Backoff } from './backoff.js';
+import type { Connection } from './keeper-connection.js';
+import { monotonicMs } from './keeper-protocol.js';
+
+export interface Task {
+  readonly what: string;
+  /** Returns in how many milliseconds it is due again. */
+  readonly run: (db: Executor) => Promise<number>;
+}
+
+export interface TurnsDeps {
+  readonly connection: Pick<Connection, 'db' | 'open' | 'failed' | 'onLost'>;
+  /** The more urgent ones first. */
+  readonly tasks: readonly Task[];
+  /** No turns are taken meanwhile. */
+  readonly paused: () => boolean;
+  readonly error: (what: string, error: unknown) => void;
+}
+
+interface Slot {
+  readonly task: Task;
+  readonly backoff: Backoff;
+  dueAt: number;
+}
+
+const PAUSED_MS = 50;
+/** Others look twice within a second: a database that is back must be met before that. */
+const LONGEST_RECONNECT_MS = 1_000;
+/** An outage is reported so often. */
+const REPORT_MS = 5_000;
+
+export class Turns {
+  readonly #deps: TurnsDeps;
+  readonly #slots: readonly Slot[];
+  readonly #backoff = new Backoff();
+  #connectAt = 0;
+  #reportedAt = Number.NEGATIVE_INFINITY;
+  #stopped = false;
+  #wake: () => void = () => {};
+
+  constructor(deps: TurnsDeps) {
+    this.#deps = deps;
+    this.#slots = deps.tasks.map((task) => ({ task, backoff: new Backoff(), dueAt: 0 }));
+    deps.connection.onLost = () => this.#wake();
+    void this.#run();
+  }
+
+  /** Everything is due now, but for what has just failed. */
+  hurry(): void {
+    for (const slot of this.#slots) if (!slot.backoff.failing) slot.dueAt = 0;
+    this.#wake();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#wake();
+  }
+
+  async #run(): Promise<void> {
+    const { connection, paused } = this.#deps;
+    while (!this.#stopped) {
+      const { db } = connection;
+      const slot = this.#next();
+      const waitMs = slot.dueAt - monotonicMs();
+      if (paused()) await this.#sleep(PAUSED_MS);
+      else if (!db) await this.#connect();
+      else if (waitMs > 0) await this.#sleep(waitMs);
+      else await this.#turn(slot, db);
+    }
+  }
+
+  #next(): Slot {
+    const now = monotonicMs();
+    const due = this.#slots.find(({ dueAt }) => dueAt <= now);
+    return due ?? this.#slots.reduce((a, b) => (b.dueAt < a.dueAt ? b : a));
+  }
+
+  async #connect(): Promise<void> {
+    const now = monotonicMs();
+    if (now < this.#connectAt) return this.#sleep(this.#connectAt - now);
+    this.#connectAt = now + Math.min(this.#backoff.nextMs(), LONGEST_RECONNECT_MS);
+    try {
+      await this.#deps.connection.open();
+      this.hurry();
+    } catch (error) {
+      if (this.#stopped || now - this.#reportedAt < REPORT_MS) return;
+      this.#reportedAt = now;
+      this.#deps.error('connecting the keeper', error);
+    }
+  }
+
+  async #turn(slot: Slot, db: Executor): Promise<void> {
+    try {
+      const inMs = await slot.task.run(db);
+      slot.dueAt = monotonicMs() + inMs;
+      slot.backoff.reset();
+      this.#backoff.reset();
+    } catch (error) {
+      slot.dueAt = monotonicMs() + slot.backoff.nextMs();
+      this.#deps.connection.failed(error);
+      if (!this.#stopped) this.#deps.error(slot.task.what, error);
+    }
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.#wake(), ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,323 @@
+/**
+ * One queue in one worker: the claim loop, the jobs in flight, and the handlers that run.
+ *
+ * Here claimed rows become jobs in flight and runs of handlers, and what leaves tells the claim loop that there
+ * is room, that a key is free, or that a job comes back later.
+ */
+import { HoldfastError } from '../job/errors.js';
+import type { Ordering } from '../job/order.js';
+import { isolate } from '../lease/isolate.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { type ClaimBatch, ClaimLoop, type Hints } from './claim/claim-loop.js';
+import { PrefetchPolicy } from './claim/prefetch.js';
+import type { SettleResult } from './events.js';
+import type { Settings } from './options.js';
+import type { Route } from './run/attempt.js';
+import { LeasedJob } from './run/leased-job.js';
+import type { Quarantine } from './run/quarantine.js';
+import { Runs } from './run/runs.js';
+import type { Standing } from './settle/batcher.js';
+import { type InFlightDeps, InFlightJobs } from './settle/in-flight.js';
+import type { Time } from './time.js';
+
+/** What is released at the very end has this long to leave. */
+const RELEASE_MS = 900;
+
+export interface QueueWorkerDeps extends InFlightDeps {
+  readonly settings: Settings;
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly engine: Executor;
+  readonly quarantine: Quarantine;
+  readonly wakeups: Hints;
+  readonly time: Time;
+  readonly workerId: () => string;
+  /** Whether the registry calls a worker of this id alive. */
+  readonly standing: (workerId: string) => Standing;
+  readonly sawEpoch: (epoch: number) => void;
+  readonly sawMaintained: (queue: string, agoMs: number | null) => void;
+  readonly trouble: (what: string, error: unknown) => void;
+}
+
+export class QueueWorker {
+  readonly queue: string;
+  readonly #deps: QueueWorkerDeps;
+  readonly #names: Names;
+  readonly #inFlight: InFlightJobs;
+  readonly #prefetch: PrefetchPolicy;
+  readonly #runs: Runs;
+  readonly #claims: ClaimLoop;
+  #suspects = 0;
+  /** Until the worker is watched: a hint must not make it claim before its death would be noticed. */
+  #onHold = true;
+  #stopping = false;
+  #pumping = false;
+  #onEmpty: (() => void) | null = null;
+
+  constructor(queue: string, deps: QueueWorkerDeps) {
+    this.queue = queue;
+    this.#deps = deps;
+    this.#names = deps.context.names;
+    const { settings, quarantine } = deps;
+    this.#prefetch = new PrefetchPolicy(settings.concurrency, settings.prefetch);
+    this.#inFlight = new InFlightJobs(queue, deps, {
+      left: (held) => this.#left(held),
+      later: (held, delayMs) => this.#claims.dueIn(delayMs, [held.row.partitionBucket]),
+    });
+    this.#runs = new Runs({
+      ...deps,
+      mayStart: () => this.#alive && !quarantine.holds,
+      prefetch: this.#prefetch,
+      inFlight: this.#inFlight,
+      changed: () => this.pump(),
+    });
+    const versions: Record<string, number> = {};
+    for (const { job } of deps.routes.values())
+      if (job.queue === queue) versions[job.type] = job.version;
+    this.#claims = new ClaimLoop({
+      ...{ queue, names: this.#names, engine: deps.engine, settings, versions },
+      ...{ wakeups: deps.wakeups, time: deps.time },
+      ...{ workerId: deps.workerId, sawEpoch: deps.sawEpoch },
+      mayClaim: () => this.#mayClaim(),
+      room: () => this.#room(),
+      run: () => this.#prefetch.run,
+      suspectsAt: () => quarantine.readyAt,
+      receive: (batch) => this.#receive(batch),
+      ended: () => this.#checkEmpty(),
+      sawMaintained: (agoMs) => deps.sawMaintained(queue, agoMs),
+      took: (ms) => deps.emit({ kind: 'statement', queue, statement: 'claim', ms }),
+      trouble: deps.trouble,
+    });
+  }
+
+  get size(): number {
+    return this.#inFlight.size;
+  }
+
+  get running(): number {
+    return this.#runs.running;
+  }
+
+  /** Of a queue that is read by key: how many buckets the ring prefers this worker for. */
+  get owned(): number {
+    return this.#claims.owned;
+  }
+
+  assign(ordering: Ordering, buckets: readonly number[]): void {
+    this.#claims.assign(ordering, buckets);
+  }
+
+  hint(since: Date | null, buckets: readonly number[] | null): void {
+    this.#claims.hint(since, buckets);
+  }
+
+  /** Hints are heard from now on; what came just before was not told of. */
+  listening(): void {
+    this.#claims.listening();
+  }
+
+  /** No claims while this worker has no registration to claim under. */
+  hold(onHold: boolean): void {
+    this.#onHold = onHold;
+    if (onHold) return;
+    this.#claims.ledger.reset();
+    this.#claims.hint(null, null);
+  }
+
+  /** Starts what waits and claims what there is room for. */
+  pump(): void {
+    if (this.#pumping) return;
+    // Handlers that end at once keep the process busy until all that wait have run. So that the database is
+    // not idle meanwhile, the next jobs are asked for before; a statement is sent in the next tick.
+    if (this.#runs.waiting > this.#deps.settings.concurrency) {
+      this.#claims.pump();
+      this.#pumping = true;
+      process.nextTick(() => {
+        this.#pumping = false;
+        this.#runs.start();
+        this.#claims.pump();
+      });
+      return;
+    }
+    this.#runs.start();
+    this.#claims.pump();
+  }
+
+  /** Read as soon as there is room. */
+  wake(): void {
+    this.#claims.wake();
+  }
+
+  /** Nothing is claimed or started under an id that may be dead. */
+  get #alive(): boolean {
+    return this.#deps.standing(this.#deps.workerId()) === 'alive';
+  }
+
+  #mayClaim(): boolean {
+    return !this.#stopping && !this.#onHold && !this.#deps.quarantine.holds && this.#alive;
+  }
+
+  /** An idle handler claims at once; while all are busy, half of what is wanted ahead is waited for. */
+  #room(): number {
+    const { concurrency, batchSize } = this.#deps.settings;
+    const target = concurrency + this.#prefetch.jobs;
+    // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
+    if (this.#inFlight.size >= 2 * target + batchSize) return 0;
+    const { running, waiting, unfinished } = this.#runs;
+    const idle = concurrency - running - waiting;
+    if (idle <= 0 && unfinished > target / 2) return 0;
+    return Math.min(batchSize, Math.max(idle, target - unfinished));
+  }
+
+  #receive({ jobs: rows, workerId, number, clock, sentAt, run, alone }: ClaimBatch): void {
+    if (rows.length === 0) return;
+    const { settings } = this.#deps;
+    const now = this.#deps.time.now();
+    const facts = { queue: this.queue, workerId, number, claimedAt: now, clock };
+    const jobs = rows.map((row) => new LeasedJob(row, facts));
+    for (const job of jobs) {
+      job.keyed = this.#claims.keyed;
+      // Suspects come without what stands behind them.
+      job.hasMore = run === null;
+    }
+    // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
+    // worker had been declared dead.
+    const late = now - sentAt >= settings.leaseMs;
+    if (late || this.#onHold || workerId !== this.#deps.workerId()) {
+      this.#inFlight.missed(jobs);
+      for (const job of jobs) this.#claims.ledger.leave(job.claimNumber);
+      return;
+    }
+    this.#inFlight.take(jobs);
+    for (const { row } of jobs) this.#prefetch.recordPayload(row.payload.length);
+    if (this.#stopping || !this.#alive) {
+      this.#inFlight.releaseAll(jobs);
+      return;
+    }
+    this.#suspects += jobs.filter(isSuspect).length;
+    this.#runs.expect(jobs.length);
+    const [first] = jobs;
+    if (alone && first) {
+      this.#runAlone(first);
+      return;
+    }
+    for (const one of run === null ? jobs.map((job) => [job]) : runsOf(jobs)) {
+      const last = one.at(-1);
+      // What stands behind may be more of the same key.
+      if (last && (one.length === run || cameAlone(last))) last.hasMore = true;
+      this.#runs.add(one);
+    }
+    this.#runs.start();
+  }
+
+  #runAlone(held: LeasedJob): void {
+    const { quarantine, engine, trouble } = this.#deps;
+    const unmark = () =>
+      isolate(engine, this.#names, held.workerId, held, false).then(
+        () => undefined,
+        (error) => trouble('taking back the mark of a quarantined job', error),
+      );
+    void quarantine.runAlone({
+      held,
+      unmark,
+      // Until its end is written nothing else may start: the row still says that it runs alone.
+      run: () => this.#runs.work([held]).then(() => held.left()),
+      release: () => this.#runs.release([held]),
+    });
+  }
+
+  #left(held: LeasedJob): void {
+    if (held.lost) this.#claims.ledger.lose(held.claimNumber);
+    else this.#claims.ledger.leave(held.claimNumber);
+    if (isSuspect(held) && --this.#suspects === 0) this.#claims.suspectsLeft();
+    if (held.keyed && held.how && FREES.includes(held.how)) {
+      const more = held.hasMore || held.how === 'released';
+      this.#claims.freed(held.row.partitionBucket, held.claimedAt, more);
+    }
+    if (held.how === 'released') this.#claims.returned(held.row);
+    this.#checkEmpty();
+    this.pump();
+  }
+
+  releaseWaiting(): void {
+    this.#runs.releaseWaiting();
+  }
+
+  /** The keeper could not renew these. */
+  lose(jobs: readonly { id: string; generation: number }[]): void {
+    for (const held of this.#inFlight.find(jobs)) this.#inFlight.lose(held);
+    this.#runs.dropLost();
+  }
+
+  /** This registration is dead, and with it everything that is held and not being settled. */
+  loseAll(workerId: string): void {
+    for (const held of this.#inFlight.values()) {
+      if (held.workerId === workerId && !held.settling) this.#inFlight.lose(held);
+    }
+    this.#runs.dropLost();
+  }
+
+  /** No new claims; waits for running handlers, then aborts and releases what is left. True: all gone. */
+  async drain(graceMs: number): Promise<boolean> {
+    this.#stopping = true;
+    this.#claims.stop();
+    this.#deps.settler.hurry();
+    this.#runs.stop();
+    for (const held of this.#inFlight.values()) if (!held.started) this.#inFlight.release(held);
+    if (await this.#emptyWithin(graceMs)) return true;
+    const reason = new HoldfastError(
+      'STOPPED',
+      'The worker is stopping and its grace period is over; the job was handed back.',
+    );
+    for (const held of this.#inFlight.values()) {
+      if (held.lost) continue;
+      held.abort(reason);
+      held.settling = false;
+      this.#inFlight.release(held);
+      held.lost = true;
+    }
+    return this.#emptyWithin(RELEASE_MS);
+  }
+
+  #checkEmpty(): void {
+    if (this.#empty) this.#onEmpty?.();
+  }
+
+  get #empty(): boolean {
+    return this.#inFlight.size === 0 && !this.#claims.claiming;
+  }
+
+  #emptyWithin(ms: number): Promise<boolean> {
+    if (this.#empty) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const timer = this.#deps.time.after(ms, () => {
+        this.#onEmpty = null;
+        resolve(false);
+      });
+      this.#onEmpty = () => {
+        timer.cancel();
+        this.#onEmpty = null;
+        resolve(true);
+      };
+    });
+  }
+}
+
+/** So a job leaves its key to the next; one that was released waits at its old place, perhaps as the head. */
+const FREES: readonly SettleResult[] = ['completed', 'buried', 'cancelled', 'released'];
+
+/** One that failed or crashed before is claimed without what stands behind it. */
+const cameAlone = ({ row }: LeasedJob) => row.attempts > 1 || row.crashes > 0;
+
+const isSuspect = ({ row }: LeasedJob) => row.crashes > 1;
+
+/** Neighbours of one key form a run; the claim returns the jobs of a key together, in its order. */
+function runsOf(jobs: readonly LeasedJob[]): LeasedJob[][] {
+  const runs: LeasedJob[][] = [];
+  for (const job of jobs) {
+    const run = runs.at(-1);
+    if (run?.[0]?.row.partitionKey === job.row.partitionKey) run.push(job);
+    else runs.push([job]);
+  }
+  return runs;
+}

@@ -1,0 +1,322 @@
+/**
+ * The handler's context: the job, and what a handler may do with it under its fence.
+ *
+ * `transaction` and `complete` settle the job inside a transaction: the handler's writes and the
+ * completion commit together or not at all. `once` remembers an effect outside Postgres. `enqueue` hands
+ * children over with the completion: if the attempt fails, none of them is written.
+ */
+import type pg from 'pg';
+import { findEffect, recordEffect } from '../../effects/once.js';
+import { type Enqueued, prepareJobs, writeJobs } from '../../enqueue/enqueue.js';
+import type { NewJob } from '../../enqueue/insert.js';
+import { HoldfastError } from '../../job/errors.js';
+import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
+import { checkKey } from '../../job/key.js';
+import { encodePayload } from '../../job/payload.js';
+import { childLogger, type Logger } from '../../postgres/log.js';
+import { withClient } from '../../postgres/pool.js';
+import { executor, type Queryable } from '../../postgres/queryable.js';
+import { complete } from '../../settle/complete.js';
+import { enqueuedEvents } from '../settle/enqueued.js';
+import { type ContextDeps, type HandlerContext, leaseLost } from './handler-context.js';
+import type { LeasedJob } from './leased-job.js';
+import { Call, OpenCalls } from './open-calls.js';
+
+/** What the run needs to know of a context after the handler has ended. */
+export class JobContext<Payload> implements HandlerContext<Payload> {
+  readonly payload: Payload;
+  readonly #job: LeasedJob;
+  readonly #deps: ContextDeps;
+  #tx: Queryable | null = null;
+  #transacting = false;
+  /** Children that were written to the transaction which has the completion in it. */
+  #handed: NewJob[] = [];
+  #log: Logger | null = null;
+  /** 'handed': a transaction has the completion in it, and whether it commits is not known here. */
+  completion: 'none' | 'done' | 'handed' = 'none';
+  readonly children: NewJob[] = [];
+  readonly calls = new OpenCalls();
+  /** Those that make children: a completion takes them along. */
+  readonly #writing = new OpenCalls();
+  #over: 'returned' | 'failed' | null = null;
+
+  constructor(job: LeasedJob, payload: Payload, deps: ContextDeps) {
+    this.#job = job;
+    this.payload = payload;
+    this.#deps = deps;
+  }
+
+  get id() {
+    return this.#job.row.id;
+  }
+  get type() {
+    return this.#job.row.type;
+  }
+  get queue() {
+    return this.#job.queue;
+  }
+  get key() {
+    return this.#job.row.partitionKey;
+  }
+  get attempt() {
+    return this.#job.row.attempts;
+  }
+  get maxAttempts() {
+    return this.#job.row.maxAttempts;
+  }
+  get fenceToken() {
+    return this.#job.row.leaseGeneration;
+  }
+  get headers(): Readonly<Record<string, string>> {
+    return this.#job.row.headers ? JSON.parse(this.#job.row.headers) : {};
+  }
+  get createdAt() {
+    const { createdAt, cursorAt } = this.#job.row;
+    return new Date(createdAt ?? cursorAt);
+  }
+  get signal() {
+    return this.#job.signal;
+  }
+  get log() {
+    const { id, type, attempt } = this;
+    this.#log ??= childLogger(this.#deps.log, { job: id, type, attempt });
+    return this.#log;
+  }
+
+  // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
+  // nothing to handlers that do not.
+  get once(): HandlerContext<Payload>['once'] {
+    return (name, effect) => this.#call(this.#once(name, effect));
+  }
+  get transaction(): HandlerContext<Payload>['transaction'] {
+    return (work) => this.#call(this.#transaction(work));
+  }
+  get complete(): HandlerContext<Payload>['complete'] {
+    return (tx) => this.#call(this.#complete(tx));
+  }
+  get enqueue(): HandlerContext<Payload>['enqueue'] {
+    return (job, payload, options) => {
+      const call = this.#call(this.#enqueue(job, payload, options));
+      this.#writing.add(call);
+      return call;
+    };
+  }
+
+  #call<Value>(made: Promise<Value>): Call<Value> {
+    const call = Call.of(made);
+    this.calls.add(call);
+    return call;
+  }
+
+  /** The outcome is settled from what is known now; whatever the handler calls from here on is refused. */
+  end(how: 'returned' | 'failed'): void {
+    // The first word counts: after its time limit a handler may still return.
+    this.#over ??= how;
+  }
+
+  async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value> {
+    checkKey(name, 'name of the effect');
+    const { names, engine } = this.#deps;
+    const before = await findEffect(engine, names, this.id, name);
+    if (before !== null) return JSON.parse(before).value;
+    this.#assertHeld(`the effect "${name}"`);
+    const value = await effect();
+    const stored = encodePayload(value === undefined ? {} : { value }, {
+      maxBytes: this.#deps.maxPayloadBytes,
+      what: `the value of the effect "${name}"`,
+      consequence: 'the effect has run, but it could not be recorded and may run again',
+    });
+    const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
+    const stands = await recordEffect(engine, names, owner, name, stored);
+    if (stands === null) {
+      // Completed by this handler meanwhile, the row is gone for a good reason.
+      if (this.completion === 'none') this.#job.gone = true;
+      throw leaseLost(this.id, `the marker of the effect "${name}"`);
+    }
+    return JSON.parse(stands).value;
+  }
+
+  async #transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
+    this.#assertHeld('the transaction');
+    if (this.#transacting) {
+      throw new HoldfastError(
+        'JOB_STATE',
+        `Job ${this.id} has a transaction open already, so a second one was refused. ` +
+          'Do all of it in one: the job completes with it.',
+      );
+    }
+    this.#transacting = true;
+    try {
+      await this.#inItsTurn('the transaction');
+      await this.#writing.ended();
+      return await withClient(this.#deps.pool, (client) => this.#inTransaction(client, work));
+    } finally {
+      this.#transacting = false;
+    }
+  }
+
+  async #inTransaction<Value>(
+    client: pg.PoolClient,
+    work: (tx: pg.PoolClient) => Promise<Value>,
+  ): Promise<Value> {
+    try {
+      await client.query('BEGIN');
+      this.#tx = client;
+      const value = await work(client);
+      await this.#complete(client);
+      this.#tx = null;
+      await client.query('COMMIT');
+      this.completion = 'done';
+      return value;
+    } catch (error) {
+      // From here on nobody writes to it: that would be written although this is rolled back.
+      this.#tx = null;
+      await client.query('ROLLBACK').then(
+        () => {
+          // After the end the job is being settled, and what that does is not to be undone here.
+          if (this.#over) return;
+          // Certainly not committed: the job is still ours, and its children still wait.
+          this.completion = 'none';
+          this.#job.settling = false;
+          this.children.unshift(...this.#handed.splice(0));
+        },
+        (failed: Error) => client.emit('error', failed),
+      );
+      throw error;
+    }
+  }
+
+  async #complete(tx: Queryable): Promise<void> {
+    this.#assertHeld('the completion');
+    await this.#inItsTurn('the completion');
+    await this.#writing.ended();
+    // Again: another call may have completed the job meanwhile, or the attempt may be over.
+    this.#assertHeld('the completion');
+    const { names } = this.#deps;
+    const db = executor(tx);
+    // What is enqueued from here on is refused: it would not be written.
+    this.completion = 'handed';
+    const children = this.children.splice(0);
+    let moved: readonly string[];
+    try {
+      // The children first: the completion locks the row, and from then on the transaction should be short.
+      if (children.length > 0) {
+        const limits = {
+          maxPayloadBytes: this.#deps.maxPayloadBytes,
+          onMismatch: 'error',
+        } as const;
+        this.#tell(children, await writeJobs(db, names, children, limits));
+      }
+      this.#job.settling = true;
+      moved = await complete(db, names, this.#job.workerId, [
+        { id: this.id, generation: this.fenceToken },
+      ]);
+    } catch (error) {
+      this.children.unshift(...children);
+      if (!this.#over) {
+        this.#job.settling = false;
+        this.completion = 'none';
+      }
+      throw error;
+    }
+    if (moved.length === 0) {
+      this.#job.gone = true;
+      throw leaseLost(this.id, 'the completion');
+    }
+    this.#handed = children;
+  }
+
+  async #enqueue<Input>(
+    job: JobDefinition<Input, unknown>,
+    payload: Input,
+    options: EnqueueOptions = {},
+  ): Promise<{ id: string }> {
+    this.#assertHeld('the child job');
+    const { tracing } = this.#deps;
+    // Where it is called is where it belongs, however long it takes to get there.
+    const tx = this.#tx;
+    if (!tracing) return this.#enqueueChild(tx, job, payload, options);
+    const { queue, type } = job;
+    const operation = tx ? 'send' : 'create';
+    const [child] = await tracing.send(
+      { queue, type, count: 1, operation },
+      async (withContext) => {
+        const headers = withContext(options.headers);
+        return [
+          await this.#enqueueChild(tx, job, payload, { ...options, ...(headers && { headers }) }),
+        ];
+      },
+    );
+    return child as { id: string };
+  }
+
+  async #enqueueChild<Input>(
+    tx: Queryable | null,
+    job: JobDefinition<Input, unknown>,
+    payload: Input,
+    options: EnqueueOptions,
+  ): Promise<{ id: string }> {
+    const limits = { maxPayloadBytes: this.#deps.maxPayloadBytes, onMismatch: 'error' } as const;
+    const prepared = await prepareJobs([job.of(payload, options)], limits);
+    const child = prepared[0] as NewJob;
+    if (job.queue !== this.queue) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `Job "${job.type}" belongs to queue "${job.queue}" and this handler runs on "${this.queue}"; ` +
+          'the child was not enqueued. Use enqueue() with { tx } inside ctx.transaction for another queue.',
+      );
+    }
+    if (!tx) {
+      this.children.push(child);
+      return { id: child.id };
+    }
+    // Its client may be in other hands by now.
+    if (this.#tx !== tx) {
+      throw new HoldfastError(
+        'JOB_STATE',
+        `The transaction in which the child of job ${this.id} was enqueued is over, so it was not written. ` +
+          'Wait for ctx.enqueue inside of the transaction.',
+      );
+    }
+    const written = await writeJobs(executor(tx), this.#deps.names, [child], limits);
+    this.#tell([child], written);
+    return { id: written[0]?.id ?? child.id };
+  }
+
+  /** The job of the key that ran before this one is settled first: a crash in between must not repeat it after this one. */
+  async #inItsTurn(doing: string): Promise<void> {
+    const { before } = this.#job;
+    if (!before) return;
+    await before.left();
+    if (before.lost) throw leaseLost(this.id, doing);
+  }
+
+  #tell(jobs: readonly NewJob[], written: readonly Enqueued[]): void {
+    for (const event of enqueuedEvents(this.queue, jobs, written)) this.#deps.emit(event);
+  }
+
+  #assertHeld(doing: string): void {
+    // A failed attempt has given its lease up: the next one may have begun.
+    if (this.#job.lost || this.#job.gone || this.#over === 'failed')
+      throw leaseLost(this.id, doing);
+    if (this.#over) {
+      // Whoever called it may not be listening any more.
+      this.#deps.log.warn(
+        { job: this.id, type: this.type, what: doing },
+        'a handler used its context after the end of its attempt, and was refused',
+      );
+      throw new HoldfastError(
+        'JOB_STATE',
+        `The attempt of job ${this.id} is over, so ${doing} was refused. ` +
+          'Let the handler wait for everything that it starts.',
+      );
+    }
+    if (this.completion !== 'none') {
+      throw new HoldfastError(
+        'JOB_STATE',
+        `Job ${this.id} has been completed by this handler already, so ${doing} was refused. ` +
+          'Complete a job once, at the end.',
+      );
+    }
+  }
+}

@@ -1,0 +1,61 @@
+/** What a handler is given, and what giving it needs. */
+import type pg from 'pg';
+import { HoldfastError } from '../../job/errors.js';
+import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
+import type { Logger } from '../../postgres/log.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor, Queryable } from '../../postgres/queryable.js';
+import type { Tracing } from '../../tracing/tracing.js';
+import type { WorkerEvent } from '../events.js';
+
+export interface HandlerContext<Payload> {
+  readonly payload: Payload;
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly key: string;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** Rises with every claim of this job: hand it to systems that can refuse an older one. */
+  readonly fenceToken: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly createdAt: Date;
+  /** Aborted when the lease is lost, the time limit is over, or the worker's grace period is. */
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  /** Runs `effect` unless an earlier attempt did; returns its value, from the marker on a repeat. */
+  once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value>;
+  /** The handler's writes and the completion of the job commit together, under the fence. */
+  transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value>;
+  /** The same for a transaction of your own: call it as the last statement before COMMIT. */
+  complete(tx: Queryable): Promise<void>;
+  /** A child job, written with the completion (or, inside `transaction`, with that transaction). */
+  enqueue<Input>(
+    job: JobDefinition<Input, unknown>,
+    payload: Input,
+    options?: EnqueueOptions,
+  ): Promise<{ id: string }>;
+}
+
+export interface ContextDeps {
+  readonly names: Names;
+  readonly pool: pg.Pool;
+  /** The worker's own, for completions with children: handlers cannot exhaust it. */
+  readonly house: pg.Pool;
+  readonly plain: Executor;
+  /** For effect markers: a pool that handlers cannot exhaust by holding transactions. */
+  readonly engine: Executor;
+  readonly log: Logger;
+  readonly maxPayloadBytes: number;
+  readonly tracing: Tracing | null;
+  readonly emit: (event: WorkerEvent) => void;
+}
+
+export function leaseLost(id: string, doing: string): HoldfastError {
+  return new HoldfastError(
+    'LEASE_LOST',
+    `Job ${id} is no longer owned by this attempt, so ${doing} had no effect. ` +
+      'Another worker has taken it over, or it was cancelled; stop working on it.',
+  );
+}

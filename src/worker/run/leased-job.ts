@@ -1,0 +1,128 @@
+/**
+ * A held job: a claimed row in the hands of this process, from the claim to the settle.
+ *
+ * It remembers under which incarnation it was claimed, so a worker that was declared dead and came back
+ * settles nothing in the name of its new self. The abort controller is made only when a handler asks for
+ * its signal: most never do, and it is the dearest object of a short job.
+ */
+import type { ClaimedJob } from '../../claim/taking.js';
+import type { Processing } from '../../tracing/tracing.js';
+import type { SettleResult } from '../events.js';
+import type { Batch } from '../keeper-batches.js';
+
+/** What jobs that were claimed together have in common. */
+export interface ClaimFacts {
+  readonly queue: string;
+  readonly workerId: string;
+  readonly claimedAt: number;
+  /** The same moment by the database's clock, in milliseconds. */
+  readonly clock: number;
+  /** Which of the worker's claims it was. */
+  readonly number: number;
+}
+
+export class LeasedJob {
+  readonly row: ClaimedJob;
+  readonly #claim: ClaimFacts;
+  /** Set by the runner when nothing that this process does with the job counts any more. */
+  lost = false;
+  /** Set by the context when the database has said so; the runner makes `lost` of it, and reports it. */
+  gone = false;
+  /** A settle is under way; its answer decides, not a renewal that crosses it. */
+  settling = false;
+  /** A release is under way. */
+  releasing = false;
+  /** How it ended, as far as the database has said. */
+  how: SettleResult | null = null;
+  /** It is one of a run of its key. */
+  keyed = false;
+  /** Something may stand behind it that its claim did not take. */
+  hasMore = false;
+  /** Its handler was called. */
+  started = false;
+  /** How long its handler took; null until it has ended. */
+  ranMs: number | null = null;
+  /** The job of the same key that ran before this one in this process, if it may not be settled yet. */
+  before: LeasedJob | null = null;
+  /** With which it was told to the keeper, until it leaves. */
+  batch: Batch | null = null;
+  #left = false;
+  #onLeft: (() => void)[] | null = null;
+  #controller: AbortController | null = null;
+  #abortReason: unknown = null;
+
+  constructor(row: ClaimedJob, claim: ClaimFacts) {
+    this.row = row;
+    this.#claim = claim;
+  }
+
+  get queue(): string {
+    return this.#claim.queue;
+  }
+
+  get workerId(): string {
+    return this.#claim.workerId;
+  }
+
+  get claimedAt(): number {
+    return this.#claim.claimedAt;
+  }
+
+  get claimNumber(): number {
+    return this.#claim.number;
+  }
+
+  get clock(): number {
+    return this.#claim.clock;
+  }
+
+  get id(): string {
+    return this.row.id;
+  }
+
+  get generation(): number {
+    return this.row.leaseGeneration;
+  }
+
+  /** What a trace says of it. */
+  get facts(): Processing {
+    const { id, type, attempts: attempt, partitionBucket: bucket, headers } = this.row;
+    return { id, type, attempt, bucket, headers, queue: this.queue, workerId: this.workerId };
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#abortReason !== null) this.#controller.abort(this.#abortReason);
+    }
+    return this.#controller.signal;
+  }
+
+  /** The id of the job before, unless it is known to be settled. */
+  get after(): string | null {
+    const { before } = this;
+    return before && (!before.#left || before.lost) ? before.id : null;
+  }
+
+  /** Resolves when the job has left the hands of this process, settled or lost. */
+  left(): Promise<void> {
+    if (this.#left) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onLeft ??= [];
+      this.#onLeft.push(resolve);
+    });
+  }
+
+  leave(): void {
+    this.#left = true;
+    // The chain of a long run would otherwise be kept whole by its last job.
+    this.before = null;
+    for (const resolve of this.#onLeft?.splice(0) ?? []) resolve();
+  }
+
+  abort(reason: unknown): void {
+    if (this.#abortReason !== null) return;
+    this.#abortReason = reason;
+    this.#controller?.abort(reason);
+  }
+}

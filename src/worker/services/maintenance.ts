@@ -1,0 +1,68 @@
+/**
+ * What every queue needs now and then: silent workers are declared dead, what dead workers held is recovered,
+ * and what is past its retention is pruned.
+ */
+import { hintQueue } from '../../fleet/wake.js';
+import { pruneArchive, pruneEffects, pruneIdempotency } from '../../maintenance/prune.js';
+import { forgetClaims, recover } from '../../maintenance/recover.js';
+import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { inBatches, type Service } from './service.js';
+
+const RECOVER_BATCH = 1_000;
+const PRUNE_BATCH = 5_000;
+
+/** Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. */
+export function recoverAll(db: Executor, names: Names, recoverer: string): Promise<number> {
+  return inBatches(RECOVER_BATCH, async () => {
+    const back = await recover(db, names, { limit: RECOVER_BATCH, recoverer });
+    // Cursors have passed these.
+    await hintQueue(db, names, back);
+    return back.length;
+  });
+}
+
+/** What is past its retention may stay a little longer. */
+const PRUNE_EVERY_MS = 60_000;
+
+/** `found` hears which workers were declared dead. */
+export function maintenanceServices(
+  everyMs: number,
+  found: (dead: readonly string[]) => void,
+): readonly Service[] {
+  const prune = (name: string, work: typeof pruneArchive): Service => ({
+    name,
+    everyMs: Math.max(everyMs, Math.min(PRUNE_EVERY_MS, 6 * everyMs)),
+    run: ({ withBitmaps, names }) =>
+      inBatches(PRUNE_BATCH, () => withBitmaps((db) => work(db, names, PRUNE_BATCH))),
+  });
+  return [
+    {
+      name: 'sweep',
+      everyMs,
+      run: async ({ engine, names, workerId, ttlMs, maySweep }) => {
+        const dead = maySweep ? await sweepDeadWorkers(engine, names, workerId, ttlMs) : [];
+        if (dead.length > 0) found(dead);
+        return dead.length;
+      },
+    },
+    {
+      name: 'recover',
+      everyMs,
+      run: async ({ engine, names, workerId }) => {
+        const back = await recoverAll(engine, names, workerId);
+        await forgetClaims(engine, names);
+        return back;
+      },
+    },
+    prune('prune archive', pruneArchive),
+    prune('prune idempotency keys', pruneIdempotency),
+    prune('prune effect markers', pruneEffects),
+    {
+      name: 'prune registry',
+      everyMs: PRUNE_EVERY_MS,
+      run: ({ engine, names }) => forgetDeadWorkers(engine, names),
+    },
+  ];
+}

@@ -1,0 +1,102 @@
+/**
+ * A worker's entry in the registry: made at the start, made anew after it was declared dead, marked when it
+ * drains and given up when it leaves. At the end a database that does not answer is not waited for.
+ */
+import { hostname } from 'node:os';
+import { leave, lockKeyOf, markDraining, register } from '../../fleet/registry.js';
+import { VERSION } from '../../job/version.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { Backoff, pause } from '../backoff.js';
+import type { Settings } from '../options.js';
+import { handlesOf } from '../queues.js';
+import type { Route } from '../run/attempt.js';
+
+/** With the other limits at the end, in worker.ts, this stays below 2 s. */
+const LEAVE_MS = 150;
+
+export interface RegistrationDeps {
+  readonly engine: Executor;
+  readonly schema: string;
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly queues: readonly string[];
+  readonly settings: Settings;
+  /** Aborted when the worker is taken apart. */
+  readonly halt: AbortSignal;
+  readonly ending: () => boolean;
+  readonly trouble: (what: string, error: unknown) => void;
+}
+
+export class Registration {
+  readonly #deps: RegistrationDeps;
+  readonly #names: { readonly schema: string; readonly queue: string };
+
+  constructor(deps: RegistrationDeps) {
+    this.#deps = deps;
+    this.#names = { schema: deps.schema, queue: 'inbox' };
+  }
+
+  enter(id: string): Promise<void> {
+    const { engine, routes, queues, settings } = this.#deps;
+    return register(engine, this.#names, {
+      id,
+      lockKey: lockKeyOf(id),
+      handles: handlesOf(routes, queues),
+      metadata: metadataOf(settings),
+    });
+  }
+
+  /** Tries for as long as it takes: a worker that is not registered owns nothing. False: it ends. */
+  async enterAgain(id: string): Promise<boolean> {
+    const { ending, trouble, halt } = this.#deps;
+    const backoff = new Backoff();
+    while (!ending()) {
+      try {
+        await this.enter(id);
+        return !ending();
+      } catch (error) {
+        trouble('registering again', error);
+        await pause(backoff.nextMs(), halt);
+      }
+    }
+    return false;
+  }
+
+  /** Says that the worker drains. Returns how to wait for that to be said, for a while. */
+  announceDrain(id: string): () => Promise<void> {
+    const { engine, trouble } = this.#deps;
+    const said = markDraining(engine, this.#names, id).catch((error) =>
+      trouble('announcing the drain', error),
+    );
+    return () => within(said, LEAVE_MS);
+  }
+
+  async leave(id: string, emptyHanded: boolean): Promise<void> {
+    const { engine, trouble } = this.#deps;
+    const left = leave(engine, this.#names, id, emptyHanded).catch((error) =>
+      trouble('leaving the registry', error),
+    );
+    await within(left, LEAVE_MS);
+  }
+}
+
+/** What a worker tells of itself. */
+export function metadataOf(settings: Settings): object {
+  return {
+    host: hostname(),
+    pid: process.pid,
+    node: process.version,
+    holdfast: VERSION,
+    concurrency: settings.concurrency,
+    ...settings.metadata,
+    leaseMs: settings.leaseMs,
+    heartbeatMs: settings.heartbeatMs,
+    ttlMs: settings.ttlMs,
+  };
+}
+
+/** Waits for a promise, but not for ever: at the end of a process a dead database must not hold it. */
+async function within(work: Promise<unknown>, ms: number): Promise<void> {
+  const limit = new AbortController();
+  await Promise.race([work, pause(ms, limit.signal)]);
+  limit.abort();
+}

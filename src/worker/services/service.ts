@@ -1,0 +1,43 @@
+/**
+ * A service: work on a queue that the fleet does once per interval, whoever has the turn.
+ *
+ * One election serves all services (maintenance/turn.ts): the worker that wins the turn of a queue runs those
+ * that are due. A service works in small statements that each commit by themselves and pass over what others
+ * have locked, so it holds nothing for long, and two rounds that overlap do no harm.
+ */
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+
+export interface Service {
+  readonly name: string;
+  readonly everyMs: number;
+  /** Returns how much it did. */
+  readonly run: (round: Round) => Promise<number>;
+}
+
+/** What a service has to work with, in one round of one queue. */
+export interface Round {
+  readonly names: Names;
+  readonly workerId: string;
+  readonly ttlMs: number;
+  /** Whether silent workers may be declared dead. */
+  readonly maySweep: boolean;
+  /** With index plans only, for the queue table. */
+  readonly engine: Executor;
+  /** A transaction in which bitmaps are allowed: the archive is found through block ranges. */
+  readonly withBitmaps: <Value>(work: (db: Executor) => Promise<Value>) => Promise<Value>;
+}
+
+/** A round does at most this many batches of a kind; the next round goes on. */
+const MAX_BATCHES = 20;
+
+/** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
+export async function inBatches(size: number, batch: () => Promise<number>): Promise<number> {
+  let total = 0;
+  for (let count = 0; count < MAX_BATCHES; count++) {
+    const done = await batch();
+    total += done;
+    if (done < size) break;
+  }
+  return total;
+}

@@ -1,0 +1,197 @@
+/**
+ * A batcher: settles of one kind become statements, many at a time.
+ *
+ * While one statement is in flight the next batch gathers, so a lone job settles at once and a flood shares
+ * its commits. Each job learns its own result. When the connection breaks, the answer is unknown
+ * and the statement is sent again: the fence makes that safe, and what had been written before can be looked
+ * for. A statement that Postgres refuses for another reason, or that waits in vain for the lock of a row, is
+ * halved until the one job that is to blame is alone: it cannot hold back the others.
+ */
+import { isLockedOut, isTransient } from '../../postgres/pool.js';
+import type { Settled } from '../../settle/complete.js';
+import { Backoff, pause } from '../backoff.js';
+import type { SettleResult, StatementName } from '../events.js';
+import type { Time } from '../time.js';
+
+const MAX_BATCH = 1_000;
+/** How often it is asked whether this worker is alive, when that is not known. */
+const CONFIRM_MS = 20;
+/** So many do not wait for more. */
+const ENOUGH = 32;
+
+/** Whether the registry calls a worker alive, as far as that is known here. */
+export type Standing = 'alive' | 'unsure' | 'dead';
+
+/** The result of each job of a statement, by its id. */
+export type Results = (id: string) => SettleResult;
+export type Done = (result: SettleResult) => void;
+type Answer = Results | 'locked' | 'refused';
+export type Run<T> = (workerId: string, items: readonly T[]) => Promise<Results>;
+
+interface Waiting<T> {
+  readonly workerId: string;
+  readonly item: T;
+  readonly done: Done;
+}
+
+interface BatcherOptions<T> {
+  /** Finds what was done by a statement whose answer got lost. */
+  readonly afterLoss?: Run<T>;
+  /** At least so long from one statement to the next, unless there is enough for one. */
+  readonly gatherMs?: number;
+}
+
+/** What all kinds of settles have in common. */
+export interface BatcherDeps {
+  readonly trouble: (what: string, error: unknown) => void;
+  /** The database has answered a settle after so long. */
+  readonly took: (statement: StatementName, ms: number) => void;
+  /** Nothing is settled under the id of a dead worker, nor of one that may be dead until that is known. */
+  readonly standing: (workerId: string) => Standing;
+  readonly time: Time;
+  /** Aborted when the worker gives up waiting for the database at the very end. */
+  readonly abandoned: AbortSignal;
+}
+
+export class Batcher<T extends Settled> {
+  readonly #statement: StatementName;
+  readonly #run: Run<T>;
+  readonly #afterLoss: Run<T> | null;
+  readonly #deps: BatcherDeps;
+  #gatherMs: number;
+  #waiting: Waiting<T>[] = [];
+  #busy = false;
+  #sentAt = Number.NEGATIVE_INFINITY;
+  /** Ends the wait for more. */
+  #sendNow = () => {};
+
+  constructor(
+    deps: BatcherDeps,
+    statement: StatementName,
+    run: Run<T>,
+    { afterLoss, gatherMs = 0 }: BatcherOptions<T> = {},
+  ) {
+    this.#deps = deps;
+    this.#statement = statement;
+    this.#run = run;
+    this.#afterLoss = afterLoss ?? null;
+    this.#gatherMs = gatherMs;
+  }
+
+  add(workerId: string, item: T, done: Done): void {
+    this.#waiting.push({ workerId, item, done });
+    if (!this.#busy) {
+      this.#busy = true;
+      // Everything that ends in this turn of the loop shares the first statement.
+      setImmediate(() => void this.#drain());
+    } else if (this.#waiting.length >= ENOUGH) this.#sendNow();
+  }
+
+  /** From now on nothing waits for others. */
+  hurry(): void {
+    this.#gatherMs = 0;
+    this.#sendNow();
+  }
+
+  #gathered(): Promise<void> | null {
+    const earlyMs = this.#sentAt + this.#gatherMs - this.#deps.time.now();
+    if (earlyMs <= 0 || this.#waiting.length >= ENOUGH) return null;
+    return new Promise((resolve) => {
+      const timer = this.#deps.time.after(earlyMs, resolve);
+      this.#sendNow = () => {
+        timer.cancel();
+        resolve();
+      };
+    });
+  }
+
+  async #drain(): Promise<void> {
+    try {
+      while (this.#waiting.length > 0) {
+        await this.#gathered();
+        await this.#confirmed();
+        this.#sentAt = this.#deps.time.now();
+        const owner = this.#waiting[0]?.workerId;
+        let count = 0;
+        while (count < MAX_BATCH && this.#waiting[count]?.workerId === owner) count++;
+        const batch = this.#waiting.splice(0, count);
+        const dead = this.#deps.standing(owner as string) === 'dead';
+        // What ran before it was lost, as an earlier batch has found: nothing behind that may count.
+        const whole = batch.filter(({ item, done }) => {
+          const broken = dead || item.broken?.() === true;
+          if (broken) done('lost');
+          return !broken;
+        });
+        // Locks are taken in the order of the ids, so that two batches cannot deadlock.
+        whole.sort((a, b) => (a.item.id < b.item.id ? -1 : 1));
+        if (whole.length > 0) await this.#send(whole);
+      }
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  /** Until it is known whether the worker lives. */
+  async #confirmed(): Promise<void> {
+    const { standing, abandoned } = this.#deps;
+    while (standing(this.#waiting[0]?.workerId as string) === 'unsure' && !abandoned.aborted)
+      await pause(CONFIRM_MS, abandoned);
+  }
+
+  /** `again`: some of it was asked for before, and may have been done then. */
+  async #send(batch: readonly Waiting<T>[], again = false): Promise<void> {
+    const answer = await this.#ask(batch, again);
+    if (typeof answer === 'function') {
+      for (const { item, done } of batch) done(answer(item.id));
+    } else if (batch.length === 1) {
+      // Somebody holds the lock of this one row. It waits by itself, and the others go on.
+      if (answer === 'locked') void this.#sendAlone(batch[0] as Waiting<T>);
+      else batch[0]?.done('lost');
+    } else {
+      const half = Math.ceil(batch.length / 2);
+      await this.#send(batch.slice(0, half), true);
+      await this.#send(batch.slice(half), true);
+    }
+  }
+
+  async #sendAlone(one: Waiting<T>): Promise<void> {
+    const backoff = new Backoff();
+    let answer: Answer = 'locked';
+    while (answer === 'locked' && !this.#deps.abandoned.aborted) {
+      await pause(backoff.nextMs(), this.#deps.abandoned);
+      answer = await this.#ask([one], true);
+    }
+    one.done(typeof answer === 'function' ? answer(one.item.id) : 'lost');
+  }
+
+  /** Asks until the database has answered; an answer that got lost is looked for. */
+  async #ask(batch: readonly Waiting<T>[], again: boolean): Promise<Answer> {
+    const workerId = batch[0]?.workerId as string;
+    const items = batch.map(({ item }) => item);
+    const backoff = new Backoff();
+    for (let answerLost = again; ; answerLost = true) {
+      try {
+        const from = this.#deps.time.now();
+        const results = await this.#run(workerId, items);
+        this.#deps.took(this.#statement, this.#deps.time.now() - from);
+        if (!answerLost || !this.#afterLoss) return results;
+        const missing = items.filter(({ id }) => results(id) === 'lost');
+        if (missing.length === 0) return results;
+        const before = await this.#afterLoss(workerId, missing);
+        return (id) => (results(id) === 'lost' ? before(id) : results(id));
+      } catch (error) {
+        this.#deps.trouble(`settling ${items.length} jobs`, error);
+        if (isLockedOut(error)) return 'locked';
+        if (!isTransient(error) || this.#deps.abandoned.aborted) return 'refused';
+        await pause(backoff.nextMs(), this.#deps.abandoned);
+      }
+    }
+  }
+}
+
+/** The jobs that moved have this result, and the others are lost. */
+export function resultsOf(ids: readonly string[], result: SettleResult, all: number): Results {
+  if (ids.length === all) return () => result;
+  const moved = new Set(ids);
+  return (id) => (moved.has(id) ? result : 'lost');
+}

@@ -1,0 +1,162 @@
+/**
+ * The jobs of one queue that are in flight in this process, from the claim to the settle.
+ *
+ * Everything that is held is in here and is told to the keeper, so that its lease is renewed. A job
+ * leaves when the database has answered its settle, or when it is lost: then its handler's signal is
+ * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
+ */
+import type { JobEvent, SettleResult, WorkerEvent, WorkerStats } from '../events.js';
+import type { Keeper } from '../keeper.js';
+import type { Outcome, Route } from '../run/attempt.js';
+import { type ContextDeps, leaseLost } from '../run/handler-context.js';
+import type { LeasedJob } from '../run/leased-job.js';
+import type { Time } from '../time.js';
+import { settleOutcome } from './outcome.js';
+import type { Settler } from './settler.js';
+
+export interface InFlightDeps {
+  readonly settler: Settler;
+  readonly keeper: Keeper;
+  readonly context: ContextDeps;
+  readonly stats: WorkerStats;
+  readonly time: Time;
+  readonly emit: (event: WorkerEvent) => void;
+  /** Whether anybody listens: two events for every job are not made for nobody. */
+  readonly heard: () => boolean;
+}
+
+export interface InFlightHooks {
+  /** A job has left: there is room for another. */
+  readonly left: (held: LeasedJob) => void;
+  /** A job went back to the queue, to be run again after so long. */
+  readonly later: (held: LeasedJob, delayMs: number) => void;
+}
+
+export class InFlightJobs {
+  readonly #queue: string;
+  readonly #deps: InFlightDeps;
+  readonly #hooks: InFlightHooks;
+  readonly #held = new Map<string, LeasedJob>();
+
+  constructor(queue: string, deps: InFlightDeps, hooks: InFlightHooks) {
+    this.#queue = queue;
+    this.#deps = deps;
+    this.#hooks = hooks;
+  }
+
+  get size(): number {
+    return this.#held.size;
+  }
+
+  values(): LeasedJob[] {
+    return [...this.#held.values()];
+  }
+
+  /** Told to the keeper before anything is started: a handler that blocks must not cost the others. */
+  take(jobs: readonly LeasedJob[]): void {
+    const { keeper, stats, emit } = this.#deps;
+    keeper.hold(this.#queue, jobs);
+    for (const job of jobs) this.#held.set(job.id, job);
+    stats.claimed += jobs.length;
+    const types: Record<string, number> = {};
+    for (const { row } of jobs) types[row.type] = (types[row.type] ?? 0) + 1;
+    const taken = jobs.filter(({ row }) => row.taken).length;
+    emit({ kind: 'claimed', queue: this.#queue, count: jobs.length, types, taken });
+  }
+
+  releaseAll(jobs: readonly LeasedJob[]): void {
+    for (const job of jobs) this.release(job);
+  }
+
+  /** Claimed, but the claim counted no more when its answer was read. */
+  missed(jobs: readonly LeasedJob[]): void {
+    this.#deps.stats.claimed += jobs.length;
+    for (const job of jobs) this.lose(job);
+  }
+
+  settle(held: LeasedJob, route: Route, outcome: Outcome): void {
+    // At the end of a drain: it leaves when the database has answered the release.
+    if (held.releasing) return;
+    if (held.gone) this.lose(held);
+    if (held.lost) {
+      this.remove(held);
+      return;
+    }
+    held.settling = true;
+    const { settler, context } = this.#deps;
+    settleOutcome({ settler, context, route }, held, outcome, (how, delayMs) => {
+      this.#settled(held, how);
+      const again = how === 'failed' || how === 'snoozed';
+      if (again && delayMs !== undefined) this.#hooks.later(held, delayMs);
+    });
+  }
+
+  /** Back to the queue, unspent; what is settled or lost already is left alone. */
+  release(held: LeasedJob): void {
+    if (held.settling) return;
+    if (held.lost) {
+      this.remove(held);
+      return;
+    }
+    held.settling = true;
+    held.releasing = true;
+    const job = { id: held.id, generation: held.generation };
+    this.#deps.settler.release(held.workerId, job, (result) => this.#settled(held, result));
+  }
+
+  #settled(held: LeasedJob, how: SettleResult): void {
+    if (how === 'lost') {
+      // Perhaps only what ran before it was lost: then the row is still ours, and must not wait for its lease.
+      if (held.before) this.#releaseQuietly(held);
+      this.lose(held);
+    } else {
+      held.how = how;
+      this.#deps.stats[how]++;
+      this.report(how, held);
+    }
+    this.remove(held);
+  }
+
+  #releaseQuietly(held: LeasedJob): void {
+    const { id, generation, workerId } = held;
+    this.#deps.settler.release(workerId, { id, generation }, () => undefined);
+  }
+
+  lose(held: LeasedJob): void {
+    if (held.lost) return;
+    held.lost = true;
+    held.abort(leaseLost(held.id, 'what this attempt does from now on'));
+    this.#deps.stats.lost++;
+    this.#deps.context.log.warn(
+      { job: held.id, type: held.row.type, generation: held.generation, worker: held.workerId },
+      'the lease of a job was lost; nothing that this attempt settles counts',
+    );
+    this.report('lost', held);
+  }
+
+  remove(held: LeasedJob): void {
+    if (this.#held.get(held.id) === held) this.#held.delete(held.id);
+    this.#deps.keeper.drop(held);
+    held.leave();
+    this.#hooks.left(held);
+  }
+
+  /** The keeper could not renew these, unless a settle of ours is the reason. */
+  find(jobs: readonly { id: string; generation: number }[]): LeasedJob[] {
+    return jobs.flatMap(({ id, generation }) => {
+      const held = this.#held.get(id);
+      return held?.generation === generation && !held.settling ? [held] : [];
+    });
+  }
+
+  report(kind: JobEvent['kind'], held: LeasedJob): void {
+    if (!this.#deps.heard()) return;
+    const { id, queue, generation, row, ranMs } = held;
+    const event = { kind, queue, id, type: row.type, generation };
+    if (kind === 'started-job') {
+      const waitedMs =
+        held.clock - Date.parse(row.cursorAt) + this.#deps.time.now() - held.claimedAt;
+      this.#deps.emit({ ...event, waitedMs });
+    } else this.#deps.emit(ranMs === null ? event : { ...event, ranMs });
+  }
+}

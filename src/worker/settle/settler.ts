@@ -1,0 +1,118 @@
+/**
+ * The settler: a batcher for each way in which a job leaves this worker. A completion whose answer got lost is
+ * found in the archive.
+ */
+import { hintQueue } from '../../fleet/wake.js';
+import type { Names } from '../../postgres/names.js';
+import { isTransient } from '../../postgres/pool.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { type Burial, bury } from '../../settle/bury.js';
+import { type Cancellation, cancelOwn } from '../../settle/cancel.js';
+import { complete, completedBefore, type Settled } from '../../settle/complete.js';
+import { type Failure, fail } from '../../settle/fail.js';
+import { release, type Snoozed, snooze } from '../../settle/release.js';
+import { Backoff, pause } from '../backoff.js';
+import type { SettleResult } from '../events.js';
+import { Batcher, type BatcherDeps, type Done, resultsOf } from './batcher.js';
+
+/** Settles of one kind follow each other no faster than this, so that those of a moment share a commit. */
+const GATHER_MS = 4;
+
+export interface SettlerDeps extends BatcherDeps {
+  readonly engine: Executor;
+  readonly plain: Executor;
+  readonly names: Names;
+}
+
+export class Settler {
+  readonly #deps: SettlerDeps;
+  readonly #completed: Batcher<Settled>;
+  readonly #failed: Batcher<Failure>;
+  readonly #buried: Batcher<Burial>;
+  readonly #released: Batcher<Settled>;
+  readonly #snoozed: Batcher<Snoozed>;
+  readonly #cancelled: Batcher<Cancellation>;
+
+  constructor(deps: SettlerDeps) {
+    this.#deps = deps;
+    const { engine, plain, names } = deps;
+    const gatherMs = GATHER_MS;
+    this.#completed = new Batcher(
+      deps,
+      'complete',
+      async (by, jobs) =>
+        resultsOf(await complete(engine, names, by, jobs), 'completed', jobs.length),
+      {
+        gatherMs,
+        afterLoss: async (by, jobs) =>
+          resultsOf(await completedBefore(plain, names, by, jobs), 'completed', jobs.length),
+      },
+    );
+    this.#failed = new Batcher(
+      deps,
+      'fail',
+      async (by, jobs) => {
+        const rows = await fail(engine, names, by, jobs);
+        const status = new Map(rows.map((row) => [row.id, row.status]));
+        return (id) => resultOfFailure(status.get(id));
+      },
+      { gatherMs },
+    );
+    this.#buried = new Batcher(deps, 'bury', async (by, jobs) =>
+      resultsOf(await bury(engine, names, by, jobs), 'buried', jobs.length),
+    );
+    this.#released = new Batcher(deps, 'release', async (by, jobs) => {
+      const back = await release(engine, names, by, jobs);
+      // Cursors of other workers have passed these.
+      await hintQueue(engine, names, back);
+      const ids = back.map(({ id }) => id);
+      return resultsOf(ids, 'released', jobs.length);
+    });
+    this.#snoozed = new Batcher(deps, 'snooze', async (by, jobs) =>
+      resultsOf(await snooze(engine, names, by, jobs), 'snoozed', jobs.length),
+    );
+    this.#cancelled = new Batcher(deps, 'cancel', async (by, jobs) =>
+      resultsOf(await cancelOwn(engine, names, by, jobs), 'cancelled', jobs.length),
+    );
+  }
+
+  /** The worker is stopping: from now on nothing waits for others. */
+  hurry(): void {
+    this.#completed.hurry();
+    this.#failed.hurry();
+  }
+
+  /**
+   * Tries until the database has answered: `work` is told when an earlier answer was lost. `lost` when the
+   * worker is at its end; an error that will not pass is thrown.
+   */
+  async untilAnswered(
+    what: string,
+    work: (again: boolean) => Promise<SettleResult>,
+  ): Promise<SettleResult> {
+    const backoff = new Backoff();
+    for (let again = false; ; again = true) {
+      try {
+        return await work(again);
+      } catch (error) {
+        this.#deps.trouble(what, error);
+        if (!isTransient(error)) throw error;
+        if (this.#deps.abandoned.aborted) return 'lost';
+        await pause(backoff.nextMs(), this.#deps.abandoned);
+      }
+    }
+  }
+
+  complete = (by: string, job: Settled, done: Done) => this.#completed.add(by, job, done);
+  fail = (by: string, job: Failure, done: Done) => this.#failed.add(by, job, done);
+  bury = (by: string, job: Burial, done: Done) => this.#buried.add(by, job, done);
+  release = (by: string, job: Settled, done: Done) => this.#released.add(by, job, done);
+  snooze = (by: string, job: Snoozed, done: Done) => this.#snoozed.add(by, job, done);
+  cancel = (by: string, job: Cancellation, done: Done) => this.#cancelled.add(by, job, done);
+}
+
+/** After the last attempt a failed job is a dead letter; a job without a status was not moved. */
+export function resultOfFailure(status: string | undefined): SettleResult {
+  if (status === undefined) return 'lost';
+  return status === 'dead_letter' ? 'buried' : 'failed';
+}

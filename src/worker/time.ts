@@ -1,0 +1,30 @@
+/**
+ * Time, timers and chance, as the loops of a worker see them. They come in as a dependency, so that a test can
+ * run a fleet on a clock of its own and get the same run every time.
+ */
+export interface Timer {
+  cancel(): void;
+}
+
+export interface Time {
+  /** Milliseconds of a clock that only goes forward. */
+  now(): number;
+  /** `background`: it does not keep the process alive. */
+  after(ms: number, run: () => void, background?: boolean): Timer;
+  /** From 0 to 1. */
+  random(): number;
+}
+
+export const systemTime: Time = {
+  now: () => performance.now(),
+  after(ms, run, background = false) {
+    const timer = setTimeout(run, ms);
+    if (background) timer.unref();
+    return { cancel: () => clearTimeout(timer) };
+  },
+  random: Math.random,
+};
+
+/** Between three and five quarters of a time, so that workers do not act in step. */
+export const jittered = (ms: number, { random }: Pick<Time, 'random'>): number =>
+  ms * (0.75 + random() * 0.5);
