@@ -30,16 +30,16 @@ GRANT SELECT (id) ON holdfast.inbox TO holdfast_producer;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_producer;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_producer;
 
--- The worker: claims, settles, keeps house, and enqueues children. It cannot change the settings of a
+-- The worker: claims, settles, does maintenance, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.
 GRANT SELECT ON holdfast.migrations, holdfast.queues TO holdfast_worker;
--- Who joins or leaves raises the epoch of the fleet and publishes who is to be woken.
+-- Who joins or leaves raises the epoch of the fleet.
 GRANT SELECT, UPDATE ON holdfast.fleet TO holdfast_worker;
-GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_ring TO holdfast_worker;
-GRANT UPDATE (housekept_at) ON holdfast.queues TO holdfast_worker;
+GRANT UPDATE (maintained_at) ON holdfast.queues TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.workers TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_worker;
+GRANT SELECT, INSERT, DELETE ON holdfast.inbox_claims TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
@@ -47,5 +47,5 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worke
 -- The viewer: reads everything, payloads included, and writes nothing. To keep payloads from it, grant
 -- the other columns of inbox and inbox_archive by name instead.
 GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
-  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_ring
+  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_claims
   TO holdfast_viewer;

@@ -184,16 +184,15 @@ export const COMMANDS: readonly Command[] = [
     args: 'NAME',
     summary: 'create another queue of the same shape as inbox',
     options: {
-      ordering: { type: 'string', value: 'key', help: 'jobs of one key run one after the other' },
+      ordering: {
+        type: 'string',
+        value: 'key',
+        help: 'jobs of one key run one after the other; default none: the oldest due job first',
+      },
       'dead-letters': {
         type: 'string',
         value: 'hold',
         help: 'with ordering: a dead letter holds its key until somebody acts; default free',
-      },
-      assignment: {
-        type: 'string',
-        value: 'competing',
-        help: 'any worker claims any job; default ring: each worker its own buckets',
       },
     },
     needs: 'schema',
@@ -230,7 +229,7 @@ export const COMMANDS: readonly Command[] = [
   {
     words: ['ring'],
     args: '[--key KEY]',
-    summary: 'which worker owns which buckets',
+    summary: 'which worker comes first for which keys, in queues that are read by key',
     options: {
       key: { type: 'string', value: 'KEY', help: 'only the bucket of this key' },
       ...QUEUE,

@@ -13,24 +13,27 @@ export const sinceMs = (time: string | null, now: string | number) =>
 const waits = ({ counts }: QueueOverview) => sinceMs(counts.oldestDue, counts.size.at);
 const worry = (yes: boolean, style: Style = 'worry') => (yes ? style : null);
 
-function near({ counts }: QueueOverview, count: number): string {
-  return `${counts.approximate ? '~' : ''}${count.toLocaleString('en')}`;
-}
+const figure = (count: number, approximate = false) =>
+  `${approximate ? '~' : ''}${count.toLocaleString('en')}`;
 
 export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   { title: 'QUEUE', of: ({ queue }) => queue.name },
-  { title: 'PENDING', of: (row) => near(row, row.counts.pending), align: 'right' },
+  {
+    title: 'PENDING',
+    of: ({ counts }) => figure(counts.pending, counts.approximate),
+    align: 'right',
+  },
   { title: 'SCHEDULED', of: ({ counts }) => counts.scheduled, align: 'right' },
-  { title: 'RUNNING', of: (row) => near(row, row.counts.processing), align: 'right' },
+  { title: 'RUNNING', of: ({ counts }) => figure(counts.processing), align: 'right' },
   {
     title: 'DEAD',
-    of: (row) => near(row, row.counts.deadLetter),
+    of: ({ counts }) => figure(counts.deadLetter, counts.deadLetterApproximate),
     align: 'right',
     style: ({ counts }) => worry(counts.deadLetter > 0),
   },
   {
     title: 'EXPIRED',
-    of: (row) => near(row, row.counts.expired),
+    of: ({ counts }) => figure(counts.expired),
     align: 'right',
     style: ({ counts }) => worry(counts.expired > 0),
   },
@@ -47,6 +50,7 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
     of: ({ rate }) => `${rate.atLeast ? '>' : ''}${rate.completedPerSecond.toFixed(1)}`,
     align: 'right',
   },
+  { title: 'READ BY', of: ({ queue }) => (queue.ordering === 'none' ? 'time' : 'key') },
   {
     title: 'STATE',
     of: ({ queue }) => (queue.paused ? 'paused' : 'open'),
@@ -60,7 +64,6 @@ export function queueValue(row: QueueOverview): object {
   return {
     queue: queue.name,
     paused: queue.paused,
-    assignment: queue.assignment,
     ordering: queue.ordering,
     ...figures,
     oldestDue,
@@ -69,7 +72,7 @@ export function queueValue(row: QueueOverview): object {
     tableBytes: size.tableBytes + size.indexBytes,
     archiveBytes: size.archiveBytes,
     archiveRetentionMs: queue.archiveRetentionMs,
-    housekeptAt: queue.housekeptAt,
+    maintainedAt: queue.maintainedAt,
     createdAt: queue.createdAt,
   };
 }

@@ -86,7 +86,7 @@ async function describe(client: pg.ClientBase, schema: string): Promise<Descript
   );
 }
 
-/** What a queue says of order is a setting, and the default of a column follows it: an enqueue relies on that. */
+/** How a queue is read is a setting, and a trigger makes the index and the wake-up that belong to it. */
 const orderedAs = (schema: string, scratch: string) => `
 UPDATE ${scratch}.queues AS made
 SET ordering = live.ordering::text::${scratch}.ordering

@@ -1,28 +1,21 @@
 /**
  * How many jobs of a queue wait, run and are dead, what each worker holds, and how long the oldest waits.
  *
- * Exact up to 50,000 jobs: they are read, in one pass. A larger queue is not read: dead letters are
- * counted in their own index up to a bound, what is in flight is read from the heads of the
- * buckets, and what waits is the rest of the size in the server's statistics. Then `approximate` is true.
+ * Up to 50,000 jobs are read in one pass, and all of it is exact. A larger queue is not read. What runs is
+ * found by the workers' claims and is exact at any size. Dead letters are counted in their own index up to
+ * a bound, and so are jobs that wait for their time where the queue is read by time. What waits in all is the
+ * rest of the size in the server's statistics; then `approximate` is true.
  */
-import { BUCKETS } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, statement, text } from '../postgres/statement.js';
 import { instant } from './columns.js';
-import { type Head, heads } from './heads.js';
+import { type Holding, heldJobs } from './held.js';
+import { oldestDue } from './oldest.js';
 import { type QueueSize, queueSize } from './size.js';
 
 export const EXACT_ROWS = 50_000;
-const EXACT_DEAD_LETTERS = 10_000;
-
-export interface Holding {
-  readonly worker: string;
-  readonly jobs: number;
-  /** Of these, so many beyond their lease. */
-  readonly expired: number;
-  readonly oldestClaim: string | null;
-}
+const EXACT_PART = 10_000;
 
 export interface QueueCounts {
   readonly pending: number;
@@ -34,7 +27,10 @@ export interface QueueCounts {
   readonly expired: number;
   /** Since when the oldest waits that is pending and due; null: nothing is due. */
   readonly oldestDue: string | null;
+  /** `pending` is an estimate. */
   readonly approximate: boolean;
+  /** `deadLetter` is one too: it lags until the next vacuum. */
+  readonly deadLetterApproximate: boolean;
   readonly held: readonly Holding[];
   readonly size: QueueSize;
 }
@@ -102,6 +98,7 @@ async function tally(db: Executor, names: Names, size: QueueSize): Promise<Queue
     expired: sum((one) => one.expired),
     oldestDue: waiting?.oldestDue ?? null,
     approximate: false,
+    deadLetterApproximate: false,
     held: groups
       .filter((one) => one.claimedBy !== null)
       .map(({ claimedBy, jobs, expired, oldestClaim }) => ({
@@ -115,43 +112,49 @@ async function tally(db: Executor, names: Names, size: QueueSize): Promise<Queue
 }
 
 async function estimate(db: Executor, names: Names, size: QueueSize): Promise<QueueCounts> {
-  const [dead] = await db.run(countDead, names, [EXACT_DEAD_LETTERS]);
-  const seen = await heads(db, names, size.ordered);
-  const held = holdings(seen);
+  const held = await heldJobs(db, names);
   const processing = held.reduce((sum, { jobs }) => sum + jobs, 0);
+  const [dead] = await db.run(countDead, names, [EXACT_PART]);
   const counted = dead?.jobs ?? 0;
-  const deadLetter =
-    counted < EXACT_DEAD_LETTERS ? counted : Math.max(counted, dead?.expected ?? 0);
+  const beyond = counted >= EXACT_PART;
+  const deadLetter = beyond ? Math.max(counted, dead?.expected ?? 0) : counted;
   const total =
     size.liveRows > EXACT_ROWS ? size.liveRows : Math.max(size.expectedRows, EXACT_ROWS);
-  const due = seen.filter((one) => one.claimedBy === null).map((one) => one.oldestDue);
   return {
     pending: Math.max(0, total - deadLetter - processing),
-    scheduled: null,
+    scheduled: size.keyed ? null : await scheduled(db, names),
     processing,
     deadLetter,
     expired: held.reduce((sum, { expired }) => sum + expired, 0),
-    oldestDue: earliest(due),
+    oldestDue: await oldestDue(db, names, size.keyed),
     approximate: true,
+    deadLetterApproximate: beyond,
     held,
     size,
   };
 }
 
-function holdings(seen: readonly Head[]): Holding[] {
-  const byWorker = new Map<string, Holding>();
-  for (const head of seen) {
-    if (head.claimedBy === null) continue;
-    const scale = BUCKETS / Math.max(1, head.buckets);
-    const before = byWorker.get(head.claimedBy);
-    byWorker.set(head.claimedBy, {
-      worker: head.claimedBy,
-      jobs: (before?.jobs ?? 0) + Math.round(head.jobs * scale),
-      expired: (before?.expired ?? 0) + Math.round(head.expired * scale),
-      oldestClaim: earliest([before?.oldestClaim ?? null, head.oldestClaim]),
-    });
-  }
-  return [...byWorker.values()];
+export const countScheduled = statement({
+  name: 'count_scheduled',
+  text: `
+SELECT count(*) AS jobs
+FROM (
+  SELECT FROM generate_series(1, 4) AS p(priority)
+  CROSS JOIN LATERAL (
+    SELECT FROM holdfast.inbox AS i
+    WHERE i.priority = p.priority::smallint AND i.available_at > now() AND i.available_at < 'infinity'
+      AND i.crashes < 2
+    ORDER BY i.available_at LIMIT $1::integer
+  ) AS later
+  LIMIT $1::integer
+) AS scheduled`,
+  columns: { jobs: int8 },
+});
+
+/** Null: they are too many to count. */
+async function scheduled(db: Executor, names: Names): Promise<number | null> {
+  const [row] = await db.run(countScheduled, names, [EXACT_PART]);
+  return row && row.jobs < EXACT_PART ? row.jobs : null;
 }
 
 export function earliest(times: readonly (string | null)[]): string | null {

@@ -1,4 +1,4 @@
-/** The work itself: what waits too long, what nobody took over, what was buried, and who is there to do it. */
+/** The work itself: what waits too long, what nobody took back, dead letters, and who is there to do it. */
 import type { Finding, Limits } from './doctor.js';
 import { note, ok, problem } from './doctor.js';
 import type { Overview, QueueOverview, WorkerOverview } from './overview.js';
@@ -14,7 +14,7 @@ export function judgeQueues({ queues, workers }: Overview, limits: Limits): Find
     ...waiting(one, limits, alive.length),
     expired(one),
     deadLetters(one, limits),
-    ...housekeeping(one, limits, alive.length),
+    ...maintenance(one, limits, alive.length),
   ]);
 }
 
@@ -46,8 +46,8 @@ function expired({ queue, counts }: QueueOverview): Finding {
   if (counts.expired === 0) return ok('expired leases', `${queue.name}: none`);
   return problem(
     'expired leases',
-    `${many(counts.expired, 'job')} of "${queue.name}" are beyond their lease and nobody has taken them over.`,
-    'Their worker is gone. The next claim takes them over, so some seconds after a crash this is normal; if it stays, no live worker handles their type or none is running.',
+    `${many(counts.expired, 'job')} of "${queue.name}" are beyond their lease and nobody has taken them back.`,
+    'Their worker is gone. A round of maintenance returns them within seconds of a crash; if it stays, no worker is running, or maintenance fails.',
     `holdfast jobs ls --queue ${queue.name} --status processing, then holdfast explain one of them.`,
   );
 }
@@ -56,21 +56,21 @@ function deadLetters({ queue, counts }: QueueOverview, limits: Limits): Finding 
   if (counts.deadLetter === 0) return ok('dead letters', `${queue.name}: none`);
   return (counts.deadLetter >= limits.deadLetters ? problem : note)(
     'dead letters',
-    `${counts.approximate ? 'About ' : ''}${many(counts.deadLetter, 'dead letter')} in "${queue.name}".`,
+    `${counts.deadLetterApproximate ? 'About ' : ''}${many(counts.deadLetter, 'dead letter')} in "${queue.name}".`,
     'They failed in all their attempts, or gave up, and run again only when somebody says so.',
     `holdfast dlq ls --queue ${queue.name}, mend the cause, then holdfast dlq retry --queue ${queue.name}`,
   );
 }
 
-function housekeeping({ queue, counts }: QueueOverview, limits: Limits, alive: number): Finding[] {
-  if (alive === 0 || queue.housekeptAt === null) return [];
-  const ms = since(counts.size.at, queue.housekeptAt);
-  if (ms <= limits.housekeepingMs) return [];
+function maintenance({ queue, counts }: QueueOverview, limits: Limits, alive: number): Finding[] {
+  if (alive === 0 || queue.maintainedAt === null) return [];
+  const ms = since(counts.size.at, queue.maintainedAt);
+  if (ms <= limits.maintenanceMs) return [];
   return [
     problem(
-      'housekeeping',
-      `The queue "${queue.name}" was last kept in order ${span(ms)} ago, although workers are alive.`,
-      'Dead workers are not declared dead, exhausted jobs not buried, and the archive grows.',
+      'maintenance',
+      `The last round of maintenance of the queue "${queue.name}" began ${span(ms)} ago, although workers are alive.`,
+      'Vanished workers are not declared dead, their jobs not returned, and the archive grows.',
       'Look for warnings in the logs of the workers; one of them does it for all.',
     ),
   ];
@@ -106,7 +106,7 @@ export function judgeWorkers({ queues, workers }: Overview, limits: Limits): Fin
           'workers',
           `${silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ')} registered as alive, but not heard for so long.`,
           'They are frozen, cut off or gone, and nobody has declared them dead: what they hold waits for its lease.',
-          'Start another worker, whose housekeeping declares them dead; then look after their hosts.',
+          'Start another worker, whose maintenance declares them dead; then look after their hosts.',
         ),
     ...['holdfast', 'version'].flatMap((fact) => mixed(alive, fact)),
   ];

@@ -27,9 +27,9 @@ export interface Limits {
   readonly connectionShare: number;
   readonly deadRows: number;
   readonly deadLetters: number;
-  /** A worker that was not heard for longer, and a queue that was not kept in order for longer. */
+  /** A worker that was not heard for longer, and a queue without maintenance for longer. */
   readonly silentMs: number;
-  readonly housekeepingMs: number;
+  readonly maintenanceMs: number;
 }
 
 export const LIMITS: Limits = {
@@ -41,7 +41,7 @@ export const LIMITS: Limits = {
   deadRows: 100_000,
   deadLetters: 1_000,
   silentMs: 30_000,
-  housekeepingMs: 5 * 60_000,
+  maintenanceMs: 5 * 60_000,
 };
 
 export const ok = (check: string, text: string): Finding => ({

@@ -12,7 +12,7 @@ export function inHand(situation: Situation): Reason {
   if (expiredMs >= 0) {
     return {
       code: 'lease_expired',
-      text: `Its lease expired ${span(expiredMs)} ago; ${who} held it in ${attempt}. The next claim that reads bucket ${job.partitionBucket} takes it over.`,
+      text: `Its lease expired ${span(expiredMs)} ago; ${who} held it in ${attempt}. The next claim or round of maintenance takes it back.`,
       fix: null,
     };
   }
@@ -20,13 +20,13 @@ export function inHand(situation: Situation): Reason {
   if (!owner || owner.status === 'dead') {
     return {
       code: 'owner_dead',
-      text: `Its owner, ${who}, is gone in ${attempt}: it will be recovered, at the latest when the lease ends at ${until}.`,
+      text: `Its owner, ${who}, is gone in ${attempt}: the next round of maintenance takes it back, at the latest when the lease ends at ${until}.`,
       fix: null,
     };
   }
   return {
     code: 'running',
-    text: `It is running: ${who} claimed it ${span(sinceMs(situation, job.claimedAt))} ago, in ${attempt}, with a lease until ${until}.`,
+    text: `It is running${job.isolated ? ' alone in its process' : ''}: ${who} claimed it ${span(sinceMs(situation, job.claimedAt))} ago, in ${attempt}, with a lease until ${until}.`,
     fix: null,
   };
 }
@@ -36,19 +36,19 @@ interface Event {
   readonly outcome?: string;
 }
 
-export function buried(situation: Situation): Reason {
-  const { job } = situation;
+export function deadLetter(situation: Situation): Reason {
+  const { job, keyed } = situation;
   const history = Array.isArray(job.history) ? (job.history as Event[]) : [];
   const at = history.at(-1)?.at ?? null;
   const when = at ? ` ${span(sinceMs(situation, at))} ago` : '';
   const early = job.attempts < job.maxAttempts ? `, of ${job.maxAttempts} that it had` : '';
   const holds =
-    job.ordering === 'key_strict' && situation.behind > 0
+    keyed && !job.parked && situation.behind > 0
       ? ` It holds its key ${job.partitionKey}: behind it waits ${counted(situation.behind, 'job')}.`
       : '';
   return {
-    code: 'buried',
-    text: `It was buried${when} after ${many(job.attempts, 'attempt')}${early}: ${firstLine(job.lastError) || 'no error was kept'}.${holds}`,
+    code: 'dead_letter',
+    text: `It became a dead letter${when} after ${many(job.attempts, 'attempt')}${early}: ${firstLine(job.lastError) || 'no error was kept'}.${holds}`,
     fix: `holdfast jobs retry ${job.id}, or holdfast jobs discard ${job.id}`,
   };
 }

@@ -4,7 +4,7 @@
  */
 
 import { MAX_LINE } from './explain-line.js';
-import type { Situation } from './explain-situation.js';
+import { type Situation, SUSPECT_FROM } from './explain-situation.js';
 import { firstLine, many, span } from './words.js';
 import { handlesVersion, type WorkerRow } from './workers.js';
 
@@ -12,7 +12,7 @@ export type ReasonCode =
   | 'completed'
   | 'cancelled'
   | 'discarded'
-  | 'buried'
+  | 'dead_letter'
   | 'running'
   | 'lease_expired'
   | 'owner_dead'
@@ -23,6 +23,7 @@ export type ReasonCode =
   | 'retrying'
   | 'not_due'
   | 'key_held'
+  | 'suspect'
   | 'waiting_its_turn'
   | 'unknown';
 
@@ -130,6 +131,13 @@ export function keyHeld(situation: Situation): Reason | null {
     const what = `is leased by ${describeWorker(situation, head.claimedBy)} ${until}`;
     return { code: 'key_held', text: text(what), fix: null };
   }
+  if (head.crashes >= SUSPECT_FROM && inMs <= 0) {
+    return {
+      code: 'key_held',
+      text: text(`has crashed its worker ${times(head.crashes)} and waits to be run apart`),
+      fix: `holdfast explain ${head.id}`,
+    };
+  }
   if (inMs > 0) {
     const why = head.attempts > 0 ? 'is retrying' : 'waits for its time';
     const what = `${why} until ${clock(head.availableAt)} (in ${span(inMs)})`;
@@ -142,27 +150,79 @@ export function keyHeld(situation: Situation): Reason | null {
   };
 }
 
-export function itsTurn(situation: Situation): Reason {
-  const { job, owner, queue } = situation;
-  const bucket = `bucket ${job.partitionBucket}`;
-  const ordered = job.ordering === 'key' || job.ordering === 'key_strict';
-  const before = ordered
-    ? 'it is the first of its key'
-    : situation.ahead === 0
-      ? 'it is the next of its bucket and priority'
-      : `of its bucket and priority, ${counted(situation.ahead, 'due job')} come before it`;
-  const owned =
-    queue.assignment !== 'ring' || owner === undefined
-      ? `any of ${many(alive(situation).length, 'live worker')} may claim ${bucket}`
-      : owner === null
-        ? `nobody owns ${bucket}`
-        : `${bucket} is owned by ${describeWorker(situation, owner)}`;
-  const silent = situation.workers.find((one) => one.id === owner)?.silentMs ?? 0;
-  const worry =
-    silent > SILENT_MS ? ' It has been silent for long; if it is gone, others take over.' : '';
+const times = (count: number) => (count === 2 ? 'twice' : `${count} times`);
+
+/** How many suspects run together, by how often they crashed their workers. */
+const GROUPS: Readonly<Record<number, string>> = {
+  2: 'in a group of up to 16',
+  3: 'in a group of up to 4',
+};
+
+export function suspect({ job, suspects }: Situation): Reason | null {
+  if (!suspects) return null;
+  const how = GROUPS[job.crashes] ?? 'alone';
+  const now =
+    suspects.running > 0
+      ? `${many(suspects.running, 'suspect')} ${suspects.running === 1 ? 'runs' : 'run'} now, on worker ${suspects.worker}`
+      : 'none runs now';
   return {
-    code: 'waiting_its_turn',
-    text: `It has been due for ${span(sinceMs(situation, job.availableAt))}: ${before}; ${owned}.${worry}`,
+    code: 'suspect',
+    text:
+      `Its worker vanished ${times(job.crashes)} while it held the job, so it is a suspect: it runs apart from ` +
+      `other jobs, ${how}, and in the whole fleet one group of suspects runs at a time. ` +
+      `${now[0]?.toUpperCase()}${now.slice(1)}; ${many(suspects.before, 'other suspect')} ${suspects.before === 1 ? 'comes' : 'come'} before it.`,
     fix: null,
   };
+}
+
+export function itsTurn(situation: Situation): Reason {
+  const { job, keyed } = situation;
+  return {
+    code: 'waiting_its_turn',
+    text:
+      `It has been due for ${span(sinceMs(situation, job.availableAt))}: ` +
+      `${keyed ? firstOfItsKey(situation) : byTime(situation)} ${busy(situation)}`,
+    fix: null,
+  };
+}
+
+function byTime({ job, ahead }: Situation): string {
+  const { older = 0, moreUrgent = 0 } = ahead ?? {};
+  const before = [
+    ...(older > 0 ? [`${counted(older, 'older job')} of its priority`] : []),
+    ...(moreUrgent > 0
+      ? [`${counted(moreUrgent, 'job')} of a priority before ${job.priority}`]
+      : []),
+  ];
+  return before.length === 0
+    ? 'it is the next.'
+    : `before it come ${before.join(' and ')} (not all of them need be of types that its workers handle).`;
+}
+
+function firstOfItsKey(situation: Situation): string {
+  const { job, owner } = situation;
+  const first = 'it is the first of its key.';
+  if (owner === null) return first;
+  const silent = situation.workers.find((one) => one.id === owner)?.silentMs ?? 0;
+  const worry = silent > SILENT_MS ? ' That one has been silent for long.' : '';
+  return (
+    `${first} Bucket ${job.partitionBucket} is read first by ${describeWorker(situation, owner)}; ` +
+    `another worker takes the job if that one has no free handler.${worry}`
+  );
+}
+
+/** Who could take it, and what they are doing. */
+function busy(situation: Situation): string {
+  const { job } = situation;
+  const able = alive(situation).filter(
+    (worker) => (handlesVersion(worker, job.queue, job.type) ?? 0) >= job.version,
+  );
+  const held = situation.held.filter(({ worker }) => able.some(({ id }) => id === worker));
+  const jobs = held.reduce((sum, one) => sum + one.jobs, 0);
+  const longest = Math.max(0, ...held.map((one) => sinceMs(situation, one.oldestClaim)));
+  const doing =
+    jobs === 0
+      ? 'none of them holds a job of this queue'
+      : `they hold ${many(jobs, 'job')} of this queue, the longest for ${span(longest)}`;
+  return `${many(able.length, 'live worker')} can run it; ${doing}.`;
 }

@@ -2,31 +2,50 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { databaseNow } from './clock.js';
-import { ahead, behind, type KeyHead, keyHead } from './explain-line.js';
+import {
+  type Ahead,
+  ahead,
+  behind,
+  type KeyHead,
+  keyHead,
+  type Suspects,
+  suspects,
+} from './explain-line.js';
+import { type Holding, heldJobs } from './held.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { type ShownJob, showJob } from './show.js';
 import { listWorkers, type WorkerRow } from './workers.js';
 
 /**
- * Who owns a bucket of a queue now, for jobs of this type and version. The ring belongs to the fleet, so
- * it is handed in.
+ * Who comes first for a bucket of a queue that is read by key. The ring belongs to the fleet, so it is handed
+ * in; it gets the live workers.
  */
 export type RingOwner = (
   workers: readonly WorkerRow[],
-  job: { queue: string; bucket: number; type: string; version: number },
+  bucket: { readonly queue: string; readonly bucket: number },
 ) => string | null;
+
+/** From so many crashes on a job is a suspect and is run apart from others. */
+export const SUSPECT_FROM = 2;
 
 export interface Situation {
   readonly job: ShownJob;
   readonly queue: QueueRow;
+  /** The queue is read by key. */
+  readonly keyed: boolean;
   readonly workers: readonly WorkerRow[];
   readonly nowMs: number;
   /** The first job of the key, if it stands before this one. */
   readonly head: KeyHead | null;
-  readonly ahead: number;
+  /** Null unless the job waits in a queue that is read by time. */
+  readonly ahead: Ahead | null;
   readonly behind: number;
-  /** The id of the bucket's owner; null if nobody owns it; undefined if the ring was not asked. */
-  readonly owner: string | null | undefined;
+  /** Null unless the job waits and is a suspect. */
+  readonly suspects: Suspects | null;
+  /** What the workers hold of the queue, while the job waits. */
+  readonly held: readonly Holding[];
+  /** The worker that comes first for the job's bucket; null: nobody, or the queue is read by time. */
+  readonly owner: string | null;
 }
 
 export interface Unknown {
@@ -52,19 +71,24 @@ export async function readSituation(
   const nowMs = await databaseNow(db, schema);
   if (!job) return { id, queues, nowMs };
   const names: Names = { schema, queue: job.queue };
+  const queue = queues.find(({ name }) => name === job.queue) as QueueRow;
   const workers = await listWorkers(db, schema, { withDead: true });
-  const { queue, partitionBucket: bucket, type, version } = job;
-  const waits = !job.archived && job.status === 'pending';
-  const ordered = job.ordering === 'key' || job.ordering === 'key_strict';
   const alive = workers.filter((worker) => worker.status === 'alive');
+  const waits = !job.archived && job.status === 'pending';
+  const keyed = queue.ordering !== 'none';
+  const suspect = job.crashes >= SUSPECT_FROM;
+  const bucket = { queue: job.queue, bucket: job.partitionBucket };
   return {
     job,
-    queue: queues.find(({ name }) => name === queue) as QueueRow,
+    queue,
+    keyed,
     workers,
     nowMs,
-    head: waits ? await keyHead(db, names, job) : null,
-    ahead: waits && !ordered ? await ahead(db, names, job) : 0,
-    behind: !job.archived && ordered ? await behind(db, names, job) : 0,
-    owner: options.ringOwner?.(alive, { queue, bucket, type, version }),
+    head: waits && keyed ? await keyHead(db, names, job) : null,
+    ahead: waits && !keyed ? await ahead(db, names, job) : null,
+    behind: !job.archived && keyed ? await behind(db, names, job) : 0,
+    suspects: waits && suspect ? await suspects(db, names, job) : null,
+    held: waits ? await heldJobs(db, names) : [],
+    owner: (keyed && options.ringOwner?.(alive, bucket)) || null,
   };
 }

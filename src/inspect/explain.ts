@@ -3,8 +3,16 @@
  * at once, the one that a person has to act on comes first, and the others are told as well.
  */
 import type { Executor } from '../postgres/queryable.js';
-import { buried, ended, inHand } from './explain-outcomes.js';
-import { itsTurn, keyHeld, nobodyHandles, notDue, paused, type Reason } from './explain-reasons.js';
+import { deadLetter, ended, inHand } from './explain-outcomes.js';
+import {
+  itsTurn,
+  keyHeld,
+  nobodyHandles,
+  notDue,
+  paused,
+  type Reason,
+  suspect,
+} from './explain-reasons.js';
 import {
   type RingOwner,
   readSituation,
@@ -20,7 +28,7 @@ export interface Explanation extends Reason {
   readonly also: readonly Reason[];
   /** Null when no queue knows the id. */
   readonly job: ShownJob | null;
-  /** The worker that owns the job's bucket, if the ring was asked. */
+  /** The worker that comes first for the job's bucket, in a queue that is read by key. */
   readonly bucketOwner: string | null;
 }
 
@@ -40,20 +48,26 @@ export async function explainJob(
     return { id, ...unknown(found), also: [], job: null, bucketOwner: null };
   }
   const [first, ...also] = reasons(found);
-  return { id, ...(first as Reason), also, job: found.job, bucketOwner: found.owner ?? null };
+  return { id, ...(first as Reason), also, job: found.job, bucketOwner: found.owner };
 }
 
 function reasons(situation: Situation): Reason[] {
   const { job } = situation;
   if (job.archived) return [ended(situation)];
-  if (job.status === 'dead_letter') return [buried(situation)];
+  if (job.status === 'dead_letter') return [deadLetter(situation)];
   const obstacles = [paused(situation), nobodyHandles(situation)];
   if (job.status === 'processing') {
     const now = inHand(situation);
     // Somebody runs it: what would keep others from claiming it does not matter.
     return now.code === 'running' ? [now] : present([now, ...obstacles]);
   }
-  const waiting = present([...obstacles, notDue(situation), keyHeld(situation)]);
+  const later = notDue(situation);
+  const waiting = present([
+    ...obstacles,
+    later,
+    keyHeld(situation),
+    later ? null : suspect(situation),
+  ]);
   return waiting.length > 0 ? waiting : [itsTurn(situation)];
 }
 

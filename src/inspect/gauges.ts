@@ -1,7 +1,7 @@
 /**
  * The figures of a scrape: how much waits, runs and is dead in each queue, and who is alive. Nothing is
- * asked here that the status does not ask as well, so that a graph and the command line agree; counts of
- * a large queue are as near as they are there. Ages are differences of the database's own times.
+ * asked here that the status does not ask as well, so that a graph and the command line agree: what runs is
+ * exact, what waits in a large queue is an estimate. Ages are differences of the database's own times.
  */
 import type { Executor } from '../postgres/queryable.js';
 import { countByStatus } from './counts.js';
@@ -12,9 +12,9 @@ export interface QueueGauges {
   readonly queue: string;
   readonly paused: boolean;
   /** Null before the first round. */
-  readonly housekeepingAgeMs: number | null;
+  readonly maintenanceAgeMs: number | null;
   readonly pending: number;
-  /** Null when the queue is too large to tell. */
+  /** Null when too many jobs wait for their time to count them. */
   readonly due: number | null;
   readonly processing: number;
   /** In processing, with a lease that is over. */
@@ -22,7 +22,7 @@ export interface QueueGauges {
   readonly deadLetters: number;
   /** How long the oldest due job has been due; 0 when none waits. */
   readonly oldestPendingMs: number;
-  /** The counts are estimates. */
+  /** `pending`, and `deadLetters` if there are many, are estimates. */
   readonly estimated: boolean;
 }
 
@@ -40,13 +40,13 @@ function ageMs(at: string, since: string | null): number | null {
 /** One question after the other, on one connection: a scrape is in no hurry. */
 export async function readGauges(db: Executor, schema: string): Promise<Gauges> {
   const queues: QueueGauges[] = [];
-  for (const { name: queue, paused, housekeptAt } of await listQueues(db, schema)) {
+  for (const { name: queue, paused, maintainedAt } of await listQueues(db, schema)) {
     const counts = await countByStatus(db, { schema, queue });
     const { pending, scheduled, processing, expired, deadLetter, oldestDue, size } = counts;
     queues.push({
       queue,
       paused,
-      housekeepingAgeMs: ageMs(size.at, housekeptAt),
+      maintenanceAgeMs: ageMs(size.at, maintainedAt),
       pending,
       due: scheduled === null ? null : pending - scheduled,
       processing,

@@ -4,11 +4,12 @@
  * One page reads at most `scan` rows, however rare the jobs are that the filter wants. A page that found
  * fewer than were asked for says in `next` where the search goes on, and null when it has seen all; so a
  * page costs the same at any backlog, and a search over millions is a loop that can be interrupted.
- * Dead letters are read from their own index, and the jobs of one key from the key's bucket.
+ * Dead letters are read from their own index. The jobs of one key have an index only where the queue is read
+ * by key; elsewhere they are searched for among all.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
+import { bool, int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
 import { instant, JOB, moment } from './columns.js';
 import { filterParams, filterText, type JobFilter, onlyDeadLetters } from './filter.js';
 
@@ -17,12 +18,11 @@ type Source = 'every' | 'dead' | 'key';
 
 export const SCAN_ROWS = 10_000;
 const COUNT_ROWS = 50_000;
-/** The longest bucket that is read as a whole to find the jobs of one key in it. */
-const MAX_BUCKET_ROWS = 20_000;
+/** A key with more jobs is not read as a whole to bring them into the order of their ids. */
+const MAX_KEY_ROWS = 20_000;
 
 const LISTED = {
   ...JOB,
-  ordering: text,
   attempts: int4,
   max_attempts: int4,
   created_at: moment,
@@ -50,11 +50,10 @@ function rowsOf(source: Source, order: Order): string {
   return `SELECT k.* FROM (
     SELECT i.* FROM holdfast.inbox AS i
     WHERE i.partition_bucket = holdfast.bucket_of($3::text) AND i.partition_key COLLATE "C" = $3::text
-      AND i.ordering IN ('key', 'key_strict')
+      AND NOT i.parked
     UNION ALL
     SELECT i.* FROM holdfast.inbox AS i
-    WHERE i.priority = ANY ('{1,2,3,4}') AND i.partition_bucket = holdfast.bucket_of($3::text)
-      AND i.partition_key = $3::text AND i.ordering IN ('none', 'parked')
+    WHERE i.available_at = 'infinity' AND i.parked AND i.partition_key = $3::text
   ) AS k
   WHERE k.${beyond} ORDER BY k.id ${direction} LIMIT $8::integer`;
 }
@@ -66,7 +65,7 @@ const pageOf = (source: Source, order: Order) =>
     name: `list_${source}_${order}`,
     text: `
 SELECT j.id, j.status::text AS status, j.type, j.version, j.partition_key, j.partition_bucket,
-  j.priority::integer AS priority, j.ordering::text AS ordering, j.attempts, j.max_attempts,
+  j.priority::integer AS priority, j.attempts, j.max_attempts,
   j.created_at, j.available_at, j.claimed_by, j.lease_expires_at, left(j.last_error, 500) AS last_error
 FROM (
   ${rowsOf(source, order)}
@@ -96,23 +95,26 @@ const both = (source: Source) => ({
 
 export const lists = { every: both('every'), dead: both('dead'), key: both('key') };
 
-export const bucketSize = statement({
-  name: 'bucket_size',
+export const keySize = statement({
+  name: 'key_size',
   text: `
-SELECT count(*) AS rows FROM (
-  SELECT FROM holdfast.inbox AS i
-  WHERE i.priority = ANY ('{1,2,3,4}') AND i.partition_bucket = holdfast.bucket_of($1::text)
-    AND i.ordering IN ('none', 'parked')
-  LIMIT $2::integer
-) AS b`,
-  columns: { rows: int8 },
+SELECT q.ordering <> 'none' AS keyed, CASE WHEN q.ordering <> 'none' THEN (
+  SELECT count(*) FROM (
+    SELECT FROM holdfast.inbox AS i
+    WHERE i.partition_bucket = holdfast.bucket_of($1::text) AND i.partition_key COLLATE "C" = $1::text
+      AND NOT i.parked
+    ORDER BY i.position LIMIT $2::integer
+  ) AS k) ELSE 0 END AS rows
+FROM holdfast.queues AS q
+WHERE q.name = 'inbox'`,
+  columns: { keyed: bool, rows: int8 },
 });
 
 async function sourceFor(db: Executor, names: Names, filter: JobFilter): Promise<Source> {
-  const elsewhere = onlyDeadLetters(filter) ? 'dead' : 'every';
-  if (filter.key === undefined) return elsewhere;
-  const [bucket] = await db.run(bucketSize, names, [filter.key, MAX_BUCKET_ROWS]);
-  return (bucket?.rows ?? 0) < MAX_BUCKET_ROWS ? 'key' : elsewhere;
+  if (onlyDeadLetters(filter)) return 'dead';
+  if (filter.key === undefined) return 'every';
+  const [key] = await db.run(keySize, names, [filter.key, MAX_KEY_ROWS]);
+  return key?.keyed && key.rows < MAX_KEY_ROWS ? 'key' : 'every';
 }
 
 export interface PageRequest {

@@ -1,6 +1,7 @@
 /** The whole system at a glance: every queue with its counts and its rate, and every worker. */
 import type { Executor } from '../postgres/queryable.js';
-import { countByStatus, earliest, type Holding, type QueueCounts } from './counts.js';
+import { countByStatus, earliest, type QueueCounts } from './counts.js';
+import type { Holding } from './held.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { type Rate, rate } from './rates.js';
 import { listWorkers, type WorkerRow } from './workers.js';

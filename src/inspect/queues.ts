@@ -6,23 +6,22 @@ import { instant, moment } from './columns.js';
 export const listQueueRows = statement({
   name: 'list_queues',
   text: `
-SELECT q.name, q.paused, q.assignment, q.ordering::text AS ordering, q.max_payload_bytes,
+SELECT q.name, q.paused, q.ordering::text AS ordering, q.max_payload_bytes,
   (extract(epoch FROM q.archive_retention) * 1000)::bigint AS archive_retention_ms,
   (extract(epoch FROM q.idempotency_retention) * 1000)::bigint AS idempotency_retention_ms,
   (extract(epoch FROM q.effect_retention) * 1000)::bigint AS effect_retention_ms,
-  q.housekept_at, q.created_at
+  q.maintained_at, q.created_at
 FROM holdfast.queues AS q
 ORDER BY q.name <> 'inbox', q.name`,
   columns: {
     name: text,
     paused: bool,
-    assignment: text,
     ordering: text,
     max_payload_bytes: int4,
     archive_retention_ms: int8,
     idempotency_retention_ms: int8,
     effect_retention_ms: int8,
-    housekept_at: instant,
+    maintained_at: instant,
     created_at: moment,
   },
 });

@@ -10,7 +10,8 @@ export const showJobRow = statement({
   name: 'show_job',
   text: `
 SELECT 'inbox' AS queue, false AS archived, i.id, i.status::text AS status, i.type, i.version,
-  i.partition_key, i.partition_bucket, i.priority::integer AS priority, i.ordering::text AS ordering,
+  i.partition_key, i.partition_bucket, i.priority::integer AS priority,
+  (SELECT q.ordering::text FROM holdfast.queues AS q WHERE q.name = 'inbox') AS ordering, i.parked,
   i.position, i.attempts, i.max_attempts, i.lease_generation, i.crashes, i.isolated, i.claimed_by,
   i.claimed_at, i.lease_expires_at, i.available_at, i.created_at, i.completed_at, i.idempotency_key,
   i.last_error, i.history, i.headers, CASE WHEN $2::boolean THEN i.payload END AS payload
@@ -18,7 +19,7 @@ FROM holdfast.inbox AS i
 WHERE i.id = $1::uuid
 UNION ALL
 SELECT 'inbox', true, a.id, a.status::text, a.type, a.version, a.partition_key, a.partition_bucket,
-  a.priority::integer, NULL, NULL, a.attempts, a.max_attempts, a.lease_generation, 0, false,
+  a.priority::integer, NULL, false, NULL, a.attempts, a.max_attempts, a.lease_generation, 0, false,
   a.claimed_by, a.claimed_at, NULL, NULL, a.created_at, a.completed_at, a.idempotency_key,
   a.last_error, a.history, a.headers, CASE WHEN $2::boolean THEN a.payload END
 FROM holdfast.inbox_archive AS a
@@ -28,7 +29,10 @@ LIMIT 1`,
     queue: text,
     archived: bool,
     ...JOB,
+    /** How its queue is read; null in the archive. */
     ordering: text.orNull,
+    /** It is a dead letter that does not hold its key. */
+    parked: bool,
     position: int8.orNull,
     attempts: int4,
     max_attempts: int4,

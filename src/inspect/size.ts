@@ -20,8 +20,7 @@ SELECT coalesce(s.n_live_tup, 0) AS live_rows, coalesce(s.n_dead_tup, 0) AS dead
   coalesce(s.n_tup_ins, 0) AS enqueued,
   coalesce((SELECT a.n_tup_ins FROM pg_stat_all_tables AS a
     WHERE a.relid = 'holdfast.inbox_archive'::regclass), 0) AS finished,
-  coalesce((SELECT true FROM holdfast.inbox AS i WHERE i.ordering IN ('key', 'key_strict')
-    ORDER BY i.partition_bucket, i.partition_key COLLATE "C", i.position LIMIT 1), false) AS ordered,
+  (SELECT q.ordering <> 'none' FROM holdfast.queues AS q WHERE q.name = 'inbox') AS keyed,
   clock_timestamp() AS at
 FROM pg_class AS c
 LEFT JOIN pg_stat_all_tables AS s ON s.relid = c.oid
@@ -35,7 +34,8 @@ WHERE c.oid = 'holdfast.inbox'::regclass`,
     archive_bytes: int8,
     enqueued: int8,
     finished: int8,
-    ordered: bool,
+    /** It is read by key. */
+    keyed: bool,
     at: moment,
   },
 });

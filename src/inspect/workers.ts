@@ -12,7 +12,7 @@ export const listWorkerRows = statement({
 SELECT w.id, w.status, w.last_seen_at, w.started_at,
   (extract(epoch FROM clock_timestamp() - w.last_seen_at) * 1000)::bigint AS silent_ms,
   (extract(epoch FROM clock_timestamp() - w.started_at) * 1000)::bigint AS up_ms,
-  w.watched, w.empty_handed, w.handles, w.metadata
+  w.holds_liveness_lock, w.released_all, w.handles, w.metadata
 FROM holdfast.workers AS w
 WHERE w.status <> 'dead' OR $1::boolean
 ORDER BY w.status, w.started_at, w.id
@@ -24,8 +24,8 @@ LIMIT 10000`,
     started_at: moment,
     silent_ms: int8,
     up_ms: int8,
-    watched: bool,
-    empty_handed: bool,
+    holds_liveness_lock: bool,
+    released_all: bool,
     handles: parsed,
     metadata: parsed,
   },

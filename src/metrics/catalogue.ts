@@ -87,7 +87,7 @@ export const PROCESS_METRICS = {
   pruned: counter(
     'rows_pruned',
     QUEUE,
-    'Rows deleted by housekeeping because their retention is over.',
+    'Rows deleted by maintenance because their retention is over.',
   ),
   statement: histogram(
     'statement_duration',
@@ -98,7 +98,7 @@ export const PROCESS_METRICS = {
   owned: gauge(
     'ring_owned_buckets',
     QUEUE,
-    'Buckets, of 1024, that the workers of this process own.',
+    'Buckets, of 1024, for which the workers of this process come first; queues that are read by key only.',
   ),
   heartbeatAge: gauge(
     'heartbeat_age_seconds',
@@ -119,7 +119,7 @@ export const DATABASE_METRICS = {
   due: gauge(
     'jobs_due',
     QUEUE,
-    'Jobs that wait and are due; absent when the queue is too large to tell.',
+    'Jobs that wait and are due; absent when the queue is too large to tell them from the others.',
   ),
   processing: gauge('jobs_processing', QUEUE, 'Jobs that a worker holds.'),
   expired: gauge('jobs_expired', QUEUE, 'Jobs in processing whose lease is over.'),
@@ -132,13 +132,13 @@ export const DATABASE_METRICS = {
   estimated: gauge(
     'jobs_estimated',
     QUEUE,
-    '1 when the queue is large and its counts are estimates.',
+    '1 when the queue is large and what waits in it is an estimate; what runs is exact at any size.',
   ),
   paused: gauge('queue_paused', QUEUE, '1 when nothing may be claimed from the queue.'),
-  housekeepingAge: gauge(
-    'housekeeping_age_seconds',
+  maintenanceAge: gauge(
+    'maintenance_age_seconds',
     QUEUE,
-    'Time since a round of housekeeping last began; absent before the first.',
+    'Time since a round of maintenance last began; absent before the first.',
   ),
   workers: gauge('workers', ['status'], 'Workers in the registry that are not dead.'),
   workerAge: gauge(

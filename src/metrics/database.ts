@@ -78,8 +78,8 @@ export class DatabaseGauges {
       families.oldestPending.at(one.queue).set(one.oldestPendingMs / 1000);
       families.estimated.at(one.queue).set(one.estimated ? 1 : 0);
       families.paused.at(one.queue).set(one.paused ? 1 : 0);
-      if (one.housekeepingAgeMs !== null) {
-        families.housekeepingAge.at(one.queue).set(one.housekeepingAgeMs / 1000);
+      if (one.maintenanceAgeMs !== null) {
+        families.maintenanceAge.at(one.queue).set(one.maintenanceAgeMs / 1000);
       }
     }
   }

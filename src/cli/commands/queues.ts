@@ -24,7 +24,6 @@ export async function runCreate({ args, given, session, out }: Call): Promise<vo
   const options = {
     ordering: given.text('ordering'),
     deadLetters: given.text('dead-letters'),
-    assignment: given.text('assignment'),
   } as NewQueueOptions;
   const created = await withClient(session.pool, (client) =>
     createQueue(client, session.schema, name, options),

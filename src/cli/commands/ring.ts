@@ -1,71 +1,43 @@
 /**
- * `holdfast ring`: which worker owns how many buckets, and with --key, who owns the bucket of a key. Types
- * that are handled by the same workers are owned alike and shown together.
+ * `holdfast ring`: which worker comes first for how many of the 1024 buckets of a queue that is read by key,
+ * and with --key, which one comes first for that key. It is a preference: a worker with a free handler takes
+ * any due job. A queue that is read by time has no ring.
  */
-import { listWorkers, type WorkerRow } from '../../inspect/workers.js';
+import { ringOwners } from '../../fleet/ring.js';
+import { listWorkers } from '../../inspect/workers.js';
 import { BUCKETS, bucketOf, checkKey } from '../../job/key.js';
 import { type Call, UsageError } from '../command.js';
-import { ringOwner } from '../ring.js';
-
-interface Share {
-  readonly queue: string;
-  readonly types: readonly string[];
-  readonly worker: string | null;
-  readonly buckets: number;
-}
-
-interface Kind {
-  readonly queue: string;
-  readonly type: string;
-  readonly version: number;
-}
-
-/** Every version of every type that somebody handles: during a deploy not all have the same owners. */
-function kindsOf(workers: readonly WorkerRow[], queue: string): Kind[] {
-  const kinds = new Map<string, Kind>();
-  for (const worker of workers) {
-    const handles = (worker.handles ?? {}) as Record<string, Record<string, number>>;
-    for (const [type, version] of Object.entries(handles[queue] ?? {})) {
-      kinds.set(`${type}@${version}`, { queue, type, version });
-    }
-  }
-  return [...kinds.values()];
-}
-
-const nameOf = ({ type, version }: Kind) => (version === 1 ? type : `${type}@${version}`);
+import { membersOf } from '../ring.js';
 
 export async function run({ args, given, session, out }: Call): Promise<void> {
   if (args.length > 0) throw new UsageError(`ring takes no argument, but "${args[0]}" was given.`);
   const queues = await session.queues(given.texts('queue'));
   const all = await session.read((db) => listWorkers(db, session.schema));
   const workers = all.filter((worker) => worker.status === 'alive');
-  const competing = queues.filter((queue) => queue.assignment === 'competing');
-  for (const queue of competing) out.note(`Any worker claims any bucket of "${queue.name}".`);
-  const kinds = queues
-    .filter((queue) => !competing.includes(queue))
-    .flatMap((queue) => kindsOf(workers, queue.name));
-  if (kinds.length === 0) {
-    out.note('No live worker handles anything on the ring, so nobody owns a bucket.');
-    return;
+  const text = given.text('key');
+  const key = text === undefined ? null : checkKey(text, '--key');
+  const rings: Ring[] = [];
+  for (const { name, ordering } of queues) {
+    if (ordering === 'none') {
+      out.note(`"${name}" is read by time and has no ring: any worker takes the oldest due job.`);
+      continue;
+    }
+    const owners = ringOwners(membersOf(workers, name));
+    if (owners.length > 0) rings.push({ queue: name, owners });
+    else out.note(`No live worker handles "${name}".`);
   }
-  const key = given.text('key');
-  if (key !== undefined) {
-    const bucket = bucketOf(checkKey(key, '--key'));
-    const rows = kinds.map((kind) => ({
-      ...kind,
-      key,
-      bucket,
-      worker: ringOwner(workers, { ...kind, bucket }),
-    }));
+  if (rings.length === 0) return;
+  if (key !== null) {
+    const bucket = bucketOf(key);
+    const rows = rings.map(({ queue, owners }) => ({ queue, key, bucket, worker: owners[bucket] }));
     await out.rows(rows, [
       { title: 'QUEUE', of: (row) => row.queue },
-      { title: 'TYPE', of: (row) => nameOf(row) },
       { title: 'BUCKET', of: (row) => row.bucket, align: 'right' },
-      { title: 'WORKER', of: (row) => row.worker },
+      { title: 'WORKER', of: (row) => row.worker ?? null },
     ]);
     return;
   }
-  await out.rows(shares(kinds, workers), [
+  await out.rows(rings.flatMap(shares), [
     { title: 'QUEUE', of: (row) => row.queue },
     { title: 'WORKER', of: (row) => row.worker },
     { title: 'BUCKETS', of: (row) => row.buckets, align: 'right' },
@@ -74,24 +46,17 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
       of: (row) => `${((row.buckets / BUCKETS) * 100).toFixed(1)} %`,
       align: 'right',
     },
-    { title: 'TYPES', of: (row) => row.types.join(' ') },
   ]);
 }
 
-function shares(kinds: readonly Kind[], workers: readonly WorkerRow[]): Share[] {
-  const alike = new Map<string, { queue: string; types: string[]; owners: (string | null)[] }>();
-  for (const kind of kinds) {
-    const owners = Array.from({ length: BUCKETS }, (_, bucket) =>
-      ringOwner(workers, { ...kind, bucket }),
-    );
-    const group = `${kind.queue} ${owners.join()}`;
-    const seen = alike.get(group);
-    if (seen) seen.types.push(nameOf(kind));
-    else alike.set(group, { queue: kind.queue, types: [nameOf(kind)], owners });
-  }
-  return [...alike.values()].flatMap(({ queue, types, owners }) => {
-    const counts = new Map<string | null, number>();
-    for (const one of owners) counts.set(one, (counts.get(one) ?? 0) + 1);
-    return [...counts].map(([worker, buckets]) => ({ queue, types, worker, buckets }));
-  });
+interface Ring {
+  readonly queue: string;
+  /** By bucket. */
+  readonly owners: readonly string[];
+}
+
+function shares({ queue, owners }: Ring): { queue: string; worker: string; buckets: number }[] {
+  const counts = new Map<string, number>();
+  for (const owner of owners) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+  return [...counts].map(([worker, buckets]) => ({ queue, worker, buckets }));
 }

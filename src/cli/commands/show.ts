@@ -47,7 +47,7 @@ function lines(job: ShownJob): Record<string, string | number | null> {
     type: job.version === 1 ? job.type : `${job.type} (version ${job.version})`,
     key: job.partitionKey,
     bucket: job.partitionBucket,
-    ordering: job.ordering,
+    ordering: job.ordering === 'none' ? null : job.ordering,
     position: job.position,
     priority: job.priority,
     attempts: `${job.attempts} of ${job.maxAttempts}`,
