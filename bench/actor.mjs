@@ -3,12 +3,14 @@
 // that started it.
 import { clock } from './clock.mjs';
 import { produce } from './producing.mjs';
+import { offerSteadily } from './steady/offer.mjs';
 import { loadSystem } from './systems/index.mjs';
 import { Tally } from './tally.mjs';
 
 const { name, configuration, url } = JSON.parse(process.argv[2]);
 const system = await loadSystem(name);
 let workers = [];
+let producer = null;
 const tally = new Tally((message) => process.connected && process.send(message));
 
 const handlers = {
@@ -38,6 +40,11 @@ const commands = {
     tally.stop();
   },
   produce: (order) => produce(system, configuration, order.url ?? url, order),
+  /** Ahead of time, for an offer that begins at a given moment; it ends with the process. */
+  async connect(order) {
+    producer = await system.producer(url, { configuration, ...order });
+  },
+  offer: (order) => offerSteadily(producer, order),
   async usage() {
     const { user, system: kernel } = process.cpuUsage();
     return { cpuMs: (user + kernel) / 1000, rss: process.memoryUsage().rss, at: clock() };

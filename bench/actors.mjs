@@ -47,7 +47,15 @@ export class Actor {
 
   /** Counts begin again with the next `work`. */
   forget() {
-    this.progress = { count: 0, first: Infinity, last: 0, marks: [], latencies: [], rss: 0 };
+    this.progress = {
+      count: 0,
+      first: Infinity,
+      last: 0,
+      marks: [],
+      latencies: [],
+      ids: [],
+      rss: 0,
+    };
   }
 
   ask(command, order = {}) {
@@ -85,7 +93,7 @@ export class Actor {
     return gone;
   }
 
-  #learn({ count, first, last, marks, latencies, rss }) {
+  #learn({ count, first, last, marks, latencies, ids, rss }) {
     const { progress } = this;
     progress.count = count;
     progress.first = first;
@@ -93,6 +101,7 @@ export class Actor {
     progress.rss = Math.max(progress.rss, rss);
     progress.marks.push(...marks);
     progress.latencies.push(...latencies);
+    progress.ids.push(...ids);
   }
 
   #answer({ id, result, error }) {

@@ -1,5 +1,6 @@
 // What `npm run bench -- …` takes. A word that is no part stops the run before anything is started.
 export const PARTS = [
+  'steady',
   'drain',
   'enqueue',
   'latency',
@@ -14,19 +15,39 @@ export const PARTS = [
 /** Measurements of Holdfast alone; they run only when they are named. */
 export const MORE = ['fleet', 'inspect'];
 
-const USAGE = `Usage: npm run bench -- [PART …] [--quick] [--write-docs] [--only SECTION]
+const USAGE = `Usage: npm run bench -- [PART …] [--quick] [--whole] [--write-docs] [--only SECTION]
+  steady also takes --rates 50,400  --workers 1,2  --systems holdfast,pg-boss  --rounds 1
 Parts: ${PARTS.join(' ')} (all of them when none is named); also ${MORE.join(' ')}.`;
+
+const FLAGS = { '--quick': 'quick', '--whole': 'whole', '--write-docs': 'writeDocs' };
+const positive = (text) => (/^[1-9]\d*$/.test(text) ? Number(text) : null);
+const list = (read) => (text) => {
+  const values = text.split(',').map(read);
+  return values.includes(null) ? null : values;
+};
+/** Each reads its word; null when the word makes no sense. */
+const VALUES = {
+  '--only': { name: 'only', read: (text) => text || null },
+  '--rates': { name: 'rates', read: list(positive) },
+  '--workers': { name: 'workers', read: list(positive) },
+  '--systems': { name: 'systems', read: list((text) => text || null) },
+  '--rounds': { name: 'rounds', read: positive },
+};
 
 export function parseArguments(words) {
   const parts = [];
   const wrong = [];
-  const options = { quick: false, writeDocs: false, only: null };
+  const options = { quick: false, whole: false, writeDocs: false };
+  for (const { name } of Object.values(VALUES)) options[name] = null;
   for (let at = 0; at < words.length; at++) {
     const word = words[at];
-    if (word === '--quick') options.quick = true;
-    else if (word === '--write-docs') options.writeDocs = true;
-    else if (word === '--only') options.only = words[++at] ?? '';
-    else if (PARTS.includes(word) || MORE.includes(word)) parts.push(word);
+    if (FLAGS[word]) options[FLAGS[word]] = true;
+    else if (VALUES[word]) {
+      const { name, read } = VALUES[word];
+      const text = words[++at] ?? '';
+      options[name] = read(text);
+      if (options[name] === null) wrong.push(`${word} ${text}`);
+    } else if (PARTS.includes(word) || MORE.includes(word)) parts.push(word);
     else wrong.push(word);
   }
   if (wrong.length > 0) {
@@ -36,5 +57,7 @@ export function parseArguments(words) {
   const all = parts.length === 0;
   const order = [...PARTS, ...MORE];
   const chosen = all ? PARTS : order.filter((name) => parts.includes(name));
-  return { parts: chosen, all, ...options };
+  // A run of some cells is for whoever tunes; it is not a part's result.
+  const narrowed = Object.values(VALUES).some(({ name }) => options[name] !== null);
+  return { parts: chosen, all, narrowed, ...options };
 }

@@ -2,49 +2,51 @@
 // allows. Only this file, and what measures Holdfast alone, reaches behind the public API.
 import pg from 'pg';
 import { claim } from '../dist/claim/claim.js';
-import { Probes } from '../dist/claim/probes.js';
 import { bucketOf } from '../dist/index.js';
 import { uuidv7 } from '../dist/job/uuid.js';
 import { complete } from '../dist/settle/complete.js';
+import { DueReader, LAG_MS } from '../dist/worker/claim/due-reader.js';
 import { clock } from './clock.mjs';
 import { INBOX } from './ground.mjs';
 import { median } from './statistics.mjs';
 
 export const BARE_BATCH = 500;
 
-const request = (probes, limit) => ({
+let claims = 0;
+const request = (cursors, limit) => ({
   workerId: 'bench',
-  probes,
+  number: ++claims,
+  // The row of the claim before: all of it is settled by now, or will not be.
+  finished: [claims - 1],
+  cursors,
   limit,
   leaseMs: 90_000,
   versions: { noop: 1 },
-  above: {},
-  deadWorkers: [],
-  cursorLagMs: 2_000,
+  lagMs: LAG_MS,
+  ask: false,
 });
-const newProbes = () => new Probes({ pollMs: 500 });
 
-async function claimNext(engine, probes, limit) {
+async function claimNext(engine, reader, limit) {
   const from = clock();
-  const answer = await claim(engine, INBOX, request(probes.take(performance.now()), limit));
+  const answer = await claim(engine, INBOX, request(reader.take(performance.now()), limit));
   const took = clock() - from;
-  probes.learn(answer, limit, performance.now(), took);
+  reader.record(answer, limit, performance.now(), took);
   return { rows: answer.jobs, took };
 }
 
 /** Claim, complete, and again, on one connection; jobs per second. */
 export async function bareDrain({ engine }, count) {
-  const probes = newProbes();
+  const reader = new DueReader();
   const from = clock();
   for (let done = 0; done < count; ) {
-    const { rows } = await claimNext(engine, probes, BARE_BATCH);
+    const { rows } = await claimNext(engine, reader, BARE_BATCH);
     if (rows.length === 0) continue;
     rows.sort((a, b) => (a.id < b.id ? -1 : 1));
     const moved = await complete(
       engine,
       INBOX,
       'bench',
-      rows.map((row) => ({ id: row.id, generation: row.leaseGeneration, place: row })),
+      rows.map((row) => ({ id: row.id, generation: row.leaseGeneration })),
     );
     done += moved.length;
   }
@@ -53,13 +55,13 @@ export async function bareDrain({ engine }, count) {
 
 /** Milliseconds of one claim of 25 jobs at the backlog that lies there. */
 export async function claimMs(ground, claims) {
-  const probes = newProbes();
+  const reader = new DueReader();
   const times = [];
   for (let n = 0; n < claims + 20; n++) {
     // The statement alone: the commit's wait for the disk is the same at any backlog and would hide
     // it.
     await ground.client.query('BEGIN');
-    const { rows, took } = await claimNext(ground.engine, probes, 25);
+    const { rows, took } = await claimNext(ground.engine, reader, 25);
     await ground.client.query('COMMIT');
     if (rows.length !== 25) throw new Error(`a claim of 25 jobs returned ${rows.length}`);
     // The first claims meet a cold cache and unplanned statements.

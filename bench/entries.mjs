@@ -2,7 +2,7 @@
 // runs on.
 
 function entry(system, configuration, urls) {
-  const only = Object.keys(system.configurations).length === 1;
+  const only = Object.keys(system.configurations).filter((one) => one !== 'steady').length === 1;
   return {
     system,
     configuration,
@@ -14,13 +14,19 @@ function entry(system, configuration, urls) {
 
 /** Holdfast first, then the peers; those on Redis only where a Redis runs. */
 export function entriesFor(systems, urls) {
-  const all = Object.values(systems)
+  const every = Object.values(systems)
     .filter((system) => system.postgres || urls.redis)
     .flatMap((system) =>
       Object.keys(system.configurations).map((configuration) => entry(system, configuration, urls)),
     );
+  // Its own part's contestants: one configuration a system, told by the system's name.
+  const steady = every
+    .filter(({ configuration }) => configuration === 'steady')
+    .map((one) => ({ ...one, label: one.system.name }));
+  const all = every.filter(({ configuration }) => configuration !== 'steady');
   return {
     all,
+    steady,
     ours: all.find(({ ours }) => ours),
     defaults: all.filter(({ ours, configuration }) => !ours && configuration === 'default'),
     fastest: all.filter(({ ours, configuration }) => !ours && configuration === 'fastest'),

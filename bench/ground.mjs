@@ -36,24 +36,20 @@ export async function fill(admin, count, options = {}) {
   await admin.query('CHECKPOINT');
 }
 
-export async function fillMore(
-  admin,
-  count,
-  { keys = 10_000, prefix = 'order:', type = 'noop', ordering = 'none' } = {},
-) {
+export async function fillMore(admin, count, { keys = 10_000, ordering = 'none' } = {}) {
   await admin.query('DROP TABLE IF EXISTS key_bucket');
   await admin.query(
     `CREATE TEMP TABLE key_bucket AS
-     SELECT g, '${prefix}' || g AS key, holdfast.bucket_of('${prefix}' || g) AS bucket
+     SELECT g, 'order:' || g AS key, holdfast.bucket_of('order:' || g) AS bucket
      FROM generate_series(0, ${keys - 1}) AS g`,
   );
   await admin.query('ANALYZE key_bucket');
   await admin.query(
     `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, ordering)
-     SELECT $2, k.key, k.bucket, jsonb_build_object('orderId', n), $3::holdfast.ordering
+     SELECT 'noop', k.key, k.bucket, jsonb_build_object('orderId', n), $2::holdfast.ordering
      FROM generate_series(1, $1::int) AS n JOIN key_bucket AS k ON k.g = n % ${keys}
      ORDER BY n`,
-    [count, type, ordering],
+    [count, ordering],
   );
   await admin.query('ANALYZE holdfast.inbox');
 }

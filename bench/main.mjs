@@ -1,4 +1,5 @@
-// `npm run bench [-- PART …] [--quick] [--write-docs]`: Holdfast beside its peers on one Postgres.
+// `npm run bench [-- PART …] [--quick] [--whole] [--write-docs]`: Holdfast beside its peers on one
+// Postgres.
 // This file only checks the words, installs the peers when they are missing, and runs `run.mjs` on
 // the Node that the peers need, so that Holdfast and they run on the same one.
 import { spawn } from 'node:child_process';

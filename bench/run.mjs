@@ -6,9 +6,7 @@ import { startEmbedded } from '../dist/embedded/index.js';
 import { killActors } from './actors.mjs';
 import { parseArguments } from './arguments.mjs';
 import { entriesFor } from './entries.mjs';
-import { fleet } from './fleet/index.mjs';
-import { inspect } from './inspect.mjs';
-import { parts } from './parts/index.mjs';
+import { OWN_DATABASES, parts } from './parts/index.mjs';
 import { startRedis } from './redis.mjs';
 import { Book } from './report/book.mjs';
 import { describeMachine } from './report/machine.mjs';
@@ -47,35 +45,40 @@ const settings = {
   max_connections: '400',
 };
 
-async function prepared(systems, urls) {
-  const entries = entriesFor(systems, urls);
+/** Loaded when they run, as the parts are. */
+const more = {
+  fleet: async (context) => (await import('./fleet/index.mjs')).fleet(context),
+  inspect: async (context) => (await import('./inspect.mjs')).inspect(context),
+};
+
+async function prepare(entries, urls) {
   for (const system of new Set(entries.all.map((entry) => entry.system))) {
     await system.prepare(system.postgres ? urls.postgres : urls.redis);
   }
-  return entries;
 }
 
 async function measure() {
   const began = Date.now();
   const systems = await loadSystems();
   server = await startEmbedded({ throwaway: true, settings, onProgress: say });
-  redis = options.quick ? null : await startRedis(say);
+  const shared = options.parts.some((name) => !OWN_DATABASES.includes(name));
+  redis = options.quick || !shared ? null : await startRedis(say);
   const urls = { postgres: server.url, redis: redis?.url ?? null };
   const stage = await openStage(server.url, systems);
-  const entries = await prepared(systems, urls);
+  const entries = entriesFor(systems, urls);
+  if (shared) await prepare(entries, urls);
   const machine = await describeMachine(stage.admin, server, settings);
-  const used = entries.all.map((entry) => entry.system);
+  const used = (shared ? entries.all : entries.steady).map((entry) => entry.system);
   const versions = Object.fromEntries(used.map((system) => [system.name, versionOf(system)]));
-  const book = new Book({ ...options, machine, versions, systems, redis: Boolean(redis) });
+  const book = new Book({ ...options, machine, versions, systems, redis: Boolean(redis), shared });
   book.open();
-  const more = { fleet, inspect };
   const capacities = new Map();
   for (const name of options.parts) {
     const from = Date.now();
     say(`\n=== ${name}`);
     const context = {
       ...{ stage, entries, server, urls, url: server.url, machine },
-      ...{ capacities, quick: options.quick, only: options.only, say },
+      ...{ capacities, options, quick: options.quick, only: options.only, say },
       ...book.part(name),
     };
     try {
@@ -86,7 +89,7 @@ async function measure() {
     }
     await killActors();
     await stage.synchronousCommit(true);
-    await stage.emptyAll();
+    if (shared) await stage.emptyAll();
     book.closePart(name, (Date.now() - from) / 1000);
   }
   await stage.close();

@@ -15,6 +15,7 @@ export class Tally {
   #last = 0;
   #marks = [];
   #latencies = [];
+  #ids = [];
 
   constructor(send) {
     this.#send = send;
@@ -38,6 +39,7 @@ export class Tally {
     const count = ++this.#count;
     if (count === 1) this.#first = clock();
     if (count % this.#markEvery === 0) this.#marks.push([count, clock()]);
+    if (stamped?.at) this.#ids.push(stamped.orderId);
     if (stamped?.at && !stamped.warm) this.#latencies.push(clock() - stamped.at);
   }
 
@@ -52,9 +54,11 @@ export class Tally {
       last: this.#last,
       marks: this.#marks,
       latencies: this.#latencies,
+      ids: this.#ids,
       rss: process.memoryUsage.rss(),
     });
     this.#marks = [];
     this.#latencies = [];
+    this.#ids = [];
   }
 }

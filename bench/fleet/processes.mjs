@@ -5,8 +5,9 @@ import { fileURLToPath } from 'node:url';
 const SCRIPT = fileURLToPath(new URL('./worker.mjs', import.meta.url));
 const running = new Set();
 
-export function startWorker(url, options, hear = () => {}) {
-  const child = fork(SCRIPT, [JSON.stringify({ url, options })], {
+/** It also works on `queues`, beside the first one. */
+export function startWorker(url, options, hear = () => {}, queues = []) {
+  const child = fork(SCRIPT, [JSON.stringify({ url, options, queues })], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   running.add(child);
@@ -24,6 +25,15 @@ export function stopWorkers() {
     }),
   );
 }
+
+/** A server that has only just started may declare nobody dead; here it has been up for long. */
+export const serverIsOld = (admin) =>
+  until('the server to be older than ten seconds', async () => {
+    const { rows } = await admin.query(
+      "SELECT pg_postmaster_start_time() < now() - interval '11 seconds' AS old",
+    );
+    return rows[0].old;
+  });
 
 /** Asks until the answer is true; a measurement that waits for a minute has failed. */
 export async function until(what, ask, limitMs = 60_000) {

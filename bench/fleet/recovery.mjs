@@ -2,7 +2,7 @@
 import { job } from '../../dist/index.js';
 import { clock } from '../clock.mjs';
 import { percentile } from '../statistics.mjs';
-import { startWorker, stopWorkers, until } from './processes.mjs';
+import { serverIsOld, startWorker, stopWorkers, until } from './processes.mjs';
 
 const hold = job('hold');
 
@@ -39,13 +39,7 @@ const alive = (condition) => async (admin) => {
 };
 
 export async function recovery({ ground, quick, figure, say }) {
-  // A server that has only just started declares nobody dead by the lock; here it has been up for long.
-  await until('the server to be older than ten seconds', async () => {
-    const { rows } = await ground.admin.query(
-      "SELECT pg_postmaster_start_time() < now() - interval '11 seconds' AS old",
-    );
-    return rows[0].old;
-  });
+  await serverIsOld(ground.admin);
   const byDefault = await kills(ground, quick ? 5 : 30, {}, alive('AND watched'));
   const p99 = percentile(byDefault, 0.99);
   say(`recovery by default: ${byDefault.map((s) => s.toFixed(2)).join(' ')} s`);

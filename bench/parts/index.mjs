@@ -1,24 +1,10 @@
-// The ten parts, in the order in which a whole run takes them.
-import { backlog } from './backlog.mjs';
-import { cost } from './cost.mjs';
-import { drain } from './drain.mjs';
-import { enqueue } from './enqueue.mjs';
-import { horizon } from './horizon.mjs';
-import { latency } from './latency.mjs';
-import { order } from './order.mjs';
-import { rate } from './rate.mjs';
-import { recovery } from './recovery.mjs';
-import { scale } from './scale.mjs';
+// The parts, in the order in which a whole run takes them. Each is loaded when it runs: one that
+// reaches behind Holdfast's public API and finds it changed does not stop the others.
+import { PARTS } from '../arguments.mjs';
 
-export const parts = {
-  drain,
-  enqueue,
-  latency,
-  rate,
-  backlog,
-  horizon,
-  order,
-  recovery,
-  cost,
-  scale,
-};
+const load = (name) => async (context) => (await import(`./${name}.mjs`))[name](context);
+
+export const parts = Object.fromEntries(PARTS.map((name) => [name, load(name)]));
+
+/** These make databases of their own; a run of them alone prepares no other system. */
+export const OWN_DATABASES = ['steady', 'fleet', 'inspect'];

@@ -33,7 +33,7 @@ export class Book {
       for (const [configuration, { says, source }] of Object.entries(systems[name].configurations))
         print(`  ${configuration}: ${says} (${source})`);
     }
-    if (!this.#run.redis)
+    if (!this.#run.redis && this.#run.shared)
       print(
         `bullmq-redis: SKIPPED, ${quick ? 'not in a quick run' : 'there is no redis-server on the PATH'}`,
       );
@@ -77,7 +77,7 @@ export class Book {
     const { machine, versions, quick } = this.#run;
     Object.assign(page, { seconds, quick, at: new Date().toISOString(), machine, versions });
     // Only what may be told stays as the part's last result.
-    if (SCALE === 1 && PARTS.includes(name))
+    if (SCALE === 1 && PARTS.includes(name) && !this.#run.narrowed)
       writeFileSync(`${RESULTS}parts/${name}.json`, JSON.stringify(page, null, 1));
     console.error(`${name} took ${seconds.toFixed(0)} s`);
   }

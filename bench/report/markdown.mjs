@@ -68,7 +68,7 @@ ${grid(['', ''], Object.entries(machine.words))}
   then the jobs are written, and the tables are vacuumed and analysed.
 - Workers and producers are processes of their own on the same machine as Postgres, and share its cores.
 - Payloads are \`{ "orderId": 17 }\`; handlers do nothing unless a part says otherwise.
-- Holdfast runs with its defaults everywhere. Peers run through their public API, in their default and in their
+- Holdfast runs with its defaults everywhere, but for 16 handlers a worker in \`steady\`. Peers run through their public API, in their default and in their
   fastest documented configuration:
 
 ${configurations(systems, versions)}

@@ -34,6 +34,11 @@ export const system = {
         failJobBatchDelay: 0,
       },
     },
+    steady: {
+      says: 'concurrentJobs 16; in the part steady only',
+      source: 'https://worker.graphile.org/docs/config',
+      options: { concurrentJobs: 16 },
+    },
     // For order per key only: a queue's next job is seen at the next poll, every two seconds by
     // default.
     polling: {

@@ -1,11 +1,12 @@
 // Holdfast, through its public API and with its defaults: there is no faster configuration to turn
-// on.
+// on. Order per key has a queue of its own. A worker handles one of the two queues.
 import pg from 'pg';
 import { holdfast as connect, job } from '../../dist/index.js';
 
+const ORDERED = 'ordered';
 const noop = job('noop');
-const ordered = job('ordered', { ordering: 'key' });
-const item = ({ payload, key }) => (key ? ordered.of(payload, { key }) : noop.of(payload));
+const keyed = job('keyed', { queue: ORDERED });
+const item = ({ payload, key }) => (key ? keyed.of(payload, { key }) : noop.of(payload));
 
 export const system = {
   name: 'holdfast',
@@ -14,14 +15,25 @@ export const system = {
   schema: 'holdfast',
   configurations: {
     default: { says: 'no options', source: 'docs/options.md', options: {} },
+    steady: {
+      says: 'concurrency 16; in the part steady only',
+      source: 'docs/options.md',
+      options: { concurrency: 16 },
+    },
   },
-  tables: ['holdfast.inbox'],
-  emptied: ['holdfast.inbox', 'holdfast.inbox_archive'],
-  busy: 'SELECT EXISTS (SELECT FROM holdfast.inbox) AS busy',
+  tables: ['holdfast.inbox', 'holdfast.ordered'],
+  emptied: [
+    'holdfast.inbox',
+    'holdfast.inbox_archive',
+    'holdfast.ordered',
+    'holdfast.ordered_archive',
+  ],
+  busy: `SELECT EXISTS (SELECT FROM holdfast.inbox) OR EXISTS (SELECT FROM holdfast.ordered) AS busy`,
 
   async prepare(url) {
     const hf = connect({ connectionString: url });
     await hf.migrate();
+    await hf.createQueue(ORDERED, { ordering: 'key' });
     await hf.close();
   },
 
@@ -48,18 +60,22 @@ export const system = {
     };
   },
 
-  async worker(url, { handle, concurrency }) {
+  async worker(url, { configuration, handle, concurrency, ordered }) {
     const hf = connect({ connectionString: url });
     let ready = () => {};
     const started = new Promise((resolve) => {
       ready = resolve;
     });
     const onEvent = ({ kind }) => kind === 'started' && ready();
-    const options = { handleSignals: false, onEvent, ...(concurrency && { concurrency }) };
+    const options = {
+      handleSignals: false,
+      onEvent,
+      ...this.configurations[configuration].options,
+      ...(concurrency && { concurrency }),
+    };
     const worker = hf
       .worker(options)
-      .handle(noop, ({ payload }) => handle(payload))
-      .handle(ordered, ({ payload }) => handle(payload));
+      .handle(ordered ? keyed : noop, ({ payload }) => handle(payload));
     const running = worker.run();
     await Promise.race([started, running]);
     return {
