@@ -58,19 +58,25 @@ test('no child of a failed attempt is written, and those of the last one are wri
 });
 
 test('a parent whose children are refused has failed, and the next job of its key waits for it', async () => {
-  const inOrder = job<{ n: number }>('in-order', { retry: () => 300, ordering: 'key' });
+  const queue = 'ordered';
+  await db.hf.createQueue(queue, { ordering: 'key' });
+  const inOrder = job<{ n: number }>('in-order', { queue, retry: () => 300 });
+  const refused = job<{ n: number }>('refused', { queue });
   // The same idempotency key with other content.
-  await db.hf.enqueue(child, { n: 1 }, { idempotencyKey: 'taken', delay: '1h' });
+  await db.hf.enqueue(refused, { n: 1 }, { idempotencyKey: 'taken', delay: '1h' });
   const both = await db.hf.enqueueMany([1, 2].map((n) => inOrder.of({ n }, { key: 'order:9182' })));
   const ran: string[] = [];
   start(db.hf, (w) =>
     w.handle(inOrder, async (ctx) => {
       ran.push(`${ctx.payload.n}.${ctx.attempt}`);
       const options = { idempotencyKey: 'taken', onMismatch: 'error' as const };
-      if (ctx.payload.n === 1 && ctx.attempt === 1) await ctx.enqueue(child, { n: 2 }, options);
+      if (ctx.payload.n === 1 && ctx.attempt === 1) await ctx.enqueue(refused, { n: 2 }, options);
     }),
   );
-  for (const { id } of both) await ended(id);
+  for (const { id } of both)
+    await until('it is completed', async () => {
+      return (await db.hf.find(id, queue))?.status === 'completed';
+    });
   expect(ran).toEqual(['1.1', '1.2', '2.1']);
 });
 

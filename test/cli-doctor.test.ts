@@ -169,11 +169,11 @@ describe('the work', () => {
       { level: 'note', text: expect.stringContaining('1.0.0 (1), 1.1.0 (1)') },
     ],
     [
-      'housekeeping that nobody does',
-      'housekeeping',
+      'maintenance that nobody does',
+      'maintenance',
       () =>
         db.rows(
-          `UPDATE holdfast.queues SET housekept_at = now() - interval '1 hour' WHERE name = 'inbox'`,
+          `UPDATE holdfast.queues SET maintained_at = now() - interval '1 hour' WHERE name = 'inbox'`,
         ),
       { level: 'problem', text: expect.stringContaining('1 h ago') },
     ],
@@ -181,7 +181,7 @@ describe('the work', () => {
   test.each(cases)('%s', async (_, check, plant, finding, limits = {}) => {
     await plant();
     onTestFinished(() =>
-      db.rows('UPDATE holdfast.queues SET housekept_at = NULL').then(() => undefined),
+      db.rows('UPDATE holdfast.queues SET maintained_at = NULL').then(() => undefined),
     );
     const findings = await found(check, { limits });
     expect(findings).toEqual([expect.objectContaining({ check, ...finding })]);
@@ -234,9 +234,10 @@ describe('the schema', () => {
       { level: 'problem', text: 'The column inbox.claimed_by is not what the migrations make.' },
     ],
     [
-      'a default that is not what the queue says of order',
-      "ALTER TABLE holdfast.outbox ALTER COLUMN ordering SET DEFAULT 'key'",
-      { level: 'problem', text: 'The column outbox.ordering is not what the migrations make.' },
+      'an index that is not of the way in which the queue is read',
+      `DROP INDEX holdfast.outbox_claim_idx; CREATE INDEX outbox_claim_idx ON holdfast.outbox
+        (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked`,
+      { level: 'problem', text: 'The index outbox_claim_idx is not what the migrations make.' },
     ],
     [
       'a function that was rewritten',
@@ -285,7 +286,8 @@ describe('the schema', () => {
 
   test('what is printed to mend an index can be pasted', async () => {
     const { url, query } = await fresh();
-    await query('DROP INDEX holdfast.outbox_order_idx');
+    await query('DROP INDEX holdfast.outbox_claim_idx');
+    await query('DROP INDEX holdfast.outbox_suspect_idx');
     await query('CREATE INDEX "My index" ON holdfast.inbox (status)');
     for (const { fix } of await found('schema drift', { url })) await query(fix as string);
     expect(await found('schema drift', { url })).toEqual([]);

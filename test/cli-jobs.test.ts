@@ -7,7 +7,10 @@ import { inTerminal, type RunOptions, run, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 
 const db = testDatabase();
-beforeAll(() => db.hf.createQueue('outbox'));
+beforeAll(async () => {
+  await db.hf.createQueue('outbox');
+  await db.hf.createQueue('orders', { ordering: 'key' });
+});
 beforeEach(() => clearAll(db));
 
 const cli = (words: string, options: RunOptions = {}) =>
@@ -274,6 +277,7 @@ describe('queues and workers', () => {
     const listed = values((await cli('queues ls --json')).out);
     expect(listed).toMatchObject([
       { queue: 'inbox', paused: false },
+      { queue: 'orders', paused: false },
       { queue: 'outbox', paused: true },
     ]);
     expect((await cli('queues ls')).out).toMatch(/^outbox .* paused$/m);
@@ -315,7 +319,7 @@ describe('queues and workers', () => {
     await plantJob(db, { status: 'dead_letter' });
     const ran = await cli('status');
     expect(ran.code).toBe(0);
-    expect(ran.out).toMatch(/^inbox +1 +0 +0 +1 +0 +1 min \d+ s +0\.0 +open$/m);
+    expect(ran.out).toMatch(/^inbox +1 +0 +0 +1 +0 +1 min \d+ s +0\.0 +time +open$/m);
     expect(ran.out).toContain('1 worker alive; it holds 0 jobs');
     const [json] = values<{ queues: object[]; workers: object[] }>(
       (await cli('status --json --queue inbox')).out,
@@ -328,48 +332,50 @@ describe('queues and workers', () => {
 });
 
 describe('ring', () => {
-  const types = { inbox: { send_receipt: 1, refund: 1 } };
+  const handles = { orders: { send_receipt: 1 } };
   interface Share {
+    queue: string;
     worker: string;
     buckets: number;
-    types: string[];
   }
 
-  test('which worker owns how many buckets: all of them, by those who live', async () => {
-    for (const id of ['w1', 'w2', 'w3']) await plantWorker(db, { id, handles: types });
-    await plantWorker(db, { id: 'gone', status: 'draining', handles: types });
+  test('of a queue that is read by key: which worker comes first for how many buckets', async () => {
+    await plantWorker(db, { id: 'w1', handles });
+    // Another type, another version: it is on the ring of the queue like the others.
+    await plantWorker(db, { id: 'w2', handles: { orders: { refund: 2 } } });
+    await plantWorker(db, { id: 'w3', handles });
+    await plantWorker(db, { id: 'elsewhere' });
+    await plantWorker(db, { id: 'gone', status: 'draining', handles });
     const shares = values<Share>((await cli('ring --json')).out);
     expect(shares.map((share) => share.worker).sort()).toEqual(['w1', 'w2', 'w3']);
     expect(shares.reduce((sum, share) => sum + share.buckets, 0)).toBe(1024);
-    expect(shares[0]?.types.sort()).toEqual(['refund', 'send_receipt']);
-    expect((await cli('ring')).out).toMatch(/^inbox +w\d +\d+ +\d+\.\d % +refund send_receipt$/m);
+    expect((await cli('ring')).out).toMatch(/^orders +w\d +\d+ +\d+\.\d %$/m);
   });
 
-  test('who owns the bucket of a key, and explain says the same', async () => {
-    for (const id of ['w1', 'w2', 'w3']) await plantWorker(db, { id });
+  test('who comes first for a key, and explain says the same', async () => {
+    for (const id of ['w1', 'w2', 'w3']) await plantWorker(db, { id, handles });
     const [row] = values((await cli('ring --key order:9182 --json')).out);
-    expect(row).toMatchObject({ queue: 'inbox', bucket: bucketOf('order:9182') });
+    expect(row).toMatchObject({ queue: 'orders', bucket: bucketOf('order:9182') });
     expect(row?.worker).toBe(ringOwners(['w1', 'w2', 'w3'])[bucketOf('order:9182')]);
-    const id = await plantJob(db, { key: 'order:9182' });
+    const id = await plantJob(db, { queue: 'orders', key: 'order:9182' });
     const { out } = await cli(`explain ${id}`);
-    expect(out).toContain(`bucket ${row?.bucket} is owned by worker ${row?.worker} (alive, heard `);
+    expect(out).toContain(`Bucket ${row?.bucket} is read first by worker ${row?.worker} (alive,`);
   });
 
-  test('during a deploy each version has owners that can run it', async () => {
-    await plantWorker(db, { id: 'old', handles: { inbox: { send_receipt: 1 } } });
-    await plantWorker(db, { id: 'new', handles: { inbox: { send_receipt: 2 } } });
-    const shares = values<Share>((await cli('ring --json')).out);
-    const second = shares.filter((share) => share.types.includes('send_receipt@2'));
-    expect(second).toMatchObject([{ worker: 'new', buckets: 1024 }]);
-    const first = shares.filter((share) => share.types.includes('send_receipt'));
-    expect(first.map((share) => share.worker).sort()).toEqual(['new', 'old']);
+  test('a queue that is read by time has none', async () => {
+    await plantWorker(db);
+    expect(await cli('ring --queue inbox')).toMatchObject({
+      code: 0,
+      out: '',
+      err: '"inbox" is read by time and has no ring: any worker takes the oldest due job.\n',
+    });
   });
 
   test('nobody is there', async () => {
-    expect(await cli('ring')).toMatchObject({
+    expect(await cli('ring --queue orders')).toMatchObject({
       code: 0,
       out: '',
-      err: expect.stringContaining('nobody owns'),
+      err: 'No live worker handles "orders".\n',
     });
   });
 });

@@ -273,7 +273,7 @@ test('a worker that is asked to drain from elsewhere finishes and ends', async (
   expect((await run(['workers', 'drain', id], { env })).code).toBe(0);
   expect(await working.ended).toMatchObject({ code: 0 });
   const [row] = values((await run(['workers', 'ls', '--all', '--json'], { env })).out);
-  expect(row).toMatchObject({ id, status: 'dead', emptyHanded: true });
+  expect(row).toMatchObject({ id, status: 'dead', releasedAll: true });
 });
 
 test('demo runs the demo, with the options and the exit code of it', async () => {

@@ -73,14 +73,13 @@ describe('holdfast queues create', () => {
     });
   });
 
-  test('makes one with an order and an assignment of its own', async () => {
+  test('makes one that is read by key', async () => {
     const words = ['create', 'strict', '--ordering', 'key', '--dead-letters', 'hold'];
-    const made = await run(['queues', ...words, '--assignment', 'competing', '--url', url]);
+    const made = await run(['queues', ...words, '--url', url]);
     expect(made.code).toBe(0);
     const listed = values((await run(['queues', 'ls', '--json', '--url', url])).out);
     expect(listed.find((queue) => queue.queue === 'strict')).toMatchObject({
       ordering: 'key_strict',
-      assignment: 'competing',
     });
     const wrong = await run(['queues', 'create', 'other', '--ordering', 'random', '--url', url]);
     expect(wrong.code).toBe(2);

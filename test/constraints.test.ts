@@ -58,6 +58,8 @@ test.each([
   ['processing', `status = 'failed'`],
   ['dead_letter', `status = 'cancelled'`],
   ['pending', 'attempts = -1'],
+  ['pending', 'parked = true'],
+  ['processing', 'parked = true'],
 ] as const)('Postgres refuses to make a %s job: SET %s', async (state, set) => {
   const read = 'SELECT i::text AS row FROM holdfast.inbox AS i WHERE id = $1';
   const before = await db.rows(read, [ids[state]]);
@@ -93,7 +95,8 @@ test('Postgres accepts each state that the engine writes, set by hand with its c
   const moves = [
     `status = 'processing', lease_generation = 1, ${OWNER}`,
     `status = 'dead_letter', available_at = 'infinity', ${NOBODY}`,
-    `status = 'pending', available_at = now()`,
+    'parked = true',
+    `status = 'pending', available_at = now(), parked = false`,
   ];
   for (const set of moves) {
     const rows = await db.rows(`UPDATE holdfast.inbox SET ${set} WHERE id = $1 RETURNING id`, [

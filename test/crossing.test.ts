@@ -26,13 +26,13 @@ test('a renewal that crosses the completion of its job does not count it as lost
   );
   await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => work.of({ n })));
   await until('all ran', () => worker.stats.completed === total);
-  expect(worker.stats).toMatchObject({ claimed: total, completed: total, lost: 0, failed: 0 });
+  expect(worker.stats).toMatchObject({ completed: total, lost: 0, failed: 0 });
   expect(events.filter(({ kind }) => kind === 'lost')).toEqual([]);
 });
 
-test('a suspect is settled before the next one runs, so that a crash can be nobody else', async () => {
+test('a suspect that runs alone is settled before the next one runs, so that a crash can be nobody else', async () => {
   await db.hf.enqueueMany([0, 1].map((n) => work.of({ n }, { delay: '1h' })));
-  await db.rows('UPDATE holdfast.inbox SET crashes = 1, available_at = now()');
+  await db.rows('UPDATE holdfast.inbox SET crashes = 4, available_at = now()');
   const ran: number[] = [];
   const begun = gate();
   const finish = gate();

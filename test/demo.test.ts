@@ -131,7 +131,7 @@ test(
     const [seen] = await rows<{ done: number; retried: number; buried: number }>(`
     SELECT (SELECT count(*) FROM shop.effects)::integer AS done,
       (SELECT count(*) FROM shop.effects WHERE attempt > 1)::integer AS retried,
-      (SELECT count(*) FROM holdfast.inbox WHERE status = 'dead_letter')::integer AS buried`);
+      (SELECT count(*) FROM holdfast.orders WHERE status = 'dead_letter')::integer AS buried`);
     expect(seen?.done).toBeGreaterThan(50);
     expect(seen?.retried).toBeGreaterThan(0);
     expect(seen?.buried).toBeGreaterThan(0);
@@ -146,8 +146,8 @@ test(
     await run.says('the shop is open');
     await until('a job has been deleted by a vandal', async () => {
       const gone = await rows(
-        `DELETE FROM holdfast.inbox
-         WHERE id = (SELECT id FROM holdfast.inbox LIMIT 1) RETURNING id`,
+        `DELETE FROM holdfast.orders
+         WHERE id = (SELECT id FROM holdfast.orders LIMIT 1) RETURNING id`,
       );
       return gone.length === 1;
     });
@@ -174,7 +174,7 @@ test(
     expect(run.said.text).toContain('closing: no new orders, and the workers drain');
     expect(pids.every(isGone)).toBe(true);
     expect(await fleet()).toEqual([]);
-    expect(await rows(`SELECT FROM holdfast.inbox WHERE status = 'processing'`)).toEqual([]);
+    expect(await rows(`SELECT FROM holdfast.orders WHERE status = 'processing'`)).toEqual([]);
   },
   LONG,
 );

@@ -55,7 +55,7 @@ test('between handlers that compute and end without a promise', async () => {
   expect(most).toBeLessThan(40);
 });
 
-test('while short jobs are claimed beside a long line', async () => {
+test('while short jobs are claimed by the thousand', async () => {
   const longest: number[] = [];
   for (let round = 0; round < 2; round++) {
     await db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive');

@@ -1,8 +1,8 @@
 /**
- * Failures that are to be tried again later share commits with the failures of the next moment. Nobody can
- * tell from when they are due, nobody waits for a burial, and a worker that stops writes them first.
+ * Failures share commits with the failures of the next moment. Nobody can tell from when they are due, the next
+ * of a key waits for nothing but its turn, and a worker that stops writes them first.
  */
-import { beforeEach, expect, test } from 'vitest';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { job } from '../src/index.js';
 import { testDatabase } from './support/database.js';
 import { until } from './support/until.js';
@@ -11,11 +11,12 @@ import { testWorkers } from './support/workers.js';
 const db = testDatabase();
 const start = testWorkers();
 const DELAY_MS = 60_000;
-const GATHER_MS = 100;
+const GATHER_MS = 4;
 const fails = job<{ n: number }>('fails', { retry: () => DELAY_MS });
-const once = job<{ n: number }>('once', { retry: () => DELAY_MS, maxAttempts: 1, ordering: 'key' });
+const once = job<{ n: number }>('once', { queue: 'ledger', maxAttempts: 1 });
 
-beforeEach(() => db.rows('TRUNCATE holdfast.inbox'));
+beforeAll(() => db.hf.createQueue('ledger', { ordering: 'key' }));
+beforeEach(() => db.rows('TRUNCATE holdfast.inbox, holdfast.ledger'));
 
 const enqueue = (count: number, what = fails, options = {}) =>
   db.hf.enqueueMany(Array.from({ length: count }, (_, n) => what.of({ n }, options)));
@@ -57,7 +58,6 @@ test('those of a moment share a commit', async () => {
 });
 
 test('they are due when they would have been', async () => {
-  // The first is written at once; most of the others wait for nearly all of the time that they may.
   const { failedAt } = await failing(10);
   const rows = await db.rows<{ n: number; due: number }>(
     `SELECT (payload ->> 'n')::integer AS n, extract(epoch FROM available_at)::float8 * 1000 AS due
@@ -67,22 +67,25 @@ test('they are due when they would have been', async () => {
     .map(({ n, due }) => due - (failedAt.get(n) ?? 0) - DELAY_MS)
     .sort((a, b) => a - b);
   expect(laterMs[0]).toBeGreaterThanOrEqual(0);
-  expect(laterMs[5]).toBeLessThan(GATHER_MS / 2);
+  expect(laterMs[5]).toBeLessThan(50);
 });
 
-test('a job that was tried for the last time is buried at once, and its key goes on', async () => {
+test('behind a job that was tried for the last time its key goes on at once', async () => {
   await enqueue(20, once, { key: 'order:9182' });
-  start(db.hf, (w) =>
-    w.handle(once, () => {
-      throw new Error('never');
-    }),
+  start(
+    db.hf,
+    (w) =>
+      w.handle(once, () => {
+        throw new Error('never');
+      }),
+    { poll: '10s' },
   );
   const buried = async () =>
-    (await db.rows(`SELECT FROM holdfast.inbox WHERE status = 'dead_letter'`)).length;
+    (await db.rows(`SELECT FROM holdfast.ledger WHERE status = 'dead_letter'`)).length;
   await until('the first is buried', async () => (await buried()) > 0, { everyMs: 2 });
   const from = performance.now();
   await until('all are buried', async () => (await buried()) === 20);
-  expect(performance.now() - from).toBeLessThan(19 * GATHER_MS * 0.8);
+  expect(performance.now() - from).toBeLessThan(5_000);
 });
 
 test('a worker that stops writes the failures that wait for others', async () => {
@@ -105,23 +108,28 @@ test('a worker that stops writes the failures that wait for others', async () =>
       everyMs: 1,
     },
   );
-  // Less than the second would wait for others.
-  await stop(GATHER_MS / 2);
+  await stop(50);
   expect(await waiting(2)).toBe(true);
 });
 
-test('suspects are not kept waiting: nothing else runs while one does', async () => {
+test('suspects that run alone follow each other without waiting for a poll', async () => {
   await enqueue(10);
-  await db.rows(`UPDATE holdfast.inbox SET crashes = 1`);
-  let from = 0;
-  start(db.hf, (w) =>
-    w.handle(fails, () => {
-      from ||= performance.now();
-      throw new Error('not today');
-    }),
+  await db.rows(`UPDATE holdfast.inbox SET crashes = 4`);
+  const ranAt: number[] = [];
+  start(
+    db.hf,
+    (w) =>
+      w.handle(fails, () => {
+        ranAt.push(performance.now());
+        throw new Error('not today');
+      }),
+    { poll: '10s' },
   );
   await until('all have failed', () => waiting(10));
-  expect(performance.now() - from).toBeLessThan(9 * GATHER_MS * 0.8);
+  expect(ranAt).toHaveLength(10);
+  expect(ranAt[9]! - ranAt[0]!).toBeLessThan(3_000);
+  const rows = await db.rows('SELECT DISTINCT crashes, isolated FROM holdfast.inbox');
+  expect(rows).toEqual([{ crashes: 0, isolated: false }]);
 });
 
 test('a worker that may hold only a few does not wait for many', async () => {
@@ -138,5 +146,5 @@ test('a worker that may hold only a few does not wait for many', async () => {
   );
   await until('all have failed', () => waiting(60));
   // It holds three at most.
-  expect(performance.now() - from).toBeLessThan((60 / 3) * GATHER_MS * 0.8);
+  expect(performance.now() - from).toBeLessThan(2_000);
 });

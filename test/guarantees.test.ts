@@ -1,9 +1,9 @@
 /** The five guarantees of part 8, in its words. */
 import { beforeEach, expect, test } from 'vitest';
-import { recover } from '../src/housekeeping/recover.js';
 import { job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
 import { renew } from '../src/lease/renew.js';
+import { recover } from '../src/maintenance/recover.js';
 import { bury } from '../src/settle/bury.js';
 import { cancelOwn } from '../src/settle/cancel.js';
 import { complete } from '../src/settle/complete.js';
@@ -66,7 +66,7 @@ test('An expired lease is returned to pending and can be claimed by a new worker
   await claimAs(db.engine, 'w1', { types });
   expect(await claimAs(db.engine, 'w2', { types })).toEqual([]);
   await expire();
-  await recover(db.engine, INBOX, { deadWorkers: [], window: 500, limit: 100 });
+  await recover(db.engine, INBOX, { limit: 100, recoverer: 'w2' });
   expect(await rowOf(id)).toMatchObject({
     status: 'pending',
     claimed_by: null,

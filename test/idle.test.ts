@@ -1,43 +1,85 @@
-/** An idle worker that nobody notifies: it makes one look for all jobs, and finds the ordered ones too. */
-import { beforeEach, expect, test } from 'vitest';
-import { job } from '../src/index.js';
+/** An idle worker: what it costs, and that it finds every job although nobody tells it of any. */
+import { expect, onTestFinished, test } from 'vitest';
+import { holdfast, job } from '../src/index.js';
 import { testDatabase } from './support/database.js';
+import { Line } from './support/line.js';
+import { quietLogger } from './support/logger.js';
 import { until } from './support/until.js';
 import { testWorkers } from './support/workers.js';
 
 const db = testDatabase();
 const start = testWorkers();
-const plain = job('plain');
-const step = job('step', { ordering: 'key' });
+const nothing = () => undefined;
+const QUEUES = ['inbox', 'mail', 'orders', 'reports'];
 
-beforeEach(() => db.rows('TRUNCATE holdfast.inbox'));
+async function makeQueues(): Promise<void> {
+  for (const queue of QUEUES) {
+    await db.hf.createQueue(queue, queue === 'orders' ? { ordering: 'key' } : {});
+  }
+}
 
-/** Long enough that it looks as rarely as it may. */
-async function idle(routes: Parameters<typeof start>[1]): Promise<void> {
-  const { worker } = start(db.hf, routes, { notify: false });
-  await until('it has been idle for a while', async () => {
-    const text = `SELECT FROM holdfast.workers WHERE id = $1 AND started_at < now() - interval '4 seconds'`;
-    return (await db.rows(text, [worker.id])).length === 1;
+/** Waits so long by the clock of the database. */
+async function pass(ms: number): Promise<void> {
+  const [row] = await db.rows<{ at: string }>('SELECT clock_timestamp()::text AS at');
+  await until(`${ms} ms pass`, async () => {
+    const text = `SELECT WHERE clock_timestamp() > $1::timestamptz + $2::integer * interval '1 ms'`;
+    return (await db.rows(text, [row?.at, ms])).length === 1;
   });
 }
 
-async function ranWithin(limitMs: number, ran: () => boolean): Promise<void> {
-  const from = performance.now();
-  await until('it ran', ran);
-  expect(performance.now() - from).toBeLessThan(limitMs);
+/** A worker that reaches the database through a line of its own. */
+async function idleWorker(queues: readonly string[]) {
+  const line = await Line.to(db.url);
+  await line.mend();
+  const hf = holdfast({ connectionString: line.url, logger: quietLogger });
+  onTestFinished(() => hf.close());
+  const { events, stop } = start(
+    hf,
+    (worker) => queues.reduce((on, queue) => on.handle(job(queue, { queue }), nothing), worker),
+    // Rounds of maintenance are the fleet's, however many workers it has.
+    { poll: '1s', housekeeping: '1h' },
+  );
+  return { line, events, stop };
 }
 
-test('an ordered job of a type that is known to be ordered starts after the next poll', async () => {
-  let ran = 0;
-  await idle((w) => w.handle(plain, () => undefined).handle(step, () => void ran++));
-  await db.hf.enqueue(step, {}, { key: 'k' });
-  await ranWithin(2_500, () => ran === 1);
-});
+test.each([1, QUEUES.length])(
+  'with %i queues has three connections and polls once a second',
+  async (count) => {
+    await makeQueues();
+    const { line, events, stop } = await idleWorker(QUEUES.slice(0, count));
+    await until('it has started', () => events.some(({ kind }) => kind === 'started'));
+    // Connections that its start needed are closed when they were idle for ten seconds.
+    await pass(10_000);
+    await until('it has no more than three connections', () => line.connections <= 3);
+    const queries = line.queries;
+    const claims = () => events.filter((event) => event.kind === 'statement').length;
+    const before = claims();
+    const seconds = 8;
+    await pass(seconds * 1_000);
+    expect((claims() - before) / seconds / count).toBeLessThanOrEqual(1);
+    // And the keeper's look: it is alone, and looks once a second; of a larger fleet each does so more rarely.
+    expect((line.queries - queries) / seconds).toBeLessThanOrEqual(count + 1.5);
+    await stop();
+  },
+);
 
-test('an ordered job that nothing announced starts soon after the next poll', async () => {
-  let ran = 0;
-  await idle((w) => w.handle(plain, () => void ran++));
-  await db.rows(`INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, ordering)
-    VALUES ('plain', 'k', 7, '{}', 'key')`);
-  await ranWithin(3_500, () => ran === 1);
-});
+test.each(['inbox', 'orders'])(
+  'finds a job in %s that nobody told it of by its next poll',
+  async (queue) => {
+    await makeQueues();
+    let ran = 0;
+    const work = job('work', { queue });
+    const { worker } = start(db.hf, (w) => w.handle(work, () => void ran++), {
+      notify: false,
+      poll: '1s',
+    });
+    await until('it is idle, and polls as rarely as it may', async () => {
+      const text = `SELECT FROM holdfast.workers WHERE id = $1 AND started_at < now() - interval '4 seconds'`;
+      return (await db.rows(text, [worker.id])).length === 1;
+    });
+    await db.hf.enqueue(work, {}, { key: 'k' });
+    const from = performance.now();
+    await until('it ran', () => ran === 1);
+    expect(performance.now() - from).toBeLessThan(2_500);
+  },
+);

@@ -19,7 +19,7 @@ const LEVEL: Record<string, number> = {
   settle: 2,
   effects: 2,
   fleet: 2,
-  housekeeping: 2,
+  maintenance: 2,
   inspect: 2,
   operate: 2,
   worker: 3,

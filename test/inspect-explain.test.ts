@@ -8,12 +8,21 @@ import { clearAll, plantArchived, plantJob, plantWorker } from './support/cli-pl
 import { testDatabase } from './support/database.js';
 
 const db = testDatabase();
-beforeAll(() => db.hf.createQueue('outbox'));
+beforeAll(async () => {
+  await db.hf.createQueue('outbox');
+  await db.hf.createQueue('orders', { ordering: 'key' });
+  await db.hf.createQueue('strict', { ordering: 'key', deadLetters: 'hold' });
+});
 beforeEach(() => clearAll(db));
 
 const explain = (id: string, ringOwner?: RingOwner) =>
   reading(db.pool, (reader) => explainJob(reader, 'holdfast', id, { ringOwner }));
 const HOUR = 3_600_000;
+const HANDLES = {
+  inbox: { send_receipt: 1 },
+  orders: { send_receipt: 1 },
+  strict: { send_receipt: 1 },
+};
 /** Shown as `n h 10 min` for half a minute, however slow the machine is. */
 const about = (hours: number) => hours * HOUR + 10.5 * 60_000;
 
@@ -79,45 +88,99 @@ describe('a job that waits', () => {
     expect((await explain(id)).code).toBe('waiting_its_turn');
   });
 
-  test('for its turn: behind others of its bucket, which a worker owns', async () => {
-    const owner = await plantWorker(db, { id: 'w-owner', silentMs: 3_200 });
-    for (let n = 0; n < 4; n++) await plantJob(db, { key: 'order:1', dueInMs: -about(20) });
-    await plantJob(db, { key: 'order:1', dueInMs: -about(20), status: 'processing' });
-    await plantJob(db, { key: 'order:1', dueInMs: -about(20), priority: 1 });
-    const id = await plantJob(db, { key: 'order:1', dueInMs: -(12 * HOUR + 9.5 * 60_000) });
+  test('for its turn, by time: who comes before it, who can run it, and what those do', async () => {
+    await plantWorker(db, { id: 'w1' });
+    await plantWorker(db, { id: 'w2' });
+    await plantWorker(db, { id: 'other', handles: { inbox: { refund: 1 } } });
+    const id = await plantJob(db, { dueInMs: -(12 * HOUR + 9.5 * 60_000) });
+    const ring: RingOwner = () => {
+      throw new Error('a queue that is read by time has no ring');
+    };
+    expect(await explain(id, ring)).toMatchObject({
+      code: 'waiting_its_turn',
+      bucketOwner: null,
+      fix: null,
+      text:
+        'It has been due for 12 h 9 min: it is the next. ' +
+        '2 live workers can run it; none of them holds a job of this queue.',
+    });
+    for (let n = 0; n < 4; n++) await plantJob(db, { dueInMs: -about(20) });
+    await plantJob(db, { dueInMs: -about(20), status: 'processing', worker: 'w1' });
+    await plantJob(db, { dueInMs: -about(20), status: 'processing', worker: 'other' });
+    await plantJob(db, { priority: 1 });
+    await plantJob(db, { priority: 1, dueInMs: HOUR });
+    await plantJob(db, { priority: 3, dueInMs: -about(30) });
+    await plantJob(db, { dueInMs: -about(1) });
+    const { text } = await explain(id, ring);
+    expect(text.replace(/\d+ s\.$/, 'N s.')).toBe(
+      'It has been due for 12 h 9 min: before it come 4 older jobs of its priority and ' +
+        '1 job of a priority before 2 (not all of them need be of types that its workers handle). ' +
+        '2 live workers can run it; they hold 1 job of this queue, the longest for N s.',
+    );
+    expect(text).not.toContain('ucket');
+  });
+
+  test('for its turn, by key: it is the first of its key, and a worker comes first for its bucket', async () => {
+    const owner = await plantWorker(db, { id: 'w-owner', silentMs: 3_200, handles: HANDLES });
+    const id = await plantJob(db, { queue: 'orders', key: 'order:1', dueInMs: -about(12) });
     const bucket = bucketOf('order:1');
     const asked: unknown[] = [];
-    const answer = await explain(id, (workers, job) => {
+    const answer = await explain(id, (workers, where) => {
       asked.push(
         workers.map((worker) => worker.id),
-        job,
+        where,
       );
       return owner;
     });
     expect(answer).toMatchObject({ code: 'waiting_its_turn', bucketOwner: 'w-owner', fix: null });
     expect(answer.text.replace(/\d+ s ago/, 'N s ago')).toBe(
-      `It has been due for 12 h 9 min: of its bucket and priority, 4 due jobs come before it; ` +
-        `bucket ${bucket} is owned by worker w-owner (alive, heard N s ago).`,
+      'It has been due for 12 h 10 min: it is the first of its key. ' +
+        `Bucket ${bucket} is read first by worker w-owner (alive, heard N s ago); ` +
+        'another worker takes the job if that one has no free handler. ' +
+        '1 live worker can run it; none of them holds a job of this queue.',
     );
-    expect(asked).toEqual([
-      ['w-owner'],
-      { queue: 'inbox', bucket, type: 'send_receipt', version: 1 },
-    ]);
-    expect((await explain(id)).text).toContain(`any of 1 live worker may claim bucket ${bucket}`);
-    expect((await explain(id, () => null)).text).toContain(`nobody owns bucket ${bucket}`);
+    expect(asked).toEqual([['w-owner'], { queue: 'orders', bucket }]);
+    expect((await explain(id, () => null)).text).not.toContain('ucket');
     await db.rows(`UPDATE holdfast.workers SET last_seen_at = now() - interval '50 seconds'`);
     expect((await explain(id, () => owner)).text).toContain('silent for long');
+  });
+
+  test('as a suspect, to be run apart from others', async () => {
+    await plantWorker(db, { id: 'w1' });
+    await plantJob(db, { crashes: 2 });
+    await plantJob(db, { crashes: 5 });
+    await plantJob(db, { crashes: 2, dueInMs: HOUR });
+    const id = await plantJob(db, { crashes: 3 });
+    expect(await explain(id)).toMatchObject({
+      code: 'suspect',
+      text:
+        'Its worker vanished 3 times while it held the job, so it is a suspect: it runs apart from other jobs, ' +
+        'in a group of up to 4, and in the whole fleet one group of suspects runs at a time. ' +
+        'None runs now; 1 other suspect comes before it.',
+    });
+    await plantJob(db, { crashes: 4, status: 'processing', worker: 'w7' });
+    expect((await explain(id)).text).toContain('1 suspect runs now, on worker w7; ');
+    const twice = await plantJob(db, { crashes: 2 });
+    expect((await explain(twice)).text).toMatch(/vanished twice .* in a group of up to 16,/);
+    const often = await plantJob(db, { crashes: 4 });
+    expect((await explain(often)).text).toContain('other jobs, alone, and in the whole fleet');
+    // After one crash it runs as any other, and before its time it waits for that.
+    const once = await plantJob(db, { crashes: 1 });
+    expect((await explain(once)).code).toBe('waiting_its_turn');
+    const later = await plantJob(db, { crashes: 2, dueInMs: about(1) });
+    expect(await explain(later)).toMatchObject({ code: 'not_due', also: [] });
   });
 });
 
 describe('a job whose key is held', () => {
   const key = 'order:9182';
-  beforeEach(() => plantWorker(db, { id: 'w1', silentMs: about(2) }));
+  const queue = 'orders';
+  beforeEach(() => plantWorker(db, { id: 'w1', silentMs: about(2), handles: HANDLES }));
 
   test('by an earlier one that is retrying', async () => {
-    const head = await plantJob(db, { key, ordering: 'key', attempts: 1, dueInMs: about(3) });
-    await plantJob(db, { key, ordering: 'key' });
-    const id = await plantJob(db, { key, ordering: 'key' });
+    const head = await plantJob(db, { queue, key, attempts: 1, dueInMs: about(3) });
+    await plantJob(db, { queue, key });
+    const id = await plantJob(db, { queue, key });
     const answer = await explain(id);
     expect(answer.code).toBe('key_held');
     expect(answer.text).toMatch(
@@ -126,7 +189,7 @@ describe('a job whose key is held', () => {
       ),
     );
     // Another key of the same queue is none of its business.
-    const other = await plantJob(db, { key: 'order:1', ordering: 'key' });
+    const other = await plantJob(db, { queue, key: 'order:1' });
     expect(await explain(other)).toMatchObject({
       code: 'waiting_its_turn',
       text: expect.stringContaining('it is the first of its key'),
@@ -134,14 +197,14 @@ describe('a job whose key is held', () => {
   });
 
   test('by an earlier one that waits for its time', async () => {
-    await plantJob(db, { key, ordering: 'key', dueInMs: HOUR });
-    const id = await plantJob(db, { key, ordering: 'key' });
+    await plantJob(db, { queue, key, dueInMs: HOUR });
+    const id = await plantJob(db, { queue, key });
     expect((await explain(id)).text).toContain('waits for its time until');
   });
 
   test('by an earlier one that runs', async () => {
-    const head = await plantJob(db, { key, ordering: 'key', status: 'processing', worker: 'w1' });
-    const id = await plantJob(db, { key, ordering: 'key' });
+    const head = await plantJob(db, { queue, key, status: 'processing', worker: 'w1' });
+    const id = await plantJob(db, { queue, key });
     const answer = await explain(id);
     expect(answer).toMatchObject({ code: 'key_held', fix: null });
     expect(answer.text).toMatch(
@@ -152,20 +215,30 @@ describe('a job whose key is held', () => {
   });
 
   test('by an earlier one that is due itself', async () => {
-    const head = await plantJob(db, { key, ordering: 'key' });
-    const id = await plantJob(db, { key, ordering: 'key' });
+    const head = await plantJob(db, { queue, key });
+    const id = await plantJob(db, { queue, key });
     expect(await explain(id)).toMatchObject({ code: 'key_held', fix: `holdfast explain ${head}` });
+  });
+
+  test('by an earlier one that is a suspect', async () => {
+    const head = await plantJob(db, { queue, key, crashes: 2 });
+    const id = await plantJob(db, { queue, key });
+    expect(await explain(id)).toMatchObject({
+      code: 'key_held',
+      text: `Its key ${key} is held by job ${head}, which has crashed its worker twice and waits to be run apart.`,
+      fix: `holdfast explain ${head}`,
+    });
   });
 
   test('by a strict dead letter, until somebody acts', async () => {
     const head = await plantJob(db, {
+      queue: 'strict',
       key,
-      ordering: 'key_strict',
       status: 'dead_letter',
       error: 'Error: no',
       attempts: 5,
     });
-    const id = await plantJob(db, { key, ordering: 'key_strict' });
+    const id = await plantJob(db, { queue: 'strict', key });
     expect(await explain(id)).toMatchObject({
       code: 'key_held',
       text: `Its key ${key} is held by job ${head}, which is a dead letter and holds the key until it is retried or discarded (Error: no).`,
@@ -176,13 +249,20 @@ describe('a job whose key is held', () => {
   });
 
   test('a parked dead letter holds nothing', async () => {
-    await plantJob(db, { key, ordering: 'parked', status: 'dead_letter' });
-    const id = await plantJob(db, { key, ordering: 'key' });
+    const parked = await plantJob(db, { queue, key, status: 'dead_letter', parked: true });
+    const id = await plantJob(db, { queue, key });
+    expect((await explain(id)).code).toBe('waiting_its_turn');
+    expect((await explain(parked)).text).not.toContain('holds');
+  });
+
+  test('in a queue that is read by time no key holds anything', async () => {
+    await plantJob(db, { key, status: 'processing' });
+    const id = await plantJob(db, { key });
     expect((await explain(id)).code).toBe('waiting_its_turn');
   });
 });
 
-describe('a job in hand', () => {
+describe('a job that a worker holds', () => {
   test('runs at a live worker, also when its queue was paused since', async () => {
     await plantWorker(db, { id: 'w1', silentMs: about(1) });
     await db.hf.pause();
@@ -199,7 +279,7 @@ describe('a job in hand', () => {
     );
   });
 
-  test('of a dead worker will be recovered; and what stands in the way of that is said', async () => {
+  test('of a dead worker will be taken back; and what stands in the way of that is said', async () => {
     await plantWorker(db, { id: 'w1', status: 'dead', silentMs: about(5) });
     const id = await plantJob(db, { status: 'processing', worker: 'w1' });
     const answer = await explain(id);
@@ -207,12 +287,12 @@ describe('a job in hand', () => {
     expect(answer.text).toContain('worker w1 (dead, heard 5 h 10 min ago), is gone');
   });
 
-  test('of a worker that the registry does not know will be recovered', async () => {
+  test('of a worker that the registry does not know will be taken back', async () => {
     const id = await plantJob(db, { status: 'processing', worker: 'w-forgotten' });
     expect((await explain(id)).text).toContain('worker w-forgotten (not in the registry)');
   });
 
-  test('beyond its lease is taken over by the next claim', async () => {
+  test('beyond its lease is taken back', async () => {
     await plantWorker(db, { id: 'w1' });
     const id = await plantJob(db, { status: 'processing', worker: 'w1', leaseInMs: -about(6) });
     const answer = await explain(id);
@@ -224,7 +304,7 @@ describe('a job in hand', () => {
 });
 
 describe('a job that has ended', () => {
-  test('buried after its attempts, with the error', async () => {
+  test('as a dead letter after its attempts, with the error', async () => {
     const at = new Date(Date.now() - about(7)).toISOString();
     const history = [{ attempt: 5, at, outcome: 'failed', error: 'no' }];
     const id = await plantJob(db, {
@@ -234,8 +314,8 @@ describe('a job that has ended', () => {
       history,
     });
     expect(await explain(id)).toMatchObject({
-      code: 'buried',
-      text: 'It was buried 7 h 10 min ago after 5 attempts: Error: no.',
+      code: 'dead_letter',
+      text: 'It became a dead letter 7 h 10 min ago after 5 attempts: Error: no.',
       fix: `holdfast jobs retry ${id}, or holdfast jobs discard ${id}`,
     });
     const early = await plantJob(db, {
@@ -244,7 +324,7 @@ describe('a job that has ended', () => {
       error: 'GiveUp: no address',
     });
     expect((await explain(early)).text).toBe(
-      'It was buried after 1 attempt, of 5 that it had: GiveUp: no address.',
+      'It became a dead letter after 1 attempt, of 5 that it had: GiveUp: no address.',
     );
   });
 

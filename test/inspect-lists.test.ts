@@ -1,5 +1,5 @@
 /** What an operator lists: every job once, exactly those that the filter names, and never a payload. */
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { listArchive } from '../src/inspect/archive.js';
 import type { JobFilter } from '../src/inspect/filter.js';
 import { countJobs, listJobs, type Order } from '../src/inspect/list.js';
@@ -9,16 +9,23 @@ import { clearAll, type Planted, plantArchived, plantJob } from './support/cli-p
 import { INBOX, testDatabase } from './support/database.js';
 
 const db = testDatabase();
+beforeAll(() => db.hf.createQueue('orders', { ordering: 'key' }));
 beforeEach(() => clearAll(db));
 
 /** All pages to the end, as a reader turns them. */
-async function everyId(filter: JobFilter, limit: number, order: Order = 'newest', scan?: number) {
+async function everyId(
+  filter: JobFilter,
+  limit: number,
+  order: Order = 'newest',
+  scan?: number,
+  queue = 'inbox',
+) {
   const ids: string[] = [];
   let after: string | null = null;
   let pages = 0;
   do {
     const page = await reading(db.pool, (reader) =>
-      listJobs(reader, INBOX, filter, { after, limit, order, scan }),
+      listJobs(reader, { schema: 'holdfast', queue }, filter, { after, limit, order, scan }),
     );
     ids.push(...page.jobs.map((job) => job.id));
     after = page.next;
@@ -27,10 +34,12 @@ async function everyId(filter: JobFilter, limit: number, order: Order = 'newest'
   return { ids, pages };
 }
 
-async function countAll(filter: JobFilter, scan?: number): Promise<number> {
+async function countAll(filter: JobFilter, scan?: number, queue = 'inbox'): Promise<number> {
   let [matched, after] = [0, null as string | null];
   do {
-    const step = await reading(db.pool, (reader) => countJobs(reader, INBOX, filter, after, scan));
+    const step = await reading(db.pool, (reader) =>
+      countJobs(reader, { schema: 'holdfast', queue }, filter, after, scan),
+    );
     matched += step.matched;
     after = step.next;
   } while (after !== null);
@@ -67,7 +76,7 @@ describe('pages', () => {
   });
 });
 
-describe('the filter', () => {
+describe.each(['inbox', 'orders'])('the filter, in %s', (queue) => {
   const jobs: Record<string, Planted> = {
     plain: { key: 'order:1' },
     refund: { key: 'order:1', type: 'refund' },
@@ -75,27 +84,28 @@ describe('the filter', () => {
     running: { key: 'order:3', status: 'processing', error: 'Error: first try' },
     dead: { key: 'order:4', status: 'dead_letter', error: 'Error: Mailbox 100% full_' },
     deadOld: { key: 'order:4', status: 'dead_letter', error: 'Error: gone', ageMs: 7_200_000 },
-    ordered: { key: 'order:5', ordering: 'key' },
-    orderedToo: { key: 'order:5', ordering: 'key_strict' },
-    strictDead: { key: 'order:6', ordering: 'key_strict', status: 'dead_letter' },
+    first: { key: 'order:5' },
+    second: { key: 'order:5', priority: 1 },
+    parked: { key: 'order:5', status: 'dead_letter', parked: true },
   };
   const cases: [string, JobFilter, string[]][] = [
     ['nothing', {}, Object.keys(jobs)],
     ['one status', { statuses: ['processing'] }, ['running']],
     [
-      'dead letters, also strict ones',
+      'dead letters, also parked ones',
       { statuses: ['dead_letter'] },
-      ['dead', 'deadOld', 'strictDead'],
+      ['dead', 'deadOld', 'parked'],
     ],
     [
       'two statuses',
       { statuses: ['processing', 'dead_letter'] },
-      ['running', 'dead', 'deadOld', 'strictDead'],
+      ['running', 'dead', 'deadOld', 'parked'],
     ],
     ['a type', { types: ['refund'] }, ['refund']],
     ['types', { types: ['refund', 'nothing_of_the_kind'] }, ['refund']],
     ['a key', { key: 'order:1' }, ['plain', 'refund']],
-    ['a key with order', { key: 'order:5' }, ['ordered', 'orderedToo']],
+    ['a key with a parked dead letter', { key: 'order:5' }, ['first', 'second', 'parked']],
+    ['a key and a status', { key: 'order:5', statuses: ['pending'] }, ['first', 'second']],
     ['a key of dead letters', { key: 'order:4', statuses: ['dead_letter'] }, ['dead', 'deadOld']],
     ['older than', { olderMs: 1_800_000 }, ['old', 'deadOld']],
     ['newer than', { newerMs: 1_800_000, types: ['refund'] }, ['refund']],
@@ -118,11 +128,14 @@ describe('the filter', () => {
 
   test.each(cases)('by %s', async (_, filter, names) => {
     const ids: Record<string, string> = {};
-    for (const [name, job] of Object.entries(jobs)) ids[name] = await plantJob(db, job);
+    for (const [name, job] of Object.entries(jobs))
+      ids[name] = await plantJob(db, { ...job, queue });
     const wanted = names.map((name) => ids[name]);
-    expect((await everyId(filter, 100, 'oldest')).ids).toEqual(wanted);
-    expect((await everyId(filter, 2, 'newest', 3)).ids).toEqual([...wanted].reverse());
-    expect(await countAll(filter)).toBe(wanted.length);
+    const oldest = await everyId(filter, 100, 'oldest', undefined, queue);
+    expect(oldest.ids).toEqual(wanted);
+    const newest = await everyId(filter, 2, 'newest', 3, queue);
+    expect(newest.ids).toEqual([...wanted].reverse());
+    expect(await countAll(filter, undefined, queue)).toBe(wanted.length);
   });
 });
 

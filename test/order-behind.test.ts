@@ -2,27 +2,25 @@
  * A key of which somebody still holds a job is left alone, though the job before it is free again: also
  * when the walk of the claim ends between the two. And looking behind the last job moves nothing on.
  */
-import { beforeEach, expect, test } from 'vitest';
-import { between, endOf, startOf } from '../src/claim/order-places.js';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { bucketOf, job } from '../src/index.js';
-import { BUCKETS } from '../src/job/key.js';
+import { rest } from '../src/worker/claim/key-places.js';
+import { numbers } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
-import { claimInOrder, numbers } from './support/ordered.js';
+import { ALL_KEYS, claimInOrder, inWalkOrder } from './support/ordered.js';
 
 const db = testDatabase();
-const step = job<{ n: number }>('step', { ordering: 'key' });
+const step = job<{ n: number }>('step');
 const CHUNK = 32;
 
+beforeAll(() => db.hf.configureQueue('inbox', { ordering: 'key' }));
 beforeEach(() => db.rows('DELETE FROM holdfast.inbox'));
 
-const inWalkOrder = (keys: readonly string[]) =>
-  [...keys].sort((a, b) => bucketOf(a) - bucketOf(b) || (a < b ? -1 : 1));
-
 test.each([
-  ['because it has read enough', { walk: 5, limit: 10 }],
-  ['because it has what was asked for', { walk: 100, limit: 1 }],
-  ['not at all', { walk: 1_000, limit: 500 }],
-])('a walk that ends there %s', async (_, { walk, limit }) => {
+  ['because it has read enough', { maxRows: 5, limit: 10 }],
+  ['because it has what was asked for', { maxRows: 100, limit: 1 }],
+  ['not at all', { maxRows: 1_000, limit: 500 }],
+])('a walk that ends there %s', async (_, { maxRows, limit }) => {
   const [first, second] = inWalkOrder(['a', 'c']) as [string, string];
   const waiting = Array.from({ length: CHUNK - 1 }, (_, n) =>
     step.of({ n }, { key: first, delay: '1h' }),
@@ -35,25 +33,20 @@ test.each([
      WHERE partition_key = $1 AND payload ->> 'n' = '2'`,
     [second],
   );
-  expect(numbers(await claimInOrder(db.engine, 'w', { walk, limit, run: 1 }))).toEqual([]);
+  expect(numbers(await claimInOrder(db.engine, 'w', { maxRows, limit, run: 1 }))).toEqual([]);
   await db.rows("DELETE FROM holdfast.inbox WHERE status = 'processing'");
-  expect(numbers(await claimInOrder(db.engine, 'w', { walk, limit, run: 1 }))).toEqual([1]);
+  expect(numbers(await claimInOrder(db.engine, 'w', { maxRows, limit, run: 1 }))).toEqual([1]);
 });
 
-test.each([false, true])(
-  'the next claim goes on with the key behind the last one (more: %s)',
-  async (more) => {
-    const keys = inWalkOrder(Array.from({ length: CHUNK + 20 }, (_, n) => `key ${n}`));
-    await db.hf.enqueueMany(keys.map((key, n) => step.of({ n }, { key })));
-    const { jobs, stop, wanted } = await claimInOrder(db.engine, 'w', { limit: CHUNK, more });
-    expect(jobs.map(({ partitionKey }) => partitionKey)).toEqual(keys.slice(0, CHUNK));
-    expect(stop).toEqual({ probe: 0, bucket: bucketOf(keys[CHUNK - 1]!), key: keys[CHUNK - 1] });
-    expect(wanted).toBe(CHUNK);
-    const probes = between(endOf(stop!.bucket, stop!.key), startOf(BUCKETS), [
-      { from: 0, to: BUCKETS - 1 },
-    ]);
-    const rest = await claimInOrder(db.engine, 'w', { probes, more });
-    expect(rest.jobs.map(({ partitionKey }) => partitionKey)).toEqual(keys.slice(CHUNK));
-    expect(rest.stop).toBeNull();
-  },
-);
+test('the next claim goes on with the key behind the last one', async () => {
+  const keys = inWalkOrder(Array.from({ length: CHUNK + 20 }, (_, n) => `key ${n}`));
+  await db.hf.enqueueMany(keys.map((key, n) => step.of({ n }, { key })));
+  const { jobs, stop, wanted } = await claimInOrder(db.engine, 'w', { limit: CHUNK });
+  expect(jobs.map(({ partitionKey }) => partitionKey)).toEqual(keys.slice(0, CHUNK));
+  expect(stop).toEqual({ stretch: 0, bucket: bucketOf(keys[CHUNK - 1]!), key: keys[CHUNK - 1] });
+  expect(wanted).toBe(CHUNK);
+  const stretches = rest(ALL_KEYS, stop!);
+  const others = await claimInOrder(db.engine, 'w', { stretches });
+  expect(others.jobs.map(({ partitionKey }) => partitionKey)).toEqual(keys.slice(CHUNK));
+  expect(others.stop).toBeNull();
+});

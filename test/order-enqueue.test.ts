@@ -1,4 +1,4 @@
-/** Who may ask for order, and how: a definition, a queue, the SQL function, a plain INSERT. */
+/** Who may ask for order, and how: a queue, and nobody else. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
 import { retry } from '../src/operate/dead-letters.js';
@@ -6,147 +6,193 @@ import { configure } from '../src/operate/queue.js';
 import { withClient } from '../src/postgres/pool.js';
 import { createQueue, type NewQueueOptions } from '../src/schema/queue.js';
 import { bury } from '../src/settle/bury.js';
-import { heldOf } from './support/claiming.js';
+import { claimByTime, heldOf, numbers } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
-import { claimInOrder, numbers } from './support/ordered.js';
+import { claimInOrder } from './support/ordered.js';
 
 const db = testDatabase();
+const LEDGER = { schema: 'holdfast', queue: 'ledger' };
+const WHY = { error: 'no', summary: 'no' };
 
 beforeEach(async () => {
+  await db.rows('TRUNCATE holdfast.inbox');
   await configure(db.plain, INBOX, { ordering: 'none' });
-  await db.rows('DELETE FROM holdfast.inbox');
 });
 
 const makeQueue = (queue: string, options: NewQueueOptions) =>
   withClient(db.pool, (client) => createQueue(client, 'holdfast', queue, options));
-const orderings = async (queue = 'inbox') =>
+const orderingOf = async (queue: string) =>
+  (await db.rows('SELECT ordering::text FROM holdfast.queues WHERE name = $1', [queue]))[0]
+    ?.ordering;
+const indexOf = async (queue: string) =>
   (
-    await db.rows<{ ordering: string }>(
-      `SELECT ordering::text FROM holdfast.${queue} ORDER BY position`,
+    await db.rows<{ columns: string }>(
+      `SELECT pg_get_indexdef(to_regclass('holdfast.${queue}_claim_idx')) AS columns`,
     )
-  ).map((row) => row.ordering);
+  )[0]?.columns;
 
-/** One job in each of the ways in which a producer can leave the decision to the queue. */
-async function enqueueSilently(queue = 'inbox'): Promise<void> {
-  const silent = job<object>('step', { queue });
-  await db.hf.enqueue(silent, {}, { key: 'a' });
-  await db.hf.enqueue(silent, {}, { key: 'a', idempotencyKey: `${queue} ${Math.random()}` });
-  await db.rows(`SELECT holdfast.${queue}_enqueue('step', '{}', key => 'a')`);
+/** One job in each of the ways in which a producer can write, numbered in their order. */
+async function enqueueInEveryWay(queue: string): Promise<void> {
+  const step = job<object>('step', { queue });
+  await db.hf.enqueue(step, { n: 1 }, { key: 'a' });
+  await db.hf.enqueue(step, { n: 2 }, { key: 'a', idempotencyKey: `${queue} ${Math.random()}` });
+  await db.rows(`SELECT holdfast.${queue}_enqueue('step', '{"n": 3}', key => 'a')`);
   await db.rows(
     `INSERT INTO holdfast.${queue} (type, partition_key, partition_bucket, payload)
-     VALUES ('step', 'a', holdfast.bucket_of('a'), '{}')`,
+     VALUES ('step', 'a', holdfast.bucket_of('a'), '{"n": 4}')`,
   );
 }
 
 describe('a definition', () => {
   test.each([
-    [{}, 'none'],
-    [{ ordering: 'none' }, 'none'],
-    [{ ordering: 'key' }, 'key'],
-    [{ ordering: 'key', deadLetters: 'free' }, 'key'],
-    [{ ordering: 'key', deadLetters: 'hold' }, 'key_strict'],
-  ] as const)('%o', async (options, ordering) => {
-    const definition = job<object>('step', options);
-    await db.hf.enqueue(definition, {});
-    await db.hf.enqueue(definition, {}, { idempotencyKey: JSON.stringify(options) });
-    expect(await orderings()).toEqual([ordering, ordering]);
-  });
-
-  test.each([
-    [{ ordering: 'strict' }, /ordering must be 'none' or 'key'/],
-    [{ ordering: 'key', deadLetters: 'keep' }, /deadLetters must be 'free' or 'hold'/],
-    [{ deadLetters: 'hold' }, /needs ordering: 'key'/],
-    [{ ordering: 'none', deadLetters: 'hold' }, /needs ordering: 'key'/],
-  ])('%o is refused', (options, message) => {
+    { ordering: 'key' },
+    { ordering: 'none' },
+    { deadLetters: 'hold' },
+    { ordering: 'key', deadLetters: 'free' },
+  ])('with %o is refused, and told where order belongs', (options) => {
     expect(() => job('step', options as object)).toThrow(
-      expect.objectContaining({ code: 'OPTION_INVALID', message: expect.stringMatching(message) }),
+      expect.objectContaining({
+        code: 'OPTION_INVALID',
+        message: expect.stringMatching(/property of a queue: createQueue\('orders'/),
+      }),
     );
   });
 });
 
 describe('a queue', () => {
-  test('says what jobs get whose producer is silent, whichever way they come', async () => {
-    await enqueueSilently();
-    await configure(db.plain, INBOX, { ordering: 'key' });
-    await enqueueSilently();
-    await configure(db.plain, INBOX, { ordering: 'key', deadLetters: 'hold' });
-    await enqueueSilently();
-    // What is left out stays, and jobs that are in the queue keep what they have.
-    await configure(db.plain, INBOX, { maxPayloadBytes: 1_000_000 });
-    await enqueueSilently();
-    const four = (ordering: string) => Array.from({ length: 4 }, () => ordering);
-    expect(await orderings()).toEqual(['none', 'key', 'key_strict', 'key_strict'].flatMap(four));
+  test('that is made without order is read by time', async () => {
+    await makeQueue('plain', {});
+    expect(await orderingOf('plain')).toBe('none');
+    expect(await indexOf('plain')).toMatch(/\(priority, available_at, "position"\)/);
+    await enqueueInEveryWay('plain');
+    const names = { schema: 'holdfast', queue: 'plain' };
+    expect(numbers(await claimByTime(db.engine, 'w', { names, limit: 2 }))).toEqual([1, 2]);
+    expect(numbers(await claimByTime(db.engine, 'w', { names, limit: 2 }))).toEqual([3, 4]);
   });
 
-  test('is overruled by a definition and by an argument', async () => {
-    await configure(db.plain, INBOX, { ordering: 'key' });
-    await db.hf.enqueue(job<object>('step', { ordering: 'none' }), {});
-    await db.rows(`SELECT holdfast.inbox_enqueue('step', '{}', ordering => 'none')`);
-    await db.rows(`SELECT holdfast.inbox_enqueue('step', '{}', ordering => 'key_strict')`);
-    expect(await orderings()).toEqual(['none', 'none', 'key_strict']);
-  });
-
-  test('can be made with order and assignment, and another one is not touched by it', async () => {
-    expect(await makeQueue('steps', { ordering: 'key', assignment: 'competing' })).toBe(true);
-    await enqueueSilently('steps');
-    await enqueueSilently();
-    expect(await orderings('steps')).toEqual(['key', 'key', 'key', 'key']);
-    expect(await orderings()).toEqual(['none', 'none', 'none', 'none']);
-    const settings = await db.rows(
-      `SELECT ordering::text, assignment FROM holdfast.queues WHERE name = 'steps'`,
-    );
-    expect(settings).toEqual([{ ordering: 'key', assignment: 'competing' }]);
-    expect(await makeQueue('steps', { ordering: 'none' })).toBe(false);
-    await enqueueSilently('steps');
-    expect(new Set(await orderings('steps'))).toEqual(new Set(['key']));
-  });
-
-  test('of another name claims, parks and retries in order as well', async () => {
-    await makeQueue('ledger', { ordering: 'key' });
-    const names = { schema: 'holdfast', queue: 'ledger' };
-    const entry = job<{ n: number }>('step', { queue: 'ledger' });
-    for (const n of [1, 2]) await db.hf.enqueue(entry, { n }, { key: 'a' });
-    const { jobs } = await claimInOrder(db.engine, 'w', { names, run: 1 });
-    const why = { error: 'no', summary: 'no' };
-    await bury(db.engine, names, 'w', [{ ...heldOf(jobs[0]!), ...why }]);
-    await retry(
-      db.plain,
-      names,
-      jobs.map((one) => one.id),
-    );
-    expect(numbers(await claimInOrder(db.engine, 'w', { names }))).toEqual([2, 1]);
+  test('that is made with order keeps it for every job, whichever way it comes', async () => {
+    expect(await makeQueue('ledger', { ordering: 'key' })).toBe(true);
+    expect(await makeQueue('ledger', { ordering: 'none' })).toBe(false);
+    expect(await orderingOf('ledger')).toBe('key');
+    expect(await indexOf('ledger')).toMatch(/\(partition_bucket, partition_key/);
+    await enqueueInEveryWay('ledger');
+    for (const n of [1, 2]) {
+      const { jobs } = await claimInOrder(db.engine, 'w', { names: LEDGER, run: 1 });
+      expect(numbers({ jobs })).toEqual([n]);
+      expect((await claimInOrder(db.engine, 'other', { names: LEDGER })).jobs).toEqual([]);
+      await bury(db.engine, LEDGER, 'w', [{ ...heldOf(jobs[0]!), ...WHY }]);
+      if (n === 1) await retry(db.plain, LEDGER, [jobs[0]!.id]);
+    }
+    // The first was retried by a human, behind all that had come meanwhile; the second is a dead letter.
+    expect(numbers(await claimInOrder(db.engine, 'w', { names: LEDGER }))).toEqual([3, 4, 1]);
   });
 
   test.each([
-    [{ ordering: 'parked' }, /ordering must be/],
+    [{ ordering: 'parked' }, /ordering must be 'none' or 'key'/],
+    [{ ordering: 'key', deadLetters: 'keep' }, /deadLetters must be 'free' or 'hold'/],
     [{ deadLetters: 'hold' }, /needs ordering: 'key'/],
-    [{ assignment: 'lanes' }, /assignment must be 'ring' or 'competing'/],
+    [{ ordering: 'none', deadLetters: 'hold' }, /needs ordering: 'key'/],
   ])('%o is refused', async (options, message) => {
     const refusal = { code: 'OPTION_INVALID', message: expect.stringMatching(message) };
     await expect(makeQueue('never', options as object)).rejects.toMatchObject(refusal);
     await expect(configure(db.plain, INBOX, options as object)).rejects.toMatchObject(refusal);
     expect(await db.rows(`SELECT to_regclass('holdfast.never') AS made`)).toEqual([{ made: null }]);
   });
+});
 
-  test('that somebody keeps in use is not changed, and those behind do not wait for long', async () => {
-    const user = await db.pool.connect();
-    await user.query('BEGIN; LOCK TABLE holdfast.inbox IN ROW EXCLUSIVE MODE');
+describe('the order of a queue', () => {
+  test('can be changed while it is empty, and jobs are found after it', async () => {
+    const step = job<{ n: number }>('step');
+    for (const [options, ordering] of [
+      [{ ordering: 'key' }, 'key'],
+      [{ ordering: 'key', deadLetters: 'hold' }, 'key_strict'],
+      [{ ordering: 'none' }, 'none'],
+    ] as const) {
+      await db.hf.configureQueue('inbox', options);
+      expect(await orderingOf('inbox')).toBe(ordering);
+      await db.hf.enqueue(step, { n: 1 });
+      const byTime = await claimByTime(db.engine, 'w');
+      const byKey = await claimInOrder(db.engine, 'w');
+      expect([byTime.jobs.length, byKey.jobs.length]).toEqual(
+        ordering === 'none' ? [1, 0] : [0, 1],
+      );
+      await db.rows('DELETE FROM holdfast.inbox');
+    }
+    // What is left out stays.
+    await db.hf.configureQueue('inbox', { ordering: 'key' });
+    await db.hf.configureQueue('inbox', { maxPayloadBytes: 1_000_000 });
+    expect(await orderingOf('inbox')).toBe('key');
+  });
+
+  test.each(['pending', 'dead_letter'])(
+    'is not changed while it holds a %s job',
+    async (status) => {
+      const step = job<{ n: number }>('step');
+      const { id } = await db.hf.enqueue(step, { n: 1 });
+      if (status === 'dead_letter') {
+        const { jobs } = await claimByTime(db.engine, 'w');
+        await bury(db.engine, INBOX, 'w', [{ ...heldOf(jobs[0]!), ...WHY }]);
+      }
+      const before = await indexOf('inbox');
+      await expect(
+        db.hf.configureQueue('inbox', { ordering: 'key', maxPayloadBytes: 77 }),
+      ).rejects.toMatchObject({
+        code: 'HF005',
+        message: expect.stringMatching(/'inbox' holds jobs: its order was not changed/),
+      });
+      expect(await orderingOf('inbox')).toBe('none');
+      expect(await indexOf('inbox')).toBe(before);
+      expect(await db.hf.find(id)).toMatchObject({ status });
+      // Nor anything else that was asked for with it.
+      const sizes = await db.rows(
+        "SELECT max_payload_bytes AS n FROM holdfast.queues WHERE name = 'inbox'",
+      );
+      expect(sizes).not.toEqual([{ n: 77 }]);
+      // To ask for what it is already is no change.
+      await db.hf.configureQueue('inbox', { ordering: 'none' });
+    },
+  );
+
+  test('is not changed under a producer that has not committed yet', async () => {
+    const producer = await db.pool.connect();
+    await producer.query('BEGIN');
+    await db.hf.enqueue(job<object>('step'), {}, { tx: producer });
     const change = configure(db.plain, INBOX, { ordering: 'key' });
     await expect(change).rejects.toMatchObject({ code: '55P03' });
-    await user.query('ROLLBACK');
-    user.release();
-    await enqueueSilently();
-    expect(new Set(await orderings())).toEqual(new Set(['none']));
+    await producer.query('COMMIT');
+    producer.release();
+    expect(await orderingOf('inbox')).toBe('none');
+    expect((await claimByTime(db.engine, 'w')).jobs).toHaveLength(1);
+  });
+
+  test('is told to every worker: the epoch of the fleet rises', async () => {
+    const epoch = async () =>
+      (await db.rows<{ epoch: string }>('SELECT epoch FROM holdfast.fleet'))[0]?.epoch;
+    const before = Number(await epoch());
+    await db.hf.configureQueue('inbox', { ordering: 'key' });
+    expect(Number(await epoch())).toBe(before + 1);
+    await db.hf.configureQueue('inbox', { maxPayloadBytes: 1_000_000 });
+    expect(Number(await epoch())).toBe(before + 1);
+  });
+
+  test('changes nothing about whether inserts wake workers', async () => {
+    const enabled = async () =>
+      (
+        await db.rows<{ on: string }>(
+          `SELECT tgenabled AS on FROM pg_trigger
+           WHERE tgrelid = 'holdfast.inbox'::regclass AND tgname = 'wake'`,
+        )
+      )[0]?.on;
+    await db.hf.configureQueue('inbox', { notify: false });
+    expect(await enabled()).toBe('D');
+    await db.hf.configureQueue('inbox', { ordering: 'key' });
+    expect(await enabled()).toBe('D');
+    await db.hf.configureQueue('inbox', { notify: true });
   });
 });
 
-test('the SQL function refuses an ordering that does not exist, and one that is not for producers', async () => {
-  for (const ordering of ['strict', 'parked', '']) {
-    await expect(
-      db.rows(`SELECT holdfast.inbox_enqueue('step', '{}', ordering => $1)`, [ordering]),
-    ).rejects.toMatchObject({
-      code: 'HF002',
-      message: expect.stringMatching(/nothing was enqueued/),
-    });
-  }
+test('the SQL function has no argument for order', async () => {
+  await expect(
+    db.rows(`SELECT holdfast.inbox_enqueue('step', '{}', ordering => 'key')`),
+  ).rejects.toMatchObject({ code: '42883' });
 });

@@ -8,18 +8,18 @@
  * workers before anybody takes its jobs.
  */
 import { beforeEach, expect, test } from 'vitest';
-import { between, startOf } from '../src/claim/order-places.js';
 import type { ClaimedJob } from '../src/claim/taking.js';
-import { recover } from '../src/housekeeping/recover.js';
 import { job } from '../src/index.js';
-import { BUCKETS, bucketOf } from '../src/job/key.js';
+import { bucketOf } from '../src/job/key.js';
+import { recover } from '../src/maintenance/recover.js';
 import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
 import { fail } from '../src/settle/fail.js';
 import { release } from '../src/settle/release.js';
-import { heldOf } from './support/claiming.js';
+import { stretchesOf } from '../src/worker/claim/key-places.js';
+import { claimSuspected, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
-import { ALL_KEYS, claimInOrder } from './support/ordered.js';
+import { ALL_KEYS, claimInOrder, EVERY_BUCKET } from './support/ordered.js';
 import { until } from './support/until.js';
 
 const db = testDatabase();
@@ -31,7 +31,7 @@ const WORKERS = 8;
 /** Producers of the first ones wait for each enqueue; those of the others enqueue at the same time. */
 const ORDERLY = ['a', 'b', 'c'];
 const CROWDED = ['x', 'y'];
-const step = job<{ n: number }>('step', { ordering: 'key', maxAttempts: 1_000 });
+const step = job<{ n: number }>('step', { maxAttempts: 1_000 });
 const ERROR = { error: 'Error: no paper', summary: 'no paper' };
 
 const chance = (share: number) => Math.random() < share;
@@ -41,13 +41,13 @@ const any = <Value>(values: readonly Value[]) =>
 /** The whole queue, one half of it, one key, or everything but one key: whatever a ring may say. */
 function someView() {
   const bucket = bucketOf(any([...ORDERLY, ...CROWDED]));
-  const ranges = [{ from: 0, to: BUCKETS - 1 }];
-  const [from, to, here, next] = [0, BUCKETS, bucket, bucket + 1].map(startOf);
+  const before = EVERY_BUCKET.slice(0, bucket + 1);
+  const behind = EVERY_BUCKET.slice(bucket + 1);
   return any([
     ALL_KEYS,
-    between(from!, next!, ranges),
-    between(here!, next!, ranges),
-    [...between(next!, to!, ranges), ...between(from!, next!, ranges)],
+    stretchesOf(before),
+    stretchesOf([bucket]),
+    [...stretchesOf(behind), ...stretchesOf(before)],
   ]);
 }
 
@@ -85,13 +85,15 @@ class Race {
     const me = this.newName();
     const zombies: Promise<unknown>[] = [];
     while (await on()) {
-      const { jobs } = await claimInOrder(db.engine, me, {
-        ...{ probes: someView(), limit: any([1, 3, 10]), run: any([1, 2, 5]), walk: any([5, 100]) },
-        deadWorkers: [...this.dead],
-      });
+      const { jobs } = chance(0.8)
+        ? await claimInOrder(db.engine, me, {
+            ...{ stretches: someView(), limit: any([1, 3, 10]), run: any([1, 2, 5]) },
+            maxRows: any([5, 100]),
+          })
+        : await claimSuspected(db.engine, me);
       await this.#check(jobs);
       if (jobs.length > 0 && lives > 0 && chance(0.02)) {
-        await db.rows('INSERT INTO dead VALUES ($1)', [me]);
+        await db.rows("INSERT INTO holdfast.workers (id, status) VALUES ($1, 'dead')", [me]);
         this.dead.push(me);
         zombies.push(this.#settle(me, jobs));
         await Promise.all([...zombies, this.work(lives - 1, on)]);
@@ -109,7 +111,7 @@ class Race {
       seen.add(key);
       const earlier = await db.rows(
         `SELECT partition_key, payload, status FROM holdfast.inbox
-         WHERE partition_key = $1 AND position < $2 AND ordering IN ('key', 'key_strict')`,
+         WHERE partition_key = $1 AND position < $2 AND NOT parked`,
         [key, cursorPosition],
       );
       this.overtaken.push(...earlier);
@@ -138,10 +140,10 @@ class Race {
     }
   }
 
-  async keepHouse(): Promise<void> {
+  async maintain(): Promise<void> {
     while (this.on) {
-      await recover(db.engine, INBOX, { deadWorkers: [...this.dead], window: 100, limit: 5 });
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await recover(db.engine, INBOX, { limit: 5, recoverer: 'nobody' });
+      await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
 
@@ -151,7 +153,7 @@ class Race {
       const shared = await db.rows(
         `SELECT i.partition_key, array_agg(i.claimed_by || ' ' || (i.payload ->> 'n')) AS held
          FROM holdfast.inbox AS i
-         WHERE i.status = 'processing' AND NOT EXISTS (SELECT FROM dead WHERE id = i.claimed_by)
+         WHERE i.status = 'processing' AND NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = i.claimed_by)
            AND i.partition_key = ANY ($1)
          GROUP BY i.partition_key HAVING count(DISTINCT (i.claimed_by, i.claimed_at)) > 1`,
         [ORDERLY],
@@ -169,9 +171,7 @@ const waiting = async () =>
     )
   )[0]?.n ?? 0;
 
-beforeEach(async () => {
-  await db.rows('CREATE TABLE dead (id text)');
-});
+beforeEach(() => db.hf.configureQueue('inbox', { ordering: 'key' }));
 
 test('no orderly key is in two hands, and jobs are completed in order, whatever happens to their workers', async () => {
   const race = new Race();
@@ -179,7 +179,7 @@ test('no orderly key is in two hands, and jobs are completed in order, whatever 
   const workers = Array.from({ length: WORKERS }, () => race.work(5, () => race.on));
   const [shared] = await Promise.all([
     race.observe(),
-    race.keepHouse(),
+    race.maintain(),
     ...producers,
     ...workers,
   ] as const);
@@ -187,6 +187,7 @@ test('no orderly key is in two hands, and jobs are completed in order, whatever 
   expect(race.overtaken).toEqual([]);
 
   // Everything that is left can still be claimed and completed, by one that comes later.
+  while ((await recover(db.engine, INBOX, { limit: 100, recoverer: 'nobody' })).length > 0);
   await race.work(0, async () => (await waiting()) > 0);
   const outOfOrder = await db.rows(
     `SELECT * FROM (
@@ -200,7 +201,7 @@ test('no orderly key is in two hands, and jobs are completed in order, whatever 
   expect(outOfOrder).toEqual([]);
   const [ended] = await db.rows<{ n: number }>(
     `SELECT (SELECT count(*) FROM holdfast.inbox_archive)::int
-       + (SELECT count(*) FROM holdfast.inbox WHERE ordering = 'parked')::int AS n`,
+       + (SELECT count(*) FROM holdfast.inbox WHERE parked)::int AS n`,
   );
   expect(ended?.n).toBe(race.enqueued);
   // It was a race: there was much to do, and there were crashes.

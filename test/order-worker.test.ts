@@ -1,5 +1,5 @@
 /** Order per key as a worker keeps it: runs with children, with failures, with transactions. */
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
 import { testDatabase } from './support/database.js';
 import { until } from './support/until.js';
@@ -7,12 +7,14 @@ import { testWorkers } from './support/workers.js';
 
 const db = testDatabase();
 const start = testWorkers();
-const step = job<{ n: number; how?: string }>('step', { ordering: 'key', retry: () => 0 });
-const child = job<{ n: number }>('child');
-const doomed = job('doomed', { ordering: 'key', retry: () => 3_600_000 });
+const step = job<{ n: number; how?: string }>('step', { queue: 'steps', retry: () => 0 });
+const child = job<{ n: number }>('child', { queue: 'steps' });
+const doomed = job('doomed', { queue: 'steps', retry: () => 3_600_000 });
+
+beforeAll(() => db.hf.createQueue('steps', { ordering: 'key' }));
 
 beforeEach(async () => {
-  await db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
+  await db.rows('TRUNCATE holdfast.inbox, holdfast.steps, holdfast.steps_archive');
 });
 
 const KEYS = ['a', 'b', 'c'];
@@ -25,7 +27,7 @@ const items = (count: number, how?: (n: number) => string | undefined) =>
 const finished = (count: number) =>
   until('all is done', async () => {
     const [row] = await db.rows<{ n: number }>(
-      "SELECT count(*)::int AS n FROM holdfast.inbox_archive WHERE type = 'step'",
+      "SELECT count(*)::int AS n FROM holdfast.steps_archive WHERE type = 'step'",
     );
     return row?.n === count;
   });
@@ -51,20 +53,22 @@ describe('a run of one key', () => {
     expect(worker.stats).toMatchObject({ lost: 0, failed: 0, released: 0 });
   });
 
-  test('of a type that was never seen to succeed is claimed one by one: nothing is handed back', async () => {
+  test('that fails at its head keeps no other key waiting, and costs those behind nothing', async () => {
     const keys = Array.from({ length: 60 }, (_, n) => `failing:${n}`);
     const line = (key: string) => Array.from({ length: 20 }, () => doomed.of({}, { key }));
     await db.hf.enqueueMany(keys.flatMap(line));
-    let failed = 0;
-    const fails = () => {
-      failed++;
-      throw new Error('always');
-    };
-    const { worker } = start(db.hf, (w) => w.handle(doomed, fails));
-    await until('every key has been tried', () => failed === keys.length);
+    const tried = new Set<string>();
+    const { worker } = start(db.hf, (w) =>
+      w.handle(doomed, ({ key }) => {
+        tried.add(key);
+        throw new Error('always');
+      }),
+    );
+    await until('every key has been tried', () => tried.size === keys.length);
     await worker.stop();
-    // Each key could have cost nineteen.
-    expect(worker.stats.released).toBe(0);
+    const spent = await db.rows('SELECT partition_key FROM holdfast.steps WHERE attempts > 0');
+    expect(spent).toHaveLength(keys.length);
+    expect(worker.stats).toMatchObject({ failed: keys.length, lost: 0 });
   });
 
   test('waits for the one that fails, and nothing behind it spends an attempt', async () => {
@@ -82,7 +86,7 @@ describe('a run of one key', () => {
       expect(ofKey).toEqual(Array.from({ length: 10 }, (_, k) => first + k * KEYS.length));
     }
     const spent = await db.rows<{ n: number; attempts: number }>(
-      "SELECT (payload ->> 'n')::int AS n, attempts FROM holdfast.inbox_archive WHERE type = 'step'",
+      "SELECT (payload ->> 'n')::int AS n, attempts FROM holdfast.steps_archive WHERE type = 'step'",
     );
     for (const { n, attempts } of spent) expect(attempts).toBe(n % 6 === 0 ? 2 : 1);
   });
@@ -95,7 +99,7 @@ describe('a run of one key', () => {
         if (!payload.how) return;
         await transaction(async (tx) => {
           const { rows } = await tx.query(
-            `SELECT count(*)::int AS n FROM holdfast.inbox
+            `SELECT count(*)::int AS n FROM holdfast.steps
              WHERE partition_key = $1 AND (payload ->> 'n')::int < $2`,
             [key, payload.n],
           );
@@ -119,19 +123,54 @@ describe('a run of one key', () => {
         // What a human does, or a renewal that came too late: the completion of this attempt is refused.
         if (payload.how && fenceToken === 1) {
           await db.rows(
-            "UPDATE holdfast.inbox SET lease_expires_at = now() WHERE (payload ->> 'n')::int = 0",
+            "UPDATE holdfast.steps SET lease_expires_at = now() WHERE (payload ->> 'n')::int = 0",
           );
         }
       }),
     );
     await finished(3);
     const ends = await db.rows<{ n: number }>(
-      "SELECT (payload ->> 'n')::int AS n FROM holdfast.inbox_archive ORDER BY completed_at, id",
+      "SELECT (payload ->> 'n')::int AS n FROM holdfast.steps_archive ORDER BY completed_at, id",
     );
     expect(ends.map(({ n }) => n)).toEqual([0, 1, 2]);
     expect(seen.lastIndexOf('0:2')).toBeLessThan(seen.findLastIndex((one) => one.startsWith('1:')));
   });
 });
+
+test.each([
+  [1_000, 10, 1],
+  [37, 100, 1],
+  [200, 20, 2],
+])(
+  '%i keys with %i jobs each are drained by %i workers without a pause',
+  async (keys, each, count) => {
+    for (let n = 0; n < each; n++) {
+      await db.hf.enqueueMany(
+        Array.from({ length: keys }, (_, key) => step.of({ n }, { key: `k${key}` })),
+      );
+    }
+    const ranAt: number[] = [];
+    const seen = new Map<string, number[]>();
+    for (let n = 0; n < count; n++) {
+      start(
+        db.hf,
+        (w) =>
+          w.handle(step, async ({ key, payload }) => {
+            await new Promise((resolve) => setTimeout(resolve, 1));
+            seen.set(key, [...(seen.get(key) ?? []), payload.n]);
+            ranAt.push(performance.now());
+          }),
+        { poll: '30s' },
+      );
+    }
+    await until('all of them ran', () => ranAt.length === keys * each);
+    // A pause as long as a poll, or as a look that is put off, would be longer.
+    const pauses = ranAt.map((at, n) => at - (ranAt[n - 1] ?? at));
+    expect(Math.max(...pauses)).toBeLessThan(1_500);
+    for (const [key, ns] of seen)
+      expect(ns, key).toEqual(Array.from({ length: each }, (_, n) => n));
+  },
+);
 
 test('a worker takes part in the ring of the queues that it serves, and of no others', async () => {
   const other = job('elsewhere', { queue: 'elsewhere' });
@@ -139,7 +178,7 @@ test('a worker takes part in the ring of the queues that it serves, and of no ot
   const { worker } = start(
     db.hf,
     (w) => w.handle(step, () => undefined).handle(other, () => undefined),
-    { queues: ['inbox'] },
+    { queues: ['steps'] },
   );
   await until('it is registered', async () => {
     const rows = await db.rows('SELECT FROM holdfast.workers WHERE id = $1', [worker.id]);
@@ -149,5 +188,5 @@ test('a worker takes part in the ring of the queues that it serves, and of no ot
     'SELECT handles FROM holdfast.workers WHERE id = $1',
     [worker.id],
   );
-  expect(row?.handles).toEqual({ inbox: { step: 1 } });
+  expect(row?.handles).toEqual({ steps: { step: 1 } });
 });

@@ -4,29 +4,28 @@
  */
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ClaimedJob } from '../src/claim/taking.js';
-import { recover } from '../src/housekeeping/recover.js';
 import { type EnqueueOptions, job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
+import { recover } from '../src/maintenance/recover.js';
 import { discard, retry } from '../src/operate/dead-letters.js';
 import { setPaused } from '../src/operate/queue.js';
 import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
 import { fail } from '../src/settle/fail.js';
 import { release, snooze } from '../src/settle/release.js';
-import { heldOf } from './support/claiming.js';
+import { claimSuspected, heldOf, numbers } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
-import { bucketOnly, claimInOrder, numbers } from './support/ordered.js';
+import { bucketOnly, claimInOrder } from './support/ordered.js';
 
 const db = testDatabase();
-const step = job<{ n: number }>('step', { ordering: 'key' });
-const strict = job<{ n: number }>('step', { ordering: 'key', deadLetters: 'hold' });
+const step = job<{ n: number }>('step');
 const KEY = 'order:9182';
 const [ME, OTHER] = ['worker-me', 'worker-other'];
 const ERROR = { error: 'Error: no paper', summary: 'no paper' };
 
 beforeEach(async () => {
-  await db.rows('DELETE FROM holdfast.inbox');
-  await db.rows('DELETE FROM holdfast.inbox_archive');
+  await db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive, holdfast.inbox_claims');
+  await db.hf.configureQueue('inbox', { ordering: 'key' });
 });
 
 /** Jobs from..to of a key, enqueued one after the other. */
@@ -56,8 +55,8 @@ const expire = (ids: readonly string[]) =>
     `UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second' WHERE id = ANY ($1)`,
     [ids],
   );
-const orderingOf = async (id: string) =>
-  (await db.rows(`SELECT status::text, ordering::text FROM holdfast.inbox WHERE id = $1`, [id]))[0];
+const placeOf = async (id: string) =>
+  (await db.rows('SELECT status::text, parked FROM holdfast.inbox WHERE id = $1', [id]))[0];
 
 describe('the next job of a key starts', () => {
   test('when the one before it is completed, and not earlier', async () => {
@@ -125,7 +124,7 @@ describe('a dead letter', () => {
     const [first] = (await claim({ run: 1 })).jobs;
     if (how === 'by burying it') await buryOne(first!);
     else await failOne(first!, 60_000);
-    expect(await orderingOf(id!)).toEqual({ status: 'dead_letter', ordering: 'parked' });
+    expect(await placeOf(id!)).toEqual({ status: 'dead_letter', parked: true });
     expect(await taken()).toEqual([2]);
   });
 
@@ -138,20 +137,18 @@ describe('a dead letter', () => {
     await line(4, 4);
     const moved = await retry(db.plain, INBOX, [ids[1]!, ids[0]!]);
     expect(moved.sort()).toEqual(ids.slice(0, 2).sort());
-    expect(await orderingOf(ids[0]!)).toEqual({ status: 'pending', ordering: 'key' });
+    expect(await placeOf(ids[0]!)).toEqual({ status: 'pending', parked: false });
     await line(5, 5);
     expect(await taken()).toEqual([3, 4, 1, 2, 5]);
   });
 
   test('holds its key if it is to, until a human retries or discards it', async () => {
+    await db.hf.configureQueue('inbox', { ordering: 'key', deadLetters: 'hold' });
     for (const [n, key] of [1, 1, 2, 2].entries())
-      await db.hf.enqueue(strict, { n }, { key: `k${key}` });
+      await db.hf.enqueue(step, { n }, { key: `k${key}` });
     const heads = (await claim({ run: 1 })).jobs;
     for (const head of heads) await buryOne(head);
-    expect(await orderingOf(heads[0]!.id)).toEqual({
-      status: 'dead_letter',
-      ordering: 'key_strict',
-    });
+    expect(await placeOf(heads[0]!.id)).toEqual({ status: 'dead_letter', parked: false });
     expect(await taken()).toEqual([]);
     const [k1, k2] = heads.sort((a, b) => (a.partitionKey < b.partitionKey ? -1 : 1));
     await retry(db.plain, INBOX, [k1!.id]);
@@ -168,30 +165,31 @@ describe('a dead letter', () => {
 });
 
 describe('a run', () => {
-  const gaps: [string, string, object][] = [
-    ['is not due', `available_at = now() + interval '1 hour'`, {}],
-    ['is of a type that is not handled', `type = 'other'`, {}],
-    ['is of a newer version', 'version = 2', {}],
-    [
-      'is of a version that others take',
-      'version = 2',
-      { versions: { step: 2 }, above: { step: 1 } },
-    ],
-    ['is a suspect', 'crashes = 1', {}],
+  test.each([
+    ['is not due', `available_at = now() + interval '1 hour'`],
+    ['is of a type that is not handled', `type = 'other'`],
+    ['is of a newer version', 'version = 2'],
+    ['is a suspect', 'crashes = 2'],
+    ['crashed once', 'crashes = 1'],
+    ['has failed before', 'attempts = 1'],
     [
       'is a dead letter that holds the key',
-      `status = 'dead_letter', available_at = 'infinity', ordering = 'key_strict'`,
-      {},
+      `status = 'dead_letter', available_at = 'infinity', parked = false`,
     ],
-  ];
-  test.each(gaps)('ends before a job that %s', async (_, change, options) => {
+  ])('ends before a job that %s', async (_, change) => {
     const ids = await line(1, 5);
     await db.rows(`UPDATE holdfast.inbox SET ${change} WHERE id = $1`, [ids[2]]);
-    const rest = 'above' in options ? `UPDATE holdfast.inbox SET version = 2 WHERE id <> $1` : null;
-    if (rest) await db.rows(rest, [ids[2]]);
-    if (rest) await db.rows('UPDATE holdfast.inbox SET version = 1 WHERE id = $1', [ids[2]]);
-    expect(await taken(options)).toEqual([1, 2]);
+    expect(await taken()).toEqual([1, 2]);
   });
+
+  test.each(['attempts', 'crashes'])(
+    'is one job if that has %s: it may end badly',
+    async (what) => {
+      const [id] = await line(1, 3);
+      await db.rows(`UPDATE holdfast.inbox SET ${what} = 1 WHERE id = $1`, [id]);
+      expect(await taken()).toEqual([1]);
+    },
+  );
 
   test('has as many jobs as were asked for, of one key and of all', async () => {
     await line(1, 300);
@@ -225,32 +223,18 @@ describe('a run', () => {
     expect(await taken({ run: 2 })).toEqual([1, 2]);
   });
 
-  test('has one job only if its type is not trusted, and ends before one of such a type', async () => {
-    const ids = await line(1, 3);
-    const { jobs } = await claim({ trusted: ['other'] });
-    expect(numbers({ jobs })).toEqual([1]);
-    await release(db.engine, INBOX, ME, jobs.map(heldOf));
-    await db.rows(`UPDATE holdfast.inbox SET type = 'other' WHERE id = $1`, [ids[2]]);
-    const versions = { step: 1, other: 1 };
-    expect(await taken({ versions })).toEqual([1, 2]);
-  });
-
-  test.each([
-    ['step', 2, []],
-    ['other', 3, ['step']],
-  ])('of which a %s stands behind is not taken while that is locked', async (type, n, trusted) => {
+  test('is not taken while one stands behind it that may end badly, and is locked', async () => {
     const ids = await line(1, 3);
     await line(7, 7, 'order:2');
-    await db.rows('UPDATE holdfast.inbox SET type = $2 WHERE id = $1', [ids[2], type]);
-    const options = { versions: { step: 1, other: 1 }, trusted };
+    await db.rows('UPDATE holdfast.inbox SET attempts = 1 WHERE id = $1', [ids[2]]);
     const locker = await db.pool.connect();
     await locker.query('BEGIN');
-    await locker.query('SELECT FROM holdfast.inbox WHERE id = $1 FOR UPDATE', [ids[n - 1]]);
-    const meanwhile = await taken(options);
+    await locker.query('SELECT FROM holdfast.inbox WHERE id = $1 FOR UPDATE', [ids[2]]);
+    const meanwhile = await taken();
     await locker.query('ROLLBACK');
     locker.release();
     expect(meanwhile).toEqual([7]);
-    expect(await taken(options)).toEqual(Array.from({ length: n - 1 }, (_, k) => k + 1));
+    expect(await taken()).toEqual([1, 2]);
   });
 
   test('a job that its producer commits late waits for those that were claimed before it', async () => {
@@ -269,15 +253,25 @@ describe('a run', () => {
 });
 
 describe('after a crash', () => {
-  test('jobs come one at a time, with their attempt restored, until they have proved harmless', async () => {
+  const die = async (worker: string) => {
+    await db.rows(
+      `INSERT INTO holdfast.workers (id, status) VALUES ($1, 'dead')
+      ON CONFLICT (id) DO UPDATE SET status = 'dead'`,
+      [worker],
+    );
+    return recover(db.engine, INBOX, { limit: 1_000, recoverer: ME });
+  };
+
+  test('jobs come one at a time, with their attempt restored, until they have ended well', async () => {
     await line(1, 3);
     await claim({}, OTHER);
     expect(await taken()).toEqual([]);
+    expect(await die(OTHER)).toHaveLength(3);
     for (const n of [1, 2, 3]) {
-      const { jobs } = await claim({ deadWorkers: [OTHER] });
+      const { jobs } = await claim();
       expect(numbers({ jobs })).toEqual([n]);
       expect(jobs[0]).toMatchObject({ crashes: 1, attempts: 1, leaseGeneration: 2 });
-      expect(await taken({ deadWorkers: [OTHER] })).toEqual([]);
+      expect(await taken()).toEqual([]);
       await completeAll(jobs);
     }
   });
@@ -293,29 +287,53 @@ describe('after a crash', () => {
     expect(await taken()).toEqual([1]);
   });
 
-  test('a paused queue shows the truth: whole runs are recovered, and wait as suspects', async () => {
+  test('whole runs are recovered, also while the queue is paused', async () => {
     await line(1, 250);
     await line(1, 2, 'order:2');
     const { jobs } = await claim({ run: 200 }, OTHER);
     await setPaused(db.plain, INBOX, true);
-    const request = { deadWorkers: [OTHER], window: 100, limit: 1_000 };
-    const back = await recover(db.engine, INBOX, request);
+    const back = await die(OTHER);
     await setPaused(db.plain, INBOX, false);
     expect(back.map((row) => row.id).sort()).toEqual(jobs.map((one) => one.id).sort());
-    const one = await claim({ probes: bucketOnly(KEY) });
+    const one = await claim({ stretches: bucketOnly(KEY) });
     expect(numbers(one)).toEqual([1]);
     expect(one.jobs[0]).toMatchObject({ crashes: 1, attempts: 1 });
   });
 
-  test('a job that spent its last attempt alone is buried by housekeeping, and frees its key', async () => {
+  test('a suspect holds its key, and is claimed apart, as its head only', async () => {
+    const ids = await line(1, 3);
+    await db.rows('UPDATE holdfast.inbox SET crashes = 2 WHERE id = ANY ($1)', [ids.slice(1)]);
+    // Behind a job that is not settled, a suspect waits as any other does.
+    const first = await claim();
+    expect(numbers(first)).toEqual([1]);
+    expect(numbers(await claimSuspected(db.engine, OTHER))).toEqual([]);
+    await completeAll(first.jobs);
+    expect(await taken()).toEqual([]);
+    // The second of the key is the head now; the third stands behind it.
+    const second = await claimSuspected(db.engine, OTHER);
+    expect(numbers(second)).toEqual([2]);
+    expect(await taken()).toEqual([]);
+    await completeAll(second.jobs, OTHER);
+    expect(numbers(await claimSuspected(db.engine, OTHER))).toEqual([3]);
+  });
+
+  test('a job that spent its last attempt alone becomes a dead letter, and frees its key', async () => {
     const [id] = await line(1, 2, KEY, { maxAttempts: 1 });
-    const { jobs } = await claim({ run: 1 });
-    await isolate(db.engine, INBOX, ME, heldOf(jobs[0]!));
-    await expire([id!]);
-    const request = { deadWorkers: [], window: 100, limit: 10 };
-    expect(await recover(db.engine, INBOX, request)).toMatchObject([{ status: 'dead_letter' }]);
-    expect(await orderingOf(id!)).toEqual({ status: 'dead_letter', ordering: 'parked' });
+    const { jobs } = await claim({ run: 1 }, OTHER);
+    await isolate(db.engine, INBOX, OTHER, heldOf(jobs[0]!));
+    expect(await die(OTHER)).toMatchObject([{ status: 'dead_letter' }]);
+    expect(await placeOf(id!)).toEqual({ status: 'dead_letter', parked: true });
     expect(await taken()).toEqual([2]);
+  });
+
+  test('and holds its key if dead letters are to', async () => {
+    await db.hf.configureQueue('inbox', { ordering: 'key', deadLetters: 'hold' });
+    const [id] = await line(1, 2, KEY, { maxAttempts: 1 });
+    const { jobs } = await claim({ run: 1 }, OTHER);
+    await isolate(db.engine, INBOX, OTHER, heldOf(jobs[0]!));
+    await die(OTHER);
+    expect(await placeOf(id!)).toEqual({ status: 'dead_letter', parked: false });
+    expect(await taken()).toEqual([]);
   });
 });
 

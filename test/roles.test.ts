@@ -59,7 +59,13 @@ afterAll(async () => {
 });
 
 beforeEach(async () => {
-  for (const table of ['inbox', 'inbox_archive', 'inbox_idempotency', 'inbox_effects'])
+  for (const table of [
+    'inbox',
+    'inbox_claims',
+    'inbox_archive',
+    'inbox_idempotency',
+    'inbox_effects',
+  ])
     await db.rows(`DELETE FROM holdfast.${table}`);
 });
 
@@ -75,7 +81,7 @@ const TABLES = [
   'inbox_archive',
   'inbox_idempotency',
   'inbox_effects',
-  'inbox_ring',
+  'inbox_claims',
   'fleet',
   'workers',
   'queues',
@@ -163,7 +169,7 @@ describe('the worker', () => {
   test('runs jobs to every end, with effects, transactions and children, and keeps house', async () => {
     const { hf } = members.worker;
     const seen: unknown[] = [];
-    await db.rows('UPDATE holdfast.queues SET housekept_at = NULL');
+    await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
     await db.rows(`INSERT INTO holdfast.workers (id, status, last_seen_at)
       VALUES ('long gone', 'dead', now() - interval '30 days')`);
     await db.rows(`INSERT INTO holdfast.inbox_effects (job_id, name, value, generation, created_at)
@@ -225,6 +231,7 @@ describe('the worker', () => {
       'DELETE FROM holdfast.queues',
       `UPDATE holdfast.inbox_archive SET status = 'cancelled'`,
       'DELETE FROM holdfast.migrations',
+      `UPDATE holdfast.inbox_claims SET jobs = '{}'`,
     ]);
     await expect(members.worker.hf.createQueue('mine')).rejects.toMatchObject({ code: DENIED });
     await expect(members.worker.hf.pause()).rejects.toMatchObject({ code: DENIED });
@@ -236,10 +243,7 @@ describe('the viewer', () => {
     const { id } = await db.hf.enqueue(work, { n: 1 });
     for (const table of TABLES) await members.viewer.pool.query(`SELECT * FROM holdfast.${table}`);
     expect(await members.viewer.hf.find(id)).toMatchObject({ payload: '{"n": 1}' });
-    expect(await members.viewer.hf.migrationStates()).toMatchObject([
-      { id: 1, known: true },
-      { id: 2, known: true },
-    ]);
+    expect(await members.viewer.hf.migrationStates()).toMatchObject([{ id: 1, known: true }]);
   });
 
   test('writes nothing', async () => {

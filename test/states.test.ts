@@ -3,11 +3,11 @@
  * job as the table says, or it changes not one byte of it and its answer says that nothing moved.
  */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { recover } from '../src/housekeeping/recover.js';
 import { job } from '../src/index.js';
 import { type JobState, TRANSITIONS, type Transition, type Verb } from '../src/job/states.js';
 import { isolate } from '../src/lease/isolate.js';
 import { renew } from '../src/lease/renew.js';
+import { recover } from '../src/maintenance/recover.js';
 import { cancel } from '../src/operate/cancel.js';
 import { discard, retry } from '../src/operate/dead-letters.js';
 import { bury } from '../src/settle/bury.js';
@@ -28,6 +28,8 @@ const types = ['send_receipt'];
 beforeEach(async () => {
   await db.rows('DELETE FROM holdfast.inbox');
   await db.rows('DELETE FROM holdfast.inbox_archive');
+  await db.rows('DELETE FROM holdfast.inbox_claims');
+  await db.rows('DELETE FROM holdfast.workers');
 });
 
 interface Held {
@@ -67,8 +69,8 @@ interface Situation {
   readonly due?: true;
   /** The verbs' owner and generation are the row's, and its lease lives. */
   readonly owned?: true;
-  /** The owner is gone: its lease expired, or it is dead. */
-  readonly orphaned?: true;
+  /** The owner is gone: its lease expired, or the registry calls it dead. */
+  readonly orphaned?: 'expired' | 'dead';
   /** All attempts are used up, and a crash would be the job's own. */
   readonly spent?: true;
   readonly make: () => Promise<Held>;
@@ -107,13 +109,13 @@ const SITUATIONS: readonly Situation[] = [
   {
     name: 'processing, mine, lease expired',
     state: 'processing',
-    orphaned: true,
+    orphaned: 'expired',
     make: async () => expire(await claimed(ME)),
   },
   {
     name: 'processing, mine, lease expired on the last attempt, which ran alone',
     state: 'processing',
-    orphaned: true,
+    orphaned: 'expired',
     spent: true,
     make: async () => {
       const held = await claimed(ME, { maxAttempts: 1 });
@@ -124,17 +126,17 @@ const SITUATIONS: readonly Situation[] = [
   {
     name: 'processing, mine, lease expired on the last attempt, in company',
     state: 'processing',
-    orphaned: true,
+    orphaned: 'expired',
     make: async () => expire(await claimed(ME, { maxAttempts: 1 })),
   },
   { name: "processing, another worker's", state: 'processing', make: () => claimed(OTHER) },
   {
     name: "processing, a dead worker's",
     state: 'processing',
-    orphaned: true,
+    orphaned: 'dead',
     make: async () => {
       const held = await claimed(OTHER);
-      dead = [OTHER];
+      await db.rows(`INSERT INTO holdfast.workers (id, status) VALUES ($1, 'dead')`, [OTHER]);
       return held;
     },
   },
@@ -178,12 +180,6 @@ const SITUATIONS: readonly Situation[] = [
   },
 ];
 
-/** The workers that claim and recover are told are dead. */
-let dead: string[] = [];
-beforeEach(() => {
-  dead = [];
-});
-
 /** Does what the table asks for beside the state hold in this situation? */
 function allowed(move: Transition, situation: Situation): boolean {
   const spent = situation.spent === true;
@@ -192,27 +188,27 @@ function allowed(move: Transition, situation: Situation): boolean {
     return move.verb !== 'fail' || (move.to === 'dead_letter') === spent;
   }
   if (move.by === 'worker') {
-    return move.from === 'pending' ? situation.due === true : situation.orphaned === true;
+    return move.from === 'pending' ? situation.due === true : situation.orphaned === 'expired';
   }
-  if (move.by === 'housekeeping') {
-    return situation.orphaned === true && (move.to === 'dead_letter') === spent;
+  if (move.by === 'maintenance') {
+    return situation.orphaned !== undefined && (move.to === 'dead_letter') === spent;
   }
   return true;
 }
 
 /** Each verb on one job; the answer is the states of the jobs that it says it moved. */
 const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
-  claim: async () => (await claimAs(db.engine, NEXT, { types, deadWorkers: dead })).map(idOf),
+  claim: async () => (await claimAs(db.engine, NEXT, { types })).map(idOf),
   renew: (held) => renew(db.engine, INBOX, ME, [held], 90_000),
   isolate: async (held) => ((await isolate(db.engine, INBOX, ME, held)) ? [held.id] : []),
   complete: (held) => complete(db.engine, INBOX, ME, [held]),
   fail: async (held) => (await fail(db.engine, INBOX, ME, [{ ...held, ...FAILURE }])).map(idOf),
   bury: (held) => bury(db.engine, INBOX, ME, [{ ...held, ...BURIAL }]),
-  release: (held) => release(db.engine, INBOX, ME, [held]),
+  release: async (held) => (await release(db.engine, INBOX, ME, [held])).map(({ id }) => id),
   snooze: (held) => snooze(db.engine, INBOX, ME, [{ ...held, delayMs: 60_000 }]),
   cancelOwn: (held) => cancelOwn(db.engine, INBOX, ME, [{ ...held, reason: 'not wanted' }]),
   recover: async () =>
-    (await recover(db.engine, INBOX, { deadWorkers: dead, window: 500, limit: 1_000 })).map(idOf),
+    (await recover(db.engine, INBOX, { limit: 1_000, recoverer: NEXT })).map(idOf),
   retry: (held) => retry(db.plain, INBOX, [held.id]),
   discard: (held) => discard(db.plain, INBOX, [held.id]),
   cancel: (held) => cancel(db.plain, INBOX, [held.id], 'cancelled by an operator'),
@@ -299,8 +295,7 @@ test('fail and recover tell where each job went', async () => {
   const lone = await claimed(ME, { maxAttempts: 1 });
   await isolate(db.engine, INBOX, ME, lone);
   await expire(lone);
-  const request = { deadWorkers: [], window: 500, limit: 10 };
-  expect(await recover(db.engine, INBOX, request)).toMatchObject([
+  expect(await recover(db.engine, INBOX, { limit: 10, recoverer: NEXT })).toMatchObject([
     { id: lone.id, status: 'dead_letter' },
   ]);
 });

@@ -1,19 +1,11 @@
 /**
- * Who is notified of an insert: the owner of the bucket, if it sleeps, at the commit, and nobody else. An
- * insert itself needs no right for it and cannot fail by it.
+ * Who is told of an insert: everybody who waits for hints of that queue, at the commit; if nobody waits, no
+ * notification is sent at all. An insert itself needs no right for it and cannot fail by it.
  */
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import {
-  channelOf,
-  FLEET_CHANNEL,
-  fallAsleep,
-  getUp,
-  publishRing,
-  setNotify,
-  tellOwners,
-} from '../src/fleet/wake.js';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { channelOf, hintQueue, setNotify, wantHints, wantNoHints } from '../src/fleet/wake.js';
 import { job } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';
 import type { Names } from '../src/postgres/names.js';
@@ -24,44 +16,48 @@ import { until } from './support/until.js';
 
 const db = testDatabase();
 const work = job<{ n?: number; secret?: string }>('work');
-const [ANN, BOB] = [101, -202];
+const ORDERS = { schema: 'holdfast', queue: 'orders' } as const;
+const step = job<{ secret?: string }>('step', { queue: 'orders' });
 /** Session locks on this database; others run beside this one. */
 const LOCKS = `SELECT pid FROM pg_locks WHERE locktype = 'advisory'
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
-let epoch = 0;
+/** Tenths of a second since 1970. */
+const TIME = /^\d{11}$/;
 
-/** Ann owns the even buckets and Bob the odd ones. */
-const halves = Array.from({ length: 1024 }, (_, bucket) => (bucket % 2 === 0 ? ANN : BOB));
-const publish = (types: string[] | null = null, owners: readonly (number | null)[] = halves) =>
-  publishRing(db.plain, INBOX, ++epoch, [{ types, owners }]);
-
-const keyOf = (parity: 0 | 1, from = 0): string => {
-  for (let n = from; ; n++) if (bucketOf(`key:${n}`) % 2 === parity) return `key:${n}`;
-};
-const [even, odd] = [keyOf(0), keyOf(1)];
-
-/** A worker's session: it listens, and sleeps when it is told to. */
-async function session(lockKey: number, names: Names = INBOX) {
+/** A worker's session: it listens, and waits for hints when it is told to. */
+async function session(names: Names = INBOX) {
+  const channel = await channelOf(db.plain, names);
   const client = new pg.Client({ connectionString: db.url });
   await client.connect();
   client.on('error', () => undefined);
   onTestFinished(() => client.end());
   const heard: string[] = [];
   client.on('notification', ({ payload }) => void heard.push(payload ?? ''));
-  await client.query(`LISTEN "${channelOf(lockKey)}"`);
+  await client.query(`LISTEN "${channel}"`);
   const on = engineExecutor(client, { prepare: false });
   return {
     client,
-    sleep: async () => expect(await fallAsleep(on, names, lockKey)).toBe(true),
-    rise: async () => expect(await getUp(on, names, lockKey)).toBe(true),
+    wait: () => wantHints(on, names),
+    waitNoMore: () => wantNoHints(on, names),
     /** Everything that was said to it so far: notifications come in the order of their commits. */
     async told(): Promise<string[]> {
-      const end = randomBytes(6).toString('hex');
-      await db.rows('SELECT pg_notify($1, $2)', [channelOf(lockKey), end]);
+      const end = `end ${randomBytes(6).toString('hex')}`;
+      await db.rows('SELECT pg_notify($1, $2)', [channel, end]);
       await until('the last word', () => heard.includes(end));
-      return heard.splice(0).filter((word) => word !== end);
+      return heard.splice(0).filter((word) => !word.startsWith('end'));
     },
   };
+}
+
+async function waiting(names: Names = INBOX) {
+  const one = await session(names);
+  await one.wait();
+  return one;
+}
+
+async function keyed(): Promise<void> {
+  await db.hf.createQueue('orders', { ordering: 'key' });
+  onTestFinished(() => void db.rows('DELETE FROM holdfast.orders'));
 }
 
 async function transaction() {
@@ -72,185 +68,128 @@ async function transaction() {
   return client;
 }
 
-beforeEach(() => publish());
 afterEach(() => db.rows('DELETE FROM holdfast.inbox'));
 
 describe('an insert', () => {
-  test('tells the owner of its bucket, and only while that one sleeps', async () => {
-    const [ann, bob] = [await session(ANN), await session(BOB)];
-    await db.hf.enqueue(work, {}, { key: even });
-    await ann.sleep();
-    await db.hf.enqueue(work, {}, { key: odd });
+  test('tells all who listen as soon as one of them waits, and nobody before', async () => {
+    const [ann, bob] = [await session(), await session()];
+    await db.hf.enqueue(work, {});
     expect([await ann.told(), await bob.told()]).toEqual([[], []]);
-    await db.hf.enqueue(work, {}, { key: even });
-    expect([await ann.told(), await bob.told()]).toEqual([[`inbox:${bucketOf(even)}`], []]);
-    await bob.sleep();
-    await ann.rise();
-    await db.hf.enqueue(work, {}, { key: even });
-    await db.hf.enqueue(work, {}, { key: odd });
-    expect([await ann.told(), await bob.told()]).toEqual([[], [`inbox:${bucketOf(odd)}`]]);
+    await ann.wait();
+    await bob.wait();
+    await ann.waitNoMore();
+    await db.hf.enqueue(work, {});
+    for (const one of [ann, bob]) expect(await one.told()).toEqual([expect.stringMatching(TIME)]);
+    await bob.waitNoMore();
+    await db.hf.enqueue(work, {});
+    expect([await ann.told(), await bob.told()]).toEqual([[], []]);
   });
 
-  test('tells nobody whose session has ended', async () => {
-    const ann = await session(ANN);
-    const other = await session(ANN);
-    await ann.sleep();
+  test('tells nobody when the session of the only one who waited has ended', async () => {
+    const [ann, bob] = [await waiting(), await session()];
     await ann.client.end();
-    await until('the lock is gone', async () => {
-      return (await db.rows(LOCKS)).length === 0;
-    });
-    await db.hf.enqueue(work, {}, { key: even });
-    expect(await other.told()).toEqual([]);
+    await until('the lock is gone', async () => (await db.rows(LOCKS)).length === 0);
+    await db.hf.enqueue(work, {});
+    expect(await bob.told()).toEqual([]);
   });
 
-  test('of several jobs in one statement is told once, with their buckets', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
-    const keys = [even, keyOf(0, 100), even, odd];
-    await db.hf.enqueueMany(keys.map((key) => work.of({}, { key })));
-    const [word, ...more] = await ann.told();
-    expect(more).toEqual([]);
-    const buckets = word?.replace('inbox:', '').split(',').map(Number);
-    expect(new Set(buckets)).toEqual(new Set([bucketOf(even), bucketOf(keyOf(0, 100))]));
-    expect(buckets).toHaveLength(2);
-  });
-
-  test('of thousands of jobs is told once to each owner, to look everywhere', async () => {
-    const [ann, bob] = [await session(ANN), await session(BOB)];
-    await ann.sleep();
-    await bob.sleep();
+  test('of many jobs in one statement is told once, with the time of the first', async () => {
+    const ann = await waiting();
+    const from = Math.floor(Date.now() / 100);
+    await db.hf.enqueueMany([3_000, 1_000, 2_000].map((delay) => work.of({}, { delay })));
     await db.hf.enqueueMany(Array.from({ length: 3_000 }, (_, n) => work.of({ n })));
-    expect([await ann.told(), await bob.told()]).toEqual([['inbox:*'], ['inbox:*']]);
+    const [first, second, ...more] = (await ann.told()).map(Number) as [number, number];
+    expect(more).toEqual([]);
+    expect(first - from).toBeGreaterThanOrEqual(10);
+    expect(first - from).toBeLessThan(25);
+    expect(second - from).toBeLessThan(25);
   });
 
-  test('of a job for later tells nobody; of one that is due by its own statement it does', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
-    await db.hf.enqueue(work, {}, { key: even, delay: '1s' });
-    await db.hf.enqueueMany([1, 2].map(() => work.of({}, { key: even, delay: '1h' })));
+  test('into a queue that is read by key is told with its buckets, or with * when they are many', async () => {
+    await keyed();
+    const ann = await waiting(ORDERS);
+    const keys = ['a', 'b', 'c', 'a'];
+    await db.hf.enqueueMany(keys.map((key) => step.of({}, { key })));
+    await db.hf.enqueueMany(Array.from({ length: 200 }, (_, n) => step.of({}, { key: `k${n}` })));
+    const [few, many, ...more] = (await ann.told()).map((word) => word.split(':')) as string[][];
+    expect(more).toEqual([]);
+    for (const word of [few, many]) expect(word?.[0]).toMatch(TIME);
+    const buckets = few?.[1]?.split(',').map(Number);
+    expect(buckets).toHaveLength(3);
+    expect(new Set(buckets)).toEqual(new Set(keys.map(bucketOf)));
+    expect(many?.[1]).toBe('*');
+  });
+
+  test('of a job that is due within seconds is told; of a later one it is not', async () => {
+    const ann = await waiting();
+    await db.hf.enqueue(work, {}, { delay: '1h' });
+    await db.hf.enqueueMany([1, 2].map(() => work.of({}, { delay: '10s' })));
     expect(await ann.told()).toEqual([]);
+    await db.hf.enqueue(work, {}, { delay: '2s' });
     const tx = await transaction();
     await tx.query('SELECT now()');
-    await db.hf.enqueue(work, {}, { key: even, tx });
+    await db.hf.enqueue(work, {}, { tx });
     await tx.query('COMMIT');
-    expect(await ann.told()).toHaveLength(1);
+    expect(await ann.told()).toHaveLength(2);
   });
 
   test('that is rolled back was never heard', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
+    const ann = await waiting();
     const tx = await transaction();
-    await db.hf.enqueue(work, {}, { key: even, tx });
+    await db.hf.enqueue(work, {}, { tx });
     await tx.query('ROLLBACK');
     expect(await ann.told()).toEqual([]);
   });
 
-  test('is heard at its commit, however late that comes', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
+  test('is heard at its commit, however late that comes, with the time from which it is due', async () => {
+    const ann = await waiting();
     const tx = await transaction();
-    await db.hf.enqueue(work, {}, { key: even, tx });
+    const { id } = await db.hf.enqueue(work, {}, { tx });
     expect(await ann.told()).toEqual([]);
     await tx.query('COMMIT');
-    expect(await ann.told()).toEqual([`inbox:${bucketOf(even)}`]);
+    const [row] = await db.rows<{ at: string }>(
+      'SELECT floor(extract(epoch FROM available_at) * 10)::text AS at FROM holdfast.inbox WHERE id = $1',
+      [id],
+    );
+    expect(await ann.told()).toEqual([row?.at]);
   });
 
   test('is heard whichever way it came in', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
-    await db.hf.enqueue(work, {}, { key: even, idempotencyKey: 'k' });
-    await db.hf.enqueue(work, {}, { key: even, idempotencyKey: 'k' });
-    await db.rows(`SELECT holdfast.inbox_enqueue('work', '{}', key => $1)`, [even]);
+    const ann = await waiting();
+    await db.hf.enqueue(work, {}, { idempotencyKey: 'k' });
+    await db.hf.enqueue(work, {}, { idempotencyKey: 'k' });
+    await db.rows(`SELECT holdfast.inbox_enqueue('work', '{}', key => 'k')`);
     await db.rows(
       `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload)
-       VALUES ('work', $1, $2, '{}')`,
-      [even, bucketOf(even)],
+       VALUES ('work', 'k', $1, '{}')`,
+      [bucketOf('k')],
     );
-    expect(await ann.told()).toEqual(Array(3).fill(`inbox:${bucketOf(even)}`));
+    const told = await ann.told();
+    expect(told).toHaveLength(3);
+    for (const word of told) expect(word).toMatch(TIME);
+  });
+
+  test('is not heard where holdfast.notify is off, as for two-phase commits', async () => {
+    const ann = await waiting();
+    const tx = await transaction();
+    await tx.query("SET LOCAL holdfast.notify = 'off'");
+    await db.hf.enqueue(work, {}, { tx });
+    await tx.query('COMMIT');
+    expect(await ann.told()).toEqual([]);
+    expect(await db.rows('SELECT FROM holdfast.inbox')).toHaveLength(1);
   });
 
   test('says nothing of what is in the job', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
+    await keyed();
+    const [ann, bob] = [await waiting(), await waiting(ORDERS)];
     const headers = { secret: 'canary-4711' };
-    await db.hf.enqueue(work, { secret: 'canary-4711' }, { key: even, headers });
-    const keys = Array.from({ length: 40 }, (_, n) =>
-      work.of({ secret: 'canary-4711' }, { key: `canary-4711:${n}` }),
+    await db.hf.enqueue(work, { secret: 'canary-4711' }, { key: 'canary-4711', headers });
+    const items = Array.from({ length: 40 }, (_, n) =>
+      step.of({ secret: 'canary-4711' }, { key: `canary-4711:${n}` }),
     );
-    await db.hf.enqueueMany(keys);
-    const told = await ann.told();
-    expect(told).toHaveLength(2);
-    for (const word of told) expect(word).toMatch(/^inbox:[\d,]+$/);
-  });
-});
-
-describe('the published ring', () => {
-  test('speaks of the types that it names', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
-    await publish(['other', 'work']);
-    await db.hf.enqueue(work, {}, { key: even });
-    await publish(['other']);
-    await db.hf.enqueue(work, {}, { key: even });
-    await db.hf.enqueueMany([1, 2].map(() => work.of({}, { key: even })));
-    expect(await ann.told()).toHaveLength(1);
-  });
-
-  test('may be missing, or have no owner for a bucket: the insert goes through, and nobody is told', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
-    await publish(null, Array(1024).fill(null));
-    await db.hf.enqueue(work, {}, { key: even });
-    await db.hf.enqueueMany([1, 2].map(() => work.of({}, { key: even })));
-    await db.rows('DELETE FROM holdfast.inbox_ring');
-    await db.hf.enqueue(work, {}, { key: even });
-    await db.hf.enqueueMany([1, 2].map(() => work.of({}, { key: even })));
-    expect(await ann.told()).toEqual([]);
-    expect(await db.rows('SELECT id FROM holdfast.inbox')).toHaveLength(6);
-  });
-
-  test('is replaced by a later epoch as a whole, and by no earlier one', async () => {
-    const parts = () =>
-      db.rows(
-        'SELECT types, owners[1] AS first, epoch::int FROM holdfast.inbox_ring ORDER BY part',
-      );
-    const ring = (at: number, ...types: string[]) =>
-      publishRing(
-        db.plain,
-        INBOX,
-        at,
-        types.map((type) => ({ types: [type], owners: Array(1024).fill(at) })),
-      );
-    epoch += 10;
-    const at = epoch;
-    await ring(at, 'a', 'b', 'c');
-    expect(await ring(at, 'x')).toBe(false);
-    expect(await ring(at - 1, 'x')).toBe(false);
-    expect(await parts()).toEqual(
-      ['a', 'b', 'c'].map((type) => ({ types: [type], first: at, epoch: at })),
-    );
-    expect(await ring(at + 1, 'd')).toBe(true);
-    expect(await parts()).toEqual([{ types: ['d'], first: at + 1, epoch: at + 1 }]);
-    epoch++;
-  });
-
-  test('is the newest one after many workers have published at once', async () => {
-    const from = epoch;
-    await Promise.all(
-      Array.from({ length: 24 }, (_, n) => {
-        const at = from + 1 + Math.floor(n / 4);
-        const groups = Array.from({ length: 1 + (at % 3) }, (_, part) => ({
-          types: [`${at}.${part}`],
-          owners: Array(1024).fill(at),
-        }));
-        return publishRing(db.plain, INBOX, at, groups);
-      }),
-    );
-    epoch = from + 6;
-    const newest = await db.rows<{ epoch: number }>(
-      'SELECT epoch::int FROM holdfast.inbox_ring WHERE part = 0',
-    );
-    expect(newest).toEqual([{ epoch }]);
+    await db.hf.enqueueMany(items);
+    expect(await ann.told()).toEqual([expect.stringMatching(TIME)]);
+    expect(await bob.told()).toEqual([expect.stringMatching(/^\d{11}:[\d,]+$/)]);
   });
 });
 
@@ -272,24 +211,22 @@ describe('a producer', () => {
     return client;
   }
   const INSERT = `(type, partition_key, partition_bucket, payload)
-    VALUES ('work', '${even}', ${bucketOf(even)}, '{}')`;
+    VALUES ('work', 'k', ${bucketOf('k')}, '{}')`;
 
-  test('with no right but INSERT wakes a sleeper', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
+  test('with no right but INSERT wakes a worker', async () => {
+    const ann = await waiting();
     const client = await role(`GRANT USAGE ON SCHEMA holdfast TO $user;
       GRANT INSERT ON holdfast.inbox TO $user; GRANT USAGE ON holdfast.inbox_position_seq TO $user`);
     await client.query(`INSERT INTO holdfast.inbox ${INSERT}`);
     await client.query(`INSERT INTO holdfast.inbox ${INSERT}, ('work', 'k', 0, '{}')`);
     expect(await ann.told()).toHaveLength(2);
-    await expect(client.query('SELECT types FROM holdfast.inbox_ring')).rejects.toMatchObject({
+    await expect(client.query('SELECT id FROM holdfast.inbox')).rejects.toMatchObject({
       code: '42501',
     });
   });
 
-  test('that sees the queue only through a view of the owner wakes a sleeper', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
+  test('that sees the queue only through a view of the owner wakes a worker', async () => {
+    const ann = await waiting();
     const client = await role(`CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO $user;
       CREATE VIEW app.jobs AS SELECT type, partition_key, partition_bucket, payload FROM holdfast.inbox;
       GRANT INSERT ON app.jobs TO $user; GRANT USAGE ON holdfast.inbox_position_seq TO $user`);
@@ -297,43 +234,30 @@ describe('a producer', () => {
     expect(await ann.told()).toHaveLength(1);
   });
 
-  test('cannot have the functions behind an insert use operators of its own', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
-    const client =
-      await role(`GRANT USAGE ON SCHEMA holdfast TO $user; CREATE SCHEMA evil AUTHORIZATION $user;
-      GRANT INSERT ON holdfast.inbox TO $user; GRANT USAGE ON holdfast.inbox_position_seq TO $user`);
-    onTestFinished(() => void db.rows('DROP SCHEMA IF EXISTS evil CASCADE'));
-    const pairs = ['text, text', 'holdfast.inbox_status, holdfast.inbox_status'];
-    for (const [n, pair] of [...pairs, 'holdfast.ordering, holdfast.ordering'].entries()) {
-      await client.query(`CREATE FUNCTION evil.f${n}(${pair}) RETURNS boolean LANGUAGE plpgsql AS
-        $$ BEGIN RAISE 'hijacked'; END $$`);
-      const [left, right] = pair.split(', ');
-      for (const name of ['=', '<>']) {
+  test.each(['inbox', 'orders'])(
+    'cannot have the functions behind an insert into %s use operators of its own',
+    async (queue) => {
+      await keyed();
+      const ann = await waiting({ schema: 'holdfast', queue });
+      const client = await role(`GRANT USAGE ON SCHEMA holdfast TO $user;
+        CREATE SCHEMA evil AUTHORIZATION $user; GRANT INSERT ON holdfast.${queue} TO $user;
+        GRANT USAGE ON holdfast.${queue}_position_seq TO $user`);
+      onTestFinished(() => void db.rows('DROP SCHEMA IF EXISTS evil CASCADE'));
+      const alike = ['text', 'holdfast.inbox_status', 'timestamptz', 'bigint', 'integer', 'float8'];
+      const pairs = [...alike.map((type) => [type, type]), ['bigint', 'integer']];
+      for (const [n, [left, right]] of [...pairs, ['timestamptz', 'interval']].entries()) {
+        await client.query(`CREATE FUNCTION evil.f${n}(${left}, ${right}) RETURNS boolean
+          LANGUAGE plpgsql AS $$ BEGIN RAISE 'hijacked'; END $$`);
         const sides = `LEFTARG = ${left}, RIGHTARG = ${right}`;
-        await client.query(`CREATE OPERATOR evil.${name} (FUNCTION = evil.f${n}, ${sides})`);
+        for (const name of ['=', '<>', '<', '>', '>=', '+', '*'])
+          await client.query(`CREATE OPERATOR evil.${name} (FUNCTION = evil.f${n}, ${sides})`);
       }
-    }
-    await client.query('SET search_path = evil, pg_catalog');
-    await client.query(`INSERT INTO holdfast.inbox ${INSERT}`);
-    await client.query(`INSERT INTO holdfast.inbox ${INSERT}, ('work', 'k', 0, '{}')`);
-    expect(await ann.told()).toHaveLength(2);
-  });
-
-  test('of a job that is not due tells nobody at all', async () => {
-    const ann = await session(ANN);
-    await ann.sleep();
-    const everybody = new pg.Client({ connectionString: db.url });
-    const heard: string[] = [];
-    everybody.on('notification', ({ channel }) => heard.push(channel));
-    await everybody.connect();
-    onTestFinished(() => everybody.end());
-    await everybody.query('LISTEN holdfast_');
-    await db.hf.enqueue(work, {}, { key: even, delay: '1h' });
-    await everybody.query('SELECT 1');
-    expect(heard).toEqual([]);
-    expect(await ann.told()).toEqual([]);
-  });
+      await client.query('SET search_path = evil, pg_catalog');
+      await client.query(`INSERT INTO holdfast.${queue} ${INSERT}`);
+      await client.query(`INSERT INTO holdfast.${queue} ${INSERT}, ('work', 'k', 0, '{}')`);
+      expect(await ann.told()).toHaveLength(2);
+    },
+  );
 
   test('cannot hang the function on a table of its own, where it would run with the rights of the owner', async () => {
     const client = await role(`GRANT USAGE ON SCHEMA holdfast TO $user`);
@@ -346,32 +270,28 @@ describe('a producer', () => {
   });
 });
 
-test('a queue tells its own sleepers, by its own name', async () => {
+test('a queue tells those who wait for its own jobs', async () => {
   await db.hf.createQueue('outbox');
-  const OUTBOX = { schema: 'holdfast', queue: 'outbox' };
-  await publishRing(db.plain, OUTBOX, 1, [{ types: null, owners: halves }]);
-  const ann = await session(ANN, OUTBOX);
-  await ann.sleep();
-  await db.hf.enqueue(work, {}, { key: even });
-  await db.hf.enqueue(job('send', { queue: 'outbox' }), {}, { key: even });
-  expect(await ann.told()).toEqual([`outbox:${bucketOf(even)}`]);
+  const [ann, bob] = [await session(), await waiting({ schema: 'holdfast', queue: 'outbox' })];
+  await db.hf.enqueue(work, {});
+  await db.hf.enqueue(job('send', { queue: 'outbox' }), {});
+  expect([await ann.told(), await bob.told()]).toEqual([[], [expect.stringMatching(TIME)]]);
 });
 
 test('notifications of a queue can be switched off and on again', async () => {
-  const ann = await session(ANN);
-  await ann.client.query(`LISTEN ${FLEET_CHANNEL}`);
-  await ann.sleep();
+  const ann = await waiting();
   const admin = new pg.Client({ connectionString: db.url });
   await admin.connect();
   onTestFinished(() => admin.end());
   await setNotify(admin, INBOX, false);
-  await db.hf.enqueue(work, {}, { key: even });
-  await tellOwners(db.plain, INBOX, [7]);
+  await db.hf.enqueue(work, {});
+  const back = { availableAt: '2020-01-01 00:00:00+00', partitionBucket: 7 };
+  await hintQueue(db.plain, INBOX, [back]);
   expect(await ann.told()).toEqual([]);
   await setNotify(admin, INBOX, true);
-  await db.hf.enqueue(work, {}, { key: even });
-  await tellOwners(db.plain, INBOX, [7, 3, 7]);
-  expect(await ann.told()).toEqual([`inbox:${bucketOf(even)}`, 'holdfast:inbox:7,3']);
+  await db.hf.enqueue(work, {});
+  await hintQueue(db.plain, INBOX, [back]);
+  expect(await ann.told()).toEqual([expect.stringMatching(TIME), '15778368000:7']);
   const missing = setNotify(admin, { schema: 'holdfast', queue: 'nowhere' }, false);
   await expect(missing).rejects.toMatchObject({ code: 'QUEUE_UNKNOWN' });
 });

@@ -1,5 +1,6 @@
 /** The worker as a user meets it: how it starts, how much it takes on, and how it stops. */
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { ALONE_FROM } from '../src/claim/claim-suspects.js';
 import { type Holdfast, holdfast, job, type WorkerOptions } from '../src/index.js';
 import { claimAs } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
@@ -182,29 +183,113 @@ describe('how much a worker takes on', () => {
     );
   });
 
+  test('nothing is claimed ahead before the first handler has ended', async () => {
+    await db.hf.enqueueMany(Array.from({ length: 50 }, (_, n) => work.of({ n })));
+    const open = gate();
+    let running = 0;
+    const { worker } = start(
+      db.hf,
+      (w) =>
+        w.handle(work, async () => {
+          running += 1;
+          await open.opened;
+        }),
+      { concurrency: 3 },
+    );
+    await waitFor('three handlers run', () => running === 3);
+    for (let polls = 0; polls < 10; polls++) await db.hf.find(crypto.randomUUID());
+    expect([worker.stats.claimed, await inState('processing')]).toEqual([3, 3]);
+    open.open();
+    await waitFor('all ran', () => worker.stats.completed === 50);
+  });
+
   test('jobs claimed ahead do not wait behind slow handlers while another worker is idle', async () => {
-    await db.hf.configureQueue('inbox', { assignment: 'competing' });
-    onTestFinished(() => db.hf.configureQueue('inbox', { assignment: 'ring' }));
     const busy = gate();
     const byFirst: number[] = [];
     const bySecond: number[] = [];
-    await db.hf.enqueueMany([0, 1, 2].map((n) => work.of({ n })));
-    start(
+    // By the quick ones it learns to claim ahead, and so it has some of the others in hand.
+    const slowFrom = 500;
+    const items = Array.from({ length: slowFrom + 20 }, (_, n) => work.of({ n }));
+    await db.hf.enqueueMany(items);
+    const first = start(
       db.hf,
       (w) =>
-        w.handle(work, async ({ payload }) => {
+        w.handle(work, ({ payload }) => {
           byFirst.push(payload.n as number);
-          await busy.opened;
+          return (payload.n as number) < slowFrom ? undefined : busy.opened;
         }),
       { concurrency: 1 },
     );
-    await waitFor('the first worker is busy', () => byFirst.length === 1);
+    await waitFor('the first worker is busy', () => byFirst.length === slowFrom + 1);
     start(db.hf, (w) => w.handle(work, ({ payload }) => bySecond.push(payload.n as number)), {
       concurrency: 1,
     });
-    await waitFor('the second worker runs the other two', () => bySecond.length === 2).finally(
+    await waitFor('the second worker runs the others', () => bySecond.length === 19).finally(
       busy.open,
     );
+    await waitFor('it has told so', () => first.worker.stats.released > 0);
+    expect(byFirst).toEqual(Array.from({ length: slowFrom + 1 }, (_, n) => n));
+  });
+
+  test('whoever has a free handler takes the next job, whoever else is busy', async () => {
+    const busy = gate();
+    const seen: string[] = [];
+    const two = ['a', 'b'].map((name) =>
+      start(
+        db.hf,
+        (w) =>
+          w.handle(work, async ({ payload }) => {
+            seen.push(name);
+            if (payload.n === 0) await busy.opened;
+          }),
+        { concurrency: 1 },
+      ),
+    );
+    await db.hf.enqueue(work, { n: 0 });
+    await waitFor('one of them is busy', () => seen.length === 1);
+    await db.hf.enqueueMany(Array.from({ length: 100 }, (_, n) => work.of({ n: n + 1 })));
+    await waitFor('the other one does all the rest', () => seen.length === 101).finally(busy.open);
+    expect(new Set(seen.slice(1))).toEqual(new Set([seen[0] === 'a' ? 'b' : 'a']));
+    await waitFor('all are settled', () => {
+      return two.reduce((sum, { worker }) => sum + worker.stats.completed, 0) === 101;
+    });
+  });
+
+  test('while a suspect waits to run alone, nothing else is claimed', async () => {
+    const open = [gate(), gate()];
+    const begun: number[] = [];
+    const { worker } = start(
+      db.hf,
+      (w) =>
+        w.handle(work, async ({ payload }) => {
+          begun.push(payload.n as number);
+          await open[payload.n as number]?.opened;
+        }),
+      { concurrency: 2 },
+    );
+    const suspect = await db.hf.enqueue(work, { n: 9 }, { delay: '1h' });
+    await db.hf.enqueueMany([0, 1].map((n) => work.of({ n })));
+    await waitFor('both handlers are busy', () => begun.length === 2);
+    await db.hf.enqueueMany([2, 3, 4].map((n) => work.of({ n }, { delay: 600 })));
+    await db.rows('UPDATE holdfast.inbox SET crashes = $2, available_at = now() WHERE id = $1', [
+      suspect.id,
+      ALONE_FROM,
+    ]);
+    await waitFor('the others are due', async () => {
+      const text = `SELECT FROM holdfast.inbox WHERE status = 'pending' AND available_at > now()`;
+      return (await db.rows(text)).length === 0;
+    });
+    open[0]?.open();
+    await waitFor('the suspect is claimed', async () => {
+      return (await db.hf.find(suspect.id))?.status === 'processing';
+    });
+    await waitFor('the first is settled', () => worker.stats.completed > 0);
+    const { claimed, completed } = worker.stats;
+    open[1]?.open();
+    await waitFor('all ran', () => worker.stats.completed === 6);
+    // Those that had run before the suspect was claimed, the other busy one, and the suspect itself.
+    expect(claimed - completed).toBe(2);
+    expect(worker.stats.released).toBe(0);
   });
 
   test('a queue named twice is one queue', async () => {
@@ -311,7 +396,7 @@ describe('stopping', () => {
     await expect(worker.run()).rejects.toMatchObject({ code: 'WORKER_STATE' });
   });
 
-  test('a busy worker lets its handlers end and hands back what has not begun', async () => {
+  test('a busy worker lets its handlers end and leaves what has not begun', async () => {
     await db.hf.enqueueMany(Array.from({ length: 20 }, (_, n) => work.of({ n })));
     const open = gate();
     let begun = 0;
@@ -327,7 +412,7 @@ describe('stopping', () => {
     );
     await waitFor('two handlers run', () => begun === 2);
     const stopped = worker.stop();
-    await waitFor('the rest is handed back', async () => (await inState('pending')) === 18);
+    await waitFor('the rest is pending', async () => (await inState('pending')) === 18);
     open.open();
     await promptly(stopped);
     await promptly(running);
@@ -390,9 +475,11 @@ describe('stopping', () => {
     await db.hf.enqueue(work, { n: 1 });
     await begun.opened;
     const { id } = await db.hf.enqueue(work, { n: 2 }, { delay: '1h' });
-    await db.rows('UPDATE holdfast.inbox SET crashes = 1, available_at = now() WHERE id = $1', [
+    await db.rows('UPDATE holdfast.inbox SET crashes = $2, available_at = now() WHERE id = $1', [
       id,
+      ALONE_FROM,
     ]);
+    // It waits for the other one to end: it must be the only one that runs.
     await waitFor('the suspect is claimed', () => worker.stats.claimed === 2);
     await db.hf.cancel([id]);
     await waitFor('it is lost', () => worker.stats.lost === 1);
@@ -437,7 +524,7 @@ describe('another queue, another schema', () => {
 
   test('one worker serves inbox and outbox', async () => {
     expect(await db.hf.createQueue('outbox')).toBe(true);
-    await db.rows('UPDATE holdfast.queues SET housekept_at = NULL');
+    await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
     await throughBothQueues(db.hf);
   });
 

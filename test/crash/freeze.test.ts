@@ -3,7 +3,7 @@
  * again: what they still do counts for nothing, they learn of it, and they go on working.
  */
 import { expect, test } from 'vitest';
-import { type Child, QUICK, readyWorker } from '../support/child.js';
+import { Child, QUICK, readyWorker } from '../support/child.js';
 import { blockedStatement, type Ground, ground, jobs } from '../support/ground.js';
 import { until } from '../support/until.js';
 
@@ -69,8 +69,6 @@ test.each(['late', 'guarded'] as const)(
   'a completion of a worker that was frozen past its lease moves nothing (%s)',
   async (type) => {
     const db = await ground();
-    // Everybody reads every bucket: nobody waits for the frozen one to be declared dead.
-    await db.rows("UPDATE holdfast.queues SET assignment = 'competing'");
     const frozen = await readyWorker(db.url, { ...UNDYING, lease: '1s', renewEvery: '300ms' });
     const { id } = await db.hf.enqueue(jobs[type], { ms: 800, thenGated: true });
     await frozen.hears('handling', { id, generation: 1 });
@@ -137,14 +135,14 @@ test('a job that a worker claims while it is being reborn keeps its lease', asyn
   }
 });
 
-test('a worker that freezes while it keeps house does not stop the housekeeping of the fleet', async () => {
+test('a worker that freezes in a round of maintenance does not stop that of the fleet', async () => {
   const db = await ground();
   const frozen = await readyWorker(db.url);
   await frozen.hears('housekept');
   const lock = await db.pool.connect();
   try {
     await lock.query('BEGIN; LOCK TABLE holdfast.workers IN EXCLUSIVE MODE');
-    await blockedStatement(db, 'DELETE FROM holdfast.workers');
+    await blockedStatement(db, `w.status IN ('alive', 'draining')`);
     frozen.signal('SIGSTOP');
     await lock.query('COMMIT');
   } finally {
@@ -158,4 +156,83 @@ test('a worker that freezes while it keeps house does not stop the housekeeping 
     );
     return row?.status === 'dead';
   });
+});
+
+const HEARTBEAT_MS = 1_000;
+const TTL_MS = 3_000;
+/** Longer than the TTL, and than a stall that the keeper's thread would notice. */
+const FROZEN_MS = 4_500;
+
+/** A keeper alone, in a process that is frozen for longer than its TTL. */
+async function frozenKeeper(db: Ground) {
+  const setup = { heartbeatMs: HEARTBEAT_MS, ttlMs: TTL_MS, stallMs: 1_000 };
+  const child = new Child('keeper', { url: db.url, setup });
+  const { workerId } = await child.hears('watched');
+  await child.hears('beat');
+  const isSure = () => child.messages.findLast(({ kind }) => /alive|unsure/.test(kind));
+  await until('it is sure to be alive', () => isSure()?.kind === 'alive');
+  child.signal('SIGSTOP');
+  await until('it was not seen for longer than its TTL', async () => {
+    const text = `SELECT FROM holdfast.workers WHERE id = $1
+      AND last_seen_at < now() - $2::integer * interval '1 ms'`;
+    return (await db.rows(text, [workerId, FROZEN_MS])).length === 1;
+  });
+  const before = child.messages.length;
+  /** What it has said since then. */
+  const says = (kind: string) =>
+    until(kind, () => child.messages.slice(before).find((message) => message.kind === kind), {
+      everyMs: 1,
+    });
+  const said = (kind: string) =>
+    child.messages.slice(before).filter((message) => message.kind === kind);
+  return Object.assign(child, { workerId: workerId as string, says, said });
+}
+
+test('a process that wakes up is not sure to be alive before a heartbeat is confirmed', async () => {
+  const db = await ground();
+  const worker = await frozenKeeper(db);
+  const lock = await db.pool.connect();
+  try {
+    // Heartbeats wait, and fail, as long as the test wants.
+    await lock.query('BEGIN; LOCK TABLE holdfast.workers IN EXCLUSIVE MODE');
+    worker.signal('SIGCONT');
+    await worker.says('unsure');
+    await worker.says('error');
+    expect([...worker.said('alive'), ...worker.said('beat')]).toEqual([]);
+    await lock.query('COMMIT');
+    await worker.says('alive');
+    await worker.says('beat');
+  } finally {
+    lock.release(true);
+  }
+  expect(worker.heard('dead')).toBeUndefined();
+});
+
+test('a process that wakes up beats at once, and does not call its main thread stalled', async () => {
+  const db = await ground();
+  const worker = await frozenKeeper(db);
+  const at = performance.now();
+  worker.signal('SIGCONT');
+  await worker.says('beat');
+  // A few milliseconds; a busy machine takes longer.
+  expect(performance.now() - at).toBeLessThan(0.9 * HEARTBEAT_MS);
+  await until('the next ones, too', () => worker.said('beat').length > 2);
+  expect(worker.said('error')).toEqual([]);
+});
+
+test('a process that wakes up dead is told at once, and acts again when its new id is confirmed', async () => {
+  const db = await ground();
+  const worker = await frozenKeeper(db);
+  await db.rows(`UPDATE holdfast.workers SET status = 'dead'`);
+  const at = performance.now();
+  worker.signal('SIGCONT');
+  expect(await worker.says('dead')).toMatchObject({ workerId: worker.workerId });
+  expect(performance.now() - at).toBeLessThan(0.9 * HEARTBEAT_MS);
+  await worker.says('unsure');
+  expect([...worker.said('alive'), ...worker.said('beat')]).toEqual([]);
+  worker.tell({ do: 'rebirth' });
+  const { workerId, generation } = await worker.says('reborn');
+  expect(generation).toBe(-1);
+  expect(await worker.says('beat')).toMatchObject({ workerId });
+  await worker.says('alive');
 });

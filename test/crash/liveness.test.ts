@@ -137,7 +137,7 @@ test('a worker that was declared dead hears of it by the next look, and its lock
     return mine.length === 2 && old.length === 0;
   });
   await until('others watch the new one', async () => {
-    const text = 'SELECT FROM holdfast.workers WHERE id = $1 AND watched';
+    const text = 'SELECT FROM holdfast.workers WHERE id = $1 AND holds_liveness_lock';
     return (await db.rows(text, [next])).length === 1;
   });
 });

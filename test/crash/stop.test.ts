@@ -1,7 +1,8 @@
 /** Stopping: SIGTERM asks for a drain, and a drain ends. */
 import { expect, test } from 'vitest';
+import { ALONE_FROM } from '../../src/claim/claim-suspects.js';
 import { TWICE_MS } from '../../src/worker/signals.js';
-import { type Child, type ChildWorkerOptions, QUICK, readyWorker } from '../support/child.js';
+import { type Child, QUICK, readyWorker } from '../support/child.js';
 import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';
 import { Line } from '../support/line.js';
 import { until } from '../support/until.js';
@@ -38,16 +39,13 @@ const draining = (db: Ground) =>
 
 const handled = (child: Child) => child.messages.filter(({ kind }) => kind === 'handling');
 
-test('running handlers finish within the grace period and waiting jobs go back unspent', async () => {
+test('running handlers finish within the grace period and waiting jobs stay unspent', async () => {
   const db = await ground();
   await db.hf.enqueueMany(Array.from({ length: 10 }, () => jobs.gated.of({})));
   const worker = await readyWorker(db.url, { ...QUICK, concurrency: 2 });
   await until('two handlers run', () => handled(worker).length === 2);
-  // More were claimed than run, or there would be nothing to hand back.
-  expect((await queue(db))['processing/1']).toBeGreaterThan(2);
-
   worker.signal('SIGTERM');
-  await until('the others are handed back', async () => (await queue(db))['pending/0'] === 8);
+  await draining(db);
   expect(await queue(db)).toEqual({ 'processing/1': 2, 'pending/0': 8 });
   for (const { id } of handled(worker)) worker.tell({ do: 'finish', id: id as string });
   await exits(worker, 0);
@@ -139,31 +137,23 @@ test('a worker whose database is away stops all the same', async () => {
   await exits(worker, 0);
 });
 
-/** A worker that runs one job of a crashed process alone, while the other four wait for their turn. */
-async function withSuspects(db: Ground, more: ChildWorkerOptions) {
-  const options = { ...QUICK, ...more, concurrency: 5 } as const;
+test('at a stop a job that runs alone is finished, and the other suspects stay unspent', async () => {
+  const db = await ground();
+  const options = { ...QUICK, concurrency: 5 } as const;
   const crashed = await readyWorker(db.url, options);
-  // Of one key, they lie together, and one claim takes them all.
-  await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.of({}, { key: 'order:1' })));
+  await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.of({})));
   await until('five handlers run', () => handled(crashed).length === 5);
-  await db.hf.pause();
+  // It was not the first crash: one more, and they run alone.
+  await db.rows('UPDATE holdfast.inbox SET crashes = $1', [ALONE_FROM - 1]);
   crashed.signal('SIGKILL');
   const worker = await readyWorker(db.url, options);
-  await until('they are pending again', async () => (await queue(db))['pending/0'] === 5);
-  await db.hf.resume();
   const alone = (await worker.hears('handling')).id as string;
-  expect(await queue(db)).toEqual({ 'processing/1': 5 });
-  return { worker, alone };
-}
-
-test('jobs that wait to be run alone after a crash go back unspent at a stop', async () => {
-  const db = await ground();
-  const { worker, alone } = await withSuspects(db, {});
+  expect(await queue(db)).toEqual({ 'processing/1': 1, 'pending/0': 4 });
   worker.signal('SIGTERM');
-  await until('four are handed back', async () => (await queue(db))['pending/0'] === 4);
-  expect(handled(worker)).toHaveLength(1);
+  await draining(db);
   worker.tell({ do: 'finish', id: alone });
   await exits(worker, 0);
+  expect(handled(worker)).toHaveLength(1);
   await db.completed(1);
   expect(await queue(db)).toEqual({ 'pending/0': 4 });
   await everybodyLeft(db);
@@ -171,7 +161,9 @@ test('jobs that wait to be run alone after a crash go back unspent at a stop', a
 
 test('a worker that lost everything it held stops at once', async () => {
   const db = await ground();
-  const { worker } = await withSuspects(db, { lease: '2s', grace: '60s' });
+  const worker = await readyWorker(db.url, { ...QUICK, lease: '2s', grace: '60s' });
+  await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.of({})));
+  await until('five handlers run', () => handled(worker).length === 5);
   worker.signal('SIGSTOP');
   await until('its leases are over', async () => {
     const text = 'SELECT FROM holdfast.inbox WHERE lease_expires_at > now()';

@@ -1,19 +1,22 @@
 /**
- * Workers that do not agree on who owns what. Two of them read the same buckets, and some buckets nobody
- * reads for a while: it costs time, and neither runs a job twice nor breaks an order.
+ * Workers that do not agree on who reads what first. Two of them read the same buckets at once: it costs
+ * time, and neither runs a job twice nor breaks an order.
  */
 import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
+import { claim } from '../../src/claim/claim.js';
+import { claimKeyed } from '../../src/claim/claim-keyed.js';
 import type { ClaimedJob } from '../../src/claim/taking.js';
-import { sharesOf } from '../../src/fleet/shares.js';
+import { ringOwners } from '../../src/fleet/ring.js';
 import { job } from '../../src/index.js';
-import type { Executor } from '../../src/postgres/queryable.js';
+import type { Names } from '../../src/postgres/names.js';
 import { complete } from '../../src/settle/complete.js';
 import { fail } from '../../src/settle/fail.js';
 import { release } from '../../src/settle/release.js';
-import { Sources } from '../../src/worker/sources.js';
+import { DueReader, LAG_MS } from '../../src/worker/claim/due-reader.js';
+import { KeyReader } from '../../src/worker/claim/key-reader.js';
 import { heldOf } from '../support/claiming.js';
-import { INBOX, testDatabase } from '../support/database.js';
+import { testDatabase } from '../support/database.js';
 import { asAdmin } from '../support/empty-database.js';
 import { fleetWorker, Load } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
@@ -23,7 +26,8 @@ import { until } from '../support/until.js';
 const db = testDatabase();
 const RACE_MS = 2_000;
 const KEYS = Array.from({ length: 40 }, (_, n) => `order:${n}`);
-const MEMBERS = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({ id, handles: { step: 1 } }));
+const MEMBERS = ['a', 'b', 'c', 'd', 'e', 'f'];
+const LIMIT = 10;
 const ERROR = { error: 'Error: no paper', summary: 'no paper' };
 const chance = (share: number) => Math.random() < share;
 
@@ -65,92 +69,126 @@ class Race {
   }
 }
 
-/** One that claims as a worker does, with cursors, by a view that is its own and changes at any time. */
-async function claimer(
-  me: string,
-  engine: Executor,
-  race: Race,
-  ordered: boolean,
-  on: () => boolean,
-) {
-  const sources = new Sources(20);
+type Reader = (now: number) => Promise<readonly ClaimedJob[] | null>;
+
+const terms = (workerId: string, number: number) => ({
+  workerId,
+  number,
+  leaseMs: 60_000,
+  finished: [],
+  limit: LIMIT,
+  versions: { step: 1 },
+});
+
+/** Reads by key as a worker does, by a view of the ring that is its own and changes at any time. */
+function readKeys(me: string, names: Names): Reader {
+  const reader = new KeyReader(1_000, Math.random);
+  let claims = 0;
   const look = () => {
-    const members = MEMBERS.filter(({ id }) => id === me || chance(0.5));
-    sources.assign({ shares: sharesOf(me, members), ordered, alone: true });
+    const owners = ringOwners(MEMBERS.filter((id) => id === me || chance(0.5)));
+    reader.own(owners.flatMap((owner, bucket) => (owner === me ? [bucket] : [])));
   };
   look();
-  while (on()) {
+  return async (now) => {
     if (chance(0.05)) look();
-    const terms = { engine, names: INBOX, workerId: me, leaseMs: 60_000, deadWorkers: [] };
-    const claiming = sources.claim({ ...terms, limit: 10, run: 4, trusted: ['step'] });
-    if (!claiming) {
-      const idleMs = Math.min(sources.idleMs(performance.now()), 20);
-      await new Promise((resolve) => setTimeout(resolve, idleMs));
-      continue;
-    }
-    const { jobs } = await claiming;
+    const stretches = reader.take(now);
+    if (stretches.length === 0) return null;
+    const request = { ...terms(me, ++claims), stretches, run: 4, ask: false };
+    const claimed = await claimKeyed(db.engine, names, request);
+    const end = performance.now();
+    reader.record(claimed, LIMIT, end, end - now);
+    reader.hint(null, end);
+    return claimed.jobs;
+  };
+}
+
+function readDue(me: string, names: Names): Reader {
+  const reader = new DueReader();
+  let claims = 0;
+  return async (now) => {
+    const request = {
+      ...terms(me, ++claims),
+      cursors: reader.take(now),
+      lagMs: LAG_MS,
+      ask: false,
+    };
+    const claimed = await claim(db.engine, names, request);
+    const end = performance.now();
+    reader.record(claimed, LIMIT, end, end - now);
+    reader.hint(null, end);
+    return claimed.jobs;
+  };
+}
+
+async function claimer(me: string, names: Names, race: Race, ordered: boolean, on: () => boolean) {
+  const read = (ordered ? readKeys : readDue)(me, names);
+  while (on()) {
+    const jobs = (await read(performance.now())) ?? [];
+    // Others have their turn; there may be nothing to read yet.
+    if (jobs.length === 0) await db.rows('SELECT pg_sleep(0.005)');
     race.claimed(me, jobs);
     const runs = new Map<string, ClaimedJob[]>();
     for (const one of jobs) {
       const thing = ordered ? one.partitionKey : one.id;
       runs.set(thing, [...(runs.get(thing) ?? []), one]);
     }
-    for (const run of runs.values()) await settle(me, engine, race, run);
+    for (const run of runs.values()) await settle(me, names, race, run);
   }
 }
 
 /** The first ones of a run succeed; the next may fail, and what follows it goes back. */
-async function settle(me: string, engine: Executor, race: Race, run: readonly ClaimedJob[]) {
+async function settle(me: string, names: Names, race: Race, run: readonly ClaimedJob[]) {
   const good = chance(0.7) ? run.length : Math.floor(Math.random() * run.length);
   race.letGo(me, run, good);
   const held = run.map((one, n) => ({ ...heldOf(one), after: run[n - 1]?.id ?? null }));
   const [done, bad, rest] = [held.slice(0, good), held[good], held.slice(good + 1)];
-  if (done.length > 0) expect(await complete(engine, INBOX, me, done)).toHaveLength(good);
+  if (done.length > 0) expect(await complete(db.engine, names, me, done)).toHaveLength(good);
   if (bad) {
     const failure = { ...bad, ...ERROR, delayMs: chance(0.5) ? 0 : 20 };
-    expect(await fail(engine, INBOX, me, [failure])).toHaveLength(1);
+    expect(await fail(db.engine, names, me, [failure])).toHaveLength(1);
   }
-  if (rest.length > 0) expect(await release(engine, INBOX, me, rest)).toHaveLength(rest.length);
+  if (rest.length > 0) expect(await release(db.engine, names, me, rest)).toHaveLength(rest.length);
 }
 
 test.each([
-  ['without order: no job is in two hands', false],
-  ['ordered by key: no key is in two hands, and its jobs come in order', true],
-])('six claimers whose rings differ, %s', async (_, ordered) => {
-  await db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
-  const step = job<{ n: number }>('step', {
-    maxAttempts: 1_000,
-    ordering: ordered ? 'key' : 'none',
-  });
+  ['by time: no job is in two hands', 'race_by_time', false],
+  ['by key: no key is in two hands, and its jobs come in order', 'race_by_key', true],
+] as const)('six claimers read a queue %s', async (_, queue, ordered) => {
+  const names = { schema: 'holdfast', queue };
+  await db.hf.createQueue(queue, { ordering: ordered ? 'key' : 'none' });
+  const step = job<{ n: number }>('step', { queue, maxAttempts: 1_000 });
   const race = new Race(ordered);
   const end = Date.now() + RACE_MS;
   let left = 1;
   const on = () => race.broken.length === 0 && (Date.now() < end || left > 0);
-  const working = Promise.all(MEMBERS.map(({ id }) => claimer(id, db.engine, race, ordered, on)));
+  const working = Promise.all(MEMBERS.map((id) => claimer(id, names, race, ordered, on)));
   let rounds = 0;
   while (Date.now() < end && race.broken.length === 0) {
     await db.hf.enqueueMany(KEYS.map((key) => step.of({ n: rounds }, { key })));
     rounds++;
-    await until('there is room', async () => (await waiting()) < 200 || race.broken.length > 0);
+    await until(
+      'there is room',
+      async () => (await waiting(queue)) < 200 || race.broken.length > 0,
+    );
   }
   await until('the queue is empty', async () => {
-    left = await waiting();
+    left = await waiting(queue);
     return left === 0 || race.broken.length > 0;
   });
   await working;
   expect(race.broken).toEqual([]);
   expect(
     await db.rows(
-      'SELECT count(*)::int, count(DISTINCT id)::int AS jobs FROM holdfast.inbox_archive',
+      `SELECT count(*)::int, count(DISTINCT id)::int AS jobs FROM holdfast.${queue}_archive`,
     ),
   ).toEqual([{ count: rounds * KEYS.length, jobs: rounds * KEYS.length }]);
-  // The views did differ, or there was nothing to go wrong.
+  // They did meet, or there was nothing to go wrong.
   const shared = [...race.by.values()].filter((workers) => workers.size > 1);
   expect(shared.length).toBeGreaterThan(KEYS.length / 2);
 });
 
-async function waiting(): Promise<number> {
-  const [row] = await db.rows<{ n: number }>('SELECT count(*)::int AS n FROM holdfast.inbox');
+async function waiting(queue: string): Promise<number> {
+  const [row] = await db.rows<{ n: number }>(`SELECT count(*)::int AS n FROM holdfast.${queue}`);
   return row?.n as number;
 }
 

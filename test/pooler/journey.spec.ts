@@ -168,12 +168,12 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
     await ended(hf, id, 'processing');
     await worker.stop({ graceMs: 0 });
     expect(await hf.find(id)).toMatchObject({ status: 'pending', attempts: 0, claimedBy: null });
-    const { rows } = await direct.query('SELECT status, empty_handed FROM holdfast.workers');
-    expect(rows).toEqual([{ status: 'dead', empty_handed: true }]);
+    const { rows } = await direct.query('SELECT status, released_all FROM holdfast.workers');
+    expect(rows).toEqual([{ status: 'dead', released_all: true }]);
     await done();
   });
 
-  test('housekeeping: what is past its retention goes', async () => {
+  test('maintenance: what is past its retention goes', async () => {
     const { hf, done, direct } = await serve((worker) => worker.handle(receipt, () => undefined), {
       housekeeping: '100ms',
     });

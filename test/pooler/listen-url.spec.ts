@@ -11,7 +11,9 @@ const start = testWorkers();
 const work = job<object>('work');
 
 const watched = async (db: PooledGround) =>
-  (await db.direct.query('SELECT watched FROM holdfast.workers')).rows.map((row) => row.watched);
+  (await db.direct.query('SELECT holds_liveness_lock AS watched FROM holdfast.workers')).rows.map(
+    (row) => row.watched,
+  );
 
 /** A worker that would look for jobs after a minute, if nothing woke it. */
 function sleeper(url: string, listenUrl?: string) {

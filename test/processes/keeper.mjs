@@ -1,13 +1,16 @@
 /**
- * A process with a keeper and nothing else, for tests of liveness and of the end of a drain: no claims
- * and no handlers. It registers as a worker, tells the parent what its keeper says, and does as it is
- * told: holds jobs that the parent has claimed for it, spins, drains.
+ * A process with a keeper and nothing else: no claims and no handlers. It registers as a worker, tells the
+ * parent what its keeper reports, and does as it is told. As in a real worker, a listener's session holds the
+ * liveness lock, too.
  */
 import { existsSync } from 'node:fs';
+import { holdLiveness } from '../../dist/fleet/liveness.js';
 import { lockKeyOf, register } from '../../dist/fleet/registry.js';
+import { Listener } from '../../dist/postgres/listen.js';
 import { enginePool } from '../../dist/postgres/pool.js';
 import { engineExecutor } from '../../dist/postgres/queryable.js';
 import { Keeper } from '../../dist/worker/keeper.js';
+import { monotonicMs } from '../../dist/worker/keeper-protocol.js';
 
 const { url, setup = {} } = JSON.parse(process.argv[2]);
 const names = { schema: 'holdfast', queue: 'inbox' };
@@ -15,84 +18,97 @@ const log = { debug() {}, info() {}, warn() {}, error() {} };
 const pool = enginePool({ connectionString: url }, 1, log);
 const db = engineExecutor(pool, { prepare: true });
 let lives = 0;
+let thread = null;
+process.on('worker', (started) => {
+  thread = started;
+});
 
 const tell = (message) => process.connected && process.send(message);
 
 async function enter() {
-  const workerId = `keeper-${process.pid}-${++lives}`;
-  const registration = { id: workerId, lockKey: lockKeyOf(workerId), handles: {}, metadata: {} };
-  await register(db, names, registration);
-  return workerId;
+  const id = `keeper-${process.pid}-${++lives}`;
+  await register(db, names, { id, lockKey: lockKeyOf(id), handles: {}, metadata: {} });
+  return id;
 }
 
-const workerId = await enter();
+const registeredAt = monotonicMs();
+let workerId = await enter();
+const listener = new Listener({
+  connectionString: url,
+  channels: () => [`keeper_${process.pid}`],
+  prepare: (session) => holdLiveness(session, names, workerId),
+  up() {},
+  down() {},
+  heard() {},
+  call: async () => undefined,
+  trouble() {},
+});
+listener.start();
+
 const keeper = new Keeper(
   {
     connectionString: url,
     pooled: false,
     directUrl: null,
     liveness: true,
-    handleSignals: false,
-    graceMs: 30_000,
     schema: 'holdfast',
     queues: ['inbox'],
     workerId,
+    registeredAt,
     metadata: { note: 'kept' },
     leaseMs: 90_000,
     renewMs: 30_000,
     heartbeatMs: 10_000,
+    ttlMs: 30_000,
     stallMs: 90_000,
     prepare: true,
     ...setup,
   },
   {
-    lost: () => tell({ kind: 'lost' }),
+    lost: (_queue, jobs) => tell({ kind: 'lost', keys: jobs.map(({ id }) => id) }),
     dead: (id) => tell({ kind: 'dead', workerId: id }),
     gone: (ids) => tell({ kind: 'gone', keys: ids }),
     epoch: (epoch) => tell({ kind: 'epoch', generation: epoch }),
     drainAsked: () => tell({ kind: 'drain-asked' }),
-    beat: () => undefined,
-    trouble: (what, error) => tell({ kind: 'trouble', what, message: error.message }),
-    held: () => [],
+    beat: (id) => tell({ kind: 'beat', workerId: id }),
+    error: (what, error) => tell({ kind: 'error', what, message: error.message }),
     load: () => ({ running: 3, held: 7 }),
   },
 );
 
+/** Says whenever the worker may not act any more, or may act again. */
+let alive = keeper.aliveForMs() >= 0;
+tell({ kind: alive ? 'alive' : 'unsure' });
+setInterval(() => {
+  if (keeper.aliveForMs() >= 0 === alive) return;
+  alive = !alive;
+  tell({ kind: alive ? 'alive' : 'unsure' });
+}, 1).unref();
+
 const commands = {
   hold: ({ ids, generations }) => {
-    keeper.hold(
-      'inbox',
-      ids.map((id, index) => ({ id, generation: generations[index] })),
-    );
+    const jobs = ids.map((id, index) => ({ id, generation: generations[index], batch: null }));
+    keeper.hold('inbox', jobs);
     tell({ kind: 'holding' });
   },
   spin: ({ untilFile }) => {
     tell({ kind: 'spinning' });
-    while (!(untilFile && existsSync(untilFile)));
+    while (!existsSync(untilFile));
+    tell({ kind: 'spun' });
   },
-  drain: ({ graceMs, signalled }) => {
-    keeper.drain(graceMs, signalled);
-    tell({ kind: 'draining' });
+  'kill-thread': async () => {
+    await thread.terminate();
+    tell({ kind: 'thread-killed' });
   },
   rebirth: async () => {
-    const next = await enter();
-    keeper.identify(next);
-    tell({ kind: 'reborn', workerId: next });
-  },
-  sinceSignal: () => tell({ kind: 'sinceSignal', generation: keeper.sinceSignalMs() }),
-  stop: async ({ guard, thenSpin }) => {
-    await keeper.stop({ guard });
-    tell({ kind: 'stopped' });
-    while (thenSpin);
-    await pool.end();
-    process.channel.unref();
+    workerId = await enter();
+    keeper.identify(workerId);
+    tell({ kind: 'reborn', workerId, generation: Math.sign(keeper.aliveForMs()) });
+    listener.restart();
   },
 };
 process.on('message', (command) => commands[command.do](command));
 process.on('disconnect', () => process.exit(0));
-if (setup.handleSignals) {
-  for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => tell({ kind: 'signal' }));
-}
 
 await keeper.watched(10_000);
 tell({ kind: 'watched', workerId });

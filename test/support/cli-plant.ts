@@ -11,7 +11,9 @@ export interface Planted {
   readonly version?: number;
   readonly key?: string;
   readonly status?: 'pending' | 'processing' | 'dead_letter';
-  readonly ordering?: 'none' | 'key' | 'key_strict' | 'parked';
+  /** Of a dead letter: it does not hold its key. */
+  readonly parked?: boolean;
+  readonly crashes?: number;
   readonly priority?: number;
   readonly attempts?: number;
   readonly maxAttempts?: number;
@@ -33,9 +35,9 @@ export async function plantJob(db: TestGround, job: Planted = {}): Promise<strin
   const inHand = status === 'processing';
   await db.rows(
     `INSERT INTO holdfast.${job.queue ?? 'inbox'} (id, type, version, partition_key, partition_bucket, payload,
-       status, ordering, priority, attempts, max_attempts, created_at, available_at, claimed_by, claimed_at,
+       status, parked, crashes, priority, attempts, max_attempts, created_at, available_at, claimed_by, claimed_at,
        lease_expires_at, lease_generation, last_error, history)
-     VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7::holdfast.inbox_status, $8::holdfast.ordering, $9, $10, $11,
+     VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7::holdfast.inbox_status, $8, $18, $9, $10, $11,
        now() - $12 * interval '1 ms',
        CASE WHEN $7 = 'dead_letter' THEN 'infinity' ELSE now() + $13 * interval '1 ms' END,
        $14, CASE WHEN $14::text IS NULL THEN NULL ELSE now() - interval '10 s' END,
@@ -49,7 +51,7 @@ export async function plantJob(db: TestGround, job: Planted = {}): Promise<strin
       bucketOf(key),
       JSON.stringify(job.payload ?? { secret: 'canary-7f3a' }),
       status,
-      job.ordering ?? 'none',
+      job.parked ?? false,
       job.priority ?? 2,
       job.attempts ?? (inHand ? 1 : 0),
       job.maxAttempts ?? 5,
@@ -59,9 +61,25 @@ export async function plantJob(db: TestGround, job: Planted = {}): Promise<strin
       job.leaseInMs ?? 60_000,
       job.error ?? null,
       job.history ? JSON.stringify(job.history) : null,
+      job.crashes ?? 0,
     ],
   );
+  if (inHand) await plantClaim(db, job.queue ?? 'inbox', job.worker ?? 'w1', [id]);
   return id;
+}
+
+/** The row that a claim leaves beside the jobs. */
+export async function plantClaim(
+  db: TestGround,
+  queue: string,
+  worker: string,
+  ids: readonly string[],
+): Promise<void> {
+  await db.rows(
+    `INSERT INTO holdfast.${queue}_claims (worker_id, number, jobs)
+     SELECT $1, coalesce(max(c.number), 0) + 1, $2 FROM holdfast.${queue}_claims AS c WHERE c.worker_id = $1`,
+    [worker, ids],
+  );
 }
 
 export interface PlantedEnd {
@@ -123,7 +141,7 @@ export async function plantWorker(db: TestGround, worker: PlantedWorker = {}): P
 export async function clearAll(db: TestGround): Promise<void> {
   const queues = await db.rows<{ name: string }>('SELECT name FROM holdfast.queues');
   for (const { name } of queues) {
-    await db.rows(`TRUNCATE holdfast.${name}, holdfast.${name}_archive`);
+    await db.rows(`TRUNCATE holdfast.${name}, holdfast.${name}_archive, holdfast.${name}_claims`);
   }
   await db.rows('DELETE FROM holdfast.workers');
   await db.rows('UPDATE holdfast.queues SET paused = false');

@@ -12,6 +12,8 @@ export class Line {
   readonly #port: number;
   readonly #to: URL;
   readonly #sockets = new Set<net.Socket>();
+  /** How many queries have gone through it. */
+  queries = 0;
   #server: net.Server | null = null;
 
   private constructor(to: string, port: number) {
@@ -37,11 +39,19 @@ export class Line {
   async mend(): Promise<void> {
     this.#server = net.createServer((near) => {
       const far = net.connect(Number(this.#to.port), this.#to.hostname);
+      near.on(
+        'data',
+        queriesIn(() => this.queries++),
+      );
       this.#pass(near, far);
       this.#pass(far, near);
     });
     this.#server.listen(this.#port, '127.0.0.1');
     await once(this.#server, 'listening');
+  }
+
+  get connections(): number {
+    return this.#sockets.size / 2;
   }
 
   /** Breaks what is connected, and refuses what tries to connect. */
@@ -61,4 +71,20 @@ export class Line {
     from.on('error', () => to.destroy());
     from.pipe(to);
   }
+}
+
+/** Calls `found` for every query of a client's stream: a simple one, or an execution of a prepared one. */
+function queriesIn(found: () => void): (data: Buffer) => void {
+  // The first message has no type; every other one has one byte before its length.
+  let [rest, typed] = [Buffer.alloc(0), 0];
+  return (data) => {
+    rest = Buffer.concat([rest, data]);
+    while (rest.length >= typed + 4) {
+      const length = typed + rest.readInt32BE(typed);
+      if (rest.length < length) return;
+      if (typed === 1 && 'QE'.includes(String.fromCharCode(rest[0] as number))) found();
+      rest = rest.subarray(length);
+      typed = 1;
+    }
+  };
 }

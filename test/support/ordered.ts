@@ -1,47 +1,33 @@
-/** Claiming ordered jobs as a worker's statement does, without the worker: every key, from the start. */
-import type { Claimed } from '../../src/claim/claim.js';
+/** Claiming from a queue that is read by key, without the worker: every key, from the start. */
 import {
-  claimOrdered,
-  type OrderedClaim,
-  type OrderedClaimRequest,
-} from '../../src/claim/claim-ordered.js';
-import { between, startOf } from '../../src/claim/order-places.js';
-import type { ClaimedJob } from '../../src/claim/taking.js';
+  claimKeyed,
+  type KeyedClaim,
+  type KeyedClaimRequest,
+} from '../../src/claim/claim-keyed.js';
 import { BUCKETS, bucketOf } from '../../src/job/key.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';
+import { stretchesOf } from '../../src/worker/claim/key-places.js';
+import { terms } from './claiming.js';
 import { INBOX } from './database.js';
 
-export const ALL_KEYS = between(startOf(0), startOf(BUCKETS), [{ from: 0, to: BUCKETS - 1 }]);
+export const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
+export const ALL_KEYS = stretchesOf(EVERY_BUCKET);
 
 /** The bucket of one key, and nothing else. */
-export function bucketOnly(key: string) {
-  const bucket = bucketOf(key);
-  return between(startOf(bucket), startOf(bucket + 1), [{ from: bucket, to: bucket }]);
-}
+export const bucketOnly = (key: string) => stretchesOf([bucketOf(key)]);
 
-export type OrderedOptions = Partial<OrderedClaimRequest> & { readonly names?: Names };
+/** Keys in the order in which a walk meets them. */
+export const inWalkOrder = (keys: readonly string[]) =>
+  [...keys].sort((a, b) => bucketOf(a) - bucketOf(b) || (a < b ? -1 : 1));
+
+export type KeyedOptions = Partial<KeyedClaimRequest> & { readonly names?: Names };
 
 export function claimInOrder(
   db: Executor,
   workerId: string,
-  { names = INBOX, ...options }: OrderedOptions = {},
-): Promise<OrderedClaim> {
-  return claimOrdered(db, names, {
-    workerId,
-    probes: ALL_KEYS,
-    limit: 1_000,
-    run: 100,
-    leaseMs: 90_000,
-    versions: { step: 1 },
-    above: {},
-    deadWorkers: [],
-    trusted: ['step'],
-    ...options,
-  });
-}
-
-/** The numbers that the jobs of a test carry, in the order in which they came. */
-export function numbers({ jobs }: Pick<Claimed, 'jobs'>): number[] {
-  return jobs.map((job: ClaimedJob) => JSON.parse(job.payload).n);
+  { names = INBOX, ...options }: KeyedOptions = {},
+): Promise<KeyedClaim> {
+  const request = { ...terms(workerId), stretches: ALL_KEYS, run: 100, ask: false, ...options };
+  return claimKeyed(db, names, request);
 }

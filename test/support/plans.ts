@@ -1,6 +1,7 @@
 /** Plans as Postgres explains them, on a session with the settings of a worker. */
 import pg from 'pg';
 import { engineOptions } from '../../src/postgres/pool.js';
+import type { Executor } from '../../src/postgres/queryable.js';
 
 export interface PlanNode {
   'Node Type': string;
@@ -15,6 +16,7 @@ export interface PlanNode {
 /** Without autovacuum: statistics must be exactly as stale as each test makes them. */
 export async function planSession(url: string): Promise<pg.Client> {
   const session = new pg.Client({ connectionString: url, options: engineOptions() });
+  session.on('error', () => undefined);
   await session.connect();
   await session.query('ALTER TABLE holdfast.inbox SET (autovacuum_enabled = off)');
   return session;
@@ -29,8 +31,9 @@ export async function explained(
   name: string,
   params: readonly unknown[],
 ): Promise<PlanNode> {
+  const list = params.length > 0 ? `(${params.map(literal).join(', ')})` : '';
   const { rows } = await session.query(
-    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ${name}(${params.map(literal).join(', ')})`,
+    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ${name}${list}`,
   );
   return rows[0]['QUERY PLAN'][0].Plan;
 }
@@ -49,3 +52,30 @@ export function accesses(plan: PlanNode): string[] {
 }
 
 export const buffers = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+
+/** The parameters that a verb passes with its statement, caught on their way. */
+export async function paramsOf(verb: (db: Executor) => Promise<unknown>): Promise<unknown[]> {
+  let caught: readonly unknown[] = [];
+  const catcher = {
+    run: async (_: unknown, __: unknown, params: readonly unknown[]) => {
+      caught = params;
+      return [{ epoch: 0 }];
+    },
+  };
+  await verb(catcher as never);
+  return [...caught];
+}
+
+/** One call of a prepared statement, with its plan; rolled back. */
+export async function explainedAndUndone(
+  session: pg.Client,
+  name: string,
+  params: readonly unknown[],
+): Promise<PlanNode> {
+  await session.query('BEGIN');
+  try {
+    return await explained(session, name, params);
+  } finally {
+    await session.query('ROLLBACK');
+  }
+}

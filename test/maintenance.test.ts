@@ -1,22 +1,26 @@
 /**
- * Housekeeping: what vanished workers held comes back, what is past its retention goes, and of a fleet
- * one does it, a batch at a time.
+ * Maintenance: what vanished workers held comes back, what is past its retention goes, and of a fleet one
+ * does it, a batch at a time.
  */
 import type pg from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { claimSuspects } from '../src/claim/claim-suspects.js';
 import { deadWorkers, heartbeat } from '../src/fleet/registry.js';
-import { sweepDeadWorkers } from '../src/housekeeping/sweep.js';
-import { acquire } from '../src/housekeeping/turn.js';
-import { hash32, job } from '../src/index.js';
+import { job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
-import { enginePool, plainPool } from '../src/postgres/pool.js';
-import { engineExecutor } from '../src/postgres/queryable.js';
+import { forgetDeadClaims, recoverJobs } from '../src/maintenance/recover.js';
+import { sweepDeadWorkers } from '../src/maintenance/sweep.js';
+import { maintenanceLock, takeTurn } from '../src/maintenance/turn.js';
+import type { Names } from '../src/postgres/names.js';
+import { enginePool, withTransaction } from '../src/postgres/pool.js';
+import { type Executor, engineExecutor } from '../src/postgres/queryable.js';
 import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
-import { keepHouse } from '../src/worker/housekeeper.js';
+import { maintenanceServices } from '../src/worker/services/maintenance.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { quietLogger } from './support/logger.js';
+import { buffers, planSession } from './support/plans.js';
 import { until } from './support/until.js';
 import { testWorkers } from './support/workers.js';
 
@@ -32,28 +36,40 @@ beforeAll(() => {
 });
 afterAll(() => engine.end());
 
+const TABLES = [
+  'inbox',
+  'inbox_claims',
+  'inbox_archive',
+  'inbox_idempotency',
+  'inbox_effects',
+  'workers',
+];
+const again = () => db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
+
 beforeEach(async () => {
-  for (const table of ['inbox', 'inbox_archive', 'inbox_idempotency', 'inbox_effects', 'workers'])
-    await db.rows(`DELETE FROM holdfast.${table}`);
-  await db.rows('UPDATE holdfast.queues SET housekept_at = NULL, paused = false');
+  for (const table of TABLES) await db.rows(`DELETE FROM holdfast.${table}`);
+  await again();
+  await db.hf.resume();
 });
 
-const round = (
-  names: typeof INBOX | { schema: string; queue: string } = INBOX,
-  plainPool: pg.Pool = db.pool,
-) =>
-  keepHouse(
-    {
-      enginePool: engine,
-      plainPool,
-      mode: { prepare: true },
-      ttlMs: TTL_MS,
-      intervalMs: 60_000,
-      sweep: true,
-      workerId: 'sweeper',
-    },
-    names,
-  );
+/** What a worker does at its turn. Null: it was not its turn. */
+async function round(names: Names = INBOX, pool: pg.Pool = engine) {
+  const on = engineExecutor(pool, { prepare: true });
+  if (!(await takeTurn(on, names, 60_000))) return null;
+  const dead: string[] = [];
+  const done = new Map<string, number>();
+  const withBitmaps = <Value>(work: (tx: Executor) => Promise<Value>) =>
+    withTransaction(
+      pool,
+      (client) => work(engineExecutor(client, { prepare: true })),
+      'BEGIN; SET LOCAL enable_bitmapscan = on',
+    );
+  const given = { names, workerId: 'sweeper', ttlMs: TTL_MS, maySweep: true };
+  for (const { name, run } of maintenanceServices(60_000, (ids) => void dead.push(...ids)))
+    done.set(name, await run({ ...given, engine: on, withBitmaps }));
+  const pruned = [...done].reduce((sum, [name, n]) => sum + (name.startsWith('prune') ? n : 0), 0);
+  return { dead, recovered: done.get('recover'), pruned };
+}
 
 async function claimed(options: { maxAttempts?: number } = {}, by = 'w1') {
   await db.hf.enqueue(work, {}, options);
@@ -61,7 +77,6 @@ async function claimed(options: { maxAttempts?: number } = {}, by = 'w1') {
   return heldOf(row!);
 }
 
-const lockKeys = [hash32('holdfast.housekeeping') | 0, hash32('holdfast.inbox') | 0];
 const expire = () =>
   db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'
     WHERE status = 'processing'`);
@@ -132,15 +147,114 @@ describe('recovery', () => {
     expect(await claimAs(db.engine, 'w2', { types })).toHaveLength(1);
   });
 
-  test('a crash in company never buries, though it was the last attempt', async () => {
+  /** As a worker claims it after a crash, whether it is a suspect by then or not. */
+  async function claimAgain(number: number): Promise<boolean> {
+    if ((await claimAs(db.engine, 'w1', { types })).length > 0) return false;
+    const terms = { workerId: 'w1', leaseMs: 90_000, number, finished: [], limit: 100 };
+    const { jobs, alone } = await claimSuspects(db.engine, INBOX, {
+      ...terms,
+      versions: { work: 1 },
+    });
+    expect(jobs).toHaveLength(1);
+    return alone;
+  }
+
+  test('a crash in company never buries, though it was the last attempt; one alone does', async () => {
     const { id } = await claimed({ maxAttempts: 1 });
-    for (let crash = 1; crash <= 3; crash++) {
+    const alone: boolean[] = [];
+    for (let crash = 1; crash <= 4; crash++) {
       await expire();
-      await db.rows('UPDATE holdfast.queues SET housekept_at = NULL');
+      await again();
       await round();
       expect(await rowOf(id)).toMatchObject({ status: 'pending', attempts: 0, crashes: crash });
-      await claimAs(db.engine, 'w1', { types });
+      alone.push(await claimAgain(1_000_000 + crash));
     }
+    expect(alone).toEqual([false, false, false, true]);
+    await expire();
+    await again();
+    await round();
+    expect(await rowOf(id)).toMatchObject({ status: 'dead_letter', attempts: 1, crashes: 5 });
+  });
+
+  test('a job that took its worker along twenty times becomes a dead letter, though it never ran alone', async () => {
+    const { id } = await claimed();
+    await db.rows('UPDATE holdfast.inbox SET crashes = 18');
+    await expire();
+    await round();
+    expect(await rowOf(id)).toMatchObject({ status: 'pending', crashes: 19 });
+    await claimAgain(1);
+    await db.rows('UPDATE holdfast.inbox SET isolated = false');
+    await expire();
+    await again();
+    await round();
+    expect(await rowOf(id)).toMatchObject({ status: 'dead_letter', attempts: 0, crashes: 20 });
+  });
+
+  test('what a dead worker held is found behind any backlog, and its claims are forgotten with it', async () => {
+    const held = await claimed({}, 'gone');
+    const mine = await claimed({}, 'alive');
+    await db.rows(`INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at)
+      SELECT 'work', 'k', 0, '{}', now() - interval '1 hour' FROM generate_series(1, 20000)`);
+    await db.rows(
+      `INSERT INTO holdfast.workers (id, status) VALUES ('gone', 'dead'), ('alive', 'alive')`,
+    );
+    expect(await round()).toMatchObject({ recovered: 1 });
+    expect(await rowOf(held.id)).toMatchObject({ status: 'pending', crashes: 1 });
+    expect(await rowOf(mine.id)).toMatchObject({ status: 'processing' });
+    expect(await db.rows('SELECT worker_id, jobs FROM holdfast.inbox_claims')).toEqual([
+      { worker_id: 'alive', jobs: [mine.id] },
+    ]);
+  });
+
+  test.each([
+    ['recover', recoverJobs],
+    ['forget claims', forgetDeadClaims],
+  ])('to %s reads what is held, and not what waits', async (_, statement) => {
+    await claimed({}, 'alive');
+    await db.rows(`INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload)
+      SELECT 'work', 'k', 0, '{}' FROM generate_series(1, 20000)`);
+    await db.rows('UPDATE holdfast.inbox_claims SET claimed_at = now() - interval $$1 hour$$');
+    const session = await planSession(db.url);
+    onTestFinished(() => session.end());
+    // Whether the statistics know of the backlog or not.
+    for (const knows of [false, true]) {
+      if (knows) await db.rows('ANALYZE holdfast.inbox');
+      const text = statement.text.replaceAll('$1', '1000').replaceAll('$2', "'sweeper'");
+      const { rows } = await session.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`);
+      expect(buffers(rows[0]['QUERY PLAN'][0].Plan)).toBeLessThan(60);
+    }
+  });
+
+  test('a suspect whose worker lost its lease, and lives, comes back', async () => {
+    const { id } = await db.hf.enqueue(work, {}, { delay: '1h' });
+    await db.rows('UPDATE holdfast.inbox SET crashes = 4, available_at = now() WHERE id = $1', [
+      id,
+    ]);
+    const generations: number[] = [];
+    const rare = { housekeeping: '1h', lease: '10s', renewEvery: '50ms' } as const;
+    const first = start(
+      db.hf,
+      (w) =>
+        w.handle(work, async ({ id: job, fenceToken, signal }) => {
+          if (job !== id) return;
+          generations.push(fenceToken);
+          if (fenceToken > 1) return;
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        }),
+      rare,
+    );
+    await until('it runs', () => generations.length === 1);
+    await expire();
+    await until('it is lost', () => first.worker.stats.lost === 1);
+    // It goes on, and forgets the claims that it has finished.
+    for (let n = 1; n <= 3; n++) {
+      await db.hf.enqueue(work, {});
+      await until('it goes on', () => first.worker.stats.completed === n);
+    }
+    await again();
+    expect(await round()).toMatchObject({ recovered: 1 });
+    await until('it runs again', () => generations.length === 2);
+    await until('it is completed', async () => (await db.hf.find(id))?.status === 'completed');
   });
 
   test('the history of a job that vanishes again and again stays bounded', async () => {
@@ -305,10 +419,16 @@ describe('pruning', () => {
     await db.rows(
       'CREATE TRIGGER kept BEFORE DELETE ON holdfast.inbox_archive EXECUTE FUNCTION refuse()',
     );
-    expect(await round()).toMatchObject({
-      pruned: 1,
-      failures: [expect.objectContaining({ message: 'kept' })],
-    });
+    const { events } = start(db.hf, (w) => w.handle(work, () => undefined));
+    await until('its turn is over', () =>
+      events.find((event) => event.kind === 'housekept' && event.pruned === 1),
+    );
+    expect(events.filter(({ kind }) => kind === 'trouble')).toEqual([
+      expect.objectContaining({
+        what: 'prune archive of inbox',
+        error: expect.objectContaining({ message: 'kept' }),
+      }),
+    ]);
     await db.rows('DROP TRIGGER kept ON holdfast.inbox_archive');
   });
 
@@ -340,10 +460,11 @@ describe('one pair of hands', () => {
       await expire();
       const reports = await Promise.all(Array.from({ length: 8 }, () => round()));
       expect(reports.filter((report) => report !== null)).toMatchObject([{ recovered: 1 }]);
-      expect(await rowOf(held.id)).toMatchObject({ status: 'pending', crashes: rounds });
+      expect(await rowOf(held.id)).toMatchObject({ status: 'pending', crashes: 1 });
       expect(await round()).toBeNull();
+      await db.rows('UPDATE holdfast.inbox SET crashes = 0');
       await claimAs(db.engine, 'w1', { types });
-      await db.rows(`UPDATE holdfast.queues SET housekept_at = now() - interval '1 minute'`);
+      await db.rows(`UPDATE holdfast.queues SET maintained_at = now() - interval '1 minute'`);
     }
   });
 
@@ -352,45 +473,12 @@ describe('one pair of hands', () => {
     await expire();
     const other = await db.pool.connect();
     await other.query('BEGIN');
-    expect(await acquire(engineExecutor(other, { prepare: false }), INBOX)).toBe(true);
+    await other.query('SELECT pg_advisory_xact_lock($1, $2)', maintenanceLock(INBOX));
     expect(await round()).toBeNull();
     expect(await rowOf(id)).toMatchObject({ status: 'processing' });
     await other.query('ROLLBACK');
     other.release();
     expect(await round()).toMatchObject({ recovered: 1 });
-  });
-
-  test('the worker whose turn it is does all of it, though another looks whether it is its own', async () => {
-    await claimed();
-    await expire();
-    const [rowHolder, looker] = [await db.pool.connect(), await db.pool.connect()];
-    await rowHolder.query('BEGIN');
-    await rowHolder.query('SELECT 1 FROM holdfast.queues FOR UPDATE');
-    // The round takes the lock and then waits for the row; the other one queues up for the lock.
-    let report: unknown = 'not yet';
-    const ours = round().then((value) => {
-      report = value;
-    });
-    const waiting = (count: number) =>
-      until(`${count} sessions wait for a lock`, async () => {
-        const [row] = await db.rows<{ n: number }>(
-          `SELECT count(*)::int AS n FROM pg_stat_activity
-           WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-        );
-        return row?.n === count || report !== 'not yet';
-      });
-    await waiting(1);
-    await looker.query('BEGIN');
-    const looking = looker.query('SELECT pg_advisory_xact_lock($1, $2)', lockKeys);
-    await waiting(2);
-    // The round goes on, and finds the lock taken when it comes to its next step.
-    await rowHolder.query('ROLLBACK');
-    await looking;
-    await waiting(1);
-    await looker.query('ROLLBACK');
-    await ours;
-    for (const client of [rowHolder, looker]) client.release();
-    expect(report).toMatchObject({ recovered: 1 });
   });
 
   test('queues take their turns apart from each other', async () => {
@@ -432,10 +520,10 @@ describe('in batches', () => {
       return reads as { whole: number; by_index: number };
     };
     const before = await readsOfArchive();
-    const plain = plainPool({ connectionString: db.url }, 1, quietLogger);
-    expect(await round(INBOX, plain)).toMatchObject({ failures: [] });
+    const own = enginePool({ connectionString: db.url }, 1, quietLogger);
+    expect(await round(INBOX, own)).toMatchObject({ pruned: 0 });
     // A session that ends tells what it has read.
-    await plain.end();
+    await own.end();
     const after = await until('the reads are counted', async () => {
       const reads = await readsOfArchive();
       return reads.by_index + reads.whole > before.by_index + before.whole ? reads : null;
