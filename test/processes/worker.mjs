@@ -104,13 +104,6 @@ const handlers = {
     if (active(ctx)) spin(ctx.payload);
     tell({ kind: 'spun', ...facts(ctx) });
   },
-  /** Blocks the event loop for ever, from `ms` after its start. */
-  async spin_later(ctx) {
-    tell({ kind: 'handling', ...facts(ctx) });
-    await sleep(ctx.payload.ms);
-    tell({ kind: 'spinning', ...facts(ctx) });
-    spin({ ms: Number.POSITIVE_INFINITY });
-  },
   /** Never ends, and keeps the event loop busy meanwhile. */
   never(ctx) {
     tell({ kind: 'handling', ...facts(ctx) });
