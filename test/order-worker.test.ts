@@ -137,6 +137,29 @@ describe('a run of one key', () => {
   });
 });
 
+test('a run that a full claim cut short goes on as soon as it is done, not at the next poll', async () => {
+  const slow = job('slow', { queue: 'steps' });
+  // Quick jobs first, so that runs are long; then one claim of 8 finds all 3 of `a` and 5 of the 20 of `b`.
+  await db.hf.enqueueMany(Array.from({ length: 60 }, (_, n) => step.of({ n }, { key: `w${n}` })));
+  let ran = 0;
+  start(
+    db.hf,
+    (w) =>
+      w
+        .handle(step, () => undefined)
+        .handle(slow, async () => {
+          await new Promise((resolve) => setTimeout(resolve, 50));
+          ran++;
+        }),
+    { poll: '60s', batchSize: 8 },
+  );
+  await finished(60);
+  await db.hf.enqueueMany(
+    Array.from({ length: 23 }, (_, n) => slow.of({}, { key: n < 3 ? 'a' : 'b' })),
+  );
+  await until('all of them ran', () => ran === 23, { timeoutMs: 20_000 });
+});
+
 test.each([
   [1_000, 10, 1],
   [37, 100, 1],

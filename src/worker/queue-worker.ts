@@ -169,7 +169,7 @@ export class QueueWorker {
     return Math.min(batchSize, Math.max(idle, target - unfinished));
   }
 
-  #receive({ jobs: rows, workerId, number, clock, sentAt, run, alone }: ClaimBatch): void {
+  #receive({ jobs: rows, workerId, number, clock, sentAt, run, stop, alone }: ClaimBatch): void {
     if (rows.length === 0) return;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
@@ -204,7 +204,8 @@ export class QueueWorker {
     for (const one of run === null ? jobs.map((job) => [job]) : runsOf(jobs)) {
       const last = one.at(-1);
       // What stands behind may be more of the same key.
-      if (last && (one.length === run || cameAlone(last))) last.hasMore = true;
+      const cut = last?.row.partitionKey === stop?.key;
+      if (last && (one.length === run || cut || cameAlone(last))) last.hasMore = true;
       this.#runs.add(one);
     }
     this.#runs.start();

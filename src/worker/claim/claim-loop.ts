@@ -8,7 +8,7 @@
  * share a claim.
  */
 import { claim, type QueueNews } from '../../claim/claim.js';
-import { claimKeyed } from '../../claim/claim-keyed.js';
+import { claimKeyed, type WalkStop } from '../../claim/claim-keyed.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
 import type { Ordering } from '../../job/order.js';
@@ -46,6 +46,8 @@ export interface ClaimBatch {
   readonly sentAt: number;
   /** Jobs of one key stand together and run one after the other; at most so many of a key were asked for. */
   readonly run: number | null;
+  /** Where a walk ended before the end: it may have cut the run of this key short. */
+  readonly stop: WalkStop | null;
   /** A suspect that must be the only job of its process. */
   readonly alone: boolean;
 }
@@ -281,6 +283,7 @@ export class ClaimLoop {
         claimSuspects(this.#deps.engine, this.#deps.names, terms).then((claimed) => ({
           ...claimed,
           run: null,
+          stop: null,
         })),
       );
       // Nothing may run beside it; the rest is read when it has left.
@@ -297,7 +300,7 @@ export class ClaimLoop {
       const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
       const end = this.#deps.time.now();
       this.#due.record(claimed, limit, end, end - now);
-      return { ...claimed, run: null, alone: false };
+      return { ...claimed, run: null, stop: null, alone: false };
     });
     this.#hear(news);
     return jobs.length;
