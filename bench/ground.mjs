@@ -29,14 +29,20 @@ export async function openGround(url) {
   };
 }
 
-/** An empty queue, and `count` due jobs over `keys` keys, written as a producer's INSERT would. */
-export async function fill(admin, count, options = {}) {
+/** An empty queue that is read by time ('none') or by key. */
+export async function emptyQueue(admin, ordering = 'none') {
   await admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
+  await admin.query("UPDATE holdfast.queues SET ordering = $1 WHERE name = 'inbox'", [ordering]);
+}
+
+/** An empty queue, and `count` due jobs over `keys` keys, written as a producer's INSERT would. */
+export async function fill(admin, count, { ordering, ...options } = {}) {
+  await emptyQueue(admin, ordering);
   if (count > 0) await fillMore(admin, count, options);
   await admin.query('CHECKPOINT');
 }
 
-export async function fillMore(admin, count, { keys = 10_000, ordering = 'none' } = {}) {
+export async function fillMore(admin, count, { keys = 10_000 } = {}) {
   await admin.query('DROP TABLE IF EXISTS key_bucket');
   await admin.query(
     `CREATE TEMP TABLE key_bucket AS
@@ -45,11 +51,11 @@ export async function fillMore(admin, count, { keys = 10_000, ordering = 'none' 
   );
   await admin.query('ANALYZE key_bucket');
   await admin.query(
-    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, ordering)
-     SELECT 'noop', k.key, k.bucket, jsonb_build_object('orderId', n), $2::holdfast.ordering
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload)
+     SELECT 'noop', k.key, k.bucket, jsonb_build_object('orderId', n)
      FROM generate_series(1, $1::int) AS n JOIN key_bucket AS k ON k.g = n % ${keys}
      ORDER BY n`,
-    [count, ordering],
+    [count],
   );
   await admin.query('ANALYZE holdfast.inbox');
 }

@@ -6,7 +6,7 @@ import { explainJob } from '../dist/inspect/explain.js';
 import { listJobs } from '../dist/inspect/list.js';
 import { overview } from '../dist/inspect/overview.js';
 import { reading } from '../dist/inspect/reading.js';
-import { fillMore, INBOX, openGround } from './ground.mjs';
+import { emptyQueue, fillMore, INBOX, openGround } from './ground.mjs';
 import { median } from './statistics.mjs';
 
 const GOAL_MS = 300;
@@ -38,8 +38,8 @@ export async function inspect({ url, quick, figure, say }) {
   const size = quick ? '500k' : '5M';
   for (const ordering of ['none', 'key']) {
     say(`loading ${count.toLocaleString('en')} jobs, ordering ${ordering} …`);
-    await ground.admin.query('TRUNCATE holdfast.inbox');
-    await fillMore(ground.admin, count, { keys: 100_000, ordering });
+    await emptyQueue(ground.admin, ordering);
+    await fillMore(ground.admin, count, { keys: 100_000 });
     if (ordering === 'none') await wear(ground.admin);
     const { rows } = await ground.admin.query(
       `SELECT id FROM holdfast.inbox WHERE status = 'pending' ORDER BY id OFFSET ${count / 10} LIMIT 1`,

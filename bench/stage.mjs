@@ -65,6 +65,7 @@ export async function openStage(url, systems) {
     const name = `${system.name} ${queue} ${count} ${keys}`;
     if (!kept.has(name)) kept.set(name, await keep(entry, count, keys));
     await empty(entry);
+    if (entry.ours) await keepArchive(entry.archive !== false);
     await admin.query('CHECKPOINT');
     for (const { table, copy, list } of kept.get(name)) {
       await admin.query(
@@ -96,6 +97,11 @@ export async function openStage(url, systems) {
   async function emptyAll() {
     for (const system of Object.values(systems))
       if (system.postgres) await admin.query(`TRUNCATE ${system.emptied.join(', ')} CASCADE`);
+  }
+
+  /** Whether Holdfast keeps completed jobs, or deletes them as others do. */
+  async function keepArchive(kept) {
+    await admin.query('UPDATE holdfast.queues SET archive_retention = $1', [kept ? '7 days' : '0']);
   }
 
   /** Whether commits wait for the disk, for every session that starts or runs. */
