@@ -14,8 +14,8 @@ import { maintenanceLock, takeTurn } from '../src/maintenance/turn.js';
 import type { Names } from '../src/postgres/names.js';
 import { enginePool, withTransaction } from '../src/postgres/pool.js';
 import { type Executor, engineExecutor } from '../src/postgres/queryable.js';
-import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { maintenanceServices } from '../src/worker/services/maintenance.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
@@ -131,7 +131,7 @@ describe('recovery', () => {
     },
   );
 
-  test('a crash while the job ran alone spends the attempt, and buries it if that was the last', async () => {
+  test('a crash while the job ran alone spends the attempt, and makes it a dead letter if that was the last', async () => {
     const first = await claimed({ maxAttempts: 2 });
     const last = await claimed({ maxAttempts: 1 });
     for (const held of [first, last]) await isolate(db.engine, INBOX, 'w1', held);
@@ -159,7 +159,7 @@ describe('recovery', () => {
     return alone;
   }
 
-  test('a crash in company never buries, though it was the last attempt; one alone does', async () => {
+  test('a crash in company never makes a dead letter, though it was the last attempt; one alone does', async () => {
     const { id } = await claimed({ maxAttempts: 1 });
     const alone: boolean[] = [];
     for (let crash = 1; crash <= 4; crash++) {
@@ -400,7 +400,7 @@ describe('pruning', () => {
     const running = await keyed('running');
     const dead = await keyed('dead');
     await complete(db.engine, INBOX, 'w1', [done, young]);
-    await bury(db.engine, INBOX, 'w1', [{ ...dead, error: 'x', summary: 'x' }]);
+    await deadLetter(db.engine, INBOX, 'w1', [{ ...dead, error: 'x', summary: 'x' }]);
     await db.hf.enqueue(work, {}, { idempotencyKey: 'waiting' });
     for (const key of ['done', 'running', 'dead', 'waiting']) await expireKey(key);
     expect(await round()).toMatchObject({ pruned: 1 });
@@ -421,9 +421,9 @@ describe('pruning', () => {
     );
     const { events } = start(db.hf, (w) => w.handle(work, () => undefined));
     await until('its turn is over', () =>
-      events.find((event) => event.kind === 'housekept' && event.pruned === 1),
+      events.find((event) => event.kind === 'maintained' && event.pruned === 1),
     );
-    expect(events.filter(({ kind }) => kind === 'trouble')).toEqual([
+    expect(events.filter(({ kind }) => kind === 'error')).toEqual([
       expect.objectContaining({
         what: 'prune archive of inbox',
         error: expect.objectContaining({ message: 'kept' }),

@@ -20,7 +20,7 @@ const doing = (text: string) => (on: Executor) =>
 const say = (channel: string, word: string) => db.rows('SELECT pg_notify($1, $2)', [channel, word]);
 
 function listen(options: Partial<ListenerDeps> = {}) {
-  const seen = { heard: [] as string[], ups: 0, downs: 0, troubles: [] as string[] };
+  const seen = { heard: [] as string[], ups: 0, downs: 0, errors: [] as string[] };
   const listener = new Listener({
     connectionString: db.url,
     channels: () => ['test_-1', 'test_other'],
@@ -29,7 +29,7 @@ function listen(options: Partial<ListenerDeps> = {}) {
     down: () => void seen.downs++,
     heard: (channel, payload) => void seen.heard.push(`${channel} ${payload}`),
     call: async (word) => void (await say('test_-1', word)),
-    trouble: (what, error) => void seen.troubles.push(`${what}: ${(error as Error).message}`),
+    reportError: (what, error) => void seen.errors.push(`${what}: ${(error as Error).message}`),
     ...options,
   });
   listener.start();
@@ -70,7 +70,7 @@ test('after its session was ended it comes back and hears again, and both are to
 test('it outlives an outage, however long, and nothing of it ends the process', async () => {
   const line = await Line.to(db.url);
   const { seen } = listen({ connectionString: line.url });
-  await until('it has tried in vain', () => seen.troubles.length >= 3);
+  await until('it has tried in vain', () => seen.errors.length >= 3);
   await line.mend();
   await until('it listens', () => seen.ups === 1);
   line.cut();
@@ -84,7 +84,7 @@ test('a session that is open and deaf is noticed and replaced', async () => {
   await until('it listens', () => seen.ups === 1);
   await listener.run(doing('UNLISTEN *'));
   await until('it listens again', () => seen.ups === 2);
-  expect(seen.troubles).toEqual([expect.stringContaining('the listener was deaf')]);
+  expect(seen.errors).toEqual([expect.stringContaining('the listener was deaf')]);
   await say('test_-1', 'c');
   await until('it hears', () => seen.heard.includes('test_-1 c'));
 });
@@ -119,7 +119,7 @@ test('a process that was busy while its call came in is not deaf', async () => {
     },
   });
   await until('it was called often', () => calls > 5);
-  expect(seen).toMatchObject({ ups: 1, downs: 0, troubles: [] });
+  expect(seen).toMatchObject({ ups: 1, downs: 0, errors: [] });
 });
 
 test('a call that cannot be sent says nothing about the hearing', async () => {
@@ -128,8 +128,8 @@ test('a call that cannot be sent says nothing about the hearing', async () => {
     hearWithinMs: 20,
     call: () => Promise.reject(new Error('no connection')),
   });
-  await until('it was tried often', () => seen.troubles.length > 3);
-  expect(new Set(seen.troubles)).toEqual(new Set(['calling the listener: no connection']));
+  await until('it was tried often', () => seen.errors.length > 3);
+  expect(new Set(seen.errors)).toEqual(new Set(['calling the listener: no connection']));
   expect(seen.downs).toBe(0);
 });
 
@@ -176,7 +176,7 @@ test('behind a pooler it says so once, stays off, and leaves nothing in the sess
     prepare: async (on) => void prepared.push(on),
   });
   await until('it is off', () => listener.state === 'off');
-  expect(seen.troubles).toEqual([expect.stringContaining('listenUrl')]);
+  expect(seen.errors).toEqual([expect.stringContaining('listenUrl')]);
   expect([prepared, seen.ups]).toEqual([[], 0]);
   await until('its session is gone', async () => (await db.rows(SESSIONS)).length === 0);
 });
@@ -184,7 +184,7 @@ test('behind a pooler it says so once, stays off, and leaves nothing in the sess
 test('it stops at once, also while it connects or waits, and its session ends', async () => {
   const line = await Line.to(db.url);
   const away = listen({ connectionString: line.url });
-  await until('it has tried in vain', () => away.seen.troubles.length > 0);
+  await until('it has tried in vain', () => away.seen.errors.length > 0);
   const here = listen();
   await until('it listens', () => here.seen.ups === 1);
   const from = performance.now();

@@ -30,7 +30,7 @@ export interface ListenerDeps {
   /** After how much silence the hearing is tested, and how soon a call must be heard. */
   readonly callEveryMs?: number;
   readonly hearWithinMs?: number;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 const CALL_EVERY_MS = 20_000;
@@ -113,7 +113,7 @@ export class Listener {
         await this.#session();
       } catch (error) {
         if (signal.aborted) break;
-        this.#deps.trouble('listening for notifications', error);
+        this.#deps.reportError('listening for notifications', error);
         if (error instanceof BehindPooler) break;
         losses = performance.now() - from > GOOD_MS ? 0 : losses + 1;
         const ceilingMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(losses, 10));
@@ -187,7 +187,7 @@ export class Listener {
       this.#deps.heard(channel, payload);
     } catch (error) {
       // Thrown on, it would go through the socket's handler and end the process.
-      this.#deps.trouble('passing on a notification', error);
+      this.#deps.reportError('passing on a notification', error);
     }
   }
 
@@ -201,7 +201,7 @@ export class Listener {
 
   /** Rejects when the session turns out to be deaf. */
   async #testHearing(client: Client, over: AbortSignal): Promise<void> {
-    const { call, trouble, callEveryMs = CALL_EVERY_MS } = this.#deps;
+    const { call, reportError, callEveryMs = CALL_EVERY_MS } = this.#deps;
     const hearWithinMs = this.#deps.hearWithinMs ?? HEAR_WITHIN_MS;
     for (;;) {
       await this.#silence(callEveryMs * (0.75 + Math.random() * 0.5), over);
@@ -211,8 +211,8 @@ export class Listener {
       try {
         await call(`!ping:${++this.#calls}`);
       } catch (error) {
-        // The other connection's trouble says nothing about this one.
-        trouble('calling the listener', error);
+        // The other connection's error says nothing about this one.
+        reportError('calling the listener', error);
         continue;
       }
       await wait(hearWithinMs, AbortSignal.any([heard.signal, over]));

@@ -35,7 +35,7 @@ export function pgDatabase({ pool, sessionUrl, mode }: PgDatabaseOptions): Datab
       const listener = new Listener({
         ...events,
         connectionString: sessionUrl,
-        trouble: events.error,
+        reportError: events.error,
         async call(word) {
           await pool.query('SELECT pg_notify($1, $2)', [events.channels()[0], word]);
         },

@@ -170,9 +170,9 @@ test('a worker whose heartbeats are not confirmed may not be alive after its TTL
   await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = 'cut-off'`);
   await until('it is told of its death', () => count('dead') === 1);
   await until('it may not act', () => keeper.aliveForMs() < 0);
-  await enter('reborn');
+  await enter('reregistered');
   const beats = count('beat');
-  keeper.identify('reborn');
+  keeper.identify('reregistered');
   expect(keeper.aliveForMs()).toBeLessThan(0);
   await until('its new id is confirmed', () => keeper.aliveForMs() > 0);
   await until('it is told', () => count('beat') > beats);

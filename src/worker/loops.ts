@@ -68,7 +68,7 @@ export interface LoopsDeps {
   readonly drainAsked: () => void;
   readonly emit: (event: WorkerEvent) => void;
   readonly heard: () => boolean;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 export class Loops {
@@ -110,7 +110,7 @@ export class Loops {
       use: (view) => this.#useFleet(view),
       everyMs: () => this.#readAgainMs(),
       time: deps.time,
-      trouble: deps.trouble,
+      reportError: deps.reportError,
     });
     this.wakeups = this.#makeWakeups();
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
@@ -147,13 +147,13 @@ export class Loops {
   }
 
   async recover(): Promise<void> {
-    const { schema, trouble, workerId, emit } = this.#deps;
+    const { schema, reportError, workerId, emit } = this.#deps;
     for (const { queue } of this.queues) {
       try {
         const recovered = await recoverAll(this.#engine, { schema, queue }, workerId());
-        if (recovered > 0) emit({ kind: 'housekept', queue, recovered, pruned: 0 });
+        if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
       } catch (error) {
-        if (!this.abandon.signal.aborted) trouble(`recovery of ${queue}`, error);
+        if (!this.abandon.signal.aborted) reportError(`recovery of ${queue}`, error);
       }
     }
   }
@@ -226,7 +226,7 @@ export class Loops {
         },
         epoch: (epoch) => this.membership.saw(epoch),
         drainAsked: this.#deps.drainAsked,
-        error: this.#deps.trouble,
+        error: this.#deps.reportError,
         load: () => ({
           running: this.queues.reduce((sum, one) => sum + one.running, 0),
           held: this.queues.reduce((sum, one) => sum + one.size, 0),
@@ -236,10 +236,10 @@ export class Loops {
   }
 
   #makeServices(): ServiceLoop {
-    const { enginePool, mode, schema, queues, settings, time, workerId, emit, trouble } =
+    const { enginePool, mode, schema, queues, settings, time, workerId, emit, reportError } =
       this.#deps;
     return new ServiceLoop({
-      ...{ enginePool, mode, schema, queues, time, workerId, emit, trouble },
+      ...{ enginePool, mode, schema, queues, time, workerId, emit, reportError },
       services: maintenanceServices(settings.housekeepingMs, (dead) => {
         this.sawDead(dead);
         void this.membership.refresh();
@@ -251,13 +251,13 @@ export class Loops {
   }
 
   #makeWakeups(): Wakeups {
-    const { connection, listenUrl, schema, channels, settings, workerId, trouble } = this.#deps;
+    const { connection, listenUrl, schema, channels, settings, workerId, reportError } = this.#deps;
     const queueOf = (name: string) => this.queues.find(({ queue }) => queue === name);
     return new Wakeups({
       connectionString: listenUrl ?? connection.connectionString,
       on: settings.notify,
       liveness: settings.liveness,
-      ...{ schema, channels, workerId: workerId(), other: this.#engine, trouble },
+      ...{ schema, channels, workerId: workerId(), other: this.#engine, reportError },
       hint: (queue, since, buckets) => queueOf(queue)?.hint(since, buckets),
       listening: (queue) => queueOf(queue)?.listening(),
       fleetChanged: () => void this.membership.refresh(),
@@ -266,15 +266,15 @@ export class Loops {
 
   #makeQueue(queue: string): QueueWorker {
     const { schema, pool, maxPayloadBytes, log, settings, routes, stats } = this.#deps;
-    const { workerId, standing, time, emit, heard, trouble, tracing, mode } = this.#deps;
+    const { workerId, standing, time, emit, heard, reportError, tracing, mode } = this.#deps;
     const names = { schema, queue };
     const engine = this.#engine;
     const plain = plainExecutor(this.house, mode);
     return new QueueWorker(queue, {
-      ...{ settings, routes, engine, stats, workerId, emit, heard, trouble, standing, time },
+      ...{ settings, routes, engine, stats, workerId, emit, heard, reportError, standing, time },
       ...{ keeper: this.keeper, quarantine: this.quarantine, wakeups: this.wakeups },
       settler: new Settler({
-        ...{ engine, plain, names, trouble, standing, time },
+        ...{ engine, plain, names, reportError, standing, time },
         took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
         abandoned: this.abandon.signal,
       }),

@@ -36,7 +36,7 @@ export interface QueueWorkerDeps extends InFlightDeps {
   readonly standing: (workerId: string) => Standing;
   readonly sawEpoch: (epoch: number) => void;
   readonly sawMaintained: (queue: string, agoMs: number | null) => void;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 export class QueueWorker {
@@ -86,7 +86,7 @@ export class QueueWorker {
       ended: () => this.#checkEmpty(),
       sawMaintained: (agoMs) => deps.sawMaintained(queue, agoMs),
       took: (ms) => deps.emit({ kind: 'statement', queue, statement: 'claim', ms }),
-      trouble: deps.trouble,
+      reportError: deps.reportError,
     });
   }
 
@@ -212,11 +212,11 @@ export class QueueWorker {
   }
 
   #runAlone(held: LeasedJob): void {
-    const { quarantine, engine, trouble } = this.#deps;
+    const { quarantine, engine, reportError } = this.#deps;
     const unmark = () =>
       isolate(engine, this.#names, held.workerId, held, false).then(
         () => undefined,
-        (error) => trouble('taking back the mark of a quarantined job', error),
+        (error) => reportError('taking back the mark of a quarantined job', error),
       );
     void quarantine.runAlone({
       held,
@@ -305,7 +305,7 @@ export class QueueWorker {
 }
 
 /** So a job leaves its key to the next; one that was released waits at its old place, perhaps as the head. */
-const FREES: readonly SettleResult[] = ['completed', 'buried', 'cancelled', 'released'];
+const FREES: readonly SettleResult[] = ['completed', 'dead_letter', 'cancelled', 'released'];
 
 /** One that failed or crashed before is claimed without what stands behind it. */
 const cameAlone = ({ row }: LeasedJob) => row.attempts > 1 || row.crashes > 0;

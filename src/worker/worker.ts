@@ -70,7 +70,7 @@ export class Worker {
     claimed: 0,
     completed: 0,
     failed: 0,
-    buried: 0,
+    dead_letter: 0,
     snoozed: 0,
     released: 0,
     cancelled: 0,
@@ -98,7 +98,7 @@ export class Worker {
     this.#log = childLogger(deps.log, { component: 'worker' });
   }
 
-  /** The id under which this worker is registered now; it changes when the worker is reborn. */
+  /** The id under which this worker is registered now; it changes when the worker registers again. */
   get id(): string {
     return this.#id;
   }
@@ -178,7 +178,7 @@ export class Worker {
       settings: this.#settings,
       halt: this.#halt.signal,
       ending: () => this.#ending,
-      trouble: (what, error) => this.#trouble(what, error),
+      reportError: (what, error) => this.#reportError(what, error),
     });
     this.#registration = registration;
     let channels: ReadonlyMap<string, string> = new Map();
@@ -231,7 +231,7 @@ export class Worker {
         return;
       } catch (error) {
         if (!isTransient(error)) throw error;
-        this.#trouble('starting', error);
+        this.#reportError('starting', error);
         await pause(backoff.nextMs(), this.#halt.signal);
       }
     }
@@ -270,7 +270,7 @@ export class Worker {
       },
       emit: (event) => this.#emit(event),
       heard: () => this.#settings.onEvent !== null || this.#deps.listeners.size > 0,
-      trouble: (what, error) => this.#trouble(what, error),
+      reportError: (what, error) => this.#reportError(what, error),
     });
   }
 
@@ -301,7 +301,7 @@ export class Worker {
     for (const queue of loops.queues) queue.loseAll(was);
     await loops.recover();
     for (const queue of loops.queues) queue.hold(false);
-    this.#emit({ kind: 'reborn', workerId: this.#id, was });
+    this.#emit({ kind: 'reregistered', workerId: this.#id, was });
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is handed back. */
@@ -370,11 +370,11 @@ export class Worker {
     for (const listener of this.#deps.listeners) tell(listener);
   }
 
-  #trouble(what: string, error: unknown): void {
+  #reportError(what: string, error: unknown): void {
     if (isTransient(error)) this.#loops?.services.sawOutage();
     const { message, code } = describeError(error);
-    this.#log.warn({ what, err: message, code }, 'trouble');
-    this.#emit({ kind: 'trouble', what, error });
+    this.#log.warn({ what, err: message, code }, 'worker error');
+    this.#emit({ kind: 'error', what, error });
   }
 }
 

@@ -60,7 +60,7 @@ test.each([
   { concurrency: 10, found: 'whoever learns of the death', times: RARELY_KEPT },
   { concurrency: 200, found: 'maintenance', times: PATIENT },
 ])(
-  'a job that aborts its process is buried after its attempts, and costs the others none ($concurrency at once, found by $found)',
+  'a job that aborts its process becomes a dead letter after its attempts, and costs the others none ($concurrency at once, found by $found)',
   async ({ concurrency, times }) => {
     const db = await ground();
     const items = Array.from({ length: 200 }, (_, n) =>

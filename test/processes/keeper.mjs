@@ -41,7 +41,7 @@ const listener = new Listener({
   down() {},
   heard() {},
   call: async () => undefined,
-  trouble() {},
+  reportError() {},
 });
 listener.start();
 
@@ -100,10 +100,10 @@ const commands = {
     await thread.terminate();
     tell({ kind: 'thread-killed' });
   },
-  rebirth: async () => {
+  reregister: async () => {
     workerId = await enter();
     keeper.identify(workerId);
-    tell({ kind: 'reborn', workerId, generation: Math.sign(keeper.aliveForMs()) });
+    tell({ kind: 'reregistered', workerId, generation: Math.sign(keeper.aliveForMs()) });
     listener.restart();
   },
 };

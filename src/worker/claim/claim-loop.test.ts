@@ -45,7 +45,7 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     sawEpoch: () => undefined,
     sawMaintained: () => undefined,
     took: () => undefined,
-    trouble: (_, error) => {
+    reportError: (_, error) => {
       throw error;
     },
     ...deps,

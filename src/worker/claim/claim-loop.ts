@@ -82,7 +82,7 @@ export interface ClaimLoopDeps {
   readonly sawEpoch: (epoch: number) => void;
   readonly sawMaintained: (agoMs: number | null) => void;
   readonly took: (ms: number) => void;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 export class ClaimLoop {
@@ -241,7 +241,7 @@ export class ClaimLoop {
   }
 
   async #claim(limit: number, now: number): Promise<void> {
-    const { trouble, queue } = this.#deps;
+    const { reportError, queue } = this.#deps;
     this.#claiming = true;
     this.#hinted = false;
     this.#sentAt = now;
@@ -256,7 +256,7 @@ export class ClaimLoop {
       this.#backoff.reset();
       this.#plan(found, limit);
     } catch (error) {
-      trouble(`claim from ${queue} failed`, error);
+      reportError(`claiming from ${queue}`, error);
       this.#readAt = this.#deps.time.now() + this.#backoff.nextMs();
     } finally {
       this.#claiming = false;

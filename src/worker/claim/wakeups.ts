@@ -28,7 +28,7 @@ export interface WakeupsDeps {
   /** From now on hints are heard; what came before must be looked for. */
   readonly listening: (queue: string) => void;
   readonly fleetChanged: () => void;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
   readonly callEveryMs?: number;
   readonly hearWithinMs?: number;
 }
@@ -53,7 +53,7 @@ export class Wakeups {
     this.#wishes = new Map(
       [...deps.channels.values()].map((queue) => [queue, { queue, wanted: false, held: false }]),
     );
-    const { connectionString, channels, other, trouble, callEveryMs, hearWithinMs } = deps;
+    const { connectionString, channels, other, reportError, callEveryMs, hearWithinMs } = deps;
     this.#listener = new Listener({
       connectionString,
       channels: () => [...channels.keys(), FLEET_CHANNEL],
@@ -62,7 +62,7 @@ export class Wakeups {
       down: () => this.#down(),
       heard: (channel, payload) => this.#heard(channel, payload),
       call: (word) => ping(other, this.#names('inbox'), word),
-      trouble,
+      reportError,
       ...(callEveryMs !== undefined && { callEveryMs }),
       ...(hearWithinMs !== undefined && { hearWithinMs }),
     });

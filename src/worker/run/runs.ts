@@ -31,7 +31,7 @@ export interface RunsDeps {
   readonly mayStart: () => boolean;
   readonly inFlight: InFlightJobs;
   readonly time: Time;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
   /** There is room for another. */
   readonly changed: () => void;
 }
@@ -184,7 +184,7 @@ export class Runs {
 
   /** `runJob` does not throw; if it ever does, the slot and the job must not be lost with it. */
   #unrun(held: LeasedJob, error: unknown): Outcome {
-    this.#deps.trouble(`running job ${held.id}`, error);
+    this.#deps.reportError(`running job ${held.id}`, error);
     const summary = 'The attempt could not be evaluated; see the log of the worker.';
     const errorType = '_OTHER';
     return { kind: 'failed', delayMs: 60_000, error: summary, summary, errorType, handed: false };

@@ -23,7 +23,7 @@ export interface RegistrationDeps {
   /** Aborted when the worker is taken apart. */
   readonly halt: AbortSignal;
   readonly ending: () => boolean;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 export class Registration {
@@ -47,14 +47,14 @@ export class Registration {
 
   /** Tries for as long as it takes: a worker that is not registered owns nothing. False: it ends. */
   async enterAgain(id: string): Promise<boolean> {
-    const { ending, trouble, halt } = this.#deps;
+    const { ending, reportError, halt } = this.#deps;
     const backoff = new Backoff();
     while (!ending()) {
       try {
         await this.enter(id);
         return !ending();
       } catch (error) {
-        trouble('registering again', error);
+        reportError('registering again', error);
         await pause(backoff.nextMs(), halt);
       }
     }
@@ -63,17 +63,17 @@ export class Registration {
 
   /** Says that the worker drains. Returns how to wait for that to be said, for a while. */
   announceDrain(id: string): () => Promise<void> {
-    const { engine, trouble } = this.#deps;
+    const { engine, reportError } = this.#deps;
     const said = markDraining(engine, this.#names, id).catch((error) =>
-      trouble('announcing the drain', error),
+      reportError('announcing the drain', error),
     );
     return () => within(said, LEAVE_MS);
   }
 
   async leave(id: string, emptyHanded: boolean): Promise<void> {
-    const { engine, trouble } = this.#deps;
+    const { engine, reportError } = this.#deps;
     const left = leave(engine, this.#names, id, emptyHanded).catch((error) =>
-      trouble('leaving the registry', error),
+      reportError('leaving the registry', error),
     );
     await within(left, LEAVE_MS);
   }

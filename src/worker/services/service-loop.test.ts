@@ -24,7 +24,7 @@ function loopOf(workerId: string, services: readonly Service[], reported: unknow
     workerId: () => workerId,
     time: systemTime,
     emit: () => undefined,
-    trouble: (what, error) => void reported.push([what, (error as Error).message]),
+    reportError: (what, error) => void reported.push([what, (error as Error).message]),
   });
   onTestFinished(async () => {
     loop.stop();

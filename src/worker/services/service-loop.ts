@@ -45,7 +45,7 @@ export interface ServiceLoopDeps {
   readonly workerId: () => string;
   readonly time: Time;
   readonly emit: (event: WorkerEvent) => void;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 export class ServiceLoop {
@@ -95,7 +95,7 @@ export class ServiceLoop {
 
   /** The queues that nobody has seen to for an interval. */
   async #due(): Promise<readonly string[]> {
-    const { enginePool, mode, schema, queues, intervalMs, members, trouble } = this.#deps;
+    const { enginePool, mode, schema, queues, intervalMs, members, reportError } = this.#deps;
     const db = engineExecutor(enginePool, mode);
     const afterMs = intervalMs * (1 - EARLY * Math.min(1, HANDS / members()));
     if (queues.every((queue) => this.#freshMs(queue) < afterMs)) return [];
@@ -108,7 +108,7 @@ export class ServiceLoop {
       );
       return queues.filter((queue) => !fresh.has(queue));
     } catch (error) {
-      if (!this.#stopped) trouble(`maintenance of ${queues.join(', ')}`, error);
+      if (!this.#stopped) reportError(`maintenance of ${queues.join(', ')}`, error);
       return [];
     }
   }
@@ -139,15 +139,15 @@ export class ServiceLoop {
           done.set(service.name, await service.run(round));
         } catch (error) {
           // One that fails does not keep the rest; it is tried again at the next round.
-          if (!this.#stopped) this.#deps.trouble(`${service.name} of ${queue}`, error);
+          if (!this.#stopped) this.#deps.reportError(`${service.name} of ${queue}`, error);
         }
       }
       const recovered = done.get('recover') ?? 0;
       const pruned = [...done].reduce((sum, [name, n]) => sum + (/^prune/.test(name) ? n : 0), 0);
-      this.#deps.emit({ kind: 'housekept', queue, recovered, pruned });
+      this.#deps.emit({ kind: 'maintained', queue, recovered, pruned });
     } catch (error) {
       // A worker that stops takes its connections away, and what is left of the round with them.
-      if (!this.#stopped) this.#deps.trouble(`maintenance of ${queue}`, error);
+      if (!this.#stopped) this.#deps.reportError(`maintenance of ${queue}`, error);
     }
   }
 

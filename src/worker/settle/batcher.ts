@@ -43,7 +43,7 @@ interface BatcherOptions<T> {
 
 /** What all kinds of settles have in common. */
 export interface BatcherDeps {
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
   /** The database has answered a settle after so long. */
   readonly took: (statement: StatementName, ms: number) => void;
   /** Nothing is settled under the id of a dead worker, nor of one that may be dead until that is known. */
@@ -180,7 +180,7 @@ export class Batcher<T extends Settled> {
         const before = await this.#afterLoss(workerId, missing);
         return (id) => (results(id) === 'lost' ? before(id) : results(id));
       } catch (error) {
-        this.#deps.trouble(`settling ${items.length} jobs`, error);
+        this.#deps.reportError(`settling ${items.length} jobs`, error);
         if (isLockedOut(error)) return 'locked';
         if (!isTransient(error) || this.#deps.abandoned.aborted) return 'refused';
         await pause(backoff.nextMs(), this.#deps.abandoned);
