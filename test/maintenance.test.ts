@@ -5,7 +5,8 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { claimSuspects } from '../src/claim/claim-suspects.js';
-import { deadWorkers, heartbeat } from '../src/fleet/registry.js';
+import { findGone } from '../src/fleet/liveness.js';
+import { fleetView } from '../src/fleet/registry.js';
 import { job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
 import { forgetDeadClaims, recoverJobs } from '../src/maintenance/recover.js';
@@ -231,7 +232,7 @@ describe('recovery', () => {
       id,
     ]);
     const generations: number[] = [];
-    const rare = { housekeeping: '1h', lease: '10s', renewEvery: '50ms' } as const;
+    const rare = { maintenance: '1h', lease: '10s', renewEvery: '50ms' } as const;
     const first = start(
       db.hf,
       (w) =>
@@ -276,7 +277,7 @@ describe('recovery', () => {
     await expire();
     await db.hf.pause();
     const { worker } = start(db.hf, (w) => w.handle(job('other'), () => undefined), {
-      housekeeping: '50ms',
+      maintenance: '50ms',
     });
     await until('it is pending', async () => (await rowOf(id)).status === 'pending');
     expect(worker.stats.claimed).toBe(0);
@@ -317,8 +318,8 @@ describe('the registry', () => {
       stuck: 'dead',
       dead: 'dead',
     });
-    expect(await heartbeat(db.engine, INBOX, 'silent', {})).toBeNull();
-    expect(await heartbeat(db.engine, INBOX, 'fresh', {})).toBe('alive');
+    expect(await findGone(db.engine, INBOX, 'silent', {})).toMatchObject({ beat: false });
+    expect(await findGone(db.engine, INBOX, 'fresh', {})).toMatchObject({ beat: true });
     expect(await statuses()).toMatchObject({ silent: 'dead' });
   });
 
@@ -341,7 +342,8 @@ describe('the registry', () => {
         [`odd ${n}`, metadata],
       );
     }
-    expect((await deadWorkers(db.engine, INBOX)).sort()).toEqual(odd.map((_, n) => `odd ${n}`));
+    const { dead } = await fleetView(db.engine, INBOX);
+    expect([...dead].sort()).toEqual(odd.map((_, n) => `odd ${n}`));
   });
 
   test("a worker's own metadata cannot hide its death", async () => {
@@ -354,7 +356,7 @@ describe('the registry', () => {
     });
     expect(row.metadata).toMatchObject({ version: '1.2.0' });
     await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = $1`, [worker.id]);
-    expect(await deadWorkers(db.engine, INBOX)).toEqual([row.id]);
+    expect((await fleetView(db.engine, INBOX)).dead).toEqual([row.id]);
     await stop();
   });
 

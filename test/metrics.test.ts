@@ -198,7 +198,7 @@ describe('what a worker does', () => {
     await claimAs(db.engine, 'gone', { types: ['metrics_orphan'], limit: 1 });
     await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'
       WHERE type = 'metrics_orphan' AND status = 'processing'`);
-    start(db.hf, (worker) => worker.handle(orphan, () => undefined), { housekeeping: '1h' });
+    start(db.hf, (worker) => worker.handle(orphan, () => undefined), { maintenance: '1h' });
     const labels = { queue: 'inbox', type: 'metrics_orphan' };
     const scrape = await until('both are completed', async () => {
       const seen = await scrapeOf(metrics);

@@ -186,7 +186,7 @@ describe('the worker', () => {
           if (n === 5) throw new GiveUp('no');
           if (n === 6) throw new Snooze('1h');
         }),
-      { housekeeping: '50ms', lease: '10s', renewEvery: '100ms', heartbeat: '50ms', ttl: '5s' },
+      { maintenance: '50ms', lease: '10s', renewEvery: '100ms', heartbeat: '50ms', ttl: '5s' },
     );
     await db.hf.enqueueMany([1, 2, 3, 4, 5, 6].map((n) => work.of({ n })));
     await until(
@@ -215,7 +215,7 @@ describe('the worker', () => {
       VALUES ('old', gen_random_uuid(), '', now())`);
     const other = job('other');
     const { events } = start(members.worker.hf, (w) => w.handle(other, () => undefined), {
-      housekeeping: '50ms',
+      maintenance: '50ms',
     });
     await until('the job is pending', async () => {
       const [row] = await db.rows('SELECT status FROM holdfast.inbox');

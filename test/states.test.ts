@@ -199,7 +199,7 @@ function allowed(move: Transition, situation: Situation): boolean {
 /** Each verb on one job; the answer is the states of the jobs that it says it moved. */
 const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   claim: async () => (await claimAs(db.engine, NEXT, { types })).map(idOf),
-  renew: (held) => renew(db.engine, INBOX, ME, [held], 90_000),
+  renew: async (held) => (await renew(db.engine, INBOX, ME, [held], 90_000)).map(({ id }) => id),
   isolate: async (held) => ((await isolate(db.engine, INBOX, ME, held)) ? [held.id] : []),
   complete: (held) => complete(db.engine, INBOX, ME, [held]),
   fail: async (held) => (await fail(db.engine, INBOX, ME, [{ ...held, ...FAILURE }])).map(idOf),

@@ -41,7 +41,7 @@ const hf = holdfast({ connectionString, pool });
 const worker = hf.worker({
   // The default times find a frozen worker after half a minute: nobody watches a demo for that
   // long.
-  ...{ heartbeat: '2s', ttl: '6s', housekeeping: '2s' },
+  ...{ heartbeat: '2s', ttl: '6s', maintenance: '2s' },
   grace: '5s',
   handleSignals: false,
   metadata: { worker: number },

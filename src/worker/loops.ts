@@ -19,7 +19,7 @@ import {
 import type { Tracing } from '../tracing/tracing.js';
 import { Wakeups } from './claim/wakeups.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
-import { Keeper } from './keeper.js';
+import { Keeper } from './lease/keeper.js';
 import type { Settings } from './options.js';
 import { QueueWorker } from './queue-worker.js';
 import type { Route } from './run/attempt.js';
@@ -240,11 +240,11 @@ export class Loops {
       this.#deps;
     return new ServiceLoop({
       ...{ enginePool, mode, schema, queues, time, workerId, emit, reportError },
-      services: maintenanceServices(settings.housekeepingMs, (dead) => {
+      services: maintenanceServices(settings.maintenanceMs, (dead) => {
         this.sawDead(dead);
         void this.membership.refresh();
       }),
-      intervalMs: settings.housekeepingMs,
+      intervalMs: settings.maintenanceMs,
       members: () => this.#members,
       ttlMs: settings.ttlMs,
     });

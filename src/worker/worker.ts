@@ -25,7 +25,7 @@ import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
 import { Backoff, pause } from './backoff.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
-import { monotonicMs } from './keeper-protocol.js';
+import { monotonicMs } from './lease/protocol.js';
 import { channelsOf, Loops } from './loops.js';
 import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkQueues, queuesToServe } from './queues.js';

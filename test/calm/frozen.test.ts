@@ -40,7 +40,7 @@ test.each(READ_BY)('new jobs start elsewhere at once (by %s)', async (readBy) =>
 const SHORT = {
   ttl: '1500ms',
   heartbeat: '300ms',
-  housekeeping: '300ms',
+  maintenance: '300ms',
   concurrency: 20,
 } as const;
 

@@ -9,8 +9,8 @@ import { lockKeyOf, register } from '../../dist/fleet/registry.js';
 import { Listener } from '../../dist/postgres/listen.js';
 import { enginePool } from '../../dist/postgres/pool.js';
 import { engineExecutor } from '../../dist/postgres/queryable.js';
-import { Keeper } from '../../dist/worker/keeper.js';
-import { monotonicMs } from '../../dist/worker/keeper-protocol.js';
+import { Keeper } from '../../dist/worker/lease/keeper.js';
+import { monotonicMs } from '../../dist/worker/lease/protocol.js';
 
 const { url, setup = {} } = JSON.parse(process.argv[2]);
 const names = { schema: 'holdfast', queue: 'inbox' };

@@ -8,7 +8,7 @@
 import type { ClaimedJob } from '../../claim/taking.js';
 import type { Processing } from '../../tracing/tracing.js';
 import type { SettleResult } from '../events.js';
-import type { Batch } from '../keeper-batches.js';
+import type { Batch } from '../lease/batches.js';
 
 /** What jobs that were claimed together have in common. */
 export interface ClaimFacts {

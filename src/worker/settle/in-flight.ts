@@ -6,7 +6,7 @@
  * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
  */
 import type { JobEvent, SettleResult, WorkerEvent, WorkerStats } from '../events.js';
-import type { Keeper } from '../keeper.js';
+import type { Keeper } from '../lease/keeper.js';
 import type { Outcome, Route } from '../run/attempt.js';
 import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';

@@ -8,11 +8,11 @@
  * The same look returns the fleet's epoch and this worker's own status. When a heartbeat is due, or soon will
  * be, the look is the heartbeat as well.
  */
-import { declareGone, findGone, markWatched } from '../fleet/liveness.js';
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
-import type { Connection } from './keeper-connection.js';
-import { monotonicMs, type Tell } from './keeper-protocol.js';
+import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import type { Connection } from './connection.js';
+import { monotonicMs, type Tell } from './protocol.js';
 
 /** Between the two looks that a death takes. A reconnection takes a tenth of this. */
 export const CONFIRM_MS = 700;

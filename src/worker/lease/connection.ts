@@ -2,15 +2,15 @@
  * A connection of the keeper's thread, which may hold the liveness lock of the worker.
  *
  * Every statement has a time limit: an answer that takes longer will not come, because the connection may be
- * half open. Then it is cut, and a new one is made by whoever takes turns on it (keeper-turns.ts).
+ * half open. Then it is cut, and a new one is made by whoever takes turns on it (turns.ts).
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';
-import { backendPid, dropLiveness, holdLiveness } from '../fleet/liveness.js';
-import { engineConfig } from '../postgres/pool.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
-import { pause } from './backoff.js';
-import { monotonicMs } from './keeper-protocol.js';
+import { backendPid, dropLiveness, holdLiveness } from '../../fleet/liveness.js';
+import { engineConfig } from '../../postgres/pool.js';
+import { type Executor, engineExecutor } from '../../postgres/queryable.js';
+import { pause } from '../backoff.js';
+import { monotonicMs } from './protocol.js';
 
 const CONNECT_MS = 5_000;
 

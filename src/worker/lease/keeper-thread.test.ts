@@ -1,13 +1,13 @@
 /** The keeper with its real thread, in this process: what it keeps, and what it says of being alive. */
 import type { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test } from 'vitest';
-import { claimAs, heldOf } from '../../test/support/claiming.js';
-import { INBOX, testDatabase } from '../../test/support/database.js';
-import { until } from '../../test/support/until.js';
-import { lockKeyOf, register } from '../fleet/registry.js';
-import { job } from '../index.js';
+import { claimAs, heldOf } from '../../../test/support/claiming.js';
+import { INBOX, testDatabase } from '../../../test/support/database.js';
+import { until } from '../../../test/support/until.js';
+import { lockKeyOf, register } from '../../fleet/registry.js';
+import { job } from '../../index.js';
 import { Keeper } from './keeper.js';
-import { type KeeperSetup, monotonicMs } from './keeper-protocol.js';
+import { type KeeperSetup, monotonicMs } from './protocol.js';
 
 const db = testDatabase();
 const noop = job('noop');

@@ -9,8 +9,8 @@
  * is overdue, the look comes first.
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import { Connection } from './keeper-connection.js';
-import { Leases } from './keeper-leases.js';
+import { Connection } from './connection.js';
+import { Leases } from './leases.js';
 import {
   confirmedAgoMs,
   type FromKeeper,
@@ -19,9 +19,9 @@ import {
   SLOT,
   type Tell,
   type ToKeeper,
-} from './keeper-protocol.js';
-import { type Task, Turns } from './keeper-turns.js';
-import { Watch } from './keeper-watch.js';
+} from './protocol.js';
+import { type Task, Turns } from './turns.js';
+import { Watch } from './watch.js';
 
 const SHORTEST_TIMEOUT_MS = 1_000;
 const LONGEST_TIMEOUT_MS = 10_000;

@@ -5,10 +5,10 @@
  * failed; so none can keep the others from their turns for longer than one statement may take. A broken
  * connection is made again without waiting for a task, because the liveness lock went with it.
  */
-import type { Executor } from '../postgres/queryable.js';
-import { Backoff } from './backoff.js';
-import type { Connection } from './keeper-connection.js';
-import { monotonicMs } from './keeper-protocol.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { Backoff } from '../backoff.js';
+import type { Connection } from './connection.js';
+import { monotonicMs } from './protocol.js';
 
 export interface Task {
   readonly what: string;

@@ -6,8 +6,8 @@
  * at most once a second: most batches are over by then and cost one number. A late word does no harm. The
  * thread may renew a job that has left, and the fence of the row refuses it.
  */
-import type { LeasedJob } from '../lease/renew.js';
-import { monotonicMs, pack, type ToKeeper } from './keeper-protocol.js';
+import type { Lease } from '../../lease/renew.js';
+import { monotonicMs, pack, type ToKeeper } from './protocol.js';
 
 /** The jobs of one claim that are still held. */
 export interface Batch {
@@ -17,7 +17,7 @@ export interface Batch {
   readonly jobs: Set<BatchedJob>;
 }
 
-export interface BatchedJob extends LeasedJob {
+export interface BatchedJob extends Lease {
   /** Null before the job is held, and after it has left. */
   batch: Batch | null;
 }

@@ -8,8 +8,8 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { pause } from './backoff.js';
-import { type BatchedJob, Batches } from './keeper-batches.js';
+import { pause } from '../backoff.js';
+import { type BatchedJob, Batches } from './batches.js';
 import {
   confirmedAgoMs,
   type FromKeeper,
@@ -19,7 +19,7 @@ import {
   SHARED_BYTES,
   SLOT,
   type ToKeeper,
-} from './keeper-protocol.js';
+} from './protocol.js';
 
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed'> {
   error(what: string, error: unknown): void;
@@ -36,7 +36,7 @@ const LONGEST_MARGIN_MS = 1_000;
 function threadFile(): URL {
   const beside = new URL('./keeper-thread.js', import.meta.url);
   if (existsSync(fileURLToPath(beside))) return beside;
-  return new URL('../../dist/worker/keeper-thread.js', import.meta.url);
+  return new URL('../../../dist/worker/lease/keeper-thread.js', import.meta.url);
 }
 
 export class Keeper {
