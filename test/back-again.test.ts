@@ -169,7 +169,7 @@ test('a failed job is tried again when it is due, also while another queue has a
 test('the next job of a key starts when the one before has left it, however it did', async () => {
   const leaves = {
     completed: () => {},
-    'given up': () => {
+    dead_letter: () => {
       throw new GiveUp('never');
     },
     cancelled: () => {

@@ -9,9 +9,9 @@ import type { Ordering } from '../job/order.js';
 import { isolate } from '../lease/isolate.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { type ClaimBatch, ClaimLoop, type Hints } from './claim/claim-loop.js';
+import { ClaimLoop, type Hints } from './claim/claim-loop.js';
+import type { ClaimBatch } from './claim/claim-reader.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
-import type { SettleResult } from './events.js';
 import type { Settings } from './options.js';
 import type { Route } from './run/attempt.js';
 import { LeasedJob } from './run/leased-job.js';
@@ -47,7 +47,6 @@ export class QueueWorker {
   readonly #prefetch: PrefetchPolicy;
   readonly #runs: Runs;
   readonly #claims: ClaimLoop;
-  #suspects = 0;
   /** Until the worker is watched: a hint must not make it claim before its death would be noticed. */
   #onHold = true;
   #stopping = false;
@@ -111,7 +110,7 @@ export class QueueWorker {
     this.#claims.hint(since, buckets);
   }
 
-  /** Hints are heard from now on; what came just before was not told of. */
+  /** Hints arrive from now on; read what was written just before. */
   listening(): void {
     this.#claims.listening();
   }
@@ -120,8 +119,7 @@ export class QueueWorker {
   hold(onHold: boolean): void {
     this.#onHold = onHold;
     if (onHold) return;
-    this.#claims.ledger.reset();
-    this.#claims.hint(null, null);
+    this.#claims.restart();
   }
 
   /** Starts what waits and claims what there is room for. */
@@ -175,17 +173,14 @@ export class QueueWorker {
     const now = this.#deps.time.now();
     const facts = { queue: this.queue, workerId, number, claimedAt: now, clock };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
-    for (const job of jobs) {
-      job.keyed = this.#claims.keyed;
-      // Suspects come without what stands behind them.
-      job.hasMore = run === null;
-    }
+    // Suspects come without what stands behind them.
+    for (const job of jobs) job.hasMore = run === null;
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;
     if (late || this.#onHold || workerId !== this.#deps.workerId()) {
       this.#inFlight.missed(jobs);
-      for (const job of jobs) this.#claims.ledger.leave(job.claimNumber);
+      this.#claims.missed(jobs);
       return;
     }
     this.#inFlight.take(jobs);
@@ -194,7 +189,6 @@ export class QueueWorker {
       this.#inFlight.releaseAll(jobs);
       return;
     }
-    this.#suspects += jobs.filter(isSuspect).length;
     this.#runs.expect(jobs.length);
     const [first] = jobs;
     if (alone && first) {
@@ -228,14 +222,7 @@ export class QueueWorker {
   }
 
   #left(held: LeasedJob): void {
-    if (held.lost) this.#claims.ledger.lose(held.claimNumber);
-    else this.#claims.ledger.leave(held.claimNumber);
-    if (isSuspect(held) && --this.#suspects === 0) this.#claims.suspectsLeft();
-    if (held.keyed && held.how && FREES.includes(held.how)) {
-      const more = held.hasMore || held.how === 'released';
-      this.#claims.freed(held.row.partitionBucket, held.claimedAt, more);
-    }
-    if (held.how === 'released') this.#claims.returned(held.row);
+    this.#claims.left(held);
     this.#checkEmpty();
     this.pump();
   }
@@ -304,13 +291,8 @@ export class QueueWorker {
   }
 }
 
-/** So a job leaves its key to the next; one that was released waits at its old place, perhaps as the head. */
-const FREES: readonly SettleResult[] = ['completed', 'dead_letter', 'cancelled', 'released'];
-
 /** One that failed or crashed before is claimed without what stands behind it. */
 const cameAlone = ({ row }: LeasedJob) => row.attempts > 1 || row.crashes > 0;
-
-const isSuspect = ({ row }: LeasedJob) => row.crashes > 1;
 
 /** Neighbours of one key form a run; the claim returns the jobs of a key together, in its order. */
 function runsOf(jobs: readonly LeasedJob[]): LeasedJob[][] {

@@ -28,7 +28,7 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     engine: db.engine,
     settings: resolveOptions({}),
     versions: { work: 1 },
-    wakeups: { listening: () => false, hears: () => false, want: () => undefined },
+    wakeups: { listening: () => false, getsHints: () => false, want: () => undefined },
     time,
     workerId: () => `simulated-${seed}`,
     mayClaim: () => true,

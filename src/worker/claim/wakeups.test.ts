@@ -60,11 +60,11 @@ async function wakeups(
 }
 
 const enqueue = (delayMs = 0) => db.hf.enqueue(work, {}, { key: 'key', delay: delayMs });
-const hears = (on: Wakeups, queue = 'inbox') => until('it hears', () => on.hears(queue));
+const hears = (on: Wakeups, queue = 'inbox') => until('it hears', () => on.getsHints(queue));
 
 test('whoever wants hints is told from when on jobs are due; whoever does not is not told', async () => {
   const { wakeups: on, seen } = await wakeups('one');
-  expect(on.hears('inbox')).toBe(false);
+  expect(on.getsHints('inbox')).toBe(false);
   await enqueue();
   on.want('inbox', true);
   on.want('inbox', true);
@@ -74,7 +74,7 @@ test('whoever wants hints is told from when on jobs are due; whoever does not is
   await until('a hint', () => seen.hints.length > 0);
   on.want('inbox', false);
   await until('nobody waits', async () => (await waiters()) === 0);
-  expect(on.hears('inbox')).toBe(false);
+  expect(on.getsHints('inbox')).toBe(false);
   await enqueue();
   on.want('inbox', true);
   await hears(on);
@@ -124,7 +124,7 @@ test('the last wish wins, however fast they come', async () => {
     if (n % 5 === 0) await Promise.resolve();
     if (n % 50 === 49) await db.rows('SELECT 1');
   }
-  await until('nobody waits', async () => (await waiters()) === 0 && !on.hears('inbox'));
+  await until('nobody waits', async () => (await waiters()) === 0 && !on.getsHints('inbox'));
   on.want('inbox', true);
   await hears(on);
   expect(await waiters()).toBe(1);
@@ -175,6 +175,6 @@ test('switched off it never listens, and whoever wants hints is not held up', as
   on.want('inbox', true);
   on.want('inbox', false);
   on.want('inbox', true);
-  expect([on.listening(), on.hears('inbox')]).toEqual([false, false]);
+  expect([on.listening(), on.getsHints('inbox')]).toEqual([false, false]);
   expect(await db.rows(SESSIONS)).toEqual([]);
 });

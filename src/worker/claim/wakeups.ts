@@ -91,8 +91,8 @@ export class Wakeups {
     return this.#listener.state === 'on';
   }
 
-  /** Producers send hints for this queue, and they are heard. */
-  hears(queue: string): boolean {
+  /** Producers send hints for this queue, and they arrive. */
+  getsHints(queue: string): boolean {
     return this.listening() && this.#wishes.get(queue)?.held === true;
   }
 

@@ -34,8 +34,6 @@ export class LeasedJob {
   releasing = false;
   /** How it ended, as far as the database has said. */
   how: SettleResult | null = null;
-  /** It is one of a run of its key. */
-  keyed = false;
   /** Something may stand behind it that its claim did not take. */
   hasMore = false;
   /** Its handler was called. */
