@@ -79,17 +79,9 @@ test('a dead worker stays dead, whatever it says', async () => {
 });
 
 test('the settings of a queue are told to the whole fleet', async () => {
-  expect(await queueSettings(db.engine, INBOX)).toEqual([
-    { name: 'inbox', ordering: 'none', maintainedMs: null },
-  ]);
+  expect(await queueSettings(db.engine, INBOX)).toEqual([{ name: 'inbox', ordering: 'none' }]);
   const { epoch } = await view();
   await db.rows(`UPDATE holdfast.queues SET ordering = 'key' WHERE name = 'inbox'`);
-  expect(await queueSettings(db.engine, INBOX)).toEqual([
-    { name: 'inbox', ordering: 'key', maintainedMs: null },
-  ]);
+  expect(await queueSettings(db.engine, INBOX)).toEqual([{ name: 'inbox', ordering: 'key' }]);
   expect((await view()).epoch).toBe(epoch + 1);
-  await db.rows(`UPDATE holdfast.queues SET maintained_at = now() - interval '5 seconds'`);
-  const [inbox] = await queueSettings(db.engine, INBOX);
-  expect(inbox?.maintainedMs).toBeGreaterThanOrEqual(5_000);
-  expect(inbox?.maintainedMs).toBeLessThan(60_000);
 });

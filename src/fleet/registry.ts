@@ -123,21 +123,18 @@ export async function fleetView(db: Executor, names: Names): Promise<FleetView> 
 export interface QueueSettings {
   readonly name: string;
   readonly ordering: 'none' | 'key' | 'key_strict';
-  /** How long ago a round of maintenance began; null before the first. */
-  readonly maintainedMs: number | null;
 }
 
 export const listQueueSettings = statement({
   name: 'list_queue_settings',
   text: `
-SELECT q.name, q.ordering::text AS ordering,
-  (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint AS maintained_ms
+SELECT q.name, q.ordering::text AS ordering
 FROM holdfast.queues AS q
 ORDER BY q.name`,
-  columns: { name: text, ordering: text, maintained_ms: int8.orNull },
+  columns: { name: text, ordering: text },
 });
 
-/** How the jobs of each queue are shared out and ordered, and when the queue was last cleaned up. */
+/** How each queue is read. */
 export async function queueSettings(db: Executor, names: Names): Promise<QueueSettings[]> {
   return (await db.run(listQueueSettings, names, [])) as QueueSettings[];
 }

@@ -36,7 +36,7 @@ export function pgDatabase({ pool, sessionUrl, mode }: PgDatabaseOptions): Datab
         ...events,
         connectionString: sessionUrl,
         reportError: events.error,
-        async call(word) {
+        async ping(word) {
           await pool.query('SELECT pg_notify($1, $2)', [events.channels()[0], word]);
         },
       });

@@ -17,6 +17,7 @@ import type { Route } from './run/attempt.js';
 import { LeasedJob } from './run/leased-job.js';
 import type { Quarantine } from './run/quarantine.js';
 import { Runs } from './run/runs.js';
+import { runsOf } from './run/runs-of.js';
 import type { Standing } from './settle/batcher.js';
 import { type InFlightDeps, InFlightJobs } from './settle/in-flight.js';
 import type { Time } from './time.js';
@@ -34,8 +35,8 @@ export interface QueueWorkerDeps extends InFlightDeps {
   readonly workerId: () => string;
   /** Whether the registry calls a worker of this id alive. */
   readonly standing: (workerId: string) => Standing;
-  readonly sawEpoch: (epoch: number) => void;
-  readonly sawMaintained: (queue: string, agoMs: number | null) => void;
+  readonly recordEpoch: (epoch: number) => void;
+  readonly recordRound: (queue: string, agoMs: number | null) => void;
   readonly reportError: (what: string, error: unknown) => void;
 }
 
@@ -76,14 +77,14 @@ export class QueueWorker {
     this.#claims = new ClaimLoop({
       ...{ queue, names: this.#names, engine: deps.engine, settings, versions },
       ...{ wakeups: deps.wakeups, time: deps.time },
-      ...{ workerId: deps.workerId, sawEpoch: deps.sawEpoch },
+      ...{ workerId: deps.workerId, recordEpoch: deps.recordEpoch },
       mayClaim: () => this.#mayClaim(),
       room: () => this.#room(),
       run: () => this.#prefetch.run,
       suspectsAt: () => quarantine.readyAt,
       receive: (batch) => this.#receive(batch),
       ended: () => this.#checkEmpty(),
-      sawMaintained: (agoMs) => deps.sawMaintained(queue, agoMs),
+      recordRound: (agoMs) => deps.recordRound(queue, agoMs),
       took: (ms) => deps.emit({ kind: 'statement', queue, statement: 'claim', ms }),
       reportError: deps.reportError,
     });
@@ -195,13 +196,7 @@ export class QueueWorker {
       this.#runAlone(first);
       return;
     }
-    for (const one of run === null ? jobs.map((job) => [job]) : runsOf(jobs)) {
-      const last = one.at(-1);
-      // What stands behind may be more of the same key.
-      const cut = last?.row.partitionKey === stop?.key;
-      if (last && (one.length === run || cut || cameAlone(last))) last.hasMore = true;
-      this.#runs.add(one);
-    }
+    for (const one of runsOf({ run, stop }, jobs)) this.#runs.add(one);
     this.#runs.start();
   }
 
@@ -289,18 +284,4 @@ export class QueueWorker {
       };
     });
   }
-}
-
-/** One that failed or crashed before is claimed without what stands behind it. */
-const cameAlone = ({ row }: LeasedJob) => row.attempts > 1 || row.crashes > 0;
-
-/** Neighbours of one key form a run; the claim returns the jobs of a key together, in its order. */
-function runsOf(jobs: readonly LeasedJob[]): LeasedJob[][] {
-  const runs: LeasedJob[][] = [];
-  for (const job of jobs) {
-    const run = runs.at(-1);
-    if (run?.[0]?.row.partitionKey === job.row.partitionKey) run.push(job);
-    else runs.push([job]);
-  }
-  return runs;
 }

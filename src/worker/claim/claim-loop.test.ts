@@ -42,8 +42,8 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
       claims.push({ at: time.now(), jobs: found });
       ended();
     },
-    sawEpoch: () => undefined,
-    sawMaintained: () => undefined,
+    recordEpoch: () => undefined,
+    recordRound: () => undefined,
     took: () => undefined,
     reportError: (_, error) => {
       throw error;

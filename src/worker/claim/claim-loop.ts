@@ -27,7 +27,7 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
   readonly room: () => number;
   /** A claim is over, whatever it brought. */
   readonly ended: () => void;
-  readonly sawMaintained: (agoMs: number | null) => void;
+  readonly recordRound: (agoMs: number | null) => void;
   readonly reportError: (what: string, error: unknown) => void;
 }
 
@@ -139,7 +139,7 @@ export class ClaimLoop {
   }
 
   async #claim(limit: number, now: number): Promise<void> {
-    const { queue, wakeups, sawMaintained, reportError, ended } = this.#deps;
+    const { queue, wakeups, recordRound, reportError, ended } = this.#deps;
     this.#claiming = true;
     try {
       const ask = this.#schedule.begin(now);
@@ -148,7 +148,7 @@ export class ClaimLoop {
       );
       if (news) {
         this.#schedule.record(news);
-        sawMaintained(news.maintainedMs);
+        recordRound(news.maintainedMs);
       }
       const wanted = this.#schedule.succeeded(jobs, limit, wakeups.getsHints(queue));
       if (wanted !== null) wakeups.want(queue, wanted);

@@ -55,7 +55,7 @@ export interface ClaimReaderDeps {
   /** From when on suspects may be claimed. */
   readonly suspectsAt: () => number;
   readonly receive: (batch: ClaimBatch) => void;
-  readonly sawEpoch: (epoch: number) => void;
+  readonly recordEpoch: (epoch: number) => void;
   readonly took: (ms: number) => void;
 }
 
@@ -218,7 +218,7 @@ export class ClaimReader {
     limit: number,
     send: (terms: ClaimTerms) => Promise<C>,
   ): Promise<C> {
-    const { settings, versions, sawEpoch, receive, took, time } = this.#deps;
+    const { settings, versions, recordEpoch, receive, took, time } = this.#deps;
     const workerId = this.#deps.workerId();
     const sentAt = time.now();
     const { number, finished } = this.ledger.begin();
@@ -235,7 +235,7 @@ export class ClaimReader {
     const now = time.now();
     this.#clockOffset = claimed.clock - (sentAt + now) / 2;
     took(now - sentAt);
-    sawEpoch(claimed.epoch);
+    recordEpoch(claimed.epoch);
     receive({ ...claimed, workerId, number, sentAt });
     return claimed;
   }

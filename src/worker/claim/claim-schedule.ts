@@ -6,7 +6,7 @@
  * always finds more jobs than it takes asks producers for no hints. Hints do not cut a backoff short.
  */
 import type { QueueNews } from '../../claim/claim.js';
-import { Backoff } from '../backoff.js';
+import { Backoff } from '../../postgres/backoff.js';
 import { jittered, type Time } from '../time.js';
 
 /** Claims that bring little follow each other no faster than this. */

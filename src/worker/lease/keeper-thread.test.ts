@@ -12,7 +12,7 @@ import { type KeeperSetup, monotonicMs } from './protocol.js';
 const db = testDatabase();
 const noop = job('noop');
 const TTL_MS = 30_000;
-const MARGIN_MS = 1_000;
+const MARGIN_MS = TTL_MS / 10;
 
 const enter = (id: string) =>
   register(db.engine, INBOX, { id, lockKey: lockKeyOf(id), handles: {}, metadata: {} });

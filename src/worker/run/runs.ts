@@ -40,7 +40,7 @@ export class Runs {
   readonly #deps: RunsDeps;
   #waiting: LeasedJob[][] = [];
   #starting = false;
-  #resting = false;
+  #yielding = false;
   #running = 0;
   #unfinished = 0;
   #stopping = false;
@@ -77,14 +77,14 @@ export class Runs {
   /** Starts what waits, as far as there are handlers for it. */
   start(): void {
     // A handler that ended just now, and the loop below goes on by itself; or others have their turn.
-    if (this.#starting || this.#resting) return;
+    if (this.#starting || this.#yielding) return;
     this.#starting = true;
     try {
       let ranMs = 0;
       while (this.#running < this.#deps.settings.concurrency && this.#waiting.length > 0) {
         if (!this.#deps.mayStart()) break;
         if (ranMs > SLICE_MS) {
-          this.#rest();
+          this.#yield();
           break;
         }
         // It waits no more before it begins: its handler may have everything handed back that waits.
@@ -99,10 +99,10 @@ export class Runs {
   }
 
   /** Until the event loop has turned. */
-  #rest(): void {
-    this.#resting = true;
+  #yield(): void {
+    this.#yielding = true;
     void setImmediate().then(() => {
-      this.#resting = false;
+      this.#yielding = false;
       this.#deps.changed();
     });
   }

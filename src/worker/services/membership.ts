@@ -7,7 +7,7 @@
  * read one bucket, and the rows decide.
  */
 import type { FleetView } from '../../fleet/registry.js';
-import { Backoff, pause } from '../backoff.js';
+import { Backoff, pause } from '../../postgres/backoff.js';
 import type { Time, Timer } from '../time.js';
 
 export interface MembershipDeps {
@@ -45,7 +45,7 @@ export class Membership {
   }
 
   /** A claim, or the keeper, met this epoch. */
-  saw(epoch: number): void {
+  recordEpoch(epoch: number): void {
     if (epoch > this.#epoch) void this.refresh();
   }
 

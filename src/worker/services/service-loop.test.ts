@@ -19,7 +19,6 @@ function loopOf(workerId: string, services: readonly Service[], reported: unknow
     queues: ['inbox'],
     services,
     intervalMs: 100,
-    members: () => 3,
     ttlMs: 30_000,
     workerId: () => workerId,
     time: systemTime,

@@ -7,9 +7,10 @@
  * for. A statement that Postgres refuses for another reason, or that waits in vain for the lock of a row, is
  * halved until the one job that is to blame is alone: it cannot hold back the others.
  */
+
+import { Backoff, pause } from '../../postgres/backoff.js';
 import { isLockedOut, isTransient } from '../../postgres/pool.js';
 import type { Settled } from '../../settle/complete.js';
-import { Backoff, pause } from '../backoff.js';
 import type { SettleResult, StatementName } from '../events.js';
 import type { Time } from '../time.js';
 
@@ -20,7 +21,7 @@ const CONFIRM_MS = 20;
 const ENOUGH = 32;
 
 /** Whether the registry calls a worker alive, as far as that is known here. */
-export type Standing = 'alive' | 'unsure' | 'dead';
+export type Standing = 'alive' | 'unknown' | 'dead';
 
 /** The result of each job of a statement, by its id. */
 export type Results = (id: string) => SettleResult;
@@ -134,7 +135,7 @@ export class Batcher<T extends Settled> {
   /** Until it is known whether the worker lives. */
   async #confirmed(): Promise<void> {
     const { standing, abandoned } = this.#deps;
-    while (standing(this.#waiting[0]?.workerId as string) === 'unsure' && !abandoned.aborted)
+    while (standing(this.#waiting[0]?.workerId as string) === 'unknown' && !abandoned.aborted)
       await pause(CONFIRM_MS, abandoned);
   }
 

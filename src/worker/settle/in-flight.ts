@@ -22,7 +22,7 @@ export interface InFlightDeps {
   readonly time: Time;
   readonly emit: (event: WorkerEvent) => void;
   /** Whether anybody listens: two events for every job are not made for nobody. */
-  readonly heard: () => boolean;
+  readonly hasListeners: () => boolean;
 }
 
 export interface InFlightHooks {
@@ -150,7 +150,7 @@ export class InFlightJobs {
   }
 
   report(kind: JobEvent['kind'], held: LeasedJob): void {
-    if (!this.#deps.heard()) return;
+    if (!this.#deps.hasListeners()) return;
     const { id, queue, generation, row, ranMs } = held;
     const event = { kind, queue, id, type: row.type, generation };
     if (kind === 'started-job') {

@@ -3,6 +3,7 @@
  * found in the archive.
  */
 import { hintQueue } from '../../fleet/wake.js';
+import { Backoff, pause } from '../../postgres/backoff.js';
 import type { Names } from '../../postgres/names.js';
 import { isTransient } from '../../postgres/pool.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -11,7 +12,6 @@ import { complete, completedBefore, type Settled } from '../../settle/complete.j
 import { type DeadLetter, deadLetter } from '../../settle/dead-letter.js';
 import { type Failure, fail } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
-import { Backoff, pause } from '../backoff.js';
 import type { SettleResult } from '../events.js';
 import { Batcher, type BatcherDeps, type Done, resultsOf } from './batcher.js';
 
