@@ -169,7 +169,7 @@ test('a failed job is tried again when it is due, also while another queue has a
 test('the next job of a key starts when the one before has left it, however it did', async () => {
   const leaves = {
     completed: () => {},
-    buried: () => {
+    dead_letter: () => {
       throw new GiveUp('never');
     },
     cancelled: () => {
@@ -269,7 +269,7 @@ test('recovered jobs start at once, whoever of the fleet recovered them', async 
     ...{ versions: { plain: 1 }, leaseMs: 3_600_000 },
   });
   expect(jobs).toHaveLength(20);
-  const options = { ...RARELY, housekeeping: '200ms' };
+  const options = { ...RARELY, maintenance: '200ms' };
   for (const _ of [1, 2, 3]) {
     start(db.hf, (w) => w.handle(plain, ({ payload }) => void ran.add(payload.n)), options);
   }

@@ -94,7 +94,7 @@ async function live(): Promise<Heard> {
     `SELECT holdfast.inbox_enqueue('canary_strict', '{"card": 7, "amount": "${SECRET}"}')`,
   );
   await until('all of them have ended', () => {
-    const ends = events.filter((event) => /^(completed|buried|lost)$/.test(event.kind));
+    const ends = events.filter((event) => /^(completed|dead_letter|lost)$/.test(event.kind));
     return ends.length >= 8;
   });
   await worker.stop();
@@ -122,7 +122,7 @@ test('neither logs, events, metrics, traces nor notifications let it out', async
   // Each of them had something to say.
   expect(heard.lines.length).toBeGreaterThan(0);
   expect(heard.scrape).toMatch(
-    /holdfast_jobs_buried_total\{queue="inbox",type="canary_failing"\} 1/,
+    /holdfast_jobs_dead_lettered_total\{queue="inbox",type="canary_failing"\} 1/,
   );
   expect(heard.spans).toContain('process inbox');
   expect(heard.notifications.filter((one) => !one.startsWith('holdfast_fleet'))).not.toEqual([]);

@@ -15,8 +15,8 @@ import { retry } from '../src/operate/dead-letters.js';
 import { setPaused } from '../src/operate/queue.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
 import { load } from '../src/postgres/statement.js';
-import { bury } from '../src/settle/bury.js';
 import { complete, completedBefore } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
 import { release, releaseClaims } from '../src/settle/release.js';
 import {
@@ -542,7 +542,7 @@ describe('a queue that keeps no archive', () => {
         [one!.id, two!.id].sort(),
       );
       // Dead letters and cancelled jobs are kept: somebody will want to know.
-      await bury(db.engine, INBOX, ME, [{ ...three!, error: 'no', summary: 'no' }]);
+      await deadLetter(db.engine, INBOX, ME, [{ ...three!, error: 'no', summary: 'no' }]);
       await db.hf.discard([three!.id]);
       await db.hf.cancel([four!.id]);
       const rows = await db.rows(

@@ -9,7 +9,7 @@ import { until } from './support/until.js';
 const db = testDatabase();
 beforeEach(() => clearAll(db));
 
-const bury = (count: number) =>
+const addDeadLetters = (count: number) =>
   db.rows(
     `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, status, available_at,
        attempts, last_error)
@@ -28,16 +28,18 @@ const countOf = async (status: string) => {
 const env = () => ({ DATABASE_URL: db.url });
 
 test('100,000 dead letters are retried with one command', async () => {
-  await bury(100_000);
-  const ran = await run(['dlq', 'retry', '--all', '--yes', '--json'], { env: env() });
+  await addDeadLetters(100_000);
+  const ran = await run(['dead-letters', 'retry', '--all', '--yes', '--json'], { env: env() });
   expect(ran.code).toBe(0);
   expect(values(ran.out)).toEqual([{ matched: 100_000, retried: 100_000, finished: true }]);
   expect(await countOf('pending')).toBe(100_000);
 }, 120_000);
 
 test('interrupted, it ends after its batch and says what is left; again, it goes on', async () => {
-  await bury(30_000);
-  const running = start(['dlq', 'retry', '--all', '--yes', '--batch', '50'], { env: env() });
+  await addDeadLetters(30_000);
+  const running = start(['dead-letters', 'retry', '--all', '--yes', '--batch', '50'], {
+    env: env(),
+  });
   await until('some are retried', async () => (await countOf('pending')) > 0);
   running.child.kill('SIGINT');
   const ran = await running.ended;
@@ -50,7 +52,7 @@ test('interrupted, it ends after its batch and says what is left; again, it goes
   expect(ran.err).toContain(
     `${(30_000 - moved).toLocaleString('en')} dead letters are left as they were`,
   );
-  const again = await run(['dlq', 'retry', '--all', '--yes'], { env: env() });
+  const again = await run(['dead-letters', 'retry', '--all', '--yes'], { env: env() });
   expect(again).toMatchObject({
     code: 0,
     out: `${(30_000 - moved).toLocaleString('en')} retried\n`,
@@ -59,8 +61,8 @@ test('interrupted, it ends after its batch and says what is left; again, it goes
 });
 
 test('when the database goes away in the middle, it says how many were done', async () => {
-  await bury(30_000);
-  const running = start(['dlq', 'retry', '--all', '--yes', '--json', '--batch', '50'], {
+  await addDeadLetters(30_000);
+  const running = start(['dead-letters', 'retry', '--all', '--yes', '--json', '--batch', '50'], {
     env: env(),
   });
   await until('some are retried', async () => (await countOf('pending')) > 0);
@@ -83,8 +85,10 @@ test('when the database goes away in the middle, it says how many were done', as
 });
 
 test('killed in the middle, every job is either as it was or done', async () => {
-  await bury(30_000);
-  const running = start(['dlq', 'discard', '--all', '--yes', '--batch', '50'], { env: env() });
+  await addDeadLetters(30_000);
+  const running = start(['dead-letters', 'discard', '--all', '--yes', '--batch', '50'], {
+    env: env(),
+  });
   await until('some are discarded', async () => (await countOf('dead_letter')) < 30_000);
   running.child.kill('SIGKILL');
   await running.ended;
@@ -95,15 +99,18 @@ test('killed in the middle, every job is either as it was or done', async () => 
 });
 
 test('a filter takes only what it names', async () => {
-  await bury(5_000);
-  const ran = await run(['dlq', 'discard', '--error', 'rare', '--yes'], { env: env() });
+  await addDeadLetters(5_000);
+  const ran = await run(['dead-letters', 'discard', '--error', 'rare', '--yes'], { env: env() });
   expect(ran.out).toBe('500 discarded\n');
   expect(await countOf('dead_letter')).toBe(4_500);
 });
 
 test('on a terminal a bar is drawn over itself, and is gone at the end', async () => {
-  await bury(20_000);
-  const ran = await inTerminal(['dlq', 'retry', '--all', '--yes', '--batch', '100'], env());
+  await addDeadLetters(20_000);
+  const ran = await inTerminal(
+    ['dead-letters', 'retry', '--all', '--yes', '--batch', '100'],
+    env(),
+  );
   expect(ran.code).toBe(0);
   const [first, ...drawn] = ran.out.split('\r\u001b[K');
   expect(first).toBe('');

@@ -129,7 +129,7 @@ describe('the work', () => {
       'a dead letter',
       'dead letters',
       () => plantJob(db, { status: 'dead_letter' }),
-      { level: 'note', fix: expect.stringContaining('holdfast dlq retry') },
+      { level: 'note', fix: expect.stringContaining('holdfast dead-letters retry') },
     ],
     [
       'many dead letters',

@@ -25,9 +25,9 @@ const CALLS: Record<string, string[]> = {
   'jobs discard': [ID, '--yes'],
   'jobs cancel': [ID, '--yes'],
   explain: [ID],
-  'dlq ls': [],
-  'dlq retry': ['--all', '--yes'],
-  'dlq discard': ['--all', '--yes'],
+  'dead-letters ls': [],
+  'dead-letters retry': ['--all', '--yes'],
+  'dead-letters discard': ['--all', '--yes'],
   'queues ls': [],
   'queues create': ['other'],
   'queues pause': ['inbox'],
@@ -119,7 +119,7 @@ describe('every verb', () => {
         name text, breaks_before integer, applied_at timestamptz DEFAULT now());
         INSERT INTO holdfast.migrations VALUES (1, 'engine', 1), (2, 'of a later version', 2)`);
     });
-    const results = await callAll(['status', 'dlq retry'], url);
+    const results = await callAll(['status', 'dead-letters retry'], url);
     expectOneLine(results, 1, oneLine('Migration 2 .*upgrade holdfast'));
   });
 });

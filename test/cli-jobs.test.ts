@@ -103,7 +103,7 @@ describe('jobs ls', () => {
     expect(seen).toEqual(ids);
   });
 
-  test('filters by status, type, key, age and error; dlq and archive are lists as well', async () => {
+  test('filters by status, type, key, age and error; dead-letters and archive are lists as well', async () => {
     const dead = await plantJob(db, { status: 'dead_letter', error: 'Timeout of mail.example' });
     const refund = await plantJob(db, { type: 'refund', key: 'order:1', ageMs: 7_200_000 });
     const running = await plantJob(db, { status: 'processing' });
@@ -116,7 +116,7 @@ describe('jobs ls', () => {
     expect(await ids('jobs ls --key order:1 --older 1h')).toEqual([refund]);
     expect(await ids('jobs ls --newer 1h --error TIMEOUT')).toEqual([dead]);
     expect(await ids('jobs ls --oldest')).toEqual([dead, refund, running]);
-    expect(await ids('dlq ls')).toEqual([dead]);
+    expect(await ids('dead-letters ls')).toEqual([dead]);
     expect(await ids('archive ls')).toEqual([done, gone]);
     expect(await ids('archive ls --status discarded')).toEqual([gone]);
     expect(await ids('jobs ls --status completed')).toEqual([done]);
@@ -130,7 +130,7 @@ describe('jobs ls', () => {
       key: 'a\u001b[2Jb',
       error: 'Error: \u001b]0;owned\u0007\u202e\u009b31m',
     });
-    for (const words of ['jobs ls', 'dlq ls', `jobs show ${id}`, `explain ${id}`]) {
+    for (const words of ['jobs ls', 'dead-letters ls', `jobs show ${id}`, `explain ${id}`]) {
       const { out } = await cli(words);
       expect(out).toContain('owned');
       // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
@@ -196,8 +196,8 @@ describe('retry, discard and cancel', () => {
     for (const words of [
       `jobs discard ${dead}`,
       `jobs cancel ${pending}`,
-      'dlq discard --all',
-      'dlq retry --all',
+      'dead-letters discard --all',
+      'dead-letters retry --all',
       'archive prune --older 0s',
     ]) {
       if (words.startsWith('archive')) await plantArchived(db, { endedAgoMs: 1_000 });
@@ -207,7 +207,7 @@ describe('retry, discard and cancel', () => {
     }
     expect(await statusOf(dead)).toBe('dead_letter');
     expect(await statusOf(pending)).toBe('pending');
-    expect((await cli(`dlq discard ${dead} --yes`)).code).toBe(0);
+    expect((await cli(`dead-letters discard ${dead} --yes`)).code).toBe(0);
     expect((await cli(`jobs cancel ${pending} -y`)).code).toBe(0);
     expect(await db.hf.find(pending)).toMatchObject({
       status: 'cancelled',
@@ -223,7 +223,7 @@ describe('retry, discard and cancel', () => {
     expect(no.code).toBe(1);
     expect(no.out).toContain('This will discard 1 dead letter. Go on? [y/N]');
     expect(await statusOf(dead)).toBe('dead_letter');
-    const yes = await inTerminal(['dlq', 'discard', '--all'], env, 'y\r');
+    const yes = await inTerminal(['dead-letters', 'discard', '--all'], env, 'y\r');
     expect(yes.out).toContain('This will discard 1 dead letter of "inbox". Go on? [y/N]');
     expect(yes.code).toBe(0);
     expect(await db.rows('SELECT id FROM holdfast.inbox')).toEqual([]);
@@ -248,12 +248,12 @@ describe('retry, discard and cancel', () => {
     const one = await plantJob(db, { status: 'dead_letter', error });
     const two = await plantJob(db, { queue: 'outbox', status: 'dead_letter', error });
     const other = await plantJob(db, { status: 'dead_letter', error: 'Error: other' });
-    const dry = await cli('dlq retry --error mailbox --dry-run');
+    const dry = await cli('dead-letters retry --error mailbox --dry-run');
     expect(dry).toMatchObject({ code: 0, out: '' });
     expect(dry.err).toBe(
       'This would retry 2 dead letters of "inbox", "outbox". Nothing was done.\n',
     );
-    const ran = await cli('dlq retry --error mailbox --yes --json');
+    const ran = await cli('dead-letters retry --error mailbox --yes --json');
     expect(values(ran.out)).toEqual([{ matched: 2, retried: 2, finished: true }]);
     expect([await statusOf(one), await statusOf(two), await statusOf(other)]).toEqual([
       'pending',
@@ -263,10 +263,10 @@ describe('retry, discard and cancel', () => {
     const cancelled = await cli('jobs cancel --queue inbox --yes');
     expect(cancelled).toMatchObject({ code: 0, out: '1 cancelled\n' });
     expect([await statusOf(one), await statusOf(two)]).toEqual(['cancelled', 'pending']);
-    expect((await cli('dlq retry --type nothing --yes')).err).toBe(
+    expect((await cli('dead-letters retry --type nothing --yes')).err).toBe(
       'No dead letter matches; nothing was done.\n',
     );
-    expect((await cli(`dlq retry ${other} --type x`)).code).toBe(2);
+    expect((await cli(`dead-letters retry ${other} --type x`)).code).toBe(2);
   });
 });
 

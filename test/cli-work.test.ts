@@ -235,7 +235,7 @@ test('work takes database, schema and options from the configuration, and the co
     `import { GiveUp, job } from 'holdfast';
      export default {
        url: ${JSON.stringify(db.url)}, schema: 'my_app',
-       worker: { metadata: { version: '9.9.9' }, poll: '20ms', onEvent: (e) => e.kind === 'buried' && console.log('buried') },
+       worker: { metadata: { version: '9.9.9' }, poll: '20ms', onEvent: (e) => e.kind === 'dead_letter' && console.log('dead_letter') },
        handlers(worker) {
          worker.handle(job('one', { queue: 'inbox' }), () => { throw new GiveUp('no'); });
          worker.handle(job('two', { queue: 'other' }), () => console.log('never'));
@@ -250,11 +250,11 @@ test('work takes database, schema and options from the configuration, and the co
   await run(['enqueue', 'two', '{}', '--queue', 'other', ...where]);
   await run(['enqueue', 'one', ...where]);
   // GiveUp is known for what it is only if the worker and the handler share one copy of holdfast.
-  await until('the event of the buried job', () => working.seen.out.includes('buried'));
+  await until('the event of the dead letter', () => working.seen.out.includes('dead_letter'));
   const [worker] = values((await run(['workers', 'ls', '--json', ...where])).out);
   expect(worker?.metadata).toMatchObject({ version: '9.9.9', concurrency: 3 });
   working.child.kill('SIGINT');
-  expect(await working.ended).toMatchObject({ code: 0, out: 'buried\n' });
+  expect(await working.ended).toMatchObject({ code: 0, out: 'dead_letter\n' });
 });
 
 test('a worker that is asked to drain from elsewhere finishes and ends', async () => {

@@ -4,8 +4,8 @@
  */
 import { beforeAll, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
     const [held] = await claimAs(db.engine, 'w1', { types: [state] });
     const one = heldOf(held!);
     if (state === 'dead_letter')
-      await bury(db.engine, INBOX, 'w1', [{ ...one, error: 'no', summary: 'no' }]);
+      await deadLetter(db.engine, INBOX, 'w1', [{ ...one, error: 'no', summary: 'no' }]);
     if (state === 'completed') await complete(db.engine, INBOX, 'w1', [one]);
   }
 });

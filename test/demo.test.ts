@@ -92,7 +92,7 @@ async function fleet(): Promise<number[]> {
   return found.map(({ pid }) => pid);
 }
 
-/** Also one that nobody has buried yet. */
+/** Also one that is no dead letter yet. */
 function isGone(pid: number): boolean {
   const state = String(spawnSync('ps', ['-o', 'stat=', '-p', String(pid)]).stdout).trim();
   return state === '' || state.startsWith('Z');
@@ -128,13 +128,13 @@ test(
     // The password of somebody's server is not printed.
     expect(text).not.toContain(new URL(inject('serverUrl')).password || 'no password');
 
-    const [seen] = await rows<{ done: number; retried: number; buried: number }>(`
+    const [seen] = await rows<{ done: number; retried: number; dead_letters: number }>(`
     SELECT (SELECT count(*) FROM shop.effects)::integer AS done,
       (SELECT count(*) FROM shop.effects WHERE attempt > 1)::integer AS retried,
-      (SELECT count(*) FROM holdfast.orders WHERE status = 'dead_letter')::integer AS buried`);
+      (SELECT count(*) FROM holdfast.orders WHERE status = 'dead_letter')::integer AS dead_letters`);
     expect(seen?.done).toBeGreaterThan(50);
     expect(seen?.retried).toBeGreaterThan(0);
-    expect(seen?.buried).toBeGreaterThan(0);
+    expect(seen?.dead_letters).toBeGreaterThan(0);
   },
   LONG,
 );

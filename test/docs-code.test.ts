@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
@@ -107,7 +107,7 @@ async function seed(): Promise<void> {
   await db.rows('UPDATE holdfast.inbox SET id = $2 WHERE id = $1', [named.id, id]);
   await fail(db.engine, INBOX, 'worker-1', [{ ...named, id, delayMs: 0, ...error }]);
   await complete(db.engine, INBOX, 'worker-1', [await add('order:9183')]);
-  await bury(db.engine, INBOX, 'worker-1', [{ ...(await add('order:9184')), ...error }]);
+  await deadLetter(db.engine, INBOX, 'worker-1', [{ ...(await add('order:9184')), ...error }]);
   const stuck = await add('order:9185');
   await db.rows(
     `UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 minute' WHERE id = $1`,

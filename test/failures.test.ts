@@ -80,11 +80,11 @@ test('behind a job that was tried for the last time its key goes on at once', as
       }),
     { poll: '10s' },
   );
-  const buried = async () =>
+  const deadLetters = async () =>
     (await db.rows(`SELECT FROM holdfast.ledger WHERE status = 'dead_letter'`)).length;
-  await until('the first is buried', async () => (await buried()) > 0, { everyMs: 2 });
+  await until('the first is a dead letter', async () => (await deadLetters()) > 0, { everyMs: 2 });
   const from = performance.now();
-  await until('all are buried', async () => (await buried()) === 20);
+  await until('all are dead letters', async () => (await deadLetters()) === 20);
   expect(performance.now() - from).toBeLessThan(5_000);
 });
 

@@ -4,9 +4,9 @@ import { job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
 import { renew } from '../src/lease/renew.js';
 import { recover } from '../src/maintenance/recover.js';
-import { bury } from '../src/settle/bury.js';
 import { cancelOwn } from '../src/settle/cancel.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
 import { release, snooze } from '../src/settle/release.js';
 import { claimAs, heldOf } from './support/claiming.js';
@@ -101,7 +101,7 @@ test('A stale worker completing with an old claimed_by or fence token affects ze
   for (const [worker, held] of stale) {
     expect(await complete(db.engine, INBOX, worker, [held])).toEqual([]);
     expect(await fail(db.engine, INBOX, worker, [{ ...held, ...words }])).toEqual([]);
-    expect(await bury(db.engine, INBOX, worker, [{ ...held, ...words }])).toEqual([]);
+    expect(await deadLetter(db.engine, INBOX, worker, [{ ...held, ...words }])).toEqual([]);
     expect(await release(db.engine, INBOX, worker, [held])).toEqual([]);
     expect(await snooze(db.engine, INBOX, worker, [{ ...held, ...words }])).toEqual([]);
     expect(await cancelOwn(db.engine, INBOX, worker, [{ ...held, ...words }])).toEqual([]);

@@ -97,7 +97,7 @@ test.each(THROWN)('%s', async (name, make, expected) => {
       .handle(good, () => undefined),
   );
   const row = await until(
-    'the job is buried',
+    'the job is a dead letter',
     async () => {
       const found = await db.hf.find(id);
       return found?.status === 'dead_letter' ? found : null;
@@ -115,7 +115,10 @@ test('what a rejected promise carries is treated alike', async () => {
   const rejects = job('rejects', { maxAttempts: 1 });
   const { id } = await db.hf.enqueue(rejects, {});
   start(db.hf, (w) => w.handle(rejects, () => Promise.reject(undefined)));
-  await until('the job is buried', async () => (await db.hf.find(id))?.status === 'dead_letter');
+  await until(
+    'the job is a dead letter',
+    async () => (await db.hf.find(id))?.status === 'dead_letter',
+  );
   expect((await db.hf.find(id))?.lastError).toContain('undefined');
 });
 
@@ -130,7 +133,10 @@ test('the history of 20 failures with long messages stays small', async () => {
       }),
     { poll: '10ms' },
   );
-  await until('the job is buried', async () => (await db.hf.find(id))?.status === 'dead_letter');
+  await until(
+    'the job is a dead letter',
+    async () => (await db.hf.find(id))?.status === 'dead_letter',
+  );
   const row = await db.hf.find(id);
   expect(JSON.parse(row!.history!)).toHaveLength(20);
   expect(Buffer.byteLength(row!.history!)).toBeLessThan(20_000);

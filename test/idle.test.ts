@@ -37,7 +37,7 @@ async function idleWorker(queues: readonly string[]) {
     hf,
     (worker) => queues.reduce((on, queue) => on.handle(job(queue, { queue }), nothing), worker),
     // Rounds of maintenance are the fleet's, however many workers it has.
-    { poll: '1s', housekeeping: '1h' },
+    { poll: '1s', maintenance: '1h' },
   );
   return { line, events, stop };
 }

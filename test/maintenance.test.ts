@@ -5,7 +5,8 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { claimSuspects } from '../src/claim/claim-suspects.js';
-import { deadWorkers, heartbeat } from '../src/fleet/registry.js';
+import { findGone } from '../src/fleet/liveness.js';
+import { fleetView } from '../src/fleet/registry.js';
 import { job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
 import { forgetDeadClaims, recoverJobs } from '../src/maintenance/recover.js';
@@ -14,8 +15,8 @@ import { maintenanceLock, takeTurn } from '../src/maintenance/turn.js';
 import type { Names } from '../src/postgres/names.js';
 import { enginePool, withTransaction } from '../src/postgres/pool.js';
 import { type Executor, engineExecutor } from '../src/postgres/queryable.js';
-import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { maintenanceServices } from '../src/worker/services/maintenance.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
@@ -131,7 +132,7 @@ describe('recovery', () => {
     },
   );
 
-  test('a crash while the job ran alone spends the attempt, and buries it if that was the last', async () => {
+  test('a crash while the job ran alone spends the attempt, and makes it a dead letter if that was the last', async () => {
     const first = await claimed({ maxAttempts: 2 });
     const last = await claimed({ maxAttempts: 1 });
     for (const held of [first, last]) await isolate(db.engine, INBOX, 'w1', held);
@@ -159,7 +160,7 @@ describe('recovery', () => {
     return alone;
   }
 
-  test('a crash in company never buries, though it was the last attempt; one alone does', async () => {
+  test('a crash in company never makes a dead letter, though it was the last attempt; one alone does', async () => {
     const { id } = await claimed({ maxAttempts: 1 });
     const alone: boolean[] = [];
     for (let crash = 1; crash <= 4; crash++) {
@@ -231,7 +232,7 @@ describe('recovery', () => {
       id,
     ]);
     const generations: number[] = [];
-    const rare = { housekeeping: '1h', lease: '10s', renewEvery: '50ms' } as const;
+    const rare = { maintenance: '1h', lease: '10s', renewEvery: '50ms' } as const;
     const first = start(
       db.hf,
       (w) =>
@@ -276,7 +277,7 @@ describe('recovery', () => {
     await expire();
     await db.hf.pause();
     const { worker } = start(db.hf, (w) => w.handle(job('other'), () => undefined), {
-      housekeeping: '50ms',
+      maintenance: '50ms',
     });
     await until('it is pending', async () => (await rowOf(id)).status === 'pending');
     expect(worker.stats.claimed).toBe(0);
@@ -317,8 +318,8 @@ describe('the registry', () => {
       stuck: 'dead',
       dead: 'dead',
     });
-    expect(await heartbeat(db.engine, INBOX, 'silent', {})).toBeNull();
-    expect(await heartbeat(db.engine, INBOX, 'fresh', {})).toBe('alive');
+    expect(await findGone(db.engine, INBOX, 'silent', {})).toMatchObject({ beat: false });
+    expect(await findGone(db.engine, INBOX, 'fresh', {})).toMatchObject({ beat: true });
     expect(await statuses()).toMatchObject({ silent: 'dead' });
   });
 
@@ -341,7 +342,8 @@ describe('the registry', () => {
         [`odd ${n}`, metadata],
       );
     }
-    expect((await deadWorkers(db.engine, INBOX)).sort()).toEqual(odd.map((_, n) => `odd ${n}`));
+    const { dead } = await fleetView(db.engine, INBOX);
+    expect([...dead].sort()).toEqual(odd.map((_, n) => `odd ${n}`));
   });
 
   test("a worker's own metadata cannot hide its death", async () => {
@@ -354,7 +356,7 @@ describe('the registry', () => {
     });
     expect(row.metadata).toMatchObject({ version: '1.2.0' });
     await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = $1`, [worker.id]);
-    expect(await deadWorkers(db.engine, INBOX)).toEqual([row.id]);
+    expect((await fleetView(db.engine, INBOX)).dead).toEqual([row.id]);
     await stop();
   });
 
@@ -400,7 +402,7 @@ describe('pruning', () => {
     const running = await keyed('running');
     const dead = await keyed('dead');
     await complete(db.engine, INBOX, 'w1', [done, young]);
-    await bury(db.engine, INBOX, 'w1', [{ ...dead, error: 'x', summary: 'x' }]);
+    await deadLetter(db.engine, INBOX, 'w1', [{ ...dead, error: 'x', summary: 'x' }]);
     await db.hf.enqueue(work, {}, { idempotencyKey: 'waiting' });
     for (const key of ['done', 'running', 'dead', 'waiting']) await expireKey(key);
     expect(await round()).toMatchObject({ pruned: 1 });
@@ -421,9 +423,9 @@ describe('pruning', () => {
     );
     const { events } = start(db.hf, (w) => w.handle(work, () => undefined));
     await until('its turn is over', () =>
-      events.find((event) => event.kind === 'housekept' && event.pruned === 1),
+      events.find((event) => event.kind === 'maintained' && event.pruned === 1),
     );
-    expect(events.filter(({ kind }) => kind === 'trouble')).toEqual([
+    expect(events.filter(({ kind }) => kind === 'error')).toEqual([
       expect.objectContaining({
         what: 'prune archive of inbox',
         error: expect.objectContaining({ message: 'kept' }),

@@ -11,7 +11,7 @@ import {
   metricsFetch,
   metricsHandler,
 } from '../src/metrics/index.js';
-import { bury } from '../src/settle/bury.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { quietLogger } from './support/logger.js';
@@ -36,7 +36,7 @@ describe('the gauges of a queue with jobs in every state', () => {
       limit: 4,
     });
     const dead = [one!, two!].map((row) => ({ ...heldOf(row), error: 'no', summary: 'no' }));
-    await bury(db.engine, INBOX, 'w1', dead);
+    await deadLetter(db.engine, INBOX, 'w1', dead);
     await db.rows(
       `UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 minute' WHERE id = $1`,
       [three!.id],
@@ -169,9 +169,9 @@ describe('what a worker does', () => {
     const scrape = await until('the three jobs are counted as settled', async () => {
       const seen = await scrapeOf(metrics);
       const completed = seen.value('holdfast_jobs_completed_total', of('metrics_good'));
-      const buried = seen.value('holdfast_jobs_buried_total', of('metrics_bad'));
+      const deadLetters = seen.value('holdfast_jobs_dead_lettered_total', of('metrics_bad'));
       const beat = seen.value('holdfast_heartbeat_age_seconds');
-      return completed === 2 && buried === 1 && beat !== undefined ? seen : null;
+      return completed === 2 && deadLetters === 1 && beat !== undefined ? seen : null;
     });
     expect(scrape.value('holdfast_jobs_started_total', of('metrics_good'))).toBe(2);
     expect(scrape.value('holdfast_jobs_started_total', of('metrics_bad'))).toBe(1);
@@ -182,7 +182,7 @@ describe('what a worker does', () => {
     expect(scrape.value('holdfast_jobs_claimed_total', of('metrics_good'))).toBe(2);
     expect(scrape.value('holdfast_job_latency_seconds_count', of('metrics_good'))).toBe(2);
     expect(scrape.value('holdfast_job_duration_seconds_count', of('metrics_bad'))).toBe(1);
-    for (const statement of ['claim', 'complete', 'bury']) {
+    for (const statement of ['claim', 'complete', 'dead_letter']) {
       const labels = { statement, queue: 'inbox' };
       expect(scrape.value('holdfast_statement_duration_seconds_count', labels)).toBeGreaterThan(0);
     }
@@ -198,7 +198,7 @@ describe('what a worker does', () => {
     await claimAs(db.engine, 'gone', { types: ['metrics_orphan'], limit: 1 });
     await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'
       WHERE type = 'metrics_orphan' AND status = 'processing'`);
-    start(db.hf, (worker) => worker.handle(orphan, () => undefined), { housekeeping: '1h' });
+    start(db.hf, (worker) => worker.handle(orphan, () => undefined), { maintenance: '1h' });
     const labels = { queue: 'inbox', type: 'metrics_orphan' };
     const scrape = await until('both are completed', async () => {
       const seen = await scrapeOf(metrics);
@@ -215,12 +215,12 @@ describe('what a worker does', () => {
     metrics.hear({ kind: 'completed', ...one, ranMs: 1_500 });
     metrics.hear({ kind: 'released', ...one });
     metrics.hear({ kind: 'statement', queue: 'inbox', statement: 'claim', ms: 3 });
-    metrics.hear({ kind: 'housekept', queue: 'inbox', recovered: 2, pruned: 5 });
+    metrics.hear({ kind: 'maintained', queue: 'inbox', recovered: 2, pruned: 5 });
     metrics.hear({ kind: 'heartbeat', workerId: 'w1' });
     metrics.hear({ kind: 'ring', workerId: 'w1', queue: 'inbox', owned: 300 });
     metrics.hear({ kind: 'ring', workerId: 'w2', queue: 'inbox', owned: 200 });
     metrics.hear({ kind: 'ring', workerId: 'w1', queue: 'inbox', owned: 340 });
-    metrics.hear({ kind: 'trouble', what: 'x', error: new Error('x') });
+    metrics.hear({ kind: 'error', what: 'x', error: new Error('x') });
     const scrape = await scrapeOf(metrics);
     const job = { queue: 'inbox', type: 't' };
     expect(scrape.value('holdfast_jobs_claimed_total', job)).toBe(2);
@@ -234,12 +234,12 @@ describe('what a worker does', () => {
     expect(scrape.value('holdfast_jobs_recovered_total', inbox)).toBe(3);
     expect(scrape.value('holdfast_ring_owned_buckets', inbox)).toBe(540);
     expect(scrape.value('holdfast_heartbeat_age_seconds')).toBeLessThan(30);
-    expect(scrape.value('holdfast_worker_troubles_total')).toBe(1);
+    expect(scrape.value('holdfast_worker_errors_total')).toBe(1);
 
-    metrics.hear({ kind: 'reborn', workerId: 'w1b', was: 'w1' });
+    metrics.hear({ kind: 'reregistered', workerId: 'w1b', was: 'w1' });
     metrics.hear({ kind: 'stopped', workerId: 'w2' });
     const after = await scrapeOf(metrics);
-    expect(after.value('holdfast_worker_rebirths_total')).toBe(1);
+    expect(after.value('holdfast_worker_reregistrations_total')).toBe(1);
     expect(after.value('holdfast_ring_owned_buckets', inbox)).toBeUndefined();
     expect(after.value('holdfast_heartbeat_age_seconds')).toBeUndefined();
   });

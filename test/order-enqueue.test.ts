@@ -5,7 +5,7 @@ import { retry } from '../src/operate/dead-letters.js';
 import { configure } from '../src/operate/queue.js';
 import { withClient } from '../src/postgres/pool.js';
 import { createQueue, type NewQueueOptions } from '../src/schema/queue.js';
-import { bury } from '../src/settle/bury.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { claimByTime, heldOf, numbers } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { claimInOrder } from './support/ordered.js';
@@ -80,7 +80,7 @@ describe('a queue', () => {
       const { jobs } = await claimInOrder(db.engine, 'w', { names: LEDGER, run: 1 });
       expect(numbers({ jobs })).toEqual([n]);
       expect((await claimInOrder(db.engine, 'other', { names: LEDGER })).jobs).toEqual([]);
-      await bury(db.engine, LEDGER, 'w', [{ ...heldOf(jobs[0]!), ...WHY }]);
+      await deadLetter(db.engine, LEDGER, 'w', [{ ...heldOf(jobs[0]!), ...WHY }]);
       if (n === 1) await retry(db.plain, LEDGER, [jobs[0]!.id]);
     }
     // The first was retried by a human, behind all that had come meanwhile; the second is a dead letter.
@@ -131,7 +131,7 @@ describe('the order of a queue', () => {
       const { id } = await db.hf.enqueue(step, { n: 1 });
       if (status === 'dead_letter') {
         const { jobs } = await claimByTime(db.engine, 'w');
-        await bury(db.engine, INBOX, 'w', [{ ...heldOf(jobs[0]!), ...WHY }]);
+        await deadLetter(db.engine, INBOX, 'w', [{ ...heldOf(jobs[0]!), ...WHY }]);
       }
       const before = await indexOf('inbox');
       await expect(

@@ -12,8 +12,8 @@ import type { ClaimedJob } from '../src/claim/taking.js';
 import { job } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';
 import { recover } from '../src/maintenance/recover.js';
-import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
 import { release } from '../src/settle/release.js';
 import { stretchesOf } from '../src/worker/claim/key-places.js';
@@ -133,7 +133,7 @@ class Race {
       const bad = run[good] && heldOf(run[good]);
       const rest = run.slice(good + 1).map(heldOf);
       if (rest.length > 0 && chance(0.5)) await release(db.engine, INBOX, me, rest.splice(0));
-      if (bad && chance(0.3)) await bury(db.engine, INBOX, me, [{ ...bad, ...ERROR }]);
+      if (bad && chance(0.3)) await deadLetter(db.engine, INBOX, me, [{ ...bad, ...ERROR }]);
       else if (bad && chance(0.5)) await release(db.engine, INBOX, me, [bad]);
       else if (bad) await fail(db.engine, INBOX, me, [{ ...bad, ...ERROR, delayMs: any([0, 20]) }]);
       if (rest.length > 0) await release(db.engine, INBOX, me, rest);

@@ -9,8 +9,8 @@ import { isolate } from '../src/lease/isolate.js';
 import { recover } from '../src/maintenance/recover.js';
 import { discard, retry } from '../src/operate/dead-letters.js';
 import { setPaused } from '../src/operate/queue.js';
-import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
 import { release, snooze } from '../src/settle/release.js';
 import { claimSuspected, heldOf, numbers } from './support/claiming.js';
@@ -49,7 +49,8 @@ const completeAll = (jobs: readonly ClaimedJob[], by = ME) =>
   complete(db.engine, INBOX, by, jobs.map(heldOf));
 const failOne = (one: ClaimedJob, delayMs: number) =>
   fail(db.engine, INBOX, ME, [{ ...heldOf(one), delayMs, ...ERROR }]);
-const buryOne = (one: ClaimedJob) => bury(db.engine, INBOX, ME, [{ ...heldOf(one), ...ERROR }]);
+const deadLetterOne = (one: ClaimedJob) =>
+  deadLetter(db.engine, INBOX, ME, [{ ...heldOf(one), ...ERROR }]);
 const expire = (ids: readonly string[]) =>
   db.rows(
     `UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second' WHERE id = ANY ($1)`,
@@ -119,10 +120,10 @@ describe('the next job of a key starts', () => {
 });
 
 describe('a dead letter', () => {
-  test.each(['by burying it', 'by its last failure'])('frees its key (%s)', async (how) => {
+  test.each(['by a dead letter', 'by its last failure'])('frees its key (%s)', async (how) => {
     const [id] = await line(1, 2, KEY, { maxAttempts: 1 });
     const [first] = (await claim({ run: 1 })).jobs;
-    if (how === 'by burying it') await buryOne(first!);
+    if (how === 'by a dead letter') await deadLetterOne(first!);
     else await failOne(first!, 60_000);
     expect(await placeOf(id!)).toEqual({ status: 'dead_letter', parked: true });
     expect(await taken()).toEqual([2]);
@@ -132,7 +133,7 @@ describe('a dead letter', () => {
     const ids = await line(1, 3);
     for (let n = 0; n < 2; n++) {
       const [head] = (await claim({ run: 1 })).jobs;
-      await buryOne(head!);
+      await deadLetterOne(head!);
     }
     await line(4, 4);
     const moved = await retry(db.plain, INBOX, [ids[1]!, ids[0]!]);
@@ -147,7 +148,7 @@ describe('a dead letter', () => {
     for (const [n, key] of [1, 1, 2, 2].entries())
       await db.hf.enqueue(step, { n }, { key: `k${key}` });
     const heads = (await claim({ run: 1 })).jobs;
-    for (const head of heads) await buryOne(head);
+    for (const head of heads) await deadLetterOne(head);
     expect(await placeOf(heads[0]!.id)).toEqual({ status: 'dead_letter', parked: false });
     expect(await taken()).toEqual([]);
     const [k1, k2] = heads.sort((a, b) => (a.partitionKey < b.partitionKey ? -1 : 1));
@@ -158,7 +159,7 @@ describe('a dead letter', () => {
 
   test('that had freed its key cannot be made to overtake by hand', async () => {
     const [id] = await line(1, 2);
-    await buryOne((await claim({ run: 1 })).jobs[0]!);
+    await deadLetterOne((await claim({ run: 1 })).jobs[0]!);
     const byHand = `UPDATE holdfast.inbox SET status = 'pending', available_at = now() WHERE id = $1`;
     await expect(db.rows(byHand, [id])).rejects.toMatchObject({ constraint: 'inbox_state_check' });
   });

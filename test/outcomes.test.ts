@@ -52,7 +52,7 @@ async function enqueueBySql(type: string, payload: unknown, version = 1): Promis
   return row!.id;
 }
 
-test('a stored payload that does not fit the schema is buried at once, named by path and not by value', async () => {
+test('a stored payload that does not fit the schema becomes a dead letter at once, named by path and not by value', async () => {
   const receipt = job('receipt', { schema: z.object({ order: z.object({ id: z.number() }) }) });
   const ran: number[] = [];
   const bad = await enqueueBySql('receipt', { order: { id: 'secret-9182' } });
@@ -66,7 +66,7 @@ test('a stored payload that does not fit the schema is buried at once, named by 
   expect(row.lastError).toMatch(/payload of "receipt" does not fit its schema: order\.id: /);
   expect(row.lastError).not.toContain('secret-9182');
   expect(ran).toEqual([1]);
-  expect(worker.stats).toMatchObject({ claimed: 2, completed: 1, buried: 1 });
+  expect(worker.stats).toMatchObject({ claimed: 2, completed: 1, dead_letter: 1 });
 });
 
 test('a backlog written by older versions runs through the chain of upgrades', async () => {
@@ -93,7 +93,7 @@ test('a backlog written by older versions runs through the chain of upgrades', a
   );
 });
 
-test('a payload too old for every upgrade is buried at once and says which versions are known', async () => {
+test('a payload too old for every upgrade becomes a dead letter at once and says which versions are known', async () => {
   const ledger = job('ledger', { version: 3, upgrade: { 2: (old: object) => old } });
   const id = await enqueueBySql('ledger', {}, 1);
   start(db.hf, (w) => w.handle(ledger, () => undefined));
@@ -170,7 +170,7 @@ test('RetryLater spends the attempt and waits for the delay that it names', asyn
   expect(await secondsUntilDue(id)).toSatisfy((seconds) => 570 < seconds && seconds <= 600);
 });
 
-test('RetryLater on the last attempt buries the job', async () => {
+test('RetryLater on the last attempt makes the job a dead letter', async () => {
   const busy = job('busy_once', { maxAttempts: 1 });
   const { id } = await db.hf.enqueue(busy, {});
   start(db.hf, (w) =>
@@ -202,7 +202,7 @@ test('Snooze runs the job later and spends no attempt', async () => {
   expect(attempts).toEqual([1, 1, 1]);
 });
 
-test('GiveUp buries the job on its first attempt with the reason and its cause', async () => {
+test('GiveUp makes the job a dead letter on its first attempt with the reason and its cause', async () => {
   const hopeless = job('hopeless');
   const { id } = await db.hf.enqueue(hopeless, {});
   start(db.hf, (w) =>
@@ -225,7 +225,7 @@ test('Cancel archives the job as cancelled with the reason', async () => {
   );
   const row = await ended(id, 'cancelled');
   expect(row.lastError).toContain('the order was withdrawn');
-  expect(worker.stats).toMatchObject({ cancelled: 1, completed: 0, buried: 0 });
+  expect(worker.stats).toMatchObject({ cancelled: 1, completed: 0, dead_letter: 0 });
 });
 
 test('the LEASE_LOST of another job is an error like any other: the attempt fails', async () => {
@@ -300,7 +300,7 @@ test('a job may have 100 attempts, at the default backoff, and keeps a history o
     { poll: '10ms' },
   );
   const row = await until(
-    'the job is buried',
+    'the job is a dead letter',
     async () => {
       await db.rows(
         `UPDATE holdfast.inbox SET available_at = now()

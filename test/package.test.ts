@@ -63,7 +63,7 @@ describe('the package', () => {
       for (const path of [types, code]) if (path) expect(files).toContain(path.replace('./', ''));
     }
     expect(files).toContain('dist/cli/main.js');
-    expect(files).toContain('dist/worker/keeper-thread.js');
+    expect(files).toContain('dist/worker/lease/keeper-thread.js');
     expect(files.filter((path) => /\.test\.|^src\/|^test\/|\.holdfast/.test(path))).toEqual([]);
   });
 

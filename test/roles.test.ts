@@ -186,11 +186,14 @@ describe('the worker', () => {
           if (n === 5) throw new GiveUp('no');
           if (n === 6) throw new Snooze('1h');
         }),
-      { housekeeping: '50ms', lease: '10s', renewEvery: '100ms', heartbeat: '50ms', ttl: '5s' },
+      { maintenance: '50ms', lease: '10s', renewEvery: '100ms', heartbeat: '50ms', ttl: '5s' },
     );
     await db.hf.enqueueMany([1, 2, 3, 4, 5, 6].map((n) => work.of({ n })));
-    await until('all are over', () => worker.stats.completed === 5 && worker.stats.buried === 1);
-    await until('house was kept', () => events.some(({ kind }) => kind === 'housekept'));
+    await until(
+      'all are over',
+      () => worker.stats.completed === 5 && worker.stats.dead_letter === 1,
+    );
+    await until('house was kept', () => events.some(({ kind }) => kind === 'maintained'));
     await until('heartbeats are sent', async () => {
       const [row] = await db.rows(
         'SELECT last_seen_at > started_at AS beats FROM holdfast.workers WHERE id = $1',
@@ -199,7 +202,7 @@ describe('the worker', () => {
       return row?.beats;
     });
     expect(worker.stats).toMatchObject({ snoozed: 1, lost: 0 });
-    expect(events.filter(({ kind }) => kind === 'trouble')).toEqual([]);
+    expect(events.filter(({ kind }) => kind === 'error')).toEqual([]);
     expect(await db.rows(`SELECT id FROM holdfast.workers WHERE id = 'long gone'`)).toEqual([]);
     expect(await db.rows(`SELECT name FROM holdfast.inbox_effects WHERE name = 'old'`)).toEqual([]);
   });
@@ -212,7 +215,7 @@ describe('the worker', () => {
       VALUES ('old', gen_random_uuid(), '', now())`);
     const other = job('other');
     const { events } = start(members.worker.hf, (w) => w.handle(other, () => undefined), {
-      housekeeping: '50ms',
+      maintenance: '50ms',
     });
     await until('the job is pending', async () => {
       const [row] = await db.rows('SELECT status FROM holdfast.inbox');
@@ -221,7 +224,7 @@ describe('the worker', () => {
     await until('the key is gone', async () => {
       return (await db.rows('SELECT key FROM holdfast.inbox_idempotency')).length === 0;
     });
-    expect(events.filter(({ kind }) => kind === 'trouble')).toEqual([]);
+    expect(events.filter(({ kind }) => kind === 'error')).toEqual([]);
   });
 
   test('cannot change the schema, the settings of a queue, or what is archived', async () => {

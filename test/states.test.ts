@@ -10,9 +10,9 @@ import { renew } from '../src/lease/renew.js';
 import { recover } from '../src/maintenance/recover.js';
 import { cancel } from '../src/operate/cancel.js';
 import { discard, retry } from '../src/operate/dead-letters.js';
-import { bury } from '../src/settle/bury.js';
 import { cancelOwn } from '../src/settle/cancel.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
 import { release, snooze } from '../src/settle/release.js';
 import { claimAs, heldOf } from './support/claiming.js';
@@ -55,11 +55,11 @@ async function expire(held: Held): Promise<Held> {
   return held;
 }
 
-const BURIAL = { error: 'Error: no such order', summary: 'no such order' };
+const WHY = { error: 'Error: no such order', summary: 'no such order' };
 
-async function buried(): Promise<Held> {
+async function deadLettered(): Promise<Held> {
   const held = await claimed(ME);
-  await bury(db.engine, INBOX, ME, [{ ...held, ...BURIAL }]);
+  await deadLetter(db.engine, INBOX, ME, [{ ...held, ...WHY }]);
   return held;
 }
 
@@ -150,7 +150,7 @@ const SITUATIONS: readonly Situation[] = [
       return old;
     },
   },
-  { name: 'dead letter', state: 'dead_letter', make: buried },
+  { name: 'dead letter', state: 'dead_letter', make: deadLettered },
   {
     name: 'archived as completed',
     state: 'completed',
@@ -173,7 +173,7 @@ const SITUATIONS: readonly Situation[] = [
     name: 'archived as discarded',
     state: 'discarded',
     make: async () => {
-      const held = await buried();
+      const held = await deadLettered();
       await discard(db.plain, INBOX, [held.id]);
       return held;
     },
@@ -199,11 +199,11 @@ function allowed(move: Transition, situation: Situation): boolean {
 /** Each verb on one job; the answer is the states of the jobs that it says it moved. */
 const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   claim: async () => (await claimAs(db.engine, NEXT, { types })).map(idOf),
-  renew: (held) => renew(db.engine, INBOX, ME, [held], 90_000),
+  renew: async (held) => (await renew(db.engine, INBOX, ME, [held], 90_000)).map(({ id }) => id),
   isolate: async (held) => ((await isolate(db.engine, INBOX, ME, held)) ? [held.id] : []),
   complete: (held) => complete(db.engine, INBOX, ME, [held]),
   fail: async (held) => (await fail(db.engine, INBOX, ME, [{ ...held, ...FAILURE }])).map(idOf),
-  bury: (held) => bury(db.engine, INBOX, ME, [{ ...held, ...BURIAL }]),
+  dead_letter: (held) => deadLetter(db.engine, INBOX, ME, [{ ...held, ...WHY }]),
   release: async (held) => (await release(db.engine, INBOX, ME, [held])).map(({ id }) => id),
   snooze: (held) => snooze(db.engine, INBOX, ME, [{ ...held, delayMs: 60_000 }]),
   cancelOwn: (held) => cancelOwn(db.engine, INBOX, ME, [{ ...held, reason: 'not wanted' }]),

@@ -2,8 +2,8 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { bury } from '../src/settle/bury.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 
@@ -90,7 +90,7 @@ describe('on a queue with jobs in every state', () => {
       [600, 600, 600, 600, 600, 600],
     );
     const errors = ['a: first', 'c: third', 'd: only one', 'b: second', 'a: fourth', 'a: last'];
-    await bury(
+    await deadLetter(
       db.engine,
       INBOX,
       'w1',

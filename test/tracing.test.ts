@@ -130,7 +130,7 @@ test('a payload that the worker refuses is an attempt that failed, by its code',
   await db.rows(`SELECT holdfast.inbox_enqueue('strict', '{"id": "4111-1111"}')`);
   const span = await until('the attempt has ended', () => spans.all()[0]);
   expect(span.attributes).toMatchObject({
-    'messaging.holdfast.job.outcome': 'buried',
+    'messaging.holdfast.job.outcome': 'dead_letter',
     'error.type': 'PAYLOAD_INVALID',
   });
 });

@@ -516,7 +516,7 @@ describe('another queue, another schema', () => {
     expect(await hf.find(second.id)).toBeNull();
     await waitFor('both queues are kept tidy', () =>
       ['inbox', 'outbox'].every((queue) =>
-        events.some((event) => event.kind === 'housekept' && event.queue === queue),
+        events.some((event) => event.kind === 'maintained' && event.queue === queue),
       ),
     );
     await stop();
@@ -537,7 +537,7 @@ describe('another queue, another schema', () => {
   });
 
   test.each(['repeatable read', 'serializable'])(
-    'two workers and ten producers share a queue without trouble where the database prefers %s',
+    'two workers and ten producers share a queue without errors where the database prefers %s',
     async (level) => {
       const name = new URL(db.url).pathname.slice(1);
       await db.rows(`ALTER DATABASE ${name} SET default_transaction_isolation = '${level}'`);
@@ -556,8 +556,8 @@ describe('another queue, another schema', () => {
       await hf.close();
       await db.rows(`ALTER DATABASE ${name} RESET default_transaction_isolation`);
       expect(new Set(ids.map(({ id }) => id)).size).toBe(100);
-      const troubles = two.flatMap(({ events }) => events.filter(({ kind }) => kind === 'trouble'));
-      expect(troubles).toEqual([]);
+      const errors = two.flatMap(({ events }) => events.filter(({ kind }) => kind === 'error'));
+      expect(errors).toEqual([]);
     },
   );
 

@@ -147,14 +147,14 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/explain.js')).run,
   },
   {
-    words: ['dlq', 'ls'],
+    words: ['dead-letters', 'ls'],
     summary: 'list dead letters, the newest first',
     options: { ...FILTERS, ...LIST, oldest: { type: 'boolean', help: 'the oldest first' } },
     needs: 'schema',
     load: async () => (await import('./commands/list.js')).runDeadLetters,
   },
   {
-    words: ['dlq', 'retry'],
+    words: ['dead-letters', 'retry'],
     args: '[ID...]',
     summary: 'as jobs retry',
     detail: BULK,
@@ -164,7 +164,7 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/act.js')).runRetry,
   },
   {
-    words: ['dlq', 'discard'],
+    words: ['dead-letters', 'discard'],
     args: '[ID...]',
     summary: 'as jobs discard',
     detail: BULK,

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { WorkerEvent } from '../index.js';
 import { Mishaps } from './mishaps.js';
 
-const event = (kind: 'failed' | 'buried' | 'completed', id: string, type = 'send_receipt') =>
+const event = (kind: 'failed' | 'dead_letter' | 'completed', id: string, type = 'send_receipt') =>
   ({ kind, id, type, queue: 'inbox', generation: 1 }) satisfies WorkerEvent;
 
 test('a failure and a dead letter get a line each; what fails often one a second, with a count', () => {
@@ -13,7 +13,7 @@ test('a failure and a dead letter get a line each; what fails often one a second
   mishaps.hear(event('failed', 'b'), 0);
   for (let n = 1; n < 100; n++) mishaps.hear(event('failed', `b${n}`), n);
   mishaps.hear(event('failed', 'x', 'refund'), 500);
-  mishaps.hear(event('buried', 'c'), 900);
+  mishaps.hear(event('dead_letter', 'c'), 900);
   mishaps.hear(event('failed', 'd'), 1_000);
   expect(said).toEqual([
     'send_receipt b failed and will be tried again: holdfast explain b',

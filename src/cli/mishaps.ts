@@ -16,7 +16,7 @@ export class Mishaps {
   }
 
   hear(event: WorkerEvent, now = performance.now()): void {
-    if (event.kind !== 'failed' && event.kind !== 'buried') return;
+    if (event.kind !== 'failed' && event.kind !== 'dead_letter') return;
     const what = `${event.kind} ${event.type}`;
     const last = this.#saidAt.get(what);
     if (last && now - last.at < EVERY_MS) {

@@ -44,7 +44,7 @@ export async function runDemo({ forMs }: DemoOptions, screen: Screen): Promise<n
       show(picture);
     },
     onRecovery: (recovery) => say([recoveryText(recovery), 'good']),
-    onTrouble: (error) => outage.trouble(error),
+    onError: (error) => outage.record(error),
   });
   const acts = new Acts({ fleet, producer, watch, say });
   const press = (key: Key) => {
@@ -122,7 +122,7 @@ class Outage {
     this.#screen = screen;
   }
 
-  async trouble(error: unknown): Promise<void> {
+  async record(error: unknown): Promise<void> {
     if (!isTransient(error)) throw error;
     if (!this.#told) this.#screen.say(['the database does not answer; the fleet waits', 'worry']);
     this.#told = true;

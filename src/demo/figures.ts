@@ -29,7 +29,7 @@ export function processing(seen: Overview): number {
   return counts(seen).processing;
 }
 
-export function buried(seen: Overview): number {
+export function deadLetters(seen: Overview): number {
   return counts(seen).deadLetter;
 }
 
@@ -41,7 +41,7 @@ export function figureLine({ proof, seen }: Picture): Span[] {
     ', done ',
     [count(completed), 'bold'],
   ];
-  line.push(`, waiting ${count(waiting(seen))}, buried ${count(buried(seen))}`);
+  line.push(`, waiting ${count(waiting(seen))}, dead letters ${count(deadLetters(seen))}`);
   line.push(', lost ', none(lost), ', doubled ', none(doubled));
   if (outOfOrder > 0) line.push(', out of order ', none(outOfOrder));
   return line;
@@ -84,13 +84,13 @@ function recoveryRows({ done, open }: Recoveries): [name: string, value: string]
 export function summaryLines(picture: Picture, recoveries: Recoveries): Span[][] {
   const { proof, seen } = picture;
   const { orders, accepted, completed, lost, doubled, outOfOrder } = proof;
-  const [left, dead] = [waiting(seen), buried(seen)];
+  const [left, dead] = [waiting(seen), deadLetters(seen)];
   const row = (name: string, ...value: Span[]): Span[] => [`  ${name.padEnd(16)}`, ...value];
   return [
     row('accepted', `${jobs(accepted)} of ${count(orders)} orders`),
     row('completed', count(completed)),
     row('waiting', count(left), left > 0 ? ', retries among them: the next start goes on' : ''),
-    row('buried', count(dead), dead > 0 ? ', dead letters for a human to look at' : ''),
+    row('dead letters', count(dead), dead > 0 ? ', for a human to look at' : ''),
     row('lost', none(lost)),
     row('doubled effects', none(doubled)),
     row('out of order', none(outOfOrder)),

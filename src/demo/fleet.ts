@@ -41,7 +41,7 @@ export class Fleet {
   /** Resolves when it is registered. */
   async add(): Promise<Member> {
     const member = await Member.start(++this.#last, this.#ground.databaseUrl, {
-      reborn: ({ number }) =>
+      reregistered: ({ number }) =>
         this.#say(`worker ${number} finds that it was given up, and goes on under a new id`),
       drained: ({ number }) => this.#say(`worker ${number} has drained and left`),
       failed: ({ number }, saying) => this.#say(`worker ${number} ended by itself: ${saying}`),

@@ -1,6 +1,6 @@
 /**
  * What the shop has to do for an order, as jobs in order per key, and how each of them goes: most
- * work at once, some fail and are retried, a few can never succeed and are buried. Which ones is
+ * work at once, some fail and are retried, a few can never succeed and become dead letters. Which ones is
  * fixed by the number of the order, so that every run shows all of it.
  */
 import { GiveUp } from '../job/errors.js';

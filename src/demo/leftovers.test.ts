@@ -25,13 +25,13 @@ async function session(): Promise<pg.PoolClient> {
   return client;
 }
 
-/** Places orders and does all of their jobs, or buries the first of each. */
-async function done(orders: number, bury = false): Promise<void> {
+/** Places orders and does all of their jobs, or makes the first of each a dead letter. */
+async function done(orders: number, giveUp = false): Promise<void> {
   await placeOrders(db.pool, db.hf, orders);
   const worker = start(db.hf, (one) => {
     for (const { job, effect } of DUTIES) {
       one.handle(job, async ({ id, payload, attempt, transaction }) => {
-        if (bury && payload.step === 1) throw new GiveUp('buried');
+        if (giveUp && payload.step === 1) throw new GiveUp('given up');
         const facts = { ...payload, jobId: id, effect, attempt, worker: 1 };
         await transaction((tx) => recordEffect(tx, facts));
       });
@@ -64,7 +64,7 @@ test('dead letters of an earlier run are discarded, and their orders with them',
   expect(await db.rows('SELECT FROM holdfast.orders')).toHaveLength(0);
 });
 
-test('an order whose first job was buried goes on, and nothing of it counts as lost', async () => {
+test('an order whose first job is a dead letter goes on, and nothing of it counts as lost', async () => {
   await done(1, true);
   const [order] = await db.rows<{ id: string }>('SELECT id FROM shop.orders');
   const { id } = await db.hf.enqueue(shipment.job, { orderId: Number(order?.id), step: 9 });

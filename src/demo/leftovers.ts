@@ -63,7 +63,7 @@ export async function settleLeftovers(pool: pg.Pool, session: pg.PoolClient): Pr
 async function clear(pool: pg.Pool): Promise<void> {
   const db = engineExecutor(pool, { prepare: false });
   const open = await pool.query<{ job_id: string }>(OPEN_JOBS);
-  // Of these, it moves those only that were buried.
+  // Of these, it moves only the dead letters.
   await discard(
     db,
     ORDERS,

@@ -15,7 +15,7 @@ export type Condition = 'starting' | 'runs' | 'frozen' | 'cut off' | 'draining' 
 
 export interface MemberEvents {
   /** It was taken for dead, has noticed, and goes on under a new id. */
-  reborn(member: Member): void;
+  reregistered(member: Member): void;
   /** It has drained. */
   drained(member: Member): void;
   /** It has ended and nobody asked it to; `saying` is the last that it wrote. */
@@ -78,7 +78,7 @@ export class Member {
   #heard({ kind, workerId }: WorkerNews, ready: () => void): void {
     this.id = workerId;
     if (this.condition === 'starting') this.condition = 'runs';
-    if (kind === 'reborn') this.#events.reborn(this);
+    if (kind === 'reregistered') this.#events.reregistered(this);
     else ready();
   }
 

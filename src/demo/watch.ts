@@ -29,7 +29,7 @@ export interface WatchGround {
   readonly onPicture: (picture: Picture) => void;
   readonly onRecovery: (recovery: Recovery) => void;
   /** The database did not answer. What it throws ends the demo. */
-  readonly onTrouble: (error: unknown) => Promise<void>;
+  readonly onError: (error: unknown) => Promise<void>;
 }
 
 const EVERY_MS = 1_000;
@@ -49,11 +49,11 @@ export class Watch {
     this.#ground = ground;
   }
 
-  /** Until it is stopped; rejects when trouble has no end. */
+  /** Until it is stopped; rejects when the errors do not end. */
   async run(): Promise<void> {
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      await this.#look().catch((error) => this.#ground.onTrouble(error));
+      await this.#look().catch((error) => this.#ground.onError(error));
       const pauseMs = this.#ground.recoveries.open.length > 0 ? RECOVERING_MS : EVERY_MS;
       await delay(pauseMs, undefined, { signal }).catch(() => undefined);
     }

@@ -15,7 +15,7 @@ import { DUTIES } from './jobs.js';
 import { recordEffect } from './shop.js';
 
 export interface WorkerNews {
-  readonly kind: 'started' | 'reborn';
+  readonly kind: 'started' | 'reregistered';
   readonly workerId: string;
 }
 
@@ -31,7 +31,7 @@ const WORK_MS = { least: 40, spread: 120 };
 const CLOSE_MS = 500;
 
 function tell(event: WorkerEvent): void {
-  if (event.kind !== 'started' && event.kind !== 'reborn') return;
+  if (event.kind !== 'started' && event.kind !== 'reregistered') return;
   process.send?.({ kind: event.kind, workerId: event.workerId } satisfies WorkerNews);
 }
 
@@ -41,7 +41,7 @@ const hf = holdfast({ connectionString, pool });
 const worker = hf.worker({
   // The default times find a frozen worker after half a minute: nobody watches a demo for that
   // long.
-  ...{ heartbeat: '2s', ttl: '6s', housekeeping: '2s' },
+  ...{ heartbeat: '2s', ttl: '6s', maintenance: '2s' },
   grace: '5s',
   handleSignals: false,
   metadata: { worker: number },

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { claimAs, heldOf } from '../../test/support/claiming.js';
 import { INBOX, testDatabase } from '../../test/support/database.js';
 import { type Enqueued, job } from '../index.js';
-import { bury } from '../settle/bury.js';
 import { complete } from '../settle/complete.js';
+import { deadLetter } from '../settle/dead-letter.js';
 
 const db = testDatabase();
 const receipt = job<{ order: number }>('send_receipt');
@@ -44,11 +44,12 @@ function race(key: string): Promise<Enqueued[]> {
   );
 }
 
-async function finish(how: 'complete' | 'bury' | 'claim'): Promise<void> {
+async function finish(how: 'complete' | 'dead_letter' | 'claim'): Promise<void> {
   const [row] = await claimAs(db.engine, 'w1', { types });
   const held = heldOf(row!);
   if (how === 'complete') await complete(db.engine, INBOX, 'w1', [held]);
-  if (how === 'bury') await bury(db.engine, INBOX, 'w1', [{ ...held, error: 'x', summary: 'x' }]);
+  if (how === 'dead_letter')
+    await deadLetter(db.engine, INBOX, 'w1', [{ ...held, error: 'x', summary: 'x' }]);
 }
 
 describe('50 racing producers', () => {
@@ -98,7 +99,7 @@ describe('50 racing producers', () => {
   });
 });
 
-test.each(['pending', 'claim', 'bury'] as const)(
+test.each(['pending', 'claim', 'dead_letter'] as const)(
   'a key outlives its retention while its job is in the queue (%s)',
   async (how) => {
     const { id } = await enqueue(9182, 'order:9182');

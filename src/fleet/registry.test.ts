@@ -1,11 +1,10 @@
 /** The registry as one picture: who is in the ring, who leaves it, and whose jobs may be taken. */
 import { beforeEach, expect, test } from 'vitest';
 import { INBOX, testDatabase } from '../../test/support/database.js';
+import { findGone } from './liveness.js';
 import {
-  deadWorkers,
   fleetView,
   type Handles,
-  heartbeat,
   leave,
   lockKeyOf,
   markDraining,
@@ -20,19 +19,18 @@ const enter = (id: string, handles: Handles = {}) =>
   register(db.engine, INBOX, { id, lockKey: lockKeyOf(id), handles, metadata: { host: 'here' } });
 const view = () => fleetView(db.engine, INBOX);
 
-test('the picture names the members with what they handle, the draining and the dead', async () => {
+test('the picture names the members with what they handle, and the dead; not the draining', async () => {
   const handles = { inbox: { send_receipt: 2, noop: 1 }, outbox: { publish: 1 } };
   await enter('a', handles);
   for (const id of ['b', 'c', 'd', 'e']) await enter(id);
   await markDraining(db.engine, INBOX, 'b');
   await leave(db.engine, INBOX, 'c', false);
   await leave(db.engine, INBOX, 'd', true);
-  const { members, draining, dead } = await view();
+  const { members, dead } = await view();
   expect([...members].sort((one, two) => (one.id < two.id ? -1 : 1))).toEqual([
     { id: 'a', handles },
     { id: 'e', handles: {} },
   ]);
-  expect(draining).toEqual(['b']);
   // One that left with nothing in hand has nothing that others could take.
   expect(dead).toEqual(['c']);
 });
@@ -45,7 +43,7 @@ test('the epoch rises with every change of membership, and with nothing else', a
   };
   await after(enter('a'));
   await after(enter('b'));
-  await after(heartbeat(db.engine, INBOX, 'a', { load: { running: 1, held: 2 } }));
+  await after(findGone(db.engine, INBOX, 'a', { load: { running: 1, held: 2 } }));
   await after(enter('a'));
   await after(markDraining(db.engine, INBOX, 'a'));
   await after(markDraining(db.engine, INBOX, 'a'));
@@ -57,7 +55,7 @@ test('the epoch rises with every change of membership, and with nothing else', a
 test('an empty fleet has an epoch, too', async () => {
   const { epoch, ...nobody } = await view();
   expect(epoch).toBeGreaterThan(0);
-  expect(nobody).toEqual({ members: [], draining: [], dead: [] });
+  expect(nobody).toEqual({ members: [], dead: [] });
 });
 
 test('of the dead the picture holds the fifty that were seen last, within the hour', async () => {
@@ -67,32 +65,23 @@ test('of the dead the picture holds the fifty that were seen last, within the ho
   );
   const { dead } = await view();
   expect(dead).toEqual(Array.from({ length: 50 }, (_, n) => `w${n + 1}`));
-  expect(await deadWorkers(db.engine, INBOX)).toEqual(dead);
   await db.rows(`UPDATE holdfast.workers SET last_seen_at = last_seen_at - interval '55 minutes'`);
   expect((await view()).dead).toEqual(['w1', 'w2', 'w3', 'w4', 'w5']);
 });
 
 test('a dead worker stays dead, whatever it says', async () => {
   await enter('a');
-  expect(await heartbeat(db.engine, INBOX, 'a', {})).toBe('alive');
+  expect(await findGone(db.engine, INBOX, 'a', {})).toMatchObject({ beat: true, status: 'alive' });
   await leave(db.engine, INBOX, 'a', false);
-  expect(await heartbeat(db.engine, INBOX, 'a', {})).toBeNull();
+  expect(await findGone(db.engine, INBOX, 'a', {})).toMatchObject({ beat: false, status: 'dead' });
   await markDraining(db.engine, INBOX, 'a');
-  expect(await view()).toMatchObject({ members: [], draining: [], dead: ['a'] });
+  expect(await view()).toMatchObject({ members: [], dead: ['a'] });
 });
 
 test('the settings of a queue are told to the whole fleet', async () => {
-  expect(await queueSettings(db.engine, INBOX)).toEqual([
-    { name: 'inbox', ordering: 'none', maintainedMs: null },
-  ]);
+  expect(await queueSettings(db.engine, INBOX)).toEqual([{ name: 'inbox', ordering: 'none' }]);
   const { epoch } = await view();
   await db.rows(`UPDATE holdfast.queues SET ordering = 'key' WHERE name = 'inbox'`);
-  expect(await queueSettings(db.engine, INBOX)).toEqual([
-    { name: 'inbox', ordering: 'key', maintainedMs: null },
-  ]);
+  expect(await queueSettings(db.engine, INBOX)).toEqual([{ name: 'inbox', ordering: 'key' }]);
   expect((await view()).epoch).toBe(epoch + 1);
-  await db.rows(`UPDATE holdfast.queues SET maintained_at = now() - interval '5 seconds'`);
-  const [inbox] = await queueSettings(db.engine, INBOX);
-  expect(inbox?.maintainedMs).toBeGreaterThanOrEqual(5_000);
-  expect(inbox?.maintainedMs).toBeLessThan(60_000);
 });

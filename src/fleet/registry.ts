@@ -42,27 +42,6 @@ export async function register(db: Executor, names: Names, worker: Registration)
   await db.run(registerWorker, names, [id, lockKey, ...facts]);
 }
 
-export const heartbeatWorker = statement({
-  name: 'heartbeat',
-  text: `
-UPDATE holdfast.workers AS w
-SET last_seen_at = now(), metadata = $2::text::jsonb
-WHERE w.id = $1::text AND w.status <> 'dead'
-RETURNING w.status`,
-  columns: { status: text },
-});
-
-/** The status that the registry has for this worker; null when it was declared dead while it was away. */
-export async function heartbeat(
-  db: Executor,
-  names: Names,
-  id: string,
-  metadata: object,
-): Promise<string | null> {
-  const [row] = await db.run(heartbeatWorker, names, [id, JSON.stringify(metadata)]);
-  return row?.status ?? null;
-}
-
 export const drainWorker = statement({
   name: 'drain_worker',
   text: `
@@ -96,25 +75,6 @@ export async function leave(
   await db.run(leaveWorker, names, [id, releasedAll]);
 }
 
-export const listDead = statement({
-  name: 'list_dead_workers',
-  text: `
-SELECT w.id
-FROM holdfast.workers AS w
-WHERE w.status = 'dead'
-  AND w.last_seen_at > now() - interval '1 hour'
-  AND NOT w.released_all
-ORDER BY w.last_seen_at DESC
-LIMIT 50`,
-  columns: { id: text },
-});
-
-/** Workers that died lately with jobs in hand: those are claimable whatever their leases say. */
-export async function deadWorkers(db: Executor, names: Names): Promise<string[]> {
-  const rows = await db.run(listDead, names, []);
-  return rows.map((row) => row.id);
-}
-
 export interface Member {
   readonly id: string;
   readonly handles: Handles;
@@ -124,8 +84,7 @@ export interface FleetView {
   readonly epoch: number;
   /** Those that are alive: the members of the ring. */
   readonly members: readonly Member[];
-  readonly draining: readonly string[];
-  /** As `deadWorkers` says. */
+  /** Those that died within the hour and may have left jobs behind: others recover them. */
   readonly dead: readonly string[];
 }
 
@@ -137,7 +96,7 @@ FROM holdfast.fleet AS f
 LEFT JOIN LATERAL (
   SELECT v.id, v.status, v.handles
   FROM holdfast.workers AS v
-  WHERE v.status IN ('alive', 'draining')
+  WHERE v.status = 'alive'
   UNION ALL
   (SELECT v.id, v.status, v.handles
    FROM holdfast.workers AS v
@@ -152,35 +111,30 @@ LEFT JOIN LATERAL (
 export async function fleetView(db: Executor, names: Names): Promise<FleetView> {
   const rows = await db.run(viewFleet, names, []);
   const members: Member[] = [];
-  const draining: string[] = [];
   const dead: string[] = [];
   for (const { id, status, handles } of rows) {
     if (id === null) continue;
     if (status === 'alive') members.push({ id, handles: JSON.parse(handles ?? '{}') });
-    else if (status === 'draining') draining.push(id);
     else dead.push(id);
   }
-  return { epoch: rows[0]?.epoch ?? 0, members, draining, dead };
+  return { epoch: rows[0]?.epoch ?? 0, members, dead };
 }
 
 export interface QueueSettings {
   readonly name: string;
   readonly ordering: 'none' | 'key' | 'key_strict';
-  /** How long ago a round of housekeeping began; null before the first. */
-  readonly maintainedMs: number | null;
 }
 
 export const listQueueSettings = statement({
   name: 'list_queue_settings',
   text: `
-SELECT q.name, q.ordering::text AS ordering,
-  (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint AS maintained_ms
+SELECT q.name, q.ordering::text AS ordering
 FROM holdfast.queues AS q
 ORDER BY q.name`,
-  columns: { name: text, ordering: text, maintained_ms: int8.orNull },
+  columns: { name: text, ordering: text },
 });
 
-/** How the jobs of each queue are shared out and ordered, and when the queue was last cleaned up. */
+/** How each queue is read. */
 export async function queueSettings(db: Executor, names: Names): Promise<QueueSettings[]> {
   return (await db.run(listQueueSettings, names, [])) as QueueSettings[];
 }

@@ -58,7 +58,7 @@ function deadLetters({ queue, counts }: QueueOverview, limits: Limits): Finding 
     'dead letters',
     `${counts.deadLetterApproximate ? 'About ' : ''}${many(counts.deadLetter, 'dead letter')} in "${queue.name}".`,
     'They failed in all their attempts, or gave up, and run again only when somebody says so.',
-    `holdfast dlq ls --queue ${queue.name}, mend the cause, then holdfast dlq retry --queue ${queue.name}`,
+    `holdfast dead-letters ls --queue ${queue.name}, mend the cause, then holdfast dead-letters retry --queue ${queue.name}`,
   );
 }
 

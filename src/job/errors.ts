@@ -66,7 +66,7 @@ export class Snooze extends Error {
   }
 }
 
-/** Thrown by a handler: no retry can help, bury the job now. */
+/** Thrown by a handler: no retry can help; the job becomes a dead letter now. */
 export class GiveUp extends Error {
   static {
     GiveUp.prototype.name = 'GiveUp';

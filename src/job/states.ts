@@ -21,7 +21,7 @@ export type Verb =
   | 'isolate'
   | 'complete'
   | 'fail'
-  | 'bury'
+  | 'dead_letter'
   | 'release'
   | 'snooze'
   | 'cancelOwn'
@@ -73,7 +73,7 @@ export const TRANSITIONS: readonly Transition[] = [
     to: 'dead_letter',
     guard: `${OWNED}, attempts spent`,
   },
-  { verb: 'bury', by: 'owner', from: 'processing', to: 'dead_letter', guard: OWNED },
+  { verb: 'dead_letter', by: 'owner', from: 'processing', to: 'dead_letter', guard: OWNED },
   {
     verb: 'release',
     by: 'owner',

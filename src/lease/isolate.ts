@@ -9,7 +9,7 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { statement, uuid } from '../postgres/statement.js';
-import type { Held } from './renew.js';
+import type { Lease } from './renew.js';
 
 export const isolateJob = statement({
   name: 'isolate',
@@ -30,7 +30,7 @@ export async function isolate(
   db: Executor,
   names: Names,
   workerId: string,
-  job: Held,
+  job: Lease,
   alone = true,
 ): Promise<boolean> {
   const rows = await db.run(isolateJob, names, [workerId, job.id, job.generation, alone]);

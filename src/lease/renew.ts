@@ -11,13 +11,10 @@ import type { Executor } from '../postgres/queryable.js';
 import { bool, plainArray, statement, uuid } from '../postgres/statement.js';
 
 /** A job as its owner knows it: the id and the generation of the claim. */
-export interface LeasedJob {
+export interface Lease {
   readonly id: string;
   readonly generation: number;
 }
-
-/** The former name; isolate.ts still uses it. */
-export type Held = LeasedJob;
 
 export const renewLeases = statement({
   name: 'renew',
@@ -50,11 +47,11 @@ WHERE i.lease_generation = held.generation
 });
 
 /** A job that is returned without being renewed is still held: somebody has its row locked just now. */
-export function renewFree(
+export function renew(
   db: Executor,
   names: Names,
   workerId: string,
-  held: readonly LeasedJob[],
+  held: readonly Lease[],
   leaseMs: number,
 ) {
   return db.run(renewLeases, names, [
@@ -63,16 +60,4 @@ export function renewFree(
     plainArray(held.map((job) => job.generation)),
     leaseMs,
   ]);
-}
-
-/** The ids that were extended. */
-export async function renew(
-  db: Executor,
-  names: Names,
-  workerId: string,
-  held: readonly LeasedJob[],
-  leaseMs: number,
-): Promise<string[]> {
-  const rows = await renewFree(db, names, workerId, held, leaseMs);
-  return rows.filter((row) => row.renewed).map((row) => row.id);
 }

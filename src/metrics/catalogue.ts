@@ -55,13 +55,13 @@ export const JOB_METRICS = {
   started: counter('jobs_started', JOB, 'Attempts begun.'),
   completed: counter('jobs_completed', JOB, 'Jobs completed.'),
   failed: counter('jobs_failed', JOB, 'Attempts that failed and will be tried again.'),
-  buried: counter('jobs_buried', JOB, 'Jobs that became dead letters.'),
+  dead_letter: counter('jobs_dead_lettered', JOB, 'Jobs that became dead letters.'),
   snoozed: counter(
     'jobs_snoozed',
     JOB,
-    'Jobs put off by their handler, without spending an attempt.',
+    'Jobs snoozed by their handler, without spending an attempt.',
   ),
-  released: counter('jobs_released', JOB, 'Jobs handed back without having spent an attempt.'),
+  released: counter('jobs_released', JOB, 'Jobs released without having spent an attempt.'),
   cancelled: counter('jobs_cancelled', JOB, 'Jobs cancelled by their handler.'),
   lost: counter(
     'leases_lost',
@@ -105,11 +105,11 @@ export const PROCESS_METRICS = {
     [],
     'Time since the last heartbeat that the database confirmed to a worker of this process.',
   ),
-  trouble: counter('worker_troubles', [], 'Failures that a worker met and will try again after.'),
-  rebirths: counter(
-    'worker_rebirths',
+  errors: counter('worker_errors', [], 'Errors that a worker met and retries after.'),
+  reregistrations: counter(
+    'worker_reregistrations',
     [],
-    'Times that a worker was declared dead and went on under a new id.',
+    'Times that a worker was declared dead and registered again under a new id.',
   ),
 } as const;
 

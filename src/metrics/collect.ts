@@ -27,8 +27,8 @@ export class Collector {
   readonly #statement: Family<HistogramCell>;
   readonly #owned: Family<NumberCell>;
   readonly #heartbeatAge: Family<NumberCell>;
-  readonly #trouble: NumberCell;
-  readonly #rebirths: NumberCell;
+  readonly #errors: NumberCell;
+  readonly #reregistrations: NumberCell;
   readonly #pairs = new Map<string, Map<string, Pair>>();
   #pairCount = 0;
   /** By worker, when its last heartbeat was confirmed, on this process' steady clock. */
@@ -48,8 +48,8 @@ export class Collector {
     this.#statement = registry.histogram(PROCESS_METRICS.statement);
     this.#owned = registry.gauge(PROCESS_METRICS.owned);
     this.#heartbeatAge = registry.gauge(PROCESS_METRICS.heartbeatAge);
-    this.#trouble = registry.counter(PROCESS_METRICS.trouble).at();
-    this.#rebirths = registry.counter(PROCESS_METRICS.rebirths).at();
+    this.#errors = registry.counter(PROCESS_METRICS.errors).at();
+    this.#reregistrations = registry.counter(PROCESS_METRICS.reregistrations).at();
   }
 
   /** An arrow, so that it can be passed as a listener. */
@@ -75,7 +75,7 @@ export class Collector {
       }
       case 'completed':
       case 'failed':
-      case 'buried':
+      case 'dead_letter':
       case 'snoozed':
       case 'released':
       case 'cancelled':
@@ -95,7 +95,7 @@ export class Collector {
       case 'statement':
         this.#statement.at(event.statement, event.queue).observe(event.ms / 1000);
         break;
-      case 'housekept':
+      case 'maintained':
         this.#recovered.at(event.queue).add(event.recovered);
         this.#pruned.at(event.queue).add(event.pruned);
         break;
@@ -107,15 +107,15 @@ export class Collector {
         this.#shares.set(event.workerId, shares.set(event.queue, event.owned));
         break;
       }
-      case 'reborn':
-        this.#rebirths.add();
+      case 'reregistered':
+        this.#reregistrations.add();
         this.#forget(event.was);
         break;
       case 'stopped':
         this.#forget(event.workerId);
         break;
-      case 'trouble':
-        this.#trouble.add();
+      case 'error':
+        this.#errors.add();
         break;
     }
   }

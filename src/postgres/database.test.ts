@@ -72,7 +72,7 @@ describe.each([
       prepare: async () => undefined,
       up: () => void seen.ups++,
       down: () => undefined,
-      heard: (channel, payload) => void seen.heard.push(`${channel} ${payload}`),
+      notified: (channel, payload) => void seen.heard.push(`${channel} ${payload}`),
       error: (_what, error) => void seen.errors.push(error),
       ...events,
     });

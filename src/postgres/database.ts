@@ -23,11 +23,11 @@ export interface SessionEvents {
   readonly channels: () => readonly string[];
   /** On a new session that listens already: take locks. If it fails, the session is given up. */
   readonly prepare: (db: Executor) => Promise<void>;
-  /** From now on everything is heard. What was said before may be lost: look at the tables. */
+  /** From now on every notification arrives. What was sent before may be lost: look at the tables. */
   readonly up: () => void;
-  /** The session is over, with its locks, and with whatever was said and not yet heard. */
+  /** The session is over, with its locks and with notifications that have not arrived. */
   readonly down: () => void;
-  readonly heard: (channel: string, payload: string) => void;
+  readonly notified: (channel: string, payload: string) => void;
   /** What failed, and why; the session goes on by itself. */
   readonly error: (what: string, error: unknown) => void;
 }

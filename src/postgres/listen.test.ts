@@ -1,4 +1,4 @@
-/** The listener: it comes back, it notices when it has become deaf, and it keeps off behind a pooler. */
+/** The listener: it comes back, it notices when nothing arrives, and it stays off behind a pooler. */
 import { once } from 'node:events';
 import net from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
@@ -20,16 +20,16 @@ const doing = (text: string) => (on: Executor) =>
 const say = (channel: string, word: string) => db.rows('SELECT pg_notify($1, $2)', [channel, word]);
 
 function listen(options: Partial<ListenerDeps> = {}) {
-  const seen = { heard: [] as string[], ups: 0, downs: 0, troubles: [] as string[] };
+  const seen = { heard: [] as string[], ups: 0, downs: 0, errors: [] as string[] };
   const listener = new Listener({
     connectionString: db.url,
     channels: () => ['test_-1', 'test_other'],
     prepare: async () => undefined,
     up: () => void seen.ups++,
     down: () => void seen.downs++,
-    heard: (channel, payload) => void seen.heard.push(`${channel} ${payload}`),
-    call: async (word) => void (await say('test_-1', word)),
-    trouble: (what, error) => void seen.troubles.push(`${what}: ${(error as Error).message}`),
+    notified: (channel, payload) => void seen.heard.push(`${channel} ${payload}`),
+    ping: async (word) => void (await say('test_-1', word)),
+    reportError: (what, error) => void seen.errors.push(`${what}: ${(error as Error).message}`),
     ...options,
   });
   listener.start();
@@ -70,7 +70,7 @@ test('after its session was ended it comes back and hears again, and both are to
 test('it outlives an outage, however long, and nothing of it ends the process', async () => {
   const line = await Line.to(db.url);
   const { seen } = listen({ connectionString: line.url });
-  await until('it has tried in vain', () => seen.troubles.length >= 3);
+  await until('it has tried and failed', () => seen.errors.length >= 3);
   await line.mend();
   await until('it listens', () => seen.ups === 1);
   line.cut();
@@ -79,37 +79,37 @@ test('it outlives an outage, however long, and nothing of it ends the process', 
   await until('it listens again', () => seen.ups === 2);
 });
 
-test('a session that is open and deaf is noticed and replaced', async () => {
-  const { listener, seen } = listen({ callEveryMs: 40, hearWithinMs: 60 });
+test('a session that is open and receives nothing is noticed and replaced', async () => {
+  const { listener, seen } = listen({ pingEveryMs: 40, pingTimeoutMs: 60 });
   await until('it listens', () => seen.ups === 1);
   await listener.run(doing('UNLISTEN *'));
   await until('it listens again', () => seen.ups === 2);
-  expect(seen.troubles).toEqual([expect.stringContaining('the listener was deaf')]);
+  expect(seen.errors).toEqual([expect.stringContaining('a ping to the listener did not arrive')]);
   await say('test_-1', 'c');
   await until('it hears', () => seen.heard.includes('test_-1 c'));
 });
 
-test('who hears anything need not call: of two listeners with a channel in common one calls for both', async () => {
+test('a listener that receives anything need not ping: of two with a channel in common one pings for both', async () => {
   const calls = { often: 0, rarely: 0 };
   const calling = (who: 'often' | 'rarely') => async (word: string) => {
     calls[who]++;
     await say('test_-1', word);
   };
-  const rarely = listen({ callEveryMs: 400, call: calling('rarely') });
-  const often = listen({ callEveryMs: 20, call: calling('often') });
+  const rarely = listen({ pingEveryMs: 400, ping: calling('rarely') });
+  const often = listen({ pingEveryMs: 20, ping: calling('often') });
   // So many calls take longer than the silence that the other one bears.
   await until('one has called often', () => calls.often > 60);
   expect(calls.rarely).toBe(0);
   expect([rarely.seen.downs, often.seen.downs]).toEqual([0, 0]);
 });
 
-test('a process that was busy while its call came in is not deaf', async () => {
+test('a process that was busy while its ping came in keeps its session', async () => {
   let calls = 0;
   const { seen } = listen({
-    callEveryMs: 20,
-    hearWithinMs: 60,
+    pingEveryMs: 20,
+    pingTimeoutMs: 60,
     // The word is on its way while this thread spins, past the time within which it should be heard.
-    call: async (word) => {
+    ping: async (word) => {
       calls++;
       void db.rows(`SELECT pg_notify('test_-1', $1) FROM pg_sleep(0.03)`, [word]);
       setTimeout(() => {
@@ -119,17 +119,17 @@ test('a process that was busy while its call came in is not deaf', async () => {
     },
   });
   await until('it was called often', () => calls > 5);
-  expect(seen).toMatchObject({ ups: 1, downs: 0, troubles: [] });
+  expect(seen).toMatchObject({ ups: 1, downs: 0, errors: [] });
 });
 
-test('a call that cannot be sent says nothing about the hearing', async () => {
+test('a ping that cannot be sent says nothing about the session', async () => {
   const { seen } = listen({
-    callEveryMs: 20,
-    hearWithinMs: 20,
-    call: () => Promise.reject(new Error('no connection')),
+    pingEveryMs: 20,
+    pingTimeoutMs: 20,
+    ping: () => Promise.reject(new Error('no connection')),
   });
-  await until('it was tried often', () => seen.troubles.length > 3);
-  expect(new Set(seen.troubles)).toEqual(new Set(['calling the listener: no connection']));
+  await until('it was tried often', () => seen.errors.length > 3);
+  expect(new Set(seen.errors)).toEqual(new Set(['pinging the listener: no connection']));
   expect(seen.downs).toBe(0);
 });
 
@@ -176,7 +176,7 @@ test('behind a pooler it says so once, stays off, and leaves nothing in the sess
     prepare: async (on) => void prepared.push(on),
   });
   await until('it is off', () => listener.state === 'off');
-  expect(seen.troubles).toEqual([expect.stringContaining('listenUrl')]);
+  expect(seen.errors).toEqual([expect.stringContaining('listenUrl')]);
   expect([prepared, seen.ups]).toEqual([[], 0]);
   await until('its session is gone', async () => (await db.rows(SESSIONS)).length === 0);
 });
@@ -184,7 +184,7 @@ test('behind a pooler it says so once, stays off, and leaves nothing in the sess
 test('it stops at once, also while it connects or waits, and its session ends', async () => {
   const line = await Line.to(db.url);
   const away = listen({ connectionString: line.url });
-  await until('it has tried in vain', () => away.seen.troubles.length > 0);
+  await until('it has tried and failed', () => away.seen.errors.length > 0);
   const here = listen();
   await until('it listens', () => here.seen.ups === 1);
   const from = performance.now();

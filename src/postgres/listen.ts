@@ -1,16 +1,17 @@
 /**
- * The listener: a connection of its own that hears notifications, for as long as it is wanted.
+ * The listener: a connection of its own that receives notifications, for as long as it is wanted.
  *
- * It comes back by itself after every loss, with a jittered backoff, and never throws out of a timer. What
- * was said while it was away is lost, so its owner is told of every loss and of every new session, and
- * takes its session locks anew. A connection can be open and deaf; so a listener that has heard nothing
- * for a while has itself called through another connection, and makes a new one when it does not hear
- * that. Whatever it hears will do, so of listeners with a channel in common one call serves all. Behind
- * a pooler, where a session cannot be kept, it says so once and stays off.
+ * It reconnects after every loss, with a jittered backoff, and never throws out of a timer. Notifications that are
+ * sent meanwhile are lost, so its owner learns of every loss and of every new session, and takes its session locks
+ * anew. A connection can be open and receive nothing. So after a while of silence the listener sends itself a ping
+ * through another connection, and reconnects if the ping does not arrive. Any notification counts, so of listeners
+ * with a channel in common one ping serves all. Behind a pooler, where a session cannot be kept, it reports that
+ * once and stays off.
  */
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
+import { Backoff } from './backoff.js';
 import { quoteName } from './names.js';
 import { type Executor, engineExecutor } from './queryable.js';
 
@@ -20,29 +21,23 @@ export interface ListenerDeps {
   readonly channels: () => readonly string[];
   /** On a new session that listens already: take locks. If it fails, the session is given up. */
   readonly prepare: (db: Executor) => Promise<void>;
-  /** From now on everything is heard. */
+  /** From now on every notification arrives. */
   readonly up: () => void;
-  /** The session is over, with its locks, and with whatever was said and not yet heard. */
+  /** The session is over, with its locks and with notifications that have not arrived. */
   readonly down: () => void;
-  readonly heard: (channel: string, payload: string) => void;
-  /** Sends this word, on another connection, to a channel that is listened to. */
-  readonly call: (word: string) => Promise<void>;
-  /** After how much silence the hearing is tested, and how soon a call must be heard. */
-  readonly callEveryMs?: number;
-  readonly hearWithinMs?: number;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly notified: (channel: string, payload: string) => void;
+  /** Sends this payload, on another connection, to a channel that is listened to. */
+  readonly ping: (payload: string) => Promise<void>;
+  /** After how much silence a ping is sent, and how soon it must arrive. */
+  readonly pingEveryMs?: number;
+  readonly pingTimeoutMs?: number;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
-const CALL_EVERY_MS = 20_000;
-const HEAR_WITHIN_MS = 5_000;
-const FIRST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 5_000;
-/** A session that lasted so long was a good one: the next loss starts with a short pause again. */
-const GOOD_MS = 5_000;
-const CONNECT_MS = 10_000;
-const QUERY_MS = 5_000;
-const GOODBYE_MS = 500;
-const CALL = /^!ping:\d+$/;
+const PING_EVERY_MS = 20_000;
+/** The limit for a connection, a statement and a ping. A session that lasted longer resets the backoff. */
+const TIMEOUT_MS = 5_000;
+const PING = /^!ping:\d+$/;
 
 /** A session that is listened on outlives the server's limit for idle ones. */
 const STAY = `SELECT set_config('idle_session_timeout', '0', false)`;
@@ -60,12 +55,12 @@ export class Listener {
   readonly #halt = new AbortController();
   #state: 'off' | 'connecting' | 'on' = 'off';
   #client: Client | null = null;
-  /** Ends the session: with an error that is told, or without one. */
+  /** Ends the session: with an error that is reported, or without one. */
   #end: (error: Error | null) => void = () => {};
-  #calls = 0;
-  #heardAt = 0;
-  /** Ends the wait for the call that is under way. */
-  #onHeard: () => void = () => {};
+  #pings = 0;
+  #notifiedAt = 0;
+  /** Ends the wait for the ping that is under way. */
+  #onNotified: () => void = () => {};
   #over: Promise<void> = Promise.resolve();
 
   constructor(deps: ListenerDeps) {
@@ -106,18 +101,17 @@ export class Listener {
 
   async #live(): Promise<void> {
     const { signal } = this.#halt;
-    let losses = 0;
+    const backoff = new Backoff();
     while (!signal.aborted) {
       const from = performance.now();
       try {
         await this.#session();
       } catch (error) {
         if (signal.aborted) break;
-        this.#deps.trouble('listening for notifications', error);
+        this.#deps.reportError('listening for notifications', error);
         if (error instanceof BehindPooler) break;
-        losses = performance.now() - from > GOOD_MS ? 0 : losses + 1;
-        const ceilingMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(losses, 10));
-        await wait(ceilingMs * (0.25 + Math.random() * 0.75), signal);
+        if (performance.now() - from > TIMEOUT_MS) backoff.reset();
+        await wait(backoff.nextMs(), signal);
       }
     }
     this.#state = 'off';
@@ -134,18 +128,18 @@ export class Listener {
     this.#end = end;
     client.on('error', end);
     client.on('end', () => end(new Error('the connection of the listener was closed')));
-    client.on('notification', ({ channel, payload }) => this.#hear(channel, payload ?? ''));
+    client.on('notification', ({ channel, payload }) => this.#notified(channel, payload ?? ''));
     try {
       if ((await Promise.race([this.#open(client), ended])) === 'ended') return;
       this.#client = client;
       this.#state = 'on';
-      this.#heardAt = performance.now();
+      this.#notifiedAt = performance.now();
       this.#deps.up();
-      await Promise.race([ended, this.#testHearing(client, over.signal)]);
+      await Promise.race([ended, this.#pingWhenSilent(client, over.signal)]);
     } finally {
       over.abort();
       this.#end = () => {};
-      hangUp(client);
+      close(client);
       const was = this.#state;
       this.#client = null;
       this.#state = 'connecting';
@@ -157,8 +151,8 @@ export class Listener {
     return new pg.Client({
       connectionString: this.#deps.connectionString,
       application_name: 'holdfast listener',
-      connectionTimeoutMillis: CONNECT_MS,
-      query_timeout: QUERY_MS,
+      connectionTimeoutMillis: TIMEOUT_MS,
+      query_timeout: TIMEOUT_MS,
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
     }) as Client;
@@ -179,47 +173,47 @@ export class Listener {
     return 'open';
   }
 
-  #hear(channel: string, payload: string): void {
-    this.#heardAt = performance.now();
-    this.#onHeard();
-    if (CALL.test(payload)) return;
+  #notified(channel: string, payload: string): void {
+    this.#notifiedAt = performance.now();
+    this.#onNotified();
+    if (PING.test(payload)) return;
     try {
-      this.#deps.heard(channel, payload);
+      this.#deps.notified(channel, payload);
     } catch (error) {
       // Thrown on, it would go through the socket's handler and end the process.
-      this.#deps.trouble('passing on a notification', error);
+      this.#deps.reportError('passing on a notification', error);
     }
   }
 
-  /** Resolves when nothing has been heard for so long. */
+  /** Resolves when nothing has arrived for so long. */
   async #silence(forMs: number, over: AbortSignal): Promise<void> {
     for (let restMs = forMs; restMs > 0 && !over.aborted; ) {
       await wait(restMs, over);
-      restMs = this.#heardAt + forMs - performance.now();
+      restMs = this.#notifiedAt + forMs - performance.now();
     }
   }
 
-  /** Rejects when the session turns out to be deaf. */
-  async #testHearing(client: Client, over: AbortSignal): Promise<void> {
-    const { call, trouble, callEveryMs = CALL_EVERY_MS } = this.#deps;
-    const hearWithinMs = this.#deps.hearWithinMs ?? HEAR_WITHIN_MS;
+  /** Rejects when a ping does not arrive. */
+  async #pingWhenSilent(client: Client, over: AbortSignal): Promise<void> {
+    const { ping, reportError } = this.#deps;
+    const { pingEveryMs = PING_EVERY_MS, pingTimeoutMs = TIMEOUT_MS } = this.#deps;
     for (;;) {
-      await this.#silence(callEveryMs * (0.75 + Math.random() * 0.5), over);
+      await this.#silence(pingEveryMs * (0.75 + Math.random() * 0.5), over);
       if (over.aborted) return;
-      const heard = new AbortController();
-      this.#onHeard = () => heard.abort();
+      const arrived = new AbortController();
+      this.#onNotified = () => arrived.abort();
       try {
-        await call(`!ping:${++this.#calls}`);
+        await ping(`!ping:${++this.#pings}`);
       } catch (error) {
-        // The other connection's trouble says nothing about this one.
-        trouble('calling the listener', error);
+        // The other connection's error says nothing about this one.
+        reportError('pinging the listener', error);
         continue;
       }
-      await wait(hearWithinMs, AbortSignal.any([heard.signal, over]));
+      await wait(pingTimeoutMs, AbortSignal.any([arrived.signal, over]));
       // It may only lie in the socket because this process was busy: an answer brings it along.
-      if (!heard.signal.aborted && !over.aborted) await client.query('SELECT 1');
-      if (!heard.signal.aborted && !over.aborted) {
-        throw new Error('the listener was deaf to its own call, and connects anew');
+      if (!arrived.signal.aborted && !over.aborted) await client.query('SELECT 1');
+      if (!arrived.signal.aborted && !over.aborted) {
+        throw new Error('a ping to the listener did not arrive, so it connects anew');
       }
     }
   }
@@ -227,8 +221,8 @@ export class Listener {
 
 const listenTo = (channel: string) => `LISTEN ${quoteName(channel)}`;
 
-/** Says goodbye, and does not wait for an answer: a server that is gone must not keep the process. */
-function hangUp(client: Client): void {
+/** Closes, and does not wait for an answer: a server that is gone must not keep the process. */
+function close(client: Client): void {
   client.end().catch(() => undefined);
-  setTimeout(() => client.connection.stream.destroy(), GOODBYE_MS).unref();
+  setTimeout(() => client.connection.stream.destroy(), 500).unref();
 }

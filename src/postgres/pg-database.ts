@@ -35,8 +35,8 @@ export function pgDatabase({ pool, sessionUrl, mode }: PgDatabaseOptions): Datab
       const listener = new Listener({
         ...events,
         connectionString: sessionUrl,
-        trouble: events.error,
-        async call(word) {
+        reportError: events.error,
+        async ping(word) {
           await pool.query('SELECT pg_notify($1, $2)', [events.channels()[0], word]);
         },
       });

@@ -1,7 +1,7 @@
 /**
  * Connections of our own.
  *
- * `enginePool` is for claims, settles and housekeeping. Its sessions allow only the plans that were
+ * `enginePool` is for claims, settles and maintenance. Its sessions allow only the plans that were
  * measured (settings.ts). `plainPool` is for what users do (enqueue, transactions).
  * A connection that is lost never ends the process, whether it is idle, lent out or being handed over;
  * that holds for these pools and for a pool that a user passes in, once `adoptPool` has seen it.

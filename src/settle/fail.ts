@@ -1,8 +1,8 @@
 /**
- * Failing: an attempt ended badly. The job waits for its next attempt, or is buried if that was the last.
+ * Failing: an attempt ended badly. The job waits for its next attempt, or is a dead letter if that was the last.
  *
  * Fenced as every settle is. The error is kept in `last_error`, a line of it in the bounded history.
- * Until its next attempt an ordered job holds its key; buried, it frees it, unless it is to hold it.
+ * Until its next attempt an ordered job holds its key; as a dead letter it frees it, unless the queue is `key_strict`.
  * A failed attempt also proves that the job can end without taking its process along: `crashes` is cleared.
  */
 import type { Names } from '../postgres/names.js';

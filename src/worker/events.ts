@@ -4,7 +4,7 @@
  */
 export type WorkerEvent =
   | { readonly kind: 'started'; readonly workerId: string }
-  | { readonly kind: 'reborn'; readonly workerId: string; readonly was: string }
+  | { readonly kind: 'reregistered'; readonly workerId: string; readonly was: string }
   | { readonly kind: 'stopped'; readonly workerId: string }
   | {
       readonly kind: 'claimed';
@@ -34,19 +34,19 @@ export type WorkerEvent =
       readonly owned: number;
     }
   | {
-      readonly kind: 'housekept';
+      readonly kind: 'maintained';
       readonly queue: string;
       readonly recovered: number;
       readonly pruned: number;
     }
-  | { readonly kind: 'trouble'; readonly what: string; readonly error: unknown };
+  | { readonly kind: 'error'; readonly what: string; readonly error: unknown };
 
 export interface JobEvent {
   readonly kind:
     | 'started-job'
     | 'completed'
     | 'failed'
-    | 'buried'
+    | 'dead_letter'
     | 'snoozed'
     | 'released'
     | 'cancelled'
@@ -78,7 +78,7 @@ export type StatementName =
   | 'claim'
   | 'complete'
   | 'fail'
-  | 'bury'
+  | 'dead_letter'
   | 'release'
   | 'snooze'
   | 'cancel';
@@ -87,7 +87,7 @@ export interface WorkerStats {
   claimed: number;
   completed: number;
   failed: number;
-  buried: number;
+  dead_letter: number;
   snoozed: number;
   released: number;
   cancelled: number;

@@ -7,8 +7,6 @@ import type pg from 'pg';
 import { type FleetView, fleetView, type QueueSettings, queueSettings } from '../fleet/registry.js';
 import { ringOwners } from '../fleet/ring.js';
 import { channelOf } from '../fleet/wake.js';
-import type { Logger } from '../postgres/log.js';
-import type { ConnectionOptions } from '../postgres/pool.js';
 import { plainPool } from '../postgres/pool.js';
 import {
   type EngineMode,
@@ -16,10 +14,9 @@ import {
   engineExecutor,
   plainExecutor,
 } from '../postgres/queryable.js';
-import type { Tracing } from '../tracing/tracing.js';
 import { Wakeups } from './claim/wakeups.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
-import { Keeper } from './keeper.js';
+import { Keeper } from './lease/keeper.js';
 import type { Settings } from './options.js';
 import { QueueWorker } from './queue-worker.js';
 import type { Route } from './run/attempt.js';
@@ -30,32 +27,21 @@ import { ServiceLoop } from './services/service-loop.js';
 import type { Standing } from './settle/batcher.js';
 import { Settler } from './settle/settler.js';
 import type { Time } from './time.js';
+import type { WorkerDeps } from './worker.js';
 
 /** How long the start waits for the keeper's thread. */
 const WATCHED_MS = 3_000;
-/** How often the fleet is read although its epoch has not moved: each worker so often, times its members. */
-const READ_PER_MEMBER_MS = 10_000;
-const READ_RARELY_MS = 600_000;
 
-export interface LoopsDeps {
-  readonly connection: ConnectionOptions;
-  /** A way past a pooler, for the sessions that listen and hold locks. */
-  readonly listenUrl: string | null;
-  /** The caller's pool, for handlers' transactions. */
-  readonly pool: pg.Pool;
+export interface LoopsDeps extends Omit<WorkerDeps, 'listeners' | 'prepare' | 'pooler'> {
   readonly enginePool: pg.Pool;
   readonly mode: EngineMode;
-  readonly schema: string;
   readonly queues: readonly string[];
   /** By channel, the queues. */
   readonly channels: ReadonlyMap<string, string>;
   readonly settings: Settings;
   readonly routes: ReadonlyMap<string, Route>;
   readonly metadata: object;
-  readonly maxPayloadBytes: number;
-  readonly tracing: Tracing | null;
   readonly time: Time;
-  readonly log: Logger;
   readonly stats: WorkerStats;
   readonly workerId: () => string;
   /** Whether the registry calls a worker of this id alive. */
@@ -67,8 +53,8 @@ export interface LoopsDeps {
   /** The registry calls this worker draining; it may be draining already. */
   readonly drainAsked: () => void;
   readonly emit: (event: WorkerEvent) => void;
-  readonly heard: () => boolean;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly hasListeners: () => boolean;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 export class Loops {
@@ -79,7 +65,7 @@ export class Loops {
   readonly wakeups: Wakeups;
   readonly queues: readonly QueueWorker[];
   /** Ordinary connections for what the worker itself reads and writes beside the queue table. */
-  readonly house: pg.Pool;
+  readonly ownPool: pg.Pool;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandon = new AbortController();
   readonly #deps: LoopsDeps;
@@ -93,7 +79,7 @@ export class Loops {
   constructor(deps: LoopsDeps) {
     this.#deps = deps;
     this.#engine = engineExecutor(deps.enginePool, deps.mode);
-    this.house = plainPool(deps.connection, 4, deps.log);
+    this.ownPool = plainPool(deps.connection, 4, deps.log);
     this.keeper = this.#makeKeeper();
     this.services = this.#makeServices();
     this.quarantine = new Quarantine(
@@ -108,9 +94,10 @@ export class Loops {
     this.membership = new Membership({
       read: () => this.#readFleet(),
       use: (view) => this.#useFleet(view),
-      everyMs: () => this.#readAgainMs(),
+      // Claims and the keeper notice a new epoch; this is for a change that they miss.
+      everyMs: () => Math.max(2, this.#members) * deps.settings.heartbeatMs,
       time: deps.time,
-      trouble: deps.trouble,
+      reportError: deps.reportError,
     });
     this.wakeups = this.#makeWakeups();
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
@@ -140,28 +127,22 @@ export class Loops {
   }
 
   /** Workers that are dead: what the new ones among them held is recovered at once. */
-  sawDead(ids: readonly string[]): void {
+  recordDead(ids: readonly string[]): void {
     const news = ids.some((id) => !this.#dead.has(id));
     this.#dead = new Set([...ids, ...this.#dead].slice(0, 200));
     if (news) void this.recover();
   }
 
   async recover(): Promise<void> {
-    const { schema, trouble, workerId, emit } = this.#deps;
+    const { schema, reportError, workerId, emit } = this.#deps;
     for (const { queue } of this.queues) {
       try {
         const recovered = await recoverAll(this.#engine, { schema, queue }, workerId());
-        if (recovered > 0) emit({ kind: 'housekept', queue, recovered, pruned: 0 });
+        if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
       } catch (error) {
-        if (!this.abandon.signal.aborted) trouble(`recovery of ${queue}`, error);
+        if (!this.abandon.signal.aborted) reportError(`recovery of ${queue}`, error);
       }
     }
-  }
-
-  #readAgainMs(): number {
-    const soonMs = 2 * this.#deps.settings.heartbeatMs;
-    if (!this.wakeups.listening()) return soonMs;
-    return Math.max(soonMs, Math.min(this.#members * READ_PER_MEMBER_MS, READ_RARELY_MS));
   }
 
   async #readFleet(): Promise<FleetView> {
@@ -176,7 +157,7 @@ export class Loops {
     if (picture !== this.#picture) for (const queue of this.queues) this.#share(queue, view);
     this.#picture = picture;
     this.#members = view.members.length;
-    this.sawDead(view.dead);
+    this.recordDead(view.dead);
   }
 
   /** Which buckets of a queue that is read by key this worker reads first. */
@@ -221,12 +202,12 @@ export class Loops {
           this.pump();
         },
         gone: (ids) => {
-          this.sawDead(ids);
+          this.recordDead(ids);
           void this.membership.refresh();
         },
-        epoch: (epoch) => this.membership.saw(epoch),
+        epoch: (epoch) => this.membership.recordEpoch(epoch),
         drainAsked: this.#deps.drainAsked,
-        error: this.#deps.trouble,
+        error: this.#deps.reportError,
         load: () => ({
           running: this.queues.reduce((sum, one) => sum + one.running, 0),
           held: this.queues.reduce((sum, one) => sum + one.size, 0),
@@ -236,28 +217,27 @@ export class Loops {
   }
 
   #makeServices(): ServiceLoop {
-    const { enginePool, mode, schema, queues, settings, time, workerId, emit, trouble } =
+    const { enginePool, mode, schema, queues, settings, time, workerId, emit, reportError } =
       this.#deps;
     return new ServiceLoop({
-      ...{ enginePool, mode, schema, queues, time, workerId, emit, trouble },
-      services: maintenanceServices(settings.housekeepingMs, (dead) => {
-        this.sawDead(dead);
+      ...{ enginePool, mode, schema, queues, time, workerId, emit, reportError },
+      services: maintenanceServices(settings.maintenanceMs, (dead) => {
+        this.recordDead(dead);
         void this.membership.refresh();
       }),
-      intervalMs: settings.housekeepingMs,
-      members: () => this.#members,
+      intervalMs: settings.maintenanceMs,
       ttlMs: settings.ttlMs,
     });
   }
 
   #makeWakeups(): Wakeups {
-    const { connection, listenUrl, schema, channels, settings, workerId, trouble } = this.#deps;
+    const { connection, listenUrl, schema, channels, settings, workerId, reportError } = this.#deps;
     const queueOf = (name: string) => this.queues.find(({ queue }) => queue === name);
     return new Wakeups({
       connectionString: listenUrl ?? connection.connectionString,
       on: settings.notify,
       liveness: settings.liveness,
-      ...{ schema, channels, workerId: workerId(), other: this.#engine, trouble },
+      ...{ schema, channels, workerId: workerId(), other: this.#engine, reportError },
       hint: (queue, since, buckets) => queueOf(queue)?.hint(since, buckets),
       listening: (queue) => queueOf(queue)?.listening(),
       fleetChanged: () => void this.membership.refresh(),
@@ -266,23 +246,44 @@ export class Loops {
 
   #makeQueue(queue: string): QueueWorker {
     const { schema, pool, maxPayloadBytes, log, settings, routes, stats } = this.#deps;
-    const { workerId, standing, time, emit, heard, trouble, tracing, mode } = this.#deps;
+    const { workerId, standing, time, emit, hasListeners, reportError, tracing, mode } = this.#deps;
     const names = { schema, queue };
     const engine = this.#engine;
-    const plain = plainExecutor(this.house, mode);
+    const plain = plainExecutor(this.ownPool, mode);
     return new QueueWorker(queue, {
-      ...{ settings, routes, engine, stats, workerId, emit, heard, trouble, standing, time },
+      ...{
+        settings,
+        routes,
+        engine,
+        stats,
+        workerId,
+        emit,
+        hasListeners,
+        reportError,
+        standing,
+        time,
+      },
       ...{ keeper: this.keeper, quarantine: this.quarantine, wakeups: this.wakeups },
       settler: new Settler({
-        ...{ engine, plain, names, trouble, standing, time },
+        ...{ engine, plain, names, reportError, standing, time },
         took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
         abandoned: this.abandon.signal,
       }),
       context: {
-        ...{ names, pool, house: this.house, plain, engine, log, maxPayloadBytes, tracing, emit },
+        ...{
+          names,
+          pool,
+          ownPool: this.ownPool,
+          plain,
+          engine,
+          log,
+          maxPayloadBytes,
+          tracing,
+          emit,
+        },
       },
-      sawEpoch: (epoch) => this.membership.saw(epoch),
-      sawMaintained: (name, agoMs) => this.services.saw(name, agoMs),
+      recordEpoch: (epoch) => this.membership.recordEpoch(epoch),
+      recordRound: (name, agoMs) => this.services.recordRound(name, agoMs),
     });
   }
 }

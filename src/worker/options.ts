@@ -30,7 +30,7 @@ export interface WorkerOptions {
   /** How often an idle worker looks for jobs. Default 1 s. */
   readonly poll?: Duration;
   /** Default 10 s. */
-  readonly housekeeping?: Duration;
+  readonly maintenance?: Duration;
   /** A main thread without progress for so long loses its leases and its heartbeat. Default: the lease. */
   readonly stallLimit?: Duration;
   /** Default time limit of handlers; a job definition may set its own. Default: none. */
@@ -58,7 +58,7 @@ export interface Settings {
   readonly heartbeatMs: number;
   readonly ttlMs: number;
   readonly pollMs: number;
-  readonly housekeepingMs: number;
+  readonly maintenanceMs: number;
   readonly stallMs: number;
   readonly timeoutMs: number | null;
   readonly graceMs: number;
@@ -91,7 +91,7 @@ export function resolveOptions(options: WorkerOptions): Settings {
     heartbeatMs: time(options.heartbeat, 'heartbeat', 10_000, 50),
     ttlMs: time(options.ttl, 'ttl', 30_000, 150),
     pollMs: time(options.poll, 'poll', 1_000),
-    housekeepingMs: time(options.housekeeping, 'housekeeping', 10_000, 50),
+    maintenanceMs: time(options.maintenance, 'maintenance', 10_000, 50),
     stallMs: time(options.stallLimit, 'stallLimit', leaseMs, 50),
     timeoutMs: options.timeout === undefined ? null : time(options.timeout, 'timeout', 0, 1),
     graceMs: time(options.grace, 'grace', 30_000, 0),

@@ -9,14 +9,15 @@ import type { Ordering } from '../job/order.js';
 import { isolate } from '../lease/isolate.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { type ClaimBatch, ClaimLoop, type Hints } from './claim/claim-loop.js';
+import { ClaimLoop, type Hints } from './claim/claim-loop.js';
+import type { ClaimBatch } from './claim/claim-reader.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
-import type { SettleResult } from './events.js';
 import type { Settings } from './options.js';
 import type { Route } from './run/attempt.js';
 import { LeasedJob } from './run/leased-job.js';
 import type { Quarantine } from './run/quarantine.js';
 import { Runs } from './run/runs.js';
+import { runsOf } from './run/runs-of.js';
 import type { Standing } from './settle/batcher.js';
 import { type InFlightDeps, InFlightJobs } from './settle/in-flight.js';
 import type { Time } from './time.js';
@@ -34,9 +35,9 @@ export interface QueueWorkerDeps extends InFlightDeps {
   readonly workerId: () => string;
   /** Whether the registry calls a worker of this id alive. */
   readonly standing: (workerId: string) => Standing;
-  readonly sawEpoch: (epoch: number) => void;
-  readonly sawMaintained: (queue: string, agoMs: number | null) => void;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly recordEpoch: (epoch: number) => void;
+  readonly recordRound: (queue: string, agoMs: number | null) => void;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 export class QueueWorker {
@@ -47,7 +48,6 @@ export class QueueWorker {
   readonly #prefetch: PrefetchPolicy;
   readonly #runs: Runs;
   readonly #claims: ClaimLoop;
-  #suspects = 0;
   /** Until the worker is watched: a hint must not make it claim before its death would be noticed. */
   #onHold = true;
   #stopping = false;
@@ -77,16 +77,16 @@ export class QueueWorker {
     this.#claims = new ClaimLoop({
       ...{ queue, names: this.#names, engine: deps.engine, settings, versions },
       ...{ wakeups: deps.wakeups, time: deps.time },
-      ...{ workerId: deps.workerId, sawEpoch: deps.sawEpoch },
+      ...{ workerId: deps.workerId, recordEpoch: deps.recordEpoch },
       mayClaim: () => this.#mayClaim(),
       room: () => this.#room(),
       run: () => this.#prefetch.run,
       suspectsAt: () => quarantine.readyAt,
       receive: (batch) => this.#receive(batch),
       ended: () => this.#checkEmpty(),
-      sawMaintained: (agoMs) => deps.sawMaintained(queue, agoMs),
+      recordRound: (agoMs) => deps.recordRound(queue, agoMs),
       took: (ms) => deps.emit({ kind: 'statement', queue, statement: 'claim', ms }),
-      trouble: deps.trouble,
+      reportError: deps.reportError,
     });
   }
 
@@ -111,7 +111,7 @@ export class QueueWorker {
     this.#claims.hint(since, buckets);
   }
 
-  /** Hints are heard from now on; what came just before was not told of. */
+  /** Hints arrive from now on; read what was written just before. */
   listening(): void {
     this.#claims.listening();
   }
@@ -120,8 +120,7 @@ export class QueueWorker {
   hold(onHold: boolean): void {
     this.#onHold = onHold;
     if (onHold) return;
-    this.#claims.ledger.reset();
-    this.#claims.hint(null, null);
+    this.#claims.restart();
   }
 
   /** Starts what waits and claims what there is room for. */
@@ -175,17 +174,14 @@ export class QueueWorker {
     const now = this.#deps.time.now();
     const facts = { queue: this.queue, workerId, number, claimedAt: now, clock };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
-    for (const job of jobs) {
-      job.keyed = this.#claims.keyed;
-      // Suspects come without what stands behind them.
-      job.hasMore = run === null;
-    }
+    // Suspects come without what stands behind them.
+    for (const job of jobs) job.hasMore = run === null;
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;
     if (late || this.#onHold || workerId !== this.#deps.workerId()) {
       this.#inFlight.missed(jobs);
-      for (const job of jobs) this.#claims.ledger.leave(job.claimNumber);
+      this.#claims.missed(jobs);
       return;
     }
     this.#inFlight.take(jobs);
@@ -194,29 +190,22 @@ export class QueueWorker {
       this.#inFlight.releaseAll(jobs);
       return;
     }
-    this.#suspects += jobs.filter(isSuspect).length;
     this.#runs.expect(jobs.length);
     const [first] = jobs;
     if (alone && first) {
       this.#runAlone(first);
       return;
     }
-    for (const one of run === null ? jobs.map((job) => [job]) : runsOf(jobs)) {
-      const last = one.at(-1);
-      // What stands behind may be more of the same key.
-      const cut = last?.row.partitionKey === stop?.key;
-      if (last && (one.length === run || cut || cameAlone(last))) last.hasMore = true;
-      this.#runs.add(one);
-    }
+    for (const one of runsOf({ run, stop }, jobs)) this.#runs.add(one);
     this.#runs.start();
   }
 
   #runAlone(held: LeasedJob): void {
-    const { quarantine, engine, trouble } = this.#deps;
+    const { quarantine, engine, reportError } = this.#deps;
     const unmark = () =>
       isolate(engine, this.#names, held.workerId, held, false).then(
         () => undefined,
-        (error) => trouble('taking back the mark of a quarantined job', error),
+        (error) => reportError('taking back the mark of a quarantined job', error),
       );
     void quarantine.runAlone({
       held,
@@ -228,14 +217,7 @@ export class QueueWorker {
   }
 
   #left(held: LeasedJob): void {
-    if (held.lost) this.#claims.ledger.lose(held.claimNumber);
-    else this.#claims.ledger.leave(held.claimNumber);
-    if (isSuspect(held) && --this.#suspects === 0) this.#claims.suspectsLeft();
-    if (held.keyed && held.how && FREES.includes(held.how)) {
-      const more = held.hasMore || held.how === 'released';
-      this.#claims.freed(held.row.partitionBucket, held.claimedAt, more);
-    }
-    if (held.how === 'released') this.#claims.returned(held.row);
+    this.#claims.left(held);
     this.#checkEmpty();
     this.pump();
   }
@@ -302,23 +284,4 @@ export class QueueWorker {
       };
     });
   }
-}
-
-/** So a job leaves its key to the next; one that was released waits at its old place, perhaps as the head. */
-const FREES: readonly SettleResult[] = ['completed', 'buried', 'cancelled', 'released'];
-
-/** One that failed or crashed before is claimed without what stands behind it. */
-const cameAlone = ({ row }: LeasedJob) => row.attempts > 1 || row.crashes > 0;
-
-const isSuspect = ({ row }: LeasedJob) => row.crashes > 1;
-
-/** Neighbours of one key form a run; the claim returns the jobs of a key together, in its order. */
-function runsOf(jobs: readonly LeasedJob[]): LeasedJob[][] {
-  const runs: LeasedJob[][] = [];
-  for (const job of jobs) {
-    const run = runs.at(-1);
-    if (run?.[0]?.row.partitionKey === job.row.partitionKey) run.push(job);
-    else runs.push([job]);
-  }
-  return runs;
 }

@@ -11,24 +11,19 @@ import type pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
+import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import {
-  type ConnectionOptions,
-  closePool,
-  enginePool,
-  isTransient,
-  plainPool,
-} from '../postgres/pool.js';
-import { behindPooler } from '../postgres/pooled.js';
+import { type ConnectionOptions, closePool, enginePool, isTransient } from '../postgres/pool.js';
 import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
-import { Backoff, pause } from './backoff.js';
+import { Emitter } from './emitter.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
-import { monotonicMs } from './keeper-protocol.js';
+import { monotonicMs } from './lease/protocol.js';
 import { channelsOf, Loops } from './loops.js';
 import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkQueues, queuesToServe } from './queues.js';
+import { findPooler, type ReachableDeps, untilReachable } from './reachable.js';
 import type { Handler, Route } from './run/attempt.js';
 import type { HandlerContext } from './run/handler-context.js';
 import { metadataOf, Registration } from './services/registration.js';
@@ -38,21 +33,21 @@ import { systemTime } from './time.js';
 
 export interface WorkerDeps {
   readonly connection: ConnectionOptions;
+  /** A way past a pooler, for the sessions that listen and hold locks. */
   readonly listenUrl: string | null;
+  /** The caller's pool, for handlers' transactions. */
   readonly pool: pg.Pool;
   readonly schema: string;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
   readonly tracing: Tracing | null;
-  /** Hear every event, beside `onEvent`. */
+  /** Called with every event, beside `onEvent`. */
   readonly listeners: ReadonlySet<(event: WorkerEvent) => void>;
   readonly prepare: boolean;
   /** Whether a pooler stands before the database. Null: it is found out at the start. */
   readonly pooler: boolean | null;
 }
 
-/** Limits at the end, when a database or a handler may not answer. With those of registration.ts they stay below 2 s. */
-const POOL_MS = 200;
 /** For claims, settles and maintenance of all queues. Idle ones are closed, but for one. */
 const MAX_CONNECTIONS = 8;
 /** What a program has for its own end after run() has resolved, when handlers keep its process. */
@@ -70,7 +65,7 @@ export class Worker {
     claimed: 0,
     completed: 0,
     failed: 0,
-    buried: 0,
+    dead_letter: 0,
     snoozed: 0,
     released: 0,
     cancelled: 0,
@@ -79,6 +74,7 @@ export class Worker {
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
   readonly #log: Logger;
+  readonly #emitter: Emitter;
   readonly #routes = new Map<string, Route>();
   #state: State = 'new';
   #id = newWorkerId();
@@ -96,9 +92,10 @@ export class Worker {
     this.#deps = deps;
     this.#settings = resolveOptions(options);
     this.#log = childLogger(deps.log, { component: 'worker' });
+    this.#emitter = new Emitter(this.#settings.onEvent, deps.listeners, this.#log);
   }
 
-  /** The id under which this worker is registered now; it changes when the worker is reborn. */
+  /** The id under which this worker is registered now; it changes when the worker registers again. */
   get id(): string {
     return this.#id;
   }
@@ -150,7 +147,7 @@ export class Worker {
       await this.#finished;
     } catch (error) {
       this.#state = 'stopped';
-      if (this.#pool) await closePool(this.#pool, POOL_MS);
+      if (this.#pool) await closePool(this.#pool, LAST_MS);
       this.#finish();
       throw error;
     } finally {
@@ -160,7 +157,7 @@ export class Worker {
 
   async #start(): Promise<void> {
     const queues = queuesToServe(this.#routes, this.#settings.queues);
-    const mode: EngineMode = { prepare: this.#deps.prepare, pooled: await this.#findPooler() };
+    const mode: EngineMode = { prepare: this.#deps.prepare, pooled: await this.#behindPooler() };
     if (this.#halt.signal.aborted) return this.#takeApart(false, 0);
     const queryTimeoutMs = Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
     const connection = { ...this.#deps.connection, queryTimeoutMs, pooled: mode.pooled === true };
@@ -178,11 +175,11 @@ export class Worker {
       settings: this.#settings,
       halt: this.#halt.signal,
       ending: () => this.#ending,
-      trouble: (what, error) => this.#trouble(what, error),
+      reportError: (what, error) => this.#reportError(what, error),
     });
     this.#registration = registration;
     let channels: ReadonlyMap<string, string> = new Map();
-    await this.#untilReachable(async () => {
+    await untilReachable(this.#reachable, async () => {
       await checkSchema(pool, this.#deps.schema);
       await checkQueues(pool, this.#deps.schema, queues);
       channels = await channelsOf(engineExecutor(pool, mode), this.#deps.schema, queues);
@@ -196,21 +193,14 @@ export class Worker {
     this.#loops = this.#assemble(pool, mode, queues, channels);
     await this.#loops.prepare();
     this.#state = 'running';
-    this.#emit({ kind: 'started', workerId: this.#id });
+    this.#emitter.emit({ kind: 'started', workerId: this.#id });
     if (this.#halt.signal.aborted) void this.#stop(0, this.#signalled);
     else await this.#loops.start();
   }
 
-  async #findPooler(): Promise<boolean> {
+  async #behindPooler(): Promise<boolean> {
     const { pooler, connection, listenUrl } = this.#deps;
-    let pooled = pooler ?? false;
-    if (pooler === null) {
-      // Not the caller's pool: that may go another way than the worker's own connections.
-      const pool = plainPool(connection, 1, this.#log);
-      await this.#untilReachable(async () => {
-        pooled = await behindPooler(pool);
-      }).finally(() => closePool(pool, POOL_MS));
-    }
+    const pooled = pooler ?? (await findPooler(this.#reachable, connection, this.#log));
     if (pooled && listenUrl === null) {
       this.#log.info(
         {},
@@ -220,21 +210,11 @@ export class Worker {
     return pooled;
   }
 
-  /** A database that is away for now is waited for; one that refuses us is an error. */
-  async #untilReachable(work: () => Promise<void>): Promise<void> {
-    const backoff = new Backoff();
-    while (!this.#halt.signal.aborted) {
-      try {
-        const trying = work();
-        // A database that accepts and does not answer must not hold up a stop.
-        await Promise.race([trying, aborted(this.#halt.signal)]);
-        return;
-      } catch (error) {
-        if (!isTransient(error)) throw error;
-        this.#trouble('starting', error);
-        await pause(backoff.nextMs(), this.#halt.signal);
-      }
-    }
+  get #reachable(): ReachableDeps {
+    return {
+      halt: this.#halt.signal,
+      reportError: (what, error) => this.#reportError(what, error),
+    };
   }
 
   #assemble(
@@ -243,21 +223,13 @@ export class Worker {
     queues: readonly string[],
     channels: ReadonlyMap<string, string>,
   ): Loops {
-    const { connection, listenUrl, pool, schema, maxPayloadBytes } = this.#deps;
     return new Loops({
-      connection: { ...connection, pooled: mode.pooled === true },
-      listenUrl,
-      pool,
-      enginePool,
-      mode,
-      schema,
-      queues,
-      channels,
+      ...this.#deps,
+      ...{ enginePool, mode, queues, channels },
+      connection: { ...this.#deps.connection, pooled: mode.pooled === true },
       settings: this.#settings,
       routes: this.#routes,
       metadata: metadataOf(this.#settings),
-      maxPayloadBytes,
-      tracing: this.#deps.tracing,
       time: systemTime,
       log: this.#log,
       stats: this.stats,
@@ -268,15 +240,15 @@ export class Worker {
       drainAsked: () => {
         if (this.#state === 'running') void this.#stop(this.#settings.graceMs, false);
       },
-      emit: (event) => this.#emit(event),
-      heard: () => this.#settings.onEvent !== null || this.#deps.listeners.size > 0,
-      trouble: (what, error) => this.#trouble(what, error),
+      emit: (event) => this.#emitter.emit(event),
+      hasListeners: () => this.#emitter.hasListeners,
+      reportError: (what, error) => this.#reportError(what, error),
     });
   }
 
   #standing(id: string): Standing {
     if (id !== this.#id || id === this.#dying) return 'dead';
-    return (this.#loops?.keeper.aliveForMs() ?? 0) > 0 ? 'alive' : 'unsure';
+    return (this.#loops?.keeper.aliveForMs() ?? 0) > 0 ? 'alive' : 'unknown';
   }
 
   /** Declared dead while away: nothing that was held counts any more. It registers again under a new id. */
@@ -301,7 +273,7 @@ export class Worker {
     for (const queue of loops.queues) queue.loseAll(was);
     await loops.recover();
     for (const queue of loops.queues) queue.hold(false);
-    this.#emit({ kind: 'reborn', workerId: this.#id, was });
+    this.#emitter.emit({ kind: 'reregistered', workerId: this.#id, was });
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is handed back. */
@@ -344,42 +316,21 @@ export class Worker {
   /** `exit`: handlers are left that may keep the process; it exits soon after the grace period. */
   async #takeApart(exit: boolean, graceEndsAt: number): Promise<void> {
     this.#halt.abort();
-    const pools = [this.#pool, this.#loops?.house ?? null];
+    const pools = [this.#pool, this.#loops?.ownPool ?? null];
     await Promise.all([
       this.#loops?.keeper.stop(),
-      ...pools.map((pool) => pool && closePool(pool, POOL_MS)),
+      ...pools.map((pool) => pool && closePool(pool, LAST_MS)),
     ]);
     this.#state = 'stopped';
-    this.#emit({ kind: 'stopped', workerId: this.#id });
+    this.#emitter.emit({ kind: 'stopped', workerId: this.#id });
     if (exit) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
     this.#finish();
   }
 
-  #emit(event: WorkerEvent): void {
-    const complain = (error: unknown) =>
-      this.#log.error({ err: describeError(error).message }, 'an onEvent listener failed');
-    const tell = (listener: (event: WorkerEvent) => unknown) => {
-      try {
-        const answer = listener(event);
-        if (answer instanceof Promise) answer.catch(complain);
-      } catch (error) {
-        complain(error);
-      }
-    };
-    if (this.#settings.onEvent) tell(this.#settings.onEvent);
-    for (const listener of this.#deps.listeners) tell(listener);
-  }
-
-  #trouble(what: string, error: unknown): void {
-    if (isTransient(error)) this.#loops?.services.sawOutage();
+  #reportError(what: string, error: unknown): void {
+    if (isTransient(error)) this.#loops?.services.recordOutage();
     const { message, code } = describeError(error);
-    this.#log.warn({ what, err: message, code }, 'trouble');
-    this.#emit({ kind: 'trouble', what, error });
+    this.#log.warn({ what, err: message, code }, 'worker error');
+    this.#emitter.emit({ kind: 'error', what, error });
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) =>
-    signal.addEventListener('abort', () => resolve(), { once: true }),
-  );
 }

@@ -40,7 +40,7 @@ test.each(READ_BY)('new jobs start elsewhere at once (by %s)', async (readBy) =>
 const SHORT = {
   ttl: '1500ms',
   heartbeat: '300ms',
-  housekeeping: '300ms',
+  maintenance: '300ms',
   concurrency: 20,
 } as const;
 
@@ -80,13 +80,15 @@ test.each(READ_BY)('nothing happens under a dead id (by %s)', async (readBy) => 
   const more = idsOf(await db.hf.enqueueMany(many(200, db.jobs.quick, { ms: 15 })));
   const continuedAt = nowMs();
   frozen.signal('SIGCONT');
-  const reborn = await until('it is registered anew', () => frozen.noted('reborn')[0]);
+  const reregistered = await until('it is registered anew', () => frozen.noted('reregistered')[0]);
   await until('everything is in the archive', async () => (await ends(db)).length === 805);
 
   // From the first sign of its death to its new registration it starts nothing.
   const [learned] = frozen.noted('dead');
   expect(learned?.workerId).toBe(dead);
-  const between = frozen.noted('start').filter(({ at }) => at > continuedAt && at < reborn.at);
+  const between = frozen
+    .noted('start')
+    .filter(({ at }) => at > continuedAt && at < reregistered.at);
   expect(between).toEqual([]);
   // What it reported as lost it never reported as completed, and something was.
   const lost = frozen.noted('lost');

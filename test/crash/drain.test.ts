@@ -139,9 +139,9 @@ test('a fleet that is restarted one by one under load loses no lease, spends no 
     fleet = [...rest, await readyWorker(db.url, options)];
     expect(await leaving.exited, leaving.describe()).toEqual(QUIET);
     expect(leaving.messages.at(-1)).toMatchObject({ kind: 'ended', stats: { lost: 0, failed: 0 } });
-    expect(leaving.heard('reborn')).toBeUndefined();
+    expect(leaving.heard('reregistered')).toBeUndefined();
   }
-  for (const worker of fleet) expect(worker.heard('reborn')).toBeUndefined();
+  for (const worker of fleet) expect(worker.heard('reregistered')).toBeUndefined();
   await enqueueing;
   await db.completed(total);
   expect(await queue(db)).toEqual({});

@@ -31,7 +31,7 @@ async function goesOn(db: Ground, worker: Child, workerId: string): Promise<void
   expect(done).toMatchObject({ claimedBy: workerId, leaseGeneration: 1, attempts: 1 });
 }
 
-test('a frozen worker that was declared dead loses its job, is told so, and is reborn', async () => {
+test('a frozen worker that was declared dead loses its job, is told so, and registers again', async () => {
   const db = await ground();
   const frozen = await readyWorker(db.url);
   const { id } = await db.hf.enqueue(jobs.gated, { firstOnly: true });
@@ -56,10 +56,10 @@ test('a frozen worker that was declared dead loses its job, is told so, and is r
   expect(await frozen.hears('aborted', { id, generation: 1 })).toMatchObject({
     code: 'LEASE_LOST',
   });
-  const reborn = await frozen.hears('reborn');
-  expect(reborn).toMatchObject({ was: frozen.workerId });
-  expect(reborn.workerId).not.toBe(frozen.workerId);
-  await goesOn(db, frozen, reborn.workerId as string);
+  const reregistered = await frozen.hears('reregistered');
+  expect(reregistered).toMatchObject({ was: frozen.workerId });
+  expect(reregistered.workerId).not.toBe(frozen.workerId);
+  await goesOn(db, frozen, reregistered.workerId as string);
   expect((await frozen.ask('stats')).stats).toMatchObject({ lost: 1, completed: 1, failed: 0 });
   expect(await archived(db, id)).toEqual(before);
   expect(before).toMatchObject({ claimed_by: other.workerId, generation: 2, status: 'completed' });
@@ -93,11 +93,11 @@ test.each(['late', 'guarded'] as const)(
     expect(effects).toEqual(type === 'guarded' ? [{ generation: 2 }] : []);
     await goesOn(db, frozen, frozen.workerId);
     expect((await frozen.ask('stats')).stats).toMatchObject({ lost: 1, completed: 1, failed: 0 });
-    expect(frozen.heard('reborn')).toBeUndefined();
+    expect(frozen.heard('reregistered')).toBeUndefined();
   },
 );
 
-test('a job that a worker claims while it is being reborn keeps its lease', async () => {
+test('a job that a worker claims while it registers again keeps its lease', async () => {
   const db = await ground();
   // A registration takes as long as the test wants.
   await db.pool.query(`
@@ -115,7 +115,7 @@ test('a job that a worker claims while it is being reborn keeps its lease', asyn
     // It may claim before it is registered, or wait until it is: both are fine.
     await worker.hears('handling', { id }, 1_000).catch(() => undefined);
     await lock.query('SELECT pg_advisory_unlock(1)');
-    await worker.hears('reborn');
+    await worker.hears('reregistered');
     await worker.hears('handling', { id });
 
     const renewed = await until('its lease is renewed for a while, or lost', async () => {
@@ -129,7 +129,10 @@ test('a job that a worker claims while it is being reborn keeps its lease', asyn
     expect(renewed).toBe('kept');
     worker.tell({ do: 'finish', id });
     await db.completed(1);
-    expect((await worker.ask('stats')).stats).toMatchObject({ lost: 0, completed: 1 });
+    // The commit can be seen before the worker has read its answer.
+    const stats = async () => (await worker.ask('stats')).stats as Record<string, number>;
+    await until('it is counted', async () => (await stats()).completed === 1);
+    expect((await stats()).lost).toBe(0);
   } finally {
     lock.release(true);
   }
@@ -138,7 +141,7 @@ test('a job that a worker claims while it is being reborn keeps its lease', asyn
 test('a worker that freezes in a round of maintenance does not stop that of the fleet', async () => {
   const db = await ground();
   const frozen = await readyWorker(db.url);
-  await frozen.hears('housekept');
+  await frozen.hears('maintained');
   const lock = await db.pool.connect();
   try {
     await lock.query('BEGIN; LOCK TABLE holdfast.workers IN EXCLUSIVE MODE');
@@ -230,8 +233,8 @@ test('a process that wakes up dead is told at once, and acts again when its new 
   expect(performance.now() - at).toBeLessThan(0.9 * HEARTBEAT_MS);
   await worker.says('unsure');
   expect([...worker.said('alive'), ...worker.said('beat')]).toEqual([]);
-  worker.tell({ do: 'rebirth' });
-  const { workerId, generation } = await worker.says('reborn');
+  worker.tell({ do: 'reregister' });
+  const { workerId, generation } = await worker.says('reregistered');
   expect(generation).toBe(-1);
   expect(await worker.says('beat')).toMatchObject({ workerId });
   await worker.says('alive');

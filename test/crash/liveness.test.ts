@@ -130,8 +130,8 @@ test('a worker that was declared dead hears of it by the next look, and its lock
   await worker.hears('dead', { workerId: worker.workerId });
   // Its heartbeat, at ten seconds, would have told it too.
   expect(performance.now() - at).toBeLessThan(4_000);
-  worker.tell({ do: 'rebirth' });
-  const next = (await worker.hears('reborn')).workerId as string;
+  worker.tell({ do: 'reregister' });
+  const next = (await worker.hears('reregistered')).workerId as string;
   await until('all its sessions hold the new lock, and none the old one', async () => {
     const [mine, old] = [await holders(db, next), await holders(db, worker.workerId)];
     return mine.length === 2 && old.length === 0;

@@ -51,7 +51,7 @@ async function supervise(
 /** Leases are not at stake here. */
 const PATIENT = { ...QUICK, lease: '60s', ttl: '60s' } as const;
 /** Nobody but those who learn of a death recovers what it left behind. */
-const RARELY_KEPT = { ...PATIENT, housekeeping: '60s' } as const;
+const RARELY_KEPT = { ...PATIENT, maintenance: '60s' } as const;
 const ATTEMPTS = 3;
 
 test.each([
@@ -60,7 +60,7 @@ test.each([
   { concurrency: 10, found: 'whoever learns of the death', times: RARELY_KEPT },
   { concurrency: 200, found: 'maintenance', times: PATIENT },
 ])(
-  'a job that aborts its process is buried after its attempts, and costs the others none ($concurrency at once, found by $found)',
+  'a job that aborts its process becomes a dead letter after its attempts, and costs the others none ($concurrency at once, found by $found)',
   async ({ concurrency, times }) => {
     const db = await ground();
     const items = Array.from({ length: 200 }, (_, n) =>
@@ -138,7 +138,7 @@ test('a job that ran alone without harm does not pay for the next one', async ()
 test('a job that lost its lease while it ran alone runs again, and has spent no attempt if its process lives', async () => {
   const db = await ground();
   const id = await suspect(db, jobs.gated.of({}));
-  const options = { ...RARELY_KEPT, lease: '1s', renewEvery: '300ms', housekeeping: '1s' } as const;
+  const options = { ...RARELY_KEPT, lease: '1s', renewEvery: '300ms', maintenance: '1s' } as const;
   const worker = await readyWorker(db.url, options);
   await worker.hears('handling', { id, generation: 1 });
 

@@ -51,7 +51,7 @@ test.each(['enqueue', 'transaction', 'handler'])(
     expect(await child.exited, child.describe()).toEqual({ code: 0, signal: null });
 
     // The cuts were felt.
-    expect(child.count('trouble')).toBeGreaterThan(0);
+    expect(child.count('error')).toBeGreaterThan(0);
     const ids = child.messages.flatMap(({ kind, keys }) =>
       kind === 'accepted' ? keys : [],
     ) as string[];

@@ -55,8 +55,8 @@ test('every accepted job is completed once, through two crashes of the database'
   await db.completed(keys.length);
 
   // Both sides really met the crashes.
-  expect(producers.every((producer) => producer.heard('trouble'))).toBe(true);
-  expect(workers.every((worker) => worker.heard('trouble'))).toBe(true);
+  expect(producers.every((producer) => producer.heard('error'))).toBe(true);
+  expect(workers.every((worker) => worker.heard('error'))).toBe(true);
   for (const worker of workers) worker.signal('SIGTERM');
   for (const worker of workers)
     expect(await worker.exited, worker.describe()).toMatchObject({ code: 0 });
@@ -92,14 +92,14 @@ test('an outage longer than the TTL costs no running job its lease', async () =>
     return (await db.rows(text)).length === 0;
   });
   // The first one that is back keeps house, and finds that nobody was seen for long.
-  const rounds = other.count('housekept');
+  const rounds = other.count('maintained');
   await others.mend();
-  await until('the other one keeps house', () => other.count('housekept') > rounds);
+  await until('the other one keeps house', () => other.count('maintained') > rounds);
   await mine.mend();
   worker.tell({ do: 'finish', id });
   await db.completed(1);
 
   expect(await db.hf.find(id)).toMatchObject({ leaseGeneration: 1, claimedBy: worker.workerId });
   expect((await worker.ask('stats')).stats).toMatchObject({ lost: 0, completed: 1 });
-  expect(worker.heard('reborn')).toBeUndefined();
+  expect(worker.heard('reregistered')).toBeUndefined();
 });

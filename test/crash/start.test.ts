@@ -9,7 +9,7 @@ test('a worker that starts before its database waits for it, and then works', as
   const { id } = await db.hf.enqueue(jobs.noop, {});
   const line = await Line.to(db.url);
   const worker = startWorker(line.url);
-  await worker.hears('trouble', { what: 'starting', code: 'ECONNREFUSED' });
+  await worker.hears('error', { what: 'starting', code: 'ECONNREFUSED' });
   expect(worker.heard('started')).toBeUndefined();
   await line.mend();
   await worker.hears('started');
@@ -20,7 +20,7 @@ test('a worker that starts before its database waits for it, and then works', as
 test('a worker that waits for its database stops when it is asked to', async () => {
   const line = await Line.to(inject('serverUrl'));
   const worker = startWorker(line.url);
-  await worker.hears('trouble', { what: 'starting' });
+  await worker.hears('error', { what: 'starting' });
   worker.signal('SIGTERM');
   expect(await worker.exited, worker.describe()).toEqual({ code: 0, signal: null });
 });

@@ -132,7 +132,7 @@ test('a worker whose database is away stops all the same', async () => {
   const worker = await readyWorker(line.url, { ...QUICK, grace: GRACE_MS });
   await worker.hears('handling');
   line.cut();
-  await worker.hears('trouble');
+  await worker.hears('error');
   worker.signal('SIGTERM');
   await exits(worker, 0);
 });

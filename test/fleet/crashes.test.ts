@@ -12,7 +12,7 @@ import {
   fleetOf,
   fleetWorker,
   Load,
-  rebornPids,
+  reregisteredPids,
   type Step,
 } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
@@ -52,12 +52,12 @@ test('a fleet whose processes are killed and frozen under load keeps every key i
     await Promise.all([isDead(db, killed), isDead(db, frozen)]);
     await allWork(db, fleet);
     frozen.signal('SIGCONT');
-    await frozen.hears('reborn');
+    await frozen.hears('reregistered');
   }
   const total = await load.finish();
 
   const log = await readLog(db);
-  const checked = checkOrder(log, new Set([...crashed, ...rebornPids(everybody)]));
+  const checked = checkOrder(log, new Set([...crashed, ...reregisteredPids(everybody)]));
   expect(checked.broken).toEqual([]);
   expect([...checked.ended.values()]).toEqual(load.keys.map(() => load.rounds));
   // Something was lost with the processes and was run again, or nothing would have been tried.
@@ -106,7 +106,7 @@ test('a zombie with a stale ring starts nothing of what others have done meanwhi
       code: 'LEASE_LOST',
     });
   }
-  await zombie.hears('reborn', { was: zombie.workerId });
+  await zombie.hears('reregistered', { was: zombie.workerId });
   // Its handlers end, and would be followed by what was in hand behind them.
   for (const id of heads) zombie.tell({ do: 'finish', id: id as string });
 
@@ -115,7 +115,7 @@ test('a zombie with a stale ring starts nothing of what others have done meanwhi
   await allWork(db, [...others, zombie]);
   await load.finish();
   const log = await readLog(db);
-  const checked = checkOrder(log, new Set(rebornPids([zombie, ...others])));
+  const checked = checkOrder(log, new Set(reregisteredPids([zombie, ...others])));
   expect(checked.broken).toEqual([]);
   expect(checked.stale).toEqual([]);
   for (const key of keys) expect(checked.ended.get(key)).toBe(11);

@@ -51,14 +51,14 @@ test('of 1,000 keys, the 100 that always fail do not keep the others from being 
       return (await spent())[`${n} pending 1`] === bad.length;
     });
     expect(await spent()).toEqual(expected);
-    // The hour is over. The last attempt buries the job, and the next one of the key starts by itself.
+    // The hour is over. The last attempt makes the job a dead letter, and the next one of the key starts by itself.
     await db.rows(
       `UPDATE holdfast.inbox SET available_at = now() WHERE (payload ->> 'n')::int = $1
       AND status = 'pending'`,
       [n],
     );
   }
-  await until('all of them are buried', async () => {
+  await until('all of them are dead letters', async () => {
     return (await spent())[`${FAILING - 1} dead_letter ${ATTEMPTS}`] === bad.length;
   });
 

@@ -19,7 +19,7 @@ test('looking, acting and the doctor', async () => {
     'workers ls',
     'top --once',
     'archive ls',
-    'dlq ls',
+    'dead-letters ls',
     'ring',
   ]) {
     expect({ words, ...(await run(words.split(' '), { env })) }).toMatchObject({ words, code: 0 });
@@ -27,7 +27,7 @@ test('looking, acting and the doctor', async () => {
   await db.direct.query(
     `UPDATE holdfast.inbox SET status = 'dead_letter', available_at = 'infinity'`,
   );
-  expect(await run(['dlq', 'retry', '--all', '--yes'], { env })).toMatchObject({
+  expect(await run(['dead-letters', 'retry', '--all', '--yes'], { env })).toMatchObject({
     code: 0,
     out: '1 retried\n',
   });

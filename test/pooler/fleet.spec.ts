@@ -42,7 +42,7 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
     expect(rows).toEqual([{ starts: 2_000, jobs: 2_000 }]);
     for (const told of [events, ...children.map(({ messages }) => messages)]) {
       expect(sessionErrors(told)).toEqual([]);
-      expect(told.filter(({ kind }) => kind === 'lost' || kind === 'reborn')).toEqual([]);
+      expect(told.filter(({ kind }) => kind === 'lost' || kind === 'reregistered')).toEqual([]);
     }
     await db.leavesNothing();
   });
@@ -109,7 +109,7 @@ describe('a PgBouncer that is killed', () => {
     await child.hears('handling', { id: waiting.id });
 
     await pooler().kill();
-    await child.hears('trouble');
+    await child.hears('error');
     // The handler ends while nothing can be written; its completion waits.
     child.tell({ do: 'finish', id: waiting.id });
     await pooler().start();
@@ -128,9 +128,7 @@ describe('a PgBouncer that is killed', () => {
     const db = await pooledGround(pooler());
     await pooler().kill();
     const { events, worker } = start(db.hf, (made) => made.handle(jobs.noop, () => undefined));
-    await until('the worker has met the outage', () =>
-      events.some(({ kind }) => kind === 'trouble'),
-    );
+    await until('the worker has met the outage', () => events.some(({ kind }) => kind === 'error'));
     await pooler().start();
     await until('enqueueing works', () => db.hf.enqueue(jobs.noop, {}).catch(() => null));
     await until('the job is completed', () => worker.stats.completed === 1);

@@ -67,7 +67,7 @@ const OF_SESSIONS = /^(26000|42P05|25\w{3}|08P01|34000|3B001)$/;
 
 export function sessionErrors(told: readonly (WorkerEvent | Message)[]): string[] {
   return told.flatMap((one) => {
-    if (one.kind !== 'trouble') return [];
+    if (one.kind !== 'error') return [];
     const error = 'error' in one ? (one.error as { code?: string; message: string }) : one;
     return OF_SESSIONS.test(error.code ?? '') ? [`${error.code} ${error.message}`] : [];
   });

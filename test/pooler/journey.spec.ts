@@ -175,7 +175,7 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
 
   test('maintenance: what is past its retention goes', async () => {
     const { hf, done, direct } = await serve((worker) => worker.handle(receipt, () => undefined), {
-      housekeeping: '100ms',
+      maintenance: '100ms',
     });
     const { id } = await hf.enqueue(receipt, {}, { idempotencyKey: 'old' });
     await ended(hf, id);

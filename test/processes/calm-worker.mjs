@@ -11,7 +11,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { holdfast, job } from '../../dist/index.js';
 
 const { url, options, queues = ['inbox'], spare = false } = JSON.parse(process.argv[2]);
-const NOTED = new Set(['completed', 'failed', 'buried', 'released', 'lost', 'started', 'reborn']);
+const NOTED = new Set([
+  'completed',
+  'failed',
+  'dead_letter',
+  'released',
+  'lost',
+  'started',
+  'reregistered',
+]);
 
 const notes = [];
 let flushing = null;

@@ -114,15 +114,15 @@ const handlers = {
   },
 };
 
-const TOLD = new Set(['started', 'reborn', 'lost', 'housekept']);
+const TOLD = new Set(['started', 'reregistered', 'lost', 'maintained']);
 
 const worker = hf.worker({
   ...options,
   onEvent(event) {
     if (TOLD.has(event.kind)) tell(event);
-    if (event.kind === 'trouble') {
+    if (event.kind === 'error') {
       const { what, error } = event;
-      tell({ kind: 'trouble', what, message: error.message, code: error.code });
+      tell({ kind: 'error', what, message: error.message, code: error.code });
     }
   },
 });

@@ -9,8 +9,8 @@ import { lockKeyOf, register } from '../../dist/fleet/registry.js';
 import { Listener } from '../../dist/postgres/listen.js';
 import { enginePool } from '../../dist/postgres/pool.js';
 import { engineExecutor } from '../../dist/postgres/queryable.js';
-import { Keeper } from '../../dist/worker/keeper.js';
-import { monotonicMs } from '../../dist/worker/keeper-protocol.js';
+import { Keeper } from '../../dist/worker/lease/keeper.js';
+import { monotonicMs } from '../../dist/worker/lease/protocol.js';
 
 const { url, setup = {} } = JSON.parse(process.argv[2]);
 const names = { schema: 'holdfast', queue: 'inbox' };
@@ -41,7 +41,7 @@ const listener = new Listener({
   down() {},
   heard() {},
   call: async () => undefined,
-  trouble() {},
+  reportError() {},
 });
 listener.start();
 
@@ -100,10 +100,10 @@ const commands = {
     await thread.terminate();
     tell({ kind: 'thread-killed' });
   },
-  rebirth: async () => {
+  reregister: async () => {
     workerId = await enter();
     keeper.identify(workerId);
-    tell({ kind: 'reborn', workerId, generation: Math.sign(keeper.aliveForMs()) });
+    tell({ kind: 'reregistered', workerId, generation: Math.sign(keeper.aliveForMs()) });
     listener.restart();
   },
 };

@@ -62,7 +62,7 @@ async function callAgainAndAgain() {
       const jobs = [await calls[mode](++turns)].flat();
       process.send({ kind: 'accepted', keys: jobs.map(({ id }) => id) });
     } catch (error) {
-      process.send({ kind: 'trouble', message: error.message, code: error.code });
+      process.send({ kind: 'error', message: error.message, code: error.code });
       await sleep(5);
     }
   }

@@ -27,7 +27,7 @@ for (let turn = 0; !stopping; turn++) {
       break;
     } catch (error) {
       errors++;
-      process.send({ kind: 'trouble', message: error.message, code: error.code });
+      process.send({ kind: 'error', message: error.message, code: error.code });
       await sleep(20);
     }
   }

@@ -137,15 +137,15 @@ function spin({ ms = 60_000, untilFile }) {
   while (performance.now() < end && !(untilFile && existsSync(untilFile)));
 }
 
-const TOLD = new Set(['started', 'reborn', 'stopped', 'lost', 'housekept']);
+const TOLD = new Set(['started', 'reregistered', 'stopped', 'lost', 'maintained']);
 
 const worker = hf.worker({
   ...options,
   onEvent(event) {
     if (TOLD.has(event.kind)) tell(event);
-    if (event.kind === 'trouble') {
+    if (event.kind === 'error') {
       const { what, error } = event;
-      tell({ kind: 'trouble', what, message: error.message, code: error.code });
+      tell({ kind: 'error', what, message: error.message, code: error.code });
     }
   },
 });

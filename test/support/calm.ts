@@ -15,12 +15,12 @@ export interface Note {
     | 'start'
     | 'completed'
     | 'failed'
-    | 'buried'
+    | 'dead_letter'
     | 'released'
     | 'lost'
     | 'dead'
     | 'started'
-    | 'reborn';
+    | 'reregistered';
   readonly id: string;
   readonly type: string;
   readonly generation: number;

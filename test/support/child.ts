@@ -135,7 +135,7 @@ export const QUICK: ChildWorkerOptions = {
   renewEvery: '500ms',
   heartbeat: '200ms',
   ttl: '2s',
-  housekeeping: '200ms',
+  maintenance: '200ms',
   poll: '20ms',
 };
 

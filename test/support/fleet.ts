@@ -110,12 +110,12 @@ export async function allWork(db: Ground, fleet: readonly FleetWorker[]): Promis
 }
 
 /** Those that were declared dead: frozen ones, and on a machine that stands still for seconds others too. */
-export function rebornPids(fleet: readonly FleetWorker[]): number[] {
-  return fleet.filter((worker) => worker.heard('reborn')).map(({ pid }) => pid);
+export function reregisteredPids(fleet: readonly FleetWorker[]): number[] {
+  return fleet.filter((worker) => worker.heard('reregistered')).map(({ pid }) => pid);
 }
 
 /** Under which id it works now. */
 function idOf(worker: FleetWorker): string {
-  const reborn = worker.messages.findLast(({ kind }) => kind === 'reborn');
-  return reborn?.workerId ?? worker.workerId;
+  const reregistered = worker.messages.findLast(({ kind }) => kind === 'reregistered');
+  return reregistered?.workerId ?? worker.workerId;
 }

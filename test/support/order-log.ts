@@ -2,7 +2,7 @@
  * A log of what happened to the jobs of each key, in the order of the database, and the check of it.
  *
  * Handlers write a row at their start and at their end; triggers write one when a job is completed or
- * buried. A start also says whether the attempt owned its job at that moment: a process that was frozen
+ * dead letters. A start also says whether the attempt owned its job at that moment: a process that was frozen
  * in the middle of things cannot know that it does not, so such starts are told apart and not hidden.
  */
 import type { Ground } from './ground.js';
@@ -34,18 +34,18 @@ END
 $fn$;
 CREATE TRIGGER noted AFTER INSERT ON holdfast.inbox_archive REFERENCING NEW TABLE AS added
   FOR EACH STATEMENT EXECUTE FUNCTION note_completed();
-CREATE FUNCTION note_buried() RETURNS trigger LANGUAGE plpgsql AS $fn$
+CREATE FUNCTION note_dead_letter() RETURNS trigger LANGUAGE plpgsql AS $fn$
 BEGIN
   INSERT INTO log (kind, job, generation, key, n)
-  VALUES ('buried', NEW.id, NEW.lease_generation, NEW.partition_key, (NEW.payload ->> 'n')::int);
+  VALUES ('dead_letter', NEW.id, NEW.lease_generation, NEW.partition_key, (NEW.payload ->> 'n')::int);
   RETURN NULL;
 END
 $fn$;
 CREATE TRIGGER noted AFTER UPDATE ON holdfast.inbox FOR EACH ROW
-  WHEN (NEW.status = 'dead_letter') EXECUTE FUNCTION note_buried()`;
+  WHEN (NEW.status = 'dead_letter') EXECUTE FUNCTION note_dead_letter()`;
 
 export interface LogRow {
-  readonly kind: 'start' | 'end' | 'failed' | 'completed' | 'buried';
+  readonly kind: 'start' | 'end' | 'failed' | 'completed' | 'dead_letter';
   readonly job: string;
   readonly generation: number;
   /** Null in the rows of the triggers. */
@@ -77,7 +77,7 @@ export function readLog(db: Ground): Promise<LogRow[]> {
 export interface Checked {
   /** What broke the order, in words; empty when it was kept. */
   readonly broken: string[];
-  /** How many jobs of each key were completed or buried. */
+  /** How many jobs of each key were completed or dead letters. */
   readonly ended: ReadonlyMap<string, number>;
   /** Attempts beyond the first. */
   readonly repeats: number;
@@ -115,7 +115,7 @@ class KeyOrder {
   readonly broken: string[] = [];
   readonly stale: LogRow[] = [];
   repeats = 0;
-  /** Jobs before this one are completed or buried. */
+  /** Jobs before this one are completed or dead letters. */
   done = 0;
   readonly #key: string;
   readonly #crashed: ReadonlySet<number>;

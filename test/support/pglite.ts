@@ -59,7 +59,7 @@ export async function openPglite(schema: string): Promise<Database & { close(): 
 function openSession(pglite: PGlite, db: Executor, events: SessionEvents) {
   let state: 'off' | 'connecting' | 'on' = 'connecting';
   const deafen = pglite.onNotification((channel, payload) => {
-    if (state === 'on' && events.channels().includes(channel)) events.heard(channel, payload);
+    if (state === 'on' && events.channels().includes(channel)) events.notified(channel, payload);
   });
   async function open(): Promise<void> {
     for (const channel of events.channels()) await pglite.exec(`LISTEN ${quoteName(channel)}`);

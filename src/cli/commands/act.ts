@@ -1,5 +1,5 @@
 /**
- * `holdfast jobs retry | discard | cancel` and `dlq retry | discard`: a verb on jobs by id, or on all that
+ * `holdfast jobs retry | discard | cancel` and `dead-letters retry | discard`: a verb on jobs by id, or on all that
  * the filter names. Those go in batches, each of which commits by itself: an interrupted run has done what
  * it says, and the same command goes on with the rest.
  */

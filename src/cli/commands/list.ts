@@ -1,4 +1,4 @@
-/** `holdfast jobs ls`, `dlq ls` and `archive ls`: what the filter names, in the queues or in their archives. */
+/** `holdfast jobs ls`, `dead-letters ls` and `archive ls`: what the filter names, in the queues or in their archives. */
 import {
   ARCHIVED_STATUSES,
   type ArchivedJob,

@@ -62,7 +62,7 @@ function optionsOf(
 function tell(out: Call['out'], event: WorkerEvent): void {
   if (event.kind === 'started')
     out.note(`Worker ${event.workerId} is running; Ctrl-C drains and stops it.`);
-  if (event.kind === 'reborn')
+  if (event.kind === 'reregistered')
     out.note(`Worker ${event.was} was declared dead; it goes on as ${event.workerId}.`);
   if (event.kind === 'stopped') out.note(`Worker ${event.workerId} has stopped.`);
 }

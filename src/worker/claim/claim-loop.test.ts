@@ -28,7 +28,7 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     engine: db.engine,
     settings: resolveOptions({}),
     versions: { work: 1 },
-    wakeups: { listening: () => false, hears: () => false, want: () => undefined },
+    wakeups: { listening: () => false, getsHints: () => false, want: () => undefined },
     time,
     workerId: () => `simulated-${seed}`,
     mayClaim: () => true,
@@ -42,10 +42,10 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
       claims.push({ at: time.now(), jobs: found });
       ended();
     },
-    sawEpoch: () => undefined,
-    sawMaintained: () => undefined,
+    recordEpoch: () => undefined,
+    recordRound: () => undefined,
     took: () => undefined,
-    trouble: (_, error) => {
+    reportError: (_, error) => {
       throw error;
     },
     ...deps,

@@ -5,8 +5,6 @@
  */
 const AHEAD_MS = 50;
 const AHEAD_BYTES = 64 * 1024 * 1024;
-/** What a claimed row weighs beside its payload. */
-const ROW_BYTES = 500;
 /** The weight of the newest value in the moving averages. */
 const NEWEST = 0.05;
 
@@ -14,7 +12,7 @@ export class PrefetchPolicy {
   readonly #concurrency: number;
   readonly #most: number;
   #handlerMs: number | null = null;
-  #rowBytes = 2 * ROW_BYTES;
+  #payloadBytes = 1_000;
 
   constructor(concurrency: number, most: number) {
     this.#concurrency = concurrency;
@@ -24,7 +22,7 @@ export class PrefetchPolicy {
   get jobs(): number {
     if (this.#handlerMs === null) return 0;
     const soonBegun = (this.#concurrency * AHEAD_MS) / Math.max(this.#handlerMs, 0.01);
-    return Math.floor(Math.min(this.#most, soonBegun, AHEAD_BYTES / this.#rowBytes));
+    return Math.floor(Math.min(this.#most, soonBegun, AHEAD_BYTES / this.#payloadBytes));
   }
 
   /** How many jobs of one key to take in a row: what one handler gets through in `AHEAD_MS`. */
@@ -39,7 +37,7 @@ export class PrefetchPolicy {
   }
 
   recordPayload(chars: number): void {
-    this.#rowBytes += (chars + ROW_BYTES - this.#rowBytes) * NEWEST;
+    this.#payloadBytes += (chars - this.#payloadBytes) * NEWEST;
   }
 
   /** A claimed job waited this long for a handler: they are slower than was thought. */

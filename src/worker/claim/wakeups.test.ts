@@ -34,7 +34,7 @@ async function wakeups(
     hints: [] as Hint[],
     listening: [] as string[],
     changes: 0,
-    troubles: [] as string[],
+    errors: [] as string[],
   };
   const channels = new Map<string, string>();
   for (const queue of queues)
@@ -50,7 +50,7 @@ async function wakeups(
     hint: (...hint) => void seen.hints.push(hint),
     listening: (queue) => void seen.listening.push(queue),
     fleetChanged: () => void seen.changes++,
-    trouble: (what, error) => void seen.troubles.push(`${what}: ${(error as Error).message}`),
+    reportError: (what, error) => void seen.errors.push(`${what}: ${(error as Error).message}`),
     ...options,
   });
   wakeups.start();
@@ -60,11 +60,11 @@ async function wakeups(
 }
 
 const enqueue = (delayMs = 0) => db.hf.enqueue(work, {}, { key: 'key', delay: delayMs });
-const hears = (on: Wakeups, queue = 'inbox') => until('it hears', () => on.hears(queue));
+const hears = (on: Wakeups, queue = 'inbox') => until('it hears', () => on.getsHints(queue));
 
 test('whoever wants hints is told from when on jobs are due; whoever does not is not told', async () => {
   const { wakeups: on, seen } = await wakeups('one');
-  expect(on.hears('inbox')).toBe(false);
+  expect(on.getsHints('inbox')).toBe(false);
   await enqueue();
   on.want('inbox', true);
   on.want('inbox', true);
@@ -74,7 +74,7 @@ test('whoever wants hints is told from when on jobs are due; whoever does not is
   await until('a hint', () => seen.hints.length > 0);
   on.want('inbox', false);
   await until('nobody waits', async () => (await waiters()) === 0);
-  expect(on.hears('inbox')).toBe(false);
+  expect(on.getsHints('inbox')).toBe(false);
   await enqueue();
   on.want('inbox', true);
   await hears(on);
@@ -86,7 +86,7 @@ test('whoever wants hints is told from when on jobs are due; whoever does not is
   // The clock of the database is the clock of this machine; tenths are rounded down.
   expect((first[1] as Date).getTime()).toBeGreaterThan(before - 200);
   expect((second[1] as Date).getTime()).toBeGreaterThan(before + 1_800);
-  expect(seen.troubles).toEqual([]);
+  expect(seen.errors).toEqual([]);
 });
 
 test('in a queue that is read by key it is told which buckets; * means all of them', async () => {
@@ -124,13 +124,13 @@ test('the last wish wins, however fast they come', async () => {
     if (n % 5 === 0) await Promise.resolve();
     if (n % 50 === 49) await db.rows('SELECT 1');
   }
-  await until('nobody waits', async () => (await waiters()) === 0 && !on.hears('inbox'));
+  await until('nobody waits', async () => (await waiters()) === 0 && !on.getsHints('inbox'));
   on.want('inbox', true);
   await hears(on);
   expect(await waiters()).toBe(1);
   on.want('inbox', false);
   await until('the lock is gone', async () => (await waiters()) === 0);
-  expect(seen.troubles).toEqual([]);
+  expect(seen.errors).toEqual([]);
 });
 
 test('a lost session is a reason to look everywhere; on the next one it hears again by itself', async () => {
@@ -160,7 +160,7 @@ test('under a new id its session holds the liveness lock of that one, and hears'
      WHERE l.locktype = 'advisory' AND l.classid <> 'holdfast.inbox'::regclass`,
   );
   expect(held.map(({ key }) => Number(key) | 0)).toEqual([lockKeyOf('six')]);
-  expect(seen.troubles).toEqual([]);
+  expect(seen.errors).toEqual([]);
 });
 
 test('a change of the membership is heard', async () => {
@@ -175,6 +175,6 @@ test('switched off it never listens, and whoever wants hints is not held up', as
   on.want('inbox', true);
   on.want('inbox', false);
   on.want('inbox', true);
-  expect([on.listening(), on.hears('inbox')]).toEqual([false, false]);
+  expect([on.listening(), on.getsHints('inbox')]).toEqual([false, false]);
   expect(await db.rows(SESSIONS)).toEqual([]);
 });

@@ -25,12 +25,12 @@ export interface WakeupsDeps {
   readonly other: Executor;
   /** Jobs were written that are due from this time on; null: of any age. Buckets where they are known. */
   readonly hint: (queue: string, since: Date | null, buckets: readonly number[] | null) => void;
-  /** From now on hints are heard; what came before must be looked for. */
+  /** From now on hints arrive; what was written before must be looked for. */
   readonly listening: (queue: string) => void;
   readonly fleetChanged: () => void;
-  readonly trouble: (what: string, error: unknown) => void;
-  readonly callEveryMs?: number;
-  readonly hearWithinMs?: number;
+  readonly reportError: (what: string, error: unknown) => void;
+  readonly pingEveryMs?: number;
+  readonly pingTimeoutMs?: number;
 }
 
 interface Wish {
@@ -53,18 +53,18 @@ export class Wakeups {
     this.#wishes = new Map(
       [...deps.channels.values()].map((queue) => [queue, { queue, wanted: false, held: false }]),
     );
-    const { connectionString, channels, other, trouble, callEveryMs, hearWithinMs } = deps;
+    const { connectionString, channels, other, reportError, pingEveryMs, pingTimeoutMs } = deps;
     this.#listener = new Listener({
       connectionString,
       channels: () => [...channels.keys(), FLEET_CHANNEL],
       prepare: (db) => this.#prepare(db),
       up: () => this.#up(),
       down: () => this.#down(),
-      heard: (channel, payload) => this.#heard(channel, payload),
-      call: (word) => ping(other, this.#names('inbox'), word),
-      trouble,
-      ...(callEveryMs !== undefined && { callEveryMs }),
-      ...(hearWithinMs !== undefined && { hearWithinMs }),
+      notified: (channel, payload) => this.#notified(channel, payload),
+      ping: (payload) => ping(other, this.#names('inbox'), payload),
+      reportError,
+      ...(pingEveryMs !== undefined && { pingEveryMs }),
+      ...(pingTimeoutMs !== undefined && { pingTimeoutMs }),
     });
   }
 
@@ -91,8 +91,8 @@ export class Wakeups {
     return this.#listener.state === 'on';
   }
 
-  /** Producers send hints for this queue, and they are heard. */
-  hears(queue: string): boolean {
+  /** Producers send hints for this queue, and they arrive. */
+  getsHints(queue: string): boolean {
     return this.listening() && this.#wishes.get(queue)?.held === true;
   }
 
@@ -120,7 +120,7 @@ export class Wakeups {
     }
   }
 
-  #heard(channel: string, payload: string): void {
+  #notified(channel: string, payload: string): void {
     if (channel === FLEET_CHANNEL) {
       if (payload === this.#deps.schema) this.#deps.fleetChanged();
       return;
@@ -145,7 +145,7 @@ export class Wakeups {
       try {
         await this.#listener.run((db) => (wanted ? wantHints(db, names) : wantNoHints(db, names)));
         wish.held = wanted && this.listening();
-        // What was inserted between the last claim and the lock was not told of.
+        // Nobody sent a hint for what was inserted between the last claim and the lock.
         if (wish.held) this.#deps.listening(wish.queue);
       } catch {
         // The listener has reported it and ends the session.

@@ -3,9 +3,9 @@
  * function never throws, whatever the handler does.
  *
  * The stated rules for what a worker may find:
- * - the payload does not fit the schema, or no upgrade leads from its version: buried at once, because
+ * - the payload does not fit the schema, or no upgrade leads from its version: a dead letter at once, because
  *   trying again cannot help; a human retries it after a deploy;
- * - the job was exhausted by crashes while it ran alone: buried without being run again;
+ * - the job was exhausted by crashes while it ran alone: a dead letter without another run;
  * - the time limit is over: the signal is aborted and the attempt fails; a handler that goes on anyway
  *   settles nothing.
  */
@@ -42,7 +42,7 @@ export type Outcome =
       readonly handed: boolean;
     }
   | {
-      readonly kind: 'buried';
+      readonly kind: 'dead_letter';
       readonly error: string;
       readonly summary: string;
       readonly errorType: string;
@@ -78,7 +78,7 @@ const bounded = (ms: number) => (ms > 0 ? Math.min(Math.round(ms), MAX_DELAY_MS)
 /** Timers cannot wait longer; for a handler, 24 days are no limit at all. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-const BURIED_AT_ONCE = new Set(['PAYLOAD_INVALID', 'VERSION_UNSUPPORTED', 'PAYLOAD_NOT_JSON']);
+const DEAD_LETTER_AT_ONCE = new Set(['PAYLOAD_INVALID', 'VERSION_UNSUPPORTED', 'PAYLOAD_NOT_JSON']);
 
 /** A promise only where the handler, or reading its payload, makes one: it costs more than a short job. */
 export function runJob(
@@ -90,7 +90,7 @@ export function runJob(
   const { row } = held;
   if (row.attempts > row.maxAttempts) {
     const text = `All ${row.maxAttempts} attempts ended with the worker vanishing while it ran this job alone. ${row.lastError ?? ''}`;
-    return { kind: 'buried', error: text, summary: text, errorType: 'WORKER_VANISHED' };
+    return { kind: 'dead_letter', error: text, summary: text, errorType: 'WORKER_VANISHED' };
   }
   const timeoutMs = route.job.timeoutMs ?? defaultTimeoutMs;
   let payload: unknown;
@@ -156,8 +156,8 @@ function afterReturn(
 
 /** An upgrade function may fail for a reason that passes; a payload that does not fit will not. */
 function unreadable(held: LeasedJob, route: Route, error: unknown, deps: ContextDeps): Outcome {
-  if (isA(error, HoldfastError) && BURIED_AT_ONCE.has(error.code)) {
-    return { kind: 'buried', ...described(error) };
+  if (isA(error, HoldfastError) && DEAD_LETTER_AT_ONCE.has(error.code)) {
+    return { kind: 'dead_letter', ...described(error) };
   }
   return failed(held, route, error, deps, false);
 }
@@ -180,7 +180,7 @@ function afterThrow(
   if (held.lost || held.gone) return { kind: 'lost' };
   if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
   if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
-  if (isA(error, GiveUp)) return { kind: 'buried', ...described(error) };
+  if (isA(error, GiveUp)) return { kind: 'dead_letter', ...described(error) };
   return failed(held, route, error, deps, context.completion === 'handed');
 }
 

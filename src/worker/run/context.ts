@@ -1,5 +1,5 @@
 /**
- * The handler's context: the job, and what a handler may do with it under its fence.
+ * The handler's context: the job (job-facts.ts), and what a handler may do with it under its fence.
  *
  * `transaction` and `complete` settle the job inside a transaction: the handler's writes and the
  * completion commit together or not at all. `once` remembers an effect outside Postgres. `enqueue` hands
@@ -13,25 +13,23 @@ import { HoldfastError } from '../../job/errors.js';
 import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { encodePayload } from '../../job/payload.js';
-import { childLogger, type Logger } from '../../postgres/log.js';
 import { withClient } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { complete } from '../../settle/complete.js';
 import { enqueuedEvents } from '../settle/enqueued.js';
 import { type ContextDeps, type HandlerContext, leaseLost } from './handler-context.js';
+import { JobFacts } from './job-facts.js';
 import type { LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
 
 /** What the run needs to know of a context after the handler has ended. */
-export class JobContext<Payload> implements HandlerContext<Payload> {
-  readonly payload: Payload;
+export class JobContext<Payload> extends JobFacts<Payload> implements HandlerContext<Payload> {
   readonly #job: LeasedJob;
   readonly #deps: ContextDeps;
   #tx: Queryable | null = null;
   #transacting = false;
   /** Children that were written to the transaction which has the completion in it. */
   #handed: NewJob[] = [];
-  #log: Logger | null = null;
   /** 'handed': a transaction has the completion in it, and whether it commits is not known here. */
   completion: 'none' | 'done' | 'handed' = 'none';
   readonly children: NewJob[] = [];
@@ -41,46 +39,9 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
   #over: 'returned' | 'failed' | null = null;
 
   constructor(job: LeasedJob, payload: Payload, deps: ContextDeps) {
+    super(job, payload, deps.log);
     this.#job = job;
-    this.payload = payload;
     this.#deps = deps;
-  }
-
-  get id() {
-    return this.#job.row.id;
-  }
-  get type() {
-    return this.#job.row.type;
-  }
-  get queue() {
-    return this.#job.queue;
-  }
-  get key() {
-    return this.#job.row.partitionKey;
-  }
-  get attempt() {
-    return this.#job.row.attempts;
-  }
-  get maxAttempts() {
-    return this.#job.row.maxAttempts;
-  }
-  get fenceToken() {
-    return this.#job.row.leaseGeneration;
-  }
-  get headers(): Readonly<Record<string, string>> {
-    return this.#job.row.headers ? JSON.parse(this.#job.row.headers) : {};
-  }
-  get createdAt() {
-    const { createdAt, cursorAt } = this.#job.row;
-    return new Date(createdAt ?? cursorAt);
-  }
-  get signal() {
-    return this.#job.signal;
-  }
-  get log() {
-    const { id, type, attempt } = this;
-    this.#log ??= childLogger(this.#deps.log, { job: id, type, attempt });
-    return this.#log;
   }
 
   // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
@@ -205,7 +166,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
           maxPayloadBytes: this.#deps.maxPayloadBytes,
           onMismatch: 'error',
         } as const;
-        this.#tell(children, await writeJobs(db, names, children, limits));
+        this.#emitEnqueued(children, await writeJobs(db, names, children, limits));
       }
       this.#job.settling = true;
       moved = await complete(db, names, this.#job.workerId, [
@@ -279,7 +240,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
       );
     }
     const written = await writeJobs(executor(tx), this.#deps.names, [child], limits);
-    this.#tell([child], written);
+    this.#emitEnqueued([child], written);
     return { id: written[0]?.id ?? child.id };
   }
 
@@ -291,7 +252,7 @@ export class JobContext<Payload> implements HandlerContext<Payload> {
     if (before.lost) throw leaseLost(this.id, doing);
   }
 
-  #tell(jobs: readonly NewJob[], written: readonly Enqueued[]): void {
+  #emitEnqueued(jobs: readonly NewJob[], written: readonly Enqueued[]): void {
     for (const event of enqueuedEvents(this.queue, jobs, written)) this.#deps.emit(event);
   }
 

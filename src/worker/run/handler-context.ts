@@ -42,7 +42,7 @@ export interface ContextDeps {
   readonly names: Names;
   readonly pool: pg.Pool;
   /** The worker's own, for completions with children: handlers cannot exhaust it. */
-  readonly house: pg.Pool;
+  readonly ownPool: pg.Pool;
   readonly plain: Executor;
   /** For effect markers: a pool that handlers cannot exhaust by holding transactions. */
   readonly engine: Executor;

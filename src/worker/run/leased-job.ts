@@ -8,7 +8,7 @@
 import type { ClaimedJob } from '../../claim/taking.js';
 import type { Processing } from '../../tracing/tracing.js';
 import type { SettleResult } from '../events.js';
-import type { Batch } from '../keeper-batches.js';
+import type { Batch } from '../lease/batches.js';
 
 /** What jobs that were claimed together have in common. */
 export interface ClaimFacts {
@@ -34,8 +34,6 @@ export class LeasedJob {
   releasing = false;
   /** How it ended, as far as the database has said. */
   how: SettleResult | null = null;
-  /** It is one of a run of its key. */
-  keyed = false;
   /** Something may stand behind it that its claim did not take. */
   hasMore = false;
   /** Its handler was called. */

@@ -11,7 +11,7 @@ export class Call<Value> extends Promise<Value> {
     return Promise;
   }
 
-  heard = false;
+  observed = false;
 
   static of<Value>(made: Promise<Value>): Call<Value> {
     return new Call((resolve) => resolve(made));
@@ -23,7 +23,7 @@ export class Call<Value> extends Promise<Value> {
     done?: ((value: Value) => Done | PromiseLike<Done>) | null,
     failed?: ((reason: unknown) => Failed | PromiseLike<Failed>) | null,
   ): Promise<Done | Failed> {
-    if (failed) this.heard = true;
+    if (failed) this.observed = true;
     return super.then(done, failed);
   }
 
@@ -52,13 +52,13 @@ export class OpenCalls {
     open.add(over);
   }
 
-  /** Nothing to wait for, and nothing that failed unheard. */
+  /** Nothing to wait for, and nothing that failed unobserved. */
   get none(): boolean {
-    return !this.#open?.size && !this.#unheard;
+    return !this.#open?.size && !this.#unobserved;
   }
 
-  get #unheard() {
-    return this.#failed?.find(({ call }) => !call.heard);
+  get #unobserved() {
+    return this.#failed?.find(({ call }) => !call.observed);
   }
 
   /** Until none is open, also of those that begin meanwhile. Throws the first failure that nobody asked about. */
@@ -68,7 +68,7 @@ export class OpenCalls {
       // What the handler's own functions call next begins now, however deep they are nested.
       await setImmediate();
     }
-    const failed = this.#unheard;
+    const failed = this.#unobserved;
     if (failed) throw failed.error;
   }
 }

@@ -29,7 +29,7 @@ export class Quarantine {
   #running = 0;
   #busy = false;
   #stopped = false;
-  #restUntil = Number.NEGATIVE_INFINITY;
+  #readyAt = Number.NEGATIVE_INFINITY;
   #onQuiet: (() => void) | null = null;
 
   constructor(hooks: { releaseWaiting: () => void; resume: () => void }, time: Time) {
@@ -45,7 +45,7 @@ export class Quarantine {
 
   /** From when on suspects may be claimed. */
   get readyAt(): number {
-    return this.#busy || this.#stopped ? Number.POSITIVE_INFINITY : this.#restUntil;
+    return this.#busy || this.#stopped ? Number.POSITIVE_INFINITY : this.#readyAt;
   }
 
   entered(): void {
@@ -67,7 +67,7 @@ export class Quarantine {
     else if (quiet) await this.#runWithin(job, ALONE_MS);
     else await this.#runWithin(job, 0);
     const now = this.#time.now();
-    this.#restUntil = now + (now - from);
+    this.#readyAt = now + (now - from);
     this.#busy = false;
     this.#resume();
   }

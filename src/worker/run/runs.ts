@@ -31,7 +31,7 @@ export interface RunsDeps {
   readonly mayStart: () => boolean;
   readonly inFlight: InFlightJobs;
   readonly time: Time;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
   /** There is room for another. */
   readonly changed: () => void;
 }
@@ -40,7 +40,7 @@ export class Runs {
   readonly #deps: RunsDeps;
   #waiting: LeasedJob[][] = [];
   #starting = false;
-  #resting = false;
+  #yielding = false;
   #running = 0;
   #unfinished = 0;
   #stopping = false;
@@ -77,14 +77,14 @@ export class Runs {
   /** Starts what waits, as far as there are handlers for it. */
   start(): void {
     // A handler that ended just now, and the loop below goes on by itself; or others have their turn.
-    if (this.#starting || this.#resting) return;
+    if (this.#starting || this.#yielding) return;
     this.#starting = true;
     try {
       let ranMs = 0;
       while (this.#running < this.#deps.settings.concurrency && this.#waiting.length > 0) {
         if (!this.#deps.mayStart()) break;
         if (ranMs > SLICE_MS) {
-          this.#rest();
+          this.#yield();
           break;
         }
         // It waits no more before it begins: its handler may have everything handed back that waits.
@@ -99,10 +99,10 @@ export class Runs {
   }
 
   /** Until the event loop has turned. */
-  #rest(): void {
-    this.#resting = true;
+  #yield(): void {
+    this.#yielding = true;
     void setImmediate().then(() => {
-      this.#resting = false;
+      this.#yielding = false;
       this.#deps.changed();
     });
   }
@@ -184,7 +184,7 @@ export class Runs {
 
   /** `runJob` does not throw; if it ever does, the slot and the job must not be lost with it. */
   #unrun(held: LeasedJob, error: unknown): Outcome {
-    this.#deps.trouble(`running job ${held.id}`, error);
+    this.#deps.reportError(`running job ${held.id}`, error);
     const summary = 'The attempt could not be evaluated; see the log of the worker.';
     const errorType = '_OTHER';
     return { kind: 'failed', delayMs: 60_000, error: summary, summary, errorType, handed: false };

@@ -7,7 +7,7 @@
  * read one bucket, and the rows decide.
  */
 import type { FleetView } from '../../fleet/registry.js';
-import { Backoff, pause } from '../backoff.js';
+import { Backoff, pause } from '../../postgres/backoff.js';
 import type { Time, Timer } from '../time.js';
 
 export interface MembershipDeps {
@@ -17,7 +17,7 @@ export interface MembershipDeps {
   /** When to read next if nothing is heard; asked after every read. */
   readonly everyMs: () => number;
   readonly time: Time;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 export class Membership {
@@ -45,7 +45,7 @@ export class Membership {
   }
 
   /** A claim, or the keeper, met this epoch. */
-  saw(epoch: number): void {
+  recordEpoch(epoch: number): void {
     if (epoch > this.#epoch) void this.refresh();
   }
 
@@ -65,7 +65,7 @@ export class Membership {
       } catch (error) {
         // A read that a stop overtook finds its pool closed: nobody needs its answer any more.
         if (this.#halt.signal.aborted) break;
-        this.#deps.trouble('reading the membership of the fleet', error);
+        this.#deps.reportError('reading the membership of the fleet', error);
         this.#again = true;
         await pause(this.#backoff.nextMs(), this.#halt.signal);
       }

@@ -5,14 +5,11 @@
 import { hostname } from 'node:os';
 import { leave, lockKeyOf, markDraining, register } from '../../fleet/registry.js';
 import { VERSION } from '../../job/version.js';
+import { Backoff, LAST_MS, pause, within } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { Backoff, pause } from '../backoff.js';
 import type { Settings } from '../options.js';
 import { handlesOf } from '../queues.js';
 import type { Route } from '../run/attempt.js';
-
-/** With the other limits at the end, in worker.ts, this stays below 2 s. */
-const LEAVE_MS = 150;
 
 export interface RegistrationDeps {
   readonly engine: Executor;
@@ -23,7 +20,7 @@ export interface RegistrationDeps {
   /** Aborted when the worker is taken apart. */
   readonly halt: AbortSignal;
   readonly ending: () => boolean;
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
 }
 
 export class Registration {
@@ -47,14 +44,14 @@ export class Registration {
 
   /** Tries for as long as it takes: a worker that is not registered owns nothing. False: it ends. */
   async enterAgain(id: string): Promise<boolean> {
-    const { ending, trouble, halt } = this.#deps;
+    const { ending, reportError, halt } = this.#deps;
     const backoff = new Backoff();
     while (!ending()) {
       try {
         await this.enter(id);
         return !ending();
       } catch (error) {
-        trouble('registering again', error);
+        reportError('registering again', error);
         await pause(backoff.nextMs(), halt);
       }
     }
@@ -63,19 +60,19 @@ export class Registration {
 
   /** Says that the worker drains. Returns how to wait for that to be said, for a while. */
   announceDrain(id: string): () => Promise<void> {
-    const { engine, trouble } = this.#deps;
+    const { engine, reportError } = this.#deps;
     const said = markDraining(engine, this.#names, id).catch((error) =>
-      trouble('announcing the drain', error),
+      reportError('announcing the drain', error),
     );
-    return () => within(said, LEAVE_MS);
+    return () => within(LAST_MS, said);
   }
 
-  async leave(id: string, emptyHanded: boolean): Promise<void> {
-    const { engine, trouble } = this.#deps;
-    const left = leave(engine, this.#names, id, emptyHanded).catch((error) =>
-      trouble('leaving the registry', error),
+  async leave(id: string, releasedAll: boolean): Promise<void> {
+    const { engine, reportError } = this.#deps;
+    const left = leave(engine, this.#names, id, releasedAll).catch((error) =>
+      reportError('leaving the registry', error),
     );
-    await within(left, LEAVE_MS);
+    await within(LAST_MS, left);
   }
 }
 
@@ -92,11 +89,4 @@ export function metadataOf(settings: Settings): object {
     heartbeatMs: settings.heartbeatMs,
     ttlMs: settings.ttlMs,
   };
-}
-
-/** Waits for a promise, but not for ever: at the end of a process a dead database must not hold it. */
-async function within(work: Promise<unknown>, ms: number): Promise<void> {
-  const limit = new AbortController();
-  await Promise.race([work, pause(ms, limit.signal)]);
-  limit.abort();
 }

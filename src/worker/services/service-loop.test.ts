@@ -19,12 +19,11 @@ function loopOf(workerId: string, services: readonly Service[], reported: unknow
     queues: ['inbox'],
     services,
     intervalMs: 100,
-    members: () => 3,
     ttlMs: 30_000,
     workerId: () => workerId,
     time: systemTime,
     emit: () => undefined,
-    trouble: (what, error) => void reported.push([what, (error as Error).message]),
+    reportError: (what, error) => void reported.push([what, (error as Error).message]),
   });
   onTestFinished(async () => {
     loop.stop();

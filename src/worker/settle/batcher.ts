@@ -7,9 +7,10 @@
  * for. A statement that Postgres refuses for another reason, or that waits in vain for the lock of a row, is
  * halved until the one job that is to blame is alone: it cannot hold back the others.
  */
+
+import { Backoff, pause } from '../../postgres/backoff.js';
 import { isLockedOut, isTransient } from '../../postgres/pool.js';
 import type { Settled } from '../../settle/complete.js';
-import { Backoff, pause } from '../backoff.js';
 import type { SettleResult, StatementName } from '../events.js';
 import type { Time } from '../time.js';
 
@@ -20,7 +21,7 @@ const CONFIRM_MS = 20;
 const ENOUGH = 32;
 
 /** Whether the registry calls a worker alive, as far as that is known here. */
-export type Standing = 'alive' | 'unsure' | 'dead';
+export type Standing = 'alive' | 'unknown' | 'dead';
 
 /** The result of each job of a statement, by its id. */
 export type Results = (id: string) => SettleResult;
@@ -43,7 +44,7 @@ interface BatcherOptions<T> {
 
 /** What all kinds of settles have in common. */
 export interface BatcherDeps {
-  readonly trouble: (what: string, error: unknown) => void;
+  readonly reportError: (what: string, error: unknown) => void;
   /** The database has answered a settle after so long. */
   readonly took: (statement: StatementName, ms: number) => void;
   /** Nothing is settled under the id of a dead worker, nor of one that may be dead until that is known. */
@@ -134,7 +135,7 @@ export class Batcher<T extends Settled> {
   /** Until it is known whether the worker lives. */
   async #confirmed(): Promise<void> {
     const { standing, abandoned } = this.#deps;
-    while (standing(this.#waiting[0]?.workerId as string) === 'unsure' && !abandoned.aborted)
+    while (standing(this.#waiting[0]?.workerId as string) === 'unknown' && !abandoned.aborted)
       await pause(CONFIRM_MS, abandoned);
   }
 
@@ -180,7 +181,7 @@ export class Batcher<T extends Settled> {
         const before = await this.#afterLoss(workerId, missing);
         return (id) => (results(id) === 'lost' ? before(id) : results(id));
       } catch (error) {
-        this.#deps.trouble(`settling ${items.length} jobs`, error);
+        this.#deps.reportError(`settling ${items.length} jobs`, error);
         if (isLockedOut(error)) return 'locked';
         if (!isTransient(error) || this.#deps.abandoned.aborted) return 'refused';
         await pause(backoff.nextMs(), this.#deps.abandoned);

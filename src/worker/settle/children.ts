@@ -17,7 +17,7 @@ export async function completeWithChildren(
   children: readonly NewJob[],
 ): Promise<void> {
   const { names, maxPayloadBytes } = deps;
-  const written = await withTransaction(deps.house, async (client) => {
+  const written = await withTransaction(deps.ownPool, async (client) => {
     const db = executor(client);
     // The children first: the completion locks the row, and from then on the transaction should be short.
     const limits = { maxPayloadBytes, onMismatch: 'error' } as const;

@@ -6,7 +6,7 @@
  * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
  */
 import type { JobEvent, SettleResult, WorkerEvent, WorkerStats } from '../events.js';
-import type { Keeper } from '../keeper.js';
+import type { Keeper } from '../lease/keeper.js';
 import type { Outcome, Route } from '../run/attempt.js';
 import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
@@ -22,7 +22,7 @@ export interface InFlightDeps {
   readonly time: Time;
   readonly emit: (event: WorkerEvent) => void;
   /** Whether anybody listens: two events for every job are not made for nobody. */
-  readonly heard: () => boolean;
+  readonly hasListeners: () => boolean;
 }
 
 export interface InFlightHooks {
@@ -150,7 +150,7 @@ export class InFlightJobs {
   }
 
   report(kind: JobEvent['kind'], held: LeasedJob): void {
-    if (!this.#deps.heard()) return;
+    if (!this.#deps.hasListeners()) return;
     const { id, queue, generation, row, ranMs } = held;
     const event = { kind, queue, id, type: row.type, generation };
     if (kind === 'started-job') {

@@ -42,8 +42,8 @@ export function settleOutcome(
       if (outcome.handed) void settleHanded({ settler, context, route }, held, outcome, done);
       else settler.fail(by, { ...job, ...outcome }, (result) => done(result, outcome.delayMs));
       break;
-    case 'buried':
-      settler.bury(by, { ...job, ...outcome }, done);
+    case 'dead_letter':
+      settler.deadLetter(by, { ...job, ...outcome }, done);
       break;
     case 'snoozed':
       settler.snooze(by, { ...job, delayMs: outcome.delayMs }, (result) =>

@@ -3,15 +3,15 @@
  * found in the archive.
  */
 import { hintQueue } from '../../fleet/wake.js';
+import { Backoff, pause } from '../../postgres/backoff.js';
 import type { Names } from '../../postgres/names.js';
 import { isTransient } from '../../postgres/pool.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { type Burial, bury } from '../../settle/bury.js';
 import { type Cancellation, cancelOwn } from '../../settle/cancel.js';
 import { complete, completedBefore, type Settled } from '../../settle/complete.js';
+import { type DeadLetter, deadLetter } from '../../settle/dead-letter.js';
 import { type Failure, fail } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
-import { Backoff, pause } from '../backoff.js';
 import type { SettleResult } from '../events.js';
 import { Batcher, type BatcherDeps, type Done, resultsOf } from './batcher.js';
 
@@ -28,7 +28,7 @@ export class Settler {
   readonly #deps: SettlerDeps;
   readonly #completed: Batcher<Settled>;
   readonly #failed: Batcher<Failure>;
-  readonly #buried: Batcher<Burial>;
+  readonly #deadLettered: Batcher<DeadLetter>;
   readonly #released: Batcher<Settled>;
   readonly #snoozed: Batcher<Snoozed>;
   readonly #cancelled: Batcher<Cancellation>;
@@ -58,8 +58,8 @@ export class Settler {
       },
       { gatherMs },
     );
-    this.#buried = new Batcher(deps, 'bury', async (by, jobs) =>
-      resultsOf(await bury(engine, names, by, jobs), 'buried', jobs.length),
+    this.#deadLettered = new Batcher(deps, 'dead_letter', async (by, jobs) =>
+      resultsOf(await deadLetter(engine, names, by, jobs), 'dead_letter', jobs.length),
     );
     this.#released = new Batcher(deps, 'release', async (by, jobs) => {
       const back = await release(engine, names, by, jobs);
@@ -95,7 +95,7 @@ export class Settler {
       try {
         return await work(again);
       } catch (error) {
-        this.#deps.trouble(what, error);
+        this.#deps.reportError(what, error);
         if (!isTransient(error)) throw error;
         if (this.#deps.abandoned.aborted) return 'lost';
         await pause(backoff.nextMs(), this.#deps.abandoned);
@@ -105,7 +105,7 @@ export class Settler {
 
   complete = (by: string, job: Settled, done: Done) => this.#completed.add(by, job, done);
   fail = (by: string, job: Failure, done: Done) => this.#failed.add(by, job, done);
-  bury = (by: string, job: Burial, done: Done) => this.#buried.add(by, job, done);
+  deadLetter = (by: string, job: DeadLetter, done: Done) => this.#deadLettered.add(by, job, done);
   release = (by: string, job: Settled, done: Done) => this.#released.add(by, job, done);
   snooze = (by: string, job: Snoozed, done: Done) => this.#snoozed.add(by, job, done);
   cancel = (by: string, job: Cancellation, done: Done) => this.#cancelled.add(by, job, done);
@@ -114,5 +114,5 @@ export class Settler {
 /** After the last attempt a failed job is a dead letter; a job without a status was not moved. */
 export function resultOfFailure(status: string | undefined): SettleResult {
   if (status === undefined) return 'lost';
-  return status === 'dead_letter' ? 'buried' : 'failed';
+  return status === 'dead_letter' ? 'dead_letter' : 'failed';
 }

@@ -8,22 +8,17 @@
  * The same look returns the fleet's epoch and this worker's own status. When a heartbeat is due, or soon will
  * be, the look is the heartbeat as well.
  */
-import { declareGone, findGone, markWatched } from '../fleet/liveness.js';
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
-import type { Connection } from './keeper-connection.js';
-import { monotonicMs, type Tell } from './keeper-protocol.js';
+import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import type { Connection } from './connection.js';
+import { monotonicMs, type Tell } from './protocol.js';
 
 /** Between the two looks that a death takes. A reconnection takes a tenth of this. */
 export const CONFIRM_MS = 700;
-/** A suspicion that is older counts for nothing: the watcher may have been frozen since. */
-const FORGET_MS = 5_000;
-const PER_MEMBER_MS = 250;
-const SHORTEST_MS = 1_000;
-const ALONE_MS = 3_000;
-/** A new session declares nobody dead for so long. */
-const YOUNG_MS = 1_000;
-/** The same after an outage: others may take so long to notice that their connection is half open. */
+/** The shortest time between looks; a fleet of four makes four in this time, a larger one hardly more. */
+const LOOK_MS = 1_000;
+/** After an outage nobody is declared dead for so long: others may not have noticed a half-open connection yet. */
 const OUTAGE_MS = 15_000;
 
 /** Which locks were found free, and since when. */
@@ -36,8 +31,9 @@ export class Suspects {
 
   /** Takes what a look has found, and returns those that were free for long enough to be declared. */
   record(free: readonly string[], now: number): string[] {
+    // An old suspicion counts for nothing: the watcher may have been frozen since.
     for (const [id, since] of this.#since) {
-      if (!free.includes(id) || now - since > FORGET_MS) this.#since.delete(id);
+      if (!free.includes(id) || now - since > 5 * LOOK_MS) this.#since.delete(id);
     }
     for (const id of free) if (!this.#since.has(id)) this.#since.set(id, now);
     return free.filter((id) => now - (this.#since.get(id) as number) >= CONFIRM_MS);
@@ -90,8 +86,8 @@ export class Watch {
     if (look.beat) confirmed(id, sentAt);
     const before = this.#everyMs;
     // Alone there is nobody to watch; who joins is seen within a heartbeat.
-    const shortestMs = look.members > 1 ? SHORTEST_MS : ALONE_MS;
-    this.#everyMs = Math.max(look.members * PER_MEMBER_MS, shortestMs);
+    const shortestMs = look.members > 1 ? LOOK_MS : 3 * LOOK_MS;
+    this.#everyMs = Math.max((look.members * LOOK_MS) / 4, shortestMs);
     if (look.status === null || look.status === 'dead') declaredDead(id);
     else await this.#judge(db, look.free);
     if (look.status === 'draining') tell('drainAsked');
@@ -124,7 +120,7 @@ export class Watch {
   /** Only a session that has lasted for a while may declare workers dead. */
   async #judge(db: Executor, free: readonly string[]): Promise<void> {
     const { connection, names, locks, tell } = this.#deps;
-    const trustedAfterMs = connection.reconnected ? this.#everyMs + OUTAGE_MS : YOUNG_MS;
+    const trustedAfterMs = connection.reconnected ? this.#everyMs + OUTAGE_MS : LOOK_MS;
     if (!locks() || connection.ageMs < trustedAfterMs) return this.#suspects.clear();
     const confirmed = this.#suspects.record(free, monotonicMs());
     if (confirmed.length === 0) return;

@@ -5,10 +5,11 @@
  * failed; so none can keep the others from their turns for longer than one statement may take. A broken
  * connection is made again without waiting for a task, because the liveness lock went with it.
  */
-import type { Executor } from '../postgres/queryable.js';
-import { Backoff } from './backoff.js';
-import type { Connection } from './keeper-connection.js';
-import { monotonicMs } from './keeper-protocol.js';
+
+import { Backoff } from '../../postgres/backoff.js';
+import type { Executor } from '../../postgres/queryable.js';
+import type { Connection } from './connection.js';
+import { monotonicMs } from './protocol.js';
 
 export interface Task {
   readonly what: string;
@@ -34,15 +35,12 @@ interface Slot {
 const PAUSED_MS = 50;
 /** Others look twice within a second: a database that is back must be met before that. */
 const LONGEST_RECONNECT_MS = 1_000;
-/** An outage is reported so often. */
-const REPORT_MS = 5_000;
 
 export class Turns {
   readonly #deps: TurnsDeps;
   readonly #slots: readonly Slot[];
   readonly #backoff = new Backoff();
   #connectAt = 0;
-  #reportedAt = Number.NEGATIVE_INFINITY;
   #stopped = false;
   #wake: () => void = () => {};
 
@@ -86,14 +84,14 @@ export class Turns {
   async #connect(): Promise<void> {
     const now = monotonicMs();
     if (now < this.#connectAt) return this.#sleep(this.#connectAt - now);
+    const failedBefore = this.#backoff.failing;
     this.#connectAt = now + Math.min(this.#backoff.nextMs(), LONGEST_RECONNECT_MS);
     try {
       await this.#deps.connection.open();
       this.hurry();
     } catch (error) {
-      if (this.#stopped || now - this.#reportedAt < REPORT_MS) return;
-      this.#reportedAt = now;
-      this.#deps.error('connecting the keeper', error);
+      // Once per outage: the other loops report it too.
+      if (!this.#stopped && !failedBefore) this.#deps.error('connecting the keeper', error);
     }
   }
 

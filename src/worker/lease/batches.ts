@@ -3,11 +3,11 @@
  * it.
  *
  * A batch is sent when it is claimed, before a handler can block this thread. What has left is sent in bulk,
- * at most once a second: most batches are over by then and cost one number. A late word does no harm. The
+ * a few times in a renewal interval: most batches are over by then and cost one number. A late word does no harm. The
  * thread may renew a job that has left, and the fence of the row refuses it.
  */
-import type { LeasedJob } from '../lease/renew.js';
-import { monotonicMs, pack, type ToKeeper } from './keeper-protocol.js';
+import type { Lease } from '../../lease/renew.js';
+import { monotonicMs, pack, type ToKeeper } from './protocol.js';
 
 /** The jobs of one claim that are still held. */
 export interface Batch {
@@ -17,12 +17,10 @@ export interface Batch {
   readonly jobs: Set<BatchedJob>;
 }
 
-export interface BatchedJob extends LeasedJob {
+export interface BatchedJob extends Lease {
   /** Null before the job is held, and after it has left. */
   batch: Batch | null;
 }
-
-const LONGEST_DELAY_MS = 1_000;
 
 export class Batches {
   readonly #send: (message: ToKeeper) => void;
@@ -35,8 +33,8 @@ export class Batches {
 
   constructor(renewMs: number, send: (message: ToKeeper) => void) {
     this.#send = send;
-    // The thread looks at a batch when half of the renewal interval is over.
-    this.#delayMs = Math.min(LONGEST_DELAY_MS, renewMs / 4);
+    // The thread renews a batch when half of the renewal interval is over.
+    this.#delayMs = renewMs / 4;
   }
 
   hold(queue: string, jobs: readonly BatchedJob[]): void {

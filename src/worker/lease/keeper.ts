@@ -8,8 +8,8 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { pause } from './backoff.js';
-import { type BatchedJob, Batches } from './keeper-batches.js';
+import { LAST_MS, within } from '../../postgres/backoff.js';
+import { type BatchedJob, Batches } from './batches.js';
 import {
   confirmedAgoMs,
   type FromKeeper,
@@ -19,7 +19,7 @@ import {
   SHARED_BYTES,
   SLOT,
   type ToKeeper,
-} from './keeper-protocol.js';
+} from './protocol.js';
 
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed'> {
   error(what: string, error: unknown): void;
@@ -28,15 +28,13 @@ export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed'>
 }
 
 const TURN_MS = 100;
-const STOP_MS = 300;
 const RESTART_MS = 500;
-const LONGEST_MARGIN_MS = 1_000;
 
 /** Beside this file when compiled; tests run from the sources and use the compiled thread. */
 function threadFile(): URL {
   const beside = new URL('./keeper-thread.js', import.meta.url);
   if (existsSync(fileURLToPath(beside))) return beside;
-  return new URL('../../dist/worker/keeper-thread.js', import.meta.url);
+  return new URL('../../../dist/worker/lease/keeper-thread.js', import.meta.url);
 }
 
 export class Keeper {
@@ -68,9 +66,7 @@ export class Keeper {
 
   /** Resolves when a kill of this process would be noticed by the others, or when it never will be. */
   async watched(withinMs: number): Promise<void> {
-    const known = new AbortController();
-    await Promise.race([this.#watched, pause(withinMs, known.signal)]);
-    known.abort();
+    await within(withinMs, this.#watched);
   }
 
   /**
@@ -79,8 +75,7 @@ export class Keeper {
    * heartbeat is confirmed.
    */
   aliveForMs(): number {
-    const { ttlMs } = this.#setup;
-    return ttlMs - Math.min(LONGEST_MARGIN_MS, ttlMs / 10) - confirmedAgoMs(this.#shared);
+    return 0.9 * this.#setup.ttlMs - confirmedAgoMs(this.#shared);
   }
 
   hold(queue: string, jobs: readonly BatchedJob[]): void {
@@ -104,9 +99,7 @@ export class Keeper {
     const thread = this.#thread;
     const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
     this.#send({ kind: 'stop' });
-    const limit = new AbortController();
-    await Promise.race([exited, pause(STOP_MS, limit.signal)]);
-    limit.abort();
+    await within(2 * LAST_MS, exited);
     clearInterval(this.#timer);
     await thread.terminate();
   }

@@ -2,7 +2,7 @@
  * What the main thread and the keeper's thread say to each other: messages, and a few numbers in shared
  * memory. Ids travel as one text, because cloning many small strings is dear for a short job.
  */
-import type { LeasedJob } from '../lease/renew.js';
+import type { Lease } from '../../lease/renew.js';
 
 export interface KeeperSetup {
   readonly connectionString: string;
@@ -52,14 +52,14 @@ export function confirmedAgoMs(shared: BigInt64Array): number {
   return monotonicMs() - Number(Atomics.load(shared, SLOT.confirmedAt));
 }
 
-export const pack = (jobs: Iterable<LeasedJob>): string => {
+export const pack = (jobs: Iterable<Lease>): string => {
   let text = '';
   for (const { id, generation } of jobs) text += `${id} ${generation},`;
   return text;
 };
 
 /** Neither a uuid nor a number contains a blank or a comma. */
-export function unpack(text: string): LeasedJob[] {
+export function unpack(text: string): Lease[] {
   return text
     .split(',')
     .slice(0, -1)
@@ -91,7 +91,7 @@ export type ToKeeper =
 /** What the thread reports, by name and arguments. */
 export interface KeeperEvents {
   /** The leases of these are lost. */
-  lost(queue: string, jobs: readonly LeasedJob[]): void;
+  lost(queue: string, jobs: readonly Lease[]): void;
   /** The registry has declared this worker dead. */
   dead(workerId: string): void;
   /** The database has confirmed a heartbeat: `aliveForMs()` is positive again. */

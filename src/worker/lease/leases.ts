@@ -6,9 +6,9 @@
  * main thread relies on where the rows stand. A job that the database does not call ours any more is
  * lost, and is reported. A row that somebody has locked is tried again soon.
  */
-import { type LeasedJob, renewFree } from '../lease/renew.js';
-import type { Executor } from '../postgres/queryable.js';
-import { monotonicMs, type Tell, type ToKeeper, unpack } from './keeper-protocol.js';
+import { type Lease, renew } from '../../lease/renew.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { monotonicMs, type Tell, type ToKeeper, unpack } from './protocol.js';
 
 /** About so many jobs are renewed in one statement. */
 const CHUNK = 1_000;
@@ -18,7 +18,7 @@ type Message<Kind extends ToKeeper['kind']> = Extract<ToKeeper, { kind: Kind }>;
 interface Batch {
   readonly queue: string;
   dueAt: number;
-  jobs: string | Map<string, LeasedJob>;
+  jobs: string | Map<string, Lease>;
 }
 
 export interface LeasesDeps {
@@ -71,11 +71,11 @@ export class Leases {
     const jobs = batches.flatMap((batch) => [...jobsOf(batch).values()]);
     // In the order in which all statements take row locks: so two of them cannot deadlock.
     jobs.sort((a, b) => (a.id < b.id ? -1 : 1));
-    const rows = await renewFree(db, { schema, queue: first.queue }, id, jobs, leaseMs);
+    const rows = await renew(db, { schema, queue: first.queue }, id, jobs, leaseMs);
     // The worker re-registered during the query: nothing of this is held any more.
     if (id !== workerId()) return true;
     const renewed = new Map(rows.map((row) => [row.id, row.renewed]));
-    const lost: LeasedJob[] = [];
+    const lost: Lease[] = [];
     for (const batch of batches) {
       batch.dueAt = sentAt + renewMs / 2;
       for (const job of jobsOf(batch).values()) {
@@ -103,7 +103,7 @@ export class Leases {
   }
 }
 
-function jobsOf(batch: Batch): Map<string, LeasedJob> {
+function jobsOf(batch: Batch): Map<string, Lease> {
   if (typeof batch.jobs === 'string') {
     batch.jobs = new Map(unpack(batch.jobs).map((job) => [job.id, job]));
   }

@@ -2,17 +2,15 @@
  * A connection of the keeper's thread, which may hold the liveness lock of the worker.
  *
  * Every statement has a time limit: an answer that takes longer will not come, because the connection may be
- * half open. Then it is cut, and a new one is made by whoever takes turns on it (keeper-turns.ts).
+ * half open. Then it is cut, and a new one is made by whoever takes turns on it (turns.ts).
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';
-import { backendPid, dropLiveness, holdLiveness } from '../fleet/liveness.js';
-import { engineConfig } from '../postgres/pool.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
-import { pause } from './backoff.js';
-import { monotonicMs } from './keeper-protocol.js';
-
-const CONNECT_MS = 5_000;
+import { backendPid, dropLiveness, holdLiveness } from '../../fleet/liveness.js';
+import { within } from '../../postgres/backoff.js';
+import { engineConfig } from '../../postgres/pool.js';
+import { type Executor, engineExecutor } from '../../postgres/queryable.js';
+import { monotonicMs } from './protocol.js';
 
 export interface ConnectionDeps {
   readonly url: string;
@@ -71,7 +69,7 @@ export class Connection {
     const config = engineConfig({
       connectionString: url,
       applicationName: 'holdfast keeper',
-      connectTimeoutMs: CONNECT_MS,
+      connectTimeoutMs: timeoutMs,
       queryTimeoutMs: timeoutMs,
       pooled,
     });
@@ -123,9 +121,10 @@ export class Connection {
     const client = this.#client;
     this.#client = null;
     if (!client) return;
-    const late = new AbortController();
-    await Promise.race([client.end().catch(() => undefined), pause(withinMs, late.signal)]);
-    late.abort();
+    await within(
+      withinMs,
+      client.end().catch(() => undefined),
+    );
     cut(client);
   }
 }

@@ -1,18 +1,18 @@
 /** The keeper with its real thread, in this process: what it keeps, and what it says of being alive. */
 import type { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test } from 'vitest';
-import { claimAs, heldOf } from '../../test/support/claiming.js';
-import { INBOX, testDatabase } from '../../test/support/database.js';
-import { until } from '../../test/support/until.js';
-import { lockKeyOf, register } from '../fleet/registry.js';
-import { job } from '../index.js';
+import { claimAs, heldOf } from '../../../test/support/claiming.js';
+import { INBOX, testDatabase } from '../../../test/support/database.js';
+import { until } from '../../../test/support/until.js';
+import { lockKeyOf, register } from '../../fleet/registry.js';
+import { job } from '../../index.js';
 import { Keeper } from './keeper.js';
-import { type KeeperSetup, monotonicMs } from './keeper-protocol.js';
+import { type KeeperSetup, monotonicMs } from './protocol.js';
 
 const db = testDatabase();
 const noop = job('noop');
 const TTL_MS = 30_000;
-const MARGIN_MS = 1_000;
+const MARGIN_MS = TTL_MS / 10;
 
 const enter = (id: string) =>
   register(db.engine, INBOX, { id, lockKey: lockKeyOf(id), handles: {}, metadata: {} });
@@ -170,9 +170,9 @@ test('a worker whose heartbeats are not confirmed may not be alive after its TTL
   await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = 'cut-off'`);
   await until('it is told of its death', () => count('dead') === 1);
   await until('it may not act', () => keeper.aliveForMs() < 0);
-  await enter('reborn');
+  await enter('reregistered');
   const beats = count('beat');
-  keeper.identify('reborn');
+  keeper.identify('reregistered');
   expect(keeper.aliveForMs()).toBeLessThan(0);
   await until('its new id is confirmed', () => keeper.aliveForMs() > 0);
   await until('it is told', () => count('beat') > beats);

@@ -1,14 +1,14 @@
 /** When a watcher believes what it sees. Its sessions are real; the looks are made by hand. */
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { INBOX, testDatabase } from '../../test/support/database.js';
-import { until } from '../../test/support/until.js';
-import { holdLiveness, markWatched } from '../fleet/liveness.js';
-import { lockKeyOf, register } from '../fleet/registry.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
-import { Connection } from './keeper-connection.js';
-import { monotonicMs } from './keeper-protocol.js';
-import { CONFIRM_MS, Suspects, Watch } from './keeper-watch.js';
+import { INBOX, testDatabase } from '../../../test/support/database.js';
+import { until } from '../../../test/support/until.js';
+import { holdLiveness, markWatched } from '../../fleet/liveness.js';
+import { lockKeyOf, register } from '../../fleet/registry.js';
+import { type Executor, engineExecutor } from '../../postgres/queryable.js';
+import { Connection } from './connection.js';
+import { monotonicMs } from './protocol.js';
+import { CONFIRM_MS, Suspects, Watch } from './watch.js';
 
 const db = testDatabase();
 

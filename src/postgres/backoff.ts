@@ -4,6 +4,8 @@
  */
 const BASE_MS = 50;
 const CAP_MS = 5_000;
+/** At the end of a process, how long a step waits for a database that may be dead. All of them stay below 2 s. */
+export const LAST_MS = 150;
 
 export class Backoff {
   readonly #random: () => number;
@@ -26,6 +28,13 @@ export class Backoff {
   reset(): void {
     this.#tries = 0;
   }
+}
+
+/** Waits for a promise, but no longer than this. */
+export async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  const limit = new AbortController();
+  await Promise.race([work, pause(ms, limit.signal)]);
+  limit.abort();
 }
 
 /** Resolves after the time, or at once when the signal is aborted. */

@@ -9,8 +9,9 @@
  * is overdue, the look comes first.
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import { Connection } from './keeper-connection.js';
-import { Leases } from './keeper-leases.js';
+import { LAST_MS } from '../../postgres/backoff.js';
+import { Connection } from './connection.js';
+import { Leases } from './leases.js';
 import {
   confirmedAgoMs,
   type FromKeeper,
@@ -19,16 +20,13 @@ import {
   SLOT,
   type Tell,
   type ToKeeper,
-} from './keeper-protocol.js';
-import { type Task, Turns } from './keeper-turns.js';
-import { Watch } from './keeper-watch.js';
+} from './protocol.js';
+import { type Task, Turns } from './turns.js';
+import { Watch } from './watch.js';
 
 const SHORTEST_TIMEOUT_MS = 1_000;
-const LONGEST_TIMEOUT_MS = 10_000;
-const CLOSE_MS = 150;
+/** How often the main thread is checked. Checks that lie much further apart: this thread was frozen, too. */
 const CHECK_MS = 1_000;
-/** Checks of the main thread that lie further apart: this thread was frozen, too. */
-const FROZEN_MS = 3_000;
 
 const port = parentPort;
 if (!port) throw new Error('the keeper runs as a worker thread only');
@@ -65,7 +63,7 @@ let stalled = false;
 function checkMain(): void {
   const now = monotonicMs();
   const turns = load(SLOT.turns);
-  if (turns !== main.turns || now - main.checkedAt > FROZEN_MS) main.turnedAt = now;
+  if (turns !== main.turns || now - main.checkedAt > 3 * CHECK_MS) main.turnedAt = now;
   main.turns = turns;
   main.checkedAt = now;
   const before = stalled;
@@ -107,7 +105,7 @@ function connectionTo(url: string, pooled: boolean): Connection {
     pooled,
     prepare: setup.prepare,
     schema: setup.schema,
-    timeoutMs: Math.max(SHORTEST_TIMEOUT_MS, Math.min(thirdMs, LONGEST_TIMEOUT_MS)),
+    timeoutMs: Math.max(SHORTEST_TIMEOUT_MS, thirdMs),
     locks: () => locks && !pooled,
     foundPooler: lockIsOff,
   });
@@ -150,7 +148,7 @@ if (!locks) tell('watched');
 
 async function stop(): Promise<void> {
   for (const one of turns) one.stop();
-  await Promise.all(connections.map((one) => one.close(CLOSE_MS)));
+  await Promise.all(connections.map((one) => one.close(LAST_MS)));
   port?.close();
 }
 

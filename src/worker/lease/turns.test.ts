@@ -1,9 +1,9 @@
 /** Tasks on one connection: whose turn it is, and what a failure costs the others. No database is needed. */
 import { expect, onTestFinished, test } from 'vitest';
-import { until } from '../../test/support/until.js';
-import type { Executor } from '../postgres/queryable.js';
-import { monotonicMs } from './keeper-protocol.js';
-import { type Task, Turns } from './keeper-turns.js';
+import { until } from '../../../test/support/until.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { monotonicMs } from './protocol.js';
+import { type Task, Turns } from './turns.js';
 
 const session = () => ({ run: async () => [] }) as unknown as Executor;
 

@@ -1,0 +1,250 @@
+/**
+ * What a claim of a queue sends, and what it brings.
+ *
+ * Here one of the three claim statements is chosen (suspects, by time, by key), every claim gets its number, and
+ * the place is kept where the next one begins. When to claim is the schedule's business (claim-schedule.ts).
+ */
+import { claim, type QueueNews } from '../../claim/claim.js';
+import { claimKeyed, type WalkStop } from '../../claim/claim-keyed.js';
+import { claimSuspects } from '../../claim/claim-suspects.js';
+import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
+import type { Ordering } from '../../job/order.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { releaseClaims } from '../../settle/release.js';
+import type { SettleResult } from '../events.js';
+import type { Settings } from '../options.js';
+import type { LeasedJob } from '../run/leased-job.js';
+import type { Time } from '../time.js';
+import { ClaimLedger } from './claim-ledger.js';
+import { DueReader, LAG_MS } from './due-reader.js';
+import { KeyReader } from './key-reader.js';
+
+/** What a claim brought into this process. */
+export interface ClaimBatch {
+  readonly jobs: readonly ClaimedJob[];
+  readonly workerId: string;
+  readonly number: number;
+  /** The database's time of the claim. */
+  readonly clock: number;
+  /** When it was sent. */
+  readonly sentAt: number;
+  /** Jobs of one key stand together and run one after the other; at most so many of a key were asked for. */
+  readonly run: number | null;
+  /** Where a walk ended before the end: it may have cut the run of this key short. */
+  readonly stop: WalkStop | null;
+  /** A suspect that must be the only job of its process. */
+  readonly alone: boolean;
+}
+
+/** What a claim found; the limit itself means that there is more. */
+export interface Found {
+  readonly jobs: number;
+  readonly news: QueueNews | null;
+}
+
+export interface ClaimReaderDeps {
+  readonly names: Names;
+  readonly engine: Executor;
+  readonly settings: Settings;
+  readonly versions: Readonly<Record<string, number>>;
+  readonly time: Time;
+  readonly workerId: () => string;
+  /** How many jobs of one key to take in a row. */
+  readonly run: () => number;
+  /** From when on suspects may be claimed. */
+  readonly suspectsAt: () => number;
+  readonly receive: (batch: ClaimBatch) => void;
+  readonly recordEpoch: (epoch: number) => void;
+  readonly took: (ms: number) => void;
+}
+
+/** After these the next job of a key may run; a released one waits again, perhaps as the head of its key. */
+const FREES_KEY: readonly (SettleResult | null)[] = [
+  'completed',
+  'dead_letter',
+  'cancelled',
+  'released',
+];
+
+export class ClaimReader {
+  readonly ledger = new ClaimLedger();
+  readonly #deps: ClaimReaderDeps;
+  readonly #due = new DueReader();
+  readonly #keys: KeyReader;
+  #ordering: Ordering = 'none';
+  /** There are suspects to claim. */
+  #suspects = false;
+  #suspectsHeld = 0;
+  /** How far the database's clock is ahead of this process' monotonic one. */
+  #clockOffset: number | null = null;
+
+  constructor(deps: ClaimReaderDeps) {
+    this.#deps = deps;
+    this.#keys = new KeyReader(deps.settings.pollMs, deps.time.random);
+  }
+
+  get #keyed(): boolean {
+    return this.#ordering !== 'none';
+  }
+
+  /** Of a queue that is read by key: how many buckets the ring prefers this worker for. */
+  get owned(): number {
+    return this.#keyed ? this.#keys.owned : 0;
+  }
+
+  assign(ordering: Ordering, buckets: readonly number[]): void {
+    this.#ordering = ordering;
+    this.#keys.own(buckets);
+  }
+
+  /** How long it is until this time of the database's clock; 0 if that is not known. */
+  msUntil(at: Date | null): number {
+    if (at === null || this.#clockOffset === null) return 0;
+    return at.getTime() - (this.#deps.time.now() + this.#clockOffset);
+  }
+
+  /** Jobs were written that are due since this time, in these buckets if that is known. */
+  hint(since: Date | null, buckets: readonly number[] | null): void {
+    if (this.#keyed) this.#keys.hint(buckets, this.#deps.time.now());
+    else this.#due.hint(since, this.#deps.time.now());
+  }
+
+  /** In a queue that is read by key: read these buckets; null: all of them. By time the cursors find it. */
+  hintKeys(buckets: readonly number[] | null): void {
+    if (this.#keyed) this.#keys.hint(buckets, this.#deps.time.now());
+  }
+
+  /** A job has left this worker. True: there may be something to read now. */
+  left({ row, how, lost, claimNumber, claimedAt, hasMore }: LeasedJob, blind: boolean): boolean {
+    if (lost) this.ledger.lose(claimNumber);
+    else this.ledger.leave(claimNumber);
+    const lastSuspect = isSuspect(row) && --this.#suspectsHeld === 0;
+    if (lastSuspect) this.#suspects = true;
+    if (!this.#keyed) {
+      // It waits again where this worker has read already.
+      if (how === 'released') this.#due.returned(row);
+      return lastSuspect || how === 'released';
+    }
+    if (!FREES_KEY.includes(how)) return lastSuspect;
+    const more = hasMore || how === 'released' || blind;
+    this.#keys.freed(row.partitionBucket, claimedAt, more);
+    return lastSuspect || this.#keys.readAt(0) === 0;
+  }
+
+  /** When there is something to read although no poll is due. */
+  readAt(now: number): number {
+    const keysAt = this.#keyed ? this.#keys.readAt(now) : Number.POSITIVE_INFINITY;
+    return Math.min(keysAt, this.#suspectsAt);
+  }
+
+  get #suspectsAt(): number {
+    return this.#suspects ? this.#deps.suspectsAt() : Number.POSITIVE_INFINITY;
+  }
+
+  /** `ask`: also ask for news. `dueIn`: a job of this bucket becomes due. */
+  async read(
+    limit: number,
+    ask: boolean,
+    dueIn: (ms: number, buckets: readonly number[]) => void,
+  ): Promise<Found> {
+    await this.#releaseUnknown();
+    const now = this.#deps.time.now();
+    if (now >= this.#suspectsAt) {
+      this.#suspects = false;
+      const { alone } = await this.#send(limit, async (terms) => ({
+        ...(await claimSuspects(this.#deps.engine, this.#deps.names, terms)),
+        ...{ run: null, stop: null },
+      }));
+      // Nothing may run beside it; the rest is read when it has left.
+      if (alone) return { jobs: limit, news: null };
+    }
+    const found = await (this.#keyed
+      ? this.#readKeys(limit, now, ask, dueIn)
+      : this.#readDue(limit, now, ask));
+    if (found.news) this.#suspects = found.news.suspects;
+    return found;
+  }
+
+  /** A claim whose answer was lost may hold jobs that nobody here knows of. */
+  async #releaseUnknown(): Promise<void> {
+    const { unknown } = this.ledger;
+    if (unknown.length === 0) return;
+    const numbers = [...unknown];
+    const { engine, names, workerId } = this.#deps;
+    await releaseClaims(engine, names, workerId(), numbers);
+    this.ledger.released(numbers);
+  }
+
+  async #readDue(limit: number, now: number, ask: boolean): Promise<Found> {
+    const { engine, names, time } = this.#deps;
+    const cursors = this.#due.take(now);
+    const { jobs, news } = await this.#send(limit, async (terms) => {
+      const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
+      this.#due.record(claimed, limit, time.now(), time.now() - now);
+      return { ...claimed, run: null, stop: null, alone: false };
+    });
+    return { jobs: jobs.length, news };
+  }
+
+  async #readKeys(
+    limit: number,
+    now: number,
+    ask: boolean,
+    dueIn: (ms: number, buckets: readonly number[]) => void,
+  ): Promise<Found> {
+    const { engine, names, time, settings } = this.#deps;
+    const stretches = this.#keys.take(now);
+    if (stretches.length === 0) return { jobs: 0, news: null };
+    const run = Math.min(limit, this.#deps.run());
+    const soonMs = nearMs(settings);
+    try {
+      const { jobs, news, wanted } = await this.#send(limit, async (terms) => {
+        const claimed = await claimKeyed(engine, names, { ...terms, stretches, run, ask, soonMs });
+        this.#keys.record(claimed, limit, time.now(), time.now() - now);
+        // Heads that wait for their time are read again then.
+        for (const { inMs, bucket } of claimed.due) dueIn(inMs, [bucket]);
+        return { ...claimed, run, alone: false };
+      });
+      return { jobs: Math.max(jobs.length, Math.min(wanted, limit - 1)), news };
+    } catch (error) {
+      this.#keys.failed();
+      throw error;
+    }
+  }
+
+  /** Sends a claim and hands on what it brought. */
+  async #send<C extends Omit<ClaimBatch, 'number' | 'workerId' | 'sentAt'> & { epoch: number }>(
+    limit: number,
+    send: (terms: ClaimTerms) => Promise<C>,
+  ): Promise<C> {
+    const { settings, versions, recordEpoch, receive, took, time } = this.#deps;
+    const workerId = this.#deps.workerId();
+    const sentAt = time.now();
+    const { number, finished } = this.ledger.begin();
+    const terms = { workerId, leaseMs: settings.leaseMs, number, finished, limit, versions };
+    let claimed: C;
+    try {
+      claimed = await send(terms);
+    } catch (error) {
+      this.ledger.failed(number, finished);
+      throw error;
+    }
+    this.ledger.took(number, claimed.jobs.length);
+    this.#suspectsHeld += claimed.jobs.filter(isSuspect).length;
+    const now = time.now();
+    this.#clockOffset = claimed.clock - (sentAt + now) / 2;
+    took(now - sentAt);
+    recordEpoch(claimed.epoch);
+    receive({ ...claimed, workerId, number, sentAt });
+    return claimed;
+  }
+}
+
+const isSuspect = ({ crashes }: ClaimedJob) => crashes > 1;
+
+/**
+ * How far ahead due times are remembered; polls find the rest. Polls may be more frequent than looks from the
+ * front, so they alone do not find what has just become due.
+ */
+export const nearMs = ({ pollMs }: Settings): number => Math.max(5_000, 3 * pollMs);
