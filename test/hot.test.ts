@@ -167,7 +167,7 @@ describe.each([
 
 test('in a steady trickle nearly all claims are HOT with the settings of the schema', async () => {
   await db.hf.configureQueue('inbox', { ordering: 'none' });
-  await db.rows('ALTER TABLE holdfast.inbox SET (fillfactor = 70)');
+  await db.rows('ALTER TABLE holdfast.inbox SET (fillfactor = 50)');
   const updates = await updatesBy(async (engine) => {
     for (let round = 0; round < 200; round++) {
       await db.hf.enqueueMany(Array.from({ length: 5 }, () => work.of({ order: 9182 })));

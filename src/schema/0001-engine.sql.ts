@@ -231,7 +231,7 @@ CREATE TABLE holdfast.inbox (
     available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (
   -- Room on the page for the version that a claim writes, so that the claim stays on the page (HOT).
-  fillfactor = 70,
+  fillfactor = 50,
   -- Rows live for seconds: clean by count and not by share of the table, and never vacuum for inserts
   -- alone, which would only set visibility bits that the claim has to clear again.
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,

@@ -30,13 +30,14 @@ export class Emitter {
   }
 
   #call(listener: Listener, event: WorkerEvent): void {
-    const failed = (error: unknown) =>
-      this.#log.error({ err: describeError(error).message }, 'an onEvent listener failed');
     try {
       const answer = listener(event);
-      if (answer instanceof Promise) answer.catch(failed);
+      if (answer instanceof Promise) answer.catch(this.#failed);
     } catch (error) {
-      failed(error);
+      this.#failed(error);
     }
   }
+
+  readonly #failed = (error: unknown) =>
+    this.#log.error({ err: describeError(error).message }, 'an onEvent listener failed');
 }

@@ -151,12 +151,13 @@ export class InFlightJobs {
 
   report(kind: JobEvent['kind'], held: LeasedJob): void {
     if (!this.#deps.hasListeners()) return;
-    const { id, queue, generation, row, ranMs } = held;
-    const event = { kind, queue, id, type: row.type, generation };
+    const { id, queue, generation, ranMs } = held;
+    const { type } = held.row;
     if (kind === 'started-job') {
-      const waitedMs =
-        held.clock - Date.parse(row.cursorAt) + this.#deps.time.now() - held.claimedAt;
-      this.#deps.emit({ ...event, waitedMs });
-    } else this.#deps.emit(ranMs === null ? event : { ...event, ranMs });
+      const ageMs = this.#deps.time.now() - held.claimedAt;
+      const waitedMs = held.clock - Date.parse(held.row.cursorAt) + ageMs;
+      this.#deps.emit({ kind, queue, id, type, generation, waitedMs });
+    } else if (ranMs === null) this.#deps.emit({ kind, queue, id, type, generation });
+    else this.#deps.emit({ kind, queue, id, type, generation, ranMs });
   }
 }
