@@ -135,7 +135,7 @@ describe('a job that waits', () => {
     expect(answer).toMatchObject({ code: 'waiting_its_turn', bucketOwner: 'w-owner', fix: null });
     expect(answer.text.replace(/\d+ s ago/, 'N s ago')).toBe(
       'It has been due for 12 h 10 min: it is the first of its key. ' +
-        `Bucket ${bucket} is read first by worker w-owner (alive, heard N s ago); ` +
+        `Bucket ${bucket} is read first by worker w-owner (alive, seen N s ago); ` +
         'another worker takes the job if that one has no free handler. ' +
         '1 live worker can run it; none of them holds a job of this queue.',
     );
@@ -209,7 +209,7 @@ describe('a job whose key is held', () => {
     expect(answer).toMatchObject({ code: 'key_held', fix: null });
     expect(answer.text).toMatch(
       new RegExp(
-        `held by job ${head}, which is leased by worker w1 \\(alive, heard 2 h 10 min ago\\) until `,
+        `held by job ${head}, which is leased by worker w1 \\(alive, seen 2 h 10 min ago\\) until `,
       ),
     );
   });
@@ -275,7 +275,7 @@ describe('a job that a worker holds', () => {
     const answer = await explain(id);
     expect(answer).toMatchObject({ code: 'running', also: [] });
     expect(answer.text).toMatch(
-      /^It is running: worker w1 \(alive, heard 1 h 10 min ago\) claimed it \d+ s ago, in attempt 2 of 5, with a lease until .*Z \(in 4 h 10 min\)\.$/,
+      /^It is running: worker w1 \(alive, seen 1 h 10 min ago\) claimed it \d+ s ago, in attempt 2 of 5, with a lease until .*Z \(in 4 h 10 min\)\.$/,
     );
   });
 
@@ -284,7 +284,7 @@ describe('a job that a worker holds', () => {
     const id = await plantJob(db, { status: 'processing', worker: 'w1' });
     const answer = await explain(id);
     expect(answer).toMatchObject({ code: 'owner_dead', also: [{ code: 'no_worker' }] });
-    expect(answer.text).toContain('worker w1 (dead, heard 5 h 10 min ago), is gone');
+    expect(answer.text).toContain('worker w1 (dead, seen 5 h 10 min ago), is gone');
   });
 
   test('of a worker that the registry does not know will be taken back', async () => {

@@ -124,7 +124,7 @@ test('a database that is away is shown as such, beside what the process counted 
   const away = holdfast({ connectionString: 'postgres://x@127.0.0.1:1/x', logger: quietLogger });
   onTestFinished(() => away.close());
   const metrics = collectMetrics(away, { freshFor: 0 });
-  metrics.hear({ kind: 'enqueued', queue: 'inbox', type: 't', count: 3, deduplicated: 1 });
+  metrics.record({ kind: 'enqueued', queue: 'inbox', type: 't', count: 3, deduplicated: 1 });
   const scrape = await scrapeOf(metrics);
   expect(scrape.value('holdfast_database_up')).toBe(0);
   expect(scrape.value('holdfast_jobs_pending', inbox)).toBeUndefined();
@@ -210,17 +210,17 @@ describe('what a worker does', () => {
   test('its times become histograms, its heartbeats and its share of the ring gauges', async () => {
     const metrics = metricsOf({ database: false });
     const one = { queue: 'inbox', type: 't', id: 'x', generation: 1 };
-    metrics.hear({ kind: 'claimed', queue: 'inbox', count: 3, types: { t: 2, u: 1 }, taken: 1 });
-    metrics.hear({ kind: 'started-job', ...one, waitedMs: 40 });
-    metrics.hear({ kind: 'completed', ...one, ranMs: 1_500 });
-    metrics.hear({ kind: 'released', ...one });
-    metrics.hear({ kind: 'statement', queue: 'inbox', statement: 'claim', ms: 3 });
-    metrics.hear({ kind: 'maintained', queue: 'inbox', recovered: 2, pruned: 5 });
-    metrics.hear({ kind: 'heartbeat', workerId: 'w1' });
-    metrics.hear({ kind: 'ring', workerId: 'w1', queue: 'inbox', owned: 300 });
-    metrics.hear({ kind: 'ring', workerId: 'w2', queue: 'inbox', owned: 200 });
-    metrics.hear({ kind: 'ring', workerId: 'w1', queue: 'inbox', owned: 340 });
-    metrics.hear({ kind: 'error', what: 'x', error: new Error('x') });
+    metrics.record({ kind: 'claimed', queue: 'inbox', count: 3, types: { t: 2, u: 1 }, taken: 1 });
+    metrics.record({ kind: 'started-job', ...one, waitedMs: 40 });
+    metrics.record({ kind: 'completed', ...one, ranMs: 1_500 });
+    metrics.record({ kind: 'released', ...one });
+    metrics.record({ kind: 'statement', queue: 'inbox', statement: 'claim', ms: 3 });
+    metrics.record({ kind: 'maintained', queue: 'inbox', recovered: 2, pruned: 5 });
+    metrics.record({ kind: 'heartbeat', workerId: 'w1' });
+    metrics.record({ kind: 'ring', workerId: 'w1', queue: 'inbox', owned: 300 });
+    metrics.record({ kind: 'ring', workerId: 'w2', queue: 'inbox', owned: 200 });
+    metrics.record({ kind: 'ring', workerId: 'w1', queue: 'inbox', owned: 340 });
+    metrics.record({ kind: 'error', what: 'x', error: new Error('x') });
     const scrape = await scrapeOf(metrics);
     const job = { queue: 'inbox', type: 't' };
     expect(scrape.value('holdfast_jobs_claimed_total', job)).toBe(2);
@@ -236,8 +236,8 @@ describe('what a worker does', () => {
     expect(scrape.value('holdfast_heartbeat_age_seconds')).toBeLessThan(30);
     expect(scrape.value('holdfast_worker_errors_total')).toBe(1);
 
-    metrics.hear({ kind: 'reregistered', workerId: 'w1b', was: 'w1' });
-    metrics.hear({ kind: 'stopped', workerId: 'w2' });
+    metrics.record({ kind: 'reregistered', workerId: 'w1b', was: 'w1' });
+    metrics.record({ kind: 'stopped', workerId: 'w2' });
     const after = await scrapeOf(metrics);
     expect(after.value('holdfast_worker_reregistrations_total')).toBe(1);
     expect(after.value('holdfast_ring_owned_buckets', inbox)).toBeUndefined();
@@ -268,7 +268,7 @@ describe('the handlers to mount', () => {
 
   test('one for fetch says the same, and both may share what was collected', async () => {
     const metrics = metricsOf();
-    metrics.hear({ kind: 'enqueued', queue: 'inbox', type: 'shared', count: 1, deduplicated: 0 });
+    metrics.record({ kind: 'enqueued', queue: 'inbox', type: 'shared', count: 1, deduplicated: 0 });
     const handle = metricsFetch(metrics);
     const got = await read(await handle(new Request('http://x/metrics')));
     expect(got.status).toBe(200);

@@ -84,10 +84,10 @@ export class Failure extends Error {}
  * "Nothing was done".
  */
 export class Partly extends Error {
-  readonly told: string;
-  constructor(cause: unknown, told: string) {
-    super(told, { cause });
-    this.told = told;
+  readonly done: string;
+  constructor(cause: unknown, done: string) {
+    super(done, { cause });
+    this.done = done;
   }
 }
 

@@ -132,7 +132,7 @@ export const COMMANDS: readonly Command[] = [
     words: ['jobs', 'cancel'],
     args: '[ID...]',
     summary: 'jobs that wait or run go to the archive as cancelled',
-    detail: `${BULK}\nThe handler of a running one is told with its next renewal; nothing that it settles counts.`,
+    detail: `${BULK}\nThe handler of a running one is aborted at its next renewal; nothing that it settles counts.`,
     options: { ...STATUS, ...FILTERS, ...ACT },
     needs: 'schema',
     onInterrupt: 'finish',
@@ -214,7 +214,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     words: ['workers', 'ls'],
-    summary: 'list workers, when they were heard and what they hold',
+    summary: 'list workers, when they were last seen and what they hold',
     options: { all: { type: 'boolean', help: 'the dead of the last week as well' } },
     needs: 'schema',
     load: async () => (await import('./commands/workers.js')).runList,

@@ -40,7 +40,7 @@ export function ending(error: unknown, command?: Command): Ending {
   if (error instanceof Partly) {
     const { text, exit } = ending(error.cause, command);
     const said = text.includes(NOTHING);
-    return { text: said ? text.replace(NOTHING, error.told) : `${text}. ${error.told}.`, exit };
+    return { text: said ? text.replace(NOTHING, error.done) : `${text}. ${error.done}.`, exit };
   }
   if (error instanceof Interrupted) {
     return { text: `Interrupted. ${NOTHING}.`, exit: EXIT.interrupted };

@@ -9,12 +9,12 @@ const event = (kind: 'failed' | 'dead_letter' | 'completed', id: string, type = 
 test('a failure and a dead letter get a line each; what fails often one a second, with a count', () => {
   const said: string[] = [];
   const mishaps = new Mishaps((line) => said.push(line));
-  mishaps.hear(event('completed', 'a'), 0);
-  mishaps.hear(event('failed', 'b'), 0);
-  for (let n = 1; n < 100; n++) mishaps.hear(event('failed', `b${n}`), n);
-  mishaps.hear(event('failed', 'x', 'refund'), 500);
-  mishaps.hear(event('dead_letter', 'c'), 900);
-  mishaps.hear(event('failed', 'd'), 1_000);
+  mishaps.record(event('completed', 'a'), 0);
+  mishaps.record(event('failed', 'b'), 0);
+  for (let n = 1; n < 100; n++) mishaps.record(event('failed', `b${n}`), n);
+  mishaps.record(event('failed', 'x', 'refund'), 500);
+  mishaps.record(event('dead_letter', 'c'), 900);
+  mishaps.record(event('failed', 'd'), 1_000);
   expect(said).toEqual([
     'send_receipt b failed and will be tried again: holdfast explain b',
     'refund x failed and will be tried again: holdfast explain x',

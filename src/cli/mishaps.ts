@@ -15,7 +15,7 @@ export class Mishaps {
     this.#say = say;
   }
 
-  hear(event: WorkerEvent, now = performance.now()): void {
+  record(event: WorkerEvent, now = performance.now()): void {
     if (event.kind !== 'failed' && event.kind !== 'dead_letter') return;
     const what = `${event.kind} ${event.type}`;
     const last = this.#saidAt.get(what);

@@ -1,6 +1,6 @@
 /**
  * What can be done to the running shop, by a key or by the story. Each says what it does. The one
- * that is hit is the worker with the most jobs in hand, because that shows the most.
+ * that is hit is the worker with the most jobs held, because that shows the most.
  */
 import { waiting } from './figures.js';
 import { AWAY_MS, type Fleet, MOST_MEMBERS } from './fleet.js';

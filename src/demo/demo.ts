@@ -115,7 +115,7 @@ function showing(screen: Screen, fleet: Fleet, ending: Ending): (picture: Pictur
 class Outage {
   readonly #database: DemoDatabase;
   readonly #screen: Screen;
-  #told = false;
+  #reported = false;
 
   constructor(database: DemoDatabase, screen: Screen) {
     this.#database = database;
@@ -124,13 +124,14 @@ class Outage {
 
   async record(error: unknown): Promise<void> {
     if (!isTransient(error)) throw error;
-    if (!this.#told) this.#screen.say(['the database does not answer; the fleet waits', 'worry']);
-    this.#told = true;
+    if (!this.#reported)
+      this.#screen.say(['the database does not answer; the fleet waits', 'worry']);
+    this.#reported = true;
     await this.#database.revive();
   }
 
   over(): void {
-    if (this.#told) this.#screen.say(['the database answers again', 'good']);
-    this.#told = false;
+    if (this.#reported) this.#screen.say(['the database answers again', 'good']);
+    this.#reported = false;
   }
 }

@@ -49,7 +49,7 @@ export function figureLine({ proof, seen }: Picture): Span[] {
 
 export const rateSpan = ({ perSecond }: Picture): Span => `, ${Math.round(perSecond)}/s`;
 
-/** Each worker with the jobs that it has in hand, or with what was done to it. */
+/** Each worker with the jobs that it holds, or with what was done to it. */
 export function fleetLine(members: readonly Member[], seen: Overview): Span[] {
   if (members.length === 0) return [['no worker is left; a adds one', 'worry']];
   const held = new Map(seen.workers.map(({ worker, held: inHand }) => [worker.id, inHand]));
@@ -57,7 +57,7 @@ export function fleetLine(members: readonly Member[], seen: Overview): Span[] {
     if (condition === 'runs') return [`  ${number} (${held.get(id ?? '') ?? 0})`];
     return [`  ${number} `, [condition, 'worry']];
   });
-  return ['workers (jobs in hand)', ...each];
+  return ['workers (jobs held)', ...each];
 }
 
 const AFTER = { killed: 'kill -9', frozen: 'it froze', 'cut off': 'the cut' } as const;

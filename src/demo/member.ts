@@ -65,17 +65,17 @@ export class Member {
     });
     this.ended = closed.then((code) => this.#left(code));
     this.ready = new Promise((resolve, reject) => {
-      this.#process.on('message', (news: WorkerNews) => this.#heard(news, resolve));
+      this.#process.on('message', (news: WorkerNews) => this.#received(news, resolve));
       void this.ended.then(() => {
         if (this.#asked) resolve();
         else reject(new Error(`worker ${number} did not start: ${this.#said.trim()}`));
       });
     });
-    // Whoever adds it hears of it; it may also end long after.
+    // Whoever adds it gets the error; it may also end long after.
     this.ready.catch(() => undefined);
   }
 
-  #heard({ kind, workerId }: WorkerNews, ready: () => void): void {
+  #received({ kind, workerId }: WorkerNews, ready: () => void): void {
     this.id = workerId;
     if (this.condition === 'starting') this.condition = 'runs';
     if (kind === 'reregistered') this.#events.reregistered(this);
@@ -129,7 +129,7 @@ export class Member {
     if (this.condition === 'cut off') this.condition = 'runs';
   }
 
-  /** What a deploy sends: it hands back what it has not begun, finishes the rest, and ends. */
+  /** What a deploy sends: it releases what it has not begun, finishes the rest, and ends. */
   drain(): void {
     this.thaw();
     this.mend();

@@ -15,7 +15,7 @@ export interface Recovery {
   readonly mishap: Mishap;
   readonly workerId: string;
   readonly since: number;
-  /** Jobs in hand at the first look after it. */
+  /** Jobs held at the first look after it. */
   held: number | null;
   /** Null: not over yet. */
   tookMs: number | null;

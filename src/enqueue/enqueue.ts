@@ -3,7 +3,7 @@
  *
  * All items are checked before a statement is sent, so a refused item leaves nothing behind and the
  * caller's transaction usable. An idempotency key that already stands for other work is found by the
- * statement itself, which then writes no job; the keys that it took are let go before the error is thrown. The ids come back in
+ * statement itself, which then writes no job; the keys that it took are released before the error is thrown. The ids come back in
  * the order of the items. When the call rejects with a connection error, whether the jobs were written
  * is unknown: calling again with the same idempotency keys is safe.
  */
@@ -15,7 +15,7 @@ import { encodeHeaders, encodePayload } from '../job/payload.js';
 import { uuidv7 } from '../job/uuid.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { insert, insertWithKeys, letGo, type NewJob } from './insert.js';
+import { dropKeys, insert, insertWithKeys, type NewJob } from './insert.js';
 
 export interface Enqueued {
   readonly id: string;
@@ -126,7 +126,7 @@ export async function writeJobs(
   const wrong = outcomes.findIndex((outcome) => outcome.mismatch);
   if (wrong >= 0 && !despite) {
     const taken = jobs.filter((job, index) => outcomes[index]?.id === job.id);
-    if (taken.length > 0 && !limits.rolledBack) await letGo(db, names, taken);
+    if (taken.length > 0 && !limits.rolledBack) await dropKeys(db, names, taken);
     throw new HoldfastError(
       'IDEMPOTENCY_MISMATCH',
       `The idempotency key ${JSON.stringify(jobs[wrong]?.idempotencyKey)} already stands for job ` +

@@ -65,13 +65,13 @@ const input = ({ keyed }: { keyed: boolean }) => `
     greatest(coalesce(j.available_at, statement_timestamp()
         + ${shared('delay_ms', '$10::text::bigint[]')} * interval '1 millisecond'),
       statement_timestamp()) AS available_at
-    ${keyed ? ', j.idempotency_key, j.place' : ''}
+    ${keyed ? ', j.idempotency_key, j.ordinal' : ''}
   FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
     $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
     $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[]
     ${keyed ? ', $12::text::text[]) WITH ORDINALITY' : ')'}
     AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at
-      ${keyed ? ', idempotency_key, place' : ''})`;
+      ${keyed ? ', idempotency_key, ordinal' : ''})`;
 
 export const insertJobs = statement({
   name: 'insert_jobs',
@@ -94,7 +94,7 @@ WITH input AS MATERIALIZED (
     now() + (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
   FROM input AS j
   WHERE j.idempotency_key IS NOT NULL
-  ORDER BY j.idempotency_key, j.place
+  ORDER BY j.idempotency_key, j.ordinal
   ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
     SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
            CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
@@ -103,7 +103,7 @@ WITH input AS MATERIALIZED (
             AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = k.job_id)) AS t(lapsed))
   RETURNING k.key, k.job_id, k.fingerprint
 ), verdict AS MATERIALIZED (
-  SELECT j.place, coalesce(h.job_id, j.id) AS id, coalesce(h.job_id <> j.id, false) AS deduplicated,
+  SELECT j.ordinal, coalesce(h.job_id, j.id) AS id, coalesce(h.job_id <> j.id, false) AS deduplicated,
     coalesce(h.fingerprint <> j.fingerprint, false) AS mismatch
   FROM input AS j
   LEFT JOIN held AS h ON h.key = j.idempotency_key
@@ -113,15 +113,15 @@ WITH input AS MATERIALIZED (
   SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority, j.max_attempts,
     j.available_at, j.idempotency_key
   FROM input AS j
-  JOIN verdict AS v ON v.place = j.place
+  JOIN verdict AS v ON v.ordinal = j.ordinal
   WHERE NOT v.deduplicated
     -- All or nothing: no job is written beside one whose key stands for other work.
     AND ($13::boolean OR NOT EXISTS (SELECT FROM verdict AS wrong WHERE wrong.mismatch))
-  ORDER BY j.place
+  ORDER BY j.ordinal
 )
 SELECT v.id::text AS id, v.deduplicated::text AS deduplicated, v.mismatch::text AS mismatch
 FROM verdict AS v
-ORDER BY v.place`,
+ORDER BY v.ordinal`,
   columns: { id: text, deduplicated: text, mismatch: text },
 });
 
@@ -207,7 +207,7 @@ export async function insertWithKeys(
 }
 
 /** Lets go of the keys that were taken for jobs that were then not written. */
-export async function letGo(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
+export async function dropKeys(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
   const keys = jobs.map((job) => job.idempotencyKey).filter((key) => key !== null);
   await db.run(releaseKeys, names, [plainArray(jobs.map((job) => job.id)), textArray(keys)]);
 }

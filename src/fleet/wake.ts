@@ -10,7 +10,7 @@ import { checkQueueName, loadText, type Names } from '../postgres/names.js';
 import type { Executor, Queryable } from '../postgres/queryable.js';
 import { bool, statement, text } from '../postgres/statement.js';
 
-/** The channel on which everybody hears that the membership has changed; the payload is the schema. */
+/** The channel that says that the membership has changed; the payload is the schema. */
 export const FLEET_CHANNEL = 'holdfast_fleet';
 
 export const findChannel = statement({
@@ -52,7 +52,7 @@ export const notifyChannel = statement({
   columns: { sent: text },
 });
 
-/** To the channel of the whole fleet, so that all who listen can tell that they still hear. */
+/** To the channel of the whole fleet, so that all listeners see that notifications still arrive. */
 export async function ping(db: Executor, names: Names, word: string) {
   await db.run(notifyChannel, names, [FLEET_CHANNEL, word]);
 }

@@ -1,31 +1,31 @@
 /**
  * Does a notification arrive? One connection listens and stays idle, as a sleeping worker does; another
- * one speaks. Behind a transaction pooler the listener hears nothing, because it owns no session.
+ * one speaks. Behind a transaction pooler the listener receives nothing, because it owns no session.
  */
 import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 
-/** True when it was heard before the signal was aborted. */
-export async function hearsItself(
+/** True when it was received before the signal was aborted. */
+export async function receivesItself(
   listener: pg.ClientBase,
   speaker: pg.ClientBase,
   signal: AbortSignal,
 ): Promise<boolean> {
   const channel = `holdfast_doctor_${randomBytes(6).toString('hex')}`;
-  let hear = (_: boolean) => {};
-  const heard = new Promise<boolean>((resolve) => {
-    hear = resolve;
+  let settle = (_: boolean) => {};
+  const received = new Promise<boolean>((resolve) => {
+    settle = resolve;
   });
   const onMessage = (message: pg.Notification) => {
-    if (message.channel === channel) hear(true);
+    if (message.channel === channel) settle(true);
   };
-  const onTimeout = () => hear(false);
+  const onTimeout = () => settle(false);
   listener.on('notification', onMessage);
   signal.addEventListener('abort', onTimeout);
   try {
     await listener.query(`LISTEN ${channel}`);
     await speaker.query('SELECT pg_notify($1, $2)', [channel, 'hello']);
-    return await heard;
+    return await received;
   } finally {
     listener.off('notification', onMessage);
     signal.removeEventListener('abort', onTimeout);

@@ -104,7 +104,7 @@ export function judgeWorkers({ queues, workers }: Overview, limits: Limits): Fin
       ? ok('workers', `${alive.length} alive`)
       : problem(
           'workers',
-          `${silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ')} registered as alive, but not heard for so long.`,
+          `${silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ')} registered as alive, but not seen for so long.`,
           'They are frozen, cut off or gone, and nobody has declared them dead: what they hold waits for its lease.',
           'Start another worker, whose maintenance declares them dead; then look after their hosts.',
         ),

@@ -132,7 +132,7 @@ export interface Line {
   /** The database's clock minus this machine's. */
   readonly skewMs: number;
   /** A notification to oneself arrived; not tried behind a pooler, where it would leave traces. */
-  readonly heard: boolean;
+  readonly received: boolean;
 }
 
 export function judgeLine(
@@ -151,14 +151,14 @@ export function judgeLine(
           'Give workers a direct connection, or set listenUrl to one (docs/poolers.md).',
         )
       : ok('pooling', 'a direct connection'),
-    notifications(line.heard, pooled),
+    notifications(line.received, pooled),
     roundTrip(line.roundTripMs, limits, leaseMs, heartbeatMs),
     skew(line.skewMs, limits),
   ];
 }
 
-function notifications(heard: boolean, pooled: boolean): Finding {
-  if (heard) return ok('notifications', 'heard at once');
+function notifications(received: boolean, pooled: boolean): Finding {
+  if (received) return ok('notifications', 'received at once');
   const why = 'Idle workers are not woken and find new jobs at their next poll only.';
   if (pooled) {
     return note(

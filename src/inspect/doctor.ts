@@ -27,7 +27,7 @@ export interface Limits {
   readonly connectionShare: number;
   readonly deadRows: number;
   readonly deadLetters: number;
-  /** A worker that was not heard for longer, and a queue without maintenance for longer. */
+  /** A worker that was not seen for longer, and a queue without maintenance for longer. */
   readonly silentMs: number;
   readonly maintenanceMs: number;
 }

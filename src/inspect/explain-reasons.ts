@@ -48,7 +48,7 @@ export const counted = (count: number, noun: string) =>
 export function describeWorker(situation: Situation, id: string | null): string {
   const worker = situation.workers.find((one) => one.id === id);
   if (!worker) return `worker ${id} (not in the registry)`;
-  return `worker ${id} (${worker.status}, heard ${span(worker.silentMs)} ago)`;
+  return `worker ${id} (${worker.status}, seen ${span(worker.silentMs)} ago)`;
 }
 
 const alive = ({ workers }: Situation): WorkerRow[] =>

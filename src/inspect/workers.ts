@@ -1,5 +1,5 @@
 /**
- * The registry as an operator sees it: who is there, since when, when it was last heard, what it handles
+ * The registry as an operator sees it: who is there, since when, when it was last seen, what it handles
  * and what it says of itself. What each holds comes from the counts of the queues.
  */
 import type { Executor } from '../postgres/queryable.js';

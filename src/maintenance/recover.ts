@@ -24,11 +24,11 @@ WITH held AS MATERIALIZED (
   LEFT JOIN holdfast.workers AS w ON w.id = c.worker_id
   CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
 ), orphans AS MATERIALIZED (
-  SELECT o.place
+  SELECT o.ctid
   FROM held AS h
   -- It locks rows, so it cannot be planned as a join that reads the whole queue.
   CROSS JOIN LATERAL (
-    SELECT i.ctid AS place
+    SELECT i.ctid
     FROM holdfast.inbox AS i
     WHERE i.id = h.id AND i.claimed_by = h.worker_id AND i.status = 'processing'
       AND (i.lease_expires_at <= now() OR h.dead)
@@ -49,7 +49,7 @@ SET status = CASE WHEN ${EXHAUSTED} THEN 'dead_letter' ELSE 'pending' END::holdf
       coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
         'worker', i.claimed_by, 'outcome', 'vanished', 'spent', ${SPENT}),
       '$[last-19 to last]')
-WHERE i.ctid = ANY (ARRAY(SELECT place FROM orphans))
+WHERE i.ctid = ANY (ARRAY(SELECT ctid FROM orphans))
 RETURNING i.id, i.status, i.lease_generation, i.available_at, i.partition_bucket`,
   columns: {
     id: uuid,

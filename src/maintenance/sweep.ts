@@ -1,7 +1,7 @@
 /**
  * Sweeping the registry: workers that missed their heartbeats are declared dead, and the rows of those
  * that have been dead for a week are removed. A server that was itself away less than a TTL ago declares
- * nobody dead: while it was away nobody could be heard.
+ * nobody dead: while it was away no heartbeat could arrive.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';

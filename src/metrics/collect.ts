@@ -53,7 +53,7 @@ export class Collector {
   }
 
   /** An arrow, so that it can be passed as a listener. */
-  readonly hear = (event: WorkerEvent): void => {
+  readonly record = (event: WorkerEvent): void => {
     switch (event.kind) {
       case 'enqueued': {
         const pair = this.#pair(event.queue, event.type);
@@ -86,11 +86,11 @@ export class Collector {
         break;
       }
       default:
-        this.#hearProcess(event);
+        this.#recordProcess(event);
     }
   };
 
-  #hearProcess(event: WorkerEvent): void {
+  #recordProcess(event: WorkerEvent): void {
     switch (event.kind) {
       case 'statement':
         this.#statement.at(event.statement, event.queue).observe(event.ms / 1000);
@@ -109,10 +109,10 @@ export class Collector {
       }
       case 'reregistered':
         this.#reregistrations.add();
-        this.#forget(event.was);
+        this.#remove(event.was);
         break;
       case 'stopped':
-        this.#forget(event.workerId);
+        this.#remove(event.workerId);
         break;
       case 'error':
         this.#errors.add();
@@ -120,7 +120,7 @@ export class Collector {
     }
   }
 
-  /** Brings the gauges that follow from what was heard up to now. */
+  /** Brings the gauges that follow from what was recorded up to now. */
   refresh(): void {
     this.#heartbeatAge.clear();
     if (this.#beats.size > 0) {
@@ -133,7 +133,7 @@ export class Collector {
     }
   }
 
-  #forget(workerId: string): void {
+  #remove(workerId: string): void {
     this.#beats.delete(workerId);
     this.#shares.delete(workerId);
   }

@@ -32,7 +32,7 @@ export interface Metrics {
   /** Prometheus' exposition format 0.0.4. */
   text(): Promise<string>;
   /** Counts one event; for those who want to feed it themselves. */
-  readonly hear: (event: WorkerEvent) => void;
+  readonly record: (event: WorkerEvent) => void;
   /** Stops listening. */
   close(): void;
 }
@@ -48,14 +48,14 @@ export function collectMetrics(source: MetricsSource, options: MetricsOptions = 
           freshMs: durationMs(options.freshFor ?? '5s', 'freshFor'),
           timeoutMs: durationMs(options.timeout ?? '5s', 'timeout', { min: 1 }),
         });
-  const close = source.observe(collector.hear);
+  const close = source.observe(collector.record);
   return {
     async text() {
       await database?.refresh();
       collector.refresh();
       return exposition(registry);
     },
-    hear: collector.hear,
+    record: collector.record,
     close,
   };
 }

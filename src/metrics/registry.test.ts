@@ -49,7 +49,7 @@ test('however many queues and types there are, the series are bounded and nothin
   const registry = new Registry();
   const collector = new Collector(registry);
   const started = (queue: string, type: string) =>
-    collector.hear({ kind: 'started-job', queue, type, id: 'x', generation: 1, waitedMs: 5 });
+    collector.record({ kind: 'started-job', queue, type, id: 'x', generation: 1, waitedMs: 5 });
   for (let type = 0; type < 10_000; type++) started('inbox', `type_${type}`);
   for (let queue = 0; queue < 1_000; queue++) started(`queue_${queue}`, 'one_more');
   started('inbox', 'type_0');

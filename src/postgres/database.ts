@@ -2,9 +2,9 @@
  * Database: all that verbs and a worker ask of a Postgres, whichever driver reaches it.
  *
  * It runs statements, each in a transaction of its own; it runs several in one; and it keeps a session.
- * A session is one connection that lasts: it hears notifications, and holds the advisory locks that are
+ * A session is one connection that lasts: it receives notifications, and holds the advisory locks that are
  * taken on it for exactly as long as it lives. Listening and locking are one thing here because they must
- * end together: a worker that no longer hears must not hold the lock that says it can be woken.
+ * end together: a worker that no longer receives them must not hold the lock that says it can be woken.
  *
  * `pg` stands behind it in pg-database.ts. Nothing in this file, nor in the verbs, loads a driver, so that
  * they also run where there is no socket, as on PGlite in a browser.

@@ -86,7 +86,7 @@ function guarded(pool: pg.Pool, log: Logger): pg.Pool {
   pool.on('error', (error) => {
     // end() resolves before the last sockets have closed; what happens to those is no news.
     if (pool.ending) return;
-    // Whoever else listens has been told.
+    // Other listeners have been called.
     if (pool.listenerCount('error') > 1) return;
     log.warn({ err: String(error.message) }, 'an idle database connection was lost');
   });
@@ -147,7 +147,7 @@ export function isTransient(error: unknown): boolean {
   return LOST_CONNECTION.test(error.message);
 }
 
-/** The statement waited in vain for somebody's row lock, or for an answer at all. */
+/** The statement waited too long for somebody's row lock, or for an answer at all. */
 export function isLockedOut(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return (
@@ -192,7 +192,7 @@ export function withTransaction<Value>(
       await client.query('COMMIT');
       return value;
     } catch (error) {
-      // The first error is the news; a ROLLBACK that fails as well breaks the connection, and is heard there.
+      // The first error is the news; a ROLLBACK that fails as well breaks the connection, and is reported there.
       await client.query('ROLLBACK').catch((failed: Error) => client.emit('error', failed));
       throw error;
     }

@@ -39,7 +39,7 @@ export interface WorkerOptions {
   readonly grace?: Duration;
   /** Hold a lock on a session of the worker's own, so that others notice its death at once. Default true. */
   readonly liveness?: boolean;
-  /** Be told of new jobs by notifications instead of looking for them often. Default true. */
+  /** Get notifications of new jobs instead of polling often. Default true. */
   readonly notify?: boolean;
   /** Stop on SIGTERM and SIGINT; a second signal exits at once. Default true. */
   readonly handleSignals?: boolean;

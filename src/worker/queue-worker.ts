@@ -250,7 +250,7 @@ export class QueueWorker {
     if (await this.#emptyWithin(graceMs)) return true;
     const reason = new HoldfastError(
       'STOPPED',
-      'The worker is stopping and its grace period is over; the job was handed back.',
+      'The worker is stopping and its grace period is over; the job was released.',
     );
     for (const held of this.#inFlight.values()) {
       if (held.lost) continue;

@@ -276,7 +276,7 @@ export class Worker {
     this.#emitter.emit({ kind: 'reregistered', workerId: this.#id, was });
   }
 
-  /** Drains and ends: no new claims, running handlers get the grace period, the rest is handed back. */
+  /** Drains and ends: no new claims, running handlers get the grace period, the rest is released. */
   stop(options: { graceMs?: number } = {}): Promise<void> {
     return this.#stop(options.graceMs ?? this.#settings.graceMs, false);
   }
@@ -292,7 +292,7 @@ export class Worker {
       const loops = this.#loops as Loops;
       const graceEndsAt = performance.now() + graceMs;
       await this.#drain(loops, graceMs);
-      // Handlers that go on after their jobs were handed back may keep the process for ever.
+      // Handlers that go on after their jobs were released may keep the process for ever.
       const exit = this.#signalled && loops.queues.some((queue) => queue.running > 0);
       await this.#takeApart(exit, graceEndsAt);
     }

@@ -5,7 +5,7 @@
 import { findDrift } from '../../inspect/catalogue.js';
 import { type Finding, LIMITS, type Limits, note, ok, problem } from '../../inspect/doctor.js';
 import { judgeDrift } from '../../inspect/doctor-drift.js';
-import { hearsItself } from '../../inspect/doctor-notify.js';
+import { receivesItself } from '../../inspect/doctor-notify.js';
 import { judgeQueues, judgeWorkers } from '../../inspect/doctor-queues.js';
 import { judgeRights } from '../../inspect/doctor-rights.js';
 import {
@@ -29,7 +29,7 @@ import { pasteable } from '../paste.js';
 import type { Session } from '../session.js';
 import { plain } from '../table.js';
 
-const HEAR_MS = 1_000;
+const RECEIVE_MS = 1_000;
 const ROUND_TRIPS = 7;
 
 export async function run({ args, session, out }: Call): Promise<number> {
@@ -103,10 +103,11 @@ function meet(session: Session): Promise<{ server: Server; line: Line }> {
       }
       const announcedPid = (client as unknown as { processID: number }).processID;
       const direct = announcedPid === server.backendPid;
-      const heard = direct && (await hearsItself(client, other, AbortSignal.timeout(HEAR_MS)));
+      const received =
+        direct && (await receivesItself(client, other, AbortSignal.timeout(RECEIVE_MS)));
       const roundTripMs = times.sort((a, b) => a - b)[ROUND_TRIPS >> 1] as number;
       const { backendPid } = server;
-      return { server, line: { announcedPid, backendPid, roundTripMs, skewMs, heard } };
+      return { server, line: { announcedPid, backendPid, roundTripMs, skewMs, received } };
     }),
   );
 }

@@ -28,7 +28,7 @@ export async function run(call: Call): Promise<void> {
   const mishaps = new Mishaps((line) => out.note(line));
   const listen = (event: WorkerEvent) => {
     tell(out, event);
-    mishaps.hear(event);
+    mishaps.record(event);
   };
   const worker = hf.worker(optionsOf(call, config, listen));
   await config.handlers(worker, hf);

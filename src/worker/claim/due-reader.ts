@@ -46,7 +46,7 @@ export class DueReader {
       if (at < cursor.afterAt) return cursor;
       return { ...cursor, afterAt: at, afterPosition: inside ? last.cursorPosition : 0 };
     });
-    // The claim may have read these places before their jobs were there.
+    // The claim may have read there before their jobs were there.
     for (const back of this.#rewinds.values()) this.#rewind(back);
   }
 

@@ -104,7 +104,7 @@ export class KeyReader {
       this.#walk = left;
       this.#plenty = full && left.length > 0;
       this.#wasPlenty ||= full;
-      // What brought jobs was no look in vain, however long it took.
+      // A claim that brought jobs was no overhead.
       if (claim.jobs.length === 0) this.#walkMs += tookMs;
       if (left.length === 0) this.#end(now);
     }

@@ -1,5 +1,5 @@
 /**
- * The main thread's list of held jobs, in batches of one claim each, and what the keeper's thread hears of
+ * The main thread's list of held jobs, in batches of one claim each, and what the keeper's thread is sent of
  * it.
  *
  * A batch is sent when it is claimed, before a handler can block this thread. What has left is sent in bulk,

@@ -69,7 +69,7 @@ function checkMain(): void {
   const before = stalled;
   stalled = now - main.turnedAt > setup.stallMs;
   if (!stalled || before) return;
-  const text = `no turn of the event loop for ${setup.stallMs} ms: leases and heartbeat were let go`;
+  const text = `no turn of the event loop for ${setup.stallMs} ms: leases and heartbeat were given up`;
   report('the main thread made no progress', text);
 }
 setInterval(checkMain, CHECK_MS).unref();

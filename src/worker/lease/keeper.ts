@@ -2,8 +2,8 @@
  * The keeper: the main thread's side of the thread that sends heartbeats, renews leases and holds the
  * liveness lock.
  *
- * The thread hears of held jobs before a handler starts, and of those that have left later and in bulk. If
- * it dies it is started again and hears of everything that is held; the leases outlast that by far.
+ * The thread learns of held jobs before a handler starts, and of those that have left later and in bulk. If
+ * it dies it is started again and is sent everything that is held; the leases outlast that by far.
  */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

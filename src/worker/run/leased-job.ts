@@ -1,5 +1,5 @@
 /**
- * A held job: a claimed row in the hands of this process, from the claim to the settle.
+ * A held job: a claimed row held by this process, from the claim to the settle.
  *
  * It remembers under which incarnation it was claimed, so a worker that was declared dead and came back
  * settles nothing in the name of its new self. The abort controller is made only when a handler asks for
@@ -42,7 +42,7 @@ export class LeasedJob {
   ranMs: number | null = null;
   /** The job of the same key that ran before this one in this process, if it may not be settled yet. */
   before: LeasedJob | null = null;
-  /** With which it was told to the keeper, until it leaves. */
+  /** With which it was sent to the keeper, until it leaves. */
   batch: Batch | null = null;
   #left = false;
   #onLeft: (() => void)[] | null = null;
@@ -102,7 +102,7 @@ export class LeasedJob {
     return before && (!before.#left || before.lost) ? before.id : null;
   }
 
-  /** Resolves when the job has left the hands of this process, settled or lost. */
+  /** Resolves when the job has left this process, settled or lost. */
   left(): Promise<void> {
     if (this.#left) return Promise.resolve();
     return new Promise((resolve) => {

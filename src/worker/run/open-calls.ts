@@ -4,7 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 
-/** What a handler gets for a call: it knows whether anybody wants to hear of its failure. */
+/** What a handler gets for a call: it knows whether anybody handles its failure. */
 export class Call<Value> extends Promise<Value> {
   /** What is made of it is an ordinary promise. */
   static override get [Symbol.species]() {

@@ -65,7 +65,7 @@ export class Runs {
     return this.#unfinished;
   }
 
-  /** So many jobs were claimed, and will be added or handed back. */
+  /** So many jobs were claimed, and will be added or released. */
   expect(jobs: number): void {
     this.#unfinished += jobs;
   }
@@ -87,7 +87,7 @@ export class Runs {
           this.#yield();
           break;
         }
-        // It waits no more before it begins: its handler may have everything handed back that waits.
+        // It waits no more before it begins: its handler may release everything that waits.
         const run = this.#waiting.shift() as LeasedJob[];
         this.#begin(run);
         ranMs += run[0]?.ranMs ?? 0;

@@ -26,7 +26,7 @@ export function recoverAll(db: Executor, names: Names, recoverer: string): Promi
 /** What is past its retention may stay a little longer. */
 const PRUNE_EVERY_MS = 60_000;
 
-/** `found` hears which workers were declared dead. */
+/** `found` is called with the workers that were declared dead. */
 export function maintenanceServices(
   everyMs: number,
   found: (dead: readonly string[]) => void,

@@ -14,7 +14,7 @@ export interface MembershipDeps {
   readonly read: () => Promise<FleetView>;
   /** Called with every picture that was read, also with one that did not change. */
   readonly use: (view: FleetView) => void;
-  /** When to read next if nothing is heard; asked after every read. */
+  /** When to read next if nothing happens; asked after every read. */
   readonly everyMs: () => number;
   readonly time: Time;
   readonly reportError: (what: string, error: unknown) => void;
@@ -38,7 +38,7 @@ export class Membership {
     return this.#epoch;
   }
 
-  /** Resolves when the first picture has been used. What was heard before does not count: it is in it. */
+  /** Resolves when the first picture has been used. Earlier changes are in it. */
   start(): Promise<void> {
     this.#started = true;
     return this.refresh();

@@ -1,10 +1,10 @@
 /**
  * The timer of the services: a round for each queue, with a jitter, for as long as the worker runs. One worker of
  * the fleet does a round, so each first asks for its turn; a worker that claims knows from its claims when the last
- * round began, and does not ask in vain.
+ * round began, and does not ask too early.
  *
  * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has
- * been reachable from here for a whole TTL again: those that live have been heard by then.
+ * been reachable from here for a whole TTL again: those that live have sent a heartbeat by then.
  */
 import type pg from 'pg';
 import { takeTurn } from '../../maintenance/turn.js';

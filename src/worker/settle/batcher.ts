@@ -4,7 +4,7 @@
  * While one statement is in flight the next batch gathers, so a lone job settles at once and a flood shares
  * its commits. Each job learns its own result. When the connection breaks, the answer is unknown
  * and the statement is sent again: the fence makes that safe, and what had been written before can be looked
- * for. A statement that Postgres refuses for another reason, or that waits in vain for the lock of a row, is
+ * for. A statement that Postgres refuses for another reason, or that waits too long for the lock of a row, is
  * halved until the one job that is to blame is alone: it cannot hold back the others.
  */
 

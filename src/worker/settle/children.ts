@@ -22,7 +22,6 @@ export async function completeWithChildren(
     // The children first: the completion locks the row, and from then on the transaction should be short.
     const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
     const enqueued = await writeJobs(db, names, children, limits);
-    // By its id: a row that is not found at its place would end this transaction.
     const { id, generation, after } = held;
     const moved = await complete(db, names, held.workerId, [{ id, generation, after }]);
     if (moved.length === 0) throw leaseLost(held.id, 'the completion');

@@ -1,7 +1,7 @@
 /**
  * The jobs of one queue that are in flight in this process, from the claim to the settle.
  *
- * Everything that is held is in here and is told to the keeper, so that its lease is renewed. A job
+ * Everything that is held is in here and is sent to the keeper, so that its lease is renewed. A job
  * leaves when the database has answered its settle, or when it is lost: then its handler's signal is
  * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
  */
@@ -52,7 +52,7 @@ export class InFlightJobs {
     return [...this.#held.values()];
   }
 
-  /** Told to the keeper before anything is started: a handler that blocks must not cost the others. */
+  /** Sent to the keeper before anything is started: a handler that blocks must not cost the others. */
   take(jobs: readonly LeasedJob[]): void {
     const { keeper, stats, emit } = this.#deps;
     keeper.hold(this.#queue, jobs);

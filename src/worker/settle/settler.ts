@@ -83,7 +83,7 @@ export class Settler {
   }
 
   /**
-   * Tries until the database has answered: `work` is told when an earlier answer was lost. `lost` when the
+   * Tries until the database has answered: `work` learns when an earlier answer was lost. `lost` when the
    * worker is at its end; an error that will not pass is thrown.
    */
   async untilAnswered(
