@@ -1,6 +1,6 @@
 /**
  * The plans that a queue which is read by time relies on, and what a claim may cost: index scans only, on a
- * connection as a worker has it, whatever the statistics say, and at most 300 buffers for 25 jobs at any
+ * connection as a worker has it, whatever the statistics say, and at most 200 buffers for 25 jobs at any
  * backlog. Order per key has its own in order-plans.test.ts.
  */
 import type pg from 'pg';
@@ -26,7 +26,7 @@ import {
 } from './support/plans.js';
 
 const db = testDatabase();
-const MAX_BUFFERS = 450;
+const MAX_BUFFERS = 200;
 const versions = { noop: 1 };
 
 let session: pg.Client;
