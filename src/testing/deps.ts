@@ -21,6 +21,8 @@ export interface TestDeps {
   readonly house: pg.Pool;
   readonly engine: Executor;
   readonly plain: Executor;
+  /** The same statements on a client in a transaction. */
+  readonly on: (client: pg.PoolClient) => Executor;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
 }
@@ -68,12 +70,14 @@ function makeDeps(hf: Holdfast, original: Holdfast, given?: Pools): TestDeps {
       await Promise.all([closePool(own.engine, CLOSE_MS), closePool(own.house, CLOSE_MS)]);
     });
   }
+  const prepare = !pooler;
   return {
     ...{ hf, schema, log, maxPayloadBytes },
     pool: parts.pool(),
     house: own.house,
     names: (queue) => ({ schema, queue: checkQueueName(queue) }),
-    engine: engineExecutor(own.engine, { prepare: false, pooled: pooler }),
-    plain: engineExecutor(own.house, { prepare: false }),
+    engine: engineExecutor(own.engine, { prepare, pooled: pooler }),
+    on: (client) => engineExecutor(client, { prepare }),
+    plain: engineExecutor(own.house, { prepare }),
   };
 }

@@ -79,10 +79,12 @@ class Drain {
 
   async work(): Promise<DrainCounts> {
     const queues = await this.#states();
-    for (;;) {
+    for (let last = false; ; ) {
       const held = await this.#claim(queues);
       for (const job of held) if (await this.#run(job)) return this.#result();
-      if (held.length === 0 && !(await this.#moveOn())) break;
+      if (held.length === 0 && last) break;
+      // A job may have become due between the two questions, so the end is asked for once more.
+      last = held.length === 0 && !(await this.#moveOn());
     }
     await this.#checkLeft();
     return this.#result();

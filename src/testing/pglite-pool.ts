@@ -10,6 +10,7 @@ import { EventEmitter } from 'node:events';
 import { createRequire } from 'node:module';
 import pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
+import { quoteName } from '../postgres/names.js';
 
 /** What is used of a PGlite; its own types are not imported, because the package is optional. */
 export interface PgliteLike {
@@ -39,6 +40,8 @@ interface TypeParsers {
 type Parsers = Record<string, (text: never) => unknown>;
 
 interface QueryConfig {
+  /** Of a statement that is parsed and planned once. */
+  readonly name?: string;
   readonly text: string;
   readonly values?: readonly unknown[];
   readonly rowMode?: 'array';
@@ -65,6 +68,9 @@ function asText(value: unknown): string | null {
   return Buffer.isBuffer(prepared) ? `\\x${prepared.toString('hex')}` : prepared;
 }
 
+const literal = (text: string | null) =>
+  text === null ? 'NULL' : `'${text.replaceAll("'", "''")}'`;
+
 /** Parameters are text already, whatever type the statement gives them. */
 const SERIALIZERS = new Proxy({}, { get: () => (text: string) => text });
 
@@ -72,6 +78,7 @@ const SERIALIZERS = new Proxy({}, { get: () => (text: string) => text });
 export class PgliteSession {
   readonly pglite: PgliteLike;
   #holder: object | null = null;
+  readonly #prepared = new Set<string>();
   readonly #waiting: (() => void)[] = [];
 
   /** As `pg` reads values. */
@@ -117,15 +124,27 @@ export class PgliteSession {
     return this.#holder === who && this.#open;
   }
 
-  async #send({ text, values, rowMode, types }: QueryConfig): Promise<Result> {
+  async #send({ name, text, values, rowMode, types }: QueryConfig): Promise<Result> {
     const parsers = types ? this.#parsersOf(types) : this.#own;
     const options = { parsers, serializers: SERIALIZERS, ...(rowMode && { rowMode }) };
     // Without parameters a text may hold several statements, as with `pg`; the last one's rows come back.
-    const result = values
-      ? await this.pglite.query(text, values.map(asText), options)
-      : (await this.pglite.exec(text, options)).at(-1);
+    const result =
+      values && name === undefined
+        ? await this.pglite.query(text, values.map(asText), options)
+        : (await this.pglite.exec(await this.#asText(name, text, values ?? []), options)).at(-1);
     const rows = result?.rows ?? [];
     return { rows, rowCount: result?.affectedRows || rows.length, fields: result?.fields ?? [] };
+  }
+
+  /** A statement with a name is prepared in SQL, because PGlite parses every query anew. */
+  async #asText(name: string | undefined, text: string, values: readonly unknown[]) {
+    if (name === undefined) return text;
+    if (!this.#prepared.has(name)) {
+      await this.pglite.exec(`PREPARE ${quoteName(name)} AS ${text}`);
+      this.#prepared.add(name);
+    }
+    const list = values.map((value) => literal(asText(value))).join(', ');
+    return `EXECUTE ${quoteName(name)}${values.length > 0 ? `(${list})` : ''}`;
   }
 
   #acquire(who: object): Promise<void> {

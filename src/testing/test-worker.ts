@@ -13,7 +13,7 @@ import { BUCKETS } from '../job/key.js';
 import { renew } from '../lease/renew.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import type { Executor } from '../postgres/queryable.js';
 import type { SettleResult } from '../worker/events.js';
 import { type Outcome, type Route, runJob } from '../worker/run/attempt.js';
 import { leaseLost } from '../worker/run/handler-context.js';
@@ -87,7 +87,7 @@ export class TestWorker {
     return withTransaction(this.#deps.house, async (tx) => {
       const place = await makeDue(tx, names, id);
       if (!place) return null;
-      return this.claimPlace(engineExecutor(tx, { prepare: false }), names, id, place);
+      return this.claimPlace(this.#deps.on(tx), names, id, place);
     });
   }
 

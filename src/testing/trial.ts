@@ -8,7 +8,6 @@ import type { EnqueueOptions, JobDefinition } from '../job/job.js';
 import { recover } from '../maintenance/recover.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
-import { engineExecutor } from '../postgres/queryable.js';
 import type { Handler, Route } from '../worker/run/attempt.js';
 import type { HandlerContext } from '../worker/run/handler-context.js';
 import type { LeasedJob } from '../worker/run/leased-job.js';
@@ -77,8 +76,7 @@ export class Trial<Input, Output> {
       const { id } = await hf.enqueue(this.job, payload, { ...enqueue, tx });
       if (attempt > 1) await setAttempts(tx, this.names, id, attempt - 1);
       const place = (await makeDue(tx, this.names, id)) as Place;
-      const db = engineExecutor(tx, { prepare: false });
-      const held = await by.claimPlace(db, this.names, id, place);
+      const held = await by.claimPlace(this.deps.on(tx), this.names, id, place);
       if (!held) throw unclaimed(this.names.queue, place);
       return held;
     });
