@@ -10,7 +10,9 @@ import { readGauges } from '../inspect/gauges.js';
 import { reading } from '../inspect/reading.js';
 import { HoldfastError } from '../job/errors.js';
 import type { Logger } from '../postgres/log.js';
+import { withClient } from '../postgres/pool.js';
 import { ENGINE_SETTINGS } from '../postgres/settings.js';
+import { migrate } from '../schema/migrate.js';
 import { setDeps } from './deps.js';
 import { type PgliteLike, PgliteSession, pglitePool } from './pglite-pool.js';
 
@@ -36,9 +38,9 @@ const SETTINGS = Object.entries(ENGINE_SETTINGS)
 /** Nothing connects to it. */
 const NOWHERE = 'postgres://pglite.invalid/pglite';
 
-/** A migrated Holdfast on PGlite. It takes a second or two; share it between the tests of a file. */
+/** A migrated Holdfast on PGlite. The first of a process takes seconds; share it between the tests of a file. */
 export async function startPglite(options: PgliteOptions = {}): Promise<PgliteHoldfast> {
-  const pglite = options.pglite ?? (await newPglite());
+  const pglite = options.pglite ?? (await newPglite(options.schema ?? 'holdfast'));
   await pglite.exec(SETTINGS);
   const session = new PgliteSession(pglite);
   const pool = pglitePool(session);
@@ -75,16 +77,33 @@ function withoutRun(worker: ReturnType<Holdfast['worker']>): ReturnType<Holdfast
   return worker;
 }
 
-interface PgliteModule {
-  readonly PGlite: { create(): Promise<PgliteLike> };
+interface OwnPglite extends PgliteLike {
+  dumpDataDir(compression: 'none'): Promise<Blob>;
 }
 
-async function newPglite(): Promise<PgliteLike> {
+interface PgliteModule {
+  readonly PGlite: { create(options?: { loadDataDir: Blob }): Promise<OwnPglite> };
+}
+
+/** The files of a migrated one: from the second on, they are not made anew. */
+let template: Blob | null = null;
+
+async function newPglite(schema: string): Promise<PgliteLike> {
+  const { PGlite } = await loadPackage();
+  if (schema !== 'holdfast') return PGlite.create();
+  if (template) return PGlite.create({ loadDataDir: template });
+  const pglite = await PGlite.create();
+  const pool = pglitePool(new PgliteSession(pglite));
+  await withClient(pool, (client) => migrate(client, schema));
+  template = await pglite.dumpDataDir('none');
+  return pglite;
+}
+
+async function loadPackage(): Promise<PgliteModule> {
   // Not a literal: neither compilers nor bundlers shall look for a package that need not be there.
   const name = '@electric-sql/pglite';
-  let module: PgliteModule;
   try {
-    module = (await import(name)) as PgliteModule;
+    return (await import(name)) as PgliteModule;
   } catch (cause) {
     throw new HoldfastError(
       'OPTION_INVALID',
@@ -93,7 +112,6 @@ async function newPglite(): Promise<PgliteLike> {
       { cause },
     );
   }
-  return module.PGlite.create();
 }
 
 let shared: Promise<PgliteHoldfast> | null = null;

@@ -108,7 +108,7 @@ export class Trial<Input, Output> {
 function wrong(problem: string): HoldfastError {
   return new HoldfastError(
     'OPTION_INVALID',
-    `${problem}; nothing was run. Call it as testJob(job, handler, payload, options).`,
+    `${problem}; nothing was run. The arguments are (job, handler, payload, options).`,
   );
 }
 
