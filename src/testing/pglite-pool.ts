@@ -8,6 +8,8 @@
  */
 import { EventEmitter } from 'node:events';
 import { createRequire } from 'node:module';
+// A test may have replaced the global ones.
+import { clearTimeout, setTimeout } from 'node:timers';
 import pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import { quoteName } from '../postgres/names.js';

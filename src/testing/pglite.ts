@@ -93,6 +93,7 @@ async function newPglite(schema: string): Promise<PgliteLike> {
   if (schema !== 'holdfast') return PGlite.create();
   if (template) return PGlite.create({ loadDataDir: template });
   const pglite = await PGlite.create();
+  await pglite.exec(SETTINGS);
   const pool = pglitePool(new PgliteSession(pglite));
   await withClient(pool, (client) => migrate(client, schema));
   template = await pglite.dumpDataDir('none');
