@@ -59,8 +59,8 @@ describe('from a project of its own', () => {
     // One process for all: a PGlite takes seconds to start.
     const all = names.map((name) => `import './${name}.js';`).join('\n');
     writeFileSync(join(folder, 'all.test.mjs'), all);
-    const { stdout, status } = run(['--test', '--test-reporter', 'tap', 'all.test.mjs']);
-    expect(stdout).toMatch(/# pass 6\n# fail 0/);
+    const { stdout, stderr, status } = run(['--test', '--test-reporter', 'tap', 'all.test.mjs']);
+    expect(`${stderr}${stdout}`).toMatch(/# pass 6\n# fail 0/);
     expect(status).toBe(0);
   });
 

@@ -1,7 +1,8 @@
 /** The kit on PGlite and on a server: attempts, draining, assertions, time, and jobs in every state. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { KITS, kitOn } from '../../test/support/kits.js';
-import { Cancel, GiveUp, job, RetryLater, Snooze } from '../index.js';
+import { quietLogger } from '../../test/support/logger.js';
+import { Cancel, GiveUp, type HandlerContext, job, RetryLater, Snooze } from '../index.js';
 import {
   advance,
   allEnqueued,
@@ -11,6 +12,7 @@ import {
   expectNotEnqueued,
   type MadeState,
   makeJob,
+  startPglite,
   testJob,
   useHoldfast,
 } from './index.js';
@@ -402,4 +404,17 @@ describe.each(KITS)('on %s', (_, open) => {
     await kit.hf.resume();
     await expectNotEnqueued({});
   });
+});
+
+test('on PGlite, a statement that waits for a transaction which waits for it is told why', async () => {
+  const { hf, pool, close } = await startPglite({ logger: quietLogger });
+  const handler = ({ transaction }: HandlerContext<Order>) =>
+    transaction(async () => void (await pool.query('SELECT 1')));
+  const { outcome, error } = await testJob(receipt, handler, { orderId: 1 }, { hf });
+  expect(outcome).toBe('retry');
+  expect(String(error)).toMatch(/PGlite has a single session.*use the transaction for it/);
+  await expect(hf.worker().handle(receipt, handler).run()).rejects.toThrow(
+    /cannot run on PGlite.*drain/,
+  );
+  await close();
 });

@@ -9,7 +9,7 @@
 import { Recorder } from './fault.js';
 import type { Step } from './steps.js';
 
-const PATIENCE_MS = 1_000;
+const PATIENCE_MS = 5_000;
 
 export class Lockstep extends Recorder {
   readonly #owner: boolean;
