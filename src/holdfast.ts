@@ -36,7 +36,14 @@ import {
   safeLogger,
 } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
-import { adoptPool, closePool, plainPool, withClient, withTransaction } from './postgres/pool.js';
+import {
+  adoptPool,
+  type ConnectionOptions,
+  closePool,
+  plainPool,
+  withClient,
+  withTransaction,
+} from './postgres/pool.js';
 import { behindPooler } from './postgres/pooled.js';
 import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
@@ -104,6 +111,24 @@ function order({ ordering, deadLetters }: NewQueueOptions): NewQueueOptions {
 }
 
 export type Holdfast = ReturnType<typeof holdfast>;
+
+/** What the test kit needs of a Holdfast beside its methods. */
+export interface HoldfastParts {
+  readonly connection: ConnectionOptions;
+  readonly schema: string;
+  readonly log: Logger;
+  readonly maxPayloadBytes: number;
+  readonly pooler: boolean;
+  /** The pool of handlers' transactions. */
+  readonly pool: () => pg.Pool;
+  /** `work` is done by `close`. */
+  readonly onClose: (work: () => Promise<void>) => void;
+}
+
+const parts = new WeakMap<object, HoldfastParts>();
+
+/** Undefined for an object that `holdfast()` has not made. */
+export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
   const connectionString = options.connectionString ?? process.env.DATABASE_URL;
@@ -211,7 +236,9 @@ export function holdfast(options: HoldfastOptions = {}) {
     }
   }
 
-  return {
+  const closing: (() => Promise<void>)[] = [];
+
+  const hf = {
     schema,
 
     async enqueue<Input>(
@@ -292,9 +319,18 @@ export function holdfast(options: HoldfastOptions = {}) {
       const pools = [ownPool, observerPool];
       ownPool = null;
       observerPool = null;
-      await Promise.all(pools.map((pool) => pool && closePool(pool, CLOSE_MS)));
+      await Promise.all([
+        ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
+        ...closing.splice(0).map((work) => work()),
+      ]);
     },
   };
+  parts.set(hf, {
+    ...{ connection, schema, log, maxPayloadBytes, pool },
+    pooler: options.pooler === true,
+    onClose: (work) => void closing.push(work),
+  });
+  return hf;
 }
 
 function withHeaders(item: EnqueueItem, withContext: WithContext): EnqueueItem {

@@ -34,7 +34,14 @@ describe('the package', () => {
     ['holdfast/embedded', ['startEmbedded']],
     ['holdfast/config', ['defineConfig']],
     ['holdfast/metrics', ['metricsHandler', 'metricsFetch', 'collectMetrics', 'CATALOGUE']],
-    ['holdfast/testing', ['makeTemplate', 'cloneDatabase']],
+    [
+      'holdfast/testing',
+      [
+        ...['makeTemplate', 'cloneDatabase', 'startPglite', 'useHoldfast', 'testJob', 'drain'],
+        ...['expectEnqueued', 'expectNotEnqueued', 'allEnqueued', 'makeJob', 'advance'],
+        ...['clearJobs', 'survivesFaults'],
+      ],
+    ],
   ])('%s exports its names and no default', async (entry, names) => {
     const module = await import(entry);
     expect(Object.keys(module)).toEqual(expect.arrayContaining(names));

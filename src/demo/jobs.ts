@@ -3,8 +3,10 @@
  * work at once, some fail and are retried, a few can never succeed and become dead letters. Which ones is
  * fixed by the number of the order, so that every run shows all of it.
  */
+import type pg from 'pg';
 import { GiveUp } from '../job/errors.js';
 import { type EnqueueItem, type JobDefinition, job } from '../job/job.js';
+import type { HandlerContext } from '../worker/run/handler-context.js';
 
 export interface Step {
   readonly orderId: number;
@@ -56,6 +58,29 @@ export const refund: Duty = {
 };
 
 export const DUTIES: readonly Duty[] = [receipt, shipment, refund];
+
+/** What stands in the shop when a duty is done. */
+export interface Done extends Step {
+  readonly jobId: string;
+  readonly effect: string;
+  readonly attempt: number;
+}
+
+export interface DutyDeps {
+  /** For calling a mail server, a carrier or a bank. */
+  readonly call: (signal: AbortSignal) => Promise<unknown>;
+  readonly record: (tx: pg.PoolClient, done: Done) => Promise<void>;
+}
+
+/** The handler of a duty: the call, and then its effect in the transaction that completes the job. */
+export function handlerOf({ effect, attempt: tryIt }: Duty, { call, record }: DutyDeps) {
+  return async (ctx: HandlerContext<Step>): Promise<void> => {
+    const { id: jobId, payload, attempt, signal, transaction } = ctx;
+    await call(signal);
+    tryIt(payload, attempt);
+    await transaction((tx) => record(tx, { ...payload, jobId, effect, attempt }));
+  };
+}
 
 /** The jobs of one order: a receipt, its parcels, and for every fifth order a refund. */
 export function jobsOf(orderId: number, parcels: number): EnqueueItem[] {

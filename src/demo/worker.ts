@@ -11,7 +11,7 @@ import { holdfast } from '../holdfast.js';
 import { defaultLogger } from '../postgres/log.js';
 import { closePool, plainPool } from '../postgres/pool.js';
 import type { WorkerEvent } from '../worker/events.js';
-import { DUTIES } from './jobs.js';
+import { DUTIES, handlerOf } from './jobs.js';
 import { recordEffect } from './shop.js';
 
 export interface WorkerNews {
@@ -48,14 +48,12 @@ const worker = hf.worker({
   onEvent: tell,
 });
 
-for (const { job, effect, attempt: tryIt } of DUTIES) {
-  worker.handle(job, async ({ id: jobId, payload, attempt, signal, transaction }) => {
-    await delay(WORK_MS.least + Math.random() * WORK_MS.spread, undefined, { signal });
-    tryIt(payload, attempt);
-    await transaction((tx) =>
-      recordEffect(tx, { ...payload, jobId, effect, attempt, worker: number }),
-    );
+for (const duty of DUTIES) {
+  const handler = handlerOf(duty, {
+    call: (signal) => delay(WORK_MS.least + Math.random() * WORK_MS.spread, undefined, { signal }),
+    record: (tx, done) => recordEffect(tx, { ...done, worker: number }),
   });
+  worker.handle(duty.job, handler);
 }
 
 process.once('SIGTERM', () => void worker.stop());

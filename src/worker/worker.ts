@@ -100,6 +100,14 @@ export class Worker {
     return this.#id;
   }
 
+  /** What is handled, by type, and the time limit of handlers: for the test kit, which runs them itself. */
+  get handlers(): {
+    readonly routes: ReadonlyMap<string, Route>;
+    readonly timeoutMs: number | null;
+  } {
+    return { routes: this.#routes, timeoutMs: this.#settings.timeoutMs };
+  }
+
   get #ending(): boolean {
     return this.#state === 'stopping' || this.#state === 'stopped';
   }

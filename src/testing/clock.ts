@@ -1,0 +1,57 @@
+/**
+ * Time moves forward for a whole database: every moment that Holdfast has stored is moved back by as much. What
+ * is delayed becomes due, leases run out, workers fall silent, keys and markers grow old. Nothing waits, and the
+ * clocks of the database and of the process stay as they are.
+ */
+
+import type { Holdfast } from '../holdfast.js';
+import { type Duration, durationMs, MAX_DELAY_MS } from '../job/duration.js';
+import { withTransaction } from '../postgres/pool.js';
+import type { Queryable } from '../postgres/queryable.js';
+import { depsOf } from './deps.js';
+import { queueNames, rowsOf } from './rows.js';
+
+const BY = `$1::text::bigint * interval '1 millisecond'`;
+
+/** Each of one queue; infinity, where dead letters lie, stays infinity. */
+const OF_QUEUE = [
+  `UPDATE holdfast.inbox AS i SET available_at = i.available_at - ${BY}, created_at = i.created_at - ${BY},
+    claimed_at = i.claimed_at - ${BY}, lease_expires_at = i.lease_expires_at - ${BY}`,
+  `UPDATE holdfast.inbox_archive AS a SET created_at = a.created_at - ${BY},
+    claimed_at = a.claimed_at - ${BY}, completed_at = a.completed_at - ${BY}`,
+  `UPDATE holdfast.inbox_claims AS c SET claimed_at = c.claimed_at - ${BY}`,
+  `UPDATE holdfast.inbox_idempotency AS k SET expires_at = k.expires_at - ${BY}`,
+  `UPDATE holdfast.inbox_effects AS e SET created_at = e.created_at - ${BY}`,
+  `UPDATE holdfast.queues AS q SET maintained_at = q.maintained_at - ${BY} WHERE q.name = 'inbox'`,
+];
+
+const OF_FLEET = `UPDATE holdfast.workers AS w SET last_seen_at = w.last_seen_at - ${BY},
+  started_at = w.started_at - ${BY}`;
+
+/** As if so much time had passed: `await advance(hf, '1h')`. */
+export async function advance(hf: Holdfast, by: Duration): Promise<void> {
+  const ms = durationMs(by, 'the time to advance by', { max: MAX_DELAY_MS });
+  const { house, schema } = depsOf(hf);
+  await withTransaction(house, (tx) => shift(tx, schema, ms));
+}
+
+async function shift(tx: Queryable, schema: string, ms: number): Promise<void> {
+  for (const queue of await queueNames(tx, schema)) {
+    for (const text of OF_QUEUE) await rowsOf(tx, { schema, queue }, text, [String(ms)]);
+  }
+  await rowsOf(tx, { schema, queue: 'inbox' }, OF_FLEET, [String(ms)]);
+}
+
+const EMPTY = ['inbox', 'inbox_archive', 'inbox_claims', 'inbox_idempotency', 'inbox_effects'];
+
+/** Empties every queue with its archive, keys and markers. Queues, their settings and your tables stay. */
+export async function clearJobs(hf: Holdfast): Promise<void> {
+  const { house, schema } = depsOf(hf);
+  await withTransaction(house, async (tx) => {
+    for (const queue of await queueNames(tx, schema)) {
+      for (const table of EMPTY) {
+        await rowsOf(tx, { schema, queue }, `DELETE FROM holdfast.${table}`);
+      }
+    }
+  });
+}

@@ -1,0 +1,77 @@
+/**
+ * Two attempts of one job at the same time, step by step: neither takes a step before the other has come to the
+ * same one. So a handler that looks first and writes then is found, without luck.
+ *
+ * `ctx.once` is the exception: the attempt whose lease is gone enters it when the owner has left it. The moment
+ * between an effect and its marker is a fault of its own. Inside of a transaction nobody waits, because the other
+ * one may wait for its locks. Whoever waits in vain goes on.
+ */
+import { Recorder } from './fault.js';
+import type { Step } from './steps.js';
+
+const PATIENCE_MS = 5_000;
+
+export class Lockstep extends Recorder {
+  readonly #owner: boolean;
+  #other: Lockstep | null = null;
+  /** How many steps it has come to at which both meet. */
+  #met = 0;
+  #markers = 0;
+  #over = false;
+  #wake: () => void = () => {};
+
+  private constructor(owner: boolean) {
+    super();
+    this.#owner = owner;
+  }
+
+  static pair(): { owner: Lockstep; stale: Lockstep } {
+    const [owner, stale] = [new Lockstep(true), new Lockstep(false)];
+    owner.#other = stale;
+    stale.#other = owner;
+    return { owner, stale };
+  }
+
+  /** The attempt has ended; the other one need not wait for it any more. */
+  over(): void {
+    this.#over = true;
+    (this.#other as Lockstep).#wake();
+  }
+
+  override async before(step: Step): Promise<'go' | 'refuse'> {
+    this.steps.push(step);
+    const other = this.#other as Lockstep;
+    if (step.kind === 'once' && !this.#owner) {
+      const wanted = this.#markers + 1;
+      await this.#until(() => other.#markers >= wanted);
+      this.#markers = wanted;
+    } else if (step.kind === 'begin' || step.kind === 'query' || step.kind === 'completion') {
+      this.#met++;
+      other.#wake();
+      await this.#until(() => other.#met >= this.#met);
+    }
+    return 'go';
+  }
+
+  override async after(step: Step): Promise<'go' | 'lose'> {
+    if (step.kind === 'marker' && this.#owner) {
+      this.#markers++;
+      (this.#other as Lockstep).#wake();
+    }
+    return 'go';
+  }
+
+  async #until(holds: () => boolean): Promise<void> {
+    const other = this.#other as Lockstep;
+    const end = performance.now() + PATIENCE_MS;
+    while (!other.#over && !holds() && performance.now() < end) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, end - performance.now());
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * A worker without loops: it claims when it is told to, runs one job in the caller's turn and settles it. The
+ * statements, the context, the outcome of an attempt and the settle are those of a real worker; timers, threads
+ * and notifications are left out, so nothing happens by itself and nothing waits.
+ */
+import { randomBytes } from 'node:crypto';
+import { claim } from '../claim/claim.js';
+import { claimKeyed, type KeyStretch } from '../claim/claim-keyed.js';
+import { claimSuspects } from '../claim/claim-suspects.js';
+import type { ClaimedJob, ClaimTerms } from '../claim/taking.js';
+import { leave, lockKeyOf, register } from '../fleet/registry.js';
+import { BUCKETS } from '../job/key.js';
+import { renew } from '../lease/renew.js';
+import type { Names } from '../postgres/names.js';
+import { withTransaction } from '../postgres/pool.js';
+import type { Executor } from '../postgres/queryable.js';
+import type { SettleResult } from '../worker/events.js';
+import { type Outcome, type Route, runJob } from '../worker/run/attempt.js';
+import { leaseLost } from '../worker/run/handler-context.js';
+import { LeasedJob } from '../worker/run/leased-job.js';
+import { settleOutcome } from '../worker/settle/outcome.js';
+import { Settler } from '../worker/settle/settler.js';
+import { systemTime } from '../worker/time.js';
+import type { TestDeps } from './deps.js';
+import { makeDue, type Place } from './rows.js';
+
+/** No handler of a test runs for so long; nobody renews here. */
+const LEASE_MS = 600_000;
+
+const FRONT = [1, 2, 3, 4].map((priority) => ({
+  priority,
+  afterAt: '-infinity',
+  afterPosition: 0,
+}));
+const ALL_KEYS: KeyStretch = { bucket: 0, afterKey: '', untilBucket: BUCKETS, untilKey: '' };
+
+export interface AttemptEnd {
+  readonly outcome: Outcome;
+  readonly result: SettleResult;
+}
+
+export class TestWorker {
+  readonly id = `test-${process.pid}-${randomBytes(4).toString('hex')}`;
+  readonly #deps: TestDeps;
+  readonly #routes: ReadonlyMap<string, Route>;
+  readonly #timeoutMs: number | null;
+  #claims = 0;
+
+  constructor(deps: TestDeps, routes: ReadonlyMap<string, Route>, timeoutMs: number | null = null) {
+    this.#deps = deps;
+    this.#routes = routes;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Into the registry: only a worker that stands there can be declared dead. */
+  async register(names: Names): Promise<void> {
+    const { engine } = this.#deps;
+    const worker = { id: this.id, lockKey: lockKeyOf(this.id), handles: {}, metadata: {} };
+    await register(engine, names, worker);
+  }
+
+  /** Out of the registry; `holding`: it vanishes with what it holds. */
+  async leave(names: Names, holding: boolean): Promise<void> {
+    await leave(this.#deps.engine, names, this.id, !holding);
+  }
+
+  /** The next due job of a queue, as its order has it; null when there is none. */
+  async claimNext(names: Names, ordering: string): Promise<LeasedJob | null> {
+    const { engine } = this.#deps;
+    const terms = this.#terms(names.queue);
+    const first =
+      ordering === 'none'
+        ? await claim(engine, names, { ...terms, cursors: FRONT, lagMs: 0, ask: false })
+        : await claimKeyed(engine, names, { ...terms, stretches: [ALL_KEYS], run: 1, ask: false });
+    const [job] = first.jobs;
+    return job ? this.#leased(names, job) : null;
+  }
+
+  /** Jobs whose workers vanished again and again come in groups. */
+  async claimSuspects(names: Names): Promise<LeasedJob[]> {
+    const { jobs } = await claimSuspects(this.#deps.engine, names, this.#terms(names.queue));
+    return jobs.map((job) => this.#leased(names, job));
+  }
+
+  /** This job and no other; one that is delayed becomes due, and a live lease of another runs out. */
+  async claimJob(names: Names, id: string): Promise<LeasedJob | null> {
+    return withTransaction(this.#deps.house, async (tx) => {
+      const place = await makeDue(tx, names, id);
+      if (!place) return null;
+      return this.claimPlace(this.#deps.on(tx), names, id, place);
+    });
+  }
+
+  /** The same for a job that is due, in a transaction of the caller's. */
+  async claimPlace(
+    db: Executor,
+    names: Names,
+    id: string,
+    place: Place,
+  ): Promise<LeasedJob | null> {
+    const terms = this.#terms(names.queue);
+    const { priority, availableAt: afterAt, position } = place;
+    const cursors = [{ priority, afterAt, afterPosition: position - 1 }];
+    const { jobs } =
+      place.ordering === 'none'
+        ? await claim(db, names, { ...terms, cursors, lagMs: 0, ask: false })
+        : await claimKeyed(db, names, {
+            ...terms,
+            stretches: [onlyKey(place)],
+            run: 1,
+            ask: false,
+          });
+    const job = jobs.find((one) => one.id === id);
+    return job ? this.#leased(names, job) : null;
+  }
+
+  #terms(queue: string): ClaimTerms {
+    const handled = [...this.#routes.values()].filter(({ job }) => job.queue === queue);
+    const versions = Object.fromEntries(handled.map(({ job }) => [job.type, job.version]));
+    this.#claims++;
+    return {
+      ...{ workerId: this.id, leaseMs: LEASE_MS, number: this.#claims, finished: [] },
+      ...{ limit: 1, versions },
+    };
+  }
+
+  #leased({ queue }: Names, row: ClaimedJob): LeasedJob {
+    const claimedAt = systemTime.now();
+    const facts = { workerId: this.id, claimedAt, clock: Date.now(), number: this.#claims };
+    return new LeasedJob(row, { queue, ...facts });
+  }
+
+  /** One attempt, to the answer of the database. */
+  async run(held: LeasedJob): Promise<AttemptEnd> {
+    const { deps, route, names } = this.#running(held);
+    const { pool, house, plain, engine, log, maxPayloadBytes } = deps;
+    const context = {
+      ...{ names, pool, house, plain, engine, log, maxPayloadBytes, tracing: null },
+      emit: () => undefined,
+    };
+    held.started = true;
+    const outcome = await runJob(held, route, context, this.#timeoutMs);
+    if (held.lost || held.gone) return { outcome, result: 'lost' };
+    held.settling = true;
+    const settler = this.#settler(names);
+    const result = await new Promise<SettleResult>((resolve) => {
+      settleOutcome({ settler, context, route }, held, outcome, (how) => resolve(how));
+    });
+    return { outcome, result };
+  }
+
+  #running(held: LeasedJob) {
+    const route = this.#routes.get(held.row.type) as Route;
+    return { deps: this.#deps, route, names: this.#deps.names(held.queue) };
+  }
+
+  #settler(names: Names): Settler {
+    const { engine, plain, log } = this.#deps;
+    return new Settler({
+      ...{ engine, plain, names, time: systemTime, took: () => undefined },
+      trouble: (what, error) => log.debug({ what, err: String(error) }, 'a settle is tried again'),
+      standing: () => 'alive',
+      abandoned: new AbortController().signal,
+    });
+  }
+
+  /** As the keeper does it: a lease that cannot be renewed is lost, and the handler's signal says so. */
+  async renew(held: LeasedJob): Promise<boolean> {
+    const names = this.#deps.names(held.queue);
+    const job = { id: held.id, generation: held.generation };
+    const renewed = await renew(this.#deps.engine, names, this.id, [job], LEASE_MS);
+    if (renewed.length > 0) return true;
+    held.lost = true;
+    held.abort(leaseLost(held.id, 'what this attempt does from now on'));
+    return false;
+  }
+}
+
+/** The stretch of the index that holds one key. */
+function onlyKey({ bucket, key }: Place): KeyStretch {
+  return { bucket, afterKey: before(key), untilBucket: bucket, untilKey: `${key}\u0001` };
+}
+
+const HIGHEST = '\u{10FFFF}';
+
+/** A text that sorts before the key and, in practice, behind every other key that does. */
+function before(key: string): string {
+  const letters = [...key];
+  const last = (letters.pop() as string).codePointAt(0) as number;
+  if (last <= 1) return letters.join('');
+  // Halves of surrogate pairs are no letters.
+  const lower = last === 0xe000 ? 0xd7ff : last - 1;
+  return `${letters.join('')}${String.fromCodePoint(lower)}${HIGHEST.repeat(4)}`;
+}
