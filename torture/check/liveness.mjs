@@ -1,0 +1,130 @@
+// Liveness: a fleet that is safe and stands still fails. All bounds are ratios to the undisturbed phase of the same
+// run on the same machine, or multiples of the fleet's own times.
+
+/** Of the undisturbed throughput, within this time after healing. */
+const BACK_SHARE = 0.9;
+const BACK_MS = 10_000;
+const WINDOW_MS = 3_000;
+/** Of the undisturbed rate at which a backlog drains. Two undisturbed drains of a busy machine differ by that. */
+const DRAIN_SHARE = 0.7;
+/** No completion at all for so long, while faults go on. */
+const STANDSTILL_MS = 20_000;
+/** From a kill to the next claim of what it held. */
+const RECOVERY_MS = 20_000;
+const MAX_RSS_MB = 400;
+
+/**
+ * `run` has the times of the phases in milliseconds of the database's clock, and the drain rates.
+ */
+export function checkLiveness({ history, state, run }) {
+  const violations = [];
+  const times = state.jobs.flatMap(({ at }) => (at === null ? [] : [at])).sort((a, b) => a - b);
+  const rate = (from, to) => (countBetween(times, from, to) * 1000) / Math.max(1, to - from);
+  const before = rate(run.baseline.from, run.baseline.to);
+  const during = rate(run.faults.from, run.faults.to);
+  const after = bestWindow(times, run.healedAt, run.healedAt + BACK_MS + WINDOW_MS);
+  if (after < before * BACK_SHARE)
+    violations.push(
+      `after healing ${after.toFixed(0)} jobs/s within ${BACK_MS / 1000} s; undisturbed were ${before.toFixed(0)}`,
+    );
+  if (run.drainAfter < run.drainBefore * DRAIN_SHARE)
+    violations.push(
+      `the backlog drained at ${run.drainAfter.toFixed(0)} jobs/s; undisturbed were ${run.drainBefore.toFixed(0)}`,
+    );
+  const still = longestGap(times, run.faults.from, run.faults.to);
+  if (still > STANDSTILL_MS)
+    violations.push(`the fleet stood still for ${(still / 1000).toFixed(1)} s`);
+  const recovery = recoveries(history, state.witness, run);
+  if ((recovery.at(-1) ?? 0) > RECOVERY_MS)
+    violations.push(
+      `a killed worker's job was claimed again only after ${(recovery.at(-1) / 1000).toFixed(1)} s`,
+    );
+  violations.push(...processes(history, run));
+  return {
+    violations,
+    counts: {
+      throughput: {
+        before,
+        during,
+        after,
+        drainBefore: run.drainBefore,
+        drainAfter: run.drainAfter,
+      },
+      longestStandstillMs: still,
+      recoveries: recovery.length,
+      recoveryMs: {
+        p50: quantile(recovery, 0.5),
+        p99: quantile(recovery, 0.99),
+        max: recovery.at(-1) ?? null,
+      },
+      maxRssMb: run.maxRssMb,
+      maxConnections: run.maxConnections,
+    },
+  };
+}
+
+const quantile = (sorted, share) =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
+
+function countBetween(sorted, from, to) {
+  return sorted.filter((at) => at >= from && at < to).length;
+}
+
+function bestWindow(times, from, to) {
+  let best = 0;
+  for (let at = from; at + WINDOW_MS <= to; at += 500)
+    best = Math.max(best, (countBetween(times, at, at + WINDOW_MS) * 1000) / WINDOW_MS);
+  return best;
+}
+
+function longestGap(times, from, to) {
+  let last = from;
+  let longest = 0;
+  for (const at of [...times.filter((time) => time >= from && time < to), to]) {
+    longest = Math.max(longest, at - last);
+    last = at;
+  }
+  return longest;
+}
+
+/** How long what a killed process held waited for its next owner. A worker's id has its process id in it. */
+function recoveries(history, witness, { wallOffset }) {
+  const killedAt = new Map();
+  for (const { op, signal, child, t } of history)
+    if (op === 'signal' && signal === 'SIGKILL') killedAt.set(String(child), t + wallOffset);
+  const holder = new Map();
+  const took = [];
+  for (const { kind, job, at, owner } of witness) {
+    const held = holder.get(job);
+    if (kind === 'claimed') {
+      if (held && at >= held.killedAt) took.push(at - held.killedAt);
+      const killed = killedAt.get(owner?.split('-').at(-2));
+      if (killed !== undefined) holder.set(job, { killedAt: killed });
+      else holder.delete(job);
+    } else if (kind === 'gone' || kind === 'dead_letter') holder.delete(job);
+  }
+  return took.sort((a, b) => a - b);
+}
+
+/** Who ended although nobody ended it, and what nobody caught. */
+function* processes(history, run) {
+  const signalled = new Set();
+  const crashing = new Set();
+  for (const { op, child, signal, pid } of history) {
+    if (op === 'signal') signalled.add(`${child}/${signal}`);
+    if (op === 'crash') crashing.add(pid);
+  }
+  for (const { op, phase, child, name, code, signal, stderr } of history) {
+    if (op !== 'process' || phase !== 'note' || crashing.has(child)) continue;
+    if (signal && signalled.has(`${child}/${signal}`)) continue;
+    if (code === 0 && (signalled.has(`${child}/SIGTERM`) || /^producer/.test(name))) continue;
+    // A second SIGTERM ends a worker at once, by contract.
+    if (code === 143 && signalled.has(`${child}/SIGTERM`)) continue;
+    yield `${name} (process ${child}) ended with ${signal ?? code} by itself: ${stderr?.slice(-300)}`;
+  }
+  for (const { op, who, error } of history)
+    if (op === 'unhandled') yield `${who}: unhandled: ${error}`;
+  if (run.maxRssMb > MAX_RSS_MB) yield `a process grew to ${run.maxRssMb} MB`;
+  if (run.connectionsAfter > run.connectionsBefore * 1.5 + 10)
+    yield `${run.connectionsAfter} connections after healing; undisturbed were ${run.connectionsBefore}`;
+}
