@@ -78,8 +78,10 @@ class Slot {
     return this.child.kill(name);
   }
 
-  tell(command) {
-    this.child?.send(command, () => {});
+  /** `lasting`: what the command leaves behind in the config, for the next start. */
+  tell(command, lasting = {}) {
+    this.config = { ...this.config, ...lasting };
+    if (this.child?.connected) this.child.send(command, () => {});
   }
 
   async ended() {

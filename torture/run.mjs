@@ -10,7 +10,6 @@ import { readState } from './state.mjs';
 import { buildWorld, drain, drainRate, populate, setRate, startSampler } from './world.mjs';
 
 const PAGE_KB = 4;
-const DRAINS = 3;
 /** Of what the fleet can do. */
 const LOAD = 0.4;
 /** After healing: twice the bound of the check, so that a late return is told from none. */
@@ -42,6 +41,8 @@ export async function run(options) {
     burst = 900,
     baselineMs = 8_000,
     everyMs = 2_700,
+    drains = 3,
+    afterMs = AFTER_MS,
   } = options;
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -77,17 +78,17 @@ export async function run(options) {
     say(`${schedule.length} faults in ${seconds} s …`);
     let nemesis;
     facts.faults = await timed(async () => {
-      tellProducers(world, { do: 'crash', on: true });
+      setCrashing(world, true);
       nemesis = await runNemesis(world, schedule, history);
       await sleep(Math.max(0, seconds * 1000 - nemesis.tookMs));
-      tellProducers(world, { do: 'crash', on: false });
+      setCrashing(world, false);
       await nemesis.heal();
     });
     await profile.heal?.(world);
     await sqlUntil(world.server.url, 'SELECT 1');
     facts.healedAt = Date.now();
     history.record('healed', 'note', { wall: facts.healedAt });
-    await sleep(AFTER_MS);
+    await sleep(afterMs);
     setRate(world, 0);
     await sleep(500);
     facts.left = await drain(world, options.drainMs ?? 60_000);
@@ -95,7 +96,7 @@ export async function run(options) {
     say(facts.left.length === 0 ? 'drained' : `${facts.left.length} jobs are left`);
     facts.drainAfter = 0;
     // The machine has other things to do now and then: a fleet that is slow itself is slow each time.
-    for (let turn = 0; turn < DRAINS && facts.left.length === 0; turn++) {
+    for (let turn = 0; turn < drains && facts.left.length === 0; turn++) {
       facts.drainAfter = Math.max(facts.drainAfter, await drainRate(world, burst));
       facts.left = await drain(world, 20_000);
       if (facts.drainAfter >= facts.drainBefore) break;
@@ -138,8 +139,8 @@ function verdict({ folder, history, state, facts }) {
   return result;
 }
 
-function tellProducers(world, command) {
-  for (const slot of world.fleet.producers) slot.tell(command);
+function setCrashing(world, on) {
+  for (const slot of world.fleet.producers) slot.tell({ do: 'crash', on }, { crashing: on });
 }
 
 async function timed(work) {

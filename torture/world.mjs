@@ -32,7 +32,7 @@ export async function buildWorld({ folder, dist, history, makeServer = startServ
   await hf.createQueue(KEYED, { ordering: 'key' });
   await sql(server.url, SCHEMA + witnessOf('inbox') + witnessOf(KEYED));
   await hf.close();
-  const world = { folder, dist, server, entryUrl: () => world.pooler?.url ?? server.url };
+  const world = { folder, dist, server, history, entryUrl: () => world.pooler?.url ?? server.url };
   world.fleet = new Fleet(world, history);
   return world;
 }
@@ -54,7 +54,8 @@ export async function populate(world, size) {
 /** So many jobs a second, from all producers together. */
 export function setRate(world, rate) {
   const { producers } = world.fleet;
-  for (const slot of producers) slot.tell({ do: 'rate', rate: rate / producers.length });
+  const share = rate / producers.length;
+  for (const slot of producers) slot.tell({ do: 'rate', rate: share }, { rate: share });
 }
 
 const UNFINISHED = ['inbox', KEYED]

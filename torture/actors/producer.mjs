@@ -16,7 +16,7 @@ const random = randomOf(`${config.seed}/${config.name}`);
 const jobs = definitions(job, config.payVersion ?? 1);
 /** Operations under way at once: enough for the rate, few enough for an outage not to pile up thousands. */
 const MAX_OPEN = 12;
-const KEYS = 12;
+const KEYS = config.keys ?? 12;
 
 for (const event of ['unhandledRejection', 'uncaughtException']) {
   process.on(event, (error) => {
@@ -36,17 +36,13 @@ const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const hf = holdfast({ connectionString: config.url, pool, logger: quiet, ...config.holdfast });
 
 /** How often which job is enqueued. */
-const MIX = [
-  ['pay', 30],
-  ['mail', 14],
-  ['long', 1],
-  ['parent', 6],
-  ['flaky', 6],
-  ['step', 23],
-  ['guarded', 18],
-];
+const WEIGHTS = {
+  ...{ pay: 30, mail: 14, long: 1, parent: 6, flaky: 6, step: 23, guarded: 18 },
+  ...config.weights,
+};
+const MIX = Object.entries(WEIGHTS);
 const WEIGHT = MIX.reduce((sum, [, weight]) => sum + weight, 0);
-let crashing = false;
+let crashing = config.crashing === true;
 
 function draw() {
   if (crashing && random.chance(config.crashShare)) return 'crash';
@@ -59,14 +55,24 @@ function draw() {
 }
 
 const payloads = {
-  pay: () => ({ register: random.chance(0.2), ms: random.chance(0.2) ? random.integer(1, 30) : 0 }),
-  mail: () => ({ ms: random.integer(1, 12), then: random.chance(0.2) ? random.integer(5, 40) : 0 }),
+  pay: () => ({
+    register: random.chance(0.2),
+    ms: random.chance(0.2) ? random.integer(1, config.payMs ?? 30) : 0,
+  }),
+  mail: () => ({
+    ms: random.integer(1, config.mailMs ?? 12),
+    after: random.chance(0.2) ? random.integer(5, 40) : 0,
+  }),
   long: () => ({ ms: random.integer(500, config.longMs ?? 3_000) }),
   parent: () => ({ children: random.integer(1, 3), inTransaction: random.chance(0.5) }),
   flaky: () => ({ fails: random.integer(1, 2), giveUp: random.chance(0.1) }),
   crash: () => {
     const how = random.pick(config.crashes ?? ['abort', 'exit', 'bomb', 'spin']);
-    return { how, ms: config.spinMs ?? 5_000, times: random.chance(0.15) ? 99 : 1 };
+    return {
+      how,
+      ms: config.spinMs ?? 5_000,
+      times: random.chance(config.forever ?? 0.15) ? 99 : 1,
+    };
   },
   step: () => ({
     ms: random.integer(0, 6),

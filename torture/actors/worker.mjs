@@ -79,7 +79,7 @@ const handlers = {
       return { sent: ctx.fenceToken };
     });
     history.record('once', 'ok', { job: ctx.id, gen: ctx.fenceToken });
-    if (ctx.payload.then) await sleep(ctx.payload.then);
+    if (ctx.payload.after) await sleep(ctx.payload.after);
   },
   async long(ctx) {
     await register(ctx);
@@ -139,6 +139,7 @@ function told(handler) {
       type: ctx.type,
       key: ctx.key,
       n: ctx.payload.n,
+      build: config.payVersion ?? 1,
     };
     history.record('run', 'invoke', facts);
     try {

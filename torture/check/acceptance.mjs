@@ -1,5 +1,6 @@
 // Accepted work: every acknowledged enqueue ended, nothing else was there, one job for each idempotency key, and
 // the business row and its jobs are there together or not at all.
+import { lossesOf } from './failovers.mjs';
 
 const ENDED = new Set(['completed', 'dead_letter', 'cancelled']);
 
@@ -14,6 +15,8 @@ export function checkAcceptance({ history, state }) {
   const ops = operationsOf(history);
   let accepted = 0;
   let lost = 0;
+  let lostExplained = 0;
+  const mayBeLost = lossesOf(history);
   let unknown = 0;
   for (const [op, facts] of ops) {
     const rows = byOp.get(op) ?? [];
@@ -26,7 +29,8 @@ export function checkAcceptance({ history, state }) {
       const job = byId.get(id);
       if (!job) {
         lost++;
-        violations.push(`${op}: job ${id} was acknowledged and is lost`);
+        if (mayBeLost(facts.at)) lostExplained++;
+        else violations.push(`${op}: job ${id} was acknowledged and is lost`);
       } else if (!ENDED.has(job.status)) {
         violations.push(`${op}: job ${id} was acknowledged and is ${job.status} after the drain`);
       }
@@ -48,7 +52,7 @@ export function checkAcceptance({ history, state }) {
     violations.push(`job ${id} exists twice`);
   return {
     violations,
-    counts: { accepted, lost, doubled: doubled.length, unknownOutcomes: unknown },
+    counts: { accepted, lost, lostExplained, doubled: doubled.length, unknownOutcomes: unknown },
   };
 }
 
@@ -62,7 +66,7 @@ function operationsOf(history) {
 }
 
 /** `op` of a line is what is done; the operation's own name stands beside it, under `of`. */
-function learn(ops, { phase, of, jobs, ids, inTransaction }) {
+function learn(ops, { t, phase, of, jobs, ids, inTransaction }) {
   const facts = ops.get(of) ?? {
     jobs: 0,
     ids: [],
@@ -77,7 +81,7 @@ function learn(ops, { phase, of, jobs, ids, inTransaction }) {
   if (phase === 'fail') facts.rolledBack = true;
   if (phase === 'ok') {
     if (facts.ids.length > 0 && String(facts.ids) !== String(ids)) facts.conflicting = true;
-    facts.ids = ids;
+    Object.assign(facts, { ids, at: t });
   }
 }
 

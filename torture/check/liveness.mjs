@@ -1,5 +1,6 @@
 // Liveness: a fleet that is safe and stands still fails. All bounds are ratios to the undisturbed phase of the same
 // run on the same machine, or multiples of the fleet's own times.
+import { pidOf } from './ownership.mjs';
 
 /** Of the undisturbed throughput, within this time after healing. */
 const BACK_SHARE = 0.9;
@@ -87,18 +88,18 @@ function longestGap(times, from, to) {
   return longest;
 }
 
-/** How long what a killed process held waited for its next owner. A worker's id has its process id in it. */
+/** How long what a killed process held waited for its next owner. */
 function recoveries(history, witness, { wallOffset }) {
   const killedAt = new Map();
   for (const { op, signal, child, t } of history)
-    if (op === 'signal' && signal === 'SIGKILL') killedAt.set(String(child), t + wallOffset);
+    if (op === 'signal' && signal === 'SIGKILL') killedAt.set(child, t + wallOffset);
   const holder = new Map();
   const took = [];
   for (const { kind, job, at, owner } of witness) {
     const held = holder.get(job);
     if (kind === 'claimed') {
       if (held && at >= held.killedAt) took.push(at - held.killedAt);
-      const killed = killedAt.get(owner?.split('-').at(-2));
+      const killed = killedAt.get(pidOf(owner));
       if (killed !== undefined) holder.set(job, { killedAt: killed });
       else holder.delete(job);
     } else if (kind === 'gone' || kind === 'dead_letter') holder.delete(job);

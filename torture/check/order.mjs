@@ -1,6 +1,7 @@
 // Order per key: a job is claimed only when all earlier jobs of its key have left, or together with them by the same
 // worker; jobs leave in their order; and the attempt that counted began after the one before it had ended.
 import { groupBy } from './acceptance.mjs';
+import { pidOf } from './ownership.mjs';
 
 export function checkOrder({ history, state }, queue = 'lines') {
   const violations = [];
@@ -49,10 +50,10 @@ function* attempts(history, state, queue) {
       .map((job) => [`${job.id}/${job.generation}`, job]),
   );
   const spans = new Map();
-  for (const { op, phase, job, gen, t } of history) {
+  for (const { op, phase, job, gen, t, pid } of history) {
     if (op !== 'run') continue;
     const row = accepted.get(`${job}/${gen}`);
-    if (!row) continue;
+    if (!row || pidOf(row.owner) !== pid) continue;
     const span = spans.get(row.id) ?? { job: row, from: null, to: null };
     if (phase === 'invoke') span.from = t;
     else span.to = t;

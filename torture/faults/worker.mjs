@@ -33,6 +33,17 @@ const freeze = {
   },
 };
 
+/** As when the machine of all of them is suspended: nobody is left to notice. */
+const freezeAll = {
+  name: 'freeze-everybody',
+  async strike(world, random, hold) {
+    const children = world.fleet.workers.filter(({ runs }) => runs).map(({ child }) => child);
+    for (const child of children) child.kill('SIGSTOP');
+    await hold(random.integer(6_500, 8_000));
+    for (const child of children) child.kill('SIGCONT');
+  },
+};
+
 /** Short stops that no lease notices, one after the other. */
 const stutter = {
   name: 'stutter',
@@ -85,6 +96,7 @@ export const workerFaults = [
   killMost,
   freeze,
   freeze,
+  freezeAll,
   stutter,
   stop,
   stopStorm,
