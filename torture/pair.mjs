@@ -112,14 +112,17 @@ export function pairOf({ synchronous }) {
         turn = mine.catch(() => {});
         return mine;
       },
-      /** Lets the standby fall behind: what it has not heard of is lost. */
+      /** Lets the standby fall behind until the primary dies: what was not sent to it is lost. */
       async lag(ms) {
-        const receiver = childrenOf(standby.pid).find((pid) =>
-          /walreceiver/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8')),
+        const sender = childrenOf(primary.pid).find((pid) =>
+          /walsender/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8')),
         );
-        if (receiver) process.kill(Number(receiver), 'SIGSTOP');
+        if (!sender) return;
+        process.kill(Number(sender), 'SIGSTOP');
         await sleep(ms);
-        return () => receiver && process.kill(Number(receiver), 'SIGCONT');
+        // It must not outlive the primary and send the rest.
+        process.kill(primary.pid, 'SIGSTOP');
+        process.kill(Number(sender), 'SIGKILL');
       },
       /** `moved` is called with the new address, before the new primary takes writes. */
       async failOver(moved) {

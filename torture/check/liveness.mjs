@@ -4,13 +4,15 @@ import { pidOf } from './ownership.mjs';
 
 /** Of the undisturbed throughput, within this time after healing. */
 const BACK_SHARE = 0.9;
+/** Where producers themselves offer less, because the machine is busy, never less than this. */
+const FLOOR_SHARE = 0.5;
 const BACK_MS = 10_000;
 const WINDOW_MS = 3_000;
 /** Of the undisturbed rate at which a backlog drains. Two undisturbed drains of a busy machine differ by that. */
 const DRAIN_SHARE = 0.7;
 /** No completion at all for so long, while faults go on. */
 const STANDSTILL_MS = 20_000;
-/** From a kill to the next claim of what it held. */
+/** From a kill to the next claim of what it held, without the times in which the whole fleet stood still. */
 const RECOVERY_MS = 20_000;
 const MAX_RSS_MB = 400;
 
@@ -23,10 +25,11 @@ export function checkLiveness({ history, state, run }) {
   const rate = (from, to) => (countBetween(times, from, to) * 1000) / Math.max(1, to - from);
   const before = rate(run.baseline.from, run.baseline.to);
   const during = rate(run.faults.from, run.faults.to);
-  const after = bestWindow(times, run.healedAt, run.healedAt + BACK_MS + WINDOW_MS);
-  if (after < before * BACK_SHARE)
+  const arrivals = state.witness.flatMap(({ kind, at }) => (kind === 'enqueued' ? [at] : []));
+  const after = bestWindow(times, arrivals, run.healedAt, before);
+  if (after.rate < before * FLOOR_SHARE || after.rate < after.wanted * BACK_SHARE)
     violations.push(
-      `after healing ${after.toFixed(0)} jobs/s within ${BACK_MS / 1000} s; undisturbed were ${before.toFixed(0)}`,
+      `after healing ${after.rate.toFixed(0)} jobs/s within ${BACK_MS / 1000} s, of ${after.wanted.toFixed(0)}; undisturbed were ${before.toFixed(0)}`,
     );
   if (run.drainAfter < run.drainBefore * DRAIN_SHARE)
     violations.push(
@@ -35,11 +38,15 @@ export function checkLiveness({ history, state, run }) {
   const still = longestGap(times, run.faults.from, run.faults.to);
   if (still > STANDSTILL_MS)
     violations.push(`the fleet stood still for ${(still / 1000).toFixed(1)} s`);
-  const recovery = recoveries(history, state.witness, run);
-  if ((recovery.at(-1) ?? 0) > RECOVERY_MS)
-    violations.push(
-      `a killed worker's job was claimed again only after ${(recovery.at(-1) / 1000).toFixed(1)} s`,
-    );
+  const spans = recoveries(history, state.witness, run);
+  const recovery = spans.map(({ from, to }) => to - from).sort((a, b) => a - b);
+  const slow = spans.filter(({ from, to }) => to - from > RECOVERY_MS);
+  for (const { job, from, to } of slow) {
+    if (to - from - standstills(times, from, to) > RECOVERY_MS)
+      violations.push(
+        `job ${job} of a killed worker was claimed again only after ${((to - from) / 1000).toFixed(1)} s`,
+      );
+  }
   violations.push(...processes(history, run));
   return {
     violations,
@@ -47,7 +54,7 @@ export function checkLiveness({ history, state, run }) {
       throughput: {
         before,
         during,
-        after,
+        after: after.rate,
         drainBefore: run.drainBefore,
         drainAfter: run.drainAfter,
       },
@@ -71,10 +78,14 @@ function countBetween(sorted, from, to) {
   return sorted.filter((at) => at >= from && at < to).length;
 }
 
-function bestWindow(times, from, to) {
-  let best = 0;
-  for (let at = from; at + WINDOW_MS <= to; at += 500)
-    best = Math.max(best, (countBetween(times, at, at + WINDOW_MS) * 1000) / WINDOW_MS);
+/** The window in which most of what was wanted was done: the undisturbed rate, or what producers offered if less. */
+function bestWindow(times, arrivals, healedAt, before) {
+  let best = { rate: 0, wanted: before };
+  for (let at = healedAt; at <= healedAt + BACK_MS; at += 500) {
+    const rateOf = (facts) => (countBetween(facts, at, at + WINDOW_MS) * 1000) / WINDOW_MS;
+    const window = { rate: rateOf(times), wanted: Math.min(before, rateOf(arrivals)) };
+    if (window.rate * best.wanted > best.rate * window.wanted) best = window;
+  }
   return best;
 }
 
@@ -88,6 +99,17 @@ function longestGap(times, from, to) {
   return longest;
 }
 
+/** How long in all nothing was completed for more than a second: the database was away. */
+function standstills(times, from, to) {
+  let last = from;
+  let sum = 0;
+  for (const at of [...times.filter((time) => time >= from && time < to), to]) {
+    if (at - last > 1_000) sum += at - last;
+    last = at;
+  }
+  return sum;
+}
+
 /** How long what a killed process held waited for its next owner. */
 function recoveries(history, witness, { wallOffset }) {
   const killedAt = new Map();
@@ -98,13 +120,13 @@ function recoveries(history, witness, { wallOffset }) {
   for (const { kind, job, at, owner } of witness) {
     const held = holder.get(job);
     if (kind === 'claimed') {
-      if (held && at >= held.killedAt) took.push(at - held.killedAt);
+      if (held && at >= held.killedAt) took.push({ job, from: held.killedAt, to: at });
       const killed = killedAt.get(pidOf(owner));
       if (killed !== undefined) holder.set(job, { killedAt: killed });
       else holder.delete(job);
     } else if (kind === 'gone' || kind === 'dead_letter') holder.delete(job);
   }
-  return took.sort((a, b) => a - b);
+  return took;
 }
 
 /** Who ended although nobody ended it, and what nobody caught. */

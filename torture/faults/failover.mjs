@@ -7,12 +7,11 @@ function failOver(lagMs) {
     name: lagMs > 0 ? 'failover-of-a-lagging-standby' : 'failover',
     strike: (world) =>
       world.server.exclusive(async () => {
-        const resume = lagMs > 0 ? await world.server.lag(lagMs) : () => {};
+        if (lagMs > 0) await world.server.lag(lagMs);
         const { promote } = await world.server.failOver((url) => {
           for (const line of world.fleet.lines) line.pointTo(url);
         });
         world.history.record('failover', 'note', { lossy: lagMs > 0 });
-        resume();
         await promote();
       }),
   };
