@@ -185,7 +185,7 @@ export class QueueWorker {
     const late = now - sentAt >= settings.leaseMs;
     if (late || this.#onHold || workerId !== this.#deps.workerId()) {
       this.#inFlight.missed(jobs);
-      for (const job of jobs) this.#claims.ledger.leave(job.claimNumber);
+      this.#claims.ledger.lose(number);
       return;
     }
     this.#inFlight.take(jobs);
