@@ -19,6 +19,8 @@ const { values } = parseArgs({
     workers: { type: 'string', default: '4' },
     /** Only faults with these names. */
     faults: { type: 'string' },
+    /** Short phases and wide bounds of speed, for `npm test`. */
+    smoke: { type: 'boolean', default: false },
     keep: { type: 'string', default: join(ROOT, '.holdfast', 'torture') },
   },
 });
@@ -43,6 +45,13 @@ for (const name of names) {
   const result = await run({
     ...{ profile, seed, seconds, folder, dist: join(ROOT, 'dist') },
     ...(only && { faults: profile.faults.filter((fault) => only.includes(fault.name)) }),
+    ...(values.smoke && {
+      burst: 120,
+      baselineMs: 2_000,
+      afterMs: 4_000,
+      drains: 2,
+      drainShare: 0.3,
+    }),
     rate: Number(values.rate),
     workers: Number(values.workers),
     say: (text) => console.log(`  ${text}`),

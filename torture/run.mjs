@@ -7,7 +7,15 @@ import { monotonicMs, openHistory, readHistories } from './history.mjs';
 import { runNemesis, scheduleOf } from './nemesis.mjs';
 import { sqlUntil } from './server.mjs';
 import { readState } from './state.mjs';
-import { buildWorld, drain, drainRate, populate, setRate, startSampler } from './world.mjs';
+import {
+  buildWorld,
+  drain,
+  drainRate,
+  populate,
+  STILL_MS,
+  setRate,
+  startSampler,
+} from './world.mjs';
 
 const PAGE_KB = 4;
 /** Of what the fleet can do. */
@@ -48,7 +56,7 @@ export async function run(options) {
   mkdirSync(folder, { recursive: true });
   const history = openHistory(folder, 'runner');
   history.record('run-options', 'note', { profile: profile.name, seed, seconds, rate, workers });
-  const facts = { wallOffset: Date.now() - monotonicMs() };
+  const facts = { wallOffset: Date.now() - monotonicMs(), drainShare: options.drainShare ?? 0.7 };
   const world = await buildWorld({
     folder,
     dist,
@@ -91,14 +99,14 @@ export async function run(options) {
     await sleep(afterMs);
     setRate(world, 0);
     await sleep(500);
-    facts.left = await drain(world, options.drainMs ?? 60_000);
+    facts.left = await drain(world, options.stillMs ?? STILL_MS);
     facts.connectionsAfter = sampler.samples.at(-1)?.connections ?? 0;
     say(facts.left.length === 0 ? 'drained' : `${facts.left.length} jobs are left`);
     facts.drainAfter = 0;
     // The machine has other things to do now and then: a fleet that is slow itself is slow each time.
     for (let turn = 0; turn < drains && facts.left.length === 0; turn++) {
       facts.drainAfter = Math.max(facts.drainAfter, await drainRate(world, burst));
-      facts.left = await drain(world, 20_000);
+      facts.left = await drain(world, options.stillMs ?? STILL_MS);
       if (facts.drainAfter >= facts.drainBefore) break;
     }
     for (const slot of world.fleet.producers) {

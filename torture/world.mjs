@@ -23,6 +23,9 @@ export const WORKER_OPTIONS = {
   maintenance: '1s',
 };
 
+/** A drain in which nothing leaves for so long has come to its end: far beyond any lease or retry. */
+export const STILL_MS = 30_000;
+
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 export async function buildWorld({ folder, dist, history, makeServer = startServer, settings }) {
@@ -68,16 +71,20 @@ const UNFINISHED = ['inbox', KEYED]
 
 export const unfinished = (world) => sqlUntil(world.server.url, UNFINISHED);
 
-/** Waits until nothing waits or runs; what is left after the time is returned. */
-export async function drain(world, timeoutMs) {
-  const end = Date.now() + timeoutMs;
+/** Waits until nothing waits or runs. What is left once nothing has left for so long is returned. */
+export async function drain(world, stillMs) {
+  let fewest = Number.POSITIVE_INFINITY;
+  let at = Date.now();
   for (;;) {
     const [{ n }] = await sqlUntil(
       world.server.url,
       `SELECT count(*)::int AS n FROM (${UNFINISHED}) AS u`,
     );
     if (n === 0) return [];
-    if (Date.now() > end) return unfinished(world);
+    if (n < fewest) {
+      fewest = n;
+      at = Date.now();
+    } else if (Date.now() - at > stillMs) return unfinished(world);
     await sleep(250);
   }
 }
@@ -102,7 +109,7 @@ export async function drainRate(world, count) {
     producer.tell({ do: 'burst', count });
     await done;
     for (const queue of queues) await hf.resume(queue);
-    await drain(world, 90_000);
+    await drain(world, STILL_MS);
     const [row] = await sqlUntil(
       url,
       `WITH c AS (

@@ -115,7 +115,7 @@ function good(): Story {
       baseline: { from: MINUTE - 2000, to: MINUTE + 2000 },
       faults: { from: MINUTE, to: MINUTE + 10 },
       healedAt: MINUTE - 500,
-      ...{ drainBefore: 100, drainAfter: 90, wallOffset: 0, maxRssMb: 100 },
+      ...{ drainBefore: 100, drainAfter: 90, drainShare: 0.7, wallOffset: 0, maxRssMb: 100 },
       ...{ connectionsBefore: 50, connectionsAfter: 40, maxConnections: 60 },
     },
   };
@@ -405,6 +405,6 @@ test('what an asynchronous failover lost is counted and explained, not hidden', 
     line({ op: 'failover', phase: 'note', lossy: true }),
   );
   expect(checkAll(story)).toMatchObject({ violations: [], counts: { lost: 1, lostExplained: 1 } });
-  lost.t = (story.history.at(-1)?.t as number) + 1_000;
+  lost.t = (story.history.at(-1)?.t as number) + 5_000;
   expect(violationsOf(story).join('\n')).toMatch(/o3: job x was acknowledged and is lost/);
 });

@@ -65,7 +65,11 @@ const payloads = {
   }),
   long: () => ({ ms: random.integer(500, config.longMs ?? 3_000) }),
   parent: () => ({ children: random.integer(1, 3), inTransaction: random.chance(0.5) }),
-  flaky: () => ({ fails: random.integer(1, 2), giveUp: random.chance(0.1) }),
+  flaky: () => ({
+    ms: random.integer(1, config.flakyMs ?? 2),
+    fails: random.integer(1, 2),
+    giveUp: random.chance(0.1),
+  }),
   crash: () => {
     const how = random.pick(config.crashes ?? ['abort', 'exit', 'bomb', 'spin']);
     return {

@@ -100,7 +100,7 @@ const handlers = {
   },
   child: () => {},
   async flaky(ctx) {
-    await sleep(1);
+    await sleep(ctx.payload.ms);
     if (ctx.payload.giveUp) throw new GiveUp('meant to');
     failAtFirst(ctx);
   },

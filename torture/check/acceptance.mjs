@@ -35,7 +35,8 @@ export function checkAcceptance({ history, state }) {
         violations.push(`${op}: job ${id} was acknowledged and is ${job.status} after the drain`);
       }
     }
-    if (facts.conflicting) violations.push(`${op} was acknowledged twice, with different jobs`);
+    if (facts.conflicting !== null && !mayBeLost(facts.conflicting))
+      violations.push(`${op} was acknowledged twice, with different jobs`);
     if (rows.length > 0 && rows.length !== facts.jobs) {
       violations.push(`${op} has ${rows.length} jobs and should have ${facts.jobs}`);
     }
@@ -73,14 +74,14 @@ function learn(ops, { t, phase, of, jobs, ids, inTransaction }) {
     unknown: 0,
     rolledBack: false,
     inTransaction: false,
-    conflicting: false,
+    conflicting: null,
   };
   ops.set(of, facts);
   if (phase === 'invoke') Object.assign(facts, { jobs, inTransaction });
   if (phase === 'unknown') facts.unknown++;
   if (phase === 'fail') facts.rolledBack = true;
   if (phase === 'ok') {
-    if (facts.ids.length > 0 && String(facts.ids) !== String(ids)) facts.conflicting = true;
+    if (facts.ids.length > 0 && String(facts.ids) !== String(ids)) facts.conflicting = facts.at;
     Object.assign(facts, { ids, at: t });
   }
 }

@@ -4,7 +4,7 @@
 /** The standby is held back for less than a second; the rest is for a machine that is busy. */
 const UNHEARD_MS = 10_000;
 /** An answer that was on its way when the old primary died. */
-const LATE_MS = 100;
+const LATE_MS = 2_000;
 
 /** @returns {(t: number) => boolean} whether what was learnt then may have been lost */
 export function lossesOf(history) {

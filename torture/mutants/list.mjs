@@ -62,7 +62,7 @@ export const MUTANTS = [
       'worker/settle/batcher.js': [["=== 'unsure' && !abandoned.aborted", "=== 'never'"]],
     },
     ...FREEZES,
-    producer: { ...SLOW_PAY, weights: { flaky: 80, long: 20 } },
+    producer: { flakyMs: 5_000, weights: { flaky: 40 } },
     caughtBy: /^ownership: /,
   },
   {

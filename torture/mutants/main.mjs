@@ -48,7 +48,7 @@ async function attempt(mutant, dist, seed) {
     faults,
     ...{ seed, dist, seconds: Number(values.seconds), everyMs: 1_600 },
     folder: join(ROOT, '.holdfast', 'torture', `mutant-${mutant.name.replaceAll(/\W+/g, '-')}`),
-    ...{ burst: 100, baselineMs: 1_500, afterMs: 4_000, drains: 1, drainMs: 12_000, workers: 3 },
+    ...{ burst: 100, baselineMs: 1_500, afterMs: 4_000, drains: 1, stillMs: 15_000, workers: 3 },
   });
 }
 
