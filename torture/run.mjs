@@ -72,9 +72,9 @@ export async function run(options) {
       producerConfig: profile.producerConfig,
     });
     const sampler = startSampler(world, rssMb);
-    facts.drainBefore = await drainRate(world, burst);
+    facts.drainBefore = burst > 0 ? await drainRate(world, burst) : Number.NaN;
     // A load that the fleet carries with ease on this machine: what is missing later is missing for a reason.
-    const offered = Math.min(rate, facts.drainBefore * LOAD);
+    const offered = burst > 0 ? Math.min(rate, facts.drainBefore * LOAD) : rate;
     setRate(world, offered);
     await sleep(2_000);
     facts.baseline = await timed(() => sleep(baselineMs));
@@ -104,7 +104,7 @@ export async function run(options) {
     say(facts.left.length === 0 ? 'drained' : `${facts.left.length} jobs are left`);
     facts.drainAfter = 0;
     // The machine has other things to do now and then: a fleet that is slow itself is slow each time.
-    for (let turn = 0; turn < drains && facts.left.length === 0; turn++) {
+    for (let turn = 0; turn < drains && burst > 0 && facts.left.length === 0; turn++) {
       facts.drainAfter = Math.max(facts.drainAfter, await drainRate(world, burst));
       facts.left = await drain(world, options.stillMs ?? STILL_MS);
       if (facts.drainAfter >= facts.drainBefore) break;

@@ -14,6 +14,8 @@ const { values } = parseArgs({
   options: {
     /** Only those whose name has this in it. */
     only: { type: 'string', default: '' },
+    /** From this one on, counted from 1: to go on after an interruption. */
+    from: { type: 'string', default: '1' },
     seed: { type: 'string', default: 'mutants' },
     seconds: { type: 'string', default: '16' },
     /** A second and a third run, with other seeds, before a mutant counts as missed. */
@@ -48,7 +50,15 @@ async function attempt(mutant, dist, seed) {
     faults,
     ...{ seed, dist, seconds: Number(values.seconds), everyMs: 1_600 },
     folder: join(ROOT, '.holdfast', 'torture', `mutant-${mutant.name.replaceAll(/\W+/g, '-')}`),
-    ...{ burst: 100, baselineMs: 1_500, afterMs: 4_000, drains: 1, stillMs: 15_000, workers: 3 },
+    ...{
+      burst: 0,
+      rate: 40,
+      baselineMs: 500,
+      afterMs: 4_000,
+      drains: 1,
+      stillMs: 15_000,
+      workers: 3,
+    },
   });
 }
 
@@ -77,7 +87,9 @@ async function hunt(mutant) {
   }
 }
 
-const all = [CONTROLS[0], ...MUTANTS, CONTROLS[1]].filter(({ name }) => name.includes(values.only));
+const all = [CONTROLS[0], ...MUTANTS, CONTROLS[1]]
+  .filter(({ name }) => name.includes(values.only))
+  .slice(Number(values.from) - 1);
 let right = 0;
 for (const mutant of all) {
   const { found, seconds, runs } = await hunt(mutant);
