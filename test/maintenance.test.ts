@@ -226,6 +226,17 @@ describe('recovery', () => {
     }
   });
 
+  test('a suspect whose lease ran out comes back although nobody remembers its claim', async () => {
+    const { id } = await claimed();
+    await db.rows('UPDATE holdfast.inbox SET crashes = 2');
+    await db.rows('DELETE FROM holdfast.inbox_claims');
+    expect(await round()).toMatchObject({ recovered: 0 });
+    await expire();
+    await again();
+    expect(await round()).toMatchObject({ recovered: 1 });
+    expect(await rowOf(id)).toMatchObject({ status: 'pending', crashes: 3, attempts: 0 });
+  });
+
   test('a suspect whose worker lost its lease, and lives, comes back', async () => {
     const { id } = await db.hf.enqueue(work, {}, { delay: '1h' });
     await db.rows('UPDATE holdfast.inbox SET crashes = 4, available_at = now() WHERE id = $1', [

@@ -23,6 +23,12 @@ WITH held AS MATERIALIZED (
   FROM holdfast.inbox_claims AS c
   LEFT JOIN holdfast.workers AS w ON w.id = c.worker_id
   CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+  UNION ALL
+  -- Claims take over any other job whose lease ran out, but no suspect, and its claim's row may be gone: the
+  -- worker had finished that claim when a failover brought the job back, or it committed after its release.
+  SELECT s.id, s.claimed_by, false
+  FROM holdfast.inbox AS s
+  WHERE s.crashes > 1 AND s.status = 'processing' AND s.lease_expires_at <= now()
 ), orphans AS MATERIALIZED (
   SELECT o.ctid
   FROM held AS h

@@ -1,0 +1,34 @@
+// The jobs of the torture, the same for producers and workers. `inbox` is read by time, `lines` by key.
+
+export const KEYED = 'lines';
+
+/** Short, so that a run sees many attempts. */
+const retry = { base: '100ms', cap: '300ms' };
+const keyed = { queue: KEYED, retry, maxAttempts: 20 };
+/** Kills are not the job's fault: no honest job runs out of attempts by its own failures. */
+const timed = { retry, maxAttempts: 20 };
+
+/**
+ * @param {typeof import('../../dist/index.js').job} job
+ * @param {number} payVersion the newest version of `pay` that this build knows
+ */
+export function definitions(job, payVersion = 1) {
+  const upgrade = payVersion > 1 ? { 1: (payload) => ({ ...payload, currency: 'EUR' }) } : {};
+  return {
+    /** One effect, in the transaction that completes the job. */
+    pay: job('pay', { ...timed, version: payVersion, upgrade }),
+    /** An effect elsewhere, under `once`. */
+    mail: job('mail', timed),
+    /** Runs for long, and writes to the register under its token. */
+    long: job('long', timed),
+    /** Has children: half of them with the completion, half in a transaction. */
+    parent: job('parent', timed),
+    child: job('child', timed),
+    /** Fails before it succeeds, or is given up. */
+    flaky: job('flaky', timed),
+    /** Takes its process along. */
+    crash: job('crash', { ...timed, maxAttempts: 1 }),
+    step: job('step', keyed),
+    guarded: job('guarded', keyed),
+  };
+}

@@ -1,0 +1,188 @@
+// A worker process of the torture. Its handlers write to the history before they begin and after they end, and do
+// what handlers do: write in the job's transaction, cause effects elsewhere once, run for long, have children, fail,
+// and take their process along.
+import { connect } from 'node:net';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { openHistory } from '../history.mjs';
+import { definitions } from './jobs.mjs';
+
+const config = JSON.parse(process.argv[2]);
+const { holdfast, job, RetryLater, GiveUp } = await import(
+  pathToFileURL(`${config.dist}/index.js`).href
+);
+const history = openHistory(config.folder, config.name);
+
+for (const event of ['unhandledRejection', 'uncaughtException']) {
+  process.on(event, (error) => {
+    history.record('unhandled', 'note', { event, error: String(error?.stack ?? error) });
+    process.exit(70);
+  });
+}
+
+const answers = new Map();
+let asked = 0;
+const socket = connect(config.registerPort, '127.0.0.1');
+socket.setNoDelay(true);
+createInterface({ input: socket }).on('line', (line) => {
+  const { n, accepted } = JSON.parse(line);
+  answers.get(n)?.(accepted);
+  answers.delete(n);
+});
+
+/** A write to the register under the attempt's token. A refusal ends the attempt: somebody newer is at work. */
+async function register(ctx) {
+  const facts = { job: ctx.id, token: ctx.fenceToken };
+  history.record('write', 'invoke', facts);
+  const n = ++asked;
+  const answer = new Promise((resolve) => answers.set(n, resolve));
+  socket.write(`${JSON.stringify({ n, ...facts, by: `${config.name}/${process.pid}` })}\n`);
+  const accepted = await answer;
+  history.record('write', accepted ? 'ok' : 'fail', facts);
+  if (!accepted) throw new Error('the register refused a stale token');
+}
+
+const effect = (tx, ctx) =>
+  tx.query('INSERT INTO torture.effects (job, generation, worker) VALUES ($1, $2, $3)', [
+    ctx.id,
+    ctx.fenceToken,
+    config.name,
+  ]);
+
+function failAtFirst(ctx) {
+  if (ctx.attempt <= (ctx.payload.fails ?? 0)) throw new RetryLater('100ms', 'fails at first');
+}
+
+const hog = [];
+const crashes = {
+  abort: () => process.abort(),
+  exit: () => process.kill(process.pid, 'SIGKILL'),
+  bomb() {
+    for (;;) hog.push(new Array(200_000).fill({ n: hog.length }));
+  },
+};
+
+const handlers = {
+  async pay(ctx) {
+    if (ctx.payload.register) await register(ctx);
+    await ctx.transaction(async (tx) => {
+      await effect(tx, ctx);
+      if (ctx.payload.ms) await sleep(ctx.payload.ms);
+    });
+  },
+  async mail(ctx) {
+    await ctx.once('mail', async () => {
+      history.record('effect', 'invoke', { job: ctx.id, gen: ctx.fenceToken });
+      await sleep(ctx.payload.ms ?? 1);
+      history.record('effect', 'ok', { job: ctx.id, gen: ctx.fenceToken });
+      return { sent: ctx.fenceToken };
+    });
+    history.record('once', 'ok', { job: ctx.id, gen: ctx.fenceToken });
+    if (ctx.payload.after) await sleep(ctx.payload.after);
+  },
+  async long(ctx) {
+    await register(ctx);
+    await sleep(ctx.payload.ms);
+    await register(ctx);
+  },
+  async parent(ctx) {
+    const { op, children, inTransaction } = ctx.payload;
+    const have = async () => {
+      for (let n = 0; n < children; n++)
+        await ctx.enqueue(jobs.child, { op, parent: ctx.id, n }, { key: `child:${ctx.id}` });
+    };
+    if (!inTransaction) return have();
+    await ctx.transaction(async (tx) => {
+      await effect(tx, ctx);
+      await have();
+    });
+  },
+  child: () => {},
+  async flaky(ctx) {
+    await sleep(ctx.payload.ms);
+    if (ctx.payload.giveUp) throw new GiveUp('meant to');
+    failAtFirst(ctx);
+  },
+  async crash(ctx) {
+    if (ctx.fenceToken > ctx.payload.times) return;
+    if (ctx.payload.how === 'spin') {
+      history.record('spin', 'note', { job: ctx.id, ms: ctx.payload.ms });
+      const end = performance.now() + ctx.payload.ms;
+      while (performance.now() < end);
+      return;
+    }
+    await sleep(5);
+    history.record('crash', 'note', { job: ctx.id, how: ctx.payload.how });
+    crashes[ctx.payload.how]();
+  },
+  async step(ctx) {
+    if (ctx.payload.ms) await sleep(ctx.payload.ms);
+    failAtFirst(ctx);
+    if (ctx.payload.register) await register(ctx);
+  },
+  async guarded(ctx) {
+    failAtFirst(ctx);
+    await ctx.transaction(async (tx) => {
+      await effect(tx, ctx);
+      if (ctx.payload.ms) await sleep(ctx.payload.ms);
+    });
+  },
+};
+
+/** Writes down that the handler runs, and how it ended. */
+function told(handler) {
+  return async (ctx) => {
+    const facts = {
+      job: ctx.id,
+      gen: ctx.fenceToken,
+      type: ctx.type,
+      key: ctx.key,
+      n: ctx.payload.n,
+      build: config.payVersion ?? 1,
+    };
+    history.record('run', 'invoke', facts);
+    try {
+      await handler(ctx);
+      history.record('run', 'ok', facts);
+    } catch (error) {
+      const code = error.code ?? error.name;
+      history.record('run', 'fail', { ...facts, code, aborted: ctx.signal.aborted });
+      throw error;
+    }
+  };
+}
+
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+const hf = holdfast({ connectionString: config.url, logger: quiet, ...config.holdfast });
+const jobs = definitions(job, config.payVersion ?? 1);
+
+/** Facts of jobs; other events have names that do not matter here. */
+const SETTLED = new Set(['completed', 'failed', 'lost', 'released']);
+const worker = hf.worker({
+  ...config.options,
+  onEvent(event) {
+    if (SETTLED.has(event.kind)) {
+      const { kind, id, generation } = event;
+      history.record('settle', 'ok', { how: kind, job: id, gen: generation });
+    } else if (event.kind === 'started') {
+      history.record('worker', 'ok', { id: event.workerId });
+      process.send?.({ kind: 'started' });
+    } else if (event.error) {
+      const { what, error } = event;
+      history.record('error', 'note', { what, code: error?.code, message: String(error?.message) });
+    }
+  },
+});
+for (const [type, definition] of Object.entries(jobs)) {
+  if (config.types && !config.types.includes(type)) continue;
+  worker.handle(definition, told(handlers[type]));
+}
+process.on('disconnect', () => process.exit(0));
+process.channel?.unref();
+history.record('worker', 'invoke', {});
+await worker.run();
+history.record('stopped', 'ok', { stats: worker.stats });
+await hf.close();
+socket.destroy();
+process.exit(0);

@@ -1,0 +1,108 @@
+// Accepted work: every acknowledged enqueue ended, nothing else was there, one job for each idempotency key, and
+// the business row and its jobs are there together or not at all.
+import { lossesOf } from './failovers.mjs';
+
+const ENDED = new Set(['completed', 'dead_letter', 'cancelled']);
+
+export function checkAcceptance({ history, state }) {
+  const violations = [];
+  const byId = new Map(state.jobs.map((job) => [job.id, job]));
+  const byOp = groupBy(
+    state.jobs.filter(({ idem }) => idem),
+    ({ idem }) => idem.split('#')[0],
+  );
+  const orders = new Set(state.orders.map(({ op }) => op));
+  const ops = operationsOf(history);
+  let accepted = 0;
+  let lost = 0;
+  let lostExplained = 0;
+  const mayBeLost = lossesOf(history);
+  let unknown = 0;
+  for (const [op, facts] of ops) {
+    const rows = byOp.get(op) ?? [];
+    unknown += facts.unknown;
+    if (facts.rolledBack && (rows.length > 0 || orders.has(op))) {
+      violations.push(`${op} was rolled back, and ${rows.length} of its jobs exist`);
+    }
+    for (const id of facts.ids) {
+      accepted++;
+      const job = byId.get(id);
+      if (!job) {
+        lost++;
+        if (mayBeLost(facts.at)) lostExplained++;
+        else violations.push(`${op}: job ${id} was acknowledged and is lost`);
+      } else if (!ENDED.has(job.status)) {
+        violations.push(`${op}: job ${id} was acknowledged and is ${job.status} after the drain`);
+      }
+    }
+    if (facts.conflicting !== null && !mayBeLost(facts.conflicting))
+      violations.push(`${op} was acknowledged twice, with different jobs`);
+    if (rows.length > 0 && rows.length !== facts.jobs) {
+      violations.push(`${op} has ${rows.length} jobs and should have ${facts.jobs}`);
+    }
+    if (facts.inTransaction && orders.has(op) !== rows.length > 0) {
+      violations.push(`${op}: the business row and its jobs are not there together`);
+    }
+  }
+  for (const op of byOp.keys())
+    if (!ops.has(op)) violations.push(`${op} has jobs and was never asked for`);
+  const doubled = duplicates(state.jobs.filter(({ idem }) => idem).map(({ idem }) => idem));
+  for (const idem of doubled)
+    violations.push(`the idempotency key ${idem} stands for several jobs`);
+  for (const id of duplicates(state.jobs.map(({ id }) => id)))
+    violations.push(`job ${id} exists twice`);
+  return {
+    violations,
+    counts: { accepted, lost, lostExplained, doubled: doubled.length, unknownOutcomes: unknown },
+  };
+}
+
+/** Of each operation: what was asked, and what the producer was told. */
+function operationsOf(history) {
+  const ops = new Map();
+  for (const line of history) {
+    if (line.op === 'enqueue') learn(ops, line);
+  }
+  return ops;
+}
+
+/** `op` of a line is what is done; the operation's own name stands beside it, under `of`. */
+function learn(ops, { t, phase, of, jobs, ids, inTransaction }) {
+  const facts = ops.get(of) ?? {
+    jobs: 0,
+    ids: [],
+    unknown: 0,
+    rolledBack: false,
+    inTransaction: false,
+    conflicting: null,
+  };
+  ops.set(of, facts);
+  if (phase === 'invoke') Object.assign(facts, { jobs, inTransaction });
+  if (phase === 'unknown') facts.unknown++;
+  if (phase === 'fail') facts.rolledBack = true;
+  if (phase === 'ok') {
+    if (facts.ids.length > 0 && String(facts.ids) !== String(ids)) facts.conflicting = facts.at;
+    Object.assign(facts, { ids, at: t });
+  }
+}
+
+export function groupBy(items, keyOf) {
+  const groups = new Map();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group) group.push(item);
+    else groups.set(key, [item]);
+  }
+  return groups;
+}
+
+export function duplicates(values) {
+  const seen = new Set();
+  const twice = new Set();
+  for (const value of values) {
+    if (seen.has(value)) twice.add(value);
+    seen.add(value);
+  }
+  return [...twice];
+}

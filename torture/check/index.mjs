@@ -1,0 +1,32 @@
+// The checker: pure functions over the histories and the final state of the database. Each returns what is broken,
+// in words, and counts.
+import { checkAcceptance } from './acceptance.mjs';
+import { checkBystanders } from './bystanders.mjs';
+import { checkEffects } from './effects.mjs';
+import { checkLiveness } from './liveness.mjs';
+import { checkOrder } from './order.mjs';
+import { checkOwnership } from './ownership.mjs';
+
+export const CHECKS = {
+  acceptance: checkAcceptance,
+  ownership: checkOwnership,
+  order: checkOrder,
+  effects: checkEffects,
+  bystanders: checkBystanders,
+  liveness: checkLiveness,
+};
+
+/** @param {{ history: any[], state: any, run: any }} facts */
+export function checkAll(facts) {
+  const violations = [];
+  const counts = {};
+  for (const [name, check] of Object.entries(CHECKS)) {
+    const result = check(facts);
+    violations.push(...result.violations.map((text) => `${name}: ${text}`));
+    Object.assign(counts, result.counts);
+  }
+  const faults = {};
+  for (const { op, phase, name } of facts.history)
+    if (op === 'fault' && phase === 'invoke') faults[name] = (faults[name] ?? 0) + 1;
+  return { violations, counts: { ...counts, faults } };
+}

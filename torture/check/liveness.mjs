@@ -1,0 +1,152 @@
+// Liveness: a fleet that is safe and stands still fails. All bounds are ratios to the undisturbed phase of the same
+// run on the same machine, or multiples of the fleet's own times.
+import { pidOf } from './ownership.mjs';
+
+/** Of the undisturbed throughput, within this time after healing. */
+const BACK_SHARE = 0.9;
+/** Where producers themselves offer less, because the machine is busy, never less than this. */
+const FLOOR_SHARE = 0.5;
+const BACK_MS = 10_000;
+const WINDOW_MS = 3_000;
+/** No completion at all for so long, while faults go on. */
+const STANDSTILL_MS = 20_000;
+/** From a kill to the next claim of what it held, without the times in which the whole fleet stood still. */
+const RECOVERY_MS = 20_000;
+const MAX_RSS_MB = 400;
+
+/**
+ * `run` has the times of the phases in milliseconds of the database's clock, the drain rates, and the share of the
+ * undisturbed one that counts as back: two undisturbed drains of a busy machine differ too.
+ */
+export function checkLiveness({ history, state, run }) {
+  const violations = [];
+  const times = state.jobs.flatMap(({ at }) => (at === null ? [] : [at])).sort((a, b) => a - b);
+  const rate = (from, to) => (countBetween(times, from, to) * 1000) / Math.max(1, to - from);
+  const before = rate(run.baseline.from, run.baseline.to);
+  const during = rate(run.faults.from, run.faults.to);
+  const arrivals = state.witness.flatMap(({ kind, at }) => (kind === 'enqueued' ? [at] : []));
+  const after = bestWindow(times, arrivals, run.healedAt, before);
+  if (after.rate < before * FLOOR_SHARE || after.rate < after.wanted * BACK_SHARE)
+    violations.push(
+      `after healing ${after.rate.toFixed(0)} jobs/s within ${BACK_MS / 1000} s, of ${after.wanted.toFixed(0)}; undisturbed were ${before.toFixed(0)}`,
+    );
+  if (run.drainAfter < run.drainBefore * run.drainShare)
+    violations.push(
+      `the backlog drained at ${run.drainAfter.toFixed(0)} jobs/s; undisturbed were ${run.drainBefore.toFixed(0)}`,
+    );
+  const still = longestGap(times, run.faults.from, run.faults.to);
+  if (still > STANDSTILL_MS)
+    violations.push(`the fleet stood still for ${(still / 1000).toFixed(1)} s`);
+  const spans = recoveries(history, state.witness, run);
+  const recovery = spans.map(({ from, to }) => to - from).sort((a, b) => a - b);
+  const slow = spans.filter(({ from, to }) => to - from > RECOVERY_MS);
+  for (const { job, from, to } of slow) {
+    if (to - from - standstills(times, from, to) > RECOVERY_MS)
+      violations.push(
+        `job ${job} of a killed worker was claimed again only after ${((to - from) / 1000).toFixed(1)} s`,
+      );
+  }
+  violations.push(...processes(history, run));
+  return {
+    violations,
+    counts: {
+      throughput: {
+        before,
+        during,
+        after: after.rate,
+        drainBefore: run.drainBefore,
+        drainAfter: run.drainAfter,
+      },
+      longestStandstillMs: still,
+      recoveries: recovery.length,
+      recoveryMs: {
+        p50: quantile(recovery, 0.5),
+        p99: quantile(recovery, 0.99),
+        max: recovery.at(-1) ?? null,
+      },
+      maxRssMb: run.maxRssMb,
+      maxConnections: run.maxConnections,
+    },
+  };
+}
+
+const quantile = (sorted, share) =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
+
+function countBetween(sorted, from, to) {
+  return sorted.filter((at) => at >= from && at < to).length;
+}
+
+/** The window in which most of what was wanted was done: the undisturbed rate, or what producers offered if less. */
+function bestWindow(times, arrivals, healedAt, before) {
+  let best = { rate: 0, wanted: before };
+  for (let at = healedAt; at <= healedAt + BACK_MS; at += 500) {
+    const rateOf = (facts) => (countBetween(facts, at, at + WINDOW_MS) * 1000) / WINDOW_MS;
+    const window = { rate: rateOf(times), wanted: Math.min(before, rateOf(arrivals)) };
+    if (window.rate * best.wanted > best.rate * window.wanted) best = window;
+  }
+  return best;
+}
+
+function longestGap(times, from, to) {
+  let last = from;
+  let longest = 0;
+  for (const at of [...times.filter((time) => time >= from && time < to), to]) {
+    longest = Math.max(longest, at - last);
+    last = at;
+  }
+  return longest;
+}
+
+/** How long in all nothing was completed for more than a second: the database was away. */
+function standstills(times, from, to) {
+  let last = from;
+  let sum = 0;
+  for (const at of [...times.filter((time) => time >= from && time < to), to]) {
+    if (at - last > 1_000) sum += at - last;
+    last = at;
+  }
+  return sum;
+}
+
+/** How long what a killed process held waited for its next owner. */
+function recoveries(history, witness, { wallOffset }) {
+  const killedAt = new Map();
+  for (const { op, signal, child, t } of history)
+    if (op === 'signal' && signal === 'SIGKILL') killedAt.set(child, t + wallOffset);
+  const holder = new Map();
+  const took = [];
+  for (const { kind, job, at, owner } of witness) {
+    const held = holder.get(job);
+    if (kind === 'claimed') {
+      if (held && at >= held.killedAt) took.push({ job, from: held.killedAt, to: at });
+      const killed = killedAt.get(pidOf(owner));
+      if (killed !== undefined) holder.set(job, { killedAt: killed });
+      else holder.delete(job);
+    } else if (kind === 'gone' || kind === 'dead_letter') holder.delete(job);
+  }
+  return took;
+}
+
+/** Who ended although nobody ended it, and what nobody caught. */
+function* processes(history, run) {
+  const signalled = new Set();
+  const crashing = new Set();
+  for (const { op, child, signal, pid } of history) {
+    if (op === 'signal') signalled.add(`${child}/${signal}`);
+    if (op === 'crash') crashing.add(pid);
+  }
+  for (const { op, phase, child, name, code, signal, stderr } of history) {
+    if (op !== 'process' || phase !== 'note' || crashing.has(child)) continue;
+    if (signal && signalled.has(`${child}/${signal}`)) continue;
+    if (code === 0 && (signalled.has(`${child}/SIGTERM`) || /^producer/.test(name))) continue;
+    // A second SIGTERM ends a worker at once, by contract.
+    if (code === 143 && signalled.has(`${child}/SIGTERM`)) continue;
+    yield `${name} (process ${child}) ended with ${signal ?? code} by itself: ${stderr?.slice(-300)}`;
+  }
+  for (const { op, who, error } of history)
+    if (op === 'unhandled') yield `${who}: unhandled: ${error}`;
+  if (run.maxRssMb > MAX_RSS_MB) yield `a process grew to ${run.maxRssMb} MB`;
+  if (run.connectionsAfter > run.connectionsBefore * 1.5 + 10)
+    yield `${run.connectionsAfter} connections after healing; undisturbed were ${run.connectionsBefore}`;
+}

@@ -1,0 +1,51 @@
+// A deploy that takes its time: workers of an older build, which know fewer types and an older version of a payload,
+// beside workers of the new one, restarted back and forth. Both run on the one schema that there is: what a
+// migration does to workers of the version before cannot be tested before there is a second one.
+
+export const OLD_BUILD = {
+  payVersion: 1,
+  types: ['pay', 'mail', 'long', 'child', 'flaky', 'crash', 'step', 'guarded'],
+};
+export const NEW_BUILD = { payVersion: 2, types: null };
+
+function deploy(name, signal, build) {
+  return {
+    name,
+    async strike(world, random) {
+      const slot = random.pick(world.fleet.workers.filter(({ runs }) => runs));
+      if (!slot) return;
+      slot.config = { ...slot.config, ...build };
+      slot.signal(signal);
+    },
+  };
+}
+
+const rollOut = {
+  name: 'roll-out',
+  async strike(world, random, hold) {
+    const build = random.pick([OLD_BUILD, NEW_BUILD]);
+    // The first worker is always of the new build: somebody must know everything.
+    for (const slot of world.fleet.workers.slice(1)) {
+      slot.config = { ...slot.config, ...build };
+      slot.signal('SIGTERM');
+      await hold(1_200);
+    }
+  },
+};
+
+export const upgradeFaults = [
+  rollOut,
+  rollOut,
+  deploy('back-to-old', 'SIGTERM', OLD_BUILD),
+  deploy('on-to-new', 'SIGKILL', NEW_BUILD),
+  deploy('on-to-new', 'SIGTERM', NEW_BUILD),
+];
+
+/** After a deploy everybody is new. */
+export function finishDeploy(world) {
+  for (const slot of world.fleet.workers) {
+    if (slot.config.payVersion === NEW_BUILD.payVersion) continue;
+    slot.config = { ...slot.config, ...NEW_BUILD };
+    slot.signal('SIGTERM');
+  }
+}

@@ -1,0 +1,68 @@
+// `npm run torture -- --minutes 5 --seed S --profile P`: faults on a real fleet, a history, a verdict. Exit code 1: a
+// violation was found; its histories are kept, and the command that repeats the schedule is printed.
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { PROFILES, profileOf } from './profiles.mjs';
+import { printResult } from './report.mjs';
+import { run } from './run.mjs';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '1' },
+    seed: { type: 'string', default: randomBytes(4).toString('hex') },
+    profile: { type: 'string', default: 'worker' },
+    rate: { type: 'string', default: '100' },
+    workers: { type: 'string', default: '4' },
+    /** Only faults with these names. */
+    faults: { type: 'string' },
+    /** Short phases and wide bounds of speed, for `npm test`. */
+    smoke: { type: 'boolean', default: false },
+    keep: { type: 'string', default: join(ROOT, '.holdfast', 'torture') },
+  },
+});
+
+/** `every`: one profile after the other; `all`: all of them at once. */
+const names = values.profile === 'every' ? Object.keys(PROFILES) : [values.profile];
+let failed = 0;
+const skipped = [];
+for (const name of names) {
+  const profile = profileOf(name);
+  const missing = profile.missing?.();
+  if (missing) {
+    skipped.push(name);
+    console.log(`\nSKIPPED: profile ${name} was not run: ${missing}\n`);
+    continue;
+  }
+  const { seed } = values;
+  const seconds = Number(values.minutes) * 60;
+  const folder = join(values.keep, `${name}-${seed}`);
+  console.log(`\ntorture: profile ${name}, seed ${seed}, ${seconds} s of faults`);
+  const only = values.faults?.split(',');
+  const result = await run({
+    ...{ profile, seed, seconds, folder, dist: join(ROOT, 'dist') },
+    ...(only && { faults: profile.faults.filter((fault) => only.includes(fault.name)) }),
+    ...(values.smoke && {
+      burst: 120,
+      baselineMs: 2_000,
+      afterMs: 4_000,
+      drains: 2,
+      drainShare: 0.3,
+    }),
+    rate: Number(values.rate),
+    workers: Number(values.workers),
+    say: (text) => console.log(`  ${text}`),
+  });
+  printResult(result);
+  if (result.violations.length === 0) continue;
+  failed++;
+  console.log(`  histories: ${folder}`);
+  console.log(
+    `  again:     npm run torture -- --minutes ${values.minutes} --seed ${seed} --profile ${name}`,
+  );
+}
+if (skipped.length > 0) console.log(`SKIPPED, not passed: ${skipped.join(', ')}`);
+process.exit(failed > 0 ? 1 : 0);

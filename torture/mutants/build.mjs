@@ -1,0 +1,28 @@
+// A build with a bug in it: a copy of dist beside the torture, with some texts replaced. Only this harness makes it.
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** @param {Pick<import('./list.mjs').Mutant, 'patches' | 'name'>} mutant */
+export function buildMutant({ name, patches }) {
+  const folder = join(ROOT, '.holdfast', 'mutants', name.replaceAll(/\W+/g, '-'));
+  const dist = join(folder, 'dist');
+  rmSync(folder, { recursive: true, force: true });
+  cpSync(join(ROOT, 'dist'), dist, { recursive: true });
+  // It is read as the product's own package is.
+  cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'));
+  for (const [file, replacements] of Object.entries(patches)) {
+    const path = join(dist, file);
+    let text = readFileSync(path, 'utf8');
+    for (const [from, to] of replacements) {
+      const parts = text.split(from);
+      if (parts.length === 1)
+        throw new Error(`mutant "${name}": ${file} has no text ${JSON.stringify(from)}`);
+      text = parts.join(to);
+    }
+    writeFileSync(path, text);
+  }
+  return { dist, remove: () => rmSync(folder, { recursive: true, force: true }) };
+}

@@ -1,0 +1,282 @@
+// Planted bugs: each is a textual change of the compiled product, with the faults that bring it to light and the part
+// of the checker that must notice. A text that is not found ends the whole thing: a mutant that changes nothing
+// would prove nothing.
+
+/**
+ * @typedef {object} Mutant
+ * @property {string} name
+ * @property {Record<string, [from: string, to: string][]>} patches by file of dist
+ * @property {string} profile
+ * @property {string[]} [faults] of the profile; all by default
+ * @property {RegExp} caughtBy a violation that must be among those found
+ * @property {object} [producer] what its producers do more often
+ */
+
+const FENCE = `
+    AND i.lease_generation = done.generation
+    AND i.claimed_by = $1::text`;
+/** Handlers that are still at work when a frozen one wakes up. */
+const SLOW_PAY = { payMs: 5_000, weights: { pay: 80 } };
+const FREEZES = { profile: 'worker', faults: ['freeze', 'freeze-everybody'], producer: SLOW_PAY };
+const KILLS = { profile: 'worker', faults: ['kill', 'kill-most'] };
+
+/** @type {Mutant[]} */
+export const MUTANTS = [
+  {
+    name: 'completion without owner and generation',
+    patches: { 'settle/complete.js': [[`i.id = done.id${FENCE}`, 'i.id = done.id']] },
+    ...FREEZES,
+    caughtBy: /^(ownership|effects): /,
+  },
+  {
+    name: 'lease not checked in the statement that completes',
+    patches: {
+      'settle/complete.js': [
+        [
+          `AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+  RETURNING`,
+          `AND i.status = 'processing'
+  RETURNING`,
+        ],
+      ],
+    },
+    ...FREEZES,
+    faults: ['freeze-everybody'],
+    caughtBy: /^ownership: .* after its lease was over/,
+  },
+  {
+    name: 'failure without owner and generation',
+    patches: {
+      'settle/fail.js': [
+        [
+          `
+  AND i.lease_generation = failed.generation
+  AND i.claimed_by = $1::text
+  AND i.status = 'processing'
+  AND i.lease_expires_at > statement_timestamp()`,
+          '',
+        ],
+      ],
+      // It also asks before it settles: without that, only the statement stands in the way.
+      'worker/settle/batcher.js': [["=== 'unsure' && !abandoned.aborted", "=== 'never'"]],
+    },
+    ...FREEZES,
+    producer: { flakyMs: 5_000, weights: { flaky: 40 } },
+    caughtBy: /^ownership: /,
+  },
+  {
+    name: 'claim ignores live leases',
+    patches: {
+      'claim/taking.js': [
+        ["(i.status = 'processing' AND i.lease_expires_at <= now())", "(i.status = 'processing')"],
+      ],
+    },
+    ...KILLS,
+    caughtBy: /^ownership: .* under the live lease/,
+  },
+  {
+    name: 'generation not raised after a failure',
+    patches: {
+      'claim/taking.js': [
+        [
+          'lease_generation = i.lease_generation + 1',
+          'lease_generation = greatest(1, i.lease_generation)',
+        ],
+      ],
+    },
+    ...KILLS,
+    caughtBy: /^ownership: generation \d+ of job .* again/,
+  },
+  {
+    name: 'ring treated as a lock: keys are claimed without row locks',
+    patches: {
+      'claim/key-walk.js': [
+        ['WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED', 'WHERE i.ctid = p.place'],
+      ],
+    },
+    profile: 'network',
+    faults: ['delay', 'lost-notifications', 'reset-everybody'],
+    producer: { weights: { step: 200, guarded: 100 }, keys: 3 },
+    caughtBy: /^(order|ownership): /,
+  },
+  {
+    name: 'cursor never rewound',
+    patches: {
+      'worker/claim/due-reader.js': [
+        ['if (this.#looking)\n            this.#cursors = front();', ''],
+        ['cursor.priority === priority && isBefore(back, cursor) ? back : cursor', 'cursor'],
+      ],
+    },
+    profile: 'worker+network',
+    faults: ['kill', 'delay', 'stop'],
+    caughtBy: /^(bystanders: .* stuck|acceptance: .* after the drain)/,
+  },
+  {
+    name: 'acknowledged before commit',
+    patches: {
+      'postgres/pool.js': [
+        ["await client.query('COMMIT');", "client.query('COMMIT').catch(() => {});"],
+      ],
+    },
+    profile: 'network',
+    faults: ['cut-request-of-commit', 'reset', 'reset-everybody'],
+    caughtBy: /^acceptance: .* (is lost|not there together)|^effects: /,
+  },
+  {
+    name: 'recovery without re-check of the owner',
+    patches: {
+      'maintenance/recover.js': [
+        ['i.id = h.id AND i.claimed_by = h.worker_id AND', 'i.id = h.id AND'],
+      ],
+    },
+    ...KILLS,
+    producer: SLOW_PAY,
+    caughtBy: /^ownership: .* recovered from/,
+  },
+  {
+    name: 'recovery of the living',
+    patches: {
+      'maintenance/recover.js': [
+        [
+          "i.status = 'processing'\n      AND (i.lease_expires_at <= now() OR h.dead)",
+          "i.status = 'processing'",
+        ],
+      ],
+    },
+    ...KILLS,
+    caughtBy: /^ownership: .* recovered from/,
+  },
+  {
+    name: 'recovery never happens',
+    patches: {
+      'maintenance/recover.js': [['(i.lease_expires_at <= now() OR h.dead)', 'false']],
+      'claim/taking.js': [["(i.status = 'processing' AND i.lease_expires_at <= now())", '(false)']],
+    },
+    ...KILLS,
+    caughtBy: /^bystanders: .* stuck/,
+  },
+  {
+    name: 'leases are never renewed',
+    patches: {
+      'lease/renew.js': [
+        [
+          'SET lease_expires_at = now() + $4::integer',
+          'SET lease_expires_at = lease_expires_at + 0 * $4::integer',
+        ],
+      ],
+    },
+    ...KILLS,
+    producer: { longMs: 14_000, weights: { long: 8 } },
+    caughtBy: /^bystanders: /,
+  },
+  {
+    name: 'order guard ignores retries',
+    patches: {
+      'claim/key-walk.js': [
+        ['WHERE NOT i.parked\n', 'WHERE NOT i.parked AND i.available_at <= now()\n'],
+      ],
+    },
+    ...KILLS,
+    producer: { weights: { step: 100, guarded: 60 }, keys: 3 },
+    caughtBy: /^order: /,
+  },
+  {
+    name: 'jobs of a key start together',
+    patches: {
+      'worker/run/runs.js': [
+        ['!(await this.#runOne(held, before))', '(void this.#runOne(held, before), false)'],
+      ],
+    },
+    ...KILLS,
+    producer: { weights: { step: 100, guarded: 60 }, keys: 3 },
+    caughtBy: /^order: /,
+  },
+  {
+    name: 'marker written before the effect',
+    patches: {
+      'worker/run/context.js': [
+        [
+          'const value = await effect();',
+          `await recordEffect(engine, names, { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken }, name, '{}');
+        const value = await effect();`,
+        ],
+      ],
+    },
+    ...KILLS,
+    producer: { mailMs: 800, weights: { mail: 120 } },
+    caughtBy: /^effects: .* never happened/,
+  },
+  {
+    name: 'batch settle that trusts its row count',
+    patches: {
+      'settle/complete.js': [['rows[0]?.moved === jobs.length', 'rows[0] !== undefined']],
+    },
+    ...FREEZES,
+    caughtBy: /^(ownership|effects): /,
+  },
+  {
+    name: 'suspects that block the fleet',
+    patches: {
+      'claim/claim.js': [
+        [
+          "q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none')",
+          "q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none' AND NOT EXISTS (SELECT FROM holdfast.inbox AS s WHERE s.crashes > 1))",
+        ],
+      ],
+    },
+    profile: 'worker',
+    faults: ['kill'],
+    producer: { crashes: ['exit'], crashShare: 0.05, forever: 0.5 },
+    caughtBy: /^(bystanders: .* stuck|liveness: )/,
+  },
+  {
+    name: 'idempotency key found and ignored',
+    patches: { 'enqueue/insert.js': [['WHERE NOT v.deduplicated', 'WHERE true']] },
+    profile: 'network',
+    faults: ['cut-answer-of-commit', 'reset'],
+    caughtBy: /^acceptance: .* stands for several jobs/,
+  },
+  {
+    name: 'children outside of the transaction',
+    patches: {
+      'worker/settle/children.js': [
+        ['writeJobs(db, names, children', 'writeJobs(executor(deps.house), names, children'],
+      ],
+    },
+    profile: 'worker+network',
+    faults: ['kill', 'reset', 'cut-request-of-complete', 'cut-request-of-commit'],
+    producer: { weights: { parent: 150 } },
+    caughtBy: /^effects: .* children/,
+  },
+  {
+    name: 'bystanders pay for a crash',
+    patches: {
+      'maintenance/recover.js': [
+        ['(i.isolated AND i.claimed_by <> $2::text)', '(i.claimed_by <> $2::text)'],
+      ],
+    },
+    ...KILLS,
+    caughtBy: /^bystanders: .* paid/,
+  },
+  {
+    name: 'broken connections are not given back',
+    patches: {
+      'postgres/pool.js': [
+        ['client.release(broken);', 'if (!broken)\n            client.release(broken);'],
+      ],
+    },
+    profile: 'network',
+    faults: ['reset', 'reset-everybody', 'cut-answer-of-commit', 'cut-request-of-commit'],
+    caughtBy: /^(bystanders: .* stuck|liveness: |acceptance: .* after the drain)/,
+  },
+  {
+    name: 'errors of idle connections are not caught',
+    patches: {
+      'postgres/pool.js': [["pool.on('error', (error) => {", "pool.on('mishap', (error) => {"]],
+    },
+    profile: 'database',
+    faults: ['terminate-backends'],
+    caughtBy: /^liveness: .*(unhandled|by itself)/,
+  },
+];

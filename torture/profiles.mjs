@@ -1,0 +1,81 @@
+// The profiles: which faults, and what else is different. `all` has those of all that share one world; a pooler and a
+// pair of servers are worlds of their own, and the workers' faults go on in them too.
+import { clockFaults } from './faults/clock.mjs';
+import { databaseFaults } from './faults/database.mjs';
+import { asynchronousFaults, synchronousFaults } from './faults/failover.mjs';
+import { membershipFaults } from './faults/membership.mjs';
+import { networkFaults } from './faults/network.mjs';
+import { poolerFaults } from './faults/pooler.mjs';
+import { finishDeploy, NEW_BUILD, OLD_BUILD, upgradeFaults } from './faults/upgrade.mjs';
+import { workerFaults } from './faults/worker.mjs';
+import { pairOf } from './pair.mjs';
+import { poolerMissing, startPooler } from './pooler.mjs';
+
+/** Handlers that spin, abort, kill and fill the heap: a few in a thousand operations. */
+const CRASHING = { crashShare: 0.004 };
+const byName = (faults, names) => faults.filter(({ name }) => names.includes(name));
+
+/**
+ * @typedef {object} Profile
+ * @property {import('./nemesis.mjs').Fault[]} faults
+ * @property {(n: number) => object} [producerConfig] by the number of the producer
+ * @property {(n: number) => object} [workerConfig]
+ * @property {(settings?: object) => Promise<any>} [makeServer]
+ * @property {(world: any) => Promise<void>} [prepare]
+ * @property {(world: any) => void} [heal] beyond what the faults undo themselves
+ * @property {(world: any) => Promise<void>} [close]
+ * @property {() => string | null} [missing] why it cannot run here
+ */
+
+/** @type {Record<string, Profile>} */
+export const PROFILES = {
+  worker: { faults: workerFaults, producerConfig: () => CRASHING },
+  database: { faults: databaseFaults },
+  network: { faults: networkFaults },
+  clock: { faults: [...clockFaults, ...byName(workerFaults, ['freeze', 'kill'])] },
+  membership: { faults: membershipFaults },
+  upgrade: {
+    faults: [...upgradeFaults, ...byName(workerFaults, ['freeze'])],
+    workerConfig: (n) => (n % 2 === 0 ? OLD_BUILD : NEW_BUILD),
+    producerConfig: (n) => ({ payVersion: n === 1 ? 1 : 2 }),
+    heal: finishDeploy,
+  },
+  pooler: {
+    faults: [
+      ...poolerFaults,
+      ...byName(workerFaults, ['freeze', 'kill']),
+      ...byName(networkFaults, ['reset']),
+    ],
+    missing: poolerMissing,
+    async prepare(world) {
+      world.pooler = await startPooler(world.server.url);
+    },
+    close: async (world) => world.pooler?.stop(),
+  },
+  failover: { faults: synchronousFaults, makeServer: pairOf({ synchronous: true }) },
+  'failover-async': { faults: asynchronousFaults, makeServer: pairOf({ synchronous: false }) },
+};
+
+/** In one world: what these need does not exclude each other. */
+const TOGETHER = ['worker', 'database', 'network', 'clock', 'membership', 'upgrade'];
+
+/** `worker+network`: the faults of both, and what either needs. */
+export function profileOf(name) {
+  const parts = (name === 'all' ? TOGETHER : name.split('+')).map((part) => {
+    const profile = PROFILES[part];
+    if (!profile)
+      throw new Error(
+        `there is no profile "${part}"; there are all, every, ${Object.keys(PROFILES).join(', ')}`,
+      );
+    return profile;
+  });
+  const merged = (field) => (n) => Object.assign({}, ...parts.map((part) => part[field]?.(n)));
+  return {
+    name,
+    ...Object.assign({}, ...parts),
+    faults: parts.flatMap(({ faults }) => faults),
+    producerConfig: merged('producerConfig'),
+    workerConfig: merged('workerConfig'),
+    missing: () => parts.map(({ missing }) => missing?.()).find(Boolean) ?? null,
+  };
+}

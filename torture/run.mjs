@@ -1,0 +1,158 @@
+// One run of a profile: an undisturbed phase that sets the measure, the faults, the healing, a full drain, the check.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { checkAll } from './check/index.mjs';
+import { monotonicMs, openHistory, readHistories } from './history.mjs';
+import { runNemesis, scheduleOf } from './nemesis.mjs';
+import { sqlUntil } from './server.mjs';
+import { readState } from './state.mjs';
+import {
+  buildWorld,
+  drain,
+  drainRate,
+  populate,
+  STILL_MS,
+  setRate,
+  startSampler,
+} from './world.mjs';
+
+const PAGE_KB = 4;
+/** Of what the fleet can do. */
+const LOAD = 0.4;
+/** After healing: twice the bound of the check, so that a late return is told from none. */
+const AFTER_MS = 13_500;
+
+function rssMb(pid) {
+  try {
+    return (Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE_KB) / 1024;
+  } catch {
+    return 0;
+  }
+}
+
+/**
+ * @param {object} options
+ * @param {import('./profiles.mjs').Profile & { name: string }} options.profile
+ * @param {string} options.seed
+ * @param {number} options.seconds of faults
+ * @param {string} options.folder for the histories; deleted if nothing is wrong
+ * @param {string} options.dist the build that the actors run
+ * @param {(text: string) => void} [options.say]
+ */
+export async function run(options) {
+  const { profile, seed, seconds, folder, dist, say = () => {} } = options;
+  const {
+    rate = 100,
+    workers = 4,
+    producers = 3,
+    burst = 900,
+    baselineMs = 8_000,
+    everyMs = 2_700,
+    drains = 3,
+    afterMs = AFTER_MS,
+  } = options;
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const history = openHistory(folder, 'runner');
+  history.record('run-options', 'note', { profile: profile.name, seed, seconds, rate, workers });
+  const facts = { wallOffset: Date.now() - monotonicMs(), drainShare: options.drainShare ?? 0.7 };
+  const world = await buildWorld({
+    folder,
+    dist,
+    history,
+    makeServer: profile.makeServer,
+    settings: profile.settings,
+  });
+  try {
+    await profile.prepare?.(world, history);
+    await populate(world, {
+      ...{ producers, workers, seed },
+      workerConfig: profile.workerConfig,
+      producerConfig: profile.producerConfig,
+    });
+    const sampler = startSampler(world, rssMb);
+    facts.drainBefore = burst > 0 ? await drainRate(world, burst) : Number.NaN;
+    // A load that the fleet carries with ease on this machine: what is missing later is missing for a reason.
+    const offered = burst > 0 ? Math.min(rate, facts.drainBefore * LOAD) : rate;
+    setRate(world, offered);
+    await sleep(2_000);
+    facts.baseline = await timed(() => sleep(baselineMs));
+    facts.connectionsBefore = sampler.samples.at(-1)?.connections ?? 0;
+    say(
+      `undisturbed: a backlog drains at ${facts.drainBefore.toFixed(0)} jobs/s; offered are ${offered.toFixed(0)}`,
+    );
+    const schedule = scheduleOf(seed, options.faults ?? profile.faults, seconds * 1000, everyMs);
+    say(`${schedule.length} faults in ${seconds} s …`);
+    let nemesis;
+    facts.faults = await timed(async () => {
+      setCrashing(world, true);
+      nemesis = await runNemesis(world, schedule, history);
+      await sleep(Math.max(0, seconds * 1000 - nemesis.tookMs));
+      setCrashing(world, false);
+      await nemesis.heal();
+    });
+    await profile.heal?.(world);
+    await sqlUntil(world.server.url, 'SELECT 1');
+    facts.healedAt = Date.now();
+    history.record('healed', 'note', { wall: facts.healedAt });
+    await sleep(afterMs);
+    setRate(world, 0);
+    await sleep(500);
+    facts.left = await drain(world, options.stillMs ?? STILL_MS);
+    facts.connectionsAfter = sampler.samples.at(-1)?.connections ?? 0;
+    say(facts.left.length === 0 ? 'drained' : `${facts.left.length} jobs are left`);
+    facts.drainAfter = 0;
+    // The machine has other things to do now and then: a fleet that is slow itself is slow each time.
+    for (let turn = 0; turn < drains && burst > 0 && facts.left.length === 0; turn++) {
+      facts.drainAfter = Math.max(facts.drainAfter, await drainRate(world, burst));
+      facts.left = await drain(world, options.stillMs ?? STILL_MS);
+      if (facts.drainAfter >= facts.drainBefore) break;
+    }
+    for (const slot of world.fleet.producers) {
+      slot.leaving = true;
+      slot.tell({ do: 'stop' });
+    }
+    await Promise.race([
+      Promise.all(world.fleet.producers.map((slot) => slot.ended())),
+      sleep(20_000),
+    ]);
+    // Rounds of maintenance clear what the dead left behind.
+    await sleep(3_000);
+    await sampler.stop();
+    facts.maxRssMb = Math.round(
+      Math.max(...sampler.samples.flatMap(({ rss }) => Object.values(rss))),
+    );
+    facts.maxConnections = Math.max(...sampler.samples.map(({ connections }) => connections ?? 0));
+    const state = await readState(world.server.url);
+    await world.fleet.stop();
+    return verdict({ folder, history, state, facts });
+  } finally {
+    await world.fleet.stop();
+    await profile.close?.(world);
+    await world.server.stop();
+    history.close();
+  }
+}
+
+function verdict({ folder, history, state, facts }) {
+  history.record('facts', 'note', facts);
+  const lines = readHistories(folder);
+  const result = checkAll({ history: lines, state, run: facts });
+  if (result.violations.length === 0) rmSync(folder, { recursive: true, force: true });
+  else {
+    writeFileSync(join(folder, 'violations.txt'), `${result.violations.join('\n')}\n`);
+    writeFileSync(join(folder, 'state.json'), JSON.stringify({ state, run: facts }));
+  }
+  return result;
+}
+
+function setCrashing(world, on) {
+  for (const slot of world.fleet.producers) slot.tell({ do: 'crash', on }, { crashing: on });
+}
+
+async function timed(work) {
+  const from = Date.now();
+  await work();
+  return { from, to: Date.now() };
+}

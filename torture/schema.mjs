@@ -1,0 +1,64 @@
+// What the torture keeps in the database beside the queues: business rows, effects of handlers, and a witness.
+//
+// The witness is a trigger on both queues. It writes down each change of ownership in the transaction that makes it,
+// under the row's lock, so its order for one job is the order in which things happened, and what was rolled
+// back is not in it. Of the row before the change it keeps what decides whether the change was allowed.
+
+export const SCHEMA = `
+CREATE SCHEMA torture;
+CREATE TABLE torture.orders (op text PRIMARY KEY, jobs integer NOT NULL);
+CREATE TABLE torture.effects (seq bigserial, job uuid NOT NULL, generation bigint NOT NULL, worker text NOT NULL);
+CREATE TABLE torture.witness (
+  seq bigserial PRIMARY KEY,
+  at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  tx text NOT NULL DEFAULT pg_current_xact_id()::text,
+  kind text NOT NULL,
+  job uuid NOT NULL,
+  queue text NOT NULL,
+  key text NOT NULL,
+  position bigint NOT NULL,
+  generation bigint NOT NULL,
+  owner text,
+  was_status text,
+  was_owner text,
+  -- Whether the lease of the owner before had run out, by the clock that the engine's statements use.
+  was_expired boolean,
+  was_owner_dead boolean,
+  crashed boolean NOT NULL DEFAULT false
+);
+CREATE FUNCTION torture.note() RETURNS trigger LANGUAGE plpgsql AS $fn$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO torture.witness (kind, job, queue, key, position, generation)
+    VALUES ('enqueued', NEW.id, TG_TABLE_NAME, NEW.partition_key, NEW.position, NEW.lease_generation);
+  ELSIF TG_OP = 'DELETE' THEN
+    INSERT INTO torture.witness (kind, job, queue, key, position, generation, was_status, was_owner, was_expired)
+    VALUES ('gone', OLD.id, TG_TABLE_NAME, OLD.partition_key, OLD.position, OLD.lease_generation,
+      OLD.status, OLD.claimed_by, OLD.lease_expires_at <= statement_timestamp());
+  ELSIF NEW.lease_generation <> OLD.lease_generation THEN
+    INSERT INTO torture.witness (kind, job, queue, key, position, generation, owner, was_status, was_owner,
+      was_expired, crashed)
+    VALUES ('claimed', NEW.id, TG_TABLE_NAME, NEW.partition_key, NEW.position, NEW.lease_generation,
+      NEW.claimed_by, OLD.status, OLD.claimed_by, OLD.lease_expires_at <= now(), NEW.crashes > OLD.crashes);
+  ELSE
+    INSERT INTO torture.witness (kind, job, queue, key, position, generation, was_status, was_owner,
+      was_expired, was_owner_dead, crashed)
+    VALUES (NEW.status, NEW.id, TG_TABLE_NAME, NEW.partition_key, NEW.position, NEW.lease_generation,
+      OLD.status, OLD.claimed_by,
+      OLD.lease_expires_at <= CASE WHEN NEW.crashes > OLD.crashes THEN now() ELSE statement_timestamp() END,
+      NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = OLD.claimed_by AND w.status <> 'dead'),
+      NEW.crashes > OLD.crashes);
+  END IF;
+  RETURN NULL;
+END
+$fn$;
+`;
+
+/** The witness of one queue. Renewals, which are many and change no owner, do not call it. */
+export const witnessOf = (queue) => `
+CREATE TRIGGER witness_added AFTER INSERT OR DELETE ON holdfast.${queue}
+  FOR EACH ROW EXECUTE FUNCTION torture.note();
+CREATE TRIGGER witness_moved AFTER UPDATE ON holdfast.${queue} FOR EACH ROW
+  WHEN (NEW.lease_generation <> OLD.lease_generation OR NEW.status <> OLD.status)
+  EXECUTE FUNCTION torture.note();
+`;

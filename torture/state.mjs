@@ -1,0 +1,42 @@
+// The final state of the database, as the checker wants it: plain arrays, read once, after the drain.
+import { KEYED } from './actors/jobs.mjs';
+import { sqlUntil } from './server.mjs';
+
+const QUEUES = ['inbox', KEYED];
+const both = (text) => QUEUES.map(text).join(' UNION ALL ');
+
+const READS = {
+  /** Every job that exists: finished ones, and dead letters. */
+  jobs: both(
+    (queue) => `
+    SELECT id, '${queue}' AS queue, type, version, status::text, lease_generation::int AS generation, claimed_by AS owner,
+      partition_key AS key, attempts, idempotency_key AS idem, payload, history,
+      (extract(epoch FROM completed_at) * 1000)::float8 AS at, NULL::bigint AS position
+    FROM holdfast.${queue}_archive
+    UNION ALL
+    SELECT id, '${queue}', type, version, status::text, lease_generation::int, claimed_by, partition_key, attempts,
+      idempotency_key, payload, history, NULL, position
+    FROM holdfast.${queue}`,
+  ),
+  idempotency: both((queue) => `SELECT key, job_id AS job FROM holdfast.${queue}_idempotency`),
+  markers: both(
+    (queue) => `SELECT job_id AS job, name, generation::int FROM holdfast.${queue}_effects`,
+  ),
+  claims: both(
+    (queue) =>
+      `SELECT worker_id AS worker, cardinality(jobs) AS jobs FROM holdfast.${queue}_claims`,
+  ),
+  workers: 'SELECT id, status FROM holdfast.workers',
+  orders: 'SELECT op, jobs FROM torture.orders',
+  effects: 'SELECT job, generation::int, worker FROM torture.effects ORDER BY seq',
+  witness: `SELECT seq::int, (extract(epoch FROM at) * 1000)::float8 AS at, tx, kind, job, queue, key,
+    position::int, generation::int, owner, was_status, was_owner, was_expired, was_owner_dead, crashed
+    FROM torture.witness ORDER BY seq`,
+};
+
+export async function readState(url) {
+  const state = {};
+  for (const [name, text] of Object.entries(READS))
+    state[name] = await sqlUntil(url, text, [], 120_000);
+  return state;
+}

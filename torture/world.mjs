@@ -1,0 +1,163 @@
+// The world of a run: a server, the tables of the torture, the fleet. It is built, put under load, measured and
+// taken down here; what is done to it stands in faults/.
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { holdfast } from '../dist/index.js';
+import { KEYED } from './actors/jobs.mjs';
+import { Fleet } from './fleet.mjs';
+import { SCHEMA, witnessOf } from './schema.mjs';
+import { sql, sqlUntil, startServer } from './server.mjs';
+
+/** So short that a run of minutes sees hundreds of take-overs, so long that a busy machine is no fault. */
+export const WORKER_OPTIONS = {
+  lease: '6s',
+  renewEvery: '1500ms',
+  heartbeat: '500ms',
+  ttl: '3s',
+  poll: '200ms',
+  stallLimit: '4s',
+  grace: '2s',
+  concurrency: 8,
+  // Under either name: one of them is being renamed.
+  housekeeping: '1s',
+  maintenance: '1s',
+};
+
+/** A drain in which nothing leaves for so long has come to its end: far beyond any lease or retry. */
+export const STILL_MS = 30_000;
+
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+
+export async function buildWorld({ folder, dist, history, makeServer = startServer, settings }) {
+  const server = await makeServer(settings);
+  const hf = holdfast({ connectionString: server.url, logger: quiet });
+  await hf.migrate();
+  await hf.createQueue(KEYED, { ordering: 'key' });
+  await sql(server.url, SCHEMA + witnessOf('inbox') + witnessOf(KEYED));
+  await hf.close();
+  const world = { folder, dist, server, history, entryUrl: () => world.pooler?.url ?? server.url };
+  world.fleet = new Fleet(world, history);
+  return world;
+}
+
+/** @param {{ producers: number, workers: number, seed: string, workerConfig?: object, producerConfig?: object }} size */
+export async function populate(world, size) {
+  const { fleet } = world;
+  await fleet.startRegister();
+  const options = WORKER_OPTIONS;
+  for (let n = 1; n <= size.workers; n++)
+    await fleet.add('worker', `worker-${n}`, { options, ...size.workerConfig?.(n) });
+  for (let n = 1; n <= size.producers; n++) {
+    const { seed } = size;
+    await fleet.add('producer', `producer-${n}`, { rate: 0, seed, ...size.producerConfig?.(n) });
+  }
+  await Promise.all(fleet.slots.map((slot) => slot.start()));
+}
+
+/** So many jobs a second, from all producers together. */
+export function setRate(world, rate) {
+  const { producers } = world.fleet;
+  const share = rate / producers.length;
+  for (const slot of producers) slot.tell({ do: 'rate', rate: share }, { rate: share });
+}
+
+const UNFINISHED = ['inbox', KEYED]
+  .map(
+    (queue) => `SELECT id, type, status::text, claimed_by, partition_key, attempts, crashes,
+    available_at, lease_expires_at, '${queue}' AS queue, payload
+    FROM holdfast.${queue} WHERE status <> 'dead_letter'`,
+  )
+  .join(' UNION ALL ');
+
+export const unfinished = (world) => sqlUntil(world.server.url, UNFINISHED);
+
+/** Waits until nothing waits or runs. What is left once nothing has left for so long is returned. */
+export async function drain(world, stillMs) {
+  let fewest = Number.POSITIVE_INFINITY;
+  let at = Date.now();
+  for (;;) {
+    const [{ n }] = await sqlUntil(
+      world.server.url,
+      `SELECT count(*)::int AS n FROM (${UNFINISHED}) AS u`,
+    );
+    if (n === 0) return [];
+    if (n < fewest) {
+      fewest = n;
+      at = Date.now();
+    } else if (Date.now() - at > stillMs) return unfinished(world);
+    await sleep(250);
+  }
+}
+
+/** A backlog, and how fast the fleet works it off: jobs a second between the 5th and the 95th hundredth. */
+export async function drainRate(world, count) {
+  const { url } = world.server;
+  const hf = holdfast({ connectionString: url, logger: quiet });
+  const queues = ['inbox', KEYED];
+  try {
+    for (const queue of queues) await hf.pause(queue);
+    const [{ from }] = await sqlUntil(url, 'SELECT clock_timestamp()::text AS from');
+    const [producer] = world.fleet.producers;
+    const done = new Promise((resolve) => {
+      const hear = ({ kind }) => {
+        if (kind !== 'burst') return;
+        producer.child.off('message', hear);
+        resolve();
+      };
+      producer.child.on('message', hear);
+    });
+    producer.tell({ do: 'burst', count });
+    await done;
+    for (const queue of queues) await hf.resume(queue);
+    await drain(world, STILL_MS);
+    const [row] = await sqlUntil(
+      url,
+      `WITH c AS (
+         SELECT completed_at AS at FROM holdfast.inbox_archive WHERE created_at > $1
+         UNION ALL SELECT completed_at FROM holdfast.${KEYED}_archive WHERE created_at > $1)
+       SELECT count(*)::int AS jobs, extract(epoch FROM percentile_disc(0.95) WITHIN GROUP (ORDER BY at)
+         - percentile_disc(0.05) WITHIN GROUP (ORDER BY at))::float AS seconds FROM c`,
+      [from],
+    );
+    return (row.jobs * 0.9) / Math.max(row.seconds, 0.05);
+  } finally {
+    await hf.close();
+  }
+}
+
+/** Memory of the processes and sessions of the server, once a second. */
+export function startSampler(world, readRss) {
+  const samples = [];
+  let client = null;
+  const timer = setInterval(async () => {
+    const rss = Object.fromEntries(
+      world.fleet.slots.filter(({ runs }) => runs).map((slot) => [slot.name, readRss(slot.pid)]),
+    );
+    const sample = { at: Date.now(), rss, connections: null };
+    samples.push(sample);
+    try {
+      if (!client) {
+        const fresh = new pg.Client({ connectionString: world.server.url, query_timeout: 2_000 });
+        fresh.on('error', () => {
+          if (client === fresh) client = null;
+        });
+        client = fresh;
+        await fresh.connect();
+      }
+      const { rows } = await client.query(
+        `SELECT count(*)::int AS n FROM pg_stat_activity WHERE backend_type = 'client backend'`,
+      );
+      sample.connections = rows[0].n;
+    } catch {
+      client?.end().catch(() => {});
+      client = null;
+    }
+  }, 1_000);
+  return {
+    samples,
+    async stop() {
+      clearInterval(timer);
+      await client?.end().catch(() => {});
+    },
+  };
+}
