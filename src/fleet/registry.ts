@@ -160,6 +160,8 @@ export async function fleetView(db: Executor, names: Names): Promise<FleetView> 
     else if (status === 'draining') draining.push(id);
     else dead.push(id);
   }
+  // A heartbeat moves a row within its table; the same fleet must make the same picture.
+  members.sort((a, b) => (a.id < b.id ? -1 : 1));
   return { epoch: rows[0]?.epoch ?? 0, members, draining, dead };
 }
 
