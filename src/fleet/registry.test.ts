@@ -52,6 +52,13 @@ test('the epoch rises with every change of membership, and with nothing else', a
   expect(epochs.map((epoch) => epoch - first)).toEqual([0, 1, 2, 2, 2, 3, 3, 4]);
 });
 
+test('a heartbeat, which moves a row, does not change the picture', async () => {
+  for (const id of ['b', 'a', 'c']) await enter(id);
+  const before = await view();
+  for (const id of ['c', 'b', 'a', 'b']) await findGone(db.engine, INBOX, id, {});
+  expect(await view()).toEqual(before);
+});
+
 test('an empty fleet has an epoch, too', async () => {
   const { epoch, ...nobody } = await view();
   expect(epoch).toBeGreaterThan(0);

@@ -117,6 +117,8 @@ export async function fleetView(db: Executor, names: Names): Promise<FleetView> 
     if (status === 'alive') members.push({ id, handles: JSON.parse(handles ?? '{}') });
     else dead.push(id);
   }
+  // A heartbeat moves a row within its table; the same fleet must make the same picture.
+  members.sort((a, b) => (a.id < b.id ? -1 : 1));
   return { epoch: rows[0]?.epoch ?? 0, members, dead };
 }
 

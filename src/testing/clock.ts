@@ -31,8 +31,8 @@ const OF_FLEET = `UPDATE holdfast.workers AS w SET last_seen_at = w.last_seen_at
 /** As if so much time had passed: `await advance(hf, '1h')`. */
 export async function advance(hf: Holdfast, by: Duration): Promise<void> {
   const ms = durationMs(by, 'the time to advance by', { max: MAX_DELAY_MS });
-  const { house, schema } = depsOf(hf);
-  await withTransaction(house, (tx) => shift(tx, schema, ms));
+  const { ownPool, schema } = depsOf(hf);
+  await withTransaction(ownPool, (tx) => shift(tx, schema, ms));
 }
 
 async function shift(tx: Queryable, schema: string, ms: number): Promise<void> {
@@ -46,8 +46,8 @@ const EMPTY = ['inbox', 'inbox_archive', 'inbox_claims', 'inbox_idempotency', 'i
 
 /** Empties every queue with its archive, keys and markers. Queues, their settings and your tables stay. */
 export async function clearJobs(hf: Holdfast): Promise<void> {
-  const { house, schema } = depsOf(hf);
-  await withTransaction(house, async (tx) => {
+  const { ownPool, schema } = depsOf(hf);
+  await withTransaction(ownPool, async (tx) => {
     for (const queue of await queueNames(tx, schema)) {
       for (const table of EMPTY) {
         await rowsOf(tx, { schema, queue }, `DELETE FROM holdfast.${table}`);

@@ -18,7 +18,7 @@ export interface TestDeps {
   /** Of handlers' transactions. */
   readonly pool: pg.Pool;
   /** The kit's own. */
-  readonly house: pg.Pool;
+  readonly ownPool: pg.Pool;
   readonly engine: Executor;
   readonly plain: Executor;
   /** The same statements on a client in a transaction. */
@@ -29,7 +29,7 @@ export interface TestDeps {
 
 interface Pools {
   readonly engine: pg.Pool;
-  readonly house: pg.Pool;
+  readonly ownPool: pg.Pool;
 }
 
 const CLOSE_MS = 500;
@@ -62,22 +62,22 @@ function makeDeps(hf: Holdfast, original: Holdfast, given?: Pools): TestDeps {
   const { schema, log, maxPayloadBytes, connection, pooler } = parts;
   const own = given ?? {
     engine: enginePool({ ...connection, pooled: pooler }, 3, log),
-    house: plainPool(connection, 3, log),
+    ownPool: plainPool(connection, 3, log),
   };
   if (!given) {
     parts.onClose(async () => {
       made.delete(hf);
-      await Promise.all([closePool(own.engine, CLOSE_MS), closePool(own.house, CLOSE_MS)]);
+      await Promise.all([closePool(own.engine, CLOSE_MS), closePool(own.ownPool, CLOSE_MS)]);
     });
   }
   const prepare = !pooler;
   return {
     ...{ hf, schema, log, maxPayloadBytes },
     pool: parts.pool(),
-    house: own.house,
+    ownPool: own.ownPool,
     names: (queue) => ({ schema, queue: checkQueueName(queue) }),
     engine: engineExecutor(own.engine, { prepare, pooled: pooler }),
     on: (client) => engineExecutor(client, { prepare }),
-    plain: engineExecutor(own.house, { prepare }),
+    plain: engineExecutor(own.ownPool, { prepare }),
   };
 }

@@ -91,7 +91,7 @@ class Drain {
   }
 
   async #states(): Promise<readonly QueueState[]> {
-    const states = await queueStates(this.#deps.house, this.#deps.schema);
+    const states = await queueStates(this.#deps.ownPool, this.#deps.schema);
     return this.#queues.map((queue) => {
       const state = states.find(({ name }) => name === queue);
       if (state) return state;
@@ -137,7 +137,7 @@ class Drain {
     const types = [...this.#routes.keys()];
     const waits: number[] = [];
     for (const queue of this.#queues) {
-      const ms = await nextDueMs(this.#deps.house, this.#deps.names(queue), types);
+      const ms = await nextDueMs(this.#deps.ownPool, this.#deps.names(queue), types);
       if (ms !== null) waits.push(ms);
     }
     if (waits.length === 0) return false;
@@ -151,7 +151,7 @@ class Drain {
   async #result(): Promise<DrainCounts> {
     let left = 0;
     for (const queue of this.#queues) {
-      const kinds = await pendingKinds(this.#deps.house, this.#deps.names(queue));
+      const kinds = await pendingKinds(this.#deps.ownPool, this.#deps.names(queue));
       left += kinds.reduce((sum, { count }) => sum + count, 0);
     }
     return { ...this.#counts, movedMs: this.#movedMs, left };
@@ -169,7 +169,7 @@ class Drain {
 
   async #checkLeft(): Promise<void> {
     for (const { name, paused } of await this.#states()) {
-      const left = await pendingKinds(this.#deps.house, this.#deps.names(name));
+      const left = await pendingKinds(this.#deps.ownPool, this.#deps.names(name));
       const foreign = left.filter(({ type, version }) => !this.#handles(name, type, version));
       if (foreign.length > 0) throw unhandled(name, foreign);
       if (!paused || left.length === 0) continue;

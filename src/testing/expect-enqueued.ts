@@ -76,7 +76,7 @@ export async function expectNotEnqueued<Input = unknown>(
 
 async function waiting({ hf, tx }: ExpectOptions): Promise<EnqueuedJob[]> {
   const deps: TestDeps = await target(hf);
-  const db: Queryable = tx ?? deps.house;
+  const db: Queryable = tx ?? deps.ownPool;
   const jobs: EnqueuedJob[] = [];
   for (const queue of await queueNames(db, deps.schema)) {
     jobs.push(...(await enqueuedJobs(db, { schema: deps.schema, queue })));

@@ -364,7 +364,7 @@ describe.each(KITS)('on %s', (_, open) => {
     });
 
     test('refuses a state that there is not', async () => {
-      const wrong = makeJob('buried' as never, receipt, { orderId: 1 });
+      const wrong = makeJob('gone' as never, receipt, { orderId: 1 });
       await expect(wrong).rejects.toThrow(/no state "buried".*Use one of pending/);
     });
   });

@@ -61,7 +61,7 @@ export async function startPglite(options: PgliteOptions = {}): Promise<PgliteHo
     gauges: () => reading(pool, (db) => readGauges(db, original.schema)),
     close,
   };
-  setDeps(hf, original, { engine: pglitePool(session), house: pglitePool(session) });
+  setDeps(hf, original, { engine: pglitePool(session), ownPool: pglitePool(session) });
   await hf.migrate();
   return { hf, pool, pglite, close, [Symbol.asyncDispose]: close };
 }

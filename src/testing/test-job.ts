@@ -45,13 +45,13 @@ export async function testJob<Input, Output>(
   const { hf, fault, ...rest } = options;
   checkFault(fault);
   const trial = new Trial(await target(hf), job, handler);
-  const { house, schema } = trial.deps;
-  const before = await lastPositions(house, schema);
+  const { ownPool, schema } = trial.deps;
+  const before = await lastPositions(ownPool, schema);
   const first = trial.worker();
   const held = await trial.begin(first, payload, rest);
   const end = fault ? await struckAttempt(trial, fault, held, first) : await trial.run(first, held);
   const result = await resultOf(trial, end, held.id);
-  const enqueued = await writtenSince(house, schema, before, held);
+  const enqueued = await writtenSince(ownPool, schema, before, held);
   return { id: held.id, ...result, enqueued };
 }
 
@@ -94,6 +94,6 @@ async function resultOf<Input, Output>(
     outcome,
     delayMs: end ? delayOf(end, outcome) : null,
     error: trial.thrown ?? (failed ? new Error(row?.lastError ?? 'the attempt failed') : undefined),
-    effects: await effectsOf(deps.house, names, id),
+    effects: await effectsOf(deps.ownPool, names, id),
   };
 }

@@ -84,7 +84,7 @@ export class TestWorker {
 
   /** This job and no other; one that is delayed becomes due, and a live lease of another runs out. */
   async claimJob(names: Names, id: string): Promise<LeasedJob | null> {
-    return withTransaction(this.#deps.house, async (tx) => {
+    return withTransaction(this.#deps.ownPool, async (tx) => {
       const place = await makeDue(tx, names, id);
       if (!place) return null;
       return this.claimPlace(this.#deps.on(tx), names, id, place);
@@ -133,9 +133,9 @@ export class TestWorker {
   /** One attempt, to the answer of the database. */
   async run(held: LeasedJob): Promise<AttemptEnd> {
     const { deps, route, names } = this.#running(held);
-    const { pool, house, plain, engine, log, maxPayloadBytes } = deps;
+    const { pool, ownPool, plain, engine, log, maxPayloadBytes } = deps;
     const context = {
-      ...{ names, pool, house, plain, engine, log, maxPayloadBytes, tracing: null },
+      ...{ names, pool, ownPool, plain, engine, log, maxPayloadBytes, tracing: null },
       emit: () => undefined,
     };
     held.started = true;
@@ -158,7 +158,8 @@ export class TestWorker {
     const { engine, plain, log } = this.#deps;
     return new Settler({
       ...{ engine, plain, names, time: systemTime, took: () => undefined },
-      trouble: (what, error) => log.debug({ what, err: String(error) }, 'a settle is tried again'),
+      reportError: (what, error) =>
+        log.debug({ what, err: String(error) }, 'a settle is tried again'),
       standing: () => 'alive',
       abandoned: new AbortController().signal,
     });

@@ -65,14 +65,14 @@ export class Trial<Input, Output> {
   /** Writes the job and claims it, in one transaction. */
   async begin(by: TestWorker, payload: Input, options: TrialOptions): Promise<LeasedJob> {
     const { attempt = 1, ...enqueue } = options;
-    const { hf, house } = this.deps;
+    const { hf, ownPool } = this.deps;
     const maxAttempts = enqueue.maxAttempts ?? this.job.maxAttempts;
     if (!Number.isInteger(attempt) || attempt < 1 || attempt > maxAttempts) {
       throw wrong(
         `attempt is ${String(attempt)} and must be a whole number from 1 to maxAttempts, which is ${maxAttempts}`,
       );
     }
-    return withTransaction(house, async (tx) => {
+    return withTransaction(ownPool, async (tx) => {
       const { id } = await hf.enqueue(this.job, payload, { ...enqueue, tx });
       if (attempt > 1) await setAttempts(tx, this.names, id, attempt - 1);
       const place = (await makeDue(tx, this.names, id)) as Place;
@@ -86,7 +86,7 @@ export class Trial<Input, Output> {
   run(by: TestWorker, held: LeasedJob, watcher?: Watcher): Promise<AttemptEnd> {
     if (!watcher) return by.run(held);
     watchPool(this.deps.pool);
-    watchPool(this.deps.house);
+    watchPool(this.deps.ownPool);
     const routes = new Map([[this.job.type, this.#route(watcher)]]);
     const watchedWorker = new TestWorker(this.deps, routes);
     return watching.run(watcher, () => watchedWorker.run(held));

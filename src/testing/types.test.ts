@@ -24,7 +24,7 @@ test('payloads and handlers have the types of the job', () => {
     // @ts-expect-error there is no such fault
     void testJob(receipt, () => undefined, payload, { fault: 'fire' });
     // @ts-expect-error there is no such state
-    void makeJob('buried', receipt, payload);
+    void makeJob('gone', receipt, payload);
     void survivesFaults(
       receipt,
       () => undefined,

@@ -22,7 +22,7 @@ export const systemTime: Time = {
     if (background) timer.unref();
     return { cancel: () => clearTimeout(timer) };
   },
-  random: Math.random,
+  random: () => Math.random(),
 };
 
 /** Between three and five quarters of a time, so that workers do not act in step. */

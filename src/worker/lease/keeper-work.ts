@@ -1,0 +1,195 @@
+/**
+ * What the keeper's thread does: heartbeats, lease renewal, the liveness lock and the watch over others.
+ *
+ * They take turns on one connection. Behind a pooler there is a second, direct one for the lock and the
+ * watch. When the main thread has made no turn for `stallMs`, all of this stops until it turns again, and
+ * the fleet takes over. The last confirmed heartbeat is written into shared memory;
+ * by that the main thread knows whether it may have been declared dead. So after a freeze, when everything
+ * is overdue, the look comes first. It knows of no thread: whoever makes one gives it a port.
+ */
+import { LAST_MS } from '../../postgres/backoff.js';
+import { Connection } from './connection.js';
+import { Leases } from './leases.js';
+import {
+  confirmedAgoMs,
+  type FromKeeper,
+  type KeeperSetup,
+  monotonicMs,
+  SLOT,
+  type Tell,
+  type ToKeeper,
+} from './protocol.js';
+import { type Task, Turns } from './turns.js';
+import { Watch } from './watch.js';
+
+const SHORTEST_TIMEOUT_MS = 1_000;
+/** How often the main thread is checked. Checks that lie much further apart: this thread was frozen, too. */
+const CHECK_MS = 1_000;
+
+/** The way to the main thread. */
+export interface KeeperPort {
+  postMessage(message: FromKeeper): void;
+  on(event: 'message', listener: (message: ToKeeper) => void): void;
+  close(): void;
+}
+
+/** Runs until a message says stop. */
+export class KeeperWork {
+  readonly #port: KeeperPort;
+  readonly #setup: KeeperSetup;
+  readonly #shared: BigInt64Array;
+  readonly #leases: Leases;
+  readonly #connections: Connection[];
+  readonly #turns: Turns[];
+  readonly #checks: NodeJS.Timeout;
+  readonly #main: { turns: number; turnedAt: number; checkedAt: number };
+  #locks: boolean;
+  #workerId: string;
+  #dead = false;
+  #stalled = false;
+
+  constructor(port: KeeperPort, setup: KeeperSetup) {
+    this.#port = port;
+    this.#setup = setup;
+    this.#shared = new BigInt64Array(setup.shared);
+    this.#locks = setup.liveness && (!setup.pooled || setup.directUrl !== null);
+    this.#workerId = setup.workerId;
+    const now = monotonicMs();
+    this.#main = { turns: this.#load(SLOT.turns), turnedAt: now, checkedAt: now };
+    this.#checks = setInterval(() => this.#checkMain(), CHECK_MS).unref();
+    this.#leases = new Leases({ ...setup, workerId: () => this.#workerId, tell: this.#tell });
+    const renew: Task = {
+      what: 'renewing leases',
+      run: async (db) => ((await this.#leases.renew(db)) ? 0 : setup.renewMs / 4),
+    };
+    const own = this.#connectionTo(setup.connectionString, setup.pooled);
+    this.#connections = [own];
+    const look = this.#lookOn(own, { lock: !setup.pooled, beat: true });
+    this.#turns = [this.#turnsOn(own, [look, renew])];
+    if (this.#locks && setup.pooled) {
+      const direct = this.#connectionTo(setup.directUrl as string, false);
+      this.#connections.push(direct);
+      const watch = this.#lookOn(direct, { lock: true, beat: false });
+      this.#turns.push(this.#turnsOn(direct, [watch]));
+    }
+    if (!this.#locks) this.#tell('watched');
+    port.on('message', (message) => this.#receive(message));
+  }
+
+  #tell: Tell = (kind, ...args) => this.#port.postMessage({ kind, args });
+
+  #load(slot: number): number {
+    return Number(Atomics.load(this.#shared, slot));
+  }
+
+  #receive(message: ToKeeper): void {
+    const { kind } = message;
+    if (kind === 'hold') this.#leases.hold(message);
+    else if (kind === 'left') this.#leases.left(message);
+    else if (kind === 'identity') this.#identify(message.workerId);
+    else void this.#stop();
+  }
+
+  #report = (what: string, error: unknown): void => {
+    const { code } = error as { code?: unknown };
+    const message = error instanceof Error ? error.message : String(error);
+    this.#tell('failed', what, message, typeof code === 'string' ? code : null);
+  };
+
+  #lockIsOff(): void {
+    this.#locks = false;
+    this.#report(
+      'holding the liveness lock',
+      'The liveness lock is off, because the connection goes through a pooler and has no session of its ' +
+        'own. If this process is killed, the others notice by its heartbeats only, after the TTL. ' +
+        'Name a direct connection as listenUrl.',
+    );
+    this.#tell('watched');
+  }
+
+  /** A main thread that made no turn for `stallMs` is stalled. A freeze of the whole process is no stall. */
+  #checkMain(): void {
+    const { stallMs } = this.#setup;
+    const main = this.#main;
+    const now = monotonicMs();
+    const turns = this.#load(SLOT.turns);
+    if (turns !== main.turns || now - main.checkedAt > 3 * CHECK_MS) main.turnedAt = now;
+    main.turns = turns;
+    main.checkedAt = now;
+    const before = this.#stalled;
+    this.#stalled = now - main.turnedAt > stallMs;
+    if (!this.#stalled || before) return;
+    const text = `no turn of the event loop for ${stallMs} ms: leases and heartbeat were given up`;
+    this.#report('the main thread made no progress', text);
+  }
+
+  /** A dead worker waits for its new id, a stalled one for its main thread. */
+  #paused(): boolean {
+    this.#checkMain();
+    return this.#stalled || this.#dead;
+  }
+
+  #declaredDead(id: string): void {
+    if (id !== this.#workerId || this.#dead) return;
+    this.#dead = true;
+    this.#leases.clear();
+    this.#tell('dead', id);
+  }
+
+  #confirmed(id: string, sentAt: number): void {
+    if (id !== this.#workerId) return;
+    Atomics.store(this.#shared, SLOT.confirmedAt, BigInt(Math.floor(sentAt)));
+    this.#tell('beat', id);
+  }
+
+  #connectionTo(url: string, pooled: boolean): Connection {
+    const { leaseMs, ttlMs, prepare, schema } = this.#setup;
+    const thirdMs = Math.floor(Math.min(leaseMs, ttlMs) / 3);
+    return new Connection({
+      ...{ url, pooled, prepare, schema },
+      timeoutMs: Math.max(SHORTEST_TIMEOUT_MS, thirdMs),
+      locks: () => this.#locks && !pooled,
+      foundPooler: () => this.#lockIsOff(),
+    });
+  }
+
+  /** A look that takes the lock judges others by theirs; one that beats is the heartbeat. */
+  #lookOn(connection: Connection, does: { lock: boolean; beat: boolean }): Task {
+    const { schema, queues, heartbeatMs, metadata } = this.#setup;
+    const watch = new Watch({
+      connection,
+      names: { schema, queue: queues[0] as string },
+      heartbeatMs,
+      locks: () => this.#locks && does.lock,
+      workerId: () => this.#workerId,
+      metadata: () => ({
+        ...metadata,
+        load: { running: this.#load(SLOT.running), held: this.#load(SLOT.held) },
+      }),
+      confirmedAgoMs: () => (does.beat ? confirmedAgoMs(this.#shared) : 0),
+      confirmed: (id, sentAt) => this.#confirmed(id, sentAt),
+      declaredDead: (id) => this.#declaredDead(id),
+      tell: this.#tell,
+    });
+    return { what: 'heartbeat and watch', run: (db) => watch.look(db) };
+  }
+
+  #turnsOn(connection: Connection, tasks: Task[]): Turns {
+    return new Turns({ connection, tasks, paused: () => this.#paused(), error: this.#report });
+  }
+
+  async #stop(): Promise<void> {
+    clearInterval(this.#checks);
+    for (const one of this.#turns) one.stop();
+    await Promise.all(this.#connections.map((one) => one.close(LAST_MS)));
+    this.#port.close();
+  }
+
+  /** Be seen at once under the new id: the registration may have waited longer than a TTL. */
+  #identify(id: string): void {
+    this.#workerId = id;
+    this.#dead = false;
+    this.#leases.clear();
+    for (const one of this.#turns) one.hurry();
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * Deterministic simulation: the real worker and the real statements, on PGlite, with virtual time, timers, chance
+ * and network. Each seed is a schedule of a small fleet with faults of its own.
+ *
+ * It runs as many seeds as fit into SIM_SECONDS (default 40) and says how many. SIM_FROM sets the first seed.
+ * SIM_SEED runs one, and prints its trace. Transactions of handlers are not simulated: PGlite has one session, so
+ * an open transaction stops all others.
+ */
+import { beforeAll, expect, test, vi } from 'vitest';
+import { describePlan, planOf } from './support/plan.js';
+import { Server } from './support/server.js';
+import { planFrom, report, shrink } from './support/shrink.js';
+import { asItIs, simulate } from './support/simulate.js';
+
+vi.mock('pg', () => import('./support/pg.js'));
+vi.mock('node:worker_threads', () => import('./support/thread.js'));
+vi.mock('node:timers/promises', () => import('./support/timers.js'));
+vi.mock('node:os', async (original) => ({
+  ...(await original<object>()),
+  hostname: (await import('./support/modules.js')).hostname,
+}));
+vi.mock('node:crypto', async (original) => ({
+  ...(await original<object>()),
+  randomBytes: (await import('./support/modules.js')).randomBytes,
+}));
+
+const { env } = process;
+const SECONDS = Number(env.SIM_SECONDS ?? 40);
+const FROM = Number(env.SIM_FROM ?? 1);
+const MOST = 10_000;
+/** Fewer than that would say nothing; a busy machine runs more. */
+const LEAST = 20;
+
+let server: Server;
+beforeAll(async () => {
+  server = await Server.open();
+}, 120_000);
+
+test.runIf(env.SIM_SEED)('the schedule of SIM_SEED keeps every promise', async () => {
+  const plan = planFrom(env);
+  const outcome = await simulate(server, plan);
+  console.log(`${describePlan(plan)}\n${outcome.trace}\n${outcome.violations.join('\n')}`);
+  expect(outcome.violations).toEqual([]);
+});
+
+test.skipIf(env.SIM_SEED)(
+  'every schedule keeps every promise',
+  async () => {
+    const until = performance.now() + SECONDS * 1_000;
+    const sum = { schedules: 0, faults: 0, statements: 0, virtualMs: 0, faultless: 0 };
+    for (let seed = FROM; performance.now() < until && sum.schedules < MOST; seed++) {
+      const plan = planOf(seed);
+      const outcome = await simulate(server, plan);
+      if (outcome.violations.length > 0) {
+        expect.fail(report(await shrink(server, { plan, outcome }, asItIs)));
+      }
+      // A schedule counts only if a fault took place.
+      if (outcome.faults === 0) sum.faultless++;
+      else sum.schedules++;
+      sum.faults += outcome.faults;
+      sum.statements += outcome.statements;
+      sum.virtualMs += outcome.virtualMs;
+    }
+    const hours = (sum.virtualMs / 3_600_000).toFixed(2);
+    console.log(
+      `${sum.schedules} schedules in ${SECONDS} s: ${sum.faults} faults, ${sum.statements} statements, ` +
+        `${hours} h of virtual time; ${sum.faultless} without a fault are not counted`,
+    );
+    expect(sum.schedules).toBeGreaterThanOrEqual(LEAST);
+  },
+  (SECONDS + 120) * 1_000,
+);
+
+test.skipIf(env.SIM_SEED)(
+  'the same seed gives the same trace, byte for byte',
+  async () => {
+    const seeds = Array.from({ length: 20 }, (_, n) => FROM + 7 * n);
+    const traceOf = async (seed: number) => (await simulate(server, planOf(seed))).trace;
+    const first: string[] = [];
+    for (const seed of seeds) first.push(await traceOf(seed));
+    for (const [at, seed] of seeds.entries()) expect(await traceOf(seed)).toBe(first[at]);
+    expect(new Set(first).size).toBe(seeds.length);
+  },
+  300_000,
+);
