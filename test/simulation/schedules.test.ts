@@ -2,7 +2,8 @@
  * Deterministic simulation: the real worker and the real statements, on PGlite, with virtual time, timers, chance
  * and network. Each seed is a schedule of a small fleet with faults of its own.
  *
- * It runs as many seeds as fit into SIM_SECONDS (default 40) and says how many. SIM_FROM sets the first seed.
+ * It runs SIM_SCHEDULES of them (default 250: about 40 s of one core; each takes some 90 statements on PGlite,
+ * which are most of the time), from the seed SIM_FROM on, and says what they were.
  * SIM_SEED runs one, and prints its trace. Transactions of handlers are not simulated: PGlite has one session, so
  * an open transaction stops all others.
  */
@@ -25,11 +26,8 @@ vi.mock('node:crypto', async (original) => ({
 }));
 
 const { env } = process;
-const SECONDS = Number(env.SIM_SECONDS ?? 40);
+const SCHEDULES = Number(env.SIM_SCHEDULES ?? 250);
 const FROM = Number(env.SIM_FROM ?? 1);
-const MOST = 10_000;
-/** Fewer than that would say nothing; a busy machine runs more. */
-const LEAST = 20;
 
 let server: Server;
 beforeAll(async () => {
@@ -46,9 +44,9 @@ test.runIf(env.SIM_SEED)('the schedule of SIM_SEED keeps every promise', async (
 test.skipIf(env.SIM_SEED)(
   'every schedule keeps every promise',
   async () => {
-    const until = performance.now() + SECONDS * 1_000;
+    const from = process.cpuUsage();
     const sum = { schedules: 0, faults: 0, statements: 0, virtualMs: 0, faultless: 0 };
-    for (let seed = FROM; performance.now() < until && sum.schedules < MOST; seed++) {
+    for (let seed = FROM; sum.schedules < SCHEDULES; seed++) {
       const plan = planOf(seed);
       const outcome = await simulate(server, plan);
       if (outcome.violations.length > 0) {
@@ -61,14 +59,14 @@ test.skipIf(env.SIM_SEED)(
       sum.statements += outcome.statements;
       sum.virtualMs += outcome.virtualMs;
     }
+    const cpuMs = process.cpuUsage(from).user / 1_000 / SCHEDULES;
     const hours = (sum.virtualMs / 3_600_000).toFixed(2);
     console.log(
-      `${sum.schedules} schedules in ${SECONDS} s: ${sum.faults} faults, ${sum.statements} statements, ` +
+      `${sum.schedules} schedules, ${cpuMs.toFixed(0)} ms of CPU each: ${sum.faults} faults, ${sum.statements} statements, ` +
         `${hours} h of virtual time; ${sum.faultless} without a fault are not counted`,
     );
-    expect(sum.schedules).toBeGreaterThanOrEqual(LEAST);
   },
-  (SECONDS + 120) * 1_000,
+  60_000 + SCHEDULES * 10_000,
 );
 
 test.skipIf(env.SIM_SEED)(
