@@ -99,7 +99,7 @@ export async function run(options) {
     await sleep(afterMs);
     setRate(world, 0);
     await sleep(500);
-    facts.left = await drain(world, options.stillMs ?? STILL_MS);
+    facts.left = await drain(world, options.stillMs ?? STILL_MS, options.drainMs);
     facts.connectionsAfter = sampler.samples.at(-1)?.connections ?? 0;
     say(facts.left.length === 0 ? 'drained' : `${facts.left.length} jobs are left`);
     facts.drainAfter = 0;
@@ -118,12 +118,14 @@ export async function run(options) {
       sleep(20_000),
     ]);
     // Rounds of maintenance clear what the dead left behind.
-    await sleep(3_000);
+    if (facts.left.length === 0) await sleep(3_000);
     await sampler.stop();
     facts.maxRssMb = Math.round(
       Math.max(...sampler.samples.flatMap(({ rss }) => Object.values(rss))),
     );
     facts.maxConnections = Math.max(...sampler.samples.map(({ connections }) => connections ?? 0));
+    // What is still at work must not go on while its state is read.
+    if (facts.left.length > 0) await world.fleet.stop();
     const state = await readState(world.server.url);
     await world.fleet.stop();
     return verdict({ folder, history, state, facts });

@@ -71,8 +71,9 @@ const UNFINISHED = ['inbox', KEYED]
 
 export const unfinished = (world) => sqlUntil(world.server.url, UNFINISHED);
 
-/** Waits until nothing waits or runs. What is left once nothing has left for so long is returned. */
-export async function drain(world, stillMs) {
+/** Waits until nothing waits or runs. What is left once nothing has left for so long, or at the limit, is returned. */
+export async function drain(world, stillMs, limitMs = Number.POSITIVE_INFINITY) {
+  const from = Date.now();
   let fewest = Number.POSITIVE_INFINITY;
   let at = Date.now();
   for (;;) {
@@ -85,6 +86,7 @@ export async function drain(world, stillMs) {
       fewest = n;
       at = Date.now();
     } else if (Date.now() - at > stillMs) return unfinished(world);
+    if (Date.now() - from > limitMs) return unfinished(world);
     await sleep(250);
   }
 }
@@ -129,12 +131,15 @@ export async function drainRate(world, count) {
 export function startSampler(world, readRss) {
   const samples = [];
   let client = null;
+  let asking = false;
   const timer = setInterval(async () => {
     const rss = Object.fromEntries(
       world.fleet.slots.filter(({ runs }) => runs).map((slot) => [slot.name, readRss(slot.pid)]),
     );
     const sample = { at: Date.now(), rss, connections: null };
     samples.push(sample);
+    if (asking) return;
+    asking = true;
     try {
       if (!client) {
         const fresh = new pg.Client({ connectionString: world.server.url, query_timeout: 2_000 });
@@ -151,6 +156,8 @@ export function startSampler(world, readRss) {
     } catch {
       client?.end().catch(() => {});
       client = null;
+    } finally {
+      asking = false;
     }
   }, 1_000);
   return {

@@ -12,6 +12,17 @@ const delay = {
   },
 };
 
+/** Transactions that commit late, behind what workers have read already. */
+const slowCommits = {
+  name: 'slow-commits',
+  async strike(world, random, hold) {
+    const lines = world.fleet.producers.map(({ line }) => line);
+    for (const line of lines.slice(1)) line.delayMs = random.integer(200, 400);
+    await hold(random.integer(1_500, 4_000));
+    for (const line of lines) line.delayMs = 0;
+  },
+};
+
 const reset = {
   name: 'reset',
   async strike(world, random) {
@@ -102,6 +113,7 @@ const answers = Object.keys(POINTS).map((point) => cutAt(point, 'answer'));
 
 export const networkFaults = [
   delay,
+  slowCommits,
   reset,
   resetAll,
   halfClose,

@@ -17,7 +17,7 @@ const FENCE = `
     AND i.claimed_by = $1::text`;
 /** Handlers that are still at work when a frozen one wakes up. */
 const SLOW_PAY = { payMs: 5_000, weights: { pay: 80 } };
-const FREEZES = { profile: 'worker', faults: ['freeze', 'freeze-everybody'], producer: SLOW_PAY };
+const FREEZES = { profile: 'worker', faults: ['freeze'], producer: SLOW_PAY };
 const KILLS = { profile: 'worker', faults: ['kill', 'kill-most'] };
 
 /** @type {Mutant[]} */
@@ -62,7 +62,7 @@ export const MUTANTS = [
       'worker/settle/batcher.js': [["=== 'unsure' && !abandoned.aborted", "=== 'never'"]],
     },
     ...FREEZES,
-    producer: { flakyMs: 5_000, weights: { flaky: 40 } },
+    producer: { flakyMs: 5_000, weights: { flaky: 20 } },
     caughtBy: /^ownership: /,
   },
   {
@@ -108,8 +108,8 @@ export const MUTANTS = [
         ['cursor.priority === priority && isBefore(back, cursor) ? back : cursor', 'cursor'],
       ],
     },
-    profile: 'worker+network',
-    faults: ['kill', 'delay', 'stop'],
+    profile: 'network',
+    faults: ['slow-commits'],
     caughtBy: /^(bystanders: .* stuck|acceptance: .* after the drain)/,
   },
   {
