@@ -48,8 +48,8 @@ test.each([1, QUEUES.length])(
     await makeQueues();
     const { line, events, stop } = await idleWorker(QUEUES.slice(0, count));
     await until('it has started', () => events.some(({ kind }) => kind === 'started'));
-    // Connections that its start needed are closed when they were idle for ten seconds.
-    await pass(10_000);
+    // Connections that its start needed are closed when they were idle for two seconds.
+    await pass(3_000);
     await until('it has no more than three connections', () => line.connections <= 3);
     const queries = line.queries;
     const claims = () => events.filter((event) => event.kind === 'statement').length;

@@ -365,7 +365,7 @@ describe.each(KITS)('on %s', (_, open) => {
 
     test('refuses a state that there is not', async () => {
       const wrong = makeJob('gone' as never, receipt, { orderId: 1 });
-      await expect(wrong).rejects.toThrow(/no state "buried".*Use one of pending/);
+      await expect(wrong).rejects.toThrow(/no state "gone".*Use one of pending/);
     });
   });
 
