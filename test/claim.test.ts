@@ -321,7 +321,11 @@ describe('recovery', () => {
     const after = await explained(session, 'forget', []);
     await session.end();
     expect(plan['Actual Rows']).toBe(50);
-    expect(accesses(plan)).toEqual(['Index Scan inbox_id_pkey', 'Tid Scan']);
+    expect(accesses(plan)).toEqual([
+      'Index Scan inbox_id_pkey',
+      'Index Scan inbox_suspect_idx',
+      'Tid Scan',
+    ]);
     expect(buffers(plan)).toBeLessThan(50 * 20);
     expect(accesses(after)).toEqual(['Index Scan inbox_id_pkey']);
     expect(buffers(after)).toBeLessThan(50 * 10);
