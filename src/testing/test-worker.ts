@@ -158,8 +158,7 @@ export class TestWorker {
     const { engine, plain, log } = this.#deps;
     return new Settler({
       ...{ engine, plain, names, time: systemTime, took: () => undefined },
-      reportError: (what, error) =>
-        log.debug({ what, err: String(error) }, 'a settle is tried again'),
+      reportError: (what, error) => log.warn({ what, err: String(error) }, 'worker error'),
       standing: () => 'alive',
       abandoned: new AbortController().signal,
     });
