@@ -1,9 +1,12 @@
 // `npm run torture -- --minutes 5 --seed S --profile P`: faults on a real fleet, a history, a verdict. Exit code 1: a
 // violation was found; its histories are kept, and the command that repeats the schedule is printed.
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { checkAll } from './check/index.mjs';
+import { readHistories } from './history.mjs';
 import { PROFILES, profileOf } from './profiles.mjs';
 import { printResult } from './report.mjs';
 import { run } from './run.mjs';
@@ -21,9 +24,18 @@ const { values } = parseArgs({
     faults: { type: 'string' },
     /** Short phases and wide bounds of speed, for `npm test`. */
     smoke: { type: 'boolean', default: false },
+    /** Only checks the histories that a failed run kept in this folder. */
+    check: { type: 'string' },
     keep: { type: 'string', default: join(ROOT, '.holdfast', 'torture') },
   },
 });
+
+if (values.check) {
+  const { state, run: facts } = JSON.parse(readFileSync(join(values.check, 'state.json'), 'utf8'));
+  const result = checkAll({ history: readHistories(values.check), state, run: facts });
+  printResult(result);
+  process.exit(result.violations.length > 0 ? 1 : 0);
+}
 
 /** `every`: one profile after the other; `all`: all of them at once. */
 const names = values.profile === 'every' ? Object.keys(PROFILES) : [values.profile];

@@ -56,6 +56,7 @@ function good(): Story {
   const keyed = (n: number) => ({ queue: 'lines', key: 'k', position: 10 + n });
   return {
     history: [
+      line({ op: 'worker', phase: 'ok', pid: 303 }),
       line({ op: 'enqueue', phase: 'invoke', of: 'o1', jobs: 2, inTransaction: true }),
       line({ op: 'enqueue', phase: 'unknown', of: 'o1' }),
       line({ op: 'enqueue', phase: 'ok', of: 'o1', ids: ['a', 'b'] }),

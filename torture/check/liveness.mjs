@@ -8,7 +8,7 @@ const BACK_SHARE = 0.9;
 const FLOOR_SHARE = 0.5;
 const BACK_MS = 10_000;
 const WINDOW_MS = 3_000;
-/** No completion at all for so long, while faults go on. */
+/** No completion at all for so long, while faults go on and a worker is up. */
 const STANDSTILL_MS = 20_000;
 /** From a kill to the next claim of what it held, without the times in which the whole fleet stood still. */
 const RECOVERY_MS = 20_000;
@@ -34,7 +34,7 @@ export function checkLiveness({ history, state, run }) {
     violations.push(
       `the backlog drained at ${run.drainAfter.toFixed(0)} jobs/s; undisturbed were ${run.drainBefore.toFixed(0)}`,
     );
-  const still = longestGap(times, run.faults.from, run.faults.to);
+  const still = longestGap(times, workersUp(history, run), run.faults.from, run.faults.to);
   if (still > STANDSTILL_MS)
     violations.push(`the fleet stood still for ${(still / 1000).toFixed(1)} s`);
   const spans = recoveries(history, state.witness, run);
@@ -88,11 +88,29 @@ function bestWindow(times, arrivals, healedAt, before) {
   return best;
 }
 
-function longestGap(times, from, to) {
+/** When at least one worker had started and not ended: on a busy machine a start takes seconds. */
+function workersUp(history, { wallOffset }) {
+  const changes = [];
+  const up = new Set();
+  for (const { op, phase, pid, child, t } of history) {
+    const before = up.size > 0;
+    if (op === 'worker' && phase === 'ok') up.add(pid);
+    else if (op === 'process' && phase === 'note') up.delete(child);
+    else continue;
+    if (before !== up.size > 0) changes.push(t + wallOffset);
+  }
+  const spans = [];
+  for (let at = 0; at < changes.length; at += 2)
+    spans.push({ from: changes[at], to: changes[at + 1] ?? Number.POSITIVE_INFINITY });
+  return spans;
+}
+
+function longestGap(times, spans, from, to) {
   let last = from;
   let longest = 0;
   for (const at of [...times.filter((time) => time >= from && time < to), to]) {
-    longest = Math.max(longest, at - last);
+    const upMs = spans.map((span) => Math.min(span.to, at) - Math.max(span.from, last));
+    longest = Math.max(longest, ...upMs);
     last = at;
   }
   return longest;

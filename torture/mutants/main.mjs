@@ -12,7 +12,7 @@ import { MUTANTS } from './list.mjs';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const { values } = parseArgs({
   options: {
-    /** Only those whose name has this in it. */
+    /** Only those whose name has one of these in it, with commas between. */
     only: { type: 'string', default: '' },
     /** From this one on, counted from 1: to go on after an interruption. */
     from: { type: 'string', default: '1' },
@@ -48,7 +48,8 @@ async function attempt(mutant, dist, seed) {
       producerConfig: (n) => ({ ...profile.producerConfig?.(n), ...mutant.producer }),
     },
     faults,
-    ...{ seed, dist, seconds: Number(values.seconds), everyMs: 1_600 },
+    ...{ seed, dist, everyMs: mutant.everyMs ?? 1_600 },
+    seconds: mutant.seconds ?? Number(values.seconds),
     folder: join(ROOT, '.holdfast', 'torture', `mutant-${mutant.name.replaceAll(/\W+/g, '-')}`),
     ...{
       burst: 0,
@@ -59,7 +60,7 @@ async function attempt(mutant, dist, seed) {
       stillMs: 15_000,
       // What a stuck job is takes a whole drain to see; the rest shows in what was done.
       ...(!/stuck/.test(String(mutant.caughtBy)) && mutant.caughtBy && { drainMs: 3_000 }),
-      workers: 3,
+      workers: mutant.workers ?? 3,
     },
   });
 }
@@ -70,7 +71,10 @@ async function hunt(mutant) {
   const from = Date.now();
   try {
     for (let n = 1; n <= Number(values.tries); n++) {
-      const { violations } = await attempt(mutant, dist, `${values.seed}-${n}`);
+      const { violations, counts } = await attempt(mutant, dist, `${values.seed}-${n}`);
+      // A build that does nothing at all breaks every promise but one, and proves nothing.
+      if (counts.throughput.before === 0 && counts.throughput.during === 0)
+        throw new Error(`mutant "${mutant.name}" does not work at all`);
       const found = mutant.caughtBy
         ? violations.filter((text) => mutant.caughtBy.test(text))
         : violations.filter((text) => !text.startsWith('liveness: '));
@@ -90,7 +94,7 @@ async function hunt(mutant) {
 }
 
 const all = [CONTROLS[0], ...MUTANTS, CONTROLS[1]]
-  .filter(({ name }) => name.includes(values.only))
+  .filter(({ name }) => values.only.split(',').some((part) => name.includes(part)))
   .slice(Number(values.from) - 1);
 let right = 0;
 for (const mutant of all) {
