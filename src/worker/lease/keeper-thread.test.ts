@@ -68,7 +68,7 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
 
 async function claimedBy(id: string, count: number) {
   await db.hf.enqueueMany(Array.from({ length: count }, () => noop.of({})));
-  const rows = await claimAs(db.engine, id, { types: ['noop'], leaseMs: 5_000 });
+  const rows = await claimAs(db.engine, id, { types: ['noop'], leaseMs: 25_000 });
   return rows.map((row) => ({ ...heldOf(row), batch: null }));
 }
 
@@ -121,7 +121,7 @@ test('a thread that dies is started again, knows what is held, and beats', async
   keeper.drop(left as NonNullable<typeof left>);
   await keeper.watched(10_000);
   await threads[0]?.terminate();
-  await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() + interval '5 s'`);
+  await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() + interval '25 s'`);
   const beats = count('beat');
   await until('what is held is renewed', async () => (await renewed('restarted')) === 1);
   await until('a heartbeat', () => count('beat') > beats);
