@@ -242,6 +242,8 @@ describe('recovery', () => {
     await db.rows('UPDATE holdfast.inbox SET crashes = 4, available_at = now() WHERE id = $1', [
       id,
     ]);
+    // The worker must not take the round itself, which is due when none was ever made.
+    await db.rows('UPDATE holdfast.queues SET maintained_at = now()');
     const generations: number[] = [];
     const rare = { maintenance: '1h', lease: '10s', renewEvery: '50ms' } as const;
     const first = start(
