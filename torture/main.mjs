@@ -60,7 +60,7 @@ for (const name of names) {
     ...(values.smoke && {
       burst: 120,
       baselineMs: 2_000,
-      afterMs: 4_000,
+      afterMs: 6_000,
       drains: 2,
       drainShare: 0.3,
     }),

@@ -82,7 +82,10 @@ function bestWindow(times, arrivals, healedAt, before) {
   let best = { rate: 0, wanted: before };
   for (let at = healedAt; at <= healedAt + BACK_MS; at += 500) {
     const rateOf = (facts) => (countBetween(facts, at, at + WINDOW_MS) * 1000) / WINDOW_MS;
-    const window = { rate: rateOf(times), wanted: Math.min(before, rateOf(arrivals)) };
+    const offered = rateOf(arrivals);
+    // Producers that have stopped, or are not back themselves, are no measure.
+    const wanted = offered < before * FLOOR_SHARE ? before : Math.min(before, offered);
+    const window = { rate: rateOf(times), wanted };
     if (window.rate * best.wanted > best.rate * window.wanted) best = window;
   }
   return best;
