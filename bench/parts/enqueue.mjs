@@ -88,7 +88,7 @@ export async function enqueue(context) {
   const peer = (name) => bestPeer(found.get(name), contestants, { postgresOnly: true });
   for (const { name, order } of single) {
     const key = `enqueue.single_${order.connections}`;
-    times(figure, `${key}_over_best_postgres_peer`, ours(name), peer(name), 4);
+    times(figure, `${key}_over_best_postgres_peer`, ours(name), peer(name), 2);
     share(figure, `${key}_share_of_bare_insert`, ours(name), bare(name), 0.7);
   }
   times(figure, 'enqueue.bulk_over_best_postgres_peer', ours(bulk.name), peer(bulk.name), 1.5);

@@ -48,7 +48,7 @@ export async function order(context) {
     for (const actor of actors.values()) await actor.kill();
     found.set(name, values);
     const ours = median(values.get(entries.ours.label));
-    times(figure, `order.${name}_over_best_peer`, ours, bestPeer(values, contestants), 3);
+    times(figure, `order.${name}_over_best_peer`, ours, bestPeer(values, contestants), 2);
     raw(name, Object.fromEntries(values));
   }
   table({

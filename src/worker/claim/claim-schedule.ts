@@ -15,8 +15,8 @@ const PACE_MS = 4;
 const NEWS_MS = 500;
 /** Without notifications, a claim that found something is followed by another after this time. */
 const SOON_MS = 20;
-/** A worker that gets hints polls a little more rarely. */
-const LISTENING_POLL = 1.25;
+/** A worker that gets hints polls half as often. */
+const LISTENING_POLL = 2;
 
 export class ClaimSchedule {
   readonly #pollMs: number;
