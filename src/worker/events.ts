@@ -17,6 +17,7 @@ export type WorkerEvent =
     }
   | JobEvent
   | EnqueuedEvent
+  | ResultRefusedEvent
   | {
       readonly kind: 'statement';
       readonly queue: string;
@@ -72,6 +73,16 @@ export interface EnqueuedEvent {
   readonly count: number;
   /** How many of them found their idempotency key taken and were not written. */
   readonly deduplicated: number;
+}
+
+/** What a handler returned could not be kept: too large, or not JSON. Its job is completed all the same. */
+export interface ResultRefusedEvent {
+  readonly kind: 'result-refused';
+  readonly queue: string;
+  readonly id: string;
+  readonly type: string;
+  /** With the path to what is wrong, and never with a value. */
+  readonly why: string;
 }
 
 export type StatementName =

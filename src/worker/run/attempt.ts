@@ -19,6 +19,7 @@ import { errorType } from '../../tracing/error-type.js';
 import { JobContext } from './context.js';
 import type { ContextDeps, HandlerContext } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
+import { resultText } from './result.js';
 
 export type Handler = (context: HandlerContext<unknown>) => unknown;
 
@@ -28,7 +29,12 @@ export interface Route {
 }
 
 export type Outcome =
-  | { readonly kind: 'completed'; readonly children: readonly NewJob[] }
+  | {
+      readonly kind: 'completed';
+      readonly children: readonly NewJob[];
+      /** What the handler returned, as JSON; null: nothing that is kept. */
+      readonly result: string | null;
+    }
   /** A transaction of the handler's completed the job, and it committed. */
   | { readonly kind: 'transacted' }
   | {
@@ -115,24 +121,27 @@ function handle(
 ): Outcome | Promise<Outcome> {
   const context = new JobContext(held, payload, deps);
   const threw = (error: unknown) => afterThrow(held, route, context, error, deps);
-  const ended = () => afterReturn(held, route, context, deps);
   // Asked in the tick in which the attempt ends: a call begins before that, or is refused.
-  const returned = (): Outcome | Promise<Outcome> =>
-    context.calls.none ? ended() : context.calls.ended().then(returned, threw);
+  const returned = (value: unknown): Outcome | Promise<Outcome> =>
+    context.calls.none
+      ? afterReturn(held, route, context, value, deps)
+      : context.calls.ended().then(() => returned(value), threw);
+  let answer: unknown;
   try {
-    const answer =
+    answer =
       timeoutMs === null
         ? route.handler(context)
         : withinTime(held, timeoutMs, async () => {
-            await route.handler(context);
+            const value = await route.handler(context);
             while (!context.calls.none) await context.calls.ended();
             context.end('returned');
+            return value;
           });
     if (mayBePromise(answer)) return Promise.resolve(answer).then(returned, threw);
   } catch (error) {
     return threw(error);
   }
-  return returned();
+  return returned(answer);
 }
 
 /** Of whichever library; asking for `then` is left to the one who waits for it. */
@@ -143,6 +152,7 @@ function afterReturn(
   held: LeasedJob,
   route: Route,
   context: JobContext<unknown>,
+  value: unknown,
   deps: ContextDeps,
 ): Outcome {
   context.end('returned');
@@ -151,7 +161,7 @@ function afterReturn(
     const error = new Error('the transaction that ctx.complete was given did not commit');
     return failed(held, route, error, deps, true);
   }
-  return { kind: 'completed', children: context.children };
+  return { kind: 'completed', children: context.children, result: resultText(value, held, deps) };
 }
 
 /** An upgrade function may fail for a reason that passes; a payload that does not fit will not. */
@@ -204,7 +214,11 @@ function failed(
   return { kind: 'failed', delayMs, ...described(error), handed };
 }
 
-async function withinTime(held: LeasedJob, timeoutMs: number, work: () => unknown): Promise<void> {
+async function withinTime(
+  held: LeasedJob,
+  timeoutMs: number,
+  work: () => unknown,
+): Promise<unknown> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(
@@ -221,7 +235,7 @@ async function withinTime(held: LeasedJob, timeoutMs: number, work: () => unknow
   });
   try {
     // When the limit wins, the handler's own rejection is still observed by the race and not unhandled.
-    await Promise.race([(async () => work())(), limit]);
+    return await Promise.race([(async () => work())(), limit]);
   } finally {
     clearTimeout(timer);
   }

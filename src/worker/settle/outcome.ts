@@ -9,7 +9,7 @@ import type { SettleResult } from '../events.js';
 import type { Outcome, Route } from '../run/attempt.js';
 import type { ContextDeps } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { completeWithChildren } from './children.js';
+import { type Completed, completeWithChildren } from './children.js';
 import { resultOfFailure, type Settler } from './settler.js';
 
 export interface OutcomeDeps {
@@ -32,8 +32,8 @@ export function settleOutcome(
   const job = { id: held.id, generation: held.generation };
   switch (outcome.kind) {
     case 'completed':
-      if (outcome.children.length === 0) completeInOrder(settler, held, done);
-      else void settleParent({ settler, context, route }, held, outcome.children, done);
+      if (outcome.children.length === 0) completeInOrder(settler, held, outcome.result, done);
+      else void settleParent({ settler, context, route }, held, outcome, done);
       break;
     case 'transacted':
       done('completed');
@@ -60,10 +60,16 @@ export function settleOutcome(
 }
 
 /** In a run of a key each names the one before it, and counts only if that one does. */
-function completeInOrder(settler: Settler, held: LeasedJob, done: Settled): void {
+function completeInOrder(
+  settler: Settler,
+  held: LeasedJob,
+  result: string | null,
+  done: Settled,
+): void {
   const { id, generation, after, before } = held;
-  const job = before ? { id, generation, after, broken: () => before.lost } : { id, generation };
-  settler.complete(held.workerId, job, done);
+  const job = { id, generation, result };
+  const linked = before ? { ...job, after, broken: () => before.lost } : job;
+  settler.complete(held.workerId, linked, done);
 }
 
 /**
@@ -91,7 +97,7 @@ async function settleHanded(
 async function settleParent(
   { settler, context, route }: OutcomeDeps,
   held: LeasedJob,
-  children: Extract<Outcome, { kind: 'completed' }>['children'],
+  completed: Completed,
   done: Settled,
 ): Promise<void> {
   const job = { id: held.id, generation: held.generation };
@@ -101,7 +107,7 @@ async function settleParent(
         const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
         if (found.length > 0) return 'completed';
       }
-      await completeWithChildren(context, held, children);
+      await completeWithChildren(context, held, completed);
       return 'completed';
     });
     done(result);
