@@ -4,6 +4,12 @@
  * It opens connections only when they are needed. A pool that was passed in is used and never closed.
  */
 import type pg from 'pg';
+import type { Access } from './api/access.js';
+import { deadLetters } from './api/dead-letters.js';
+import { examine } from './api/doctor.js';
+import { looking } from './api/look.js';
+import { type JobChanges, type UpdateChoice, update } from './api/update.js';
+import { type JobOutcome, type WaitChoice, Waiting } from './api/wait.js';
 import {
   type Enqueued,
   type EnqueueLimits,
@@ -237,9 +243,25 @@ export function holdfast(options: HoldfastOptions = {}) {
   }
 
   const closing: (() => Promise<void>)[] = [];
+  const access: Access = { schema, connection, log, maxPayloadBytes, pool, names };
+  const waiting = new Waiting(access);
+
+  /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
+  async function close(): Promise<void> {
+    waiting.close();
+    const pools = [ownPool, observerPool];
+    ownPool = null;
+    observerPool = null;
+    await Promise.all([
+      ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
+      ...closing.splice(0).map((work) => work()),
+    ]);
+  }
 
   const hf = {
     schema,
+    ...looking(access),
+    deadLetters: deadLetters(access),
 
     async enqueue<Input>(
       job: JobDefinition<Input, unknown>,
@@ -306,6 +328,18 @@ export function holdfast(options: HoldfastOptions = {}) {
     cancel: async (ids: readonly string[], reason = 'cancelled by an operator', queue = 'inbox') =>
       cancel(plain(), names(queue), ids, reason),
 
+    /** Changes a job that waits. One that runs, or has ended, is refused with JOB_STATE. */
+    update: <Input>(id: string, changes: JobChanges<Input>, choice?: UpdateChoice<Input>) =>
+      update(access, id, changes, choice),
+    /**
+     * Resolves when the job has ended, well or not: completed, cancelled, discarded, or a dead letter. Rejects with
+     * JOB_UNKNOWN when neither the queue nor its archive has it.
+     */
+    wait: <Result = unknown>(id: string, choice?: WaitChoice) =>
+      waiting.wait(id, choice) as Promise<JobOutcome<Result>>,
+    /** Looks for everything that is known to go wrong, and says why it matters and what to do. */
+    doctor: () => examine(access),
+
     /** Calls the listener for every event of every worker made here and for every enqueue; returns how to stop. */
     observe(listener: (event: WorkerEvent) => void): () => void {
       listeners.add(listener);
@@ -314,16 +348,9 @@ export function holdfast(options: HoldfastOptions = {}) {
     /** How much waits, runs and is dead in every queue, and who is alive. */
     gauges: (): Promise<Gauges> => reading(observer(), (db) => readGauges(db, schema)),
 
-    /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
-    async close(): Promise<void> {
-      const pools = [ownPool, observerPool];
-      ownPool = null;
-      observerPool = null;
-      await Promise.all([
-        ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
-        ...closing.splice(0).map((work) => work()),
-      ]);
-    },
+    close,
+    /** `await using hf = holdfast()`: it is closed where its scope ends. */
+    [Symbol.asyncDispose]: close,
   };
   parts.set(hf, {
     ...{ connection, schema, log, maxPayloadBytes, pool },

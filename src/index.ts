@@ -1,3 +1,23 @@
+export type {
+  BulkChoice,
+  BulkResult,
+  DeadLettersRequest,
+  WhichLetters,
+} from './api/dead-letters.js';
+export type { DeadLetterFilter, JobsFilter } from './api/filter.js';
+export type { JobsPage, JobsRequest } from './api/look.js';
+export type { JobChanges, UpdateChoice } from './api/update.js';
+export type {
+  DeadLetterGroup,
+  Explanation,
+  HistoryEntry,
+  Job,
+  JobFacts,
+  JobSummary,
+  QueueInfo,
+  WorkerInfo,
+} from './api/views.js';
+export type { JobOutcome, WaitChoice } from './api/wait.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export {
@@ -7,6 +27,7 @@ export {
   holdfast,
   type QueueOptions,
 } from './holdfast.js';
+export type { Finding } from './inspect/doctor.js';
 export type { JobRow } from './inspect/job.js';
 export type { Duration } from './job/duration.js';
 export {

@@ -1,76 +1,59 @@
 /**
- * `holdfast doctor`: looks for everything that is known to go wrong, and says for each what it found, why it
- * matters and the fix. Exit code 3 if there is a problem. It changes nothing: what it tries, it rolls back.
+ * Looks for everything that is known to go wrong, and says for each what it found, why it matters and the fix. It
+ * changes nothing: what it tries, it rolls back. It needs two connections at once, so it has a pool of its own.
  */
-import { findDrift } from '../../inspect/catalogue.js';
-import { type Finding, LIMITS, type Limits, note, ok, problem } from '../../inspect/doctor.js';
-import { judgeDrift } from '../../inspect/doctor-drift.js';
-import { receivesItself } from '../../inspect/doctor-notify.js';
-import { judgeQueues, judgeWorkers } from '../../inspect/doctor-queues.js';
-import { judgeRights } from '../../inspect/doctor-rights.js';
+import type pg from 'pg';
+import { findDrift } from '../inspect/catalogue.js';
+import { type Finding, LIMITS, type Limits, note, ok, problem } from '../inspect/doctor.js';
+import { judgeDrift } from '../inspect/doctor-drift.js';
+import { receivesItself } from '../inspect/doctor-notify.js';
+import { judgeQueues, judgeWorkers } from '../inspect/doctor-queues.js';
+import { judgeRights } from '../inspect/doctor-rights.js';
 import {
   judgeLine,
   judgeServer,
   type Line,
   readServer,
   type Server,
-} from '../../inspect/doctor-server.js';
-import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../../inspect/doctor-vacuum.js';
-import { type Overview, overview } from '../../inspect/overview.js';
-import { saysOf } from '../../inspect/workers.js';
-import { HoldfastError } from '../../job/errors.js';
-import { loadText } from '../../postgres/names.js';
-import { withClient } from '../../postgres/pool.js';
-import { engineExecutor } from '../../postgres/queryable.js';
-import { MIGRATIONS } from '../../schema/migrations.js';
-import { type Call, EXIT, UsageError } from '../command.js';
-import { judgeEmbedded } from '../doctor-embedded.js';
-import { pasteable } from '../paste.js';
-import type { Session } from '../session.js';
-import { plain } from '../table.js';
+} from '../inspect/doctor-server.js';
+import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../inspect/doctor-vacuum.js';
+import { type Overview, overview } from '../inspect/overview.js';
+import { reading } from '../inspect/reading.js';
+import { saysOf } from '../inspect/workers.js';
+import { HoldfastError } from '../job/errors.js';
+import { loadText } from '../postgres/names.js';
+import { closePool, plainPool, withClient } from '../postgres/pool.js';
+import { engineExecutor } from '../postgres/queryable.js';
+import { checkSchema } from '../schema/migrate.js';
+import { MIGRATIONS } from '../schema/migrations.js';
+import type { Access } from './access.js';
 
 const RECEIVE_MS = 1_000;
 const ROUND_TRIPS = 7;
+const CLOSE_MS = 500;
 
-export async function run({ args, session, out }: Call): Promise<number> {
-  if (args.length > 0)
-    throw new UsageError(`doctor takes no argument, but "${args[0]}" was given.`);
-  const findings = (await diagnose(session)).map((finding) => ({
-    ...finding,
-    fix: finding.fix && pasteable(finding.fix, session.schema),
-  }));
-  const problems = findings.filter(({ level }) => level === 'problem').length;
-  for (const finding of findings) {
-    if (out.json) await out.value(finding);
-    else await print(out, finding);
+/** Where to look. */
+export interface DoctorTarget {
+  /** Of two connections or more. */
+  readonly pool: pg.Pool;
+  readonly schema: string;
+}
+
+/** On connections of its own, which are closed at the end. */
+export async function examine({ connection, schema, log }: Access): Promise<Finding[]> {
+  const pool = plainPool({ ...connection, applicationName: 'holdfast doctor' }, 3, log);
+  try {
+    return await diagnose({ pool, schema });
+  } finally {
+    await closePool(pool, CLOSE_MS);
   }
-  const notes = findings.filter(({ level }) => level === 'note').length;
-  out.note(
-    problems + notes === 0
-      ? `All ${findings.length} checks are well.`
-      : `${problems} problem(s), ${notes} note(s), ${findings.length - problems - notes} well.`,
-  );
-  return problems > 0 ? EXIT.unhealthy : EXIT.ok;
 }
 
-const MARKS = { ok: ['ok', 'good'], note: ['note', 'worry'], problem: ['PROBLEM', 'bad'] } as const;
-
-async function print(out: Call['out'], { check, level, text, why, fix }: Finding): Promise<void> {
-  const [mark, style] = MARKS[level];
-  await out.line(`${out.paint(mark.padEnd(7), style)}  ${check}: ${plain(text)}`);
-  if (why) await out.line(`         why: ${plain(why)}`);
-  if (fix) await out.line(`         fix: ${plain(fix)}`);
-}
-
-export async function diagnose(
-  session: Session,
-  limits: Limits = LIMITS,
-  folder = process.cwd(),
-): Promise<Finding[]> {
-  const { server, line } = await meet(session);
-  const schema = await judgeSchema(session);
+export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): Promise<Finding[]> {
+  const { server, line } = await meet(target);
+  const schema = await judgeSchema(target);
   const migrated = schema.level === 'ok';
-  const seen = migrated ? await session.read((db) => overview(db, session.schema)) : null;
+  const seen = migrated ? await reading(target.pool, (db) => overview(db, target.schema)) : null;
   return [
     ...judgeServer(server, limits),
     ...judgeLine(
@@ -80,23 +63,22 @@ export async function diagnose(
       shortest(seen, 'heartbeatMs', 10_000),
     ),
     schema,
-    ...(seen ? await judgeTables(session, seen, server, limits) : []),
-    ...judgeHorizon(await session.read((db) => readHorizon(db, session.schema)), limits),
+    ...(seen ? await judgeTables(target, seen, server, limits) : []),
+    ...judgeHorizon(await reading(target.pool, (db) => readHorizon(db, target.schema)), limits),
     ...(seen ? [...judgeQueues(seen, limits), ...judgeWorkers(seen, limits)] : []),
-    ...judgeEmbedded(folder),
   ];
 }
 
 /** Two connections: what the server says of itself, and how it sounds from here. */
-function meet(session: Session): Promise<{ server: Server; line: Line }> {
-  return withClient(session.pool, (client) =>
-    withClient(session.pool, async (other) => {
+function meet(target: DoctorTarget): Promise<{ server: Server; line: Line }> {
+  return withClient(target.pool, (client) =>
+    withClient(target.pool, async (other) => {
       const db = engineExecutor(client, { prepare: false });
       const times: number[] = [];
-      let [server, skewMs] = [await readServer(db, session.schema), 0];
+      let [server, skewMs] = [await readServer(db, target.schema), 0];
       for (let n = 0; n < ROUND_TRIPS; n++) {
         const [sent, from] = [Date.now(), performance.now()];
-        server = await readServer(db, session.schema);
+        server = await readServer(db, target.schema);
         const took = performance.now() - from;
         if (took <= Math.min(...times)) skewMs = server.nowMs - sent - took / 2;
         times.push(took);
@@ -119,10 +101,10 @@ function shortest(seen: Overview | null, fact: string, fallback: number): number
   return known.length > 0 ? Math.min(...known) : fallback;
 }
 
-async function judgeSchema(session: Session): Promise<Finding> {
+async function judgeSchema(target: DoctorTarget): Promise<Finding> {
   try {
-    await session.checkSchema();
-    return ok('schema', `"${session.schema}" is at migration ${MIGRATIONS.length}`);
+    await checkSchema(target.pool, target.schema);
+    return ok('schema', `"${target.schema}" is at migration ${MIGRATIONS.length}`);
   } catch (error) {
     if ((error as { code?: unknown }).code === '42501') {
       return problem(
@@ -141,22 +123,22 @@ const fixFor = (code: string) =>
   code === 'SCHEMA_TOO_NEW' ? 'Upgrade holdfast.' : 'holdfast migrate';
 
 async function judgeTables(
-  session: Session,
+  target: DoctorTarget,
   seen: Overview,
   server: Server,
   limits: Limits,
 ): Promise<Finding[]> {
-  const findings = [await session.read((db) => judgeRights(db, session.schema))];
-  findings.push(...(await drift(session, seen, server)));
+  const findings = [await reading(target.pool, (db) => judgeRights(db, target.schema))];
+  findings.push(...(await drift(target, seen, server)));
   for (const { queue, counts } of seen.queues) {
-    const names = session.names(queue.name);
-    const vacuum = await session.read((db) => readVacuum(db, names));
+    const names = { schema: target.schema, queue: queue.name };
+    const vacuum = await reading(target.pool, (db) => readVacuum(db, names));
     findings.push(...judgeTable(names, counts.size, vacuum, limits));
   }
   return findings;
 }
 
-async function drift(session: Session, seen: Overview, server: Server): Promise<Finding[]> {
+async function drift(target: DoctorTarget, seen: Overview, server: Server): Promise<Finding[]> {
   if (!server.mayCreate || server.replica) {
     return [
       note(
@@ -174,7 +156,7 @@ async function drift(session: Session, seen: Overview, server: Server): Promise<
       ...queues.map((queue) => loadText(migration.perQueue, { schema, queue })),
     ]);
   return judgeDrift(
-    session.schema,
-    await withClient(session.pool, (client) => findDrift(client, session.schema, texts)),
+    target.schema,
+    await withClient(target.pool, (client) => findDrift(client, target.schema, texts)),
   );
 }

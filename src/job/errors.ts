@@ -26,6 +26,8 @@ export type HoldfastErrorCode =
   | 'VERSION_UNSUPPORTED'
   | 'WORKER_STATE'
   | 'JOB_STATE'
+  | 'JOB_UNKNOWN'
+  | 'WAIT_TIMEOUT'
   | 'STOPPED';
 
 // The names are set on the prototypes, not on the instances, because V8 writes the first line of a

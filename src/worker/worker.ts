@@ -289,6 +289,11 @@ export class Worker {
     return this.#stop(options.graceMs ?? this.#settings.graceMs, false);
   }
 
+  /** `await using worker = hf.worker()`: it is stopped where its scope ends. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
   async #stop(graceMs: number, signalled: boolean): Promise<void> {
     if (this.#state === 'new') this.#state = 'stopped';
     if (this.#state === 'stopped') return;
