@@ -178,10 +178,15 @@ test('the doctor tells what it looked at, and leaves no connection', async () =>
     text: 'No worker is alive and 1 job wait.',
     fix: 'holdfast work',
   });
-  await until('its connections are closed', async () => {
-    const rows = await db.rows(
-      `SELECT FROM pg_stat_activity WHERE application_name = 'holdfast doctor' AND datname = current_database()`,
-    );
-    return rows.length === 0;
-  });
+  // An idle connection would go by itself after 10 s.
+  await until(
+    'its connections are closed',
+    async () => {
+      const rows = await db.rows(
+        `SELECT FROM pg_stat_activity WHERE application_name = 'holdfast doctor' AND datname = current_database()`,
+      );
+      return rows.length === 0;
+    },
+    { timeoutMs: 5_000 },
+  );
 });
