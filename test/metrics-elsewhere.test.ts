@@ -119,8 +119,9 @@ test('OpenTelemetry: instruments of every metric, with the labels as attributes'
   const point = duration.dataPoints.find(({ attributes }) => attributes.type === good.type);
   expect(point?.value).toMatchObject({ count: 2, buckets: { boundaries: wanted?.buckets } });
   // As an exporter for Prometheus writes the names, they are those of the catalogue.
-  const exported = [...metrics.values()].map(({ descriptor: { name, unit, type } }) => {
-    const total = type === 'OBSERVABLE_COUNTER' ? '_total' : '';
+  const exported = [...metrics.values()].map((metric) => {
+    const { name, unit } = metric.descriptor;
+    const total = 'isMonotonic' in metric && metric.isMonotonic ? '_total' : '';
     return `${name.replace('.', '_')}${unit === 's' ? '_seconds' : ''}${total}`;
   });
   const known = CATALOGUE.map(({ name }) => name);
