@@ -8,7 +8,7 @@ import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { inBatches, type Service } from './service.js';
+import { inBatches, MAX_BATCHES, type Service } from './service.js';
 
 const RECOVER_BATCH = 1_000;
 const PRUNE_BATCH = 5_000;
@@ -46,6 +46,7 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
   const prune = (name: string, work: typeof pruneArchive): Service => ({
     name,
     everyMs: Math.max(everyMs, Math.min(PRUNE_EVERY_MS, 6 * everyMs)),
+    atMost: MAX_BATCHES * PRUNE_BATCH,
     run: ({ withBitmaps, names }) =>
       inBatches(PRUNE_BATCH, () => withBitmaps((db) => work(db, names, PRUNE_BATCH))),
   });
