@@ -34,13 +34,7 @@ import {
 import { cancel } from './operate/cancel.js';
 import { discard, retry } from './operate/dead-letters.js';
 import { configure, setPaused } from './operate/queue.js';
-import {
-  defaultLogger,
-  type Logger,
-  type Redact,
-  redactingLogger,
-  safeLogger,
-} from './postgres/log.js';
+import { type Logger, type LogLevel, loggerOf, type Redact } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
   adoptPool,
@@ -79,7 +73,10 @@ export interface HoldfastOptions {
    * through a transaction pooler. Default: the connection string.
    */
   readonly listenUrl?: string;
+  /** Anything of the shape of pino. Default: lines on stderr, readable on a terminal, JSON elsewhere. */
   readonly logger?: Logger;
+  /** The least level that is logged. Default: HOLDFAST_LOG, or `info`; a logger of yours has its own. */
+  readonly log?: LogLevel;
   /** Sees the facts of every line before the logger does; what it returns is logged instead. */
   readonly redact?: Redact;
   /** OpenTelemetry's API, `import * as telemetry from '@opentelemetry/api'`. Default: no traces. */
@@ -145,8 +142,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     );
   }
   const schema = checkSchemaName(options.schema ?? 'holdfast');
-  const logger = options.logger ?? defaultLogger();
-  const log = safeLogger(options.redact ? redactingLogger(logger, options.redact) : logger);
+  const log = loggerOf(options);
   const tracing = options.telemetry ? new Tracing(options.telemetry) : null;
   const listeners = new Set<(event: WorkerEvent) => void>();
   const maxPayloadBytes = checkInteger(

@@ -51,7 +51,7 @@ export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';
 export { type JobState, TRANSITIONS, type Transition, type Verb } from './job/states.js';
-export type { Logger, Redact } from './postgres/log.js';
+export type { Logger, LogLevel, Redact } from './postgres/log.js';
 export type { Queryable } from './postgres/queryable.js';
 export type { MigrationState } from './schema/migrate.js';
 export type { Telemetry } from './tracing/api.js';

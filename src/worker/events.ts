@@ -60,6 +60,12 @@ export interface JobEvent {
   readonly waitedMs?: number;
   /** With the end of a job that was started: how long its handler took. */
   readonly ranMs?: number;
+  /** With `failed` and `dead_letter`: what was thrown, in which attempt, of how many. */
+  readonly error?: unknown;
+  readonly attempt?: number;
+  readonly maxAttempts?: number;
+  /** With `failed`: how long until the next attempt is due. */
+  readonly retryInMs?: number;
 }
 
 /** How a job left a worker; `lost` when it was not this worker's to settle any more. */

@@ -56,6 +56,12 @@ declare global {
   const mail: {
     send(orderId: number, options?: { idempotencyKey?: string; signal?: AbortSignal }): Promise<string>;
   };
+  const Sentry: {
+    captureException(
+      error: unknown,
+      context: { tags: Record<string, string>; extra: Record<string, unknown>; fingerprint: string[] },
+    ): string;
+  };
   const kysely: import('kysely').Kysely<{ orders: { id: number }; receipts: { order_id: number } }>;
   const drizzle: import('drizzle-orm/node-postgres').NodePgDatabase;
   const knex: import('knex').Knex;

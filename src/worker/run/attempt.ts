@@ -44,6 +44,7 @@ export type Outcome =
       readonly summary: string;
       /** In one word, for traces. */
       readonly errorType: string;
+      readonly thrown: unknown;
       /** A transaction had the completion in it, and whether that committed is not known. */
       readonly handed: boolean;
     }
@@ -52,6 +53,7 @@ export type Outcome =
       readonly error: string;
       readonly summary: string;
       readonly errorType: string;
+      readonly thrown: unknown;
     }
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   | { readonly kind: 'cancelled'; readonly reason: string }
@@ -64,6 +66,7 @@ function described(error: unknown) {
   const line = text.split('\n', 1)[0] as string;
   return {
     error: text,
+    thrown: error,
     errorType: errorType(error),
     summary: line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line,
   };
@@ -96,7 +99,8 @@ export function runJob(
   const { row } = held;
   if (row.attempts > row.maxAttempts) {
     const text = `All ${row.maxAttempts} attempts ended with the worker vanishing while it ran this job alone. ${row.lastError ?? ''}`;
-    return { kind: 'dead_letter', error: text, summary: text, errorType: 'WORKER_VANISHED' };
+    const facts = { error: text, summary: text, thrown: new Error(text) };
+    return { kind: 'dead_letter', ...facts, errorType: 'WORKER_VANISHED' };
   }
   const timeoutMs = route.job.timeoutMs ?? defaultTimeoutMs;
   let payload: unknown;

@@ -18,8 +18,14 @@ export interface OutcomeDeps {
   readonly route: Route;
 }
 
-/** The result, and after how long the job is to be run again, if it is. */
-export type Settled = (result: SettleResult, delayMs?: number) => void;
+/** Why an attempt failed: what was thrown, and one line of it. */
+export interface Failed {
+  readonly thrown: unknown;
+  readonly summary: string;
+}
+
+/** The result, after how long the job is to be run again, if it is, and why the attempt failed, if it did. */
+export type Settled = (result: SettleResult, delayMs?: number, failed?: Failed) => void;
 
 /** Calls `done` once, when the database has answered. */
 export function settleOutcome(
@@ -40,10 +46,13 @@ export function settleOutcome(
       break;
     case 'failed':
       if (outcome.handed) void settleHanded({ settler, context, route }, held, outcome, done);
-      else settler.fail(by, { ...job, ...outcome }, (result) => done(result, outcome.delayMs));
+      else
+        settler.fail(by, { ...job, ...outcome }, (result) =>
+          done(result, outcome.delayMs, outcome),
+        );
       break;
     case 'dead_letter':
-      settler.deadLetter(by, { ...job, ...outcome }, done);
+      settler.deadLetter(by, { ...job, ...outcome }, (result) => done(result, undefined, outcome));
       break;
     case 'snoozed':
       settler.snooze(by, { ...job, delayMs: outcome.delayMs }, (result) =>
@@ -90,7 +99,7 @@ async function settleHanded(
     const [row] = await fail(context.plain, context.names, held.workerId, [failure]);
     return resultOfFailure(row?.status);
   });
-  done(result, outcome.delayMs);
+  done(result, outcome.delayMs, outcome);
 }
 
 /** A parent whose children cannot be written has failed: neither it nor they are half done. */
@@ -117,6 +126,7 @@ async function settleParent(
     const { delayMs } = route.job.retry(held.row.attempts, error);
     const summary = text.split('\n', 1)[0] as string;
     const failure = { ...job, delayMs, error: text, summary };
-    settler.fail(held.workerId, failure, (result) => done(result, delayMs));
+    const failed = { thrown: error, summary };
+    settler.fail(held.workerId, failure, (result) => done(result, delayMs, failed));
   }
 }
