@@ -10,6 +10,7 @@ import type pg from 'pg';
 import { findEffect, recordEffect } from '../../effects/once.js';
 import { type Enqueued, prepareJobs, writeJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
+import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors.js';
 import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
@@ -151,6 +152,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
 
   async #complete(tx: Queryable, result: unknown): Promise<void> {
     this.#assertHeld('the completion');
+    checkTx(tx);
     await this.#inItsTurn('the completion');
     await this.#writing.ended();
     // Again: another call may have completed the job meanwhile, or the attempt may be over.
