@@ -19,6 +19,8 @@ export interface ConnectionOptions {
   readonly connectTimeoutMs?: number;
   /** A pooler stands between, which refuses or drops start-up options; see pooled.ts. */
   readonly pooled?: boolean;
+  /** Of a plain pool: no limit for its statements, whatever the role or the database says. */
+  readonly unlimited?: boolean;
 }
 
 /** The settings in the form of the start-up packet, where a blank is escaped. */
@@ -29,10 +31,28 @@ export function engineOptions(): string {
 }
 
 export function engineConfig(options: ConnectionOptions): pg.ClientConfig {
-  return { ...plainConfig(options), ...(!options.pooled && { options: engineOptions() }) };
+  return {
+    ...basicConfig(options),
+    ...(!options.pooled && startingWith(options, engineOptions())),
+  };
 }
 
 function plainConfig(options: ConnectionOptions): pg.ClientConfig {
+  const own = options.unlimited && !options.pooled;
+  return { ...basicConfig(options), ...(own && startingWith(options, '-c statement_timeout=0')) };
+}
+
+/** `pg` lets what stands in the connection string win, so ours goes behind it there. */
+function startingWith({ connectionString }: ConnectionOptions, own: string): pg.ClientConfig {
+  if (!/[?&](options|statement_timeout)=/.test(connectionString)) return { options: own };
+  const url = new URL(connectionString);
+  url.searchParams.delete('statement_timeout');
+  const given = url.searchParams.get('options');
+  url.searchParams.set('options', given ? `${given} ${own}` : own);
+  return { connectionString: url.toString() };
+}
+
+function basicConfig(options: ConnectionOptions): pg.ClientConfig {
   return {
     connectionString: options.connectionString,
     application_name: options.applicationName ?? 'holdfast',
@@ -147,12 +167,21 @@ export function isTransient(error: unknown): boolean {
   return LOST_CONNECTION.test(error.message);
 }
 
-/** The statement waited too long for somebody's row lock, or for an answer at all. */
-export function isLockedOut(error: unknown): boolean {
+/** The statement waited too long for somebody's row lock or for an answer at all, or was cancelled. */
+export function isHeldUp(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  return (
-    (error as { code?: unknown }).code === '55P03' || /query read timeout/i.test(error.message)
-  );
+  const { code } = error as { code?: unknown };
+  return code === '55P03' || code === '57014' || /query read timeout/i.test(error.message);
+}
+
+/** Of what may pass by itself: a lock, a deadlock or a cancelled statement, on a database that is there. */
+const HERE = /^(55P03|57014|40001|40P01|25P03)$/;
+
+/** True when the database could not be reached, or could not be written to: so it was for everybody. */
+export function isOutage(error: unknown): boolean {
+  if (!isTransient(error)) return false;
+  const { code } = error as { code?: unknown };
+  return typeof code !== 'string' || !HERE.test(code);
 }
 
 /** A client for as long as `work` takes; one whose connection broke meanwhile does not go back. */

@@ -3,11 +3,13 @@
  * each queue. Here is what one of them has to tell another: a changed fleet becomes new shares of the ring, a
  * death becomes a recovery, a death of our own a new registration.
  */
+import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { type FleetView, fleetView, type QueueSettings, queueSettings } from '../fleet/registry.js';
 import { ringOwners } from '../fleet/ring.js';
 import { channelOf } from '../fleet/wake.js';
 import { plainPool } from '../postgres/pool.js';
+import { BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import {
   type EngineMode,
   type Executor,
@@ -77,9 +79,11 @@ export class Loops {
   #members = 1;
 
   constructor(deps: LoopsDeps) {
+    // While the database is away, every job that is being settled listens to it.
+    setMaxListeners(0, this.abandon.signal);
     this.#deps = deps;
     this.#engine = engineExecutor(deps.enginePool, deps.mode);
-    this.ownPool = plainPool(deps.connection, 4, deps.log);
+    this.ownPool = plainPool({ ...deps.connection, unlimited: true }, 4, deps.log);
     this.keeper = this.#makeKeeper();
     this.services = this.#makeServices();
     this.quarantine = new Quarantine(
@@ -280,6 +284,7 @@ export class Loops {
           maxPayloadBytes,
           tracing,
           emit,
+          ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
         },
       },
       recordEpoch: (epoch) => this.membership.recordEpoch(epoch),

@@ -13,7 +13,7 @@ import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import { type ConnectionOptions, closePool, enginePool, isTransient } from '../postgres/pool.js';
+import { type ConnectionOptions, closePool, enginePool, isOutage } from '../postgres/pool.js';
 import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
@@ -336,7 +336,7 @@ export class Worker {
   }
 
   #reportError(what: string, error: unknown): void {
-    if (isTransient(error)) this.#loops?.services.recordOutage();
+    if (isOutage(error)) this.#loops?.services.recordOutage();
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'worker error');
     this.#emitter.emit({ kind: 'error', what, error });

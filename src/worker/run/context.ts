@@ -249,7 +249,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const { before } = this.#job;
     if (!before) return;
     await before.left();
-    if (before.lost) throw leaseLost(this.id, doing);
+    if (before.failed) throw leaseLost(this.id, doing);
   }
 
   #emitEnqueued(jobs: readonly NewJob[], written: readonly Enqueued[]): void {

@@ -43,6 +43,8 @@ export interface ContextDeps {
   readonly pool: pg.Pool;
   /** The worker's own, for completions with children: handlers cannot exhaust it. */
   readonly ownPool: pg.Pool;
+  /** What a transaction on it begins with, if its sessions cannot keep settings. */
+  readonly begin?: string;
   readonly plain: Executor;
   /** For effect markers: a pool that handlers cannot exhaust by holding transactions. */
   readonly engine: Executor;

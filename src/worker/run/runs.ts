@@ -144,7 +144,7 @@ export class Runs {
         await setImmediate();
       }
       const goes: boolean = !before || (!this.#stopping && this.#deps.mayStart());
-      if (!goes || before?.lost || !(await this.#runOne(held, before))) break;
+      if (!goes || before?.failed || !(await this.#runOne(held, before))) break;
       before = held;
       ranMs += held.ranMs ?? 0;
     }
@@ -216,7 +216,7 @@ export class Runs {
     outcome: Outcome,
   ): boolean | Promise<boolean> {
     const { inFlight } = this.#deps;
-    if (before?.lost && outcome.kind !== 'transacted') {
+    if (before?.failed && outcome.kind !== 'transacted') {
       inFlight.release(held);
       return false;
     }
