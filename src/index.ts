@@ -1,4 +1,5 @@
 export { guardTable, isStaleFence } from './effects/fence.js';
+export type { Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export {
   type EnqueueCall,
