@@ -554,6 +554,8 @@ describe('a queue that keeps no archive', () => {
       );
       expect(rows).toEqual([{ status: 'cancelled' }, { status: 'dead_letter' }]);
       expect(await db.rows('SELECT FROM holdfast.inbox')).toEqual([]);
+      // They are gone, and were not completed.
+      expect(await completedBefore(db.plain, INBOX, ME, [three!, four!])).toEqual([]);
     } finally {
       await db.hf.configureQueue('inbox', { archiveRetention: '7d' });
     }
@@ -573,4 +575,12 @@ describe('a queue that keeps no archive', () => {
       await db.hf.configureQueue('inbox', { archiveRetention: '7d' });
     }
   });
+});
+
+test('a job that somebody cancelled is not found as completed after a lost answer', async () => {
+  await enqueue(1, 2);
+  const [one, two] = (await claim()).jobs.map(heldOf);
+  await complete(db.engine, INBOX, ME, [one!]);
+  await db.hf.cancel([two!.id]);
+  expect(await completedBefore(db.plain, INBOX, ME, [one!, two!])).toEqual([one!.id]);
 });
