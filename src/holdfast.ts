@@ -21,10 +21,12 @@ import { HoldfastError } from './job/errors.js';
 import { describeError } from './job/failure.js';
 import {
   checkInteger,
+  ENQUEUE_OPTIONS,
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
 } from './job/job.js';
+import { checkKnown, type Known } from './job/known-options.js';
 import { cancel } from './operate/cancel.js';
 import { discard, retry } from './operate/dead-letters.js';
 import { configure, setPaused } from './operate/queue.js';
@@ -80,12 +82,19 @@ export interface HoldfastOptions {
   readonly telemetry?: Telemetry;
 }
 
+const HOLDFAST_OPTIONS = {
+  ...{ connectionString: true, pool: true, schema: true, maxPayloadBytes: true, prepare: true },
+  ...{ pooler: true, listenUrl: true, logger: true, redact: true, telemetry: true },
+} as const satisfies Known<HoldfastOptions>;
+
 export interface EnqueueCall {
   /** Your transaction: anything with `query(text, params)`, or one of the adapters; never a pool. */
   readonly tx?: Queryable & { readonly totalCount?: never };
   /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
   readonly onMismatch?: 'error' | 'existing';
 }
+
+const CALL_OPTIONS = { tx: true, onMismatch: true } as const satisfies Known<EnqueueCall>;
 
 export interface QueueOptions extends NewQueueOptions {
   /** Whether inserts wake sleeping workers. Default true. */
@@ -96,6 +105,11 @@ export interface QueueOptions extends NewQueueOptions {
   readonly archiveRetention?: Duration;
   readonly effectRetention?: Duration;
 }
+
+const QUEUE_OPTIONS = {
+  ...{ ordering: true, deadLetters: true, notify: true, maxPayloadBytes: true },
+  ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
+} as const satisfies Known<QueueOptions>;
 
 const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
 const CLOSE_MS = 500;
@@ -131,6 +145,7 @@ const parts = new WeakMap<object, HoldfastParts>();
 export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
+  checkKnown(options, HOLDFAST_OPTIONS, 'holdfast()', 'Nothing was made.');
   const connectionString = options.connectionString ?? process.env.DATABASE_URL;
   if (!connectionString) {
     throw new HoldfastError(
@@ -172,6 +187,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
   ): Promise<Enqueued[]> {
+    checkKnown(call, CALL_OPTIONS, 'enqueueMany()', 'Nothing was enqueued.');
     if (items.length === 0) return [];
     const queue = items[0]?.job.queue as string;
     const other = items.find((item) => item.job.queue !== queue);
@@ -246,6 +262,8 @@ export function holdfast(options: HoldfastOptions = {}) {
       payload: Input,
       enqueueOptions: EnqueueOptions & EnqueueCall = {},
     ): Promise<Enqueued> {
+      const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };
+      checkKnown(enqueueOptions, known, 'enqueue()', 'Nothing was enqueued.');
       const { tx, onMismatch, ...rest } = enqueueOptions;
       const call = { ...(tx && { tx }), ...(onMismatch && { onMismatch }) };
       const [enqueued] = await enqueueMany([job.of(payload, rest)], call);
@@ -275,6 +293,7 @@ export function holdfast(options: HoldfastOptions = {}) {
       withClient(pool(), (client) => createQueue(client, schema, queue, settings)),
 
     async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
+      checkKnown(settings, QUEUE_OPTIONS, 'configureQueue()', 'Nothing was set.');
       const time = (value: Duration | undefined, what: string, min = 1000) =>
         value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
       const found = await configure(plain(), names(queue), {

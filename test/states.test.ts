@@ -7,6 +7,7 @@ import { job } from '../src/index.js';
 import { type JobState, TRANSITIONS, type Transition, type Verb } from '../src/job/states.js';
 import { isolate } from '../src/lease/isolate.js';
 import { renew } from '../src/lease/renew.js';
+import { markStarted } from '../src/lease/started.js';
 import { recover } from '../src/maintenance/recover.js';
 import { cancel } from '../src/operate/cancel.js';
 import { discard, retry } from '../src/operate/dead-letters.js';

@@ -6,6 +6,7 @@
  */
 import type { Gauges } from '../inspect/gauges.js';
 import { type Duration, durationMs } from '../job/duration.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import type { WorkerEvent } from '../worker/events.js';
 import { Collector } from './collect.js';
 import { DatabaseGauges } from './database.js';
@@ -28,6 +29,12 @@ export interface MetricsOptions {
   readonly timeout?: Duration;
 }
 
+const OPTIONS = {
+  database: true,
+  freshFor: true,
+  timeout: true,
+} as const satisfies Known<MetricsOptions>;
+
 export interface Metrics {
   /** Prometheus' exposition format 0.0.4. */
   text(): Promise<string>;
@@ -38,6 +45,7 @@ export interface Metrics {
 }
 
 export function collectMetrics(source: MetricsSource, options: MetricsOptions = {}): Metrics {
+  checkKnown(options, OPTIONS, 'Metrics', 'Nothing is collected.');
   const registry = new Registry();
   const collector = new Collector(registry);
   const database =

@@ -7,8 +7,9 @@ import type { JobRow } from '../inspect/job.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { Cancel, GiveUp, HoldfastError } from '../job/errors.js';
 import type { JobDefinition } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { type Target, target } from './target.js';
-import { type TestHandler, Trial, type TrialOptions } from './trial.js';
+import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
 
 /**
  * - `pending`: due; `delayed`: due later; `leased`: a worker that lives holds it;
@@ -32,6 +33,11 @@ export interface MakeJobOptions extends Target, TrialOptions {
   /** Why it failed, was given up or cancelled. */
   readonly reason?: string;
 }
+
+const OPTIONS = {
+  ...TRIAL_OPTIONS,
+  ...{ delay: true, reason: true },
+} as const satisfies Known<MakeJobOptions>;
 
 /** The job as `hf.find` returns it. */
 export type MadeJob = JobRow;
@@ -66,6 +72,7 @@ export async function makeJob<Input, Output>(
       `There is no state ${JSON.stringify(state)}; no job was made. Use one of ${STATES.join(', ')}.`,
     );
   }
+  checkKnown(options, OPTIONS, 'makeJob()', 'No job was made.');
   const { hf, delay = '1h', reason = 'made by makeJob', ...rest } = options;
   const deps = await target(hf);
   const handler: TestHandler<Output> = () => OUTCOMES[state]?.(reason);

@@ -11,6 +11,7 @@ import type pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
+import { checkKnown } from '../job/known-options.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
 import { type ConnectionOptions, closePool, enginePool, isOutage } from '../postgres/pool.js';
@@ -285,7 +286,8 @@ export class Worker {
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is released. */
-  stop(options: { graceMs?: number } = {}): Promise<void> {
+  async stop(options: { graceMs?: number } = {}): Promise<void> {
+    checkKnown(options, { graceMs: true }, 'worker.stop()', 'The worker goes on.');
     return this.#stop(options.graceMs ?? this.#settings.graceMs, false);
   }
 
