@@ -209,6 +209,8 @@ CREATE TABLE holdfast.inbox (
   version          holdfast.positive NOT NULL DEFAULT 1,
   priority         holdfast.priority NOT NULL DEFAULT 2,
   isolated         boolean NOT NULL DEFAULT false,
+  -- Of a job that crashed before: its handler was called since it was claimed.
+  started          boolean NOT NULL DEFAULT false,
   -- A dead letter that does not hold its key.
   parked           boolean NOT NULL DEFAULT false,
   crashes          integer NOT NULL DEFAULT 0,

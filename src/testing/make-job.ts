@@ -15,7 +15,7 @@ import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './tri
  * - `pending`: due; `delayed`: due later; `leased`: a worker that lives holds it;
  * - `retrying`: an attempt failed, and the next one waits for its time;
  * - `dead_letter`: given up; `completed`, `cancelled`: in the archive;
- * - `suspect`: two workers vanished while they held it, so it runs apart from others.
+ * - `suspect`: two workers vanished while they ran it, so it runs apart from others.
  */
 export type MadeState =
   | 'pending'
@@ -101,7 +101,8 @@ async function make<Input, Output>(
   if (state === 'suspect') {
     const second = trial.worker();
     await trial.vanish(worker, second);
-    await second.claimJob(trial.names, held.id);
+    const again = await second.claimJob(trial.names, held.id);
+    if (again) await second.start(again);
     await second.register(trial.names);
     await trial.vanish(second, trial.worker());
   }
