@@ -4,6 +4,12 @@
  * It opens connections only when they are needed. A pool that was passed in is used and never closed.
  */
 import type pg from 'pg';
+import type { Access } from './api/access.js';
+import { deadLetters } from './api/dead-letters.js';
+import { examine } from './api/doctor.js';
+import { looking } from './api/look.js';
+import { type JobChanges, type UpdateChoice, update } from './api/update.js';
+import { type JobOutcome, type WaitChoice, Waiting } from './api/wait.js';
 import {
   type Enqueued,
   type EnqueueLimits,
@@ -30,13 +36,7 @@ import { checkKnown, type Known } from './job/known-options.js';
 import { cancel } from './operate/cancel.js';
 import { discard, retry } from './operate/dead-letters.js';
 import { configure, setPaused } from './operate/queue.js';
-import {
-  defaultLogger,
-  type Logger,
-  type Redact,
-  redactingLogger,
-  safeLogger,
-} from './postgres/log.js';
+import { type Logger, type LogLevel, loggerOf, type Redact } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
   adoptPool,
@@ -75,7 +75,10 @@ export interface HoldfastOptions {
    * through a transaction pooler. Default: the connection string.
    */
   readonly listenUrl?: string;
+  /** Anything of the shape of pino. Default: lines on stderr, readable on a terminal, JSON elsewhere. */
   readonly logger?: Logger;
+  /** The least level that is logged. Default: HOLDFAST_LOG, or `info`; a logger of yours has its own. */
+  readonly log?: LogLevel;
   /** Sees the facts of every line before the logger does; what it returns is logged instead. */
   readonly redact?: Redact;
   /** OpenTelemetry's API, `import * as telemetry from '@opentelemetry/api'`. Default: no traces. */
@@ -84,7 +87,7 @@ export interface HoldfastOptions {
 
 const HOLDFAST_OPTIONS = {
   ...{ connectionString: true, pool: true, schema: true, maxPayloadBytes: true, prepare: true },
-  ...{ pooler: true, listenUrl: true, logger: true, redact: true, telemetry: true },
+  ...{ pooler: true, listenUrl: true, log: true, logger: true, redact: true, telemetry: true },
 } as const satisfies Known<HoldfastOptions>;
 
 export interface EnqueueCall {
@@ -154,8 +157,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     );
   }
   const schema = checkSchemaName(options.schema ?? 'holdfast');
-  const logger = options.logger ?? defaultLogger();
-  const log = safeLogger(options.redact ? redactingLogger(logger, options.redact) : logger);
+  const log = loggerOf(options);
   const tracing = options.telemetry ? new Tracing(options.telemetry) : null;
   const listeners = new Set<(event: WorkerEvent) => void>();
   const maxPayloadBytes = checkInteger(
@@ -253,9 +255,25 @@ export function holdfast(options: HoldfastOptions = {}) {
   }
 
   const closing: (() => Promise<void>)[] = [];
+  const access: Access = { schema, connection, log, maxPayloadBytes, pool, names };
+  const waiting = new Waiting(access);
+
+  /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
+  async function close(): Promise<void> {
+    waiting.close();
+    const pools = [ownPool, observerPool];
+    ownPool = null;
+    observerPool = null;
+    await Promise.all([
+      ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
+      ...closing.splice(0).map((work) => work()),
+    ]);
+  }
 
   const hf = {
     schema,
+    ...looking(access),
+    deadLetters: deadLetters(access),
 
     async enqueue<Input>(
       job: JobDefinition<Input, unknown>,
@@ -325,6 +343,18 @@ export function holdfast(options: HoldfastOptions = {}) {
     cancel: async (ids: readonly string[], reason = 'cancelled by an operator', queue = 'inbox') =>
       cancel(plain(), names(queue), ids, reason),
 
+    /** Changes a job that waits. One that runs, or has ended, is refused with JOB_STATE. */
+    update: <Input>(id: string, changes: JobChanges<Input>, choice?: UpdateChoice<Input>) =>
+      update(access, id, changes, choice),
+    /**
+     * Resolves when the job has ended, well or not: completed, cancelled, discarded, or a dead letter. Rejects with
+     * JOB_UNKNOWN when neither the queue nor its archive has it.
+     */
+    wait: <Result = unknown>(id: string, choice?: WaitChoice) =>
+      waiting.wait(id, choice) as Promise<JobOutcome<Result>>,
+    /** Looks for everything that is known to go wrong, and says why it matters and what to do. */
+    doctor: () => examine(access),
+
     /** Calls the listener for every event of every worker made here and for every enqueue; returns how to stop. */
     observe(listener: (event: WorkerEvent) => void): () => void {
       listeners.add(listener);
@@ -333,16 +363,9 @@ export function holdfast(options: HoldfastOptions = {}) {
     /** How much waits, runs and is dead in every queue, and who is alive. */
     gauges: (): Promise<Gauges> => reading(observer(), (db) => readGauges(db, schema)),
 
-    /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
-    async close(): Promise<void> {
-      const pools = [ownPool, observerPool];
-      ownPool = null;
-      observerPool = null;
-      await Promise.all([
-        ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
-        ...closing.splice(0).map((work) => work()),
-      ]);
-    },
+    close,
+    /** `await using hf = holdfast()`: it is closed where its scope ends. */
+    [Symbol.asyncDispose]: close,
   };
   parts.set(hf, {
     ...{ connection, schema, log, maxPayloadBytes, pool },

@@ -66,7 +66,8 @@ async function round(names: Names = INBOX, pool: pg.Pool = engine) {
       'BEGIN; SET LOCAL enable_bitmapscan = on',
     );
   const given = { names, workerId: 'sweeper', ttlMs: TTL_MS, maySweep: true };
-  for (const { name, run } of maintenanceServices(60_000, (ids) => void dead.push(...ids)))
+  const news = { dead: (ids: readonly string[]) => void dead.push(...ids), exhausted() {} };
+  for (const { name, run } of maintenanceServices(60_000, news))
     done.set(name, await run({ ...given, engine: on, withBitmaps }));
   const pruned = [...done].reduce((sum, [name, n]) => sum + (name.startsWith('prune') ? n : 0), 0);
   return { dead, recovered: done.get('recover'), pruned };

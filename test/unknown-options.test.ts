@@ -17,6 +17,7 @@ const db = testDatabase();
 const connectionString = 'postgres://nobody@127.0.0.1:1/nowhere';
 const hf = holdfast({ connectionString });
 const receipt = job<object>('receipt');
+const ID = '01890000-0000-7000-8000-000000000000';
 const handler = () => undefined;
 /** What a JavaScript caller may pass. */
 const any = (options: object) => options as never;
@@ -41,6 +42,19 @@ const CALLS: [string, () => unknown, RegExp][] = [
     () => hf.configureQueue('inbox', any({ archiveRetentions: 1 })),
     /Did you mean "archiveRetention"/,
   ],
+  ['jobs()', () => hf.jobs(any({ filters: {} })), /Did you mean "filter"/],
+  ['job()', () => hf.job(ID, any({ qeue: 'a' })), /Did you mean "queue"/],
+  ['workers()', () => hf.workers(any({ al: true })), /Did you mean "all"/],
+  ['update()', () => hf.update(ID, { priority: 1 }, any({ qeue: 'a' })), /Did you mean "queue"/],
+  ['wait()', () => hf.wait(ID, any({ timeouts: 1 })), /Did you mean "timeout"/],
+  ['deadLetters.list()', () => hf.deadLetters.list(any({ limt: 1 })), /Did you mean "limit"/],
+  [
+    'deadLetters.groups()',
+    () => hf.deadLetters.groups(any({ filte: {} })),
+    /Did you mean "filter"/,
+  ],
+  ['deadLetters.retry()', () => hf.deadLetters.retry('all', any({ qeue: 'a' })), /"queue"/],
+  ['deadLetters.discard()', () => hf.deadLetters.discard('all', any({ qeue: 'a' })), /"queue"/],
   ['collectMetrics()', () => collectMetrics(hf, any({ fresh: 1 })), /Did you mean "freshFor"/],
   ['startEmbedded()', () => startEmbedded(any({ throwAway: true })), /Did you mean "throwaway"/],
   ['startPglite()', () => startPglite(any({ shema: 'a' })), /Did you mean "schema"/],

@@ -27,6 +27,8 @@ export type HoldfastErrorCode =
   | 'VERSION_UNSUPPORTED'
   | 'WORKER_STATE'
   | 'JOB_STATE'
+  | 'JOB_UNKNOWN'
+  | 'WAIT_TIMEOUT'
   | 'STOPPED';
 
 export class HoldfastError extends Error {

@@ -63,6 +63,13 @@ function basicConfig(options: ConnectionOptions): pg.ClientConfig {
   };
 }
 
+/** Where a connection string leads, in words for a log: nothing that is secret. */
+export function databaseOf(connectionString: string): { database: string; host: string } {
+  // The driver reads it, with its defaults and PGHOST. A client that is not connected opens nothing.
+  const { database, host, port } = new pg.Client({ connectionString });
+  return { database: database ?? '', host: host?.startsWith('/') ? host : `${host}:${port}` };
+}
+
 /** Polls of several queues that meet open one connection more; it need not stay. */
 const IDLE_MS = 2_000;
 

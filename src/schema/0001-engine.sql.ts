@@ -283,7 +283,9 @@ CREATE TABLE holdfast.inbox_archive (
   idempotency_key  text,
   claimed_by       text,
   last_error       text,
-  history          jsonb
+  history          jsonb,
+  -- What the handler returned; NULL: nothing.
+  result           jsonb
 ) WITH (
   -- Never updated, so pages are filled; vacuum follows the inserts to summarise the block ranges.
   fillfactor = 100, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 100000

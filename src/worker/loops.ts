@@ -8,8 +8,9 @@ import type pg from 'pg';
 import { type FleetView, fleetView, type QueueSettings, queueSettings } from '../fleet/registry.js';
 import { ringOwners } from '../fleet/ring.js';
 import { channelOf } from '../fleet/wake.js';
-import { plainPool } from '../postgres/pool.js';
-import { BEGIN_UNLIMITED } from '../postgres/pooled.js';
+import { findUnhandled } from '../inspect/unhandled.js';
+import { plainPool, withTransaction } from '../postgres/pool.js';
+import { BEGIN_POOLED, BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import {
   type EngineMode,
   type Executor,
@@ -26,6 +27,7 @@ import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices, recoverAll } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
 import { ServiceLoop } from './services/service-loop.js';
+import { UnhandledWatch } from './services/unhandled.js';
 import type { Standing } from './settle/batcher.js';
 import { Settler } from './settle/settler.js';
 import type { Time } from './time.js';
@@ -33,6 +35,8 @@ import type { WorkerDeps } from './worker.js';
 
 /** How long the start waits for the keeper's thread. */
 const WATCHED_MS = 3_000;
+/** A look for what nobody handles is given up after so long: dead rows may lie at the front of the queue. */
+const UNHANDLED_MS = 1_000;
 
 export interface LoopsDeps extends Omit<WorkerDeps, 'listeners' | 'prepare' | 'pooler'> {
   readonly enginePool: pg.Pool;
@@ -65,6 +69,7 @@ export class Loops {
   readonly quarantine: Quarantine;
   readonly membership: Membership;
   readonly wakeups: Wakeups;
+  readonly unhandled: UnhandledWatch;
   readonly queues: readonly QueueWorker[];
   /** Ordinary connections for what the worker itself reads and writes beside the queue table. */
   readonly ownPool: pg.Pool;
@@ -77,6 +82,8 @@ export class Loops {
   /** What the shares were last made from. */
   #picture = '';
   #members = 1;
+  /** The member whose id comes first looks for all. */
+  #first: string | null = null;
 
   constructor(deps: LoopsDeps) {
     // While the database is away, every job that is being settled listens to it.
@@ -104,6 +111,7 @@ export class Loops {
       reportError: deps.reportError,
     });
     this.wakeups = this.#makeWakeups();
+    this.unhandled = this.#makeUnhandled();
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
   }
 
@@ -117,6 +125,7 @@ export class Loops {
     await this.membership.start();
     for (const queue of this.queues) queue.hold(false);
     this.services.start();
+    this.unhandled.start();
   }
 
   pump(): void {
@@ -141,13 +150,23 @@ export class Loops {
     const { schema, reportError, workerId, emit } = this.#deps;
     for (const { queue } of this.queues) {
       try {
-        const recovered = await recoverAll(this.#engine, { schema, queue }, workerId());
+        const recovered = await recoverAll(
+          this.#engine,
+          { schema, queue },
+          workerId(),
+          this.#sayExhausted,
+        );
         if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
       } catch (error) {
         if (!this.abandon.signal.aborted) reportError(`recovery of ${queue}`, error);
       }
     }
   }
+
+  readonly #sayExhausted = (queue: string, job: string) => {
+    const err = 'its workers vanished while they ran it';
+    this.#deps.log.error({ queue, job, err }, 'a job became a dead letter');
+  };
 
   async #readFleet(): Promise<FleetView> {
     const names = { schema: this.#deps.schema, queue: this.#deps.queues[0] as string };
@@ -161,6 +180,7 @@ export class Loops {
     if (picture !== this.#picture) for (const queue of this.queues) this.#share(queue, view);
     this.#picture = picture;
     this.#members = view.members.length;
+    this.#first = view.members[0]?.id ?? null;
     this.recordDead(view.dead);
   }
 
@@ -225,12 +245,34 @@ export class Loops {
       this.#deps;
     return new ServiceLoop({
       ...{ enginePool, mode, schema, queues, time, workerId, emit, reportError },
-      services: maintenanceServices(settings.maintenanceMs, (dead) => {
-        this.recordDead(dead);
-        void this.membership.refresh();
+      services: maintenanceServices(settings.maintenanceMs, {
+        dead: (ids) => {
+          this.recordDead(ids);
+          void this.membership.refresh();
+        },
+        exhausted: this.#sayExhausted,
       }),
       intervalMs: settings.maintenanceMs,
       ttlMs: settings.ttlMs,
+    });
+  }
+
+  #makeUnhandled(): UnhandledWatch {
+    const { schema, settings, time, log, workerId, enginePool, mode } = this.#deps;
+    const begin = `${mode.pooled ? BEGIN_POOLED : 'BEGIN'}; SET LOCAL statement_timeout = ${UNHANDLED_MS}`;
+    return new UnhandledWatch({
+      ...{ maintenanceMs: settings.maintenanceMs, time, log },
+      isFirst: () => this.#first === workerId(),
+      queues: () => this.#settings,
+      find: ({ name: queue, ordering }, graceMs) =>
+        withTransaction(
+          enginePool,
+          (client) => {
+            const how = { keyed: ordering !== 'none', graceMs };
+            return findUnhandled(plainExecutor(client, mode), { schema, queue }, how);
+          },
+          begin,
+        ),
     });
   }
 

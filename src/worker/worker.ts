@@ -12,12 +12,20 @@ import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
 import { checkKnown } from '../job/known-options.js';
+import { VERSION } from '../job/version.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import { type ConnectionOptions, closePool, enginePool, isOutage } from '../postgres/pool.js';
+import {
+  type ConnectionOptions,
+  closePool,
+  databaseOf,
+  enginePool,
+  isOutage,
+} from '../postgres/pool.js';
 import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
+import { type BoundedLogger, boundedLogger } from './bounded-log.js';
 import { Emitter } from './emitter.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
@@ -74,7 +82,7 @@ export class Worker {
   };
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
-  readonly #log: Logger;
+  readonly #log: BoundedLogger;
   readonly #emitter: Emitter;
   readonly #routes = new Map<string, Route>();
   #state: State = 'new';
@@ -92,7 +100,7 @@ export class Worker {
   constructor(deps: WorkerDeps, options: WorkerOptions) {
     this.#deps = deps;
     this.#settings = resolveOptions(options);
-    this.#log = childLogger(deps.log, { component: 'worker' });
+    this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
     this.#emitter = new Emitter(this.#settings.onEvent, deps.listeners, this.#log);
   }
 
@@ -202,9 +210,28 @@ export class Worker {
     this.#loops = this.#assemble(pool, mode, queues, channels);
     await this.#loops.prepare();
     this.#state = 'running';
+    this.#sayStarted(queues);
     this.#emitter.emit({ kind: 'started', workerId: this.#id });
     if (this.#halt.signal.aborted) void this.#stop(0, this.#signalled);
     else await this.#loops.start();
+  }
+
+  #sayStarted(queues: readonly string[]): void {
+    const { database, host } = databaseOf(this.#deps.connection.connectionString);
+    const { schema } = this.#deps;
+    this.#log.info(
+      { worker: this.#id, queues, database, host, schema, version: VERSION },
+      'worker started',
+    );
+  }
+
+  #sayStopped(): void {
+    const { completed, failed, dead_letter: deadLetters, released, lost } = this.stats;
+    this.#log.flush();
+    this.#log.info(
+      { worker: this.#id, completed, failed, deadLetters, released, lost },
+      'worker stopped',
+    );
   }
 
   async #behindPooler(): Promise<boolean> {
@@ -291,6 +318,11 @@ export class Worker {
     return this.#stop(options.graceMs ?? this.#settings.graceMs, false);
   }
 
+  /** `await using worker = hf.worker()`: it is stopped where its scope ends. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
   async #stop(graceMs: number, signalled: boolean): Promise<void> {
     if (this.#state === 'new') this.#state = 'stopped';
     if (this.#state === 'stopped') return;
@@ -301,6 +333,8 @@ export class Worker {
       this.#state = 'stopping';
       const loops = this.#loops as Loops;
       const graceEndsAt = performance.now() + graceMs;
+      const running = loops.queues.reduce((sum, queue) => sum + queue.running, 0);
+      this.#log.info({ worker: this.#id, running, graceMs }, 'worker stopping');
       await this.#drain(loops, graceMs);
       // Handlers that go on after their jobs were released may keep the process for ever.
       const exit = this.#signalled && loops.queues.some((queue) => queue.running > 0);
@@ -310,8 +344,9 @@ export class Worker {
   }
 
   async #drain(loops: Loops, graceMs: number): Promise<void> {
-    const { services, quarantine, membership, wakeups, queues } = loops;
+    const { services, unhandled, quarantine, membership, wakeups, queues } = loops;
     services.stop();
+    unhandled.stop();
     membership.stop();
     const registration = this.#registration as Registration;
     const said = registration.announceDrain(this.#id);
@@ -332,6 +367,7 @@ export class Worker {
       ...pools.map((pool) => pool && closePool(pool, LAST_MS)),
     ]);
     this.#state = 'stopped';
+    this.#sayStopped();
     this.#emitter.emit({ kind: 'stopped', workerId: this.#id });
     if (exit) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
     this.#finish();

@@ -10,7 +10,7 @@ import { described, type Outcome, type Route } from '../run/attempt.js';
 import type { ContextDeps } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import { type Done, Refusal } from './batcher.js';
-import { completeWithChildren } from './children.js';
+import { type Completed, completeWithChildren } from './children.js';
 import { resultOfFailure, type Settler } from './settler.js';
 
 export interface OutcomeDeps {
@@ -19,8 +19,14 @@ export interface OutcomeDeps {
   readonly route: Route;
 }
 
-/** The result, and after how long the job is to be run again, if it is. */
-export type Settled = (result: SettleResult, delayMs?: number) => void;
+/** Why an attempt failed: what was thrown, and one line of it. */
+export interface Failed {
+  readonly thrown: unknown;
+  readonly summary: string;
+}
+
+/** The result, after how long the job is to be run again, if it is, and why the attempt failed, if it did. */
+export type Settled = (result: SettleResult, delayMs?: number, failed?: Failed) => void;
 
 /** Calls `done` once, when the database has answered. */
 export function settleOutcome(
@@ -32,26 +38,29 @@ export function settleOutcome(
   const by = held.workerId;
   const job = { id: held.id, generation: held.generation };
   const orFail =
-    (delayMs?: number): Done =>
+    (delayMs?: number, failed?: Failed): Done =>
     (result) => {
       if (result instanceof Refusal)
         failInstead({ settler, route }, held, outcome.kind, result.error, done);
-      else done(result, delayMs);
+      else done(result, delayMs, failed);
     };
   switch (outcome.kind) {
     case 'completed':
-      if (outcome.children.length === 0) completeInOrder(settler, held, orFail());
-      else void settleParent({ settler, context, route }, held, outcome.children, done);
+      if (outcome.children.length === 0) completeInOrder(settler, held, outcome.result, orFail());
+      else void settleParent({ settler, context, route }, held, outcome, done);
       break;
     case 'transacted':
       done('completed');
       break;
     case 'failed':
       if (outcome.handed) void settleHanded({ settler, context, route }, held, outcome, done);
-      else settler.fail(by, { ...job, ...outcome }, (result) => done(result, outcome.delayMs));
+      else
+        settler.fail(by, { ...job, ...outcome }, (result) =>
+          done(result, outcome.delayMs, outcome),
+        );
       break;
     case 'dead_letter':
-      settler.deadLetter(by, { ...job, ...outcome }, orFail());
+      settler.deadLetter(by, { ...job, ...outcome }, orFail(undefined, outcome));
       break;
     case 'snoozed':
       settler.snooze(by, { ...job, delayMs: outcome.delayMs }, orFail(outcome.delayMs));
@@ -66,10 +75,16 @@ export function settleOutcome(
 }
 
 /** In a run of a key each names the one before it, and counts only if that one does. */
-function completeInOrder(settler: Settler, held: LeasedJob, done: Done): void {
+function completeInOrder(
+  settler: Settler,
+  held: LeasedJob,
+  result: string | null,
+  done: Done,
+): void {
   const { id, generation, after, before } = held;
-  const job = before ? { id, generation, after, broken: () => before.failed } : { id, generation };
-  settler.complete(held.workerId, job, done);
+  const job = { id, generation, result };
+  const linked = before ? { ...job, after, broken: () => before.failed } : job;
+  settler.complete(held.workerId, linked, done);
 }
 
 /**
@@ -89,7 +104,7 @@ function failInstead(
     cause: error,
   });
   const failure = { id: held.id, generation: held.generation, delayMs, ...described(refused) };
-  settler.fail(held.workerId, failure, (result) => done(result, delayMs));
+  settler.fail(held.workerId, failure, (result) => done(result, delayMs, failure));
 }
 
 /**
@@ -114,17 +129,17 @@ async function settleHanded(
     });
   } catch {
     // Refused as it is, and reported. The settler finds words that are taken, or insists.
-    settler.fail(held.workerId, failure, (settled) => done(settled, outcome.delayMs));
+    settler.fail(held.workerId, failure, (settled) => done(settled, outcome.delayMs, outcome));
     return;
   }
-  done(result, outcome.delayMs);
+  done(result, outcome.delayMs, outcome);
 }
 
 /** A parent whose children cannot be written has failed: neither it nor they are half done. */
 async function settleParent(
   { settler, context, route }: OutcomeDeps,
   held: LeasedJob,
-  children: Extract<Outcome, { kind: 'completed' }>['children'],
+  completed: Completed,
   done: Settled,
 ): Promise<void> {
   const job = { id: held.id, generation: held.generation };
@@ -134,7 +149,7 @@ async function settleParent(
         const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
         if (found.length > 0) return 'completed';
       }
-      await completeWithChildren(context, held, children);
+      await completeWithChildren(context, held, completed);
       return 'completed';
     });
     done(result);
@@ -142,6 +157,6 @@ async function settleParent(
     if (error instanceof HoldfastError && error.code === 'LEASE_LOST') return done('lost');
     const { delayMs } = route.job.retry(held.row.attempts, error);
     const failure = { ...job, delayMs, ...described(error) };
-    settler.fail(held.workerId, failure, (result) => done(result, delayMs));
+    settler.fail(held.workerId, failure, (result) => done(result, delayMs, failure));
   }
 }

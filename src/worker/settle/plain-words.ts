@@ -8,10 +8,15 @@ const UNSTORABLE = new Set(['22P05', '22021']);
 /** Escapes are longer than what they stand for; as much as an error text has otherwise. */
 const MAX_CHARS = 8192;
 
+/** The database's encoding cannot hold some character. */
+export function isUnstorable(error: unknown): boolean {
+  return UNSTORABLE.has((error as { code?: string } | null)?.code ?? '');
+}
+
 /** For a batcher's `reword`: these texts of an item in ASCII; null if they are, or are not the reason. */
 export function inPlainWords<Name extends string>(...names: Name[]) {
   return <Item extends Readonly<Record<Name, string>>>(item: Item, error: unknown): Item | null => {
-    if (!UNSTORABLE.has((error as { code?: string } | null)?.code ?? '')) return null;
+    if (!isUnstorable(error)) return null;
     const plain = Object.fromEntries(names.map((name) => [name, inAscii(item[name])]));
     return names.every((name) => plain[name] === item[name]) ? null : { ...item, ...plain };
   };

@@ -15,7 +15,7 @@ import { type Failure, fail } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { SettleResult } from '../events.js';
 import { Batcher, type BatcherDeps, type Done, Refusal, resultsOf } from './batcher.js';
-import { inPlainWords } from './plain-words.js';
+import { inPlainWords, isUnstorable } from './plain-words.js';
 
 /** Settles of one kind follow each other no faster than this, so that those of a moment share a commit. */
 const GATHER_MS = 4;
@@ -48,6 +48,9 @@ export class Settler {
         gatherMs,
         afterLoss: async (by, jobs) =>
           resultsOf(await completedBefore(plain, names, by, jobs), 'completed', jobs.length),
+        // What the handler returned is not worth another attempt.
+        reword: (job, error) =>
+          isUnstorable(error) && job.result != null ? { ...job, result: null } : null,
       },
     );
     this.#failed = new Batcher(
