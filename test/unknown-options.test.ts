@@ -45,6 +45,8 @@ const CALLS: [string, () => unknown, RegExp][] = [
   ['jobs()', () => hf.jobs(any({ filters: {} })), /Did you mean "filter"/],
   ['job()', () => hf.job(ID, any({ qeue: 'a' })), /Did you mean "queue"/],
   ['workers()', () => hf.workers(any({ al: true })), /Did you mean "all"/],
+  ['retry()', () => hf.retry([ID], any({ qeue: 'a' })), /Did you mean "queue"/],
+  ['cancel()', () => hf.cancel([ID], any({ reasn: 'a' })), /Did you mean "reason"/],
   ['update()', () => hf.update(ID, { priority: 1 }, any({ qeue: 'a' })), /Did you mean "queue"/],
   ['wait()', () => hf.wait(ID, any({ timeouts: 1 })), /Did you mean "timeout"/],
   ['deadLetters.list()', () => hf.deadLetters.list(any({ limt: 1 })), /Did you mean "limit"/],

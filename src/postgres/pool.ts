@@ -8,11 +8,13 @@
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';
+import type { Address } from './address.js';
 import type { Logger } from './log.js';
 import { ENGINE_SETTINGS } from './settings.js';
 
-export interface ConnectionOptions {
-  readonly connectionString: string;
+export interface ConnectionOptions extends Address {
+  /** What else a caller wants of his connections; not for those of the engine. */
+  readonly settings?: pg.ClientConfig;
   /** After so long without an answer the connection is given up: it may be half open. */
   readonly queryTimeoutMs?: number;
   readonly applicationName?: string;
@@ -31,42 +33,47 @@ export function engineOptions(): string {
 }
 
 export function engineConfig(options: ConnectionOptions): pg.ClientConfig {
-  return {
-    ...basicConfig(options),
-    ...(!options.pooled && startingWith(options, engineOptions())),
-  };
+  const basic = basicConfig(options);
+  return options.pooled ? basic : startingWith(basic, engineOptions());
 }
 
 function plainConfig(options: ConnectionOptions): pg.ClientConfig {
+  const basic = basicConfig(options);
   const own = options.unlimited && !options.pooled;
-  return { ...basicConfig(options), ...(own && startingWith(options, '-c statement_timeout=0')) };
+  return own ? startingWith(basic, '-c statement_timeout=0') : basic;
 }
 
-/** `pg` lets what stands in the connection string win, so ours goes behind it there. */
-function startingWith({ connectionString }: ConnectionOptions, own: string): pg.ClientConfig {
-  if (!/[?&](options|statement_timeout)=/.test(connectionString)) return { options: own };
+/** Of two that set the same, the later one counts. `pg` lets what stands in a connection string win. */
+function startingWith(config: pg.ClientConfig, own: string): pg.ClientConfig {
+  const behind = (given: string | null | undefined) => [given, own].filter(Boolean).join(' ');
+  const { connectionString = '' } = config;
+  if (!/[?&](options|statement_timeout)=/.test(connectionString))
+    return { ...config, options: behind(config.options) };
   const url = new URL(connectionString);
   url.searchParams.delete('statement_timeout');
-  const given = url.searchParams.get('options');
-  url.searchParams.set('options', given ? `${given} ${own}` : own);
-  return { connectionString: url.toString() };
+  url.searchParams.set('options', behind(url.searchParams.get('options')));
+  return { ...config, connectionString: url.toString() };
 }
 
 function basicConfig(options: ConnectionOptions): pg.ClientConfig {
+  const { queryTimeoutMs, applicationName, connectTimeoutMs, pooled, unlimited, ...given } =
+    options;
+  const { settings, ...address } = given;
   return {
-    connectionString: options.connectionString,
-    application_name: options.applicationName ?? 'holdfast',
-    connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
-    ...(options.queryTimeoutMs !== undefined && { query_timeout: options.queryTimeoutMs }),
+    application_name: applicationName ?? 'holdfast',
+    connectionTimeoutMillis: connectTimeoutMs ?? 10_000,
+    ...(queryTimeoutMs !== undefined && { query_timeout: queryTimeoutMs }),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
+    ...settings,
+    ...address,
   };
 }
 
 /** Where a connection string leads, in words for a log: nothing that is secret. */
-export function databaseOf(connectionString: string): { database: string; host: string } {
+export function databaseOf(address: Address): { database: string; host: string } {
   // The driver reads it, with its defaults and PGHOST. A client that is not connected opens nothing.
-  const { database, host, port } = new pg.Client({ connectionString });
+  const { database, host, port } = new pg.Client(address);
   return { database: database ?? '', host: host?.startsWith('/') ? host : `${host}:${port}` };
 }
 

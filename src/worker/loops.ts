@@ -9,6 +9,7 @@ import { type FleetView, fleetView, type QueueSettings, queueSettings } from '..
 import { ringOwners } from '../fleet/ring.js';
 import { channelOf } from '../fleet/wake.js';
 import { findUnhandled } from '../inspect/unhandled.js';
+import { passwordFunction, sendable } from '../postgres/address.js';
 import { plainPool, withTransaction } from '../postgres/pool.js';
 import { BEGIN_POOLED, BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import {
@@ -38,7 +39,8 @@ const WATCHED_MS = 3_000;
 /** A look for what nobody handles is given up after so long: dead rows may lie at the front of the queue. */
 const UNHANDLED_MS = 1_000;
 
-export interface LoopsDeps extends Omit<WorkerDeps, 'listeners' | 'prepare' | 'pooler'> {
+export interface LoopsDeps
+  extends Omit<WorkerDeps, 'listeners' | 'prepare' | 'pooler' | 'besidePool'> {
   readonly enginePool: pg.Pool;
   readonly mode: EngineMode;
   readonly queues: readonly string[];
@@ -90,7 +92,8 @@ export class Loops {
     setMaxListeners(0, this.abandon.signal);
     this.#deps = deps;
     this.#engine = engineExecutor(deps.enginePool, deps.mode);
-    this.ownPool = plainPool({ ...deps.connection, unlimited: true }, 4, deps.log);
+    const own = { ...deps.address, pooled: deps.mode.pooled === true, unlimited: true };
+    this.ownPool = plainPool(own, 4, deps.log);
     this.keeper = this.#makeKeeper();
     this.services = this.#makeServices();
     this.quarantine = new Quarantine(
@@ -199,12 +202,14 @@ export class Loops {
   }
 
   #makeKeeper(): Keeper {
-    const { connection, settings, schema, queues, listenUrl, mode, metadata } = this.#deps;
+    const { address, direct, settings, schema, queues, mode, metadata } = this.#deps;
+    const password = passwordFunction(address);
     return new Keeper(
       {
-        connectionString: connection.connectionString,
+        address: sendable(address),
+        asksPasswords: password !== null,
         pooled: mode.pooled === true,
-        directUrl: listenUrl,
+        direct: direct && sendable(direct),
         liveness: settings.liveness,
         schema,
         queues,
@@ -232,6 +237,7 @@ export class Loops {
         epoch: (epoch) => this.membership.recordEpoch(epoch),
         drainAsked: this.#deps.drainAsked,
         error: this.#deps.reportError,
+        ...(password && { password }),
         load: () => ({
           running: this.queues.reduce((sum, one) => sum + one.running, 0),
           held: this.queues.reduce((sum, one) => sum + one.size, 0),
@@ -277,10 +283,10 @@ export class Loops {
   }
 
   #makeWakeups(): Wakeups {
-    const { connection, listenUrl, schema, channels, settings, workerId, reportError } = this.#deps;
+    const { address, direct, schema, channels, settings, workerId, reportError } = this.#deps;
     const queueOf = (name: string) => this.queues.find(({ queue }) => queue === name);
     return new Wakeups({
-      connectionString: listenUrl ?? connection.connectionString,
+      address: direct ?? address,
       on: settings.notify,
       liveness: settings.liveness,
       ...{ schema, channels, workerId: workerId(), other: this.#engine, reportError },

@@ -13,16 +13,12 @@ import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
 import { checkKnown } from '../job/known-options.js';
 import { VERSION } from '../job/version.js';
+import { type Address, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import {
-  type ConnectionOptions,
-  closePool,
-  databaseOf,
-  enginePool,
-  isOutage,
-} from '../postgres/pool.js';
+import { closePool, databaseOf, enginePool, isOutage } from '../postgres/pool.js';
 import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
+import { checkSameDatabase } from '../postgres/same-database.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
 import { type BoundedLogger, boundedLogger } from './bounded-log.js';
@@ -32,7 +28,7 @@ import { monotonicMs } from './lease/protocol.js';
 import { channelsOf, Loops } from './loops.js';
 import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkQueues, queuesToServe } from './queues.js';
-import { findPooler, type ReachableDeps, untilReachable } from './reachable.js';
+import { checkDirect, findPooler, type ReachableDeps, untilReachable } from './reachable.js';
 import type { Handler, Route } from './run/attempt.js';
 import type { HandlerContext } from './run/handler-context.js';
 import { metadataOf, Registration } from './services/registration.js';
@@ -41,11 +37,13 @@ import { exitAfter, onSignals } from './signals.js';
 import { systemTime } from './time.js';
 
 export interface WorkerDeps {
-  readonly connection: ConnectionOptions;
+  readonly address: Address;
   /** A way past a pooler, for the sessions that listen and hold locks. */
-  readonly listenUrl: string | null;
+  readonly direct: Address | null;
   /** The caller's pool, for handlers' transactions. */
   readonly pool: pg.Pool;
+  /** The caller's pool has an address of its own, which may lead elsewhere. */
+  readonly besidePool: boolean;
   readonly schema: string;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
@@ -99,6 +97,8 @@ export class Worker {
 
   constructor(deps: WorkerDeps, options: WorkerOptions) {
     this.#deps = deps;
+    // Refused here and not in the middle of the start.
+    sendable(deps.address);
     this.#settings = resolveOptions(options);
     this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
     this.#emitter = new Emitter(this.#settings.onEvent, deps.listeners, this.#log);
@@ -177,7 +177,7 @@ export class Worker {
     const mode: EngineMode = { prepare: this.#deps.prepare, pooled: await this.#behindPooler() };
     if (this.#halt.signal.aborted) return this.#takeApart(false, 0);
     const queryTimeoutMs = Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
-    const connection = { ...this.#deps.connection, queryTimeoutMs, pooled: mode.pooled === true };
+    const connection = { ...this.#deps.address, queryTimeoutMs, pooled: mode.pooled === true };
     const pool = enginePool(
       connection,
       Math.min(2 * queues.length + 2, MAX_CONNECTIONS),
@@ -197,6 +197,7 @@ export class Worker {
     this.#registration = registration;
     let channels: ReadonlyMap<string, string> = new Map();
     await untilReachable(this.#reachable, async () => {
+      await this.#checkDatabases(pool);
       await checkSchema(pool, this.#deps.schema);
       await checkQueues(pool, this.#deps.schema, queues);
       channels = await channelsOf(engineExecutor(pool, mode), this.#deps.schema, queues);
@@ -217,7 +218,7 @@ export class Worker {
   }
 
   #sayStarted(queues: readonly string[]): void {
-    const { database, host } = databaseOf(this.#deps.connection.connectionString);
+    const { database, host } = databaseOf(this.#deps.address);
     const { schema } = this.#deps;
     this.#log.info(
       { worker: this.#id, queues, database, host, schema, version: VERSION },
@@ -234,10 +235,17 @@ export class Worker {
     );
   }
 
+  /** Enqueues, handlers' transactions, claims and hints have to meet in one database. */
+  async #checkDatabases(pool: pg.Pool): Promise<void> {
+    const { besidePool, direct } = this.#deps;
+    if (besidePool) await checkSameDatabase(pool, this.#deps.pool, 'The pool');
+    if (direct) await checkDirect(pool, direct, this.#log);
+  }
+
   async #behindPooler(): Promise<boolean> {
-    const { pooler, connection, listenUrl } = this.#deps;
-    const pooled = pooler ?? (await findPooler(this.#reachable, connection, this.#log));
-    if (pooled && listenUrl === null) {
+    const { pooler, address, direct } = this.#deps;
+    const pooled = pooler ?? (await findPooler(this.#reachable, address, this.#log));
+    if (pooled && direct === null) {
       this.#log.info(
         {},
         'behind a pooler: the liveness lock and notifications are off; listenUrl brings them back',
@@ -262,7 +270,6 @@ export class Worker {
     return new Loops({
       ...this.#deps,
       ...{ enginePool, mode, queues, channels },
-      connection: { ...this.#deps.connection, pooled: mode.pooled === true },
       settings: this.#settings,
       routes: this.#routes,
       metadata: metadataOf(this.#settings),

@@ -190,7 +190,7 @@ test('a connection that breaks while it asks is not the end', async () => {
   await lock.query('SELECT pg_terminate_backend($1)', [asking]);
   await lock.query('COMMIT');
   lock.release();
-  await db.hf.cancel([id], 'over');
+  await db.hf.cancel([id], { reason: 'over' });
   expect(await ended).toMatchObject({ status: 'cancelled', error: 'over' });
 });
 

@@ -11,6 +11,7 @@ import { findEffect, recordEffect } from '../../effects/once.js';
 import { keepValue, NO_VALUE, type Stored } from '../../effects/value.js';
 import { type Enqueued, prepareJobs, writeJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
+import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors.js';
 import { describeError } from '../../job/failure.js';
 import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
@@ -179,6 +180,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
 
   async #complete(tx: Queryable, result: unknown): Promise<void> {
     this.#assertHeld('the completion');
+    checkTx(tx);
     await this.#inItsTurn('the completion');
     await this.#writing.ended();
     // Again: another call may have completed the job meanwhile, or the attempt may be over.
