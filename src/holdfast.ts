@@ -28,10 +28,12 @@ import { HoldfastError } from './job/errors.js';
 import { describeError } from './job/failure.js';
 import {
   checkInteger,
+  ENQUEUE_OPTIONS,
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
 } from './job/job.js';
+import { checkKnown, type Known } from './job/known-options.js';
 import { cancel } from './operate/cancel.js';
 import { discard, retry } from './operate/dead-letters.js';
 import { type CancelOptions, checkVerbOptions, type VerbOptions } from './operate/options.js';
@@ -88,12 +90,20 @@ export interface HoldfastOptions {
   readonly telemetry?: Telemetry;
 }
 
+const HOLDFAST_OPTIONS = {
+  ...{ connectionString: true, connection: true, pool: true, schema: true, prepare: true },
+  ...{ pooler: true, listenUrl: true, maxPayloadBytes: true, telemetry: true },
+  ...{ log: true, logger: true, redact: true },
+} as const satisfies Known<HoldfastOptions>;
+
 export interface EnqueueCall {
   /** Your transaction: anything with `query(text, params)`, or one of the adapters. Leave it out if there is none. */
   readonly tx?: Queryable & { readonly totalCount?: never };
   /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
   readonly onMismatch?: 'error' | 'existing';
 }
+
+const CALL_OPTIONS = { tx: true, onMismatch: true } as const satisfies Known<EnqueueCall>;
 
 export interface QueueOptions extends NewQueueOptions {
   /** Whether inserts wake sleeping workers. Default true. */
@@ -104,6 +114,11 @@ export interface QueueOptions extends NewQueueOptions {
   readonly archiveRetention?: Duration;
   readonly effectRetention?: Duration;
 }
+
+const QUEUE_OPTIONS = {
+  ...{ ordering: true, deadLetters: true, notify: true, maxPayloadBytes: true },
+  ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
+} as const satisfies Known<QueueOptions>;
 
 const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
 const CLOSE_MS = 500;
@@ -139,6 +154,7 @@ const parts = new WeakMap<object, HoldfastParts>();
 export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
+  checkKnown(options, HOLDFAST_OPTIONS, 'holdfast()', 'Nothing was made.');
   const { address, besidePool } = findAddress(options, process.env.DATABASE_URL);
   const schema = checkSchemaName(options.schema ?? 'holdfast');
   const log = loggerOf(options);
@@ -176,6 +192,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
   ): Promise<Enqueued[]> {
+    checkKnown(call, CALL_OPTIONS, 'enqueueMany()', 'Nothing was enqueued.');
     if (items.length === 0) return [];
     const queue = items[0]?.job.queue as string;
     const other = items.find((item) => item.job.queue !== queue);
@@ -265,6 +282,8 @@ export function holdfast(options: HoldfastOptions = {}) {
       payload: Input,
       enqueueOptions: EnqueueOptions & EnqueueCall = {},
     ): Promise<Enqueued> {
+      const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };
+      checkKnown(enqueueOptions, known, 'enqueue()', 'Nothing was enqueued.');
       const { tx, onMismatch, ...rest } = enqueueOptions;
       const given = 'tx' in enqueueOptions && { tx: tx as Queryable };
       const call: EnqueueCall = { ...given, ...(onMismatch && { onMismatch }) };
@@ -294,6 +313,7 @@ export function holdfast(options: HoldfastOptions = {}) {
       withClient(pool(), (client) => createQueue(client, schema, queue, settings)),
 
     async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
+      checkKnown(settings, QUEUE_OPTIONS, 'configureQueue()', 'Nothing was set.');
       const time = (value: Duration | undefined, what: string, min = 1000) =>
         value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
       const found = await configure(plain(), names(queue), {

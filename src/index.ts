@@ -19,6 +19,7 @@ export type {
 } from './api/views.js';
 export type { JobOutcome, WaitChoice } from './api/wait.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
+export type { Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export {
   type EnqueueCall,
