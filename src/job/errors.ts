@@ -25,6 +25,7 @@ export type HoldfastErrorCode =
   | 'HANDLER_MISSING'
   | 'VERSION_UNSUPPORTED'
   | 'WORKER_STATE'
+  | 'KEEPER_FAILED'
   | 'JOB_STATE'
   | 'STOPPED';
 
