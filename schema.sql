@@ -23,7 +23,7 @@ CREATE TABLE holdfast.inbox (
   version holdfast.positive NOT NULL DEFAULT 1,
   priority holdfast.priority NOT NULL DEFAULT 2,
   isolated boolean NOT NULL DEFAULT false,
-  parked boolean NOT NULL DEFAULT false,
+  parked boolean NOT NULL,
   crashes integer NOT NULL DEFAULT 0,
   status holdfast.inbox_status NOT NULL DEFAULT 'pending'::holdfast.inbox_status,
   attempts integer NOT NULL DEFAULT 0,
@@ -63,6 +63,7 @@ CREATE TABLE holdfast.inbox_archive (
   claimed_by text,
   last_error text,
   history jsonb,
+  result jsonb,
   CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
 ) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
 
@@ -150,6 +151,35 @@ CREATE OR REPLACE FUNCTION holdfast.bucket_of(key text)
  IMMUTABLE PARALLEL SAFE STRICT
 AS $function$SELECT (holdfast.hash32(key) & 1023)::integer$function$;
 
+CREATE OR REPLACE FUNCTION holdfast.check_job(type text, payload jsonb, key text, idempotency_key text, headers jsonb, max_bytes integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  IF type IS NULL OR type !~ '^[A-Za-z][A-Za-z0-9_.:-]{0,99}$' THEN
+    RAISE EXCEPTION 'job type % is not valid: nothing was enqueued', quote_nullable(type)
+      USING ERRCODE = 'HF002', HINT = 'Start with a letter; then letters, digits and _ . : - (at most 100).';
+  ELSIF payload IS NULL THEN
+    RAISE EXCEPTION 'the payload is NULL: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass a jsonb value; the JSON null is ''null''.';
+  ELSIF octet_length(payload::text) > max_bytes THEN
+    RAISE EXCEPTION 'the payload has % bytes, the limit is %: nothing was enqueued',
+      octet_length(payload::text), max_bytes
+      USING ERRCODE = 'HF002', HINT = 'Store the data elsewhere and enqueue a reference to it.';
+  ELSIF key = '' OR octet_length(key) > 512 THEN
+    RAISE EXCEPTION 'the partition key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for a stream of its own.';
+  ELSIF idempotency_key = '' OR octet_length(idempotency_key) > 512 THEN
+    RAISE EXCEPTION 'the idempotency key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
+  ELSIF jsonb_typeof(headers) <> 'object'
+    OR jsonb_path_exists(headers, '$.* ? (@.type() <> "string")') THEN
+    RAISE EXCEPTION 'headers must be a JSON object of strings: nothing was enqueued'
+      USING ERRCODE = 'HF002';
+  END IF;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.fleet_changed()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -192,39 +222,18 @@ DECLARE
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
   a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
   o_id ALIAS FOR $11;  o_deduplicated ALIAS FOR $12;
-  settings holdfast.queues;
-  print bytea;
-  held holdfast.inbox_idempotency;
+  standing uuid;
   stream text;
   due timestamptz;
 BEGIN
-  SELECT * INTO STRICT settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
-  IF a_type IS NULL OR a_type !~ '^[A-Za-z][A-Za-z0-9_.:-]{0,99}$' THEN
-    RAISE EXCEPTION 'job type % is not valid: nothing was enqueued', quote_nullable(a_type)
-      USING ERRCODE = 'HF002', HINT = 'Start with a letter; then letters, digits and _ . : - (at most 100).';
-  ELSIF a_payload IS NULL THEN
-    RAISE EXCEPTION 'the payload is NULL: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Pass a jsonb value; the JSON null is ''null''.';
-  ELSIF octet_length(a_payload::text) > settings.max_payload_bytes THEN
-    RAISE EXCEPTION 'the payload has % bytes, the limit is %: nothing was enqueued',
-      octet_length(a_payload::text), settings.max_payload_bytes
-      USING ERRCODE = 'HF002', HINT = 'Store the data elsewhere and enqueue a reference to it.';
-  ELSIF a_key = '' OR octet_length(a_key) > 512 THEN
-    RAISE EXCEPTION 'the partition key is empty or longer than 512 bytes: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for a stream of its own.';
-  ELSIF a_idempotency_key = '' OR octet_length(a_idempotency_key) > 512 THEN
-    RAISE EXCEPTION 'the idempotency key is empty or longer than 512 bytes: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
-  ELSIF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
+  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_idempotency_key, a_headers,
+    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
+  IF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
     RAISE EXCEPTION 'both delay and available_at were given: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give one of them.';
   ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN
     RAISE EXCEPTION 'the delay is negative or longer than ten years: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give a delay between 0 and 3650 days.';
-  ELSIF jsonb_typeof(a_headers) <> 'object'
-    OR jsonb_path_exists(a_headers, '$.* ? (@.type() <> "string")') THEN
-    RAISE EXCEPTION 'headers must be a JSON object of strings: nothing was enqueued'
-      USING ERRCODE = 'HF002';
   ELSIF a_priority IS NULL OR a_priority NOT BETWEEN 1 AND 4 THEN
     RAISE EXCEPTION 'the priority is %: nothing was enqueued', coalesce(a_priority::text, 'NULL')
       USING ERRCODE = 'HF002', HINT = 'Give 1 (first) to 4 (last); 2 is the default.';
@@ -236,23 +245,9 @@ BEGIN
   o_id := holdfast.new_id();
   o_deduplicated := false;
   IF a_idempotency_key IS NOT NULL THEN
-    print := sha256(convert_to(a_type || E'\n' || a_payload::text, 'UTF8'));
-    INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
-    VALUES (a_idempotency_key, o_id, print, now() + settings.idempotency_retention)
-    ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
-      SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
-             CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
-             CASE WHEN lapsed THEN excluded.expires_at ELSE k.expires_at END
-      FROM (SELECT k.expires_at <= now()
-              AND NOT EXISTS (SELECT FROM holdfast.inbox AS j WHERE j.id = k.job_id)) AS t(lapsed))
-    RETURNING k.* INTO held;
-    IF held.job_id <> o_id THEN
-      IF held.fingerprint <> print THEN
-        RAISE EXCEPTION 'idempotency key % already stands for a job with another type or payload: nothing was enqueued',
-          quote_literal(a_idempotency_key)
-          USING ERRCODE = 'HF003', HINT = 'Use a new key for new work, or enqueue exactly what was enqueued before.';
-      END IF;
-      o_id := held.job_id;
+    standing := holdfast.inbox_take_key(a_idempotency_key, o_id, a_type, a_payload);
+    IF standing <> o_id THEN
+      o_id := standing;
       o_deduplicated := true;
       RETURN;
     END IF;
@@ -262,9 +257,57 @@ BEGIN
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
-    priority, max_attempts, headers, version, idempotency_key)
+    priority, max_attempts, headers, version, idempotency_key, parked)
   VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
-    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key);
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, false);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_fill()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  NEW.parked := false;
+  NEW.type := coalesce(NEW.type, NEW.payload ->> 'type');
+  PERFORM holdfast.check_job(NEW.type, NEW.payload, NEW.partition_key, NEW.idempotency_key, NEW.headers,
+    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
+  NEW.partition_key := coalesce(NEW.partition_key, NEW.id::text);
+  NEW.partition_bucket := holdfast.bucket_of(NEW.partition_key);
+  IF NEW.idempotency_key IS NOT NULL
+    AND holdfast.inbox_take_key(NEW.idempotency_key, NEW.id, NEW.type, NEW.payload) <> NEW.id THEN
+    RETURN NULL;
+  END IF;
+  RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_take_key(idempotency_key text, id uuid, type text, payload jsonb)
+ RETURNS uuid
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  print bytea := sha256(convert_to(type || E'\n' || payload::text, 'UTF8'));
+  held holdfast.inbox_idempotency;
+BEGIN
+  INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
+  VALUES (idempotency_key, id, print,
+    now() + (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox'))
+  ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
+    SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
+           CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
+           CASE WHEN lapsed THEN excluded.expires_at ELSE k.expires_at END
+    FROM (SELECT k.expires_at <= now()
+            AND NOT EXISTS (SELECT FROM holdfast.inbox AS j WHERE j.id = k.job_id)) AS t(lapsed))
+  RETURNING k.* INTO held;
+  IF held.job_id <> id AND held.fingerprint <> print THEN
+    RAISE EXCEPTION 'idempotency key % already stands for a job with another type or payload: nothing was enqueued',
+      quote_literal(idempotency_key)
+      USING ERRCODE = 'HF003', HINT = 'Use a new key for new work, or enqueue exactly what was enqueued before.';
+  END IF;
+  RETURN held.job_id;
 END
 $function$;
 
@@ -368,10 +411,10 @@ AS $function$
 BEGIN
   RETURN completed_at IS NULL AND attempts OPERATOR(pg_catalog.>=) 0 AND CASE
     WHEN status OPERATOR(pg_catalog.=) 'pending' THEN
-      claimed_by IS NULL AND claimed_at IS NULL AND lease_expires_at IS NULL
+      claimed_by IS NULL AND lease_expires_at IS NULL
       AND available_at OPERATOR(pg_catalog.<) 'infinity' AND NOT parked
     WHEN status OPERATOR(pg_catalog.=) 'processing' THEN
-      claimed_by IS NOT NULL AND claimed_at IS NOT NULL AND lease_expires_at IS NOT NULL
+      claimed_by IS NOT NULL AND lease_expires_at IS NOT NULL
       AND lease_generation OPERATOR(pg_catalog.>) 0
       AND available_at OPERATOR(pg_catalog.<) 'infinity' AND NOT parked
     WHEN status OPERATOR(pg_catalog.=) 'dead_letter' THEN
@@ -381,6 +424,8 @@ BEGIN
   END;
 END
 $function$;
+
+CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN ((new.parked IS NULL)) EXECUTE FUNCTION holdfast.inbox_fill();
 
 CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake('time');
 

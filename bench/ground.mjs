@@ -51,8 +51,8 @@ export async function fillMore(admin, count, { keys = 10_000 } = {}) {
   );
   await admin.query('ANALYZE key_bucket');
   await admin.query(
-    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload)
-     SELECT 'noop', k.key, k.bucket, jsonb_build_object('orderId', n)
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, parked)
+     SELECT 'noop', k.key, k.bucket, jsonb_build_object('orderId', n), false
      FROM generate_series(1, $1::int) AS n JOIN key_bucket AS k ON k.g = n % ${keys}
      ORDER BY n`,
     [count],

@@ -4,6 +4,12 @@
  * It opens connections only when they are needed. A pool that was passed in is used and never closed.
  */
 import type pg from 'pg';
+import type { Access } from './api/access.js';
+import { deadLetters } from './api/dead-letters.js';
+import { examine } from './api/doctor.js';
+import { looking } from './api/look.js';
+import { type JobChanges, type UpdateChoice, update } from './api/update.js';
+import { type JobOutcome, type WaitChoice, Waiting } from './api/wait.js';
 import {
   type Enqueued,
   type EnqueueLimits,
@@ -12,6 +18,7 @@ import {
   writeJobs,
 } from './enqueue/enqueue.js';
 import type { NewJob } from './enqueue/insert.js';
+import { checkTx } from './enqueue/transaction.js';
 import { setNotify } from './fleet/wake.js';
 import { type Gauges, readGauges } from './inspect/gauges.js';
 import { findJob, type JobRow } from './inspect/job.js';
@@ -27,14 +34,10 @@ import {
 } from './job/job.js';
 import { cancel } from './operate/cancel.js';
 import { discard, retry } from './operate/dead-letters.js';
+import { type CancelOptions, checkVerbOptions, type VerbOptions } from './operate/options.js';
 import { configure, setPaused } from './operate/queue.js';
-import {
-  defaultLogger,
-  type Logger,
-  type Redact,
-  redactingLogger,
-  safeLogger,
-} from './postgres/log.js';
+import { addressOf, findAddress, settingsOf } from './postgres/address.js';
+import { type Logger, type LogLevel, loggerOf, type Redact } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
   adoptPool,
@@ -56,9 +59,11 @@ import { enqueuedEvents } from './worker/settle/enqueued.js';
 import { Worker } from './worker/worker.js';
 
 export interface HoldfastOptions {
-  /** Default: the environment variable DATABASE_URL. */
+  /** Default: the database of `connection` or of the pool, or the environment variable DATABASE_URL. */
   readonly connectionString?: string;
-  /** A pool of yours for enqueue and handlers' transactions. Workers open their own beside it. */
+  /** The same and more in the words of `pg`: `ssl`, a function for the password, time limits. */
+  readonly connection?: pg.ClientConfig;
+  /** A pool of yours for enqueue and handlers' transactions. Workers open their own to the same database. */
   readonly pool?: pg.Pool;
   /** Default `holdfast`. */
   readonly schema?: string;
@@ -73,7 +78,10 @@ export interface HoldfastOptions {
    * through a transaction pooler. Default: the connection string.
    */
   readonly listenUrl?: string;
+  /** Anything of the shape of pino. Default: lines on stderr, readable on a terminal, JSON elsewhere. */
   readonly logger?: Logger;
+  /** The least level that is logged. Default: HOLDFAST_LOG, or `info`; a logger of yours has its own. */
+  readonly log?: LogLevel;
   /** Sees the facts of every line before the logger does; what it returns is logged instead. */
   readonly redact?: Redact;
   /** OpenTelemetry's API, `import * as telemetry from '@opentelemetry/api'`. Default: no traces. */
@@ -81,7 +89,7 @@ export interface HoldfastOptions {
 }
 
 export interface EnqueueCall {
-  /** Your transaction: anything with `query(text, params)`, or one of the adapters; never a pool. */
+  /** Your transaction: anything with `query(text, params)`, or one of the adapters. Leave it out if there is none. */
   readonly tx?: Queryable & { readonly totalCount?: never };
   /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
   readonly onMismatch?: 'error' | 'existing';
@@ -131,16 +139,9 @@ const parts = new WeakMap<object, HoldfastParts>();
 export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
-  const connectionString = options.connectionString ?? process.env.DATABASE_URL;
-  if (!connectionString) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      'There is no database to connect to: pass { connectionString }, or set DATABASE_URL.',
-    );
-  }
+  const { address, besidePool } = findAddress(options, process.env.DATABASE_URL);
   const schema = checkSchemaName(options.schema ?? 'holdfast');
-  const logger = options.logger ?? defaultLogger();
-  const log = safeLogger(options.redact ? redactingLogger(logger, options.redact) : logger);
+  const log = loggerOf(options);
   const tracing = options.telemetry ? new Tracing(options.telemetry) : null;
   const listeners = new Set<(event: WorkerEvent) => void>();
   const maxPayloadBytes = checkInteger(
@@ -149,19 +150,22 @@ export function holdfast(options: HoldfastOptions = {}) {
     1,
     MAX_PAYLOAD_LIMIT,
   );
-  const connection = { connectionString };
+  /** What listenUrl does not say, such as `ssl`, is as for the other connections. */
+  const direct = options.listenUrl
+    ? addressOf({ ...address, connectionString: options.listenUrl })
+    : null;
   const prepare = options.prepare ?? true;
   const adopted = options.pool ? adoptPool(options.pool, log) : null;
   let ownPool: pg.Pool | null = null;
   const pool = () => {
     if (adopted) return adopted;
-    ownPool ??= plainPool(connection, 10, log);
+    ownPool ??= plainPool({ ...address, settings: settingsOf(options.connection ?? {}) }, 10, log);
     return ownPool;
   };
   /** Observers read on a connection of their own: a scrape must neither wait for handlers nor hold them up. */
   let observerPool: pg.Pool | null = null;
   const observer = () => {
-    observerPool ??= plainPool({ ...connection, queryTimeoutMs: OBSERVER_MS }, 1, log);
+    observerPool ??= plainPool({ ...address, queryTimeoutMs: OBSERVER_MS }, 1, log);
     return observerPool;
   };
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
@@ -182,13 +186,7 @@ export function holdfast(options: HoldfastOptions = {}) {
           'nothing was enqueued. Make one call per queue, in one transaction if they belong together.',
       );
     }
-    if (call.tx && 'totalCount' in call.tx) {
-      throw new HoldfastError(
-        'OPTION_INVALID',
-        'tx is a pool, whose statements run on any connection and outside your transaction; nothing was ' +
-          'enqueued. Pass the client on which you ran BEGIN, or leave tx out.',
-      );
-    }
+    if ('tx' in call) checkTx(call.tx);
     if (!tracing) return send(queue, items, call);
     const first = items[0]?.job.type as string;
     const type = items.every((item) => item.job.type === first) ? first : null;
@@ -236,10 +234,31 @@ export function holdfast(options: HoldfastOptions = {}) {
     }
   }
 
+  async function turn(queue: string, paused: boolean): Promise<void> {
+    if (await setPaused(plain(), names(queue), paused)) return;
+    throw new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
+  }
+
   const closing: (() => Promise<void>)[] = [];
+  const access: Access = { schema, connection: address, log, maxPayloadBytes, pool, names };
+  const waiting = new Waiting(access);
+
+  /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
+  async function close(): Promise<void> {
+    waiting.close();
+    const pools = [ownPool, observerPool];
+    ownPool = null;
+    observerPool = null;
+    await Promise.all([
+      ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
+      ...closing.splice(0).map((work) => work()),
+    ]);
+  }
 
   const hf = {
     schema,
+    ...looking(access),
+    deadLetters: deadLetters(access),
 
     async enqueue<Input>(
       job: JobDefinition<Input, unknown>,
@@ -247,7 +266,8 @@ export function holdfast(options: HoldfastOptions = {}) {
       enqueueOptions: EnqueueOptions & EnqueueCall = {},
     ): Promise<Enqueued> {
       const { tx, onMismatch, ...rest } = enqueueOptions;
-      const call = { ...(tx && { tx }), ...(onMismatch && { onMismatch }) };
+      const given = 'tx' in enqueueOptions && { tx: tx as Queryable };
+      const call: EnqueueCall = { ...given, ...(onMismatch && { onMismatch }) };
       const [enqueued] = await enqueueMany([job.of(payload, rest)], call);
       return enqueued as Enqueued;
     },
@@ -256,9 +276,8 @@ export function holdfast(options: HoldfastOptions = {}) {
     enqueueMany,
 
     worker(workerOptions: WorkerOptions = {}): Worker {
-      const listenUrl = options.listenUrl ?? null;
       const deps = {
-        ...{ connection, listenUrl, pool: pool(), schema },
+        ...{ address, direct, besidePool, pool: pool(), schema },
         ...{ log, maxPayloadBytes, prepare, pooler: options.pooler ?? null, tracing, listeners },
       };
       return new Worker(deps, workerOptions);
@@ -294,17 +313,37 @@ export function holdfast(options: HoldfastOptions = {}) {
       await withClient(pool(), (client) => setNotify(client, names(queue), notify));
     },
 
-    pause: async (queue = 'inbox'): Promise<boolean> => setPaused(plain(), names(queue), true),
-    resume: async (queue = 'inbox'): Promise<boolean> => setPaused(plain(), names(queue), false),
+    pause: async (queue = 'inbox'): Promise<void> => turn(queue, true),
+    resume: async (queue = 'inbox'): Promise<void> => turn(queue, false),
 
     /** A job by its id, in the queue or in the archive; null when it is in neither. */
     find: async (id: string, queue = 'inbox'): Promise<JobRow | null> =>
       findJob(plain(), names(queue), id),
     /** Dead letters run again, with all their attempts. Returns the ids that moved, as the next two do. */
-    retry: async (ids: readonly string[], queue = 'inbox') => retry(plain(), names(queue), ids),
-    discard: async (ids: readonly string[], queue = 'inbox') => discard(plain(), names(queue), ids),
-    cancel: async (ids: readonly string[], reason = 'cancelled by an operator', queue = 'inbox') =>
-      cancel(plain(), names(queue), ids, reason),
+    async retry(ids: readonly string[], verbOptions: VerbOptions = {}): Promise<string[]> {
+      const { queue = 'inbox' } = checkVerbOptions('retry', verbOptions);
+      return retry(plain(), names(queue), ids);
+    },
+    async discard(ids: readonly string[], verbOptions: VerbOptions = {}): Promise<string[]> {
+      const { queue = 'inbox' } = checkVerbOptions('discard', verbOptions);
+      return discard(plain(), names(queue), ids);
+    },
+    async cancel(ids: readonly string[], verbOptions: CancelOptions = {}): Promise<string[]> {
+      const { queue = 'inbox', reason } = checkVerbOptions('cancel', verbOptions);
+      return cancel(plain(), names(queue), ids, reason ?? 'cancelled by an operator');
+    },
+
+    /** Changes a job that waits. One that runs, or has ended, is refused with JOB_STATE. */
+    update: <Input>(id: string, changes: JobChanges<Input>, choice?: UpdateChoice<Input>) =>
+      update(access, id, changes, choice),
+    /**
+     * Resolves when the job has ended, well or not: completed, cancelled, discarded, or a dead letter. Rejects with
+     * JOB_UNKNOWN when neither the queue nor its archive has it.
+     */
+    wait: <Result = unknown>(id: string, choice?: WaitChoice) =>
+      waiting.wait(id, choice) as Promise<JobOutcome<Result>>,
+    /** Looks for everything that is known to go wrong, and says why it matters and what to do. */
+    doctor: () => examine(access),
 
     /** Calls the listener for every event of every worker made here and for every enqueue; returns how to stop. */
     observe(listener: (event: WorkerEvent) => void): () => void {
@@ -314,19 +353,12 @@ export function holdfast(options: HoldfastOptions = {}) {
     /** How much waits, runs and is dead in every queue, and who is alive. */
     gauges: (): Promise<Gauges> => reading(observer(), (db) => readGauges(db, schema)),
 
-    /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
-    async close(): Promise<void> {
-      const pools = [ownPool, observerPool];
-      ownPool = null;
-      observerPool = null;
-      await Promise.all([
-        ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
-        ...closing.splice(0).map((work) => work()),
-      ]);
-    },
+    close,
+    /** `await using hf = holdfast()`: it is closed where its scope ends. */
+    [Symbol.asyncDispose]: close,
   };
   parts.set(hf, {
-    ...{ connection, schema, log, maxPayloadBytes, pool },
+    ...{ connection: address, schema, log, maxPayloadBytes, pool },
     pooler: options.pooler === true,
     onClose: (work) => void closing.push(work),
   });

@@ -309,8 +309,8 @@ describe('recovery', () => {
     await db.rows('UPDATE holdfast.inbox SET available_at = now()');
     await claim({}, OTHER);
     await db.rows(
-      `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at)
-       SELECT 'unrelated', 'k' || n, n % 1024, '{}', now() - interval '1 hour'
+      `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at, parked)
+       SELECT 'unrelated', 'k' || n, n % 1024, '{}', now() - interval '1 hour', false
        FROM generate_series(1, 100000) AS n`,
     );
     await die(OTHER);

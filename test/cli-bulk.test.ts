@@ -12,9 +12,9 @@ beforeEach(() => clearAll(db));
 const addDeadLetters = (count: number) =>
   db.rows(
     `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, status, available_at,
-       attempts, last_error)
+       attempts, last_error, parked)
      SELECT 'noop', 'order:' || n, n % 1024, '{}', 'dead_letter', 'infinity', 5,
-       CASE WHEN n % 10 = 0 THEN 'Error: rare' ELSE 'Error: usual' END
+       CASE WHEN n % 10 = 0 THEN 'Error: rare' ELSE 'Error: usual' END, false
      FROM generate_series(1, $1::int) AS n`,
     [count],
   );

@@ -57,9 +57,11 @@ describe('init', () => {
       working.child.kill('SIGTERM');
       const ran = await working.ended;
       expect(ran.code).toBe(0);
-      expect(ran.err).toMatch(
-        /^Worker \S+ is running; Ctrl-C drains and stops it\.\nWorker \S+ has stopped\.\n$/,
-      );
+      expect(values(ran.err)).toMatchObject([
+        { msg: 'worker started', queues: ['inbox'] },
+        { msg: 'worker stopping' },
+        { msg: 'worker stopped', completed: 1 },
+      ]);
     },
   );
 
@@ -272,7 +274,7 @@ test('a worker that is asked to drain from elsewhere finishes and ends', async (
   const working = start(['work'], { cwd, env });
   const id = await until(
     'the worker is running',
-    () => /Worker (\S+) is running/.exec(working.seen.err)?.[1],
+    () => /"worker":"([^"]+)".*"msg":"worker started"/.exec(working.seen.err)?.[1],
   );
   expect((await run(['workers', 'drain', id], { env })).code).toBe(0);
   expect(await working.ended).toMatchObject({ code: 0 });

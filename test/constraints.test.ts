@@ -30,7 +30,6 @@ const NOBODY = 'claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL';
 
 test.each([
   ['pending', `claimed_by = 'w1'`],
-  ['pending', 'claimed_at = now()'],
   ['pending', 'lease_expires_at = now()'],
   ['pending', OWNER],
   ['pending', `available_at = 'infinity'`],
@@ -38,7 +37,6 @@ test.each([
   ['pending', `status = 'processing', ${OWNER}`],
   ['pending', `status = 'dead_letter'`],
   ['processing', 'claimed_by = NULL'],
-  ['processing', 'claimed_at = NULL'],
   ['processing', 'lease_expires_at = NULL'],
   ['processing', 'lease_generation = 0'],
   ['processing', `available_at = 'infinity'`],

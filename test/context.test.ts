@@ -335,7 +335,7 @@ test('cancelling a running job aborts its signal, and what its handler does then
     { lease: '10s', renewEvery: '100ms' },
   );
   await begun.opened;
-  expect(await db.hf.cancel([id], 'the order was withdrawn')).toEqual([id]);
+  expect(await db.hf.cancel([id], { reason: 'the order was withdrawn' })).toEqual([id]);
   expect(await reason.opened).toMatchObject({ code: 'LEASE_LOST' });
   expect(await late.opened).toMatchObject({ code: 'LEASE_LOST' });
   await waitFor('the loss is counted', () => worker.stats.lost === 1);
@@ -344,4 +344,21 @@ test('cancelling a running job aborts its signal, and what its handler does then
     lastError: 'the order was withdrawn',
   });
   expect(await db.rows('SELECT * FROM receipts')).toEqual([]);
+});
+
+test('complete: what is no transaction is refused, and the job is not completed by it', async () => {
+  const refused: unknown[] = [];
+  const { id } = await db.hf.enqueue(receipt, {});
+  start(db.hf, (w) =>
+    w.handle(receipt, async (ctx) => {
+      const client = await db.pool.connect();
+      for (const tx of [db.pool, client, undefined]) {
+        refused.push(await ctx.complete(tx as pg.PoolClient).catch((error) => error.code));
+      }
+      client.release();
+      expect(await db.hf.find(id)).toMatchObject({ status: 'processing' });
+    }),
+  );
+  await ended(id);
+  expect(refused).toEqual(['OPTION_INVALID', 'OPTION_INVALID', 'OPTION_INVALID']);
 });

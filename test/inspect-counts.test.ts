@@ -66,8 +66,8 @@ describe('a larger one is estimated, and says so', () => {
       `WITH k AS MATERIALIZED (
          SELECT g, 'order:' || g AS key, holdfast.bucket_of('order:' || g) AS bucket
          FROM generate_series(0, $2::int - 1) AS g)
-       INSERT INTO holdfast.${queue} (type, partition_key, partition_bucket, payload, available_at)
-       SELECT 'noop', k.key, k.bucket, '{}', now() - interval '1 minute' + n * interval '1 ms'
+       INSERT INTO holdfast.${queue} (type, partition_key, partition_bucket, payload, available_at, parked)
+       SELECT 'noop', k.key, k.bucket, '{}', now() - interval '1 minute' + n * interval '1 ms', false
        FROM generate_series(1, $1::int) AS n JOIN k ON k.g = n % $2::int
        ORDER BY n`,
       [ROWS, keys],

@@ -66,7 +66,8 @@ async function round(names: Names = INBOX, pool: pg.Pool = engine) {
       'BEGIN; SET LOCAL enable_bitmapscan = on',
     );
   const given = { names, workerId: 'sweeper', ttlMs: TTL_MS, maySweep: true };
-  for (const { name, run } of maintenanceServices(60_000, (ids) => void dead.push(...ids)))
+  const news = { dead: (ids: readonly string[]) => void dead.push(...ids), exhausted() {} };
+  for (const { name, run } of maintenanceServices(60_000, news))
     done.set(name, await run({ ...given, engine: on, withBitmaps }));
   const pruned = [...done].reduce((sum, [name, n]) => sum + (name.startsWith('prune') ? n : 0), 0);
   return { dead, recovered: done.get('recover'), pruned };
@@ -194,8 +195,8 @@ describe('recovery', () => {
   test('what a dead worker held is found behind any backlog, and its claims are forgotten with it', async () => {
     const held = await claimed({}, 'gone');
     const mine = await claimed({}, 'alive');
-    await db.rows(`INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at)
-      SELECT 'work', 'k', 0, '{}', now() - interval '1 hour' FROM generate_series(1, 20000)`);
+    await db.rows(`INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at, parked)
+      SELECT 'work', 'k', 0, '{}', now() - interval '1 hour', false FROM generate_series(1, 20000)`);
     await db.rows(
       `INSERT INTO holdfast.workers (id, status) VALUES ('gone', 'dead'), ('alive', 'alive')`,
     );
@@ -212,8 +213,8 @@ describe('recovery', () => {
     ['forget claims', forgetDeadClaims],
   ])('to %s reads what is held, and not what waits', async (_, statement) => {
     await claimed({}, 'alive');
-    await db.rows(`INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload)
-      SELECT 'work', 'k', 0, '{}' FROM generate_series(1, 20000)`);
+    await db.rows(`INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, parked)
+      SELECT 'work', 'k', 0, '{}', false FROM generate_series(1, 20000)`);
     await db.rows('UPDATE holdfast.inbox_claims SET claimed_at = now() - interval $$1 hour$$');
     const session = await planSession(db.url);
     onTestFinished(() => session.end());

@@ -94,9 +94,9 @@ describe('the gauges of a queue with jobs in every state', () => {
 test('of a large queue what waits is estimated, and it says so; what runs is exact', async () => {
   await db.hf.createQueue('large');
   await db.rows(`
-    INSERT INTO holdfast.large (partition_bucket, type, partition_key, payload, available_at)
+    INSERT INTO holdfast.large (partition_bucket, type, partition_key, payload, available_at, parked)
     SELECT n % 1024, 'bulk', 'k' || n, '{}', now() - CASE n WHEN 31000 THEN interval '3 hours'
-      ELSE interval '1 minute' END
+      ELSE interval '1 minute' END, false
     FROM generate_series(1, 60000) AS n;
     -- Counted now, and not by chance after the ANALYZE, which would double it.
     SELECT pg_stat_force_next_flush()`);

@@ -47,8 +47,8 @@ const GOOD = ['Index Scan inbox_claim_idx', 'Index Scan inbox_suspect_idx', 'Tid
 /** `each` jobs of each of `keys` keys; with a delay, none of them is due. */
 async function fill(keys: number, each: number, prefix: string, delayed = false): Promise<void> {
   await session.query(
-    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at)
-     SELECT 'step', k.key, k.bucket, '{"n":1}', now() + $4::int * interval '1 hour'
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at, parked)
+     SELECT 'step', k.key, k.bucket, '{"n":1}', now() + $4::int * interval '1 hour', false
      FROM generate_series(1, $2::int) AS n
      CROSS JOIN (SELECT $3::text || g AS key, holdfast.bucket_of($3::text || g) AS bucket
                  FROM generate_series(1, $1::int) AS g) AS k`,
@@ -143,7 +143,7 @@ test('completions of runs find their jobs by their ids, however large the table'
     const before = jobs[n - 1];
     return before?.partitionKey === job.partitionKey ? before.id : 'NULL';
   })}}`;
-  const params = ['w', list(({ id }) => id), list((job) => job.leaseGeneration), after];
+  const params = ['w', list(({ id }) => id), list((job) => job.leaseGeneration), null, after];
   for (const statistics of ['stale', 'fresh']) {
     if (statistics === 'fresh') await session.query('ANALYZE holdfast.inbox; DISCARD PLANS');
     await explainedAndUndone(session, 'complete', params);

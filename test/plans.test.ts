@@ -45,9 +45,9 @@ async function prepare(name: string, statement: Statement): Promise<void> {
 /** `count` jobs of a priority, due since `ageSeconds` (or in the future), `type` noop or another. */
 function fill(count: number, ageSeconds: number, { priority = 2, type = 'noop' } = {}) {
   return session.query(
-    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, priority, available_at)
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, priority, available_at, parked)
      SELECT $4, 'k' || n, n % 1024, '{"orderId":9182}', $3,
-       now() - $2::int * interval '1 second' + n * interval '1 microsecond'
+       now() - $2::int * interval '1 second' + n * interval '1 microsecond', false
      FROM generate_series(1, $1::int) AS n`,
     [count, ageSeconds, priority, type],
   );
@@ -180,7 +180,7 @@ test('a claim of suspects finds them in a long queue, with any statistics', asyn
 
 describe('a settle', () => {
   const settles: [string, Statement, unknown[]][] = [
-    ['complete', completeJobs, []],
+    ['complete', completeJobs, [null]],
     ['renew', renewLeases, [90_000]],
     ['release', releaseJobs, []],
     ['fail', failJobs, ['{0}', '{e}', '{e}']],

@@ -10,6 +10,7 @@ import { renew } from '../src/lease/renew.js';
 import { recover } from '../src/maintenance/recover.js';
 import { cancel } from '../src/operate/cancel.js';
 import { discard, retry } from '../src/operate/dead-letters.js';
+import { UNCHANGED, updateWaiting } from '../src/operate/update.js';
 import { cancelOwn } from '../src/settle/cancel.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
@@ -212,6 +213,8 @@ const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   retry: (held) => retry(db.plain, INBOX, [held.id]),
   discard: (held) => discard(db.plain, INBOX, [held.id]),
   cancel: (held) => cancel(db.plain, INBOX, [held.id], 'cancelled by an operator'),
+  update: async (held) =>
+    (await updateWaiting(db.plain, INBOX, held.id, { ...UNCHANGED, priority: 1 })) ? [held.id] : [],
 };
 const FAILURE = { delayMs: 5_000, error: 'Error: no paper', summary: 'no paper' };
 const idOf = (row: { id: string }) => row.id;

@@ -6,12 +6,13 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { channelOf, hintQueue, setNotify, wantHints, wantNoHints } from '../src/fleet/wake.js';
-import { job } from '../src/index.js';
+import { holdfast, job } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';
 import type { Names } from '../src/postgres/names.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { asAdmin } from './support/empty-database.js';
+import { quietLogger } from './support/logger.js';
 import { until } from './support/until.js';
 
 const db = testDatabase();
@@ -169,15 +170,30 @@ describe('an insert', () => {
     for (const word of told) expect(word).toMatch(TIME);
   });
 
-  test('is not heard where holdfast.notify is off, as for two-phase commits', async () => {
-    const ann = await waiting();
-    const tx = await transaction();
-    await tx.query("SET LOCAL holdfast.notify = 'off'");
-    await db.hf.enqueue(work, {}, { tx });
-    await tx.query('COMMIT');
-    expect(await ann.told()).toEqual([]);
-    expect(await db.rows('SELECT FROM holdfast.inbox')).toHaveLength(1);
-  });
+  test.each([
+    ['holdfast', 'inbox'],
+    ['holdfast', 'parcels'],
+    ['other', 'inbox'],
+    ['other', 'parcels'],
+  ])(
+    'into %s.%s is not heard where holdfast.notify is off, as for two-phase commits',
+    async (schema, queue) => {
+      const hf = holdfast({ connectionString: db.url, schema, logger: quietLogger });
+      onTestFinished(() => hf.close());
+      await hf.migrate();
+      if (queue !== 'inbox') await hf.createQueue(queue);
+      const ann = await waiting({ schema, queue });
+      const send = job<object>('send', { queue });
+      const tx = await transaction();
+      await tx.query("SET LOCAL holdfast.notify = 'off'");
+      await hf.enqueue(send, {}, { tx });
+      await tx.query('COMMIT');
+      expect(await ann.told()).toEqual([]);
+      await hf.enqueue(send, {});
+      expect(await ann.told()).toHaveLength(1);
+      await db.rows(`DELETE FROM ${schema}.${queue}`);
+    },
+  );
 
   test('says nothing of what is in the job', async () => {
     await keyed();

@@ -102,7 +102,7 @@ export const COMMANDS: readonly Command[] = [
     args: 'ID',
     summary: 'all that is known of one job',
     options: {
-      payload: { type: 'boolean', help: 'its payload as well' },
+      payload: { type: 'boolean', help: 'its payload and its result as well' },
       ...QUEUE,
     },
     needs: 'schema',

@@ -1,9 +1,6 @@
 /** Ids of jobs on the command line: checked before anything is asked, so that a slip is a usage error. */
+import { isId } from '../job/id.js';
 import { UsageError } from './command.js';
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-export const isId = (word: string) => UUID.test(word);
 
 export function checkIds(words: readonly string[]): string[] {
   for (const word of words) {

@@ -74,7 +74,7 @@ test('an order that was confirmed and is not there is lost', async () => {
 
 test('a job that a human cancelled is not lost', async () => {
   const [first] = await placed();
-  await db.hf.cancel([first?.job_id as string], 'not wanted', QUEUE);
+  await db.hf.cancel([first?.job_id as string], { reason: 'not wanted', queue: QUEUE });
   expect((await prove(db.pool)).lost).toBe(0);
 });
 

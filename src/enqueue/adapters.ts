@@ -3,16 +3,28 @@
  *
  * Each takes the library's transaction object and returns a `Queryable` for the `tx` option. Nothing is
  * imported from those libraries; the types name what is called, and one thing more that only a
- * transaction has, so that the pool in its place, which would enqueue outside the transaction, does not
- * compile. A `pg` client needs no adapter; `fromPg` only refuses the pool. Our statements use `$1`-style
- * parameters, each of them text.
+ * transaction has. So the pool in its place, which would enqueue outside the transaction, does not
+ * compile, and where nobody compiles it is refused. A `pg` client needs no adapter; `fromPg` only refuses what is
+ * none. Our statements use `$1`-style parameters, each of them text.
  */
 import type { Queryable } from '../postgres/queryable.js';
+import { spread } from './spread.js';
+import { checkTx, refuseTransaction } from './transaction.js';
+
+export { fromMikroOrm, fromSequelize, fromSlonik, fromTypeOrm } from './adapters-orm.js';
 
 type Records = Record<string, unknown>[];
 
+/** Throws unless it has one of these, which only a transaction has. */
+function mustHave(what: string, given: object, members: readonly string[], fix: string): void {
+  const known = given as Record<string, unknown> | null | undefined;
+  if (members.some((name) => known?.[name] != null && known[name] !== false)) return;
+  refuseTransaction(`${what} is no transaction`, fix);
+}
+
 /** pg: a client on which BEGIN was run. */
 export function fromPg(client: Queryable & { readonly totalCount?: never }): Queryable {
+  checkTx(client);
   return client;
 }
 
@@ -23,6 +35,9 @@ export function fromPostgresJs(
     | { release: unknown }
   ),
 ): Queryable {
+  const fix =
+    'Pass the sql of sql.begin(async (sql) => …), or a reserved one on which you ran BEGIN.';
+  mustHave('What fromPostgresJs() got', sql, ['savepoint', 'release'], fix);
   return {
     async query(text, params = []) {
       const rows = await sql.unsafe(text, params as never[]);
@@ -47,6 +62,8 @@ export function fromKysely(trx: {
   readonly isTransaction: true;
   executeQuery(query: never, ...rest: never[]): Promise<{ rows: unknown[] }>;
 }): Queryable {
+  const fix = 'Pass the trx of db.transaction().execute(async (trx) => …).';
+  mustHave('What fromKysely() got', trx, ['isTransaction'], fix);
   return {
     async query(text, params = []) {
       const compiled: CompiledQueryLike = {
@@ -61,25 +78,13 @@ export function fromKysely(trx: {
   };
 }
 
-/** Splits `… $2 … $1 …` into the text between the parameters and the values in their order. */
-function spread(text: string, params: readonly unknown[]): { parts: string[]; values: unknown[] } {
-  const parts: string[] = [];
-  const values: unknown[] = [];
-  let from = 0;
-  for (const match of text.matchAll(/\$(\d+)/g)) {
-    parts.push(text.slice(from, match.index));
-    values.push(params[Number(match[1]) - 1]);
-    from = match.index + match[0].length;
-  }
-  parts.push(text.slice(from));
-  return { parts, values };
-}
-
 /** Knex: the `trx` of `knex.transaction(async (trx) => …)`. */
 export function fromKnex(trx: {
   isCompleted(): boolean;
   raw(sql: string, bindings: never[]): PromiseLike<unknown>;
 }): Queryable {
+  const fix = 'Pass the trx of knex.transaction(async (trx) => …).';
+  mustHave('What fromKnex() got', trx, ['isCompleted'], fix);
   return {
     async query(text, params = []) {
       const { parts, values } = spread(text, params);
@@ -94,6 +99,8 @@ export function fromDrizzle(
   tx: { rollback(): never; execute(query: never): PromiseLike<unknown> },
   sql: (strings: TemplateStringsArray, ...values: never[]) => unknown,
 ): Queryable {
+  const fix = 'Pass the tx of db.transaction(async (tx) => …).';
+  mustHave('What fromDrizzle() got', tx, ['rollback'], fix);
   return {
     async query(text, params = []) {
       const { parts, values } = spread(text, params);
@@ -109,6 +116,10 @@ export function fromPrisma(tx: {
   $connect?: never;
   $queryRawUnsafe(text: string, ...params: never[]): PromiseLike<unknown>;
 }): Queryable {
+  if (tx.$connect !== undefined) {
+    const fix = 'Pass the tx of prisma.$transaction(async (tx) => …).';
+    refuseTransaction('What fromPrisma() got is no transaction', fix);
+  }
   return {
     async query(text, params = []) {
       return [...((await tx.$queryRawUnsafe(text, ...(params as never[]))) as Records)];

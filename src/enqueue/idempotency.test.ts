@@ -26,8 +26,11 @@ beforeEach(async () => {
     await db.rows(`DELETE FROM holdfast.${table}`);
 });
 
-const enqueue = (order: number, idempotencyKey: string, tx?: pg.ClientBase) =>
-  db.hf.enqueue(receipt, { order }, { idempotencyKey, ...(tx && { tx }) });
+/** On this connection, also when no transaction is open on it. */
+const enqueue = (order: number, idempotencyKey: string, client?: pg.ClientBase) => {
+  const tx = client && { query: (text: string, params?: unknown[]) => client.query(text, params) };
+  return db.hf.enqueue(receipt, { order }, { idempotencyKey, ...(tx && { tx }) });
+};
 const jobs = async () => (await db.rows('SELECT id FROM holdfast.inbox')).map(({ id }) => id);
 const expireKeys = () => db.rows(`UPDATE holdfast.inbox_idempotency SET expires_at = now()`);
 

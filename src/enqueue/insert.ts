@@ -8,7 +8,8 @@
  * which some carry one: the key's row is taken or found first, in the same statement, and only
  * the jobs that took their key are written, or none if a key stands for other work. A race on one key is decided by that row's unique index: the
  * later producers wait for the first one's commit and get its job. Keys are taken in their own order, so
- * that two bulk calls over the same keys cannot deadlock. Every column that comes back is text and every
+ * that two bulk calls over the same keys cannot deadlock. `parked` is named by all of them: by that the table
+ * knows that everything is checked and filled in already. Every column that comes back is text and every
  * parameter is one text, so the statements mean the same through any driver.
  */
 import type { Names } from '../postgres/names.js';
@@ -36,9 +37,9 @@ export const insertUsual = statement({
   name: 'insert_usual',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, priority,
-  max_attempts)
+  max_attempts, parked)
 VALUES ($1::text::uuid, $2::text, $3::text::integer, $4::text, $5::text::integer, $6::text::jsonb,
-  $7::text::smallint, $8::text::integer)`,
+  $7::text::smallint, $8::text::integer, false)`,
   columns: {},
 });
 
@@ -46,11 +47,11 @@ export const insertJob = statement({
   name: 'insert_job',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-  priority, max_attempts, available_at)
+  priority, max_attempts, available_at, parked)
 VALUES ($1::text::uuid, $2::text, $3::text::integer, $4::text, $5::text::integer, $6::text::jsonb,
   $9::text::jsonb, $7::text::smallint, $8::text::integer,
   greatest(coalesce($11::text::timestamptz,
-    statement_timestamp() + $10::text::bigint * interval '1 millisecond'), statement_timestamp()))`,
+    statement_timestamp() + $10::text::bigint * interval '1 millisecond'), statement_timestamp()), false)`,
   columns: {},
 });
 
@@ -65,7 +66,7 @@ const input = ({ keyed }: { keyed: boolean }) => `
     greatest(coalesce(j.available_at, statement_timestamp()
         + ${shared('delay_ms', '$10::text::bigint[]')} * interval '1 millisecond'),
       statement_timestamp()) AS available_at
-    ${keyed ? ', j.idempotency_key, j.ordinal' : ''}
+    ${keyed ? ', j.idempotency_key, j.ordinal' : ', false'}
   FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
     $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
     $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[]
@@ -77,7 +78,7 @@ export const insertJobs = statement({
   name: 'insert_jobs',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-  priority, max_attempts, available_at)
+  priority, max_attempts, available_at, parked)
 ${input({ keyed: false })}`,
   columns: {},
 });
@@ -109,9 +110,9 @@ WITH input AS MATERIALIZED (
   LEFT JOIN held AS h ON h.key = j.idempotency_key
 ), written AS (
   INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-    priority, max_attempts, available_at, idempotency_key)
+    priority, max_attempts, available_at, idempotency_key, parked)
   SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority, j.max_attempts,
-    j.available_at, j.idempotency_key
+    j.available_at, j.idempotency_key, false
   FROM input AS j
   JOIN verdict AS v ON v.ordinal = j.ordinal
   WHERE NOT v.deduplicated

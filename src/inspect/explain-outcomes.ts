@@ -24,9 +24,11 @@ export function inHand(situation: Situation): Reason {
       fix: null,
     };
   }
+  // A claim by hand need not say when.
+  const ago = job.claimedAt ? ` ${span(sinceMs(situation, job.claimedAt))} ago` : '';
   return {
     code: 'running',
-    text: `It is running${job.isolated ? ' alone in its process' : ''}: ${who} claimed it ${span(sinceMs(situation, job.claimedAt))} ago, in ${attempt}, with a lease until ${until}.`,
+    text: `It is running${job.isolated ? ' alone in its process' : ''}: ${who} claimed it${ago}, in ${attempt}, with a lease until ${until}.`,
     fix: null,
   };
 }

@@ -1,4 +1,6 @@
 /** One job, wherever it is: in the queue, or in its archive. */
+import { checkId } from '../job/id.js';
+import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, json, type Row, statement, text, timestamp } from '../postgres/statement.js';
@@ -44,6 +46,6 @@ LIMIT 1`,
 export type JobRow = Row<typeof findJobRow.columns>;
 
 export async function findJob(db: Executor, names: Names, id: string): Promise<JobRow | null> {
-  const [row] = await db.run(findJobRow, names, [id]);
+  const [row] = await inQueue(names, db.run(findJobRow, names, [checkId(id)]));
   return row ?? null;
 }

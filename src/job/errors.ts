@@ -27,6 +27,8 @@ export type HoldfastErrorCode =
   | 'WORKER_STATE'
   | 'KEEPER_FAILED'
   | 'JOB_STATE'
+  | 'JOB_UNKNOWN'
+  | 'WAIT_TIMEOUT'
   | 'STOPPED';
 
 // The names are set on the prototypes, not on the instances, because V8 writes the first line of a

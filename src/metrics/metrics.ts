@@ -37,8 +37,19 @@ export interface Metrics {
   close(): void;
 }
 
-export function collectMetrics(source: MetricsSource, options: MetricsOptions = {}): Metrics {
-  const registry = new Registry();
+/** What is counted and read from now on, and how to bring it up to date. */
+export interface Collection {
+  readonly record: (event: WorkerEvent) => void;
+  refresh(): Promise<void>;
+  close(): void;
+}
+
+/** Fills a registry from everything that happens through this Holdfast. */
+export function collectInto(
+  registry: Registry,
+  source: MetricsSource,
+  options: MetricsOptions,
+): Collection {
   const collector = new Collector(registry);
   const database =
     options.database === false
@@ -50,12 +61,24 @@ export function collectMetrics(source: MetricsSource, options: MetricsOptions = 
         });
   const close = source.observe(collector.record);
   return {
-    async text() {
+    record: collector.record,
+    async refresh() {
       await database?.refresh();
       collector.refresh();
+    },
+    close,
+  };
+}
+
+export function collectMetrics(source: MetricsSource, options: MetricsOptions = {}): Metrics {
+  const registry = new Registry();
+  const { record, refresh, close } = collectInto(registry, source, options);
+  return {
+    async text() {
+      await refresh();
       return exposition(registry);
     },
-    record: collector.record,
+    record,
     close,
   };
 }

@@ -4,6 +4,8 @@
  * The owner of a running one is not asked. Its next renewal or settle finds the lease lost, its signal
  * is aborted, and nothing that it settles counts. Dead letters are discarded, not cancelled.
  */
+import { checkIds } from '../job/id.js';
+import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { plainArray, statement, uuid } from '../postgres/statement.js';
@@ -33,6 +35,7 @@ export async function cancel(
   ids: readonly string[],
   reason: string,
 ): Promise<string[]> {
-  const rows = await db.run(cancelJobs, names, [plainArray(ids), reason]);
+  const params = [plainArray(checkIds(ids)), reason];
+  const rows = await inQueue(names, db.run(cancelJobs, names, params));
   return rows.map((row) => row.id);
 }

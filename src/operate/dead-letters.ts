@@ -6,6 +6,8 @@
  * key's line, behind all that was enqueued meanwhile, and several of them keep their order; one that
  * holds its key keeps its place at the head. A discarded one goes to the archive as `dead_letter`.
  */
+import { checkIds } from '../job/id.js';
+import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { plainArray, statement, uuid } from '../postgres/statement.js';
@@ -34,7 +36,8 @@ RETURNING i.id`,
 });
 
 export async function retry(db: Executor, names: Names, ids: readonly string[]): Promise<string[]> {
-  const rows = await db.run(retryDeadLetters, names, [plainArray(ids)]);
+  const params = [plainArray(checkIds(ids))];
+  const rows = await inQueue(names, db.run(retryDeadLetters, names, params));
   return rows.map((row) => row.id);
 }
 
@@ -62,6 +65,7 @@ export async function discard(
   names: Names,
   ids: readonly string[],
 ): Promise<string[]> {
-  const rows = await db.run(discardDeadLetters, names, [plainArray(ids)]);
+  const params = [plainArray(checkIds(ids))];
+  const rows = await inQueue(names, db.run(discardDeadLetters, names, params));
   return rows.map((row) => row.id);
 }

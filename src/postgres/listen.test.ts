@@ -22,7 +22,7 @@ const say = (channel: string, word: string) => db.rows('SELECT pg_notify($1, $2)
 function listen(options: Partial<ListenerDeps> = {}) {
   const seen = { heard: [] as string[], ups: 0, downs: 0, errors: [] as string[] };
   const listener = new Listener({
-    connectionString: db.url,
+    address: { connectionString: db.url },
     channels: () => ['test_-1', 'test_other'],
     prepare: async () => undefined,
     up: () => void seen.ups++,
@@ -69,7 +69,7 @@ test('after its session was ended it comes back and hears again, and both are to
 
 test('it outlives an outage, however long, and nothing of it ends the process', async () => {
   const line = await Line.to(db.url);
-  const { seen } = listen({ connectionString: line.url });
+  const { seen } = listen({ address: { connectionString: line.url } });
   await until('it has tried and failed', () => seen.errors.length >= 3);
   await line.mend();
   await until('it listens', () => seen.ups === 1);
@@ -172,7 +172,7 @@ async function falseGreeter(): Promise<string> {
 test('behind a pooler it says so once, stays off, and leaves nothing in the session', async () => {
   const prepared: unknown[] = [];
   const { listener, seen } = listen({
-    connectionString: await falseGreeter(),
+    address: { connectionString: await falseGreeter() },
     prepare: async (on) => void prepared.push(on),
   });
   await until('it is off', () => listener.state === 'off');
@@ -183,7 +183,7 @@ test('behind a pooler it says so once, stays off, and leaves nothing in the sess
 
 test('it stops at once, also while it connects or waits, and its session ends', async () => {
   const line = await Line.to(db.url);
-  const away = listen({ connectionString: line.url });
+  const away = listen({ address: { connectionString: line.url } });
   await until('it has tried and failed', () => away.seen.errors.length > 0);
   const here = listen();
   await until('it listens', () => here.seen.ups === 1);

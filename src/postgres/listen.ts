@@ -11,12 +11,13 @@
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
+import type { Address } from './address.js';
 import { Backoff } from './backoff.js';
 import { quoteName } from './names.js';
 import { type Executor, engineExecutor } from './queryable.js';
 
 export interface ListenerDeps {
-  readonly connectionString: string;
+  readonly address: Address;
   /** What to listen to; asked for every new session. */
   readonly channels: () => readonly string[];
   /** On a new session that listens already: take locks. If it fails, the session is given up. */
@@ -149,7 +150,7 @@ export class Listener {
 
   #makeClient(): Client {
     return new pg.Client({
-      connectionString: this.#deps.connectionString,
+      ...this.#deps.address,
       application_name: 'holdfast listener',
       connectionTimeoutMillis: TIMEOUT_MS,
       query_timeout: TIMEOUT_MS,

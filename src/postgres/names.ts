@@ -53,8 +53,9 @@ export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+/** `holdfast.notify` is a setting of a session, the same for every schema. */
 const NAME_IN_TEXT =
-  /\bholdfast\b(?:\.([a-z_0-9]+))?|'inbox'|\binbox(?=_[a-z_]+_(?:idx|check|pkey)\b)/g;
+  /\bholdfast\b(?!\.notify\b)(?:\.([a-z_0-9]+))?|'inbox'|\binbox(?=_[a-z_]+_(?:idx|check|pkey)\b)/g;
 
 /** Turn a statement's text towards a schema and a queue. Both names must have been checked. */
 export function loadText(text: string, names: Names): string {

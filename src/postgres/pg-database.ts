@@ -34,7 +34,7 @@ export function pgDatabase({ pool, sessionUrl, mode }: PgDatabaseOptions): Datab
     session(events) {
       const listener = new Listener({
         ...events,
-        connectionString: sessionUrl,
+        address: { connectionString: sessionUrl },
         reportError: events.error,
         async ping(word) {
           await pool.query('SELECT pg_notify($1, $2)', [events.channels()[0], word]);

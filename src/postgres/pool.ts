@@ -8,11 +8,13 @@
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';
+import type { Address } from './address.js';
 import type { Logger } from './log.js';
 import { ENGINE_SETTINGS } from './settings.js';
 
-export interface ConnectionOptions {
-  readonly connectionString: string;
+export interface ConnectionOptions extends Address {
+  /** What else a caller wants of his connections; not for those of the engine. */
+  readonly settings?: pg.ClientConfig;
   /** After so long without an answer the connection is given up: it may be half open. */
   readonly queryTimeoutMs?: number;
   readonly applicationName?: string;
@@ -29,18 +31,31 @@ export function engineOptions(): string {
 }
 
 export function engineConfig(options: ConnectionOptions): pg.ClientConfig {
-  return { ...plainConfig(options), ...(!options.pooled && { options: engineOptions() }) };
+  const plain = plainConfig(options);
+  if (options.pooled) return plain;
+  // Of two that set the same, the later one counts.
+  return { ...plain, options: [plain.options, engineOptions()].filter(Boolean).join(' ') };
 }
 
 function plainConfig(options: ConnectionOptions): pg.ClientConfig {
+  const { queryTimeoutMs, applicationName, connectTimeoutMs, pooled, settings, ...address } =
+    options;
   return {
-    connectionString: options.connectionString,
-    application_name: options.applicationName ?? 'holdfast',
-    connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
-    ...(options.queryTimeoutMs !== undefined && { query_timeout: options.queryTimeoutMs }),
+    application_name: applicationName ?? 'holdfast',
+    connectionTimeoutMillis: connectTimeoutMs ?? 10_000,
+    ...(queryTimeoutMs !== undefined && { query_timeout: queryTimeoutMs }),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
+    ...settings,
+    ...address,
   };
+}
+
+/** Where a connection string leads, in words for a log: nothing that is secret. */
+export function databaseOf(address: Address): { database: string; host: string } {
+  // The driver reads it, with its defaults and PGHOST. A client that is not connected opens nothing.
+  const { database, host, port } = new pg.Client(address);
+  return { database: database ?? '', host: host?.startsWith('/') ? host : `${host}:${port}` };
 }
 
 /** Polls of several queues that meet open one connection more; it need not stay. */

@@ -173,7 +173,7 @@ describe('another queue', () => {
       const first = await hf.enqueue(own, {}, { idempotencyKey: 'k' });
       expect(await hf.enqueue(own, {}, { idempotencyKey: 'k' })).toMatchObject({ id: first.id });
       expect(await hf.find(first.id, queue)).toMatchObject({ status: 'pending' });
-      expect(await hf.cancel([first.id], 'no', queue)).toEqual([first.id]);
+      expect(await hf.cancel([first.id], { reason: 'no', queue })).toEqual([first.id]);
     },
   );
 
@@ -212,9 +212,9 @@ describe('another queue', () => {
       () => hf.find(crypto.randomUUID(), bad),
       () => hf.pause(bad),
       () => hf.resume(bad),
-      () => hf.retry([], bad),
-      () => hf.discard([], bad),
-      () => hf.cancel([], 'reason', bad),
+      () => hf.retry([], { queue: bad }),
+      () => hf.discard([], { queue: bad }),
+      () => hf.cancel([], { queue: bad }),
       () => hf.configureQueue(bad, {}),
       () => hf.enqueue(job('x', { queue: bad }), {}),
     ];

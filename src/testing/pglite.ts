@@ -60,6 +60,7 @@ export async function startPglite(options: PgliteOptions = {}): Promise<PgliteHo
     worker: (workerOptions) => withoutRun(original.worker(workerOptions)),
     gauges: () => reading(pool, (db) => readGauges(db, original.schema)),
     close,
+    [Symbol.asyncDispose]: close,
   };
   setDeps(hf, original, { engine: pglitePool(session), ownPool: pglitePool(session) });
   await hf.migrate();

@@ -7,7 +7,10 @@ import type pg from 'pg';
 import { type FleetView, fleetView, type QueueSettings, queueSettings } from '../fleet/registry.js';
 import { ringOwners } from '../fleet/ring.js';
 import { channelOf } from '../fleet/wake.js';
-import { plainPool } from '../postgres/pool.js';
+import { findUnhandled } from '../inspect/unhandled.js';
+import { passwordFunction, sendable } from '../postgres/address.js';
+import { plainPool, withTransaction } from '../postgres/pool.js';
+import { BEGIN_POOLED } from '../postgres/pooled.js';
 import {
   type EngineMode,
   type Executor,
@@ -24,6 +27,7 @@ import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices, recoverAll } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
 import { ServiceLoop } from './services/service-loop.js';
+import { UnhandledWatch } from './services/unhandled.js';
 import type { Standing } from './settle/batcher.js';
 import { Settler } from './settle/settler.js';
 import type { Time } from './time.js';
@@ -31,8 +35,11 @@ import type { WorkerDeps } from './worker.js';
 
 /** How long the start waits for the liveness lock. */
 const WATCHED_MS = 3_000;
+/** A look for what nobody handles is given up after so long: dead rows may lie at the front of the queue. */
+const UNHANDLED_MS = 1_000;
 
-export interface LoopsDeps extends Omit<WorkerDeps, 'listeners' | 'prepare' | 'pooler'> {
+export interface LoopsDeps
+  extends Omit<WorkerDeps, 'listeners' | 'prepare' | 'pooler' | 'besidePool'> {
   readonly enginePool: pg.Pool;
   readonly mode: EngineMode;
   readonly queues: readonly string[];
@@ -63,6 +70,7 @@ export class Loops {
   readonly quarantine: Quarantine;
   readonly membership: Membership;
   readonly wakeups: Wakeups;
+  readonly unhandled: UnhandledWatch;
   readonly queues: readonly QueueWorker[];
   /** Ordinary connections for what the worker itself reads and writes beside the queue table. */
   readonly ownPool: pg.Pool;
@@ -75,11 +83,13 @@ export class Loops {
   /** What the shares were last made from. */
   #picture = '';
   #members = 1;
+  /** The member whose id comes first looks for all. */
+  #first: string | null = null;
 
   constructor(deps: LoopsDeps) {
     this.#deps = deps;
     this.#engine = engineExecutor(deps.enginePool, deps.mode);
-    this.ownPool = plainPool(deps.connection, 4, deps.log);
+    this.ownPool = plainPool(deps.address, 4, deps.log);
     this.keeper = this.#makeKeeper();
     this.services = this.#makeServices();
     this.quarantine = new Quarantine(
@@ -100,6 +110,7 @@ export class Loops {
       reportError: deps.reportError,
     });
     this.wakeups = this.#makeWakeups();
+    this.unhandled = this.#makeUnhandled();
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
   }
 
@@ -117,6 +128,7 @@ export class Loops {
     await this.membership.start();
     for (const queue of this.queues) queue.hold(false);
     this.services.start();
+    this.unhandled.start();
   }
 
   pump(): void {
@@ -141,13 +153,23 @@ export class Loops {
     const { schema, reportError, workerId, emit } = this.#deps;
     for (const { queue } of this.queues) {
       try {
-        const recovered = await recoverAll(this.#engine, { schema, queue }, workerId());
+        const recovered = await recoverAll(
+          this.#engine,
+          { schema, queue },
+          workerId(),
+          this.#sayExhausted,
+        );
         if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
       } catch (error) {
         if (!this.abandon.signal.aborted) reportError(`recovery of ${queue}`, error);
       }
     }
   }
+
+  readonly #sayExhausted = (queue: string, job: string) => {
+    const err = 'its workers vanished while they ran it';
+    this.#deps.log.error({ queue, job, err }, 'a job became a dead letter');
+  };
 
   async #readFleet(): Promise<FleetView> {
     const names = { schema: this.#deps.schema, queue: this.#deps.queues[0] as string };
@@ -161,6 +183,7 @@ export class Loops {
     if (picture !== this.#picture) for (const queue of this.queues) this.#share(queue, view);
     this.#picture = picture;
     this.#members = view.members.length;
+    this.#first = view.members[0]?.id ?? null;
     this.recordDead(view.dead);
   }
 
@@ -179,12 +202,14 @@ export class Loops {
   }
 
   #makeKeeper(): Keeper {
-    const { connection, settings, schema, queues, listenUrl, mode, metadata } = this.#deps;
+    const { address, direct, settings, schema, queues, mode, metadata } = this.#deps;
+    const password = passwordFunction(address);
     return new Keeper(
       {
-        connectionString: connection.connectionString,
+        address: sendable(address),
+        asksPasswords: password !== null,
         pooled: mode.pooled === true,
-        directUrl: listenUrl,
+        direct: direct && sendable(direct),
         liveness: settings.liveness,
         schema,
         queues,
@@ -213,6 +238,7 @@ export class Loops {
         epoch: (epoch) => this.membership.recordEpoch(epoch),
         drainAsked: this.#deps.drainAsked,
         error: this.#deps.reportError,
+        ...(password && { password }),
         load: () => ({
           running: this.queues.reduce((sum, one) => sum + one.running, 0),
           held: this.queues.reduce((sum, one) => sum + one.size, 0),
@@ -226,20 +252,42 @@ export class Loops {
       this.#deps;
     return new ServiceLoop({
       ...{ enginePool, mode, schema, queues, time, workerId, emit, reportError },
-      services: maintenanceServices(settings.maintenanceMs, (dead) => {
-        this.recordDead(dead);
-        void this.membership.refresh();
+      services: maintenanceServices(settings.maintenanceMs, {
+        dead: (ids) => {
+          this.recordDead(ids);
+          void this.membership.refresh();
+        },
+        exhausted: this.#sayExhausted,
       }),
       intervalMs: settings.maintenanceMs,
       ttlMs: settings.ttlMs,
     });
   }
 
+  #makeUnhandled(): UnhandledWatch {
+    const { schema, settings, time, log, workerId, enginePool, mode } = this.#deps;
+    const begin = `${mode.pooled ? BEGIN_POOLED : 'BEGIN'}; SET LOCAL statement_timeout = ${UNHANDLED_MS}`;
+    return new UnhandledWatch({
+      ...{ maintenanceMs: settings.maintenanceMs, time, log },
+      isFirst: () => this.#first === workerId(),
+      queues: () => this.#settings,
+      find: ({ name: queue, ordering }, graceMs) =>
+        withTransaction(
+          enginePool,
+          (client) => {
+            const how = { keyed: ordering !== 'none', graceMs };
+            return findUnhandled(plainExecutor(client, mode), { schema, queue }, how);
+          },
+          begin,
+        ),
+    });
+  }
+
   #makeWakeups(): Wakeups {
-    const { connection, listenUrl, schema, channels, settings, workerId, reportError } = this.#deps;
+    const { address, direct, schema, channels, settings, workerId, reportError } = this.#deps;
     const queueOf = (name: string) => this.queues.find(({ queue }) => queue === name);
     return new Wakeups({
-      connectionString: listenUrl ?? connection.connectionString,
+      address: direct ?? address,
       on: settings.notify,
       liveness: settings.liveness,
       ...{ schema, channels, workerId: workerId(), other: this.#engine, reportError },

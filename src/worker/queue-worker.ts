@@ -80,6 +80,7 @@ export class QueueWorker {
       ...{ workerId: deps.workerId, recordEpoch: deps.recordEpoch },
       mayClaim: () => this.#mayClaim(),
       room: () => this.#room(),
+      free: () => this.#runs.running + this.#runs.waiting < deps.settings.concurrency,
       run: () => this.#prefetch.run,
       suspectsAt: () => quarantine.readyAt,
       receive: (batch) => this.#receive(batch),

@@ -1,8 +1,14 @@
 /** The start of a worker while the database may be away: it waits, until it is stopped. */
+import type pg from 'pg';
+import { HoldfastError } from '../job/errors.js';
+import type { Address } from '../postgres/address.js';
 import { Backoff, LAST_MS, pause } from '../postgres/backoff.js';
 import type { Logger } from '../postgres/log.js';
-import { type ConnectionOptions, closePool, isTransient, plainPool } from '../postgres/pool.js';
+import { closePool, isTransient, plainPool } from '../postgres/pool.js';
 import { behindPooler } from '../postgres/pooled.js';
+import { checkSameDatabase } from '../postgres/same-database.js';
+
+const DIRECT_MS = 5_000;
 
 export interface ReachableDeps {
   readonly halt: AbortSignal;
@@ -31,15 +37,27 @@ export async function untilReachable(
 /** Whether a pooler stands before the database. Not by the caller's pool: that may go another way. */
 export async function findPooler(
   deps: ReachableDeps,
-  connection: ConnectionOptions,
+  address: Address,
   log: Logger,
 ): Promise<boolean> {
-  const pool = plainPool(connection, 1, log);
+  const pool = plainPool(address, 1, log);
   let pooled = false;
   await untilReachable(deps, async () => {
     pooled = await behindPooler(pool);
   }).finally(() => closePool(pool, LAST_MS));
   return pooled;
+}
+
+/** A direct way that is closed for now is the listener's to report; the worker polls until it opens. */
+export async function checkDirect(worker: pg.Pool, direct: Address, log: Logger): Promise<void> {
+  const pool = plainPool({ ...direct, queryTimeoutMs: DIRECT_MS }, 1, log);
+  try {
+    await checkSameDatabase(worker, pool, 'listenUrl');
+  } catch (error) {
+    if (error instanceof HoldfastError) throw error;
+  } finally {
+    await closePool(pool, LAST_MS);
+  }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

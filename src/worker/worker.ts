@@ -11,19 +11,23 @@ import type pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
+import { VERSION } from '../job/version.js';
+import { type Address, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import { type ConnectionOptions, closePool, enginePool, isTransient } from '../postgres/pool.js';
+import { closePool, databaseOf, enginePool, isTransient } from '../postgres/pool.js';
 import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
+import { checkSameDatabase } from '../postgres/same-database.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
+import { type BoundedLogger, boundedLogger } from './bounded-log.js';
 import { Emitter } from './emitter.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
 import { channelsOf, Loops } from './loops.js';
 import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkQueues, queuesToServe } from './queues.js';
-import { findPooler, type ReachableDeps, untilReachable } from './reachable.js';
+import { checkDirect, findPooler, type ReachableDeps, untilReachable } from './reachable.js';
 import type { Handler, Route } from './run/attempt.js';
 import type { HandlerContext } from './run/handler-context.js';
 import { metadataOf, Registration } from './services/registration.js';
@@ -32,11 +36,13 @@ import { exitAfter, onSignals } from './signals.js';
 import { systemTime } from './time.js';
 
 export interface WorkerDeps {
-  readonly connection: ConnectionOptions;
+  readonly address: Address;
   /** A way past a pooler, for the sessions that listen and hold locks. */
-  readonly listenUrl: string | null;
+  readonly direct: Address | null;
   /** The caller's pool, for handlers' transactions. */
   readonly pool: pg.Pool;
+  /** The caller's pool has an address of its own, which may lead elsewhere. */
+  readonly besidePool: boolean;
   readonly schema: string;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
@@ -73,7 +79,7 @@ export class Worker {
   };
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
-  readonly #log: Logger;
+  readonly #log: BoundedLogger;
   readonly #emitter: Emitter;
   readonly #routes = new Map<string, Route>();
   #state: State = 'new';
@@ -90,8 +96,10 @@ export class Worker {
 
   constructor(deps: WorkerDeps, options: WorkerOptions) {
     this.#deps = deps;
+    // Refused here and not in the middle of the start.
+    sendable(deps.address);
     this.#settings = resolveOptions(options);
-    this.#log = childLogger(deps.log, { component: 'worker' });
+    this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
     this.#emitter = new Emitter(this.#settings.onEvent, deps.listeners, this.#log);
   }
 
@@ -168,7 +176,7 @@ export class Worker {
     const mode: EngineMode = { prepare: this.#deps.prepare, pooled: await this.#behindPooler() };
     if (this.#halt.signal.aborted) return this.#takeApart(false, 0);
     const queryTimeoutMs = Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
-    const connection = { ...this.#deps.connection, queryTimeoutMs, pooled: mode.pooled === true };
+    const connection = { ...this.#deps.address, queryTimeoutMs, pooled: mode.pooled === true };
     const pool = enginePool(
       connection,
       Math.min(2 * queues.length + 2, MAX_CONNECTIONS),
@@ -188,6 +196,7 @@ export class Worker {
     this.#registration = registration;
     let channels: ReadonlyMap<string, string> = new Map();
     await untilReachable(this.#reachable, async () => {
+      await this.#checkDatabases(pool);
       await checkSchema(pool, this.#deps.schema);
       await checkQueues(pool, this.#deps.schema, queues);
       channels = await channelsOf(engineExecutor(pool, mode), this.#deps.schema, queues);
@@ -207,15 +216,41 @@ export class Worker {
       throw error;
     }
     this.#state = 'running';
+    this.#sayStarted(queues);
     this.#emitter.emit({ kind: 'started', workerId: this.#id });
     if (this.#halt.signal.aborted) void this.#stop(0, this.#signalled);
     else await this.#loops.start();
   }
 
+  #sayStarted(queues: readonly string[]): void {
+    const { database, host } = databaseOf(this.#deps.address);
+    const { schema } = this.#deps;
+    this.#log.info(
+      { worker: this.#id, queues, database, host, schema, version: VERSION },
+      'worker started',
+    );
+  }
+
+  #sayStopped(): void {
+    const { completed, failed, dead_letter: deadLetters, released, lost } = this.stats;
+    this.#log.flush();
+    this.#log.info(
+      { worker: this.#id, completed, failed, deadLetters, released, lost },
+      'worker stopped',
+    );
+  }
+
+  /** Enqueues, handlers' transactions, claims and hints have to meet in one database. */
+  async #checkDatabases(pool: pg.Pool): Promise<void> {
+    const { besidePool, direct } = this.#deps;
+    if (besidePool) await checkSameDatabase(pool, this.#deps.pool, 'The pool');
+    if (direct) await checkDirect(pool, direct, this.#log);
+  }
+
   async #behindPooler(): Promise<boolean> {
-    const { pooler, connection, listenUrl } = this.#deps;
-    const pooled = pooler ?? (await findPooler(this.#reachable, connection, this.#log));
-    if (pooled && listenUrl === null) {
+    const { pooler, address, direct } = this.#deps;
+    const pooled = pooler ?? (await findPooler(this.#reachable, address, this.#log));
+    if (pooled && direct === null) {
       this.#log.info(
         {},
         'behind a pooler: the liveness lock and notifications are off; listenUrl brings them back',
@@ -240,7 +275,6 @@ export class Worker {
     return new Loops({
       ...this.#deps,
       ...{ enginePool, mode, queues, channels },
-      connection: { ...this.#deps.connection, pooled: mode.pooled === true },
       settings: this.#settings,
       routes: this.#routes,
       metadata: metadataOf(this.#settings),
@@ -295,6 +329,11 @@ export class Worker {
     return this.#stop(options.graceMs ?? this.#settings.graceMs, false);
   }
 
+  /** `await using worker = hf.worker()`: it is stopped where its scope ends. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
   async #stop(graceMs: number, signalled: boolean): Promise<void> {
     if (this.#state === 'new') this.#state = 'stopped';
     if (this.#state === 'stopped') return;
@@ -305,6 +344,8 @@ export class Worker {
       this.#state = 'stopping';
       const loops = this.#loops as Loops;
       const graceEndsAt = performance.now() + graceMs;
+      const running = loops.queues.reduce((sum, queue) => sum + queue.running, 0);
+      this.#log.info({ worker: this.#id, running, graceMs }, 'worker stopping');
       await this.#drain(loops, graceMs);
       // Handlers that go on after their jobs were released may keep the process for ever.
       const exit = this.#signalled && loops.queues.some((queue) => queue.running > 0);
@@ -314,8 +355,9 @@ export class Worker {
   }
 
   async #drain(loops: Loops, graceMs: number): Promise<void> {
-    const { services, quarantine, membership, wakeups, queues } = loops;
+    const { services, unhandled, quarantine, membership, wakeups, queues } = loops;
     services.stop();
+    unhandled.stop();
     membership.stop();
     const registration = this.#registration as Registration;
     const said = registration.announceDrain(this.#id);
@@ -337,6 +379,7 @@ export class Worker {
       ...pools.map((pool) => pool && closePool(pool, LAST_MS)),
     ]);
     this.#state = 'stopped';
+    this.#sayStopped();
     this.#emitter.emit({ kind: 'stopped', workerId: this.#id });
     if (exit) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
     this.#finish();

@@ -23,8 +23,8 @@ test.each(READ_BY)(
     // Due for an hour, and of a type that nobody here handles.
     await db.pool.query(
       `INSERT INTO holdfast.${db.queue}
-       (available_at, created_at, partition_bucket, type, partition_key, payload)
-     SELECT now() - interval '1 hour', now() - interval '1 hour', n % 1024, 'other', n::text, '{}'
+       (available_at, created_at, partition_bucket, type, partition_key, payload, parked)
+     SELECT now() - interval '1 hour', now() - interval '1 hour', n % 1024, 'other', n::text, '{}', false
      FROM generate_series(1, $1::integer) AS n`,
       [BACKLOG],
     );

@@ -34,7 +34,7 @@ async function enter() {
 const registeredAt = monotonicMs();
 let workerId = await enter();
 const listener = new Listener({
-  connectionString: url,
+  address: { connectionString: url },
   channels: () => [`keeper_${process.pid}`],
   prepare: (session) => holdLiveness(session, names, workerId),
   up() {},
@@ -47,9 +47,10 @@ listener.start();
 
 const keeper = new Keeper(
   {
-    connectionString: url,
+    address: { connectionString: url },
+    asksPasswords: false,
     pooled: false,
-    directUrl: null,
+    direct: null,
     liveness: true,
     schema: 'holdfast',
     queues: ['inbox'],

@@ -8,9 +8,9 @@ import {
 import { databaseNow } from '../../inspect/clock.js';
 import type { JobFilter } from '../../inspect/filter.js';
 import { type ListedJob, listJobs } from '../../inspect/list.js';
+import { isId } from '../../job/id.js';
 import { type Call, UsageError } from '../command.js';
 import { countOption, filterOf, placeOf } from '../filters.js';
-import { isId } from '../ids.js';
 import { type Search, search } from '../search.js';
 import type { TableColumn } from '../table.js';
 import { archivedColumns, jobColumns } from '../views.js';

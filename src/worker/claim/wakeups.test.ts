@@ -40,7 +40,7 @@ async function wakeups(
   for (const queue of queues)
     channels.set(await channelOf(db.plain, { schema: 'holdfast', queue }), queue);
   const wakeups = new Wakeups({
-    connectionString: db.url,
+    address: { connectionString: db.url },
     on: true,
     liveness: true,
     schema: 'holdfast',

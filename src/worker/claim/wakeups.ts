@@ -7,12 +7,13 @@
  */
 import { holdLiveness } from '../../fleet/liveness.js';
 import { FLEET_CHANNEL, ping, wantHints, wantNoHints } from '../../fleet/wake.js';
+import type { Address } from '../../postgres/address.js';
 import { Listener } from '../../postgres/listen.js';
 import type { Executor } from '../../postgres/queryable.js';
 
 export interface WakeupsDeps {
   /** A direct one: sessions are kept on it. */
-  readonly connectionString: string;
+  readonly address: Address;
   /** Off: never listens. */
   readonly on: boolean;
   /** Whether the listener's session holds the liveness lock too. */
@@ -53,9 +54,9 @@ export class Wakeups {
     this.#wishes = new Map(
       [...deps.channels.values()].map((queue) => [queue, { queue, wanted: false, held: false }]),
     );
-    const { connectionString, channels, other, reportError, pingEveryMs, pingTimeoutMs } = deps;
+    const { address, channels, other, reportError, pingEveryMs, pingTimeoutMs } = deps;
     this.#listener = new Listener({
-      connectionString,
+      address,
       channels: () => [...channels.keys(), FLEET_CHANNEL],
       prepare: (db) => this.#prepare(db),
       up: () => this.#up(),

@@ -7,13 +7,14 @@
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { backendPid, dropLiveness, holdLiveness } from '../../fleet/liveness.js';
+import type { Address } from '../../postgres/address.js';
 import { within } from '../../postgres/backoff.js';
 import { engineConfig } from '../../postgres/pool.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
 import { monotonicMs } from './protocol.js';
 
 export interface ConnectionDeps {
-  readonly url: string;
+  readonly address: Address;
   readonly pooled: boolean;
   readonly prepare: boolean;
   readonly schema: string;
@@ -65,9 +66,9 @@ export class Connection {
   }
 
   async open(): Promise<void> {
-    const { url, pooled, prepare, timeoutMs, locks, foundPooler } = this.#deps;
+    const { address, pooled, prepare, timeoutMs, locks, foundPooler } = this.#deps;
     const config = engineConfig({
-      connectionString: url,
+      ...address,
       applicationName: 'holdfast keeper',
       connectTimeoutMs: timeoutMs,
       queryTimeoutMs: timeoutMs,

@@ -30,9 +30,10 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
       void told.push([kind, ...args]);
   const keeper = new Keeper(
     {
-      connectionString: db.url,
+      address: { connectionString: db.url },
+      asksPasswords: false,
       pooled: false,
-      directUrl: null,
+      direct: null,
       liveness: true,
       schema: INBOX.schema,
       queues: [INBOX.queue],
@@ -100,7 +101,10 @@ test('one session does it all: heartbeats, renewals and the lock', async () => {
 });
 
 test('behind a pooler a second session, past it, holds the lock', async () => {
-  const { keeper, count, told } = await keeping('two', { pooled: true, directUrl: db.url });
+  const { keeper, count, told } = await keeping('two', {
+    pooled: true,
+    direct: { connectionString: db.url },
+  });
   keeper.hold(INBOX.queue, await claimedBy('two', 3));
   await keeper.watched(10_000);
   await until('three leases are renewed', async () => (await renewed('two')) === 3);
@@ -110,8 +114,8 @@ test('behind a pooler a second session, past it, holds the lock', async () => {
 });
 
 test('behind a pooler whose direct way is closed, heartbeats and renewals go on', async () => {
-  const directUrl = 'postgres://nobody@127.0.0.1:1/none';
-  const { keeper, count } = await keeping('closed', { pooled: true, directUrl });
+  const direct = { connectionString: 'postgres://nobody@127.0.0.1:1/none' };
+  const { keeper, count } = await keeping('closed', { pooled: true, direct });
   keeper.hold(INBOX.queue, await claimedBy('closed', 1));
   await until('a lease is renewed', async () => (await renewed('closed')) === 1);
   await until('some heartbeats', () => count('beat') >= 3);

@@ -7,9 +7,11 @@
  * by that the main thread knows whether it may have been declared dead. So after a freeze, when everything
  * is overdue, the look comes first. It knows of no thread: whoever makes one gives it a port.
  */
+import type { Address } from '../../postgres/address.js';
 import { LAST_MS } from '../../postgres/backoff.js';
 import { Connection } from './connection.js';
 import { Leases } from './leases.js';
+import { Passwords } from './passwords.js';
 import {
   confirmedAgoMs,
   type FromKeeper,
@@ -39,6 +41,7 @@ export class KeeperWork {
   readonly #setup: KeeperSetup;
   readonly #shared: BigInt64Array;
   readonly #leases: Leases;
+  readonly #passwords: Passwords;
   readonly #connections: Connection[];
   readonly #turns: Turns[];
   readonly #checks: NodeJS.Timeout;
@@ -52,22 +55,23 @@ export class KeeperWork {
     this.#port = port;
     this.#setup = setup;
     this.#shared = new BigInt64Array(setup.shared);
-    this.#locks = setup.liveness && (!setup.pooled || setup.directUrl !== null);
+    this.#locks = setup.liveness && (!setup.pooled || setup.direct !== null);
     this.#workerId = setup.workerId;
     const now = monotonicMs();
     this.#main = { turns: this.#load(SLOT.turns), turnedAt: now, checkedAt: now };
     this.#checks = setInterval(() => this.#checkMain(), CHECK_MS).unref();
     this.#leases = new Leases({ ...setup, workerId: () => this.#workerId, tell: this.#tell });
+    this.#passwords = new Passwords(this.#tell);
     const renew: Task = {
       what: 'renewing leases',
       run: async (db) => ((await this.#leases.renew(db)) ? 0 : setup.renewMs / 4),
     };
-    const own = this.#connectionTo(setup.connectionString, setup.pooled);
+    const own = this.#connectionTo(setup.address, setup.pooled);
     this.#connections = [own];
     const look = this.#lookOn(own, { lock: !setup.pooled, beat: true });
     this.#turns = [this.#turnsOn(own, [look, renew])];
     if (this.#locks && setup.pooled) {
-      const direct = this.#connectionTo(setup.directUrl as string, false);
+      const direct = this.#connectionTo(setup.direct as Address, false);
       this.#connections.push(direct);
       const watch = this.#lookOn(direct, { lock: true, beat: false });
       this.#turns.push(this.#turnsOn(direct, [watch]));
@@ -88,6 +92,7 @@ export class KeeperWork {
     if (kind === 'hold') this.#leases.hold(message);
     else if (kind === 'left') this.#leases.left(message);
     else if (kind === 'identity') this.#identify(message.workerId);
+    else if (kind === 'password') this.#passwords.answer(message.ask, message.answer);
     else void this.#stop();
   }
 
@@ -143,11 +148,12 @@ export class KeeperWork {
     this.#tell('beat', id);
   }
 
-  #connectionTo(url: string, pooled: boolean): Connection {
-    const { leaseMs, ttlMs, prepare, schema } = this.#setup;
+  #connectionTo(to: Address, pooled: boolean): Connection {
+    const { leaseMs, ttlMs, prepare, schema, asksPasswords } = this.#setup;
+    const address = asksPasswords ? this.#passwords.askedBy(to) : to;
     const thirdMs = Math.floor(Math.min(leaseMs, ttlMs) / 3);
     return new Connection({
-      ...{ url, pooled, prepare, schema },
+      ...{ address, pooled, prepare, schema },
       timeoutMs: Math.max(SHORTEST_TIMEOUT_MS, thirdMs),
       locks: () => this.#locks && !pooled,
       foundPooler: () => this.#lockIsOff(),

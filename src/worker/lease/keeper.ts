@@ -15,6 +15,7 @@ import { HoldfastError } from '../../job/errors.js';
 import { Backoff, LAST_MS, within } from '../../postgres/backoff.js';
 import { type BatchedJob, Batches } from './batches.js';
 import { KEEPER_SOURCE } from './keeper-source.js';
+import { passwordOf } from './passwords.js';
 import {
   confirmedAgoMs,
   type FromKeeper,
@@ -26,10 +27,12 @@ import {
   type ToKeeper,
 } from './protocol.js';
 
-export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed'> {
+export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' | 'passwordAsked'> {
   error(what: string, error: unknown): void;
   /** For the registry; asked several times a second. */
   load(): { running: number; held: number };
+  /** The caller's function for passwords, if there is one. */
+  password?(of: object): unknown;
 }
 
 const TURN_MS = 100;
@@ -190,8 +193,15 @@ export class Keeper {
     this.#listener.error('the keeper thread failed', error);
   }
 
+  async #findPassword(ask: string, of: object): Promise<void> {
+    const answer = await passwordOf(() => this.#listener.password?.(of));
+    this.#send({ kind: 'password', ask, answer });
+  }
+
   #receive({ kind, args }: FromKeeper): void {
     if (kind === 'watched') this.#onWatched();
+    else if (kind === 'passwordAsked')
+      void this.#findPassword(...(args as Parameters<KeeperEvents['passwordAsked']>));
     else if (kind === 'failed') {
       const [what, message, code] = args as Parameters<KeeperEvents['failed']>;
       this.#listener.error(what, Object.assign(new Error(message), code !== null && { code }));

@@ -3,13 +3,16 @@
  * memory. Ids travel as one text, because cloning many small strings is dear for a short job.
  */
 import type { Lease } from '../../lease/renew.js';
+import type { Address } from '../../postgres/address.js';
 
 export interface KeeperSetup {
-  readonly connectionString: string;
+  readonly address: Address;
+  /** The passwords come from a function of the main thread: ask for one at every connect. */
+  readonly asksPasswords: boolean;
   /** A pooler stands between: no session behind it can keep a setting or a lock. */
   readonly pooled: boolean;
   /** A way past the pooler, for a session that holds the liveness lock. */
-  readonly directUrl: string | null;
+  readonly direct: Address | null;
   /** Hold the liveness lock, and watch the locks of others. */
   readonly liveness: boolean;
   readonly schema: string;
@@ -69,6 +72,9 @@ export function unpack(text: string): Lease[] {
     });
 }
 
+/** Why there is no password, if there is none. */
+export type PasswordAnswer = { readonly password: unknown } | { readonly refused: string };
+
 export type ToKeeper =
   /** Jobs of one claim. Batch numbers rise and are never used again. */
   | {
@@ -86,6 +92,7 @@ export type ToKeeper =
       readonly remaining: readonly { readonly batch: number; readonly jobs: string }[];
     }
   | { readonly kind: 'identity'; readonly workerId: string }
+  | { readonly kind: 'password'; readonly ask: string; readonly answer: PasswordAnswer }
   | { readonly kind: 'stop' };
 
 /** What the thread reports, by name and arguments. */
@@ -106,6 +113,8 @@ export interface KeeperEvents {
   drainAsked(): void;
   /** The liveness lock is held and others watch it, or it is known that it cannot be. */
   watched(): void;
+  /** A connection needs a password; `of` is what `pg` tells a function for it. */
+  passwordAsked(ask: string, of: object): void;
   failed(what: string, message: string, code: string | null): void;
 }
 

@@ -44,7 +44,7 @@ async function watcher(id: string, metadata?: () => object) {
   await enter(id);
   const told: unknown[][] = [];
   const connection = new Connection({
-    url: db.url,
+    address: { connectionString: db.url },
     pooled: false,
     prepare: true,
     schema: 'holdfast',

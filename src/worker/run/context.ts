@@ -2,13 +2,15 @@
  * The handler's context: the job (job-facts.ts), and what a handler may do with it under its fence.
  *
  * `transaction` and `complete` settle the job inside a transaction: the handler's writes and the
- * completion commit together or not at all. `once` remembers an effect outside Postgres. `enqueue` hands
- * children over with the completion: if the attempt fails, none of them is written.
+ * completion commit together or not at all, and so does the result of the job, which is what the function of
+ * the transaction returns. `once` remembers an effect outside Postgres. `enqueue` hands children over with the
+ * completion: if the attempt fails, none of them is written.
  */
 import type pg from 'pg';
 import { findEffect, recordEffect } from '../../effects/once.js';
 import { type Enqueued, prepareJobs, writeJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
+import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors.js';
 import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
@@ -21,6 +23,7 @@ import { type ContextDeps, type HandlerContext, leaseLost } from './handler-cont
 import { JobFacts } from './job-facts.js';
 import type { LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
+import { resultText } from './result.js';
 
 /** What the run needs to know of a context after the handler has ended. */
 export class JobContext<Payload> extends JobFacts<Payload> implements HandlerContext<Payload> {
@@ -53,7 +56,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     return (work) => this.#call(this.#transaction(work));
   }
   get complete(): HandlerContext<Payload>['complete'] {
-    return (tx) => this.#call(this.#complete(tx));
+    return (tx, result) => this.#call(this.#complete(tx, result));
   }
   get enqueue(): HandlerContext<Payload>['enqueue'] {
     return (job, payload, options) => {
@@ -124,7 +127,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
       await client.query('BEGIN');
       this.#tx = client;
       const value = await work(client);
-      await this.#complete(client);
+      await this.#complete(client, value);
       this.#tx = null;
       await client.query('COMMIT');
       this.completion = 'done';
@@ -147,8 +150,9 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     }
   }
 
-  async #complete(tx: Queryable): Promise<void> {
+  async #complete(tx: Queryable, result: unknown): Promise<void> {
     this.#assertHeld('the completion');
+    checkTx(tx);
     await this.#inItsTurn('the completion');
     await this.#writing.ended();
     // Again: another call may have completed the job meanwhile, or the attempt may be over.
@@ -170,7 +174,11 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
       }
       this.#job.settling = true;
       moved = await complete(db, names, this.#job.workerId, [
-        { id: this.id, generation: this.fenceToken },
+        {
+          id: this.id,
+          generation: this.fenceToken,
+          result: resultText(result, this.#job, this.#deps),
+        },
       ]);
     } catch (error) {
       this.children.unshift(...children);

@@ -26,10 +26,13 @@ export interface HandlerContext<Payload> {
   readonly log: Logger;
   /** Runs `effect` unless an earlier attempt did; returns its value, from the marker on a repeat. */
   once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value>;
-  /** The handler's writes and the completion of the job commit together, under the fence. */
+  /**
+   * The handler's writes and the completion of the job commit together, under the fence. What `work` returns is
+   * the result of the job.
+   */
   transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value>;
   /** The same for a transaction of your own: call it as the last statement before COMMIT. */
-  complete(tx: Queryable): Promise<void>;
+  complete(tx: Queryable, result?: unknown): Promise<void>;
   /** A child job, written with the completion (or, inside `transaction`, with that transaction). */
   enqueue<Input>(
     job: JobDefinition<Input, unknown>,

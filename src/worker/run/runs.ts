@@ -186,8 +186,8 @@ export class Runs {
   #unrun(held: LeasedJob, error: unknown): Outcome {
     this.#deps.reportError(`running job ${held.id}`, error);
     const summary = 'The attempt could not be evaluated; see the log of the worker.';
-    const errorType = '_OTHER';
-    return { kind: 'failed', delayMs: 60_000, error: summary, summary, errorType, handed: false };
+    const facts = { error: summary, summary, thrown: error, errorType: '_OTHER' };
+    return { kind: 'failed', delayMs: 60_000, ...facts, handed: false };
   }
 
   #ran(

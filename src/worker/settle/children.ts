@@ -10,11 +10,17 @@ import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import { enqueuedEvents } from './enqueued.js';
 
+/** What a completion takes along. */
+export interface Completed {
+  readonly children: readonly NewJob[];
+  readonly result: string | null;
+}
+
 /** Throws LEASE_LOST when the lease was lost; then neither the completion nor a child is written. */
 export async function completeWithChildren(
   deps: ContextDeps,
   held: LeasedJob,
-  children: readonly NewJob[],
+  { children, result }: Completed,
 ): Promise<void> {
   const { names, maxPayloadBytes } = deps;
   const written = await withTransaction(deps.ownPool, async (client) => {
@@ -23,7 +29,7 @@ export async function completeWithChildren(
     const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
     const enqueued = await writeJobs(db, names, children, limits);
     const { id, generation, after } = held;
-    const moved = await complete(db, names, held.workerId, [{ id, generation, after }]);
+    const moved = await complete(db, names, held.workerId, [{ id, generation, after, result }]);
     if (moved.length === 0) throw leaseLost(held.id, 'the completion');
     return enqueued;
   });

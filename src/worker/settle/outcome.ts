@@ -9,7 +9,7 @@ import type { SettleResult } from '../events.js';
 import type { Outcome, Route } from '../run/attempt.js';
 import type { ContextDeps } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { completeWithChildren } from './children.js';
+import { type Completed, completeWithChildren } from './children.js';
 import { resultOfFailure, type Settler } from './settler.js';
 
 export interface OutcomeDeps {
@@ -18,8 +18,14 @@ export interface OutcomeDeps {
   readonly route: Route;
 }
 
-/** The result, and after how long the job is to be run again, if it is. */
-export type Settled = (result: SettleResult, delayMs?: number) => void;
+/** Why an attempt failed: what was thrown, and one line of it. */
+export interface Failed {
+  readonly thrown: unknown;
+  readonly summary: string;
+}
+
+/** The result, after how long the job is to be run again, if it is, and why the attempt failed, if it did. */
+export type Settled = (result: SettleResult, delayMs?: number, failed?: Failed) => void;
 
 /** Calls `done` once, when the database has answered. */
 export function settleOutcome(
@@ -32,18 +38,21 @@ export function settleOutcome(
   const job = { id: held.id, generation: held.generation };
   switch (outcome.kind) {
     case 'completed':
-      if (outcome.children.length === 0) completeInOrder(settler, held, done);
-      else void settleParent({ settler, context, route }, held, outcome.children, done);
+      if (outcome.children.length === 0) completeInOrder(settler, held, outcome.result, done);
+      else void settleParent({ settler, context, route }, held, outcome, done);
       break;
     case 'transacted':
       done('completed');
       break;
     case 'failed':
       if (outcome.handed) void settleHanded({ settler, context, route }, held, outcome, done);
-      else settler.fail(by, { ...job, ...outcome }, (result) => done(result, outcome.delayMs));
+      else
+        settler.fail(by, { ...job, ...outcome }, (result) =>
+          done(result, outcome.delayMs, outcome),
+        );
       break;
     case 'dead_letter':
-      settler.deadLetter(by, { ...job, ...outcome }, done);
+      settler.deadLetter(by, { ...job, ...outcome }, (result) => done(result, undefined, outcome));
       break;
     case 'snoozed':
       settler.snooze(by, { ...job, delayMs: outcome.delayMs }, (result) =>
@@ -60,10 +69,16 @@ export function settleOutcome(
 }
 
 /** In a run of a key each names the one before it, and counts only if that one does. */
-function completeInOrder(settler: Settler, held: LeasedJob, done: Settled): void {
+function completeInOrder(
+  settler: Settler,
+  held: LeasedJob,
+  result: string | null,
+  done: Settled,
+): void {
   const { id, generation, after, before } = held;
-  const job = before ? { id, generation, after, broken: () => before.lost } : { id, generation };
-  settler.complete(held.workerId, job, done);
+  const job = { id, generation, result };
+  const linked = before ? { ...job, after, broken: () => before.lost } : job;
+  settler.complete(held.workerId, linked, done);
 }
 
 /**
@@ -84,14 +99,14 @@ async function settleHanded(
     const [row] = await fail(context.plain, context.names, held.workerId, [failure]);
     return resultOfFailure(row?.status);
   });
-  done(result, outcome.delayMs);
+  done(result, outcome.delayMs, outcome);
 }
 
 /** A parent whose children cannot be written has failed: neither it nor they are half done. */
 async function settleParent(
   { settler, context, route }: OutcomeDeps,
   held: LeasedJob,
-  children: Extract<Outcome, { kind: 'completed' }>['children'],
+  completed: Completed,
   done: Settled,
 ): Promise<void> {
   const job = { id: held.id, generation: held.generation };
@@ -101,7 +116,7 @@ async function settleParent(
         const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
         if (found.length > 0) return 'completed';
       }
-      await completeWithChildren(context, held, children);
+      await completeWithChildren(context, held, completed);
       return 'completed';
     });
     done(result);
@@ -111,6 +126,7 @@ async function settleParent(
     const { delayMs } = route.job.retry(held.row.attempts, error);
     const summary = text.split('\n', 1)[0] as string;
     const failure = { ...job, delayMs, error: text, summary };
-    settler.fail(held.workerId, failure, (result) => done(result, delayMs));
+    const failed = { thrown: error, summary };
+    settler.fail(held.workerId, failure, (result) => done(result, delayMs, failed));
   }
 }

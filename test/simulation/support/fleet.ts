@@ -85,8 +85,15 @@ export class Fleet {
       this.#owners.set(name, owner);
       const pool = new pg.Pool();
       const deps = {
-        connection: { connectionString: name },
-        ...{ listenUrl: null, pool, schema: 'holdfast', log: quietLogger, tracing: null },
+        address: { connectionString: name },
+        ...{
+          direct: null,
+          besidePool: false,
+          pool,
+          schema: 'holdfast',
+          log: quietLogger,
+          tracing: null,
+        },
         ...{
           maxPayloadBytes: 1_000_000,
           listeners: new Set<never>(),

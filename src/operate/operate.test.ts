@@ -1,0 +1,122 @@
+/** Ids, queues and options of the verbs are checked before anything is asked of the database. */
+import { beforeEach, describe, expect, test } from 'vitest';
+import { testDatabase } from '../../test/support/database.js';
+import { HoldfastError, job } from '../index.js';
+
+const db = testDatabase();
+const work = job<object>('work');
+
+/** Two dead letters. */
+async function letters(): Promise<string[]> {
+  const enqueued = await db.hf.enqueueMany([work.of({}), work.of({})]);
+  await db.rows(`UPDATE holdfast.inbox SET status = 'dead_letter', available_at = 'infinity'`);
+  return enqueued.map(({ id }) => id);
+}
+
+const left = async () =>
+  (await db.rows<{ id: string }>('SELECT id FROM holdfast.inbox ORDER BY id')).map(({ id }) => id);
+
+async function refusal(attempt: Promise<unknown>): Promise<HoldfastError> {
+  const error = await attempt.catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(HoldfastError);
+  return error as HoldfastError;
+}
+
+beforeEach(() => db.rows('TRUNCATE holdfast.inbox'));
+
+const VERBS = ['retry', 'discard', 'cancel'] as const;
+
+describe.each(VERBS)('%s', (verb) => {
+  const call = (ids: unknown, options?: unknown) =>
+    db.hf[verb](ids as string[], ...((options === undefined ? [] : [options]) as [object]));
+
+  test('acts on no more jobs than it was given ids, also if one holds a comma', async () => {
+    const ids = await letters();
+    const error = await refusal(call([ids.join(',')]));
+    expect(error.code).toBe('OPTION_INVALID');
+    expect(error.message).toMatch(
+      /^ids\[0\] is "[0-9a-f-]+,.*not the UUID of a job; nothing was done/,
+    );
+    expect(await left()).toEqual(ids);
+  });
+
+  test.each([
+    ['an empty text', [''], /ids\[0\] is ""/],
+    ['null', [null], /ids\[0\] is null/],
+    ['undefined', [undefined], /ids\[0\] is undefined/],
+    ['a hole', new Array(1), /ids\[0\] is undefined/],
+    ['a word', ['nope'], /ids\[0\] is "nope"/],
+    ['a number', [7], /ids\[0\] is 7/],
+    ['the word NULL', ['NULL'], /ids\[0\] is "NULL"/],
+  ])('refuses %s among the ids', async (_, ids, message) => {
+    const error = await refusal(call(ids));
+    expect(error).toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringMatching(message),
+    });
+  });
+
+  test.each([[crypto.randomUUID()], [undefined], [null], [{}]])(
+    'refuses %o in place of ids',
+    async (ids) => {
+      const error = await refusal(call(ids));
+      expect(error.code).toBe('OPTION_INVALID');
+      expect(error.message).toMatch(/not an array; nothing was done.*\[id\]/);
+    },
+  );
+
+  test('tells of a queue that does not exist, and of a name that cannot be one', async () => {
+    const ids = [crypto.randomUUID()];
+    const unknown = await refusal(call(ids, { queue: 'nowhere' }));
+    expect(unknown.code).toBe('QUEUE_UNKNOWN');
+    expect(unknown.message).toContain('no queue "nowhere" in schema "holdfast"; nothing was done');
+    for (const queue of ['', 'a.b', 'Inbox', null, 5]) {
+      expect((await refusal(call(ids, { queue }))).code).toBe('NAME_INVALID');
+    }
+  });
+
+  test.each(['inbox', null, 5])('refuses %o in place of options', async (options) => {
+    const error = await refusal(call([], options));
+    expect(error).toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringContaining(`Write ${verb}(ids, { queue }).`),
+    });
+  });
+
+  test('takes ids in capitals, and none at all', async () => {
+    const ids = await letters();
+    if (verb === 'cancel') await db.hf.retry(ids);
+    expect(await call(ids.map((id) => id.toUpperCase()))).toHaveLength(2);
+    expect(await call([])).toEqual([]);
+  });
+});
+
+test('cancel keeps the reason, which must be a text, and acts in the queue that is named', async () => {
+  await db.hf.createQueue('outbox');
+  const { id } = await db.hf.enqueue(job<object>('send', { queue: 'outbox' }), {});
+  const wrong = await refusal(db.hf.cancel([id], { queue: 'outbox', reason: 5 as never }));
+  expect(wrong).toMatchObject({
+    code: 'OPTION_INVALID',
+    message: expect.stringContaining('reason is 5'),
+  });
+  expect(await db.hf.cancel([id], { queue: 'outbox', reason: 'paid' })).toEqual([id]);
+  expect(await db.hf.find(id, 'outbox')).toMatchObject({ status: 'cancelled', lastError: 'paid' });
+});
+
+test('find refuses what is no id, and tells of a queue that does not exist', async () => {
+  for (const id of ['nope', '', null, undefined, 7]) {
+    expect(await refusal(db.hf.find(id as string))).toMatchObject({ code: 'OPTION_INVALID' });
+  }
+  const unknown = await refusal(db.hf.find(crypto.randomUUID(), 'nowhere'));
+  expect(unknown.code).toBe('QUEUE_UNKNOWN');
+});
+
+test('pause and resume tell of a queue that does not exist', async () => {
+  for (const verb of ['pause', 'resume'] as const) {
+    const error = await refusal(db.hf[verb]('nowhere'));
+    expect(error).toMatchObject({
+      code: 'QUEUE_UNKNOWN',
+      message: expect.stringContaining('nothing was set'),
+    });
+  }
+});

@@ -1,0 +1,31 @@
+/** What retry, discard and cancel take beside the ids. */
+import { HoldfastError, shown } from '../job/errors.js';
+
+export interface VerbOptions {
+  /** Default `inbox`. */
+  readonly queue?: string;
+}
+
+export interface CancelOptions extends VerbOptions {
+  /** Kept in the archive as `last_error`. Default: cancelled by an operator. */
+  readonly reason?: string;
+}
+
+/** A text would be the reason or the queue, and nobody could tell which. */
+export function checkVerbOptions(verb: string, options: unknown): CancelOptions {
+  if (typeof options !== 'object' || options === null) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `The second argument of ${verb}() is ${shown(options)}, and not an object; nothing was done. ` +
+        `Write ${verb}(ids, { queue }).`,
+    );
+  }
+  const { reason } = options as CancelOptions;
+  if (reason !== undefined && typeof reason !== 'string') {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `The reason is ${shown(reason)}, and not a text; nothing was done.`,
+    );
+  }
+  return options;
+}

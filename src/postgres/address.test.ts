@@ -1,0 +1,74 @@
+import pg from 'pg';
+import { expect, test } from 'vitest';
+import { addressOf, findAddress, sendable, settingsOf } from './address.js';
+
+const ENV = 'postgres://env@env.test/env';
+const URL_ = 'postgres://me:secret@db.test:5433/shop';
+const token = async () => 'token';
+
+test('what is said comes first, then the pool, then the environment', () => {
+  const pool = new pg.Pool({ host: 'pool.test', database: 'shop', password: 'hidden' });
+  const connection = { host: 'said.test', database: 'shop' };
+  const found = (sources: object, env: string | undefined = ENV) => findAddress(sources, env);
+  expect(found({ connectionString: URL_, connection, pool })).toEqual({
+    address: { ...connection, connectionString: URL_ },
+    besidePool: true,
+  });
+  expect(found({ connection, pool })).toEqual({ address: connection, besidePool: true });
+  expect(found({ pool })).toEqual({
+    address: { host: 'pool.test', database: 'shop', password: 'hidden' },
+    besidePool: false,
+  });
+  expect(found({})).toEqual({ address: { connectionString: ENV }, besidePool: false });
+  expect(found({ pool: {} })).toEqual({ address: { connectionString: ENV }, besidePool: true });
+  expect(() => findAddress({}, undefined)).toThrow(/no database to connect to/);
+  expect(() => findAddress({ connectionString: '' }, '')).toThrow(/no database to connect to/);
+});
+
+test('a connection that names no database adds to the pool or to the environment', () => {
+  const ssl = { rejectUnauthorized: false };
+  expect(findAddress({ connection: { ssl } }, ENV).address).toEqual({ connectionString: ENV, ssl });
+  const pool = new pg.Pool({ host: 'pool.test', database: 'shop' });
+  expect(findAddress({ connection: { ssl }, pool }, ENV).address).toEqual({
+    ...{ host: 'pool.test', database: 'shop' },
+    ssl,
+  });
+});
+
+test('beside a function for the password, a connection string is taken apart', () => {
+  const { address } = findAddress({ connection: { password: token } }, URL_);
+  expect(address).toEqual({
+    ...{ host: 'db.test', port: 5433, user: 'me', database: 'shop', ssl: false },
+    password: token,
+  });
+});
+
+test('the limits of a pool are not part of its address, and the rest of a config is its settings', () => {
+  const config = { host: 'a.test', max: 3, statement_timeout: 5, options: '-c role=app' };
+  expect(addressOf(new pg.Pool(config).options)).toEqual({
+    host: 'a.test',
+    options: '-c role=app',
+  });
+  expect(settingsOf(config)).toEqual({ max: 3, statement_timeout: 5 });
+});
+
+test('what is sent to a thread has the key that pg hides, and no function', () => {
+  const ssl = { key: 'key', ca: Buffer.from('ca'), servername: 'db.test' };
+  new pg.Client({ ssl });
+  expect(Object.keys(ssl)).not.toContain('key');
+  const sent = structuredClone(sendable({ host: 'a.test', ssl, password: token }));
+  expect(sent).toEqual({
+    host: 'a.test',
+    ssl: { key: 'key', ca: new Uint8Array(Buffer.from('ca')), servername: 'db.test' },
+  });
+  expect(sendable({ password: 'text', ssl: true })).toEqual({ password: 'text', ssl: true });
+});
+
+test.each([
+  ['ssl.checkServerIdentity', { ssl: { checkServerIdentity: () => undefined } }],
+  ['stream', { stream: () => undefined as never }],
+])('%s cannot be sent, and the error names it', (part, address) => {
+  expect(() => sendable(address)).toThrow(
+    expect.objectContaining({ code: 'OPTION_INVALID', message: expect.stringContaining(part) }),
+  );
+});

@@ -1,0 +1,122 @@
+/**
+ * An address: which server, database and role a connection is opened to, in the words of `pg`.
+ *
+ * It comes from a connection string, a `pg.ClientConfig`, or the options of a caller's pool, so that the
+ * connections that a worker opens for itself lead to the same place. A password may be a function, which is
+ * called for every connection; it cannot be sent to a thread, so the thread asks for each password.
+ */
+import pg from 'pg';
+import { HoldfastError } from '../job/errors.js';
+
+const PARTS = [
+  'connectionString',
+  'host',
+  'port',
+  'user',
+  'password',
+  'database',
+  'ssl',
+  'sslnegotiation',
+  'enableChannelBinding',
+  'client_encoding',
+  'options',
+  'stream',
+] as const;
+
+export type Address = Readonly<Pick<pg.ClientConfig, (typeof PARTS)[number]>>;
+
+/** Read part by part, because `pg` hides passwords and keys from being enumerated. */
+export function addressOf(config: pg.ClientConfig): Address {
+  const parts = PARTS.map((part) => [part, config[part]] as const);
+  return asked(Object.fromEntries(parts.filter(([, value]) => value !== undefined)));
+}
+
+/** What a config says beside the address. */
+export function settingsOf(config: pg.ClientConfig): pg.ClientConfig {
+  const parts: ReadonlySet<string> = new Set(PARTS);
+  return Object.fromEntries(Object.entries(config).filter(([name]) => !parts.has(name)));
+}
+
+/**
+ * `pg` lets a connection string win over the other parts, also with a password that is not in it. So beside a
+ * function for the password the string is taken apart.
+ */
+function asked(address: Address): Address {
+  const { connectionString, ...rest } = address;
+  if (!connectionString || typeof rest.password !== 'function') return address;
+  const { host, port, user, database, ssl } = new pg.Client({ ...rest, connectionString });
+  return { ...rest, host, port, ssl, ...(user && { user }), ...(database && { database }) };
+}
+
+export interface AddressSources {
+  readonly connectionString?: string | undefined;
+  readonly connection?: pg.ClientConfig | undefined;
+  readonly pool?: pg.Pool | undefined;
+}
+
+export interface FoundAddress {
+  readonly address: Address;
+  /** There is a pool, and the address is not the pool's own: the two may lead to different databases. */
+  readonly besidePool: boolean;
+}
+
+/** What the caller says comes first, then his pool, then the environment. */
+export function findAddress(
+  { connectionString, connection, pool }: AddressSources,
+  environmentUrl: string | undefined,
+): FoundAddress {
+  const given = connection ? addressOf(connection) : null;
+  const named = given && (given.connectionString || given.host || given.database);
+  const besidePool = pool !== undefined;
+  if (connectionString) return { address: asked({ ...given, connectionString }), besidePool };
+  if (given && named) return { address: given, besidePool };
+  if (pool?.options) {
+    const address = asked({ ...addressOf(pool.options), ...given });
+    return { address, besidePool: given !== null };
+  }
+  if (environmentUrl)
+    return { address: asked({ ...given, connectionString: environmentUrl }), besidePool };
+  if (given) return { address: given, besidePool };
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    'There is no database to connect to: pass { connectionString }, { connection } or { pool }, ' +
+      'or set DATABASE_URL.',
+  );
+}
+
+export type PasswordFunction = Extract<Address['password'], (...args: never[]) => unknown>;
+
+export const passwordFunction = ({ password }: Address): PasswordFunction | null =>
+  typeof password === 'function' ? password : null;
+
+/**
+ * The address as it can be sent to another thread: without a function for the password. Throws if anything else
+ * in it cannot be sent.
+ */
+export function sendable({ password, ssl, ...rest }: Address): Address {
+  // `pg` hides the key as soon as a connection has been made with it.
+  const options =
+    typeof ssl === 'object' ? { ...ssl, ...(ssl.key !== undefined && { key: ssl.key }) } : ssl;
+  for (const [part, value] of [...Object.entries(rest), ...members('ssl', options)]) {
+    try {
+      structuredClone(value);
+    } catch (error) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `${part} of the connection cannot be sent to the thread that keeps a worker's leases, so no ` +
+          'worker was made. Leave it out, or connect through a proxy that does not need it.',
+        { cause: error },
+      );
+    }
+  }
+  return {
+    ...rest,
+    ...(options !== undefined && { ssl: options }),
+    ...(typeof password === 'string' && { password }),
+  };
+}
+
+const members = (name: string, value: unknown): [string, unknown][] =>
+  typeof value === 'object' && value !== null
+    ? Object.entries(value).map(([member, one]) => [`${name}.${member}`, one])
+    : [];

@@ -1,0 +1,53 @@
+/**
+ * Passwords for the keeper's connections, where the caller gave a function: it stays in the main thread, and
+ * the thread asks for a password at every connect. While the main thread is blocked there is no answer; then
+ * the connect runs into its time limit and is tried again.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Address } from '../../postgres/address.js';
+import type { PasswordAnswer, Tell } from './protocol.js';
+
+export class Passwords {
+  readonly #tell: Tell;
+  readonly #asked = new Map<string, (answer: PasswordAnswer) => void>();
+
+  constructor(tell: Tell) {
+    this.#tell = tell;
+  }
+
+  /** The address with a function that asks. */
+  askedBy(address: Address): Address {
+    const ask = async (of: object = {}): Promise<string> => {
+      const answer = await this.#ask(of);
+      if ('refused' in answer) throw new Error(answer.refused);
+      return answer.password as string;
+    };
+    return { ...address, password: ask as () => Promise<string> };
+  }
+
+  #ask(of: object): Promise<PasswordAnswer> {
+    const { host, port, user, database } = of as Record<string, unknown>;
+    const ask = randomUUID();
+    return new Promise((resolve) => {
+      this.#asked.set(ask, resolve);
+      this.#tell('passwordAsked', ask, { host, port, user, database });
+    });
+  }
+
+  answer(ask: string, answer: PasswordAnswer): void {
+    this.#asked.get(ask)?.(answer);
+    this.#asked.delete(ask);
+  }
+}
+
+/** In the main thread: what the function says, or why it says nothing. */
+export async function passwordOf(find: () => unknown): Promise<PasswordAnswer> {
+  try {
+    const password = await find();
+    if (password === undefined || typeof password === 'string') return { password };
+    return { refused: 'the function for the password did not return a text' };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return { refused: `the function for the password failed: ${message}` };
+  }
+}
