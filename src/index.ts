@@ -43,6 +43,7 @@ export {
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
+  type JobName,
   type JobOptions,
   job,
 } from './job/job.js';

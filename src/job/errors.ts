@@ -26,6 +26,7 @@ export type HoldfastErrorCode =
   | 'HANDLER_MISSING'
   | 'VERSION_UNSUPPORTED'
   | 'WORKER_STATE'
+  | 'KEEPER_FAILED'
   | 'JOB_STATE'
   | 'JOB_UNKNOWN'
   | 'WAIT_TIMEOUT'

@@ -34,7 +34,7 @@ import { Settler } from './settle/settler.js';
 import type { Time } from './time.js';
 import type { WorkerDeps } from './worker.js';
 
-/** How long the start waits for the keeper's thread. */
+/** How long the start waits for the liveness lock. */
 const WATCHED_MS = 3_000;
 /** A look for what nobody handles is given up after so long: dead rows may lie at the front of the queue. */
 const UNHANDLED_MS = 1_000;
@@ -118,8 +118,12 @@ export class Loops {
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
   }
 
-  /** Before the first handler: it may block this thread, and then the other must be at work. */
+  /**
+   * Before the first handler: it may block this thread, and then the other must be at work. Rejects when
+   * that cannot run.
+   */
   async prepare(): Promise<void> {
+    await this.keeper.start();
     this.wakeups.start();
     await this.keeper.watched(WATCHED_MS);
   }
@@ -224,6 +228,7 @@ export class Loops {
         prepare: mode.prepare,
       },
       {
+        ready: () => this.pump(),
         lost: (queue, jobs) => this.queues.find((one) => one.queue === queue)?.lose(jobs),
         dead: (id) => this.#deps.dead(id),
         beat: (workerId) => {

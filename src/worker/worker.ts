@@ -209,7 +209,13 @@ export class Worker {
       return this.#takeApart(false, 0);
     }
     this.#loops = this.#assemble(pool, mode, queues, channels);
-    await this.#loops.prepare();
+    try {
+      await this.#loops.prepare();
+    } catch (error) {
+      await registration.leave(this.#id, true);
+      await this.#takeApart(false, 0);
+      throw error;
+    }
     this.#state = 'running';
     this.#sayStarted(queues);
     this.#emitter.emit({ kind: 'started', workerId: this.#id });
@@ -369,6 +375,7 @@ export class Worker {
   async #takeApart(exit: boolean, graceEndsAt: number): Promise<void> {
     this.#halt.abort();
     const pools = [this.#pool, this.#loops?.ownPool ?? null];
+    this.#pool = null;
     await Promise.all([
       this.#loops?.keeper.stop(),
       ...pools.map((pool) => pool && closePool(pool, LAST_MS)),
