@@ -6,6 +6,7 @@ export type {
 } from './api/dead-letters.js';
 export type { DeadLetterFilter, JobsFilter } from './api/filter.js';
 export type { JobsPage, JobsRequest } from './api/look.js';
+export type { QueueOptions } from './api/queue-settings.js';
 export type { JobChanges, UpdateChoice } from './api/update.js';
 export type {
   DeadLetterGroup,
@@ -26,7 +27,6 @@ export {
   type Holdfast,
   type HoldfastOptions,
   holdfast,
-  type QueueOptions,
 } from './holdfast.js';
 export type { Finding } from './inspect/doctor.js';
 export type { JobRow } from './inspect/job.js';

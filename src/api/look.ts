@@ -7,10 +7,11 @@ import { overview, queuesOverview } from '../inspect/overview.js';
 import { listQueues } from '../inspect/queues.js';
 import { showJob } from '../inspect/show.js';
 import { HoldfastError, shown } from '../job/errors.js';
+import { checkId, isId } from '../job/id.js';
 import { checkInteger } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import type { Names } from '../postgres/names.js';
-import { type Access, ask, checkId, isId, ofQueue, type QueueChoice } from './access.js';
+import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { type JobsFilter, jobsFilter, type PlacedFilter } from './filter.js';
 import { ringOwner } from './ring.js';
 import {

@@ -8,12 +8,13 @@ import { hintQueue } from '../fleet/wake.js';
 import { type ShownJob, showJob } from '../inspect/show.js';
 import type { Duration } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
+import { checkId } from '../job/id.js';
 import { checkInteger, type JobDefinition } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { UNCHANGED, updateWaiting, type WaitingChanges } from '../operate/update.js';
 import type { Names } from '../postgres/names.js';
-import { type Access, act, ask, checkId, ofQueue, type QueueChoice } from './access.js';
+import { type Access, act, ask, ofQueue, type QueueChoice } from './access.js';
 import { unknownJob } from './unknown.js';
 
 /** What is left out stays as it is. */
