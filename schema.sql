@@ -23,6 +23,7 @@ CREATE TABLE holdfast.inbox (
   version holdfast.positive NOT NULL DEFAULT 1,
   priority holdfast.priority NOT NULL DEFAULT 2,
   isolated boolean NOT NULL DEFAULT false,
+  started boolean NOT NULL DEFAULT false,
   parked boolean NOT NULL,
   crashes integer NOT NULL DEFAULT 0,
   status holdfast.inbox_status NOT NULL DEFAULT 'pending'::holdfast.inbox_status,
@@ -63,6 +64,7 @@ CREATE TABLE holdfast.inbox_archive (
   claimed_by text,
   last_error text,
   history jsonb,
+  result jsonb,
   CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
 ) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
 

@@ -44,8 +44,8 @@ GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
 
--- The viewer: reads everything, payloads included, and writes nothing. To keep payloads from it, grant
--- the other columns of inbox and inbox_archive by name instead.
+-- The viewer: reads everything, payloads and results included, and writes nothing. To keep these from it,
+-- grant the other columns of inbox and inbox_archive by name instead.
 GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_claims
   TO holdfast_viewer;

@@ -4,6 +4,14 @@
  * It opens connections only when they are needed. A pool that was passed in is used and never closed.
  */
 import type pg from 'pg';
+import type { Access } from './api/access.js';
+import { byId } from './api/by-id.js';
+import { deadLetters } from './api/dead-letters.js';
+import { examine } from './api/doctor.js';
+import { looking } from './api/look.js';
+import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/queue-settings.js';
+import { type JobChanges, type UpdateChoice, update } from './api/update.js';
+import { type JobOutcome, type WaitChoice, Waiting } from './api/wait.js';
 import {
   type Enqueued,
   type EnqueueLimits,
@@ -13,31 +21,20 @@ import {
 } from './enqueue/enqueue.js';
 import type { NewJob } from './enqueue/insert.js';
 import { checkTx } from './enqueue/transaction.js';
-import { setNotify } from './fleet/wake.js';
 import { type Gauges, readGauges } from './inspect/gauges.js';
-import { findJob, type JobRow } from './inspect/job.js';
 import { reading } from './inspect/reading.js';
-import { type Duration, durationMs } from './job/duration.js';
 import { HoldfastError } from './job/errors.js';
 import { describeError } from './job/failure.js';
 import {
   checkInteger,
+  ENQUEUE_OPTIONS,
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
 } from './job/job.js';
-import { cancel } from './operate/cancel.js';
-import { discard, retry } from './operate/dead-letters.js';
-import { type CancelOptions, checkVerbOptions, type VerbOptions } from './operate/options.js';
-import { configure, setPaused } from './operate/queue.js';
+import { checkKnown, type Known } from './job/known-options.js';
 import { addressOf, findAddress, settingsOf } from './postgres/address.js';
-import {
-  defaultLogger,
-  type Logger,
-  type Redact,
-  redactingLogger,
-  safeLogger,
-} from './postgres/log.js';
+import { type Logger, type LogLevel, loggerOf, type Redact } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
   adoptPool,
@@ -50,7 +47,6 @@ import {
 import { behindPooler } from './postgres/pooled.js';
 import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
-import { createQueue, type NewQueueOptions } from './schema/queue.js';
 import type { Telemetry } from './tracing/api.js';
 import { Tracing, type WithContext } from './tracing/tracing.js';
 import type { WorkerEvent } from './worker/events.js';
@@ -78,12 +74,21 @@ export interface HoldfastOptions {
    * through a transaction pooler. Default: the connection string.
    */
   readonly listenUrl?: string;
+  /** Anything of the shape of pino. Default: lines on stderr, readable on a terminal, JSON elsewhere. */
   readonly logger?: Logger;
+  /** The least level that is logged. Default: HOLDFAST_LOG, or `info`; a logger of yours has its own. */
+  readonly log?: LogLevel;
   /** Sees the facts of every line before the logger does; what it returns is logged instead. */
   readonly redact?: Redact;
   /** OpenTelemetry's API, `import * as telemetry from '@opentelemetry/api'`. Default: no traces. */
   readonly telemetry?: Telemetry;
 }
+
+const HOLDFAST_OPTIONS = {
+  ...{ connectionString: true, connection: true, pool: true, schema: true, prepare: true },
+  ...{ pooler: true, listenUrl: true, maxPayloadBytes: true, telemetry: true },
+  ...{ log: true, logger: true, redact: true },
+} as const satisfies Known<HoldfastOptions>;
 
 export interface EnqueueCall {
   /** Your transaction: anything with `query(text, params)`, or one of the adapters. Leave it out if there is none. */
@@ -92,29 +97,10 @@ export interface EnqueueCall {
   readonly onMismatch?: 'error' | 'existing';
 }
 
-export interface QueueOptions extends NewQueueOptions {
-  /** Whether inserts wake sleeping workers. Default true. */
-  readonly notify?: boolean;
-  readonly maxPayloadBytes?: number;
-  readonly idempotencyRetention?: Duration;
-  /** 0: completed jobs are deleted. */
-  readonly archiveRetention?: Duration;
-  readonly effectRetention?: Duration;
-}
+const CALL_OPTIONS = { tx: true, onMismatch: true } as const satisfies Known<EnqueueCall>;
 
-const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
 const CLOSE_MS = 500;
 const OBSERVER_MS = 5_000;
-const MAX_RETENTION_MS = 3650 * 86_400_000;
-
-/** What is left out stays as it is. */
-function order({ ordering, deadLetters }: NewQueueOptions): NewQueueOptions {
-  return {
-    ...(ordering !== undefined && { ordering }),
-    ...(deadLetters !== undefined && { deadLetters }),
-  };
-}
-
 export type Holdfast = ReturnType<typeof holdfast>;
 
 /** What the test kit needs of a Holdfast beside its methods. */
@@ -136,10 +122,10 @@ const parts = new WeakMap<object, HoldfastParts>();
 export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
+  checkKnown(options, HOLDFAST_OPTIONS, 'holdfast()', 'Nothing was made.');
   const { address, besidePool } = findAddress(options, process.env.DATABASE_URL);
   const schema = checkSchemaName(options.schema ?? 'holdfast');
-  const logger = options.logger ?? defaultLogger();
-  const log = safeLogger(options.redact ? redactingLogger(logger, options.redact) : logger);
+  const log = loggerOf(options);
   const tracing = options.telemetry ? new Tracing(options.telemetry) : null;
   const listeners = new Set<(event: WorkerEvent) => void>();
   const maxPayloadBytes = checkInteger(
@@ -168,12 +154,12 @@ export function holdfast(options: HoldfastOptions = {}) {
   };
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
   const pooled = async () => options.pooler ?? behindPooler(pool());
-  const plain = () => engineExecutor(pool(), { prepare: false });
 
   async function enqueueMany(
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
   ): Promise<Enqueued[]> {
+    checkKnown(call, CALL_OPTIONS, 'enqueueMany()', 'Nothing was enqueued.');
     if (items.length === 0) return [];
     const queue = items[0]?.job.queue as string;
     const other = items.find((item) => item.job.queue !== queue);
@@ -232,21 +218,36 @@ export function holdfast(options: HoldfastOptions = {}) {
     }
   }
 
-  async function turn(queue: string, paused: boolean): Promise<void> {
-    if (await setPaused(plain(), names(queue), paused)) return;
-    throw new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
-  }
-
   const closing: (() => Promise<void>)[] = [];
+  const access: Access = { schema, connection: address, log, maxPayloadBytes, pool, names };
+  const waiting = new Waiting(access);
+
+  /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
+  async function close(): Promise<void> {
+    waiting.close();
+    const pools = [ownPool, observerPool];
+    ownPool = null;
+    observerPool = null;
+    await Promise.all([
+      ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
+      ...closing.splice(0).map((work) => work()),
+    ]);
+  }
 
   const hf = {
     schema,
+    ...looking(access),
+    ...byId(access),
+    ...queueSettings(access),
+    deadLetters: deadLetters(access),
 
     async enqueue<Input>(
       job: JobDefinition<Input, unknown>,
       payload: Input,
       enqueueOptions: EnqueueOptions & EnqueueCall = {},
     ): Promise<Enqueued> {
+      const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };
+      checkKnown(enqueueOptions, known, 'enqueue()', 'Nothing was enqueued.');
       const { tx, onMismatch, ...rest } = enqueueOptions;
       const given = 'tx' in enqueueOptions && { tx: tx as Queryable };
       const call: EnqueueCall = { ...given, ...(onMismatch && { onMismatch }) };
@@ -271,49 +272,17 @@ export function holdfast(options: HoldfastOptions = {}) {
     migrationStates: (): Promise<MigrationState[]> => migrationStates(pool(), schema),
     pendingSql: (): Promise<string> => pendingSql(pool(), schema),
 
-    /** Another queue of the shape of `inbox`. False: it existed already. */
-    createQueue: async (queue: string, settings: NewQueueOptions = {}): Promise<boolean> =>
-      withClient(pool(), (client) => createQueue(client, schema, queue, settings)),
-
-    async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
-      const time = (value: Duration | undefined, what: string, min = 1000) =>
-        value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
-      const found = await configure(plain(), names(queue), {
-        maxPayloadBytes:
-          settings.maxPayloadBytes === undefined
-            ? undefined
-            : checkInteger(settings.maxPayloadBytes, 'maxPayloadBytes', 1, MAX_PAYLOAD_LIMIT),
-        idempotencyRetentionMs: time(settings.idempotencyRetention, 'idempotencyRetention'),
-        archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention', 0),
-        effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
-        ...order(settings),
-      });
-      if (!found)
-        throw new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
-      const { notify } = settings;
-      if (notify === undefined) return;
-      await withClient(pool(), (client) => setNotify(client, names(queue), notify));
-    },
-
-    pause: async (queue = 'inbox'): Promise<void> => turn(queue, true),
-    resume: async (queue = 'inbox'): Promise<void> => turn(queue, false),
-
-    /** A job by its id, in the queue or in the archive; null when it is in neither. */
-    find: async (id: string, queue = 'inbox'): Promise<JobRow | null> =>
-      findJob(plain(), names(queue), id),
-    /** Dead letters run again, with all their attempts. Returns the ids that moved, as the next two do. */
-    async retry(ids: readonly string[], verbOptions: VerbOptions = {}): Promise<string[]> {
-      const { queue = 'inbox' } = checkVerbOptions('retry', verbOptions);
-      return retry(plain(), names(queue), ids);
-    },
-    async discard(ids: readonly string[], verbOptions: VerbOptions = {}): Promise<string[]> {
-      const { queue = 'inbox' } = checkVerbOptions('discard', verbOptions);
-      return discard(plain(), names(queue), ids);
-    },
-    async cancel(ids: readonly string[], verbOptions: CancelOptions = {}): Promise<string[]> {
-      const { queue = 'inbox', reason } = checkVerbOptions('cancel', verbOptions);
-      return cancel(plain(), names(queue), ids, reason ?? 'cancelled by an operator');
-    },
+    /** Changes a job that waits. One that runs, or has ended, is refused with JOB_STATE. */
+    update: <Input>(id: string, changes: JobChanges<Input>, choice?: UpdateChoice<Input>) =>
+      update(access, id, changes, choice),
+    /**
+     * Resolves when the job has ended, well or not: completed, cancelled, discarded, or a dead letter. Rejects with
+     * JOB_UNKNOWN when neither the queue nor its archive has it.
+     */
+    wait: <Result = unknown>(id: string, choice?: WaitChoice) =>
+      waiting.wait(id, choice) as Promise<JobOutcome<Result>>,
+    /** Looks for everything that is known to go wrong, and says why it matters and what to do. */
+    doctor: () => examine(access),
 
     /** Calls the listener for every event of every worker made here and for every enqueue; returns how to stop. */
     observe(listener: (event: WorkerEvent) => void): () => void {
@@ -323,16 +292,9 @@ export function holdfast(options: HoldfastOptions = {}) {
     /** How much waits, runs and is dead in every queue, and who is alive. */
     gauges: (): Promise<Gauges> => reading(observer(), (db) => readGauges(db, schema)),
 
-    /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
-    async close(): Promise<void> {
-      const pools = [ownPool, observerPool];
-      ownPool = null;
-      observerPool = null;
-      await Promise.all([
-        ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
-        ...closing.splice(0).map((work) => work()),
-      ]);
-    },
+    close,
+    /** `await using hf = holdfast()`: it is closed where its scope ends. */
+    [Symbol.asyncDispose]: close,
   };
   parts.set(hf, {
     ...{ connection: address, schema, log, maxPayloadBytes, pool },

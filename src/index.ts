@@ -1,12 +1,34 @@
+export type {
+  BulkChoice,
+  BulkResult,
+  DeadLettersRequest,
+  WhichLetters,
+} from './api/dead-letters.js';
+export type { DeadLetterFilter, JobsFilter } from './api/filter.js';
+export type { JobsPage, JobsRequest } from './api/look.js';
+export type { QueueOptions } from './api/queue-settings.js';
+export type { JobChanges, UpdateChoice } from './api/update.js';
+export type {
+  DeadLetterGroup,
+  Explanation,
+  HistoryEntry,
+  Job,
+  JobFacts,
+  JobSummary,
+  QueueInfo,
+  WorkerInfo,
+} from './api/views.js';
+export type { JobOutcome, WaitChoice } from './api/wait.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
+export type { Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export {
   type EnqueueCall,
   type Holdfast,
   type HoldfastOptions,
   holdfast,
-  type QueueOptions,
 } from './holdfast.js';
+export type { Finding } from './inspect/doctor.js';
 export type { JobRow } from './inspect/job.js';
 export type { Duration } from './job/duration.js';
 export {
@@ -21,6 +43,7 @@ export {
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
+  type JobName,
   type JobOptions,
   job,
 } from './job/job.js';
@@ -30,7 +53,7 @@ export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';
 export { type JobState, TRANSITIONS, type Transition, type Verb } from './job/states.js';
-export type { Logger, Redact } from './postgres/log.js';
+export type { Logger, LogLevel, Redact } from './postgres/log.js';
 export type { Queryable } from './postgres/queryable.js';
 export type { MigrationState } from './schema/migrate.js';
 export type { Telemetry } from './tracing/api.js';

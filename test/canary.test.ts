@@ -1,7 +1,8 @@
 /**
  * A secret goes through the whole system: in payloads, headers, keys, and in the errors of handlers. It
  * may be seen by handlers and stand in the job's row. It must not come out anywhere else: not in logs,
- * metrics, traces, notifications or errors, nor in what the command prints when something is wrong.
+ * metrics, traces, notifications or errors, nor in what the command prints when something is wrong. The one
+ * exception: a handler that puts it into its own error has it in the log line of its failure, and in the event.
  */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -100,9 +101,18 @@ async function live(): Promise<Heard> {
   await worker.stop();
   await running;
   expect(seen).toContain(SECRET);
+  // What a handler's own error says is logged and told: the words are the handler's.
+  const words = logger.lines.filter(({ facts }) => JSON.stringify(facts).includes(SECRET));
+  expect(words.map(({ message }) => message)).toEqual([
+    'an attempt failed',
+    'a job became a dead letter',
+  ]);
+  const own = (one: object) => 'type' in one && one.type === failing.type;
   return {
-    lines: logger.lines,
-    events,
+    lines: logger.lines.map((line) =>
+      own(line.facts) ? { ...line, facts: { ...line.facts, err: 'its own' } } : line,
+    ),
+    events: events.map((event) => (own(event) ? ({ ...event, error: 'its own' } as never) : event)),
     notifications,
     scrape: await metrics.text(),
     spans: everythingIn(

@@ -16,6 +16,7 @@ import { fail } from '../src/settle/fail.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { asModule, type Block, documentationBlocks, PRELUDE } from './support/doc-blocks.js';
+import { FRAMEWORKS, JOBS } from './support/doc-frameworks.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const blocks = documentationBlocks(ROOT);
@@ -58,6 +59,8 @@ function project(): string {
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
   writeFileSync(join(folder, 'prelude.ts'), PRELUDE);
+  writeFileSync(join(folder, 'jobs.ts'), JOBS);
+  writeFileSync(join(folder, 'frameworks.d.ts'), FRAMEWORKS);
   return folder;
 }
 

@@ -23,7 +23,8 @@ interface Link {
 
 function site(): Site {
   const docs = readdirSync(join(ROOT, 'docs'), { recursive: true }).map((name) => `docs/${name}`);
-  const names = ['README.md', 'CHANGELOG.md', ...docs].filter((name) => name.endsWith('.md'));
+  const top = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'examples/README.md'];
+  const names = [...top, ...docs].filter((name) => name.endsWith('.md'));
   return {
     pages: new Map(names.map((name) => [name, readFileSync(join(ROOT, name), 'utf8')])),
     kindOf(path) {

@@ -24,6 +24,7 @@ const LEVEL: Record<string, number> = {
   operate: 2,
   worker: 3,
   metrics: 3.5,
+  api: 3.5,
   'holdfast.ts': 4,
   'index.ts': 5,
   embedded: 5,

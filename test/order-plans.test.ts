@@ -143,7 +143,7 @@ test('completions of runs find their jobs by their ids, however large the table'
     const before = jobs[n - 1];
     return before?.partitionKey === job.partitionKey ? before.id : 'NULL';
   })}}`;
-  const params = ['w', list(({ id }) => id), list((job) => job.leaseGeneration), after];
+  const params = ['w', list(({ id }) => id), list((job) => job.leaseGeneration), null, after];
   for (const statistics of ['stale', 'fresh']) {
     if (statistics === 'fresh') await session.query('ANALYZE holdfast.inbox; DISCARD PLANS');
     await explainedAndUndone(session, 'complete', params);

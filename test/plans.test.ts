@@ -180,7 +180,7 @@ test('a claim of suspects finds them in a long queue, with any statistics', asyn
 
 describe('a settle', () => {
   const settles: [string, Statement, unknown[]][] = [
-    ['complete', completeJobs, []],
+    ['complete', completeJobs, [null]],
     ['renew', renewLeases, [90_000]],
     ['release', releaseJobs, []],
     ['fail', failJobs, ['{0}', '{e}', '{e}']],

@@ -7,9 +7,11 @@ import { job } from '../src/index.js';
 import { type JobState, TRANSITIONS, type Transition, type Verb } from '../src/job/states.js';
 import { isolate } from '../src/lease/isolate.js';
 import { renew } from '../src/lease/renew.js';
+import { markStarted } from '../src/lease/started.js';
 import { recover } from '../src/maintenance/recover.js';
 import { cancel } from '../src/operate/cancel.js';
 import { discard, retry } from '../src/operate/dead-letters.js';
+import { UNCHANGED, updateWaiting } from '../src/operate/update.js';
 import { cancelOwn } from '../src/settle/cancel.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
@@ -120,6 +122,7 @@ const SITUATIONS: readonly Situation[] = [
     make: async () => {
       const held = await claimed(ME, { maxAttempts: 1 });
       await isolate(db.engine, INBOX, ME, held);
+      await markStarted(db.engine, INBOX, ME, held);
       return expire(held);
     },
   },
@@ -212,6 +215,8 @@ const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   retry: (held) => retry(db.plain, INBOX, [held.id]),
   discard: (held) => discard(db.plain, INBOX, [held.id]),
   cancel: (held) => cancel(db.plain, INBOX, [held.id], 'cancelled by an operator'),
+  update: async (held) =>
+    (await updateWaiting(db.plain, INBOX, held.id, { ...UNCHANGED, priority: 1 })) ? [held.id] : [],
 };
 const FAILURE = { delayMs: 5_000, error: 'Error: no paper', summary: 'no paper' };
 const idOf = (row: { id: string }) => row.id;
@@ -294,6 +299,7 @@ test('fail and recover tell where each job went', async () => {
   ]);
   const lone = await claimed(ME, { maxAttempts: 1 });
   await isolate(db.engine, INBOX, ME, lone);
+  await markStarted(db.engine, INBOX, ME, lone);
   await expire(lone);
   expect(await recover(db.engine, INBOX, { limit: 10, recoverer: NEXT })).toMatchObject([
     { id: lone.id, status: 'dead_letter' },
@@ -303,6 +309,7 @@ test('fail and recover tell where each job went', async () => {
 test('a worker that claims its own job again, after its lease ran out, has not crashed with it', async () => {
   const alone = await claimed(ME, { maxAttempts: 1 });
   await isolate(db.engine, INBOX, ME, alone);
+  await markStarted(db.engine, INBOX, ME, alone);
   await expire(alone);
   await claimAs(db.engine, ME, { types });
   expect(await look(alone.id)).toMatchObject({ state: 'processing', attempts: 1, generation: 2 });

@@ -5,7 +5,7 @@ import { clock, wait } from '../clock.mjs';
 const PARCEL_MS = 10;
 
 const { url, options, queues } = JSON.parse(process.argv[2]);
-const hf = holdfast({ connectionString: url });
+const hf = holdfast({ connectionString: url, log: 'warn' });
 const tell = (message) => process.connected && process.send(message);
 
 /** Starts and ends of tasks go in parcels: a message each would weigh on what is measured. */

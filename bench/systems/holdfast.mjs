@@ -61,7 +61,7 @@ export const system = {
   },
 
   async worker(url, { configuration, handle, concurrency, ordered }) {
-    const hf = connect({ connectionString: url });
+    const hf = connect({ connectionString: url, log: 'warn' });
     let ready = () => {};
     const started = new Promise((resolve) => {
       ready = resolve;

@@ -1,8 +1,8 @@
 /** One frame of `holdfast top`: queues with the rates between two readings, then workers. */
-import type { Overview, QueueOverview } from '../inspect/overview.js';
+import { type Overview, type QueueOverview, queueFigures } from '../inspect/overview.js';
 import type { Output } from './output.js';
 import type { TableColumn } from './table.js';
-import { queueColumns, queueValue, workerColumns, workerValue } from './views.js';
+import { queueColumns, workerColumns, workerValue } from './views.js';
 
 export interface Flow {
   readonly inPerSecond: number;
@@ -58,7 +58,7 @@ export function frameLines(out: Output, seen: Overview, rates: Rates, schema: st
 
 export function frameValue(seen: Overview, rates: Rates): object {
   return {
-    queues: seen.queues.map((row) => ({ ...queueValue(row), ...rates.get(row.queue.name) })),
+    queues: seen.queues.map((row) => ({ ...queueFigures(row), ...rates.get(row.queue.name) })),
     workers: seen.workers.map(workerValue),
   };
 }

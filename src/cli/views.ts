@@ -58,25 +58,6 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   },
 ];
 
-export function queueValue(row: QueueOverview): object {
-  const { queue, counts, rate } = row;
-  const { held, size, oldestDue, ...figures } = counts;
-  return {
-    queue: queue.name,
-    paused: queue.paused,
-    ordering: queue.ordering,
-    ...figures,
-    oldestDue,
-    oldestDueMs: waits(row),
-    completedPerSecond: rate.completedPerSecond,
-    tableBytes: size.tableBytes + size.indexBytes,
-    archiveBytes: size.archiveBytes,
-    archiveRetentionMs: queue.archiveRetentionMs,
-    maintainedAt: queue.maintainedAt,
-    createdAt: queue.createdAt,
-  };
-}
-
 export const workerColumns: readonly TableColumn<WorkerOverview>[] = [
   { title: 'WORKER', of: ({ worker }) => worker.id },
   {

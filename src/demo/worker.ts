@@ -36,8 +36,9 @@ function tell(event: WorkerEvent): void {
 }
 
 // Few connections, so that a fleet fits on a server with its default limit.
-const pool = plainPool({ connectionString, applicationName: 'shop' }, 4, defaultLogger());
-const hf = holdfast({ connectionString, pool });
+const pool = plainPool({ connectionString, applicationName: 'shop' }, 4, defaultLogger('warn'));
+// The screen tells what happens; its parent keeps the last that it wrote.
+const hf = holdfast({ connectionString, pool, log: 'warn' });
 const worker = hf.worker({
   // The default times find a frozen worker after half a minute: nobody watches a demo for that
   // long.

@@ -57,7 +57,8 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   const { job, options } = item;
   // First the shape that Postgres can hold, then the schema: a validator may choke on what the first refuses.
   const payload = encodePayload(item.payload, { maxBytes, what });
-  await job.check(item.payload);
+  // What is stored is checked, because that is what the handler's check will see: a Date is a text by then.
+  if (job.hasSchema) await job.check(JSON.parse(payload));
   const id = uuidv7();
   const key = options.key === undefined ? id : checkKey(options.key);
   return {
@@ -78,19 +79,24 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   };
 }
 
-function checkDelay(delay: Duration): number {
+function checkDelay(delay: Duration, consequence: string): number {
   try {
     return durationMs(delay, 'delay', { max: MAX_DELAY_MS });
   } catch (error) {
     const { message } = error as Error;
-    throw new HoldfastError('OPTION_INVALID', `${message} Nothing was enqueued.`, { cause: error });
+    throw new HoldfastError('OPTION_INVALID', `${message} ${consequence}`, { cause: error });
   }
 }
 
-function dueTime(options: EnqueueOptions): { delayMs: number; availableAt: string | null } {
+/** When a job is due. `consequence` follows from a refusal, as a sentence. */
+export function dueTime(
+  options: Pick<EnqueueOptions, 'delay' | 'availableAt'>,
+  consequence = 'Nothing was enqueued.',
+): { delayMs: number; availableAt: string | null } {
   const { delay, availableAt } = options;
   if (availableAt === undefined) {
-    return { delayMs: delay === undefined ? 0 : checkDelay(delay), availableAt: null };
+    const delayMs = delay === undefined ? 0 : checkDelay(delay, consequence);
+    return { delayMs, availableAt: null };
   }
   const time = availableAt instanceof Date ? availableAt.getTime() : Number.NaN;
   const problem =
@@ -101,7 +107,7 @@ function dueTime(options: EnqueueOptions): { delayMs: number; availableAt: strin
         : time > Date.now() + MAX_DELAY_MS
           ? 'availableAt is more than ten years ahead'
           : null;
-  if (problem) throw new HoldfastError('OPTION_INVALID', `${problem}. Nothing was enqueued.`);
+  if (problem) throw new HoldfastError('OPTION_INVALID', `${problem}. ${consequence}`);
   // A time in the past means now; the year may be one that Postgres' parser does not take.
   return { delayMs: 0, availableAt: time < 0 ? null : (availableAt as Date).toISOString() };
 }

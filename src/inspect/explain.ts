@@ -74,7 +74,7 @@ function reasons(situation: Situation): Reason[] {
 const present = (all: readonly (Reason | null)[]) => all.filter((reason) => reason !== null);
 
 /** Ids carry the time at which they were made; it tells an id that was pruned from one of another system. */
-function unknown({ id, queues, nowMs }: Unknown): Reason {
+export function unknown({ id, queues, nowMs }: Unknown): Reason {
   const names = queues.map(({ name }) => `"${name}"`).join(', ') || 'any queue';
   const where = `No job with this id is in ${names}, nor in the archive.`;
   const keptMs = Math.max(0, ...queues.map((queue) => queue.archiveRetentionMs));

@@ -12,6 +12,27 @@ export interface QueueOverview {
   readonly rate: Rate;
 }
 
+/** One queue in figures, without the parts of which they were made. */
+export function queueFigures({ queue, counts, rate }: QueueOverview) {
+  const { held, size, oldestDue, ...figures } = counts;
+  return {
+    queue: queue.name,
+    paused: queue.paused,
+    ordering: queue.ordering,
+    ...figures,
+    oldestDue,
+    oldestDueMs: oldestDue === null ? null : Date.parse(size.at) - Date.parse(oldestDue),
+    completedPerSecond: rate.completedPerSecond,
+    tableBytes: size.tableBytes + size.indexBytes,
+    archiveBytes: size.archiveBytes,
+    archiveRetentionMs: queue.archiveRetentionMs,
+    maintainedAt: queue.maintainedAt,
+    createdAt: queue.createdAt,
+  };
+}
+
+export type QueueFigures = Readonly<ReturnType<typeof queueFigures>>;
+
 export interface WorkerOverview {
   readonly worker: WorkerRow;
   /** Over all queues. */

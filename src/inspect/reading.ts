@@ -12,7 +12,7 @@ import { type Executor, engineExecutor } from '../postgres/queryable.js';
 /** Long enough for a count of millions, short enough not to hold back vacuum for the night. */
 export const READ_LIMIT_MS = 60_000;
 
-const BEGIN = `
+export const READING = `
 BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
 SET LOCAL timezone = 'UTC';
 SET LOCAL datestyle = 'ISO';
@@ -26,5 +26,9 @@ export function reading<Value>(
   pool: pg.Pool,
   work: (db: Executor) => Promise<Value>,
 ): Promise<Value> {
-  return withTransaction(pool, (client) => work(engineExecutor(client, { prepare: false })), BEGIN);
+  return withTransaction(
+    pool,
+    (client) => work(engineExecutor(client, { prepare: false })),
+    READING,
+  );
 }

@@ -1,6 +1,6 @@
 /**
- * One job with everything that is known of it, in the queue or in its archive. The payload is shown to
- * those only who ask for it: it may hold what an operator's screen should not.
+ * One job with everything that is known of it, in the queue or in its archive. The payload and the result are shown
+ * to those only who ask for them: they may hold what an operator's screen should not.
  */
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int4, int8, type Row, statement, text } from '../postgres/statement.js';
@@ -14,14 +14,16 @@ SELECT 'inbox' AS queue, false AS archived, i.id, i.status::text AS status, i.ty
   (SELECT q.ordering::text FROM holdfast.queues AS q WHERE q.name = 'inbox') AS ordering, i.parked,
   i.position, i.attempts, i.max_attempts, i.lease_generation, i.crashes, i.isolated, i.claimed_by,
   i.claimed_at, i.lease_expires_at, i.available_at, i.created_at, i.completed_at, i.idempotency_key,
-  i.last_error, i.history, i.headers, CASE WHEN $2::boolean THEN i.payload END AS payload
+  i.last_error, i.history, i.headers, CASE WHEN $2::boolean THEN i.payload END AS payload,
+  NULL::jsonb AS result
 FROM holdfast.inbox AS i
 WHERE i.id = $1::uuid
 UNION ALL
 SELECT 'inbox', true, a.id, a.status::text, a.type, a.version, a.partition_key, a.partition_bucket,
   a.priority::integer, NULL, false, NULL, a.attempts, a.max_attempts, a.lease_generation, 0, false,
   a.claimed_by, a.claimed_at, NULL, NULL, a.created_at, a.completed_at, a.idempotency_key,
-  a.last_error, a.history, a.headers, CASE WHEN $2::boolean THEN a.payload END
+  a.last_error, a.history, a.headers, CASE WHEN $2::boolean THEN a.payload END,
+  CASE WHEN $2::boolean THEN a.result END
 FROM holdfast.inbox_archive AS a
 WHERE a.id = $1::uuid
 LIMIT 1`,
@@ -50,6 +52,8 @@ LIMIT 1`,
     history: parsed,
     headers: parsed,
     payload: parsed,
+    /** What the handler returned; null: nothing, or it is not completed. */
+    result: parsed,
   },
 });
 

@@ -28,7 +28,8 @@ export type Verb =
   | 'recover'
   | 'retry'
   | 'discard'
-  | 'cancel';
+  | 'cancel'
+  | 'update';
 
 export interface Transition {
   readonly verb: Verb;
@@ -112,6 +113,13 @@ export const TRANSITIONS: readonly Transition[] = [
     from: 'processing',
     to: 'cancelled',
     guard: 'row lock; the owner finds its lease lost',
+  },
+  {
+    verb: 'update',
+    by: 'operator',
+    from: 'pending',
+    to: 'pending',
+    guard: 'row lock; its type, if that was named',
   },
 ];
 

@@ -6,6 +6,7 @@
  */
 import type { Gauges } from '../inspect/gauges.js';
 import { type Duration, durationMs } from '../job/duration.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import type { WorkerEvent } from '../worker/events.js';
 import { Collector } from './collect.js';
 import { DatabaseGauges } from './database.js';
@@ -28,6 +29,12 @@ export interface MetricsOptions {
   readonly timeout?: Duration;
 }
 
+const OPTIONS = {
+  database: true,
+  freshFor: true,
+  timeout: true,
+} as const satisfies Known<MetricsOptions>;
+
 export interface Metrics {
   /** Prometheus' exposition format 0.0.4. */
   text(): Promise<string>;
@@ -37,8 +44,20 @@ export interface Metrics {
   close(): void;
 }
 
-export function collectMetrics(source: MetricsSource, options: MetricsOptions = {}): Metrics {
-  const registry = new Registry();
+/** What is counted and read from now on, and how to bring it up to date. */
+export interface Collection {
+  readonly record: (event: WorkerEvent) => void;
+  refresh(): Promise<void>;
+  close(): void;
+}
+
+/** Fills a registry from everything that happens through this Holdfast. */
+export function collectInto(
+  registry: Registry,
+  source: MetricsSource,
+  options: MetricsOptions,
+): Collection {
+  checkKnown(options, OPTIONS, 'Metrics', 'Nothing is collected.');
   const collector = new Collector(registry);
   const database =
     options.database === false
@@ -50,12 +69,24 @@ export function collectMetrics(source: MetricsSource, options: MetricsOptions = 
         });
   const close = source.observe(collector.record);
   return {
-    async text() {
+    record: collector.record,
+    async refresh() {
       await database?.refresh();
       collector.refresh();
+    },
+    close,
+  };
+}
+
+export function collectMetrics(source: MetricsSource, options: MetricsOptions = {}): Metrics {
+  const registry = new Registry();
+  const { record, refresh, close } = collectInto(registry, source, options);
+  return {
+    async text() {
+      await refresh();
       return exposition(registry);
     },
-    record: collector.record,
+    record,
     close,
   };
 }

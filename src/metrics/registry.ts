@@ -60,10 +60,10 @@ export interface Series<Cell> {
 
 export class Family<Cell extends NumberCell | HistogramCell = NumberCell | HistogramCell> {
   readonly definition: MetricDefinition;
-  readonly #make: () => Cell;
+  readonly #make: (values: readonly string[]) => Cell;
   readonly #series = new Map<string, Series<Cell>>();
 
-  constructor(definition: MetricDefinition, make: () => Cell) {
+  constructor(definition: MetricDefinition, make: (values: readonly string[]) => Cell) {
     this.definition = definition;
     this.#make = make;
   }
@@ -74,7 +74,7 @@ export class Family<Cell extends NumberCell | HistogramCell = NumberCell | Histo
     if (found) return found.cell;
     const folded = this.#fold(values);
     const key = folded.join('\0');
-    const series = this.#series.get(key) ?? { values: folded, cell: this.#make() };
+    const series = this.#series.get(key) ?? { values: folded, cell: this.#make(folded) };
     this.#series.set(key, series);
     return series.cell;
   }
@@ -95,8 +95,29 @@ export class Family<Cell extends NumberCell | HistogramCell = NumberCell | Histo
   }
 }
 
+/** Makes the cell of a histogram, by its definition and the values of its labels. */
+export type MakeHistogram = (
+  definition: MetricDefinition,
+  values: readonly string[],
+) => HistogramCell;
+
+const ownHistogram: MakeHistogram = ({ buckets }) => new HistogramCell(buckets ?? []);
+
+/** The labels of a series, by their names. */
+export function labelsOf(
+  { labels }: MetricDefinition,
+  values: readonly string[],
+): Record<string, string> {
+  return Object.fromEntries(labels.map((label, index) => [label, values[index] ?? '']));
+}
+
 export class Registry {
   readonly #families: Family[] = [];
+  readonly #makeHistogram: MakeHistogram;
+
+  constructor(makeHistogram = ownHistogram) {
+    this.#makeHistogram = makeHistogram;
+  }
 
   counter(definition: MetricDefinition): Family<NumberCell> {
     return this.#add(new Family(definition, () => new NumberCell()));
@@ -107,8 +128,7 @@ export class Registry {
   }
 
   histogram(definition: MetricDefinition): Family<HistogramCell> {
-    const bounds = definition.buckets ?? [];
-    return this.#add(new Family(definition, () => new HistogramCell(bounds)));
+    return this.#add(new Family(definition, (values) => this.#makeHistogram(definition, values)));
   }
 
   families(): readonly Family[] {

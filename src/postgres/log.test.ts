@@ -1,6 +1,13 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { recordingLogger } from '../../test/support/logger.js';
-import { childLogger, redactingLogger, safeLogger } from './log.js';
+import {
+  childLogger,
+  type LogLevel,
+  type LogOptions,
+  loggerOf,
+  redactingLogger,
+  safeLogger,
+} from './log.js';
 
 const hideErr = (facts: Readonly<Record<string, unknown>>) =>
   'err' in facts ? { ...facts, err: '[hidden]' } : facts;
@@ -51,4 +58,29 @@ test('a redact that throws costs the facts, not the line and not the work', () =
   log.warn({ err: 'secret' }, 'error');
   expect(kept.lines).toMatchObject([{ level: 'warn', message: 'error' }]);
   expect(JSON.stringify(kept.lines)).not.toContain('secret');
+});
+
+describe('the level', () => {
+  const written = (options: LogOptions, env: Record<string, string> = {}) => {
+    const kept = recordingLogger();
+    const log = childLogger(loggerOf({ logger: kept, ...options }, env), { component: 'worker' });
+    for (const level of ['debug', 'info', 'warn', 'error'] as const) log[level]({}, level);
+    return kept.lines.map(({ level }) => level);
+  };
+
+  test('is that of the option, then of HOLDFAST_LOG; a logger of the caller has its own', () => {
+    expect(written({})).toEqual(['debug', 'info', 'warn', 'error']);
+    expect(written({ log: 'warn' })).toEqual(['warn', 'error']);
+    expect(written({ log: 'silent' })).toEqual([]);
+    expect(written({}, { HOLDFAST_LOG: 'error' })).toEqual(['error']);
+    expect(written({ log: 'info' }, { HOLDFAST_LOG: 'silent' })).toEqual(['info', 'warn', 'error']);
+    expect(written({}, { HOLDFAST_LOG: '' })).toHaveLength(4);
+  });
+
+  test('that does not exist is refused, with those that do', () => {
+    expect(() => written({ log: 'loud' as LogLevel })).toThrow(
+      'log is "loud", which is no level; nothing was started. It is one of debug, info, warn, error, silent.',
+    );
+    expect(() => written({}, { HOLDFAST_LOG: 'INFO' })).toThrow('HOLDFAST_LOG is "INFO"');
+  });
 });

@@ -1,10 +1,13 @@
 /**
  * Logger: the shape of pino's interface, so that a pino instance can be passed as it is.
  *
- * One event is one line: an object of facts and a short sentence. Payloads never go into it. The
- * default writes warnings and errors to stderr as JSON lines and keeps quiet otherwise. What a handler's
+ * One event is one line: an object of facts and a short sentence. Payloads never go into it. What a handler's
  * or the database's error says is not ours to know; `redact` sees every line before the logger does.
+ * The default logger is in log-lines.ts.
  */
+import { HoldfastError } from '../job/errors.js';
+import { lineLogger, write } from './log-lines.js';
+
 export interface Logger {
   debug(facts: object, message?: string): void;
   info(facts: object, message?: string): void;
@@ -13,30 +16,51 @@ export interface Logger {
   child?(facts: object): Logger;
 }
 
-type Level = 'debug' | 'info' | 'warn' | 'error';
+export type Level = 'debug' | 'info' | 'warn' | 'error';
+/** The least level that is written; `silent` writes nothing. */
+export type LogLevel = Level | 'silent';
 
-function write(level: Level, base: object) {
-  return (facts: object, message?: string) => {
-    const line = JSON.stringify({
-      level,
-      time: new Date().toISOString(),
-      ...base,
-      ...facts,
-      msg: message,
-    });
-    process.stderr.write(`${line}\n`);
-  };
+export const LOG_LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
+
+export interface LogOptions {
+  readonly logger?: Logger | undefined;
+  readonly log?: LogLevel | undefined;
+  readonly redact?: Redact | undefined;
 }
+
+/** What a Holdfast writes its lines to. A logger that was passed in has a level of its own; ours is `info`. */
+export function loggerOf({ logger, log, redact }: LogOptions, env = process.env): Logger {
+  const level = levelOf(log, 'log') ?? levelOf(env.HOLDFAST_LOG || undefined, 'HOLDFAST_LOG');
+  const target = logger ? atLevel(logger, level ?? 'debug') : defaultLogger(level);
+  return safeLogger(redact ? redactingLogger(target, redact) : target);
+}
+
+function levelOf(given: string | undefined, where: string): LogLevel | undefined {
+  if (given === undefined || LOG_LEVELS.includes(given as LogLevel)) return given as LogLevel;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${where} is ${JSON.stringify(given)}, which is no level; nothing was started. ` +
+      `It is one of ${LOG_LEVELS.join(', ')}.`,
+  );
+}
+
+/** Lines on stderr, from `info` on unless told otherwise. */
+export const defaultLogger = (level: LogLevel = 'info'): Logger => atLevel(lineLogger(), level);
 
 const quiet = () => {};
 
-export function defaultLogger(base: object = {}): Logger {
+function atLevel(log: Logger, least: LogLevel): Logger {
+  const from = LOG_LEVELS.indexOf(least);
+  const at = (level: Level) =>
+    LOG_LEVELS.indexOf(level) < from
+      ? quiet
+      : (facts: object, message?: string) => log[level](facts, message);
   return {
-    debug: quiet,
-    info: quiet,
-    warn: write('warn', base),
-    error: write('error', base),
-    child: (facts) => defaultLogger({ ...base, ...facts }),
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    child: (facts) => atLevel(childLogger(log, facts), least),
   };
 }
 
@@ -57,9 +81,8 @@ export function safeLogger(log: Logger): Logger {
     try {
       log[level](facts, message);
     } catch {
-      process.stderr.write(
-        `{"level":"error","msg":"the logger threw; a line at level ${level} was lost"}\n`,
-      );
+      const line = `{"level":"error","msg":"the logger threw; a line at level ${level} was lost"}`;
+      write(process.stderr, `${line}\n`);
     }
   };
   return {

@@ -238,6 +238,8 @@ CREATE TABLE holdfast.inbox (
   version          holdfast.positive NOT NULL DEFAULT 1,
   priority         holdfast.priority NOT NULL DEFAULT 2,
   isolated         boolean NOT NULL DEFAULT false,
+  -- Of a job that crashed before: its handler was called since it was claimed.
+  started          boolean NOT NULL DEFAULT false,
   -- A dead letter that does not hold its key. It has no default: an INSERT that leaves it out is not the
   -- engine's, and inbox_fill does for it what the engine does.
   parked           boolean NOT NULL,
@@ -311,7 +313,9 @@ CREATE TABLE holdfast.inbox_archive (
   idempotency_key  text,
   claimed_by       text,
   last_error       text,
-  history          jsonb
+  history          jsonb,
+  -- What the handler returned; NULL: nothing.
+  result           jsonb
 ) WITH (
   -- Never updated, so pages are filled; vacuum follows the inserts to summarise the block ranges.
   fillfactor = 100, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 100000

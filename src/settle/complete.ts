@@ -8,6 +8,9 @@
  * Jobs of one key that run one after the other are completed in their order: one that names the job before it
  * (`after`) is completed only if that one is gone, or goes in the same statement. So a worker that has lost one
  * job of a run cannot complete those behind it.
+ *
+ * What handlers returned is kept with the archived jobs. It travels as one JSON object, by id: nearly always there
+ * is none, and then the statement costs what it cost without it.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -20,16 +23,20 @@ export interface Settled {
   readonly after?: string | null;
   /** Whether that one turned out to be lost; asked just before the statement is sent. */
   readonly broken?: () => boolean;
+  /** What its handler returned, as JSON. */
+  readonly result?: string | null;
 }
 
 const KEEPS_ARCHIVE = `(SELECT q.archive_retention > '0' FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
 
 const ARCHIVE = `INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
   partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
-  payload, headers, idempotency_key, claimed_by, last_error, history)
+  payload, headers, idempotency_key, claimed_by, last_error, history, result)
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
   version, 'completed', priority, type, partition_key, payload, headers, idempotency_key,
-  claimed_by, last_error, history
+  claimed_by, last_error, history,
+  -- Parsed once for all rows, by the inner SELECT.
+  CASE WHEN $4::text IS NOT NULL THEN (SELECT $4::text::jsonb) -> id::text END
 FROM gone
 WHERE ${KEEPS_ARCHIVE}`;
 
@@ -68,7 +75,7 @@ export const completeRuns = statement({
   text: `
 WITH mine AS MATERIALIZED (
   SELECT i.id, i.partition_key, i.position, done.after
-  FROM unnest($2::uuid[], $3::bigint[], $4::uuid[]) AS done(id, generation, after)
+  FROM unnest($2::uuid[], $3::bigint[], $5::uuid[]) AS done(id, generation, after)
   JOIN holdfast.inbox AS i ON i.id = done.id
   WHERE i.lease_generation = done.generation
     AND i.claimed_by = $1::text
@@ -107,6 +114,7 @@ export async function complete(
     workerId,
     plainArray(jobs.map((job) => job.id)),
     plainArray(jobs.map((job) => job.generation)),
+    resultsById(jobs),
   ];
   const before = jobs.map((job) => job.after ?? null);
   const rows = before.some((id) => id !== null)
@@ -116,6 +124,15 @@ export async function complete(
   return rows.flatMap(({ id }) => (id === null ? [] : [id]));
 }
 
+/** Null: no handler of the batch returned anything. */
+function resultsById(jobs: readonly Settled[]): string | null {
+  let text = '';
+  for (const { id, result } of jobs) {
+    if (result != null) text += `${text === '' ? '{' : ','}"${id}":${result}`;
+  }
+  return text === '' ? null : `${text}}`;
+}
+
 export const findCompleted = statement({
   name: 'find_completed',
   text: `
@@ -123,11 +140,14 @@ SELECT a.id
 FROM unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
 JOIN holdfast.inbox_archive AS a
   ON a.id = done.id AND a.lease_generation = done.generation AND a.claimed_by = $1::text
+    AND a.status = 'completed'
 UNION ALL
--- Without an archive, a job that is gone was completed.
+-- Without an archive, a job that is gone was completed. One that was cancelled is archived all the same, until
+-- it is pruned.
 SELECT done.id
 FROM unnest($2::uuid[]) AS done(id)
-WHERE NOT ${KEEPS_ARCHIVE} AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = done.id)`,
+WHERE NOT ${KEEPS_ARCHIVE} AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = done.id)
+  AND NOT EXISTS (SELECT FROM holdfast.inbox_archive AS a WHERE a.id = done.id)`,
   columns: { id: uuid },
 });
 

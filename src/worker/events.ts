@@ -17,6 +17,7 @@ export type WorkerEvent =
     }
   | JobEvent
   | EnqueuedEvent
+  | ResultRefusedEvent
   | {
       readonly kind: 'statement';
       readonly queue: string;
@@ -59,6 +60,12 @@ export interface JobEvent {
   readonly waitedMs?: number;
   /** With the end of a job that was started: how long its handler took. */
   readonly ranMs?: number;
+  /** With `failed` and `dead_letter`: what was thrown, in which attempt, of how many. */
+  readonly error?: unknown;
+  readonly attempt?: number;
+  readonly maxAttempts?: number;
+  /** With `failed`: how long until the next attempt is due. */
+  readonly retryInMs?: number;
 }
 
 /** How a job left a worker; `lost` when it was not this worker's to settle any more. */
@@ -72,6 +79,16 @@ export interface EnqueuedEvent {
   readonly count: number;
   /** How many of them found their idempotency key taken and were not written. */
   readonly deduplicated: number;
+}
+
+/** What a handler returned could not be kept: too large, or not JSON. Its job is completed all the same. */
+export interface ResultRefusedEvent {
+  readonly kind: 'result-refused';
+  readonly queue: string;
+  readonly id: string;
+  readonly type: string;
+  /** With the path to what is wrong, and never with a value. */
+  readonly why: string;
 }
 
 export type StatementName =

@@ -3,12 +3,15 @@
  * each queue. Here is what one of them has to tell another: a changed fleet becomes new shares of the ring, a
  * death becomes a recovery, a death of our own a new registration.
  */
+import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { type FleetView, fleetView, type QueueSettings, queueSettings } from '../fleet/registry.js';
 import { ringOwners } from '../fleet/ring.js';
 import { channelOf } from '../fleet/wake.js';
+import { findUnhandled } from '../inspect/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/address.js';
-import { plainPool } from '../postgres/pool.js';
+import { plainPool, withTransaction } from '../postgres/pool.js';
+import { BEGIN_POOLED, BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import {
   type EngineMode,
   type Executor,
@@ -25,13 +28,16 @@ import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices, recoverAll } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
 import { ServiceLoop } from './services/service-loop.js';
+import { UnhandledWatch } from './services/unhandled.js';
 import type { Standing } from './settle/batcher.js';
 import { Settler } from './settle/settler.js';
 import type { Time } from './time.js';
 import type { WorkerDeps } from './worker.js';
 
-/** How long the start waits for the keeper's thread. */
+/** How long the start waits for the liveness lock. */
 const WATCHED_MS = 3_000;
+/** A look for what nobody handles is given up after so long: dead rows may lie at the front of the queue. */
+const UNHANDLED_MS = 1_000;
 
 export interface LoopsDeps
   extends Omit<WorkerDeps, 'listeners' | 'prepare' | 'pooler' | 'besidePool'> {
@@ -65,6 +71,7 @@ export class Loops {
   readonly quarantine: Quarantine;
   readonly membership: Membership;
   readonly wakeups: Wakeups;
+  readonly unhandled: UnhandledWatch;
   readonly queues: readonly QueueWorker[];
   /** Ordinary connections for what the worker itself reads and writes beside the queue table. */
   readonly ownPool: pg.Pool;
@@ -77,11 +84,16 @@ export class Loops {
   /** What the shares were last made from. */
   #picture = '';
   #members = 1;
+  /** The member whose id comes first looks for all. */
+  #first: string | null = null;
 
   constructor(deps: LoopsDeps) {
+    // While the database is away, every job that is being settled listens to it.
+    setMaxListeners(0, this.abandon.signal);
     this.#deps = deps;
     this.#engine = engineExecutor(deps.enginePool, deps.mode);
-    this.ownPool = plainPool(deps.address, 4, deps.log);
+    const own = { ...deps.address, pooled: deps.mode.pooled === true, unlimited: true };
+    this.ownPool = plainPool(own, 4, deps.log);
     this.keeper = this.#makeKeeper();
     this.services = this.#makeServices();
     this.quarantine = new Quarantine(
@@ -102,11 +114,16 @@ export class Loops {
       reportError: deps.reportError,
     });
     this.wakeups = this.#makeWakeups();
+    this.unhandled = this.#makeUnhandled();
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
   }
 
-  /** Before the first handler: it may block this thread, and then the other must be at work. */
+  /**
+   * Before the first handler: it may block this thread, and then the other must be at work. Rejects when
+   * that cannot run.
+   */
   async prepare(): Promise<void> {
+    await this.keeper.start();
     this.wakeups.start();
     await this.keeper.watched(WATCHED_MS);
   }
@@ -115,6 +132,7 @@ export class Loops {
     await this.membership.start();
     for (const queue of this.queues) queue.hold(false);
     this.services.start();
+    this.unhandled.start();
   }
 
   pump(): void {
@@ -139,13 +157,23 @@ export class Loops {
     const { schema, reportError, workerId, emit } = this.#deps;
     for (const { queue } of this.queues) {
       try {
-        const recovered = await recoverAll(this.#engine, { schema, queue }, workerId());
+        const recovered = await recoverAll(
+          this.#engine,
+          { schema, queue },
+          workerId(),
+          this.#sayExhausted,
+        );
         if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
       } catch (error) {
         if (!this.abandon.signal.aborted) reportError(`recovery of ${queue}`, error);
       }
     }
   }
+
+  readonly #sayExhausted = (queue: string, job: string) => {
+    const err = 'its workers vanished while they ran it';
+    this.#deps.log.error({ queue, job, err }, 'a job became a dead letter');
+  };
 
   async #readFleet(): Promise<FleetView> {
     const names = { schema: this.#deps.schema, queue: this.#deps.queues[0] as string };
@@ -159,6 +187,7 @@ export class Loops {
     if (picture !== this.#picture) for (const queue of this.queues) this.#share(queue, view);
     this.#picture = picture;
     this.#members = view.members.length;
+    this.#first = view.members[0]?.id ?? null;
     this.recordDead(view.dead);
   }
 
@@ -199,6 +228,7 @@ export class Loops {
         prepare: mode.prepare,
       },
       {
+        ready: () => this.pump(),
         lost: (queue, jobs) => this.queues.find((one) => one.queue === queue)?.lose(jobs),
         dead: (id) => this.#deps.dead(id),
         beat: (workerId) => {
@@ -226,12 +256,34 @@ export class Loops {
       this.#deps;
     return new ServiceLoop({
       ...{ enginePool, mode, schema, queues, time, workerId, emit, reportError },
-      services: maintenanceServices(settings.maintenanceMs, (dead) => {
-        this.recordDead(dead);
-        void this.membership.refresh();
+      services: maintenanceServices(settings.maintenanceMs, {
+        dead: (ids) => {
+          this.recordDead(ids);
+          void this.membership.refresh();
+        },
+        exhausted: this.#sayExhausted,
       }),
       intervalMs: settings.maintenanceMs,
       ttlMs: settings.ttlMs,
+    });
+  }
+
+  #makeUnhandled(): UnhandledWatch {
+    const { schema, settings, time, log, workerId, enginePool, mode } = this.#deps;
+    const begin = `${mode.pooled ? BEGIN_POOLED : 'BEGIN'}; SET LOCAL statement_timeout = ${UNHANDLED_MS}`;
+    return new UnhandledWatch({
+      ...{ maintenanceMs: settings.maintenanceMs, time, log },
+      isFirst: () => this.#first === workerId(),
+      queues: () => this.#settings,
+      find: ({ name: queue, ordering }, graceMs) =>
+        withTransaction(
+          enginePool,
+          (client) => {
+            const how = { keyed: ordering !== 'none', graceMs };
+            return findUnhandled(plainExecutor(client, mode), { schema, queue }, how);
+          },
+          begin,
+        ),
     });
   }
 
@@ -285,6 +337,7 @@ export class Loops {
           maxPayloadBytes,
           tracing,
           emit,
+          ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
         },
       },
       recordEpoch: (epoch) => this.membership.recordEpoch(epoch),

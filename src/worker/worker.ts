@@ -11,14 +11,17 @@ import type pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
+import { checkKnown } from '../job/known-options.js';
+import { VERSION } from '../job/version.js';
 import { type Address, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import { closePool, enginePool, isTransient } from '../postgres/pool.js';
+import { closePool, databaseOf, enginePool, isOutage } from '../postgres/pool.js';
 import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
+import { type BoundedLogger, boundedLogger } from './bounded-log.js';
 import { Emitter } from './emitter.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
@@ -77,7 +80,7 @@ export class Worker {
   };
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
-  readonly #log: Logger;
+  readonly #log: BoundedLogger;
   readonly #emitter: Emitter;
   readonly #routes = new Map<string, Route>();
   #state: State = 'new';
@@ -97,7 +100,7 @@ export class Worker {
     // Refused here and not in the middle of the start.
     sendable(deps.address);
     this.#settings = resolveOptions(options);
-    this.#log = childLogger(deps.log, { component: 'worker' });
+    this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
     this.#emitter = new Emitter(this.#settings.onEvent, deps.listeners, this.#log);
   }
 
@@ -206,11 +209,36 @@ export class Worker {
       return this.#takeApart(false, 0);
     }
     this.#loops = this.#assemble(pool, mode, queues, channels);
-    await this.#loops.prepare();
+    try {
+      await this.#loops.prepare();
+    } catch (error) {
+      await registration.leave(this.#id, true);
+      await this.#takeApart(false, 0);
+      throw error;
+    }
     this.#state = 'running';
+    this.#sayStarted(queues);
     this.#emitter.emit({ kind: 'started', workerId: this.#id });
     if (this.#halt.signal.aborted) void this.#stop(0, this.#signalled);
     else await this.#loops.start();
+  }
+
+  #sayStarted(queues: readonly string[]): void {
+    const { database, host } = databaseOf(this.#deps.address);
+    const { schema } = this.#deps;
+    this.#log.info(
+      { worker: this.#id, queues, database, host, schema, version: VERSION },
+      'worker started',
+    );
+  }
+
+  #sayStopped(): void {
+    const { completed, failed, dead_letter: deadLetters, released, lost } = this.stats;
+    this.#log.flush();
+    this.#log.info(
+      { worker: this.#id, completed, failed, deadLetters, released, lost },
+      'worker stopped',
+    );
   }
 
   /** Enqueues, handlers' transactions, claims and hints have to meet in one database. */
@@ -298,8 +326,14 @@ export class Worker {
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is released. */
-  stop(options: { graceMs?: number } = {}): Promise<void> {
+  async stop(options: { graceMs?: number } = {}): Promise<void> {
+    checkKnown(options, { graceMs: true }, 'worker.stop()', 'The worker goes on.');
     return this.#stop(options.graceMs ?? this.#settings.graceMs, false);
+  }
+
+  /** `await using worker = hf.worker()`: it is stopped where its scope ends. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
   }
 
   async #stop(graceMs: number, signalled: boolean): Promise<void> {
@@ -312,6 +346,8 @@ export class Worker {
       this.#state = 'stopping';
       const loops = this.#loops as Loops;
       const graceEndsAt = performance.now() + graceMs;
+      const running = loops.queues.reduce((sum, queue) => sum + queue.running, 0);
+      this.#log.info({ worker: this.#id, running, graceMs }, 'worker stopping');
       await this.#drain(loops, graceMs);
       // Handlers that go on after their jobs were released may keep the process for ever.
       const exit = this.#signalled && loops.queues.some((queue) => queue.running > 0);
@@ -321,8 +357,9 @@ export class Worker {
   }
 
   async #drain(loops: Loops, graceMs: number): Promise<void> {
-    const { services, quarantine, membership, wakeups, queues } = loops;
+    const { services, unhandled, quarantine, membership, wakeups, queues } = loops;
     services.stop();
+    unhandled.stop();
     membership.stop();
     const registration = this.#registration as Registration;
     const said = registration.announceDrain(this.#id);
@@ -338,18 +375,20 @@ export class Worker {
   async #takeApart(exit: boolean, graceEndsAt: number): Promise<void> {
     this.#halt.abort();
     const pools = [this.#pool, this.#loops?.ownPool ?? null];
+    this.#pool = null;
     await Promise.all([
       this.#loops?.keeper.stop(),
       ...pools.map((pool) => pool && closePool(pool, LAST_MS)),
     ]);
     this.#state = 'stopped';
+    this.#sayStopped();
     this.#emitter.emit({ kind: 'stopped', workerId: this.#id });
     if (exit) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
     this.#finish();
   }
 
   #reportError(what: string, error: unknown): void {
-    if (isTransient(error)) this.#loops?.services.recordOutage();
+    if (isOutage(error)) this.#loops?.services.recordOutage();
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'worker error');
     this.#emitter.emit({ kind: 'error', what, error });

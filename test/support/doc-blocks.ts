@@ -56,6 +56,12 @@ declare global {
   const mail: {
     send(orderId: number, options?: { idempotencyKey?: string; signal?: AbortSignal }): Promise<string>;
   };
+  const Sentry: {
+    captureException(
+      error: unknown,
+      context: { tags: Record<string, string>; extra: Record<string, unknown>; fingerprint: string[] },
+    ): string;
+  };
   const kysely: import('kysely').Kysely<{ orders: { id: number }; receipts: { order_id: number } }>;
   const drizzle: import('drizzle-orm/node-postgres').NodePgDatabase;
   const knex: import('knex').Knex;
@@ -73,9 +79,11 @@ declare global {
 
 /**
  * The block as a module whose line numbers are those of the page. Its imports stay at the top; what
- * follows them becomes the body of an async function, so that `await` and `return` may be used.
+ * follows them becomes the body of an async function, so that `await` and `return` may be used. A block that
+ * exports something is a module already.
  */
 export function asModule(block: Block): string {
+  if (/^export\b/m.test(block.code)) return `${'\n'.repeat(block.line)}${block.code}\n`;
   const lines = block.code.split('\n');
   const last = lines.findLastIndex((line) => /^import\b.*|^\} from '/.test(line));
   const begin = 'export async function block(): Promise<unknown> {';

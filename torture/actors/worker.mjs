@@ -168,7 +168,7 @@ const worker = hf.worker({
     } else if (event.kind === 'started') {
       history.record('worker', 'ok', { id: event.workerId });
       process.send?.({ kind: 'started' });
-    } else if (event.error) {
+    } else if (event.kind === 'error') {
       const { what, error } = event;
       history.record('error', 'note', { what, code: error?.code, message: String(error?.message) });
     }

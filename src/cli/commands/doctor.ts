@@ -2,35 +2,13 @@
  * `holdfast doctor`: looks for everything that is known to go wrong, and says for each what it found, why it
  * matters and the fix. Exit code 3 if there is a problem. It changes nothing: what it tries, it rolls back.
  */
-import { findDrift } from '../../inspect/catalogue.js';
-import { type Finding, LIMITS, type Limits, note, ok, problem } from '../../inspect/doctor.js';
-import { judgeDrift } from '../../inspect/doctor-drift.js';
-import { receivesItself } from '../../inspect/doctor-notify.js';
-import { judgeQueues, judgeWorkers } from '../../inspect/doctor-queues.js';
-import { judgeRights } from '../../inspect/doctor-rights.js';
-import {
-  judgeLine,
-  judgeServer,
-  type Line,
-  readServer,
-  type Server,
-} from '../../inspect/doctor-server.js';
-import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../../inspect/doctor-vacuum.js';
-import { type Overview, overview } from '../../inspect/overview.js';
-import { saysOf } from '../../inspect/workers.js';
-import { HoldfastError } from '../../job/errors.js';
-import { loadText } from '../../postgres/names.js';
-import { withClient } from '../../postgres/pool.js';
-import { engineExecutor } from '../../postgres/queryable.js';
-import { MIGRATIONS } from '../../schema/migrations.js';
+import { diagnose as diagnoseDatabase } from '../../api/doctor.js';
+import { type Finding, LIMITS, type Limits } from '../../inspect/doctor.js';
 import { type Call, EXIT, UsageError } from '../command.js';
 import { judgeEmbedded } from '../doctor-embedded.js';
 import { pasteable } from '../paste.js';
 import type { Session } from '../session.js';
 import { plain } from '../table.js';
-
-const RECEIVE_MS = 1_000;
-const ROUND_TRIPS = 7;
 
 export async function run({ args, session, out }: Call): Promise<number> {
   if (args.length > 0)
@@ -62,119 +40,11 @@ async function print(out: Call['out'], { check, level, text, why, fix }: Finding
   if (fix) await out.line(`         fix: ${plain(fix)}`);
 }
 
+/** The database, and an embedded server in this folder. */
 export async function diagnose(
   session: Session,
   limits: Limits = LIMITS,
   folder = process.cwd(),
 ): Promise<Finding[]> {
-  const { server, line } = await meet(session);
-  const schema = await judgeSchema(session);
-  const migrated = schema.level === 'ok';
-  const seen = migrated ? await session.read((db) => overview(db, session.schema)) : null;
-  return [
-    ...judgeServer(server, limits),
-    ...judgeLine(
-      line,
-      limits,
-      shortest(seen, 'leaseMs', 90_000),
-      shortest(seen, 'heartbeatMs', 10_000),
-    ),
-    schema,
-    ...(seen ? await judgeTables(session, seen, server, limits) : []),
-    ...judgeHorizon(await session.read((db) => readHorizon(db, session.schema)), limits),
-    ...(seen ? [...judgeQueues(seen, limits), ...judgeWorkers(seen, limits)] : []),
-    ...judgeEmbedded(folder),
-  ];
-}
-
-/** Two connections: what the server says of itself, and how it sounds from here. */
-function meet(session: Session): Promise<{ server: Server; line: Line }> {
-  return withClient(session.pool, (client) =>
-    withClient(session.pool, async (other) => {
-      const db = engineExecutor(client, { prepare: false });
-      const times: number[] = [];
-      let [server, skewMs] = [await readServer(db, session.schema), 0];
-      for (let n = 0; n < ROUND_TRIPS; n++) {
-        const [sent, from] = [Date.now(), performance.now()];
-        server = await readServer(db, session.schema);
-        const took = performance.now() - from;
-        if (took <= Math.min(...times)) skewMs = server.nowMs - sent - took / 2;
-        times.push(took);
-      }
-      const announcedPid = (client as unknown as { processID: number }).processID;
-      const direct = announcedPid === server.backendPid;
-      const received =
-        direct && (await receivesItself(client, other, AbortSignal.timeout(RECEIVE_MS)));
-      const roundTripMs = times.sort((a, b) => a - b)[ROUND_TRIPS >> 1] as number;
-      const { backendPid } = server;
-      return { server, line: { announcedPid, backendPid, roundTripMs, skewMs, received } };
-    }),
-  );
-}
-
-/** What the live workers say of their settings; else the defaults. */
-function shortest(seen: Overview | null, fact: string, fallback: number): number {
-  const said = (seen?.workers ?? []).map(({ worker }) => Number(saysOf(worker, fact)));
-  const known = said.filter((ms) => ms > 0);
-  return known.length > 0 ? Math.min(...known) : fallback;
-}
-
-async function judgeSchema(session: Session): Promise<Finding> {
-  try {
-    await session.checkSchema();
-    return ok('schema', `"${session.schema}" is at migration ${MIGRATIONS.length}`);
-  } catch (error) {
-    if ((error as { code?: unknown }).code === '42501') {
-      return problem(
-        'rights',
-        `${(error as Error).message}.`,
-        'A worker that connects as this user does not start, and nothing further can be looked at.',
-        'As the owner of the schema run docs/roles.sql, then GRANT holdfast_worker TO this user.',
-      );
-    }
-    if (!(error instanceof HoldfastError)) throw error;
-    return problem('schema', error.message, 'Workers refuse to start.', fixFor(error.code));
-  }
-}
-
-const fixFor = (code: string) =>
-  code === 'SCHEMA_TOO_NEW' ? 'Upgrade holdfast.' : 'holdfast migrate';
-
-async function judgeTables(
-  session: Session,
-  seen: Overview,
-  server: Server,
-  limits: Limits,
-): Promise<Finding[]> {
-  const findings = [await session.read((db) => judgeRights(db, session.schema))];
-  findings.push(...(await drift(session, seen, server)));
-  for (const { queue, counts } of seen.queues) {
-    const names = session.names(queue.name);
-    const vacuum = await session.read((db) => readVacuum(db, names));
-    findings.push(...judgeTable(names, counts.size, vacuum, limits));
-  }
-  return findings;
-}
-
-async function drift(session: Session, seen: Overview, server: Server): Promise<Finding[]> {
-  if (!server.mayCreate || server.replica) {
-    return [
-      note(
-        'schema drift',
-        'It was not looked for: this user may not create a schema to compare with.',
-        'A missing or changed index would not be noticed.',
-        'Run the doctor as the owner of the database.',
-      ),
-    ];
-  }
-  const queues = seen.queues.map(({ queue }) => queue.name);
-  const texts = (schema: string) =>
-    MIGRATIONS.flatMap((migration) => [
-      loadText(migration.common, { schema, queue: 'inbox' }),
-      ...queues.map((queue) => loadText(migration.perQueue, { schema, queue })),
-    ]);
-  return judgeDrift(
-    session.schema,
-    await withClient(session.pool, (client) => findDrift(client, session.schema, texts)),
-  );
+  return [...(await diagnoseDatabase(session, limits)), ...judgeEmbedded(folder)];
 }

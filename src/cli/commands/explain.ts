@@ -1,9 +1,10 @@
 /** `holdfast explain ID`: why is this job not running? */
+
+import { ringOwner } from '../../api/ring.js';
 import { explainJob } from '../../inspect/explain.js';
 import { type Call, EXIT } from '../command.js';
 import { oneId } from '../ids.js';
 import { pasteable } from '../paste.js';
-import { ringOwner } from '../ring.js';
 import { plain } from '../table.js';
 
 export async function run({ args, given, session, out }: Call): Promise<number> {
@@ -15,7 +16,7 @@ export async function run({ args, given, session, out }: Call): Promise<number> 
   );
   const exit = answer.job ? EXIT.ok : EXIT.failed;
   if (out.json) {
-    const { payload, ...job } = answer.job ?? { payload: null };
+    const { payload, result, ...job } = answer.job ?? { payload: null, result: null };
     await out.value({ ...answer, job: answer.job ? job : null });
     return exit;
   }

@@ -1,10 +1,10 @@
 /** `holdfast queues ls | create | pause | resume`. */
-import { queuesOverview } from '../../inspect/overview.js';
+import { queueFigures, queuesOverview } from '../../inspect/overview.js';
 import { setPaused } from '../../operate/queue.js';
 import { withClient } from '../../postgres/pool.js';
 import { createQueue, type NewQueueOptions } from '../../schema/queue.js';
 import { type Call, UsageError } from '../command.js';
-import { queueColumns, queueValue } from '../views.js';
+import { queueColumns } from '../views.js';
 
 function oneName(args: readonly string[], verb: string): string {
   const [name, ...rest] = args;
@@ -14,7 +14,7 @@ function oneName(args: readonly string[], verb: string): string {
 
 export async function runList({ session, out }: Call): Promise<void> {
   const rows = await session.read((db) => queuesOverview(db, session.schema));
-  if (out.json) for (const row of rows) await out.value(queueValue(row));
+  if (out.json) for (const row of rows) await out.value(queueFigures(row));
   else await out.rows(rows, queueColumns);
 }
 

@@ -3,11 +3,12 @@
  * and with --key, which one comes first for that key. It is a preference: a worker with a free handler takes
  * any due job. A queue that is read by time has no ring.
  */
+
+import { membersOf } from '../../api/ring.js';
 import { ringOwners } from '../../fleet/ring.js';
 import { listWorkers } from '../../inspect/workers.js';
 import { BUCKETS, bucketOf, checkKey } from '../../job/key.js';
 import { type Call, UsageError } from '../command.js';
-import { membersOf } from '../ring.js';
 
 export async function run({ args, given, session, out }: Call): Promise<void> {
   if (args.length > 0) throw new UsageError(`ring takes no argument, but "${args[0]}" was given.`);

@@ -1,4 +1,4 @@
-/** `holdfast jobs show ID`: everything that is known of one job; its payload only with --payload. */
+/** `holdfast jobs show ID`: everything that is known of one job; its payload and its result only with --payload. */
 import { type ShownJob, showJob } from '../../inspect/show.js';
 import { type Call, Failure } from '../command.js';
 import { oneId } from '../ids.js';
@@ -23,9 +23,9 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
         `holdfast explain ${id} says what that may mean.`,
     );
   }
-  const { payload, ...rest } = job;
+  const { payload, result, ...rest } = job;
   if (out.json) {
-    await out.value(withPayload ? { ...rest, payload } : rest);
+    await out.value(withPayload ? { ...rest, payload, result } : rest);
     return;
   }
   for (const [name, value] of Object.entries(lines(job))) {
@@ -35,6 +35,10 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
   if (withPayload) {
     await out.line('\npayload');
     await out.line(JSON.stringify(payload, null, 2));
+    if (result !== null) {
+      await out.line('\nresult');
+      await out.line(JSON.stringify(result, null, 2));
+    }
   }
   await history(out, Array.isArray(job.history) ? job.history : []);
 }

@@ -1,9 +1,9 @@
 /** `holdfast status`: every queue and every worker at a glance. */
 import type { QueueOverview, WorkerOverview } from '../../inspect/overview.js';
-import { overview } from '../../inspect/overview.js';
+import { overview, queueFigures } from '../../inspect/overview.js';
 import { many } from '../../inspect/words.js';
 import type { Call } from '../command.js';
-import { queueColumns, queueValue, workerValue } from '../views.js';
+import { queueColumns, workerValue } from '../views.js';
 
 export async function run({ given, session, out }: Call): Promise<void> {
   const wanted = given.texts('queue');
@@ -13,7 +13,7 @@ export async function run({ given, session, out }: Call): Promise<void> {
   );
   if (out.json) {
     await out.value({
-      queues: seen.queues.map(queueValue),
+      queues: seen.queues.map(queueFigures),
       workers: seen.workers.map(workerValue),
     });
     return;

@@ -1,12 +1,14 @@
-/** `holdfast work`: a worker with the handlers of the configuration, until SIGTERM or Ctrl-C, which drain it. */
-import type { WorkerEvent, WorkerOptions } from '../../index.js';
+/**
+ * `holdfast work`: a worker with the handlers of the configuration, until SIGTERM or Ctrl-C, which drain it.
+ * It says nothing itself: the worker logs what it does.
+ */
+import type { WorkerOptions } from '../../index.js';
 import { type Call, UsageError } from '../command.js';
 import { type Config, findConfig, holdfastOf, loadConfig } from '../config.js';
 import { countOption } from '../filters.js';
-import { Mishaps } from '../mishaps.js';
 
 export async function run(call: Call): Promise<void> {
-  const { given, out, args } = call;
+  const { given, args } = call;
   if (args.length > 0) throw new UsageError(`work takes no argument, but "${args[0]}" was given.`);
   const path = findConfig(given.text('config'));
   const config = await loadConfig(path);
@@ -25,12 +27,7 @@ export async function run(call: Call): Promise<void> {
     ...(config.logger && { logger: config.logger }),
     ...config.holdfast,
   });
-  const mishaps = new Mishaps((line) => out.note(line));
-  const listen = (event: WorkerEvent) => {
-    tell(out, event);
-    mishaps.record(event);
-  };
-  const worker = hf.worker(optionsOf(call, config, listen));
+  const worker = hf.worker(optionsOf(call, config));
   await config.handlers(worker, hf);
   try {
     await worker.run();
@@ -39,11 +36,7 @@ export async function run(call: Call): Promise<void> {
   }
 }
 
-function optionsOf(
-  { given }: Call,
-  { worker = {} }: Config,
-  listen: (event: WorkerEvent) => void,
-): WorkerOptions {
+function optionsOf({ given }: Call, { worker = {} }: Config): WorkerOptions {
   const queues = given.texts('queue');
   return {
     ...worker,
@@ -51,18 +44,5 @@ function optionsOf(
     ...(given.text('concurrency') !== undefined && {
       concurrency: countOption(given, 'concurrency', 10),
     }),
-    onEvent(event) {
-      listen(event);
-      worker.onEvent?.(event);
-    },
   };
-}
-
-/** What a person at the terminal wants to know; everything else is for the log. */
-function tell(out: Call['out'], event: WorkerEvent): void {
-  if (event.kind === 'started')
-    out.note(`Worker ${event.workerId} is running; Ctrl-C drains and stops it.`);
-  if (event.kind === 'reregistered')
-    out.note(`Worker ${event.was} was declared dead; it goes on as ${event.workerId}.`);
-  if (event.kind === 'stopped') out.note(`Worker ${event.workerId} has stopped.`);
 }

@@ -33,6 +33,7 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     workerId: () => `simulated-${seed}`,
     mayClaim: () => true,
     room: () => 10,
+    free: () => true,
     run: () => 1,
     suspectsAt: () => Number.POSITIVE_INFINITY,
     receive: ({ jobs }) => {

@@ -25,6 +25,8 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
   readonly mayClaim: () => boolean;
   /** How many jobs there is room for; 0: none, for now. */
   readonly room: () => number;
+  /** A handler waits for a job. */
+  readonly free: () => boolean;
   /** A claim is over, whatever it brought. */
   readonly ended: () => void;
   readonly recordRound: (agoMs: number | null) => void;
@@ -69,7 +71,10 @@ export class ClaimLoop {
       return;
     }
     this.#reader.hint(since, buckets);
-    this.wake();
+    // The buckets of a queue that is read by key have an owner, who answers first.
+    if (this.#reader.keyed || since === null) this.#schedule.hint();
+    else this.#schedule.sharedHint();
+    this.pump();
   }
 
   /** Hints arrive from now on; read what was written just before. */
@@ -118,7 +123,7 @@ export class ClaimLoop {
     const limit = this.#deps.room();
     if (limit <= 0) return;
     const now = this.#deps.time.now();
-    const at = this.#schedule.nextAt(now, this.#reader.readAt(now));
+    const at = this.#schedule.nextAt(now, this.#reader.readAt(now), this.#deps.free());
     if (at > now) this.#wait(at, now);
     else void this.#claim(limit, now);
   }
@@ -143,14 +148,14 @@ export class ClaimLoop {
     this.#claiming = true;
     try {
       const ask = this.#schedule.begin(now);
-      const { jobs, news } = await this.#reader.read(limit, ask, (ms, buckets) =>
+      const { jobs, waitedMs, news } = await this.#reader.read(limit, ask, (ms, buckets) =>
         this.dueIn(ms, buckets),
       );
       if (news) {
         this.#schedule.record(news);
         recordRound(news.maintainedMs);
       }
-      const wanted = this.#schedule.succeeded(jobs, limit, wakeups.getsHints(queue));
+      const wanted = this.#schedule.succeeded(jobs, waitedMs, limit, wakeups.getsHints(queue));
       if (wanted !== null) wakeups.want(queue, wanted);
     } catch (error) {
       reportError(`claiming from ${queue}`, error);

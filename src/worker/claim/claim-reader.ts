@@ -40,6 +40,8 @@ export interface ClaimBatch {
 /** What a claim found; the limit itself means that there is more. */
 export interface Found {
   readonly jobs: number;
+  /** How long the first of them was due. */
+  readonly waitedMs: number;
   readonly news: QueueNews | null;
 }
 
@@ -84,13 +86,13 @@ export class ClaimReader {
     this.#keys = new KeyReader(deps.settings.pollMs, deps.time.random);
   }
 
-  get #keyed(): boolean {
+  get keyed(): boolean {
     return this.#ordering !== 'none';
   }
 
   /** Of a queue that is read by key: how many buckets the ring prefers this worker for. */
   get owned(): number {
-    return this.#keyed ? this.#keys.owned : 0;
+    return this.keyed ? this.#keys.owned : 0;
   }
 
   assign(ordering: Ordering, buckets: readonly number[]): void {
@@ -106,13 +108,13 @@ export class ClaimReader {
 
   /** Jobs were written that are due since this time, in these buckets if that is known. */
   hint(since: Date | null, buckets: readonly number[] | null): void {
-    if (this.#keyed) this.#keys.hint(buckets, this.#deps.time.now());
+    if (this.keyed) this.#keys.hint(buckets, this.#deps.time.now());
     else this.#due.hint(since, this.#deps.time.now());
   }
 
   /** In a queue that is read by key: read these buckets; null: all of them. By time the cursors find it. */
   hintKeys(buckets: readonly number[] | null): void {
-    if (this.#keyed) this.#keys.hint(buckets, this.#deps.time.now());
+    if (this.keyed) this.#keys.hint(buckets, this.#deps.time.now());
   }
 
   /** A job has left this worker. True: there may be something to read now. */
@@ -121,7 +123,7 @@ export class ClaimReader {
     else this.ledger.leave(claimNumber);
     const lastSuspect = isSuspect(row) && --this.#suspectsHeld === 0;
     if (lastSuspect) this.#suspects = true;
-    if (!this.#keyed) {
+    if (!this.keyed) {
       // It waits again where this worker has read already.
       if (how === 'released') this.#due.returned(row);
       return lastSuspect || how === 'released';
@@ -134,7 +136,7 @@ export class ClaimReader {
 
   /** When there is something to read although no poll is due. */
   readAt(now: number): number {
-    const keysAt = this.#keyed ? this.#keys.readAt(now) : Number.POSITIVE_INFINITY;
+    const keysAt = this.keyed ? this.#keys.readAt(now) : Number.POSITIVE_INFINITY;
     return Math.min(keysAt, this.#suspectsAt);
   }
 
@@ -157,9 +159,9 @@ export class ClaimReader {
         ...{ run: null, stop: null },
       }));
       // Nothing may run beside it; the rest is read when it has left.
-      if (alone) return { jobs: limit, news: null };
+      if (alone) return { jobs: limit, waitedMs: 0, news: null };
     }
-    const found = await (this.#keyed
+    const found = await (this.keyed
       ? this.#readKeys(limit, now, ask, dueIn)
       : this.#readDue(limit, now, ask));
     if (found.news) this.#suspects = found.news.suspects;
@@ -179,12 +181,14 @@ export class ClaimReader {
   async #readDue(limit: number, now: number, ask: boolean): Promise<Found> {
     const { engine, names, time } = this.#deps;
     const cursors = this.#due.take(now);
-    const { jobs, news } = await this.#send(limit, async (terms) => {
+    const { jobs, news, clock } = await this.#send(limit, async (terms) => {
       const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
       this.#due.record(claimed, limit, time.now(), time.now() - now);
       return { ...claimed, run: null, stop: null, alone: false };
     });
-    return { jobs: jobs.length, news };
+    const [first] = jobs;
+    const waitedMs = first ? clock - Date.parse(first.cursorAt) : 0;
+    return { jobs: jobs.length, waitedMs, news };
   }
 
   async #readKeys(
@@ -195,7 +199,7 @@ export class ClaimReader {
   ): Promise<Found> {
     const { engine, names, time, settings } = this.#deps;
     const stretches = this.#keys.take(now);
-    if (stretches.length === 0) return { jobs: 0, news: null };
+    if (stretches.length === 0) return { jobs: 0, waitedMs: 0, news: null };
     const run = Math.min(limit, this.#deps.run());
     const soonMs = nearMs(settings);
     try {
@@ -206,7 +210,7 @@ export class ClaimReader {
         for (const { inMs, bucket } of claimed.due) dueIn(inMs, [bucket]);
         return { ...claimed, run, alone: false };
       });
-      return { jobs: Math.max(jobs.length, Math.min(wanted, limit - 1)), news };
+      return { jobs: Math.max(jobs.length, Math.min(wanted, limit - 1)), waitedMs: 0, news };
     } catch (error) {
       this.#keys.failed();
       throw error;

@@ -4,17 +4,27 @@
  * After a claim that took all it asked for there is more, so the next one follows at once. After one that came to
  * the end, the loop waits for a hint, for the time at which the next job is due, or for the poll. A worker that
  * always finds more jobs than it takes asks producers for no hints. Hints do not cut a backoff short.
+ *
+ * All workers get a producer's hint, and one is enough. So a worker whose answer found nothing answers the next
+ * hints later and later, up to a bound, and one answer then serves many hints. If it then finds a job that was left
+ * lying, those that are quicker have no handler free, or are gone: it answers at once again. And a worker whose
+ * handlers are all busy leaves the answer to others.
  */
 import type { QueueNews } from '../../claim/claim.js';
 import { Backoff } from '../../postgres/backoff.js';
 import { jittered, type Time } from '../time.js';
 
-/** Claims that bring little follow each other no faster than this. */
-const PACE_MS = 4;
+/**
+ * Claims that bring little: two in this time, so that a single late-comer does not wait. A job that is older was
+ * left lying.
+ */
+const PACE_MS = 8;
 /** How often a claim asks for more than jobs; and after how long of full claims hints are switched off. */
 const NEWS_MS = 500;
 /** Without notifications, a claim that found something is followed by another after this time. */
 const SOON_MS = 20;
+/** The latest answer to a producer's hint, while other workers are quicker. */
+const LATEST_ANSWER_MS = 40;
 /** A worker that gets hints polls half as often. */
 const LISTENING_POLL = 2;
 
@@ -25,7 +35,14 @@ export class ClaimSchedule {
   /** When to claim although there is no hint. */
   #pollAt = Number.NEGATIVE_INFINITY;
   #hinted = false;
+  /** When to claim because of a producer's hint. */
+  #answerAt = Number.POSITIVE_INFINITY;
+  /** A producer has sent a hint; and the claim in flight answers one. */
+  #asked = false;
+  #answering = false;
+  #answerMs = 0;
   #sentAt = Number.NEGATIVE_INFINITY;
+  #sentBefore = Number.NEGATIVE_INFINITY;
   #foundLittle = false;
   #idleMs = SOON_MS;
   #newsAt = Number.NEGATIVE_INFINITY;
@@ -38,27 +55,39 @@ export class ClaimSchedule {
     this.#backoff = new Backoff(time.random);
   }
 
+  /** There is something to read here. */
   hint(): void {
     this.#hinted = true;
+  }
+
+  /** There is something to read, for whoever is the first. */
+  sharedHint(): void {
+    this.#asked = true;
+    this.#answerAt = Math.min(this.#answerAt, this.#time.now() + this.#answerMs);
   }
 
   /** A job has become due: the next claim also asks when the one after it is. */
   jobIsDue(): void {
     this.#newsAt = Number.NEGATIVE_INFINITY;
-    this.#hinted = true;
+    this.hint();
   }
 
-  /** `readerAt`: when the reader itself has something to read. */
-  nextAt(now: number, readerAt: number): number {
+  /** `readerAt`: when the reader itself has something to read. `free`: a handler waits for a job. */
+  nextAt(now: number, readerAt: number, free: boolean): number {
     if (this.#backoff.failing) return this.#pollAt;
-    const soonest = Math.min(this.#pollAt, this.#dueAt, readerAt);
+    const answerAt = free ? this.#answerAt : Number.POSITIVE_INFINITY;
+    const soonest = Math.min(this.#pollAt, this.#dueAt, readerAt, answerAt);
     const wantedAt = this.#hinted ? now : Math.max(now, soonest);
-    return this.#foundLittle ? Math.max(wantedAt, this.#sentAt + PACE_MS) : wantedAt;
+    return this.#foundLittle ? Math.max(wantedAt, this.#sentBefore + PACE_MS) : wantedAt;
   }
 
   /** A claim is sent now. Returns whether it is to ask for news of the queue. */
   begin(now: number): boolean {
     this.#hinted = false;
+    this.#answerAt = Number.POSITIVE_INFINITY;
+    this.#answering = this.#asked;
+    this.#asked = false;
+    this.#sentBefore = this.#sentAt;
     this.#sentAt = now;
     if (now >= this.#dueAt) {
       // This claim takes what is due now, and says when the next one is.
@@ -74,10 +103,13 @@ export class ClaimSchedule {
     if (dueInMs !== null) this.#dueAt = now + dueInMs + 1;
   }
 
-  /** Returns whether producers should send hints; null: as before. */
-  succeeded(found: number, limit: number, getsHints: boolean): boolean | null {
+  /** `waitedMs`: how long the first of them was due. Returns whether producers should send hints; null: as before. */
+  succeeded(found: number, waitedMs: number, limit: number, getsHints: boolean): boolean | null {
     const now = this.#time.now();
     this.#backoff.reset();
+    if (found > 0 && waitedMs >= Math.min(PACE_MS, this.#answerMs)) this.#answerMs = 0;
+    if (found === 0 && this.#answering)
+      this.#answerMs = Math.min(Math.max(1, 2 * this.#answerMs), LATEST_ANSWER_MS);
     this.#foundLittle = found * 2 < limit;
     if (found >= limit) {
       this.#pollAt = now;

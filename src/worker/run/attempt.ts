@@ -19,6 +19,7 @@ import { errorType } from '../../tracing/error-type.js';
 import { JobContext } from './context.js';
 import type { ContextDeps, HandlerContext } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
+import { resultText } from './result.js';
 
 export type Handler = (context: HandlerContext<unknown>) => unknown;
 
@@ -28,7 +29,12 @@ export interface Route {
 }
 
 export type Outcome =
-  | { readonly kind: 'completed'; readonly children: readonly NewJob[] }
+  | {
+      readonly kind: 'completed';
+      readonly children: readonly NewJob[];
+      /** What the handler returned, as JSON; null: nothing that is kept. */
+      readonly result: string | null;
+    }
   /** A transaction of the handler's completed the job, and it committed. */
   | { readonly kind: 'transacted' }
   | {
@@ -38,6 +44,7 @@ export type Outcome =
       readonly summary: string;
       /** In one word, for traces. */
       readonly errorType: string;
+      readonly thrown: unknown;
       /** A transaction had the completion in it, and whether that committed is not known. */
       readonly handed: boolean;
     }
@@ -46,6 +53,7 @@ export type Outcome =
       readonly error: string;
       readonly summary: string;
       readonly errorType: string;
+      readonly thrown: unknown;
     }
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   | { readonly kind: 'cancelled'; readonly reason: string }
@@ -53,11 +61,13 @@ export type Outcome =
 
 const SUMMARY_CHARS = 300;
 
-function described(error: unknown) {
+/** What the row, its history and a trace say of an error. */
+export function described(error: unknown) {
   const text = errorText(error);
   const line = text.split('\n', 1)[0] as string;
   return {
     error: text,
+    thrown: error,
     errorType: errorType(error),
     summary: line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line,
   };
@@ -90,7 +100,8 @@ export function runJob(
   const { row } = held;
   if (row.attempts > row.maxAttempts) {
     const text = `All ${row.maxAttempts} attempts ended with the worker vanishing while it ran this job alone. ${row.lastError ?? ''}`;
-    return { kind: 'dead_letter', error: text, summary: text, errorType: 'WORKER_VANISHED' };
+    const facts = { error: text, summary: text, thrown: new Error(text) };
+    return { kind: 'dead_letter', ...facts, errorType: 'WORKER_VANISHED' };
   }
   const timeoutMs = route.job.timeoutMs ?? defaultTimeoutMs;
   let payload: unknown;
@@ -115,24 +126,27 @@ function handle(
 ): Outcome | Promise<Outcome> {
   const context = new JobContext(held, payload, deps);
   const threw = (error: unknown) => afterThrow(held, route, context, error, deps);
-  const ended = () => afterReturn(held, route, context, deps);
   // Asked in the tick in which the attempt ends: a call begins before that, or is refused.
-  const returned = (): Outcome | Promise<Outcome> =>
-    context.calls.none ? ended() : context.calls.ended().then(returned, threw);
+  const returned = (value: unknown): Outcome | Promise<Outcome> =>
+    context.calls.none
+      ? afterReturn(held, route, context, value, deps)
+      : context.calls.ended().then(() => returned(value), threw);
+  let answer: unknown;
   try {
-    const answer =
+    answer =
       timeoutMs === null
         ? route.handler(context)
         : withinTime(held, timeoutMs, async () => {
-            await route.handler(context);
+            const value = await route.handler(context);
             while (!context.calls.none) await context.calls.ended();
             context.end('returned');
+            return value;
           });
     if (mayBePromise(answer)) return Promise.resolve(answer).then(returned, threw);
   } catch (error) {
     return threw(error);
   }
-  return returned();
+  return returned(answer);
 }
 
 /** Of whichever library; asking for `then` is left to the one who waits for it. */
@@ -143,6 +157,7 @@ function afterReturn(
   held: LeasedJob,
   route: Route,
   context: JobContext<unknown>,
+  value: unknown,
   deps: ContextDeps,
 ): Outcome {
   context.end('returned');
@@ -151,7 +166,7 @@ function afterReturn(
     const error = new Error('the transaction that ctx.complete was given did not commit');
     return failed(held, route, error, deps, true);
   }
-  return { kind: 'completed', children: context.children };
+  return { kind: 'completed', children: context.children, result: resultText(value, held, deps) };
 }
 
 /** An upgrade function may fail for a reason that passes; a payload that does not fit will not. */
@@ -204,7 +219,11 @@ function failed(
   return { kind: 'failed', delayMs, ...described(error), handed };
 }
 
-async function withinTime(held: LeasedJob, timeoutMs: number, work: () => unknown): Promise<void> {
+async function withinTime(
+  held: LeasedJob,
+  timeoutMs: number,
+  work: () => unknown,
+): Promise<unknown> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(
@@ -221,7 +240,7 @@ async function withinTime(held: LeasedJob, timeoutMs: number, work: () => unknow
   });
   try {
     // When the limit wins, the handler's own rejection is still observed by the race and not unhandled.
-    await Promise.race([(async () => work())(), limit]);
+    return await Promise.race([(async () => work())(), limit]);
   } finally {
     clearTimeout(timer);
   }

@@ -8,17 +8,26 @@ import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { inBatches, type Service } from './service.js';
+import { inBatches, MAX_BATCHES, type Service } from './service.js';
 
 const RECOVER_BATCH = 1_000;
 const PRUNE_BATCH = 5_000;
 
-/** Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. */
-export function recoverAll(db: Executor, names: Names, recoverer: string): Promise<number> {
+/**
+ * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. `exhausted` is
+ * called with each job that took its workers along too often and is a dead letter now.
+ */
+export function recoverAll(
+  db: Executor,
+  names: Names,
+  recoverer: string,
+  exhausted: (queue: string, job: string) => void,
+): Promise<number> {
   return inBatches(RECOVER_BATCH, async () => {
     const back = await recover(db, names, { limit: RECOVER_BATCH, recoverer });
     // Cursors have passed these.
     await hintQueue(db, names, back);
+    for (const { id, status } of back) if (status === 'dead_letter') exhausted(names.queue, id);
     return back.length;
   });
 }
@@ -26,14 +35,18 @@ export function recoverAll(db: Executor, names: Names, recoverer: string): Promi
 /** What is past its retention may stay a little longer. */
 const PRUNE_EVERY_MS = 60_000;
 
-/** `found` is called with the workers that were declared dead. */
-export function maintenanceServices(
-  everyMs: number,
-  found: (dead: readonly string[]) => void,
-): readonly Service[] {
+export interface MaintenanceNews {
+  /** These workers were declared dead. */
+  readonly dead: (ids: readonly string[]) => void;
+  /** This job is a dead letter, because its workers vanished too often. */
+  readonly exhausted: (queue: string, job: string) => void;
+}
+
+export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
   const prune = (name: string, work: typeof pruneArchive): Service => ({
     name,
     everyMs: Math.max(everyMs, Math.min(PRUNE_EVERY_MS, 6 * everyMs)),
+    atMost: MAX_BATCHES * PRUNE_BATCH,
     run: ({ withBitmaps, names }) =>
       inBatches(PRUNE_BATCH, () => withBitmaps((db) => work(db, names, PRUNE_BATCH))),
   });
@@ -43,7 +56,7 @@ export function maintenanceServices(
       everyMs,
       run: async ({ engine, names, workerId, ttlMs, maySweep }) => {
         const dead = maySweep ? await sweepDeadWorkers(engine, names, workerId, ttlMs) : [];
-        if (dead.length > 0) found(dead);
+        if (dead.length > 0) news.dead(dead);
         return dead.length;
       },
     },
@@ -51,7 +64,7 @@ export function maintenanceServices(
       name: 'recover',
       everyMs,
       run: async ({ engine, names, workerId }) => {
-        const back = await recoverAll(engine, names, workerId);
+        const back = await recoverAll(engine, names, workerId, news.exhausted);
         await forgetClaims(engine, names);
         return back;
       },

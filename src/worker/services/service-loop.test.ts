@@ -73,3 +73,16 @@ test('a service runs as often as it asks for, and no more often than turns come'
   await until('five turns have come', async () => ran.often >= 5);
   expect(ran.rarely).toBe(1);
 });
+
+test('a service that did as much as it may goes on in the next turn', async () => {
+  await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
+  const left = [100, 100, 40];
+  let turns = 0;
+  const services: Service[] = [
+    { name: 'turns', everyMs: 100, run: async () => ++turns },
+    { name: 'prune', everyMs: 60_000, atMost: 100, run: async () => left.shift() ?? 0 },
+  ];
+  loopOf('a', services).start();
+  await until('five turns have come', async () => turns >= 5);
+  expect(left).toEqual([]);
+});

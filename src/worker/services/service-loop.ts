@@ -106,7 +106,9 @@ export class ServiceLoop {
       const done = new Map<string, number>();
       for (const service of services.filter((one) => this.#isDue(queue, one))) {
         try {
-          done.set(service.name, await service.run(round));
+          const count = await service.run(round);
+          done.set(service.name, count);
+          if (count >= (service.atMost ?? Number.POSITIVE_INFINITY)) this.#goOn(queue, service);
         } catch (error) {
           // One that fails does not keep the rest; it is tried again at the next round.
           if (!this.#stopped) this.#deps.reportError(`${service.name} of ${queue}`, error);
@@ -127,6 +129,10 @@ export class ServiceLoop {
     if (now - (this.#ranAt.get(key) ?? Number.NEGATIVE_INFINITY) < EARLY * everyMs) return false;
     this.#ranAt.set(key, now);
     return true;
+  }
+
+  #goOn(queue: string, { name }: Service): void {
+    this.#ranAt.delete(`${queue}:${name}`);
   }
 
   #reachableForMs(): number {

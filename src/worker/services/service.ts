@@ -13,6 +13,8 @@ export interface Service {
   readonly everyMs: number;
   /** Returns how much it did. */
   readonly run: (round: Round) => Promise<number>;
+  /** A run that did so much has left something over: it goes on in the next turn. */
+  readonly atMost?: number;
 }
 
 /** What a service has to work with, in one round of one queue. */
@@ -29,7 +31,7 @@ export interface Round {
 }
 
 /** A round does at most this many batches of a kind; the next round goes on. */
-const MAX_BATCHES = 20;
+export const MAX_BATCHES = 20;
 
 /** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
 export async function inBatches(size: number, batch: () => Promise<number>): Promise<number> {

@@ -11,7 +11,7 @@ import type { Outcome, Route } from '../run/attempt.js';
 import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { Time } from '../time.js';
-import { settleOutcome } from './outcome.js';
+import { type Failed, settleOutcome } from './outcome.js';
 import type { Settler } from './settler.js';
 
 export interface InFlightDeps {
@@ -84,11 +84,31 @@ export class InFlightJobs {
     }
     held.settling = true;
     const { settler, context } = this.#deps;
-    settleOutcome({ settler, context, route }, held, outcome, (how, delayMs) => {
-      this.#settled(held, how);
+    settleOutcome({ settler, context, route }, held, outcome, (how, delayMs, failed) => {
+      const isFailure = how === 'failed' || how === 'dead_letter';
+      const more = isFailure && failed ? this.#reportFailure(held, how, delayMs, failed) : {};
+      this.#settled(held, how, more);
       const again = how === 'failed' || how === 'snoozed';
       if (again && delayMs !== undefined) this.#hooks.later(held, delayMs);
     });
+  }
+
+  /** Logs it, and returns what its event says of it. */
+  #reportFailure(
+    held: LeasedJob,
+    how: 'failed' | 'dead_letter',
+    retryInMs: number | undefined,
+    { summary: err, thrown: error }: Failed,
+  ): Partial<JobEvent> {
+    const { log } = this.#deps.context;
+    const { id: job, queue, row } = held;
+    const { type, attempts: attempt, maxAttempts } = row;
+    if (how === 'dead_letter') {
+      log.error({ queue, type, job, attempt, maxAttempts, err }, 'a job became a dead letter');
+      return { attempt, maxAttempts, error };
+    }
+    log.warn({ queue, type, job, attempt, maxAttempts, retryInMs, err }, 'an attempt failed');
+    return { attempt, maxAttempts, error, ...(retryInMs !== undefined && { retryInMs }) };
   }
 
   /** Back to the queue, unspent; what is settled or lost already is left alone. */
@@ -104,7 +124,7 @@ export class InFlightJobs {
     this.#deps.settler.release(held.workerId, job, (result) => this.#settled(held, result));
   }
 
-  #settled(held: LeasedJob, how: SettleResult): void {
+  #settled(held: LeasedJob, how: SettleResult, more: Partial<JobEvent> = {}): void {
     if (how === 'lost') {
       // Perhaps only what ran before it was lost: then the row is still ours, and must not wait for its lease.
       if (held.before) this.#releaseQuietly(held);
@@ -112,7 +132,7 @@ export class InFlightJobs {
     } else {
       held.how = how;
       this.#deps.stats[how]++;
-      this.report(how, held);
+      this.report(how, held, more);
     }
     this.remove(held);
   }
@@ -149,7 +169,7 @@ export class InFlightJobs {
     });
   }
 
-  report(kind: JobEvent['kind'], held: LeasedJob): void {
+  report(kind: JobEvent['kind'], held: LeasedJob, more: Partial<JobEvent> = {}): void {
     if (!this.#deps.hasListeners()) return;
     const { id, queue, generation, ranMs } = held;
     const { type } = held.row;
@@ -157,7 +177,7 @@ export class InFlightJobs {
       const ageMs = this.#deps.time.now() - held.claimedAt;
       const waitedMs = held.clock - Date.parse(held.row.cursorAt) + ageMs;
       this.#deps.emit({ kind, queue, id, type, generation, waitedMs });
-    } else if (ranMs === null) this.#deps.emit({ kind, queue, id, type, generation });
-    else this.#deps.emit({ kind, queue, id, type, generation, ranMs });
+    } else if (ranMs === null) this.#deps.emit({ kind, queue, id, type, generation, ...more });
+    else this.#deps.emit({ kind, queue, id, type, generation, ranMs, ...more });
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The ring as the command line asks for it: the fleet's own function over the live workers that handle the
+ * The ring as an observer asks for it: the fleet's own function over the live workers that handle the
  * queue. The registry is read a moment after the workers read it, so while the fleet changes, this picture
  * and theirs may differ.
  */

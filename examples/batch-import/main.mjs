@@ -1,0 +1,59 @@
+// Imports a CSV file: a job for every line, in batches, then works until all are done and ends.
+// Run it twice, or kill it in the middle and run it again: every line is imported once, because its
+// idempotency key is made of the file and the line.
+import { createReadStream } from 'node:fs';
+import { basename } from 'node:path';
+import { createInterface } from 'node:readline';
+import { holdfast, job } from 'holdfast';
+import pg from 'pg';
+
+const file = process.argv[2];
+if (!file) {
+  console.error('usage: node main.mjs FILE.csv');
+  process.exit(2);
+}
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
+const hf = holdfast({ pool, log: 'warn' });
+await hf.migrate();
+await pool.query('CREATE TABLE IF NOT EXISTS customers (email text PRIMARY KEY, name text)');
+
+const importLine = job('import_line', { maxAttempts: 3, retry: { base: '100ms' } });
+
+const BATCH = 1_000;
+let [added, known] = [0, 0];
+async function enqueue(lines) {
+  const jobs = lines.map(({ number, line }) =>
+    importLine.of({ line }, { idempotencyKey: `${basename(file)}:${number}` }),
+  );
+  for (const { deduplicated } of await hf.enqueueMany(jobs)) deduplicated ? known++ : added++;
+}
+
+const batch = [];
+let number = 0;
+for await (const line of createInterface({ input: createReadStream(file) })) {
+  if (number++ > 0 && line !== '') batch.push({ number, line }); // the first line is the header
+  if (batch.length === BATCH) await enqueue(batch.splice(0));
+}
+await enqueue(batch);
+console.log(`${added} lines enqueued, ${known} were there already`);
+
+const worker = hf.worker({ concurrency: 50 }).handle(importLine, (ctx) =>
+  // The row and the completion commit together: a line is imported exactly once.
+  ctx.transaction((tx) =>
+    tx.query('INSERT INTO customers VALUES ($1, $2)', ctx.payload.line.split(',')),
+  ),
+);
+// Stop when nothing waits and nothing runs; what failed for good stays as dead letters.
+const running = worker.run();
+const timer = setInterval(async () => {
+  const { queues } = await hf.gauges();
+  const inbox = queues.find(({ queue }) => queue === 'inbox');
+  if (inbox.pending + inbox.processing === 0) await worker.stop();
+}, 200);
+await running;
+clearInterval(timer);
+
+const { rows } = await pool.query('SELECT count(*) FROM customers');
+console.log(`${rows[0].count} customers, ${worker.stats.dead_letter} lines failed`);
+await hf.close();
+await pool.end();

@@ -1,0 +1,111 @@
+/**
+ * Dead letters: what there is, what they have in common, and all of them again or gone. Those that a filter names go
+ * in batches that commit one by one, so an interrupted call has done what it says, and the same call goes on.
+ */
+import { deadLetterGroups } from '../inspect/dead-letter-groups.js';
+import { isEmpty, type JobFilter } from '../inspect/filter.js';
+import { listJobs } from '../inspect/list.js';
+import { HoldfastError } from '../job/errors.js';
+import { checkKnown, type Known } from '../job/known-options.js';
+import { inBatches, type Step } from '../operate/bulk.js';
+import { discard, retry } from '../operate/dead-letters.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { type Access, act, ask, ofQueue, type QueueChoice } from './access.js';
+import { type DeadLetterFilter, deadLetterFilter } from './filter.js';
+import { type JobsPage, LIST_OPTIONS, listing, type PageChoice } from './look.js';
+import { type DeadLetterGroup, groupView } from './views.js';
+
+export interface DeadLettersRequest extends PageChoice {
+  readonly filter?: DeadLetterFilter;
+}
+
+export interface BulkChoice extends QueueChoice {
+  /** No batch begins after it is aborted; what was done stays done. */
+  readonly signal?: AbortSignal;
+}
+
+const BULK_OPTIONS = { queue: true, signal: true } as const satisfies Known<BulkChoice>;
+
+/** How many were found and how many of them moved; the others had changed meanwhile. */
+export type BulkResult = Step;
+
+/** Which dead letters; all of them only where that is said. */
+export type WhichLetters = DeadLetterFilter | 'all';
+
+type Verb = (db: Executor, names: Names, ids: readonly string[]) => Promise<string[]>;
+
+const BATCH = 1_000;
+
+function checkWhich(which: WhichLetters, verb: string): JobFilter {
+  const filter = deadLetterFilter(which === 'all' ? {} : which);
+  const { statuses, ...rest } = filter;
+  if (which === 'all' || !isEmpty(rest)) return filter;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `The filter is empty, so it names every dead letter; nothing was done. ` +
+      `Call deadLetters.${verb}('all') if that is meant.`,
+  );
+}
+
+async function onMany(
+  access: Access,
+  verb: Verb,
+  filter: JobFilter,
+  choice: BulkChoice,
+): Promise<BulkResult> {
+  checkKnown(choice, BULK_OPTIONS, 'deadLetters', 'Nothing was done.');
+  let last: Step = { found: 0, moved: 0, finished: false };
+  await ofQueue(access, choice, async (names) => {
+    const steps = inBatches({
+      async find(after) {
+        const request = { after, limit: BATCH, order: 'oldest' } as const;
+        const { jobs, next } = await ask(access, (db) => listJobs(db, names, filter, request));
+        return { ids: jobs.map(({ id }) => id), next };
+      },
+      act: (ids) => verb(act(access), names, ids),
+      signal: choice.signal,
+    });
+    for await (const step of steps) last = step;
+  });
+  return last;
+}
+
+export function deadLetters(access: Access) {
+  return {
+    /** A page of them, as `hf.jobs` gives it. */
+    async list(request: DeadLettersRequest = {}): Promise<JobsPage> {
+      checkKnown(request, LIST_OPTIONS, 'deadLetters.list()', 'Nothing was read.');
+      const filter = deadLetterFilter(request.filter ?? {});
+      return listing(access, request, { place: 'queue', filter });
+    },
+
+    /**
+     * The newest 50,000 by type and error, the largest group first, at most 100 groups. In an error, `#` stands for
+     * a number or an id.
+     */
+    async groups(
+      request: QueueChoice & { readonly filter?: DeadLetterFilter } = {},
+    ): Promise<DeadLetterGroup[]> {
+      checkKnown(
+        request,
+        { queue: true, filter: true },
+        'deadLetters.groups()',
+        'Nothing was read.',
+      );
+      const wanted = deadLetterFilter(request.filter ?? {});
+      const rows = await ofQueue(access, request, (names) =>
+        ask(access, (db) => deadLetterGroups(db, names, wanted)),
+      );
+      return rows.map(groupView);
+    },
+
+    /** They run again, with all their attempts. By id: `hf.retry(ids)`. */
+    retry: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
+      onMany(access, retry, checkWhich(which, 'retry'), choice),
+
+    /** They go to the archive as `discarded`. By id: `hf.discard(ids)`. */
+    discard: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
+      onMany(access, discard, checkWhich(which, 'discard'), choice),
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * Changing a job that waits. Everything is checked before it is sent; one statement changes the job or finds that it
+ * does not wait, and then the refusal says what it is doing instead. A job that is due earlier, or is more urgent now,
+ * lies where workers have read already, so it is announced like a job that came back.
+ */
+import { dueTime } from '../enqueue/enqueue.js';
+import { hintQueue } from '../fleet/wake.js';
+import { type ShownJob, showJob } from '../inspect/show.js';
+import type { Duration } from '../job/duration.js';
+import { HoldfastError, shown } from '../job/errors.js';
+import { checkId } from '../job/id.js';
+import { checkInteger, type JobDefinition } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
+import { encodePayload } from '../job/payload.js';
+import { UNCHANGED, updateWaiting, type WaitingChanges } from '../operate/update.js';
+import type { Names } from '../postgres/names.js';
+import { type Access, act, ask, ofQueue, type QueueChoice } from './access.js';
+import { unknownJob } from './unknown.js';
+
+/** What is left out stays as it is. */
+export interface JobChanges<Input> {
+  readonly payload?: Input;
+  /** When it is due; a time in the past means now. */
+  readonly availableAt?: Date;
+  /** The same, counted from now. */
+  readonly delay?: Duration;
+  /** 1 (first) to 4 (last). */
+  readonly priority?: number;
+}
+
+export interface UpdateChoice<Input> extends QueueChoice {
+  /** Its queue is the job's; a new payload is checked by its schema and has its version. */
+  readonly job?: JobDefinition<Input, unknown>;
+}
+
+const OPTIONS = { queue: true, job: true } as const satisfies Known<UpdateChoice<unknown>>;
+const NOT_DONE = 'the job was not changed';
+const PARTS = ['payload', 'availableAt', 'delay', 'priority'];
+
+function checkParts(changes: unknown): void {
+  const given = typeof changes === 'object' && changes !== null ? changes : {};
+  const wrong = Object.keys(given).find((part) => !PARTS.includes(part));
+  const some = Object.values(given).some((value) => value !== undefined);
+  if (wrong === undefined && some) return;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    wrong === undefined
+      ? `Nothing is to be changed; ${NOT_DONE}. Pass at least one of ${PARTS.join(', ')}.`
+      : `A job has no ${shown(wrong)} that can be changed; ${NOT_DONE}. Pass ${PARTS.join(', ')}.`,
+  );
+}
+
+async function prepared<Input>(
+  access: Access,
+  changes: JobChanges<Input>,
+  job: JobDefinition<Input, unknown> | undefined,
+): Promise<WaitingChanges> {
+  checkParts(changes);
+  const { payload, priority } = changes;
+  const due = changes.delay !== undefined || changes.availableAt !== undefined;
+  const time = due
+    ? dueTime(changes, 'The job was not changed.')
+    : { availableAt: null, delayMs: null };
+  const maxBytes = access.maxPayloadBytes;
+  const encoded =
+    payload === undefined
+      ? null
+      : encodePayload(payload, { maxBytes, what: 'payload', consequence: NOT_DONE });
+  // What is stored is checked, because that is what the handler's check will see.
+  if (encoded !== null && job) await job.check(JSON.parse(encoded));
+  return {
+    ...UNCHANGED,
+    ...time,
+    payload: encoded,
+    version: encoded !== null && job ? job.version : null,
+    priority: priority === undefined ? null : checkInteger(priority, 'priority', 1, 4),
+    type: job?.type ?? null,
+  };
+}
+
+/** Rejects with JOB_STATE when the job does not wait, and JOB_UNKNOWN when it is not there. */
+export async function update<Input>(
+  access: Access,
+  id: string,
+  changes: JobChanges<Input>,
+  choice: UpdateChoice<Input> = {},
+): Promise<void> {
+  checkKnown(choice, OPTIONS, 'update()', 'The job was not changed.');
+  const { job, queue = job?.queue ?? 'inbox' } = choice;
+  const checked = checkId(id);
+  const wanted = await prepared(access, changes, job);
+  await ofQueue(access, { queue }, async (names) => {
+    const now = await updateWaiting(act(access), names, checked, wanted);
+    if (!now) throw await refusal(access, names, checked, wanted.type);
+    const moved = wanted.availableAt ?? wanted.delayMs ?? wanted.priority;
+    if (moved !== null) await hintQueue(act(access), names, [now]);
+  });
+}
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  processing: 'A worker runs it; hf.cancel() stops it',
+  dead_letter: 'hf.retry() makes it wait again',
+};
+
+async function refusal(
+  access: Access,
+  names: Names,
+  id: string,
+  type: string | null,
+): Promise<HoldfastError> {
+  const { schema, queue } = names;
+  const found = await ask(access, (db) => showJob(db, schema, [queue], id));
+  if (!found) return unknownJob(access, names, id);
+  if (type !== null && found.type !== type) {
+    return new HoldfastError(
+      'OPTION_INVALID',
+      `Job ${id} is a "${found.type}" and not a "${type}"; ${NOT_DONE}. Pass the definition of its type.`,
+    );
+  }
+  return new HoldfastError('JOB_STATE', `Job ${id} ${stateText(found)}.`);
+}
+
+function stateText({ archived, status }: ShownJob): string {
+  // Between the two statements it may have come back.
+  if (!archived && status === 'pending') return `was busy just now; ${NOT_DONE}. Try again`;
+  const remedy = archived ? 'Enqueue another one' : REMEDIES[status];
+  return `is ${status} and does not wait; ${NOT_DONE}. ${remedy}`;
+}

@@ -1,0 +1,147 @@
+/** Jobs, queues and workers as a program gets them: times are Dates, a status is one of a few words. */
+import type { ArchivedJob } from '../inspect/archive.js';
+import type { DeadLetterGroupRow } from '../inspect/dead-letter-groups.js';
+import type { Explanation as RawExplanation } from '../inspect/explain.js';
+import type { ListedJob } from '../inspect/list.js';
+import { type QueueFigures, queueFigures, type WorkerOverview } from '../inspect/overview.js';
+import type { ShownJob } from '../inspect/show.js';
+import type { WorkerRow } from '../inspect/workers.js';
+import type { JobState } from '../job/states.js';
+
+/** The same with Dates in place of ISO texts. */
+type Dated<Row, Times extends keyof Row> = Omit<Row, Times> & {
+  readonly [Name in Times]: Date | Extract<Row[Name], null>;
+};
+
+const date = (at: string) => new Date(at);
+const dateOrNull = (at: string | null) => (at === null ? null : new Date(at));
+
+export interface HistoryEntry {
+  readonly attempt: number;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly worker: string | null;
+  readonly outcome: string;
+  readonly error?: string;
+}
+
+type ShownTimes = 'claimedAt' | 'leaseExpiresAt' | 'availableAt' | 'createdAt' | 'completedAt';
+
+/** All that is known of a job, but for what its payload and its result say. */
+export type JobFacts = Dated<
+  Omit<ShownJob, 'status' | 'headers' | 'history' | 'payload' | 'result'>,
+  ShownTimes
+> & {
+  readonly status: JobState;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The last 20 attempts that did not complete it, the oldest first. */
+  readonly history: readonly HistoryEntry[];
+};
+
+export interface Job extends JobFacts {
+  readonly payload: unknown;
+  /** What its handler returned; null: nothing, or it is not completed. */
+  readonly result: unknown;
+}
+
+/** A discarded dead letter keeps its status in the archive; it is called by what was done to it. */
+const stateOf = ({ archived, status }: ShownJob) =>
+  (archived && status === 'dead_letter' ? 'discarded' : status) as JobState;
+
+export function jobFacts(row: ShownJob): JobFacts {
+  const { payload, result, ...rest } = row;
+  return {
+    ...rest,
+    status: stateOf(row),
+    headers: (row.headers ?? {}) as Record<string, string>,
+    history: (row.history ?? []) as HistoryEntry[],
+    claimedAt: dateOrNull(row.claimedAt),
+    leaseExpiresAt: dateOrNull(row.leaseExpiresAt),
+    availableAt: dateOrNull(row.availableAt),
+    createdAt: date(row.createdAt),
+    completedAt: dateOrNull(row.completedAt),
+  };
+}
+
+export const jobView = (row: ShownJob): Job => ({
+  ...jobFacts(row),
+  payload: row.payload,
+  result: row.result,
+});
+
+export type Explanation = Omit<RawExplanation, 'job'> & { readonly job: JobFacts | null };
+
+export const explanationView = (answer: RawExplanation): Explanation => ({
+  ...answer,
+  job: answer.job && jobFacts(answer.job),
+});
+
+/** A job in a list. */
+export type JobSummary = Dated<Omit<ListedJob, 'status'>, ListedTimes> & {
+  readonly status: JobState;
+  readonly queue: string;
+  /** Null while it is in the queue. */
+  readonly completedAt: Date | null;
+};
+type ListedTimes = 'createdAt' | 'availableAt' | 'leaseExpiresAt';
+
+export const listedView = (queue: string, row: ListedJob): JobSummary => ({
+  ...row,
+  queue,
+  status: row.status as JobState,
+  createdAt: date(row.createdAt),
+  availableAt: dateOrNull(row.availableAt),
+  leaseExpiresAt: dateOrNull(row.leaseExpiresAt),
+  completedAt: null,
+});
+
+export const archivedView = (queue: string, row: ArchivedJob): JobSummary => ({
+  ...row,
+  queue,
+  status: row.status as JobState,
+  createdAt: date(row.createdAt),
+  availableAt: null,
+  leaseExpiresAt: null,
+  completedAt: date(row.completedAt),
+});
+
+export type QueueInfo = Dated<QueueFigures, 'oldestDue' | 'maintainedAt' | 'createdAt'>;
+
+export function queueView(row: Parameters<typeof queueFigures>[0]): QueueInfo {
+  const figures = queueFigures(row);
+  return {
+    ...figures,
+    oldestDue: dateOrNull(figures.oldestDue),
+    maintainedAt: dateOrNull(figures.maintainedAt),
+    createdAt: date(figures.createdAt),
+  };
+}
+
+export type WorkerInfo = Dated<
+  Omit<WorkerRow, 'status' | 'handles' | 'metadata'> & Omit<WorkerOverview, 'worker'>,
+  'lastSeenAt' | 'startedAt' | 'oldestClaim'
+> & {
+  readonly status: 'alive' | 'draining' | 'dead';
+  /** By queue and type, the newest payload version that it handles. */
+  readonly handles: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  readonly metadata: Readonly<Record<string, unknown>>;
+};
+
+export const workerView = ({ worker, ...rest }: WorkerOverview): WorkerInfo => ({
+  ...worker,
+  ...rest,
+  status: worker.status as WorkerInfo['status'],
+  handles: (worker.handles ?? {}) as WorkerInfo['handles'],
+  metadata: (worker.metadata ?? {}) as WorkerInfo['metadata'],
+  lastSeenAt: date(worker.lastSeenAt),
+  startedAt: date(worker.startedAt),
+  oldestClaim: dateOrNull(rest.oldestClaim),
+});
+
+export type DeadLetterGroup = Dated<DeadLetterGroupRow, 'oldest' | 'newest'>;
+
+export const groupView = (row: DeadLetterGroupRow): DeadLetterGroup => ({
+  ...row,
+  oldest: date(row.oldest),
+  newest: date(row.newest),
+});

@@ -1,0 +1,105 @@
+/**
+ * The metrics in a registry of prom-client that an application has already: one `/metrics` for all.
+ *
+ * prom-client is known by its shape and not imported. Each metric of the catalogue is registered as an object
+ * that prom-client asks at a scrape. What the registry adds (default labels) and removes (`clear`) applies.
+ */
+import { collectInto, type MetricsOptions, type MetricsSource } from './metrics.js';
+import { type Family, HistogramCell, labelsOf, Registry } from './registry.js';
+
+interface PromValue {
+  readonly value: number;
+  readonly labels: Record<string, string | number>;
+  readonly metricName?: string;
+}
+
+interface PromFacts {
+  /** An OpenMetrics registry takes its `_total` off, and adds it again itself. */
+  name: string;
+  readonly help: string;
+  readonly type: string;
+  readonly aggregator: 'sum' | 'max';
+}
+
+/** A metric as prom-client's registry asks for it. */
+interface PromMetric extends PromFacts {
+  get(): Promise<PromFacts & { values: PromValue[] }>;
+  reset(): void;
+}
+
+/** The part of prom-client's Registry that is used. */
+export interface PromClientRegistry {
+  // Declared with prom-client's own classes, of which its registry calls no more than `get` and `reset`.
+  registerMetric(metric: never): void;
+  removeSingleMetric(name: string): void;
+}
+
+/** `registerMetrics(hf, register)`; returns how to take them out again. */
+export function registerMetrics(
+  source: MetricsSource,
+  register: PromClientRegistry,
+  options: MetricsOptions = {},
+): { close(): void } {
+  const registry = new Registry();
+  const { refresh, close } = collectInto(registry, source, options);
+  // A scrape asks every metric; they share one refresh.
+  let refreshing: Promise<void> | null = null;
+  const refreshed = () => {
+    refreshing ??= refresh().finally(() => {
+      refreshing = null;
+    });
+    return refreshing;
+  };
+  const metrics = registry.families().map((family) => metricOf(family, refreshed));
+  for (const metric of metrics) register.registerMetric(metric as never);
+  return {
+    close() {
+      close();
+      for (const { definition } of registry.families())
+        register.removeSingleMetric(definition.name);
+    },
+  };
+}
+
+function metricOf(family: Family, refreshed: () => Promise<void>): PromMetric {
+  const { name, help, kind: type } = family.definition;
+  // In a cluster, what the database says is the same in every process.
+  const aggregator = type === 'gauge' ? 'max' : 'sum';
+  const metric: PromMetric = {
+    ...{ name, help, type, aggregator },
+    async get() {
+      await refreshed();
+      return { name: metric.name, help, type, aggregator, values: valuesOf(family) };
+    },
+    // Counters that begin again at zero would only look like a restart.
+    reset() {},
+  };
+  return metric;
+}
+
+function valuesOf(family: Family): PromValue[] {
+  const { definition } = family;
+  return [...family.series()].flatMap(({ values, cell }) => {
+    const labels = labelsOf(definition, values);
+    if (!(cell instanceof HistogramCell)) return [{ value: cell.value, labels }];
+    return histogramValues(definition.name, labels, cell);
+  });
+}
+
+function histogramValues(
+  name: string,
+  labels: Record<string, string>,
+  { bounds, counts, sum }: HistogramCell,
+): PromValue[] {
+  let cumulative = 0;
+  const buckets = counts.map((count, index) => {
+    cumulative += count;
+    const le = bounds[index] ?? '+Inf';
+    return { value: cumulative, labels: { ...labels, le }, metricName: `${name}_bucket` };
+  });
+  return [
+    ...buckets,
+    { value: sum, labels, metricName: `${name}_sum` },
+    { value: cumulative, labels, metricName: `${name}_count` },
+  ];
+}

@@ -1,0 +1,55 @@
+/**
+ * Changing a job that waits: its payload, when it is due, its priority. Only a pending one: under the lock of the row
+ * a job that is running, a dead letter or finished is left as it is, and the answer says that nothing moved. So a
+ * claim and a change never meet in one attempt: the handler gets the old payload or the new one.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { int4, type Row, statement, timestamp } from '../postgres/statement.js';
+
+/** Null: it stays as it is. */
+export interface WaitingChanges {
+  /** JSON. */
+  readonly payload: string | null;
+  readonly version: number | null;
+  readonly priority: number | null;
+  /** A time in the past means now. */
+  readonly availableAt: string | null;
+  readonly delayMs: number | null;
+  /** Only a job of this type. */
+  readonly type: string | null;
+}
+
+export const UNCHANGED: WaitingChanges = {
+  ...{ payload: null, version: null, priority: null },
+  ...{ availableAt: null, delayMs: null, type: null },
+};
+
+export const updateWaitingJob = statement({
+  name: 'update_waiting',
+  text: `
+UPDATE holdfast.inbox AS i
+SET payload = coalesce($2::text::jsonb, i.payload),
+    version = coalesce($3::integer, i.version),
+    priority = coalesce($4::smallint, i.priority),
+    -- Nobody jumps the queue by naming an old date.
+    available_at = CASE WHEN $5::timestamptz IS NULL AND $6::bigint IS NULL THEN i.available_at
+      ELSE greatest($5::timestamptz,
+        statement_timestamp() + coalesce($6::bigint, 0) * interval '1 millisecond') END
+WHERE i.id = $1::uuid AND i.status = 'pending' AND ($7::text IS NULL OR i.type = $7::text)
+RETURNING i.available_at, i.partition_bucket`,
+  columns: { available_at: timestamp, partition_bucket: int4 },
+});
+
+/** Where the job waits now, for a hint; null: it is not there, does not wait, or is of another type. */
+export async function updateWaiting(
+  db: Executor,
+  names: Names,
+  id: string,
+  changes: WaitingChanges,
+): Promise<Row<typeof updateWaitingJob.columns> | null> {
+  const { payload, version, priority, availableAt, delayMs, type } = changes;
+  const params = [id, payload, version, priority, availableAt, delayMs, type];
+  const [row] = await db.run(updateWaitingJob, names, params);
+  return row ?? null;
+}

@@ -1,0 +1,48 @@
+/**
+ * The result of a job: what its handler returned, as JSON, kept with the job in the archive. It is bounded, because
+ * it is written with every completion. What cannot be kept is told, and the job completes without it: its effects
+ * have happened. `undefined` and `null` are no result.
+ */
+import { HoldfastError } from '../../job/errors.js';
+import { encodePayload } from '../../job/payload.js';
+import type { ContextDeps } from './handler-context.js';
+import type { LeasedJob } from './leased-job.js';
+
+/** A result is an answer, not a document; larger things belong into a table of their own. */
+export const MAX_RESULT_BYTES = 8 * 1024;
+
+const ENCODING = { maxBytes: MAX_RESULT_BYTES, what: 'result', consequence: 'it was not kept' };
+
+/** Each type of a queue is logged once: a handler that returns too much does so in every attempt. */
+const logged = new WeakMap<ContextDeps, Set<string>>();
+
+/** Null: there is none, or it could not be kept. Never throws. */
+export function resultText(value: unknown, held: LeasedJob, deps: ContextDeps): string | null {
+  if (value === undefined || value === null) return null;
+  try {
+    return encodePayload(value, ENCODING);
+  } catch (error) {
+    const { id, queue } = held;
+    const { type } = held.row;
+    const why = reason(error);
+    deps.emit({ kind: 'result-refused', queue, id, type, why });
+    const types = logged.get(deps) ?? new Set();
+    logged.set(deps, types);
+    if (types.has(type)) return null;
+    types.add(type);
+    deps.log.warn(
+      { job: id, type, err: why },
+      'the result of a handler could not be kept; its job is completed',
+    );
+    return null;
+  }
+}
+
+function reason(error: unknown): string {
+  if (!(error instanceof HoldfastError)) return 'result could not be read; it was not kept';
+  if (error.code !== 'PAYLOAD_TOO_LARGE') return error.message;
+  return (
+    `result is more than ${MAX_RESULT_BYTES} bytes of JSON; it was not kept; ` +
+    'store the data elsewhere and return a reference to it'
+  );
+}

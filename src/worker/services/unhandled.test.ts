@@ -1,0 +1,72 @@
+/** Who looks for jobs that nobody handles, and how often it is said. */
+import { expect, test } from 'vitest';
+import { handClock } from '../../../test/support/hand-clock.js';
+import { recordingLogger } from '../../../test/support/logger.js';
+import type { Unhandled } from '../../inspect/unhandled.js';
+import { UnhandledWatch } from './unhandled.js';
+
+const one = (type: string): Unhandled => ({ type, version: 1, id: 'x', dueForMs: 12_000 });
+
+function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) {
+  const log = recordingLogger();
+  const { time, advance, timers } = handClock();
+  const graces: number[] = [];
+  const watching = new UnhandledWatch({
+    ...{ maintenanceMs: 10_000, time, log, isFirst },
+    queues: () => [{ name: 'inbox', ordering: 'none' }],
+    find: async (_, graceMs) => {
+      graces.push(graceMs);
+      const answer = found();
+      if (answer instanceof Error) throw answer;
+      return answer;
+    },
+  });
+  watching.start();
+  /** The look of the timer is over when the next one is planned. */
+  const look = async (ms = 20_000) => {
+    advance(ms);
+    while (timers.size === 0) await null;
+  };
+  return { log, look, graces, watching, timers };
+}
+
+test('a type is said once, and again after ten minutes if it still waits', async () => {
+  const { log, look, graces } = watch(() => [one('send_fax')]);
+  for (let n = 0; n < 29; n++) await look();
+  expect(log.lines).toEqual([
+    {
+      level: 'warn',
+      facts: { queue: 'inbox', type: 'send_fax', version: 1, dueForMs: 12_000, job: 'x' },
+      message: 'due jobs wait for a type or a version that no live worker handles',
+    },
+  ]);
+  // It is seen within a minute: the grace of a deploy and the longest wait for a look.
+  expect(graces[0]).toBe(10_000);
+  for (let n = 0; n < 3; n++) await look();
+  expect(log.lines).toHaveLength(2);
+});
+
+test('of the whole fleet one looks, and who becomes the first goes on', async () => {
+  let first = false;
+  const { log, look, graces } = watch(
+    () => [one('send_fax')],
+    () => first,
+  );
+  await look();
+  expect(graces).toEqual([]);
+  first = true;
+  await look();
+  expect(log.lines).toHaveLength(1);
+});
+
+test('made-up types do not flood the log, and no answer is no news', async () => {
+  let answer: readonly Unhandled[] | Error = Array.from({ length: 50 }, (_, n) => one(`t${n}`));
+  const { log, look, watching, timers } = watch(() => answer);
+  await look();
+  expect(log.lines).toHaveLength(10);
+  answer = new Error('canceling statement due to statement timeout');
+  await look();
+  expect(log.lines).toHaveLength(10);
+  watching.stop();
+  expect(timers.size).toBe(0);
+});

@@ -1,0 +1,80 @@
+/**
+ * Looks for due jobs that no worker of the fleet handles, and says so: the deploy that forgot a handler is
+ * seen within a minute, and not when a customer asks.
+ *
+ * One worker looks for all, the one whose id comes first; it looks at all queues, also at those that nobody
+ * serves. It says it once per queue and type, and again after ten minutes if it is still so.
+ */
+import type { QueueSettings } from '../../fleet/registry.js';
+import type { Unhandled } from '../../inspect/unhandled.js';
+import type { Logger } from '../../postgres/log.js';
+import { jittered, type Time, type Timer } from '../time.js';
+
+const LOOK_MS = 20_000;
+const GRACE_MS = 10_000;
+const AGAIN_MS = 600_000;
+/** Producers may make up types: a look says this many at most. */
+const MAX_TYPES = 10;
+
+export interface UnhandledDeps {
+  readonly maintenanceMs: number;
+  readonly time: Time;
+  readonly log: Logger;
+  /** Whether this worker is the one that looks. */
+  readonly isFirst: () => boolean;
+  readonly queues: () => readonly QueueSettings[];
+  readonly find: (queue: QueueSettings, graceMs: number) => Promise<readonly Unhandled[]>;
+}
+
+export class UnhandledWatch {
+  readonly #deps: UnhandledDeps;
+  readonly #everyMs: number;
+  readonly #graceMs: number;
+  /** By queue and type, when it was said. */
+  readonly #saidAt = new Map<string, number>();
+  #timer: Timer | null = null;
+  #stopped = false;
+
+  constructor(deps: UnhandledDeps) {
+    this.#deps = deps;
+    this.#everyMs = Math.min(LOOK_MS, 2 * deps.maintenanceMs);
+    this.#graceMs = Math.min(GRACE_MS, deps.maintenanceMs);
+  }
+
+  start(): void {
+    if (this.#stopped) return;
+    const { time } = this.#deps;
+    this.#timer = time.after(jittered(this.#everyMs, time), async () => {
+      if (this.#deps.isFirst()) for (const queue of this.#deps.queues()) await this.#look(queue);
+      this.start();
+    });
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#timer?.cancel();
+  }
+
+  async #look(queue: QueueSettings): Promise<void> {
+    const { time, find } = this.#deps;
+    // No answer is no news: what keeps the database from it is reported by those who need it.
+    const found = await find(queue, this.#graceMs).catch(() => []);
+    if (this.#stopped) return;
+    for (const [key, at] of this.#saidAt) {
+      if (time.now() - at >= AGAIN_MS) this.#saidAt.delete(key);
+    }
+    const news = found.filter(({ type }) => !this.#saidAt.has(`${queue.name} ${type}`));
+    for (const one of news.slice(0, MAX_TYPES)) {
+      this.#saidAt.set(`${queue.name} ${one.type}`, time.now());
+      this.#say(queue.name, one);
+    }
+  }
+
+  #say(queue: string, { type, version, id, dueForMs }: Unhandled): void {
+    const { log } = this.#deps;
+    log.warn(
+      { queue, type, version, dueForMs, job: id },
+      'due jobs wait for a type or a version that no live worker handles',
+    );
+  }
+}

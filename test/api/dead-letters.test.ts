@@ -1,0 +1,103 @@
+/** Dead letters for programs: listed, grouped by what they have in common, retried and discarded by a filter. */
+import { beforeEach, expect, test } from 'vitest';
+import { job } from '../../src/index.js';
+import { deadLetter } from '../../src/settle/dead-letter.js';
+import { claimAs, heldOf } from '../support/claiming.js';
+import { INBOX, testDatabase } from '../support/database.js';
+
+const db = testDatabase();
+
+beforeEach(() => db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive, holdfast.inbox_claims'));
+
+/** Dead letters of a type with these errors, in this order. */
+async function letters(type: string, errors: readonly string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const error of errors) {
+    await db.hf.enqueue(job(type), {});
+    const held = heldOf((await claimAs(db.engine, 'w1', { types: [type] }))[0]!);
+    await deadLetter(db.engine, INBOX, 'w1', [{ ...held, error, summary: error }]);
+    ids.push(held.id);
+  }
+  return ids;
+}
+
+const statuses = async (ids: readonly string[]) =>
+  Promise.all(ids.map(async (id) => (await db.hf.job(id))?.status));
+
+test('groups put together what differs in numbers, ids and the rest of the stack', async () => {
+  const orders = await letters('receipt', [
+    'Error: no order 9182\n    at send (mail.ts:7:3)',
+    'Error: no order 9183\n    at send (mail.ts:9:3)',
+    'Error: no order 0199a1c2-7d3e-7000-8000-000000009182',
+  ]);
+  const [paper] = await letters('receipt', ['Error: no paper']);
+  await letters('invoice', ['Error: no order 7']);
+  await db.hf.enqueue(job('receipt'), {});
+  expect(await db.hf.deadLetters.groups()).toEqual([
+    {
+      ...{ type: 'receipt', error: 'Error: no order #', jobs: 3, example: orders[2] },
+      ...{ oldest: expect.any(Date), newest: expect.any(Date) },
+    },
+    expect.objectContaining({ type: 'invoice', error: 'Error: no order #', jobs: 1 }),
+    expect.objectContaining({ type: 'receipt', error: 'Error: no paper', example: paper }),
+  ]);
+  expect(await db.hf.deadLetters.groups({ filter: { type: 'invoice' } })).toHaveLength(1);
+});
+
+test('a list has dead letters only', async () => {
+  const [id] = await letters('receipt', ['Error: no paper']);
+  await db.hf.enqueue(job('receipt'), {});
+  const { jobs, next } = await db.hf.deadLetters.list();
+  expect(jobs).toMatchObject([{ id, status: 'dead_letter', lastError: 'Error: no paper' }]);
+  expect(next).toBeNull();
+  expect((await db.hf.deadLetters.list({ filter: { error: 'PAPER' } })).jobs).toHaveLength(1);
+  expect((await db.hf.deadLetters.list({ filter: { type: 'other' } })).jobs).toEqual([]);
+});
+
+test('a filter says which are retried, and the others stay', async () => {
+  const paper = await letters('receipt', ['Error: no paper', 'Error: No Paper']);
+  const [other] = await letters('receipt', ['Error: no ink']);
+  const done = { found: 2, moved: 2, finished: true };
+  expect(await db.hf.deadLetters.retry({ error: 'no paper' })).toEqual(done);
+  expect(await statuses([...paper, other!])).toEqual(['pending', 'pending', 'dead_letter']);
+  expect(await db.hf.job(paper[0]!)).toMatchObject({ attempts: 0 });
+});
+
+test('all are discarded where that is said', async () => {
+  const ids = await letters('receipt', ['Error: no paper', 'Error: no ink']);
+  const done = { found: 2, moved: 2, finished: true };
+  expect(await db.hf.deadLetters.discard('all')).toEqual(done);
+  expect(await statuses(ids)).toEqual(['discarded', 'discarded']);
+});
+
+test('an empty or misspelt filter, which would mean all, does nothing', async () => {
+  const ids = await letters('receipt', ['Error: no paper']);
+  for (const which of [{}, { type: undefined }, { typ: 'receipt' }, 'every', undefined]) {
+    for (const verb of ['retry', 'discard'] as const) {
+      await expect(db.hf.deadLetters[verb](which as never)).rejects.toMatchObject({
+        code: 'OPTION_INVALID',
+        message: expect.stringMatching(/nothing was done/i),
+      });
+    }
+  }
+  expect(await statuses(ids)).toEqual(['dead_letter']);
+});
+
+test('a signal that is aborted lets no batch begin', async () => {
+  const ids = await letters('receipt', ['Error: no paper']);
+  const signal = AbortSignal.abort();
+  expect(await db.hf.deadLetters.discard('all', { signal })).toEqual({
+    ...{ found: 0, moved: 0, finished: false },
+  });
+  expect(await statuses(ids)).toEqual(['dead_letter']);
+});
+
+test('of a queue that is not there nothing is done', async () => {
+  const nope = { queue: 'nope' };
+  for (const call of [
+    () => db.hf.deadLetters.list(nope),
+    () => db.hf.deadLetters.groups(nope),
+    () => db.hf.deadLetters.retry('all', nope),
+  ])
+    await expect(call()).rejects.toMatchObject({ code: 'QUEUE_UNKNOWN' });
+});
