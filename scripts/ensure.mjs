@@ -63,6 +63,9 @@ const built = digest([
   'package-lock.json',
   'tsconfig.json',
   'tsconfig.build.json',
+  'package.json',
+  'scripts/build.mjs',
+  'scripts/keeper-source.mjs',
   ...sources('src'),
 ]);
 const buildStamp = 'node_modules/.holdfast-build';
@@ -74,10 +77,6 @@ if (
   // Only a build that was asked for starts from nothing: others may be running from dist just now.
   if (process.argv.includes('--build'))
     rmSync(join(root, 'dist'), { recursive: true, force: true });
-  run('building', process.execPath, [
-    join('node_modules', 'typescript', 'bin', 'tsc'),
-    '-p',
-    'tsconfig.build.json',
-  ]);
+  run('building', process.execPath, [join('scripts', 'build.mjs')]);
   writeFileSync(join(root, buildStamp), built);
 }

@@ -27,10 +27,12 @@ import { HoldfastError } from './job/errors.js';
 import { describeError } from './job/failure.js';
 import {
   checkInteger,
+  ENQUEUE_OPTIONS,
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
 } from './job/job.js';
+import { checkKnown, type Known } from './job/known-options.js';
 import { addressOf, findAddress, settingsOf } from './postgres/address.js';
 import { type Logger, type LogLevel, loggerOf, type Redact } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
@@ -82,12 +84,20 @@ export interface HoldfastOptions {
   readonly telemetry?: Telemetry;
 }
 
+const HOLDFAST_OPTIONS = {
+  ...{ connectionString: true, connection: true, pool: true, schema: true, prepare: true },
+  ...{ pooler: true, listenUrl: true, maxPayloadBytes: true, telemetry: true },
+  ...{ log: true, logger: true, redact: true },
+} as const satisfies Known<HoldfastOptions>;
+
 export interface EnqueueCall {
   /** Your transaction: anything with `query(text, params)`, or one of the adapters. Leave it out if there is none. */
   readonly tx?: Queryable & { readonly totalCount?: never };
   /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
   readonly onMismatch?: 'error' | 'existing';
 }
+
+const CALL_OPTIONS = { tx: true, onMismatch: true } as const satisfies Known<EnqueueCall>;
 
 const CLOSE_MS = 500;
 const OBSERVER_MS = 5_000;
@@ -112,6 +122,7 @@ const parts = new WeakMap<object, HoldfastParts>();
 export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
+  checkKnown(options, HOLDFAST_OPTIONS, 'holdfast()', 'Nothing was made.');
   const { address, besidePool } = findAddress(options, process.env.DATABASE_URL);
   const schema = checkSchemaName(options.schema ?? 'holdfast');
   const log = loggerOf(options);
@@ -148,6 +159,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
   ): Promise<Enqueued[]> {
+    checkKnown(call, CALL_OPTIONS, 'enqueueMany()', 'Nothing was enqueued.');
     if (items.length === 0) return [];
     const queue = items[0]?.job.queue as string;
     const other = items.find((item) => item.job.queue !== queue);
@@ -234,6 +246,8 @@ export function holdfast(options: HoldfastOptions = {}) {
       payload: Input,
       enqueueOptions: EnqueueOptions & EnqueueCall = {},
     ): Promise<Enqueued> {
+      const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };
+      checkKnown(enqueueOptions, known, 'enqueue()', 'Nothing was enqueued.');
       const { tx, onMismatch, ...rest } = enqueueOptions;
       const given = 'tx' in enqueueOptions && { tx: tx as Queryable };
       const call: EnqueueCall = { ...given, ...(onMismatch && { onMismatch }) };

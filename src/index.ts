@@ -20,6 +20,7 @@ export type {
 } from './api/views.js';
 export type { JobOutcome, WaitChoice } from './api/wait.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
+export type { Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export {
   type EnqueueCall,
@@ -42,6 +43,7 @@ export {
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
+  type JobName,
   type JobOptions,
   job,
 } from './job/job.js';

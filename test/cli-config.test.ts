@@ -42,9 +42,9 @@ describe('for the compiler', () => {
   }
 
   test('what init writes in TypeScript is correct in a strict project', () => {
-    expect(compile(Object.fromEntries(initFiles('ts').map(({ path, text }) => [path, text])))).toBe(
-      '',
-    );
+    expect(
+      compile(Object.fromEntries(initFiles('mts').map(({ path, text }) => [path, text]))),
+    ).toBe('');
   });
 
   test.each(['ts', 'mjs'])('a wrong option in a .%s is found while it is written', (end) => {
@@ -78,6 +78,17 @@ describe('for Node', () => {
 
   test('JavaScript is loaded', async () => {
     expect((await work({ 'holdfast.config.mjs': CONFIG })).err).toMatch(LOADED);
+  });
+
+  test('CommonJS is loaded, by hand and as a compiler writes it', async () => {
+    const config = "require('holdfast/config').defineConfig({ handlers() {} })";
+    for (const text of [
+      `module.exports = ${config};`,
+      `Object.defineProperty(exports, '__esModule', { value: true }); exports.default = ${config};`,
+    ]) {
+      const files = { 'package.json': '{"type":"commonjs"}', 'holdfast.config.js': text };
+      expect((await work(files)).err).toMatch(LOADED);
+    }
   });
 
   test('TypeScript is loaded where Node strips types, and elsewhere the ways out are named', async () => {

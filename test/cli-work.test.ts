@@ -35,31 +35,35 @@ function project(): string {
 }
 
 describe('init', () => {
-  test('writes files that run as they are: migrate, enqueue and work go on from there', async () => {
-    const [cwd, url] = [project(), await makeDatabase()];
-    const env = { DATABASE_URL: url };
-    const init = await run(['init'], { cwd });
-    const end = STRIPS ? 'ts' : 'mjs';
-    expect(init).toMatchObject({ code: 0, out: `holdfast.config.${end}\njobs/hello.${end}\n` });
-    expect((await run(['migrate'], { cwd, env })).code).toBe(0);
-    const { out } = await run(['enqueue', 'hello', '{"name": "world"}'], { cwd, env });
-    const id = out.trim();
-    const working = start(['work'], { cwd, env });
-    await until('the handler has run', () => working.seen.out.includes('Hello, world!'));
-    expect(working.seen.out).toContain(`(job ${id}, attempt 1)`);
-    await until('the job is completed', async () => {
-      const [job] = values((await run(['jobs', 'show', id, '--json'], { cwd, env })).out);
-      return job?.status === 'completed';
-    });
-    working.child.kill('SIGTERM');
-    const ran = await working.ended;
-    expect(ran.code).toBe(0);
-    expect(values(ran.err)).toMatchObject([
-      { msg: 'worker started', queues: ['inbox'] },
-      { msg: 'worker stopping' },
-      { msg: 'worker stopped', completed: 1 },
-    ]);
-  });
+  test.each(['commonjs', 'module'])(
+    'writes files that run as they are where package.json says "%s": migrate, enqueue and work go on from there',
+    async (type) => {
+      const [cwd, url] = [project(), await makeDatabase()];
+      writeFileSync(join(cwd, 'package.json'), JSON.stringify({ type }));
+      const env = { DATABASE_URL: url };
+      const init = await run(['init'], { cwd });
+      const end = STRIPS ? 'mts' : 'mjs';
+      expect(init).toMatchObject({ code: 0, out: `holdfast.config.${end}\njobs/hello.${end}\n` });
+      expect((await run(['migrate'], { cwd, env })).code).toBe(0);
+      const { out } = await run(['enqueue', 'hello', '{"name": "world"}'], { cwd, env });
+      const id = out.trim();
+      const working = start(['work'], { cwd, env });
+      await until('the handler has run', () => working.seen.out.includes('Hello, world!'));
+      expect(working.seen.out).toContain(`(job ${id}, attempt 1)`);
+      await until('the job is completed', async () => {
+        const [job] = values((await run(['jobs', 'show', id, '--json'], { cwd, env })).out);
+        return job?.status === 'completed';
+      });
+      working.child.kill('SIGTERM');
+      const ran = await working.ended;
+      expect(ran.code).toBe(0);
+      expect(values(ran.err)).toMatchObject([
+        { msg: 'worker started', queues: ['inbox'] },
+        { msg: 'worker stopping' },
+        { msg: 'worker stopped', completed: 1 },
+      ]);
+    },
+  );
 
   test('never overwrites: it names what is there and writes nothing', async () => {
     const cwd = project();
@@ -84,8 +88,8 @@ describe('init', () => {
         .replace('type HandlerContext, ', '')
         .replace(/: (Worker|HandlerContext<[^)]*>)(?=\))/g, '')
         .replace(/(?<=job)<[^(]*>(?=\()/, '')
-        .replaceAll('.ts', '.mjs');
-    const [ts, mjs] = [initFiles('ts'), initFiles('mjs')];
+        .replaceAll('.mts', '.mjs');
+    const [ts, mjs] = [initFiles('mts'), initFiles('mjs')];
     expect(ts.map(({ text }) => strip(text))).toEqual(mjs.map(({ text }) => text));
   });
 });

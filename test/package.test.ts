@@ -1,14 +1,28 @@
 /** The package as users see it: its entry points, their types, and nothing that it should not bring along. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path/posix';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, expectTypeOf, test } from 'vitest';
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
+import { publint } from 'publint';
+import { describe, expect, expectTypeOf, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
 import { type HandlerContext, type Holdfast, job } from '../src/index.js';
 import { VERSION } from '../src/job/version.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const require = createRequire(import.meta.url);
 const manifest = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8'));
 
 function packedFiles(): string[] {
@@ -28,6 +42,9 @@ function filesOf(folder: string): string[] {
 
 /** What may stand in the folders that are packed as they are. */
 const PLAIN = /^(docs\/.+\.(md|svg|json|yml|sql)|examples\/.+\.(md|mjs|csv))$/;
+/** What the build makes without a source of that name. */
+const MADE =
+  /^dist\/(worker\/lease\/(keeper-source\.js|LICENCES\.txt)|cjs\/(package\.json|shared\/[\w-]+\.js))$/;
 const TOP = ['package.json', 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
 
 describe('the package', () => {
@@ -72,6 +89,19 @@ describe('the package', () => {
     const module = await import(entry);
     expect(Object.keys(module)).toEqual(expect.arrayContaining(names));
     expect(module).not.toHaveProperty('default');
+    // For those who cannot load ES modules with require.
+    const { require: other } = manifest.exports[entry.replace('holdfast', '.')];
+    const common = require(join(ROOT, other.default));
+    expect(Object.keys(common).sort()).toEqual(Object.keys(module).sort());
+  });
+
+  test('is one copy in a process whose files are partly CommonJS, where Node loads ES modules with require', () => {
+    const code = `import { createRequire } from 'node:module';
+      const { GiveUp } = createRequire(process.cwd() + '/x.js')('holdfast');
+      console.log(GiveUp === (await import('holdfast')).GiveUp);`;
+    const args = ['--input-type=module', '--eval', code];
+    const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: ROOT, encoding: 'utf8' });
+    expect({ stdout, stderr }).toEqual({ stdout: 'true\n', stderr: '' });
   });
 
   test('knows its own version', () => {
@@ -82,31 +112,43 @@ describe('the package', () => {
     expect(Object.keys(manifest.dependencies)).toEqual(['pg']);
   });
 
+  test('has no problem that publint or arethetypeswrong knows', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-pack-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder];
+    const packed = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8' });
+    const tarball = readFileSync(join(folder, JSON.parse(packed.stdout)[0].filename));
+    const data = new Uint8Array(tarball);
+    const { messages } = await publint({ pkgDir: ROOT, pack: { tarball: data.buffer } });
+    expect(messages).toEqual([]);
+    const analysis = await checkPackage(createPackageFromTarballData(data));
+    expect(analysis).toMatchObject({ problems: [] });
+  });
+
   describe('as npm packs it', () => {
     const files = packedFiles();
 
     test('has every entry point with its types, and the command', () => {
-      const wanted = Object.values<{ types?: string; default?: string }>(manifest.exports)
-        .flatMap(({ types, default: code }) => [types, code])
-        .flatMap((path) => path?.replace('./', '') ?? []);
-      expect(files).toEqual(expect.arrayContaining(wanted));
+      const named = [...JSON.stringify(manifest.exports).matchAll(/"\.\/(dist\/[^"]+)"/g)];
+      expect(named.length).toBeGreaterThan(30);
+      expect(files).toEqual(expect.arrayContaining(named.map(([, path]) => path)));
       expect(files).toContain(manifest.bin.holdfast.replace('./', ''));
-      expect(files).toContain('dist/worker/lease/keeper-thread.js');
     });
 
     test('has no file that is not accounted for', () => {
       // A file of dist without its source is left from an earlier build: npm run build.
-      const built = /^dist\/(.+?)(\.d\.ts|\.js|\.js\.map)$/;
+      const built = /^dist\/(?:cjs\/)?(.+?)(\.d\.ts|\.js|\.js\.map)$/;
       const known = [...TOP, 'LICENSE', 'schema.sql'];
       const strangers = files.filter((path) => {
         const source = built.exec(path)?.[1];
-        if (source === undefined) return !known.includes(path) && !PLAIN.test(path);
+        if (known.includes(path) || PLAIN.test(path) || MADE.test(path)) return false;
+        if (source === undefined) return true;
         return !existsSync(`${ROOT}/src/${source}.ts`) || source.endsWith('.test');
       });
       expect(strangers).toEqual([]);
       const sources = filesOf('src').filter((path) => !path.endsWith('.test.ts'));
       const missing = sources.filter(
-        (path) => !files.includes(path.replace(/^src/, 'dist').replace(/\.ts$/, '.js')),
+        (path) => !files.includes(path.replace(/^src/, 'dist').replace(/(\.d)?\.ts$/, '.js')),
       );
       expect(missing).toEqual([]);
     });
@@ -149,6 +191,83 @@ describe('the types', () => {
     type Context = HandlerContext<{ orderId: number; at: Date }>;
     expectTypeOf(receipt.check).returns.resolves.toEqualTypeOf<Context['payload']>();
   });
+
+  test('a payload that does not come back from JSON as it went in is refused while it is written', () => {
+    // @ts-expect-error a Date comes back as a text
+    job<{ at: Date }>('remind');
+    // @ts-expect-error however deep it lies
+    job<{ orders: { id: bigint }[] }>('remind');
+    // @ts-expect-error and in what a schema takes
+    job('remind', { schema: z.object({ at: z.date() }) });
+    job<{ at: Map<string, string> | null }>(
+      // @ts-expect-error a class is no data
+      'remind',
+    );
+    type Json = string | number | boolean | null | Json[] | { [name: string]: Json };
+    type Id = string & { readonly brand: unique symbol };
+    job<Json>('remind');
+    job<{ id: Id; note?: string | undefined; kind: 'a' | 'b'; pair: readonly [1, 'x'] }>('remind');
+    job('remind', { schema: z.object({ at: z.coerce.date() }) });
+    // biome-ignore lint/suspicious/noExplicitAny: a user may write it.
+    job<any>('remind');
+    expectTypeOf(job('remind').of).parameter(0).toEqualTypeOf<unknown>();
+  });
+
+  test('an upgrade may name the type of what it gets, or not', () => {
+    const options = { version: 3, schema: z.object({ to: z.array(z.string()) }) };
+    const { version } = job('send_receipt', {
+      ...options,
+      upgrade: { 1: (old) => ({ email: old.mail }), 2: (old: { email: string }) => [old.email] },
+    });
+    expect(version).toBe(3);
+  });
+
+  const PROJECT = `import { holdfast, job, type HandlerContext } from 'holdfast';
+    import { fromPg } from 'holdfast/adapters';
+    import { defineConfig } from 'holdfast/config';
+    import { startEmbedded } from 'holdfast/embedded';
+    import { metricsHandler } from 'holdfast/metrics';
+    import { testJob } from 'holdfast/testing';
+    export const uses = [fromPg, defineConfig, startEmbedded, metricsHandler, testJob];
+    const hf = holdfast({ connectionString: 'postgres://localhost/app' });
+    const receipt = job<{ orderId: number }>('send_receipt');
+    hf.worker().handle(receipt, async (ctx: HandlerContext<{ orderId: number }>) => {
+      await ctx.transaction((tx) => tx.query('SELECT $1', [ctx.payload.orderId]));
+      const wrong: string = ctx.payload.orderId;
+    });`;
+
+  test.each([
+    ['module', 'NodeNext', true],
+    ['commonjs', 'NodeNext', false],
+    ['commonjs', 'CommonJS', true],
+  ])(
+    'of a project of "type": "%s" and module %s are whole, with @types/pg and without',
+    (type, module, interop) => {
+      const bundler = module === 'CommonJS' ? { moduleResolution: 'bundler' } : {};
+      for (const pg of [true, false]) {
+        const cwd = mkdtempSync(join(tmpdir(), 'holdfast-types-'));
+        onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+        const modules = join(cwd, 'node_modules');
+        mkdirSync(join(modules, '@types'), { recursive: true });
+        // Not a link: the compiler would look for what it imports beside this checkout.
+        cpSync(join(ROOT, 'dist'), join(modules, 'holdfast/dist'), { recursive: true });
+        cpSync(join(ROOT, 'package.json'), join(modules, 'holdfast/package.json'));
+        const names = ['@types/node', 'undici-types', 'pg-types', 'pg-protocol'];
+        for (const name of pg ? [...names, '@types/pg'] : names)
+          cpSync(join(ROOT, 'node_modules', name), join(modules, name), { recursive: true });
+        writeFileSync(join(cwd, 'package.json'), JSON.stringify({ type }));
+        writeFileSync(join(cwd, 'worker.ts'), PROJECT);
+        const compilerOptions = {
+          ...{ module, ...bundler, target: 'ES2023', types: ['node'], noEmit: true },
+          ...{ strict: true, skipLibCheck: false, esModuleInterop: interop },
+        };
+        writeFileSync(join(cwd, 'tsconfig.json'), JSON.stringify({ compilerOptions }));
+        const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+        const { stdout } = spawnSync(process.execPath, [tsc, '-p', '.'], { cwd, encoding: 'utf8' });
+        expect(stdout).toMatch(/^worker\.ts\(12,13\): error TS2322: [^\n]*\n$/);
+      }
+    },
+  );
 
   test('a job without a schema takes the type that it is given', () => {
     const plain = job<{ orderId: number }>('plain');

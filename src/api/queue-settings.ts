@@ -3,6 +3,7 @@ import { setNotify } from '../fleet/wake.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { configure, setPaused } from '../operate/queue.js';
 import { withClient } from '../postgres/pool.js';
 import { createQueue, type NewQueueOptions } from '../schema/queue.js';
@@ -17,6 +18,11 @@ export interface QueueOptions extends NewQueueOptions {
   readonly archiveRetention?: Duration;
   readonly effectRetention?: Duration;
 }
+
+const QUEUE_OPTIONS = {
+  ...{ ordering: true, deadLetters: true, notify: true, maxPayloadBytes: true },
+  ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
+} as const satisfies Known<QueueOptions>;
 
 export const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
@@ -45,6 +51,7 @@ export function queueSettings(access: Access) {
       withClient(pool(), (client) => createQueue(client, schema, queue, settings)),
 
     async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
+      checkKnown(settings, QUEUE_OPTIONS, 'configureQueue()', 'Nothing was set.');
       const time = (value: Duration | undefined, what: string, min = 1000) =>
         value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
       const found = await configure(act(access), names(queue), {

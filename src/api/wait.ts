@@ -7,6 +7,7 @@ import { type OutcomeRow, outcomesOf } from '../inspect/outcomes.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkId } from '../job/id.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { isTransient } from '../postgres/pool.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { unknownJob } from './unknown.js';
@@ -25,6 +26,8 @@ export interface WaitChoice extends QueueChoice {
   /** Then it rejects with the signal's reason; the job goes on. */
   readonly signal?: AbortSignal;
 }
+
+const OPTIONS = { queue: true, timeout: true, signal: true } as const satisfies Known<WaitChoice>;
 
 export interface JobOutcome<Result = unknown> {
   readonly id: string;
@@ -63,6 +66,7 @@ export class Waiting {
   }
 
   async wait(id: string, choice: WaitChoice = {}): Promise<JobOutcome> {
+    checkKnown(choice, OPTIONS, 'wait()', 'Nobody waits.');
     const { queue = 'inbox', timeout, signal } = choice;
     // As Postgres writes it: answers are found by it.
     const checked = checkId(id).toLowerCase();

@@ -25,7 +25,7 @@ export const COMMANDS: readonly Command[] = [
     summary: 'write a commented configuration and a first handler that run as they are',
     options: {
       js: { type: 'boolean', help: 'JavaScript (.mjs)' },
-      ts: { type: 'boolean', help: 'TypeScript; default where this Node runs it' },
+      ts: { type: 'boolean', help: 'TypeScript (.mts); default where this Node runs it' },
     },
     needs: 'nothing',
     load: async () => (await import('./commands/init.js')).run,

@@ -41,7 +41,7 @@ export async function loadConfig(path: string): Promise<Config> {
   } catch (error) {
     throw unloadable(name, error);
   }
-  const config = module.default as Partial<Config> | undefined;
+  const config = defaultOf(module) as Partial<Config> | undefined;
   if (typeof config?.handlers !== 'function') {
     throw new Failure(
       `${name} has no default export with a function \`handlers(worker)\`, so there is nothing to run. ` +
@@ -49,6 +49,12 @@ export async function loadConfig(path: string): Promise<Config> {
     );
   }
   return config as Config;
+}
+
+/** A compiler that writes CommonJS puts the default export into a property of that name. */
+function defaultOf(module: { default?: unknown }): unknown {
+  const exported = module.default as { __esModule?: boolean; default?: unknown } | undefined;
+  return exported?.__esModule ? exported.default : exported;
 }
 
 const shortly = (path: string) => relative(process.cwd(), path) || path;

@@ -1,12 +1,15 @@
-/** The files that `holdfast init` writes. They run as they are; a test runs them. */
+/**
+ * The files that `holdfast init` writes. They run as they are; a test runs them. They are ES modules by their names,
+ * because the package.json that `npm init` writes may say that others are CommonJS.
+ */
 
 export interface InitFile {
   readonly path: string;
   readonly text: string;
 }
 
-export function initFiles(language: 'ts' | 'mjs'): InitFile[] {
-  const typed = language === 'ts';
+export function initFiles(language: 'mts' | 'mjs'): InitFile[] {
+  const typed = language === 'mts';
   return [
     { path: `holdfast.config.${language}`, text: configText(language) },
     { path: `jobs/hello.${language}`, text: jobText(typed) },

@@ -247,6 +247,22 @@ describe('schemas', () => {
     expect(await count()).toBe(1);
   });
 
+  test('the schema sees what is stored: a Date is a text by then', async () => {
+    const wants = job('wants_date', { schema: z.object({ at: z.any().pipe(z.date()) }) });
+    await expect(db.hf.enqueue(wants, { at: new Date() })).rejects.toMatchObject({
+      code: 'PAYLOAD_INVALID',
+      message: expect.stringContaining('at: '),
+    });
+    expect(await count()).toBe(0);
+    const takes = job('takes_date', { schema: z.object({ at: z.coerce.date() }) });
+    const at = new Date(input.at);
+    const { id } = await db.hf.enqueue(takes, { at, note: undefined } as { at: Date });
+    expect((await stored(id)).payload).toEqual({ at: input.at });
+    const seen = gate<unknown>();
+    start(db.hf, (w) => w.handle(takes, ({ payload }) => seen.open(payload)));
+    expect(await seen.opened).toEqual({ at });
+  });
+
   test("a producer writes the schema's input type, a handler reads its output type", () => {
     expectTypeOf(db.hf.enqueue<z.input<never>>).toBeFunction();
     expectTypeOf(zodReceipt.of).parameter(0).toExtend<{ orderId: string; at: string }>();

@@ -10,6 +10,7 @@
 import { type Duration, durationMs } from './duration.js';
 import { HoldfastError } from './errors.js';
 import { checkType } from './key.js';
+import { checkKnown, type Known } from './known-options.js';
 import { refuseOrdering } from './order.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
@@ -18,8 +19,12 @@ export interface JobOptions<Input, Output> {
   readonly schema?: StandardSchema<Input, Output>;
   /** Raise it when the shape of the payload changes, and add an upgrade from the version before. */
   readonly version?: number;
-  /** `upgrade[1]` turns a payload of version 1 into one of version 2, and so on. */
-  readonly upgrade?: Readonly<Record<number, (payload: never) => unknown>>;
+  /**
+   * `upgrade[1]` turns a payload of version 1 into one of version 2, and so on. What an older version looked
+   * like only you know, so `old` is what you say it is.
+   */
+  // biome-ignore lint/suspicious/noExplicitAny: with `unknown` no function that names its type would fit.
+  readonly upgrade?: Readonly<Record<number, (old: any) => unknown>>;
   readonly queue?: string;
   readonly maxAttempts?: number;
   /** 1 (first) to 4 (last); default 2. No effect in a queue that is read by key. */
@@ -28,6 +33,24 @@ export interface JobOptions<Input, Output> {
   /** The handler's time: then its signal is aborted and the attempt fails. Default: none. */
   readonly timeout?: Duration;
 }
+
+/** A payload without what does not come back from JSON as it went in: a Date, which becomes a text, or a BigInt. */
+type Plain<Payload> = Payload extends string | number | boolean | null | undefined
+  ? Payload
+  : Payload extends bigint | symbol | ((...args: never) => unknown)
+    ? never
+    : Payload extends { toJSON(...args: never): unknown }
+      ? never
+      : Payload extends readonly unknown[]
+        ? { readonly [index: number]: Plain<Payload[number]> }
+        : Payload extends object
+          ? { [Name in keyof Payload]: Plain<Payload[Name]> }
+          : Payload;
+
+/** A name, or for a payload that JSON cannot hold a sentence that the compiler shows. */
+export type JobName<Payload> = [Payload] extends [Plain<Payload>]
+  ? string
+  : 'The payload holds what JSON cannot, such as a Date. Enqueue a string and let a schema convert it.';
 
 export interface EnqueueOptions {
   /** The stream that the job belongs to, such as `order:9182`. Default: a stream of its own. */
@@ -40,6 +63,17 @@ export interface EnqueueOptions {
   readonly maxAttempts?: number;
   readonly headers?: Readonly<Record<string, string>>;
 }
+
+/** Of one job, not of the call. */
+export const ENQUEUE_OPTIONS = {
+  ...{ key: true, idempotencyKey: true, delay: true, availableAt: true },
+  ...{ priority: true, maxAttempts: true, headers: true },
+} as const satisfies Known<EnqueueOptions>;
+
+const JOB_OPTIONS = {
+  ...{ schema: true, version: true, upgrade: true, queue: true },
+  ...{ maxAttempts: true, priority: true, retry: true, timeout: true },
+} as const satisfies Known<JobOptions<unknown, unknown>>;
 
 export interface EnqueueItem {
   readonly job: JobDefinition<never, unknown>;
@@ -54,6 +88,7 @@ export interface JobDefinition<Input, Output> {
   readonly maxAttempts: number;
   readonly priority: number;
   readonly timeoutMs: number | null;
+  readonly hasSchema: boolean;
   readonly retry: (attempt: number, error: unknown) => RetryDelay;
   /** One item for `enqueueMany`. */
   of(payload: Input, options?: EnqueueOptions): EnqueueItem;
@@ -104,11 +139,12 @@ function checkUpgrades(
 }
 
 export function job<Input = unknown, Output = Input>(
-  name: string,
+  name: JobName<Input>,
   options: JobOptions<Input, Output> = {},
 ): JobDefinition<Input, Output> {
   const type = checkType(name);
   refuseOrdering(type, options);
+  checkKnown(options, JOB_OPTIONS, `job("${type}")`, 'No definition was made.');
   const version = checkInteger(options.version ?? 1, `version of job "${type}"`, 1, 2 ** 31 - 1);
   const upgrade = (options.upgrade ?? {}) as Readonly<
     Record<number, (payload: unknown) => unknown>
@@ -138,8 +174,10 @@ export function job<Input = unknown, Output = Input>(
     priority: checkInteger(options.priority ?? DEFAULT_PRIORITY, 'priority', 1, 4),
     timeoutMs:
       options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
+    hasSchema: options.schema !== undefined,
     retry: resolveRetry(options.retry),
     of(payload, itemOptions = {}) {
+      checkKnown(itemOptions, ENQUEUE_OPTIONS, `A job of "${type}"`, 'Nothing was enqueued.');
       return { job: definition as JobDefinition<never, unknown>, payload, options: itemOptions };
     },
     check,

@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { HoldfastError } from './errors.js';
 import { encodePayload } from './payload.js';
 
@@ -42,6 +42,57 @@ test('one object in two places is written twice, it is no cycle', () => {
   );
 });
 
+describe('as JSON.stringify does it', () => {
+  class Money {
+    readonly cents: number;
+    constructor(cents: number) {
+      this.cents = cents;
+    }
+    toJSON(key: string) {
+      return { [key]: this.cents, currency: undefined };
+    }
+  }
+
+  test.each<[unknown]>([
+    [{ a: undefined, b: 1, c: { d: undefined } }],
+    [{ at: new Date(0), list: [new Date(1)] }],
+    [new Date(2)],
+    [{ link: new URL('https://example.com/a?b=c') }],
+    [{ price: new Money(99), prices: [new Money(1)] }],
+    [new Money(5)],
+    [{ gone: { toJSON: () => undefined }, kept: 1 }],
+    [{ toJSON: () => 1 }],
+    [{ nested: { toJSON: () => ({ at: new Date(3), gone: undefined }) } }],
+    [{ once: { toJSON: () => ({ toJSON: null }) } }],
+  ])('%# a property that is undefined is left out, and toJSON is asked', (value) => {
+    const text = JSON.stringify(value);
+    expect(encode(value)).toBe(text);
+  });
+
+  test('a BigInt may have a toJSON, too', () => {
+    const prototype = BigInt.prototype as { toJSON?: unknown };
+    prototype.toJSON = function (this: bigint) {
+      return this.toString();
+    };
+    onTestFinished(() => {
+      delete prototype.toJSON;
+    });
+    expect(encode({ id: 9182n })).toBe('{"id":"9182"}');
+  });
+
+  test('what a toJSON throws is the cause, and the path says where', () => {
+    const cause = new Error('no');
+    const value = {
+      toJSON() {
+        throw cause;
+      },
+    };
+    const act = () => encode({ orders: [value] });
+    expect(act).toThrow('payload.orders[0] could not be read; nothing was enqueued');
+    expect(act).toThrow(expect.objectContaining({ code: 'PAYLOAD_NOT_JSON', cause }));
+  });
+});
+
 test('what is not enumerable is no part of the value', () => {
   const value = Object.defineProperty({ a: 1 }, 'hidden', { get: () => 2 });
   expect(encode(value)).toBe('{"a":1}');
@@ -60,14 +111,12 @@ holes[3] = 4;
 let deep: unknown = 'bottom';
 for (let i = 0; i < 101; i++) deep = [deep];
 
-describe('what JSON would drop or convert is refused, with its path and the fix', () => {
+describe('what else JSON would drop or convert is refused, with its path and the fix', () => {
   test.each<[unknown, string]>([
     [undefined, 'payload is undefined; nothing was enqueued; use null'],
-    [{ a: undefined }, 'payload.a is undefined; nothing was enqueued; leave the property out or'],
     [[1, undefined], 'payload[1] is undefined; nothing was enqueued; use null'],
     [holes, 'payload[2] is a hole in the array'],
     [{ f() {} }, 'payload.f is a function'],
-    [{ toJSON: () => 1 }, 'payload.toJSON is a function'],
     [[Symbol('s')], 'payload[0] is a symbol'],
     [
       { items: [0, 1, 2, { price: 5n }] },
@@ -77,9 +126,12 @@ describe('what JSON would drop or convert is refused, with its path and the fix'
     [Number.NEGATIVE_INFINITY, 'payload is -Infinity'],
     [cycle, 'payload.items[1].order refers back to payload, a cycle'],
     [
-      { at: new Date(0) },
-      'payload.at is an instance of the class Date; nothing was enqueued; use toISOString()',
+      { at: new Date(Number.NaN) },
+      'payload.at is an invalid Date; nothing was enqueued; use null or a valid one',
     ],
+    [[runInNewContext('new Date(NaN)')], 'payload[0] is an invalid Date'],
+    [[{ toJSON: () => undefined }], 'payload[0] is undefined'],
+    [{ order: { toJSON: () => new Map() } }, 'payload.order is an instance of the class Map'],
     [new Map(), 'payload is an instance of the class Map'],
     [[new Set()], 'payload[0] is an instance of the class Set'],
     [new Order(), 'payload is an instance of the class Order'],

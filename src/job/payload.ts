@@ -1,11 +1,13 @@
-// From a JavaScript value to the JSON text of its payload. Only what JSON can say and Postgres'
-// jsonb can hold is accepted; everything else is refused with the path to it, because
-// JSON.stringify would drop or convert it in silence. Each property is read exactly once and what
-// was read is what is written, so neither a getter nor a Proxy can show one value to the check and
-// another to the text. The input is never changed, and of its code only a Proxy's traps and getters
-// in place of array items are run. Properties that are not enumerable, and names on an array, are
-// not part of the value.
+// From a JavaScript value to the JSON text of its payload. As with JSON.stringify, a property that is
+// undefined is left out, and a value with a toJSON method is what that returns: a Date is its ISO
+// text. Beyond that, only what JSON can say and Postgres' jsonb can hold is accepted; everything else
+// is refused with the path to it, because JSON.stringify would drop or convert it in silence. Each
+// property is read exactly once and what was read is what is written, so neither a getter nor a Proxy
+// can show one value to the check and another to the text. The input is never changed, and of its code
+// only toJSON, a Proxy's traps and getters in place of array items are run. Properties that are not
+// enumerable, and names on an array, are not part of the value.
 
+import { types } from 'node:util';
 import { HoldfastError } from './errors.js';
 import {
   MAX_PAYLOAD_DEPTH,
@@ -13,7 +15,6 @@ import {
   refuse,
   refuseTooDeep,
   refuseTooLarge,
-  refuseUndefined,
   refuseUnlessPlain,
   type Walk,
 } from './refusal.js';
@@ -37,7 +38,7 @@ export function encodePayload(
   const walk: Walk = { what, consequence, maxBytes, ...place, room, refusal: null };
   let text: string;
   try {
-    text = write(walk, value, 0);
+    text = write(walk, converted(walk, value, 0), 0);
   } catch (error) {
     if (walk.refusal !== null && error === walk.refusal) throw error;
     throw new HoldfastError(
@@ -69,7 +70,7 @@ function write(walk: Walk, value: unknown, depth: number): string {
       if (Array.isArray(value)) return writeArray(walk, value, depth);
       return writeObject(walk, value, depth);
     case 'undefined':
-      return refuseUndefined(walk, depth);
+      return refuse(walk, depth, 'is undefined', 'use null');
     case 'bigint':
       return refuse(walk, depth, 'is a BigInt', 'convert it to a string');
     case 'function':
@@ -77,6 +78,19 @@ function write(walk: Walk, value: unknown, depth: number): string {
     default:
       return refuse(walk, depth, 'is a symbol', 'use a string');
   }
+}
+
+/** What the toJSON of a value returns, or the value itself. */
+function converted(walk: Walk, value: unknown, depth: number): unknown {
+  if ((typeof value !== 'object' && typeof value !== 'bigint') || value === null) return value;
+  const { toJSON } = value as { toJSON?: unknown };
+  // The bytes of a Buffer as a list of numbers are nobody's wish: it is refused, with a better way.
+  if (typeof toJSON !== 'function' || Buffer.isBuffer(value)) return value;
+  // JSON.stringify would write null.
+  if (types.isDate(value) && Number.isNaN(value.getTime())) {
+    refuse(walk, depth, 'is an invalid Date', 'use null or a valid one');
+  }
+  return toJSON.call(value, String(walk.path[depth - 1] ?? ''));
 }
 
 // Printable ASCII without the two characters that JSON escapes: most strings, and safe as they are.
@@ -97,7 +111,7 @@ function writeArray(walk: Walk, array: unknown[], depth: number): string {
   let text = '[';
   for (let i = 0; i < length; i++) {
     step(walk, i, depth);
-    const item = array[i];
+    const item = converted(walk, array[i], depth + 1);
     if (item === undefined && !(i in array)) {
       refuse(walk, depth + 1, 'is a hole in the array', 'use null');
     }
@@ -128,10 +142,12 @@ function writeObject(walk: Walk, object: object, depth: number): string {
       const problem = 'would replace the prototype of an object that it is copied to';
       refuse(walk, depth + 1, problem, 'rename the property');
     }
+    const value = converted(walk, property.value, depth + 1);
+    if (value === undefined) continue;
     spend(walk, 1);
     text += text === '' ? '{' : ',';
     text += `${writeString(walk, name, depth + 1)}:`;
-    text += write(walk, property.value, depth + 1);
+    text += write(walk, value, depth + 1);
   }
   walk.depth = depth;
   return text === '' ? '{}' : `${text}}`;

@@ -34,12 +34,6 @@ export function refuse(walk: Walk, depth: number, problem: string, fix: string):
   return fail(walk, 'PAYLOAD_NOT_JSON', message);
 }
 
-export function refuseUndefined(walk: Walk, depth: number): never {
-  const isProperty = typeof walk.path[depth - 1] === 'string';
-  const fix = isProperty ? 'leave the property out or use null' : 'use null';
-  return refuse(walk, depth, 'is undefined', fix);
-}
-
 export function refuseTooLarge(walk: Walk, size: string): never {
   return fail(
     walk,
@@ -64,7 +58,6 @@ export function refuseTooDeep(walk: Walk): never {
 }
 
 const FIXES = new Map([
-  ['Date', 'use toISOString()'],
   ['Map', 'use Object.fromEntries()'],
   ['Set', 'use an array'],
   ['Buffer', "use toString('base64')"],

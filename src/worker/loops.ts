@@ -3,6 +3,7 @@
  * each queue. Here is what one of them has to tell another: a changed fleet becomes new shares of the ring, a
  * death becomes a recovery, a death of our own a new registration.
  */
+import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { type FleetView, fleetView, type QueueSettings, queueSettings } from '../fleet/registry.js';
 import { ringOwners } from '../fleet/ring.js';
@@ -10,7 +11,7 @@ import { channelOf } from '../fleet/wake.js';
 import { findUnhandled } from '../inspect/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/address.js';
 import { plainPool, withTransaction } from '../postgres/pool.js';
-import { BEGIN_POOLED } from '../postgres/pooled.js';
+import { BEGIN_POOLED, BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import {
   type EngineMode,
   type Executor,
@@ -33,7 +34,7 @@ import { Settler } from './settle/settler.js';
 import type { Time } from './time.js';
 import type { WorkerDeps } from './worker.js';
 
-/** How long the start waits for the keeper's thread. */
+/** How long the start waits for the liveness lock. */
 const WATCHED_MS = 3_000;
 /** A look for what nobody handles is given up after so long: dead rows may lie at the front of the queue. */
 const UNHANDLED_MS = 1_000;
@@ -87,9 +88,12 @@ export class Loops {
   #first: string | null = null;
 
   constructor(deps: LoopsDeps) {
+    // While the database is away, every job that is being settled listens to it.
+    setMaxListeners(0, this.abandon.signal);
     this.#deps = deps;
     this.#engine = engineExecutor(deps.enginePool, deps.mode);
-    this.ownPool = plainPool(deps.address, 4, deps.log);
+    const own = { ...deps.address, pooled: deps.mode.pooled === true, unlimited: true };
+    this.ownPool = plainPool(own, 4, deps.log);
     this.keeper = this.#makeKeeper();
     this.services = this.#makeServices();
     this.quarantine = new Quarantine(
@@ -114,8 +118,12 @@ export class Loops {
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
   }
 
-  /** Before the first handler: it may block this thread, and then the other must be at work. */
+  /**
+   * Before the first handler: it may block this thread, and then the other must be at work. Rejects when
+   * that cannot run.
+   */
   async prepare(): Promise<void> {
+    await this.keeper.start();
     this.wakeups.start();
     await this.keeper.watched(WATCHED_MS);
   }
@@ -220,6 +228,7 @@ export class Loops {
         prepare: mode.prepare,
       },
       {
+        ready: () => this.pump(),
         lost: (queue, jobs) => this.queues.find((one) => one.queue === queue)?.lose(jobs),
         dead: (id) => this.#deps.dead(id),
         beat: (workerId) => {
@@ -328,6 +337,7 @@ export class Loops {
           maxPayloadBytes,
           tracing,
           emit,
+          ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
         },
       },
       recordEpoch: (epoch) => this.membership.recordEpoch(epoch),

@@ -153,8 +153,11 @@ export class QueueWorker {
     return this.#deps.standing(this.#deps.workerId()) === 'alive';
   }
 
+  /** Without a living keeper nobody would renew what is claimed. */
   #mayClaim(): boolean {
-    return !this.#stopping && !this.#onHold && !this.#deps.quarantine.holds && this.#alive;
+    const { quarantine, keeper } = this.#deps;
+    if (this.#stopping || this.#onHold || quarantine.holds) return false;
+    return keeper.living && this.#alive;
   }
 
   /** An idle handler claims at once; while all are busy, half of what is wanted ahead is waited for. */

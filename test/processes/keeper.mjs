@@ -66,6 +66,7 @@ const keeper = new Keeper(
     ...setup,
   },
   {
+    ready: () => tell({ kind: 'ready' }),
     lost: (_queue, jobs) => tell({ kind: 'lost', keys: jobs.map(({ id }) => id) }),
     dead: (id) => tell({ kind: 'dead', workerId: id }),
     gone: (ids) => tell({ kind: 'gone', keys: ids }),
@@ -76,6 +77,8 @@ const keeper = new Keeper(
     load: () => ({ running: 3, held: 7 }),
   },
 );
+
+await keeper.start();
 
 /** Says whenever the worker may not act any more, or may act again. */
 let alive = keeper.aliveForMs() >= 0;

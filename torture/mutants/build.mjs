@@ -2,11 +2,12 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { writeKeeperSource } from '../../scripts/keeper-source.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** @param {Pick<import('./list.mjs').Mutant, 'patches' | 'name'>} mutant */
-export function buildMutant({ name, patches }) {
+export async function buildMutant({ name, patches }) {
   const folder = join(ROOT, '.holdfast', 'mutants', name.replaceAll(/\W+/g, '-'));
   const dist = join(folder, 'dist');
   rmSync(folder, { recursive: true, force: true });
@@ -24,5 +25,7 @@ export function buildMutant({ name, patches }) {
     }
     writeFileSync(path, text);
   }
+  // The keeper's thread has the bug, too.
+  await writeKeeperSource(dist);
   return { dist, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }

@@ -67,7 +67,7 @@ async function attempt(mutant, dist, seed) {
 
 /** What was found, or null. */
 async function hunt(mutant) {
-  const { dist, remove } = buildMutant(mutant);
+  const { dist, remove } = await buildMutant(mutant);
   const from = Date.now();
   try {
     for (let n = 1; n <= Number(values.tries); n++) {

@@ -9,7 +9,7 @@ export async function run({ args, given, out }: Call): Promise<void> {
   const [folder = '.', ...rest] = args;
   if (rest.length > 0) throw new UsageError('Write: holdfast init [FOLDER]');
   if (given.flag('ts') && given.flag('js')) throw new UsageError('Give --ts or --js, not both.');
-  const language = given.flag('js') || (!given.flag('ts') && !stripsTypes()) ? 'mjs' : 'ts';
+  const language = given.flag('js') || (!given.flag('ts') && !stripsTypes()) ? 'mjs' : 'mts';
   const files = initFiles(language);
   const wanted = [...CONFIG_NAMES, ...files.map((file) => file.path)];
   const taken = [...new Set(wanted)].filter((path) => existsSync(resolve(folder, path)));
@@ -25,8 +25,7 @@ export async function run({ args, given, out }: Call): Promise<void> {
     }
     await (out.json ? out.value({ path }) : out.line(path));
   }
-  const typed = language === 'ts' && !stripsTypes();
-  if (typed)
+  if (language === 'mts' && !stripsTypes())
     out.note(
       `Node ${process.versions.node} cannot run TypeScript by itself: compile it first, or put tsx before it.`,
     );

@@ -49,6 +49,7 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
       ...more,
     },
     {
+      ready: tell('ready'),
       lost: tell('lost'),
       dead: tell('dead'),
       beat: tell('beat'),
@@ -63,8 +64,10 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
     process.off('worker', onWorker);
     await keeper.stop();
   });
+  const atFirst = keeper.aliveForMs();
+  await keeper.start();
   const count = (kind: string) => told.filter(([one]) => one === kind).length;
-  return { keeper, threads, told, count };
+  return { keeper, threads, told, count, atFirst };
 }
 
 async function claimedBy(id: string, count: number) {
@@ -147,12 +150,10 @@ test('a broken session is replaced, and neither lease nor lock is lost', async (
 });
 
 test('a registration counts as the first heartbeat, and each one that is confirmed extends it', async () => {
-  const { keeper, count } = await keeping('alive', { heartbeatMs: 1_000 });
+  const { keeper, count, atFirst } = await keeping('alive', { heartbeatMs: 1_000 });
   const full = TTL_MS - MARGIN_MS;
-  expect(count('beat')).toBe(0);
-  const first = keeper.aliveForMs();
-  expect(first).toBeGreaterThan(full - 1_000);
-  expect(first).toBeLessThanOrEqual(full);
+  expect(atFirst).toBeGreaterThan(full - 1_000);
+  expect(atFirst).toBeLessThanOrEqual(full);
   await until('it has run down a little', () => keeper.aliveForMs() < full - 300);
   const before = count('beat');
   await until('a heartbeat', () => count('beat') > before);

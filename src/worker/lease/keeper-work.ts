@@ -78,6 +78,7 @@ export class KeeperWork {
     }
     if (!this.#locks) this.#tell('watched');
     port.on('message', (message) => this.#receive(message));
+    this.#tell('ready');
   }
 
   #tell: Tell = (kind, ...args) => this.#port.postMessage({ kind, args });

@@ -2,14 +2,19 @@
  * The keeper: the main thread's side of the thread that sends heartbeats, renews leases and holds the
  * liveness lock.
  *
- * The thread learns of held jobs before a handler starts, and of those that have left later and in bulk. If
- * it dies it is started again and is sent everything that is held; the leases outlast that by far.
+ * A worker that has no such thread would lose every job that outlasts its lease. So `start` rejects where the
+ * thread cannot run, and `living` says whether it does: nothing is claimed while it does not. The thread learns
+ * of held jobs before a handler starts, and of those that have left later and in bulk. If it dies it is started
+ * again and is sent everything that is held; the leases outlast that by far.
+ *
+ * Its program is a text in this package (keeper-source.js, made by the build) and no file beside this one:
+ * whoever bundles a worker into one file bundles the thread with it.
  */
-import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { LAST_MS, within } from '../../postgres/backoff.js';
+import { HoldfastError } from '../../job/errors.js';
+import { Backoff, LAST_MS, within } from '../../postgres/backoff.js';
 import { type BatchedJob, Batches } from './batches.js';
+import { KEEPER_SOURCE } from './keeper-source.js';
 import { passwordOf } from './passwords.js';
 import {
   confirmedAgoMs,
@@ -31,25 +36,25 @@ export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' 
 }
 
 const TURN_MS = 100;
-const RESTART_MS = 500;
-
-/** Beside this file when compiled; tests run from the sources and use the compiled thread. */
-function threadFile(): URL {
-  const beside = new URL('./keeper-thread.js', import.meta.url);
-  if (existsSync(fileURLToPath(beside))) return beside;
-  return new URL('../../../dist/worker/lease/keeper-thread.js', import.meta.url);
-}
+/** A thread that lasted for so long is started again at once; one that did not, later and later. */
+const LASTED_MS = 5_000;
+/** For the first start; a thread that loads takes a tenth of a second. */
+const START_MS = 30_000;
 
 export class Keeper {
   readonly #setup: KeeperSetup;
   readonly #listener: KeeperListener;
   readonly #shared: BigInt64Array;
   readonly #batches: Batches;
-  readonly #timer: NodeJS.Timeout;
-  #thread: Worker;
+  readonly #backoff = new Backoff();
+  #timer: NodeJS.Timeout | null = null;
+  #thread: Worker | null = null;
   #startedAt = 0;
   #workerId: string;
+  #living = false;
   #stopping = false;
+  /** Of the first start, until it is decided. */
+  #first: { resolve: () => void; reject: (error: unknown) => void } | null = null;
   #onWatched: () => void = () => {};
   readonly #watched = new Promise<void>((resolve) => {
     this.#onWatched = resolve;
@@ -63,8 +68,32 @@ export class Keeper {
     this.#listener = listener;
     this.#workerId = setup.workerId;
     this.#batches = new Batches(setup.renewMs, (message) => this.#send(message));
-    this.#thread = this.#start();
+  }
+
+  /** Resolves when the thread runs; rejects when it cannot. Then nothing may be claimed. */
+  async start(): Promise<void> {
+    const decided = new Promise<void>((resolve, reject) => {
+      this.#first = { resolve, reject };
+    });
+    const late = setTimeout(() => {
+      this.#first?.reject(new Error(`it did not answer within ${START_MS / 1000} s`));
+    }, START_MS);
     this.#timer = setInterval(() => this.#turn(), TURN_MS);
+    try {
+      this.#run();
+      await decided;
+    } catch (error) {
+      await this.stop();
+      throw cannotRun(error);
+    } finally {
+      clearTimeout(late);
+      this.#first = null;
+    }
+  }
+
+  /** Whether the thread runs. While it does not, leases are not renewed and nothing may be claimed. */
+  get living(): boolean {
+    return this.#living;
   }
 
   /** Resolves when a kill of this process would be noticed by the others, or when it never will be. */
@@ -100,15 +129,17 @@ export class Keeper {
   async stop(): Promise<void> {
     this.#stopping = true;
     const thread = this.#thread;
-    const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
-    this.#send({ kind: 'stop' });
-    await within(2 * LAST_MS, exited);
-    clearInterval(this.#timer);
-    await thread.terminate();
+    if (thread && this.#living) {
+      const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
+      this.#send({ kind: 'stop' });
+      await within(2 * LAST_MS, exited);
+    }
+    if (this.#timer) clearInterval(this.#timer);
+    await thread?.terminate();
   }
 
   #send(message: ToKeeper): void {
-    this.#thread.postMessage(message);
+    this.#thread?.postMessage(message);
   }
 
   #turn(): void {
@@ -118,33 +149,53 @@ export class Keeper {
     Atomics.store(this.#shared, SLOT.held, BigInt(held));
   }
 
-  #start(): Worker {
+  /** Throws where threads are not allowed. */
+  #run(): void {
     this.#startedAt = performance.now();
-    const thread = new Worker(threadFile(), {
+    const thread = new Worker(KEEPER_SOURCE, {
+      eval: true,
       workerData: { ...this.#setup, workerId: this.#workerId },
       name: 'holdfast-keeper',
     });
+    this.#thread = thread;
     thread.on('message', (message: FromKeeper) => this.#receive(message));
     // 'exit' follows every 'error' and restarts the thread; this keeps the error from being unhandled.
-    thread.on('error', (error) => this.#listener.error('the keeper thread failed', error));
-    thread.on('exit', () => {
-      if (this.#stopping || thread !== this.#thread) return;
-      // The liveness lock went with it. But a thread that cannot start must not be started in a hot loop.
-      const lastedMs = performance.now() - this.#startedAt;
-      setTimeout(() => this.#restart(), lastedMs > 10 * RESTART_MS ? 0 : RESTART_MS);
+    thread.on('error', (error) => {
+      if (this.#first) this.#first.reject(error);
+      else this.#failed(error);
     });
-    return thread;
+    thread.on('exit', (code) => {
+      if (this.#stopping || thread !== this.#thread) return;
+      this.#living = false;
+      if (this.#first) this.#first.reject(new Error(`it ended with code ${code}`));
+      else this.#runAgain();
+    });
+  }
+
+  /** The liveness lock went with it. But a thread that cannot start must not be started in a hot loop. */
+  #runAgain(): void {
+    const lasted = performance.now() - this.#startedAt > LASTED_MS;
+    if (lasted) this.#backoff.reset();
+    const start = () => {
+      if (this.#stopping) return;
+      try {
+        this.#run();
+        this.#batches.resend();
+      } catch (error) {
+        this.#failed(error);
+        this.#runAgain();
+      }
+    };
+    setTimeout(start, lasted ? 0 : this.#backoff.nextMs());
+  }
+
+  #failed(error: unknown): void {
+    this.#listener.error('the keeper thread failed', error);
   }
 
   async #findPassword(ask: string, of: object): Promise<void> {
     const answer = await passwordOf(() => this.#listener.password?.(of));
     this.#send({ kind: 'password', ask, answer });
-  }
-
-  #restart(): void {
-    if (this.#stopping) return;
-    this.#thread = this.#start();
-    this.#batches.resend();
   }
 
   #receive({ kind, args }: FromKeeper): void {
@@ -154,6 +205,23 @@ export class Keeper {
     else if (kind === 'failed') {
       const [what, message, code] = args as Parameters<KeeperEvents['failed']>;
       this.#listener.error(what, Object.assign(new Error(message), code !== null && { code }));
-    } else (this.#listener as Record<typeof kind, (...args: unknown[]) => void>)[kind](...args);
+    } else {
+      if (kind === 'ready') {
+        this.#living = true;
+        this.#first?.resolve();
+      }
+      (this.#listener as Record<typeof kind, (...args: unknown[]) => void>)[kind](...args);
+    }
   }
+}
+
+function cannotRun(cause: unknown): HoldfastError {
+  const { message } = cause as Error;
+  return new HoldfastError(
+    'KEEPER_FAILED',
+    `The thread that renews leases and sends heartbeats cannot run here: ${message}. The worker was not ` +
+      'started, because without it jobs would run twice; nothing was claimed. It needs node:worker_threads: ' +
+      "with Node's permission model pass --allow-worker, and leave the process memory and threads to start one.",
+    { cause },
+  );
 }

@@ -97,6 +97,8 @@ export type ToKeeper =
 
 /** What the thread reports, by name and arguments. */
 export interface KeeperEvents {
+  /** The thread runs. */
+  ready(): void;
   /** The leases of these are lost. */
   lost(queue: string, jobs: readonly Lease[]): void;
   /** The registry has declared this worker dead. */

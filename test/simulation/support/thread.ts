@@ -8,7 +8,7 @@ export class Worker extends EventEmitter {
   readonly #owner = me();
   readonly #port = new EventEmitter();
 
-  constructor(_file: URL, { workerData }: { workerData: KeeperSetup }) {
+  constructor(_source: string, { workerData }: { workerData: KeeperSetup }) {
     super();
     const port = {
       postMessage: (message: FromKeeper) => this.#turn(() => this.emit('message', message)),
