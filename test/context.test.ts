@@ -89,10 +89,11 @@ class Money {
 const cycle: { id: number; self?: unknown } = { id: 1 };
 cycle.self = cycle;
 
-test.each<[string, unknown, unknown]>([
+// Dates and `undefined` inside an object are written as JSON.stringify writes them; the rest is warned of.
+test.each<[string, unknown, unknown, number?]>([
+  ['a Date', new Date(0), '1970-01-01T00:00:00.000Z', 0],
+  ['undefined inside', { id: 7, note: undefined }, { id: 7 }, 0],
   ['a Response', new Response('ok'), {}],
-  ['a Date', new Date(0), '1970-01-01T00:00:00.000Z'],
-  ['undefined inside', { id: 7, note: undefined }, { id: 7 }],
   ['an instance of a class', new Money(), { cents: 990 }],
   ['a BigInt inside', { id: 12n }, { id: '12' }],
   ['a function', () => 1, undefined],
@@ -101,7 +102,7 @@ test.each<[string, unknown, unknown]>([
   ['more than maxPayloadBytes', 'A'.repeat(2 * 1024 * 1024), undefined],
 ])(
   'once: an effect that returned %s is not repeated, and what JSON can hold of it comes back',
-  async (_, value, stored) => {
+  async (_, value, stored, expected = 1) => {
     let effects = 0;
     const values: unknown[] = [];
     const log = recordingLogger();
@@ -124,8 +125,9 @@ test.each<[string, unknown, unknown]>([
     expect(effects).toBe(2);
     expect(values).toEqual([stored, stored, stored, stored]);
     const warnings = log.lines.filter(({ message }) => message?.startsWith('ctx.once'));
-    expect(warnings).toHaveLength(1);
-    expect(warnings[0]?.facts).toMatchObject({ effect: 'charge' });
+    expect(warnings.map(({ facts }) => facts)).toMatchObject(
+      Array(expected).fill({ effect: 'charge' }),
+    );
   },
 );
 

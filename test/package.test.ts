@@ -119,7 +119,7 @@ describe('the package', () => {
     const packed = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8' });
     const tarball = readFileSync(join(folder, JSON.parse(packed.stdout)[0].filename));
     const data = new Uint8Array(tarball);
-    const { messages } = await publint({ pkgDir: ROOT, pack: { tarball: data.buffer } });
+    const { messages } = await publint({ pack: { tarball: data.buffer } });
     expect(messages).toEqual([]);
     const analysis = await checkPackage(createPackageFromTarballData(data));
     expect(analysis).toMatchObject({ problems: [] });
@@ -234,15 +234,16 @@ describe('the types', () => {
     hf.worker().handle(receipt, async (ctx: HandlerContext<{ orderId: number }>) => {
       await ctx.transaction((tx) => tx.query('SELECT $1', [ctx.payload.orderId]));
       const wrong: string = ctx.payload.orderId;
+      await ctx.transaction((tx) => tx.nothing);
     });`;
 
   test.each([
-    ['module', 'NodeNext', true],
-    ['commonjs', 'NodeNext', false],
-    ['commonjs', 'CommonJS', true],
+    ['module', 'NodeNext'],
+    ['commonjs', 'NodeNext'],
+    ['commonjs', 'CommonJS'],
   ])(
     'of a project of "type": "%s" and module %s are whole, with @types/pg and without',
-    (type, module, interop) => {
+    (type, module) => {
       const bundler = module === 'CommonJS' ? { moduleResolution: 'bundler' } : {};
       for (const pg of [true, false]) {
         const cwd = mkdtempSync(join(tmpdir(), 'holdfast-types-'));
@@ -259,12 +260,17 @@ describe('the types', () => {
         writeFileSync(join(cwd, 'worker.ts'), PROJECT);
         const compilerOptions = {
           ...{ module, ...bundler, target: 'ES2023', types: ['node'], noEmit: true },
-          ...{ strict: true, skipLibCheck: false, esModuleInterop: interop },
+          ...{ strict: true, skipLibCheck: false },
         };
         writeFileSync(join(cwd, 'tsconfig.json'), JSON.stringify({ compilerOptions }));
         const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
         const { stdout } = spawnSync(process.execPath, [tsc, '-p', '.'], { cwd, encoding: 'utf8' });
-        expect(stdout).toMatch(/^worker\.ts\(12,13\): error TS2322: [^\n]*\n$/);
+        const errors = [...stdout.matchAll(/^(.*?)\(\d+,\d+\): error (TS\d+)/gm)];
+        // A wrong type is found, and of `tx` what @types/pg knows.
+        const wanted = pg ? ['TS2322', 'TS2339'] : ['TS2322'];
+        expect(errors.map(([, file, code]) => `${file} ${code}`)).toEqual(
+          wanted.map((code) => `worker.ts ${code}`),
+        );
       }
     },
   );

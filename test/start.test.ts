@@ -61,8 +61,13 @@ class Terminal {
   constructor(command: string, args: readonly string[], more: NodeJS.ProcessEnv, cwd = folder) {
     const { PATH = '', HOME = '' } = process.env;
     const npm = { npm_config_registry: registry.url, npm_config_cache: join(folder, 'cache') };
+    // The settings of whoever runs this test are not read: npm may have something to say of them.
+    const settings = { npm_config_userconfig: join(folder, 'npmrc') };
     const quiet = { npm_config_audit: 'false', npm_config_update_notifier: 'false' };
-    this.child = spawn(command, args, { cwd, env: { PATH, HOME, ...npm, ...quiet, ...more } });
+    this.child = spawn(command, args, {
+      cwd,
+      env: { PATH, HOME, ...npm, ...settings, ...quiet, ...more },
+    });
     children.push(this.child);
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text) => {

@@ -72,7 +72,12 @@ test.each([
     const compilerOptions = {
       ...{ module, moduleResolution, target: 'ES2022', outDir: 'out', types: ['node'] },
       preserveSymlinks: true,
-      ...{ strict: true, skipLibCheck: false, esModuleInterop: true, lib: ['ES2023', 'ESNext'] },
+      ...{
+        strict: true,
+        skipLibCheck: false,
+        esModuleInterop: module !== 'commonjs',
+        lib: ['ES2023', 'ESNext'],
+      },
     };
     const text = `import { GiveUp, holdfast, job } from 'holdfast';
     import { fromPg } from 'holdfast/adapters';
