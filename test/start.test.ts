@@ -44,6 +44,11 @@ beforeAll(async () => {
   for (const name of CHECKOUT) {
     cpSync(join(ROOT, name), join(folder, 'holdfast', name), { recursive: true });
   }
+  const npmrc = [`registry=${registry.url}`, `cache=${join(folder, 'cache')}`];
+  writeFileSync(
+    join(folder, 'npmrc'),
+    [...npmrc, 'audit=false', 'update-notifier=false'].join('\n'),
+  );
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'holdfast', 'node_modules'));
 });
 
@@ -60,9 +65,8 @@ class Terminal {
 
   constructor(command: string, args: readonly string[], more: NodeJS.ProcessEnv, cwd = folder) {
     const { PATH = '', HOME = '' } = process.env;
-    const npm = { npm_config_registry: registry.url, npm_config_cache: join(folder, 'cache') };
-    const quiet = { npm_config_audit: 'false', npm_config_update_notifier: 'false' };
-    this.child = spawn(command, args, { cwd, env: { PATH, HOME, ...npm, ...quiet, ...more } });
+    const env = { PATH, HOME, npm_config_userconfig: join(folder, 'npmrc'), ...more };
+    this.child = spawn(command, args, { cwd, env });
     children.push(this.child);
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text) => {
@@ -84,7 +88,7 @@ class Terminal {
   }
 
   says(what: RegExp): Promise<RegExpExecArray> {
-    return until(String(what), () => what.exec(this.seen), { timeoutMs: 120_000 }).catch(
+    return until(String(what), () => what.exec(this.seen), { timeoutMs: 300_000 }).catch(
       (error) => {
         throw new Error(`${error.message}; it says:\n${this.seen}`);
       },
@@ -196,4 +200,4 @@ test('every command works as it stands, and says what the page shows', async () 
 
   expect(await worker.stop('SIGTERM')).toBe(0);
   await server.stop('SIGINT');
-}, 300_000);
+}, 900_000);
