@@ -23,6 +23,7 @@ CREATE TABLE holdfast.inbox (
   version holdfast.positive NOT NULL DEFAULT 1,
   priority holdfast.priority NOT NULL DEFAULT 2,
   isolated boolean NOT NULL DEFAULT false,
+  started boolean NOT NULL DEFAULT false,
   parked boolean NOT NULL,
   crashes integer NOT NULL DEFAULT 0,
   status holdfast.inbox_status NOT NULL DEFAULT 'pending'::holdfast.inbox_status,

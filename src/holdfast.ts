@@ -5,9 +5,11 @@
  */
 import type pg from 'pg';
 import type { Access } from './api/access.js';
+import { byId } from './api/by-id.js';
 import { deadLetters } from './api/dead-letters.js';
 import { examine } from './api/doctor.js';
 import { looking } from './api/look.js';
+import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/queue-settings.js';
 import { type JobChanges, type UpdateChoice, update } from './api/update.js';
 import { type JobOutcome, type WaitChoice, Waiting } from './api/wait.js';
 import {
@@ -19,23 +21,18 @@ import {
 } from './enqueue/enqueue.js';
 import type { NewJob } from './enqueue/insert.js';
 import { checkTx } from './enqueue/transaction.js';
-import { setNotify } from './fleet/wake.js';
 import { type Gauges, readGauges } from './inspect/gauges.js';
-import { findJob, type JobRow } from './inspect/job.js';
 import { reading } from './inspect/reading.js';
-import { type Duration, durationMs } from './job/duration.js';
 import { HoldfastError } from './job/errors.js';
 import { describeError } from './job/failure.js';
 import {
   checkInteger,
+  ENQUEUE_OPTIONS,
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
 } from './job/job.js';
-import { cancel } from './operate/cancel.js';
-import { discard, retry } from './operate/dead-letters.js';
-import { type CancelOptions, checkVerbOptions, type VerbOptions } from './operate/options.js';
-import { configure, setPaused } from './operate/queue.js';
+import { checkKnown, type Known } from './job/known-options.js';
 import { addressOf, findAddress, settingsOf } from './postgres/address.js';
 import { type Logger, type LogLevel, loggerOf, type Redact } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
@@ -50,7 +47,6 @@ import {
 import { behindPooler } from './postgres/pooled.js';
 import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
-import { createQueue, type NewQueueOptions } from './schema/queue.js';
 import type { Telemetry } from './tracing/api.js';
 import { Tracing, type WithContext } from './tracing/tracing.js';
 import type { WorkerEvent } from './worker/events.js';
@@ -88,6 +84,12 @@ export interface HoldfastOptions {
   readonly telemetry?: Telemetry;
 }
 
+const HOLDFAST_OPTIONS = {
+  ...{ connectionString: true, connection: true, pool: true, schema: true, prepare: true },
+  ...{ pooler: true, listenUrl: true, maxPayloadBytes: true, telemetry: true },
+  ...{ log: true, logger: true, redact: true },
+} as const satisfies Known<HoldfastOptions>;
+
 export interface EnqueueCall {
   /** Your transaction: anything with `query(text, params)`, or one of the adapters. Leave it out if there is none. */
   readonly tx?: Queryable & { readonly totalCount?: never };
@@ -95,29 +97,10 @@ export interface EnqueueCall {
   readonly onMismatch?: 'error' | 'existing';
 }
 
-export interface QueueOptions extends NewQueueOptions {
-  /** Whether inserts wake sleeping workers. Default true. */
-  readonly notify?: boolean;
-  readonly maxPayloadBytes?: number;
-  readonly idempotencyRetention?: Duration;
-  /** 0: completed jobs are deleted. */
-  readonly archiveRetention?: Duration;
-  readonly effectRetention?: Duration;
-}
+const CALL_OPTIONS = { tx: true, onMismatch: true } as const satisfies Known<EnqueueCall>;
 
-const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
 const CLOSE_MS = 500;
 const OBSERVER_MS = 5_000;
-const MAX_RETENTION_MS = 3650 * 86_400_000;
-
-/** What is left out stays as it is. */
-function order({ ordering, deadLetters }: NewQueueOptions): NewQueueOptions {
-  return {
-    ...(ordering !== undefined && { ordering }),
-    ...(deadLetters !== undefined && { deadLetters }),
-  };
-}
-
 export type Holdfast = ReturnType<typeof holdfast>;
 
 /** What the test kit needs of a Holdfast beside its methods. */
@@ -139,6 +122,7 @@ const parts = new WeakMap<object, HoldfastParts>();
 export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
+  checkKnown(options, HOLDFAST_OPTIONS, 'holdfast()', 'Nothing was made.');
   const { address, besidePool } = findAddress(options, process.env.DATABASE_URL);
   const schema = checkSchemaName(options.schema ?? 'holdfast');
   const log = loggerOf(options);
@@ -170,12 +154,12 @@ export function holdfast(options: HoldfastOptions = {}) {
   };
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
   const pooled = async () => options.pooler ?? behindPooler(pool());
-  const plain = () => engineExecutor(pool(), { prepare: false });
 
   async function enqueueMany(
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
   ): Promise<Enqueued[]> {
+    checkKnown(call, CALL_OPTIONS, 'enqueueMany()', 'Nothing was enqueued.');
     if (items.length === 0) return [];
     const queue = items[0]?.job.queue as string;
     const other = items.find((item) => item.job.queue !== queue);
@@ -234,11 +218,6 @@ export function holdfast(options: HoldfastOptions = {}) {
     }
   }
 
-  async function turn(queue: string, paused: boolean): Promise<void> {
-    if (await setPaused(plain(), names(queue), paused)) return;
-    throw new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
-  }
-
   const closing: (() => Promise<void>)[] = [];
   const access: Access = { schema, connection: address, log, maxPayloadBytes, pool, names };
   const waiting = new Waiting(access);
@@ -258,6 +237,8 @@ export function holdfast(options: HoldfastOptions = {}) {
   const hf = {
     schema,
     ...looking(access),
+    ...byId(access),
+    ...queueSettings(access),
     deadLetters: deadLetters(access),
 
     async enqueue<Input>(
@@ -265,6 +246,8 @@ export function holdfast(options: HoldfastOptions = {}) {
       payload: Input,
       enqueueOptions: EnqueueOptions & EnqueueCall = {},
     ): Promise<Enqueued> {
+      const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };
+      checkKnown(enqueueOptions, known, 'enqueue()', 'Nothing was enqueued.');
       const { tx, onMismatch, ...rest } = enqueueOptions;
       const given = 'tx' in enqueueOptions && { tx: tx as Queryable };
       const call: EnqueueCall = { ...given, ...(onMismatch && { onMismatch }) };
@@ -288,50 +271,6 @@ export function holdfast(options: HoldfastOptions = {}) {
       withClient(pool(), (client) => migrate(client, schema)),
     migrationStates: (): Promise<MigrationState[]> => migrationStates(pool(), schema),
     pendingSql: (): Promise<string> => pendingSql(pool(), schema),
-
-    /** Another queue of the shape of `inbox`. False: it existed already. */
-    createQueue: async (queue: string, settings: NewQueueOptions = {}): Promise<boolean> =>
-      withClient(pool(), (client) => createQueue(client, schema, queue, settings)),
-
-    async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
-      const time = (value: Duration | undefined, what: string, min = 1000) =>
-        value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
-      const found = await configure(plain(), names(queue), {
-        maxPayloadBytes:
-          settings.maxPayloadBytes === undefined
-            ? undefined
-            : checkInteger(settings.maxPayloadBytes, 'maxPayloadBytes', 1, MAX_PAYLOAD_LIMIT),
-        idempotencyRetentionMs: time(settings.idempotencyRetention, 'idempotencyRetention'),
-        archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention', 0),
-        effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
-        ...order(settings),
-      });
-      if (!found)
-        throw new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
-      const { notify } = settings;
-      if (notify === undefined) return;
-      await withClient(pool(), (client) => setNotify(client, names(queue), notify));
-    },
-
-    pause: async (queue = 'inbox'): Promise<void> => turn(queue, true),
-    resume: async (queue = 'inbox'): Promise<void> => turn(queue, false),
-
-    /** A job by its id, in the queue or in the archive; null when it is in neither. */
-    find: async (id: string, queue = 'inbox'): Promise<JobRow | null> =>
-      findJob(plain(), names(queue), id),
-    /** Dead letters run again, with all their attempts. Returns the ids that moved, as the next two do. */
-    async retry(ids: readonly string[], verbOptions: VerbOptions = {}): Promise<string[]> {
-      const { queue = 'inbox' } = checkVerbOptions('retry', verbOptions);
-      return retry(plain(), names(queue), ids);
-    },
-    async discard(ids: readonly string[], verbOptions: VerbOptions = {}): Promise<string[]> {
-      const { queue = 'inbox' } = checkVerbOptions('discard', verbOptions);
-      return discard(plain(), names(queue), ids);
-    },
-    async cancel(ids: readonly string[], verbOptions: CancelOptions = {}): Promise<string[]> {
-      const { queue = 'inbox', reason } = checkVerbOptions('cancel', verbOptions);
-      return cancel(plain(), names(queue), ids, reason ?? 'cancelled by an operator');
-    },
 
     /** Changes a job that waits. One that runs, or has ended, is refused with JOB_STATE. */
     update: <Input>(id: string, changes: JobChanges<Input>, choice?: UpdateChoice<Input>) =>

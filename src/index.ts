@@ -6,6 +6,7 @@ export type {
 } from './api/dead-letters.js';
 export type { DeadLetterFilter, JobsFilter } from './api/filter.js';
 export type { JobsPage, JobsRequest } from './api/look.js';
+export type { QueueOptions } from './api/queue-settings.js';
 export type { JobChanges, UpdateChoice } from './api/update.js';
 export type {
   DeadLetterGroup,
@@ -19,13 +20,13 @@ export type {
 } from './api/views.js';
 export type { JobOutcome, WaitChoice } from './api/wait.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
+export type { Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export {
   type EnqueueCall,
   type Holdfast,
   type HoldfastOptions,
   holdfast,
-  type QueueOptions,
 } from './holdfast.js';
 export type { Finding } from './inspect/doctor.js';
 export type { JobRow } from './inspect/job.js';

@@ -5,6 +5,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ClaimedJob } from '../src/claim/taking.js';
 import { job } from '../src/index.js';
+import { markStarted } from '../src/lease/started.js';
 import {
   forgetClaims,
   forgetDeadClaims,
@@ -56,6 +57,8 @@ const rowOf = async (id: string) =>
 const expire = () =>
   db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'
     WHERE status = 'processing'`);
+/** The handlers of all that is claimed were called. */
+const begun = () => db.rows(`UPDATE holdfast.inbox SET started = true WHERE status = 'processing'`);
 const claimRows = () =>
   db.rows<{ worker_id: string; number: number; jobs: string[] }>(
     'SELECT worker_id, number::int, jobs FROM holdfast.inbox_claims ORDER BY number',
@@ -176,8 +179,10 @@ describe('a claim takes', () => {
     const { jobs } = await claim();
     expect(jobs[0]).toMatchObject({ id, attempts: 1, leaseGeneration: 2, crashes: 1, taken: true });
     // After its second crash it is a suspect: others find it, not this claim.
+    await begun();
     await expire();
     expect((await claim({}, OTHER)).jobs[0]).toMatchObject({ attempts: 1, crashes: 2 });
+    await begun();
     await expire();
     expect(await taken()).toEqual([]);
     expect(await recovered()).toHaveLength(1);
@@ -386,13 +391,52 @@ describe('recovery', () => {
       expect(row.history).toMatchObject([{ outcome: 'vanished', worker: OTHER, spent: false }]);
   });
 
+  test('what had not been started is not blamed: after its first crash it counts no more', async () => {
+    const ids = await enqueue(1, 20);
+    for (const by of ['first', 'second', 'third']) {
+      const { jobs } = await claim({}, by);
+      expect(jobs).toHaveLength(20);
+      await die(by);
+      expect(await recovered()).toHaveLength(20);
+    }
+    expect(await db.rows('SELECT DISTINCT crashes, attempts FROM holdfast.inbox')).toEqual([
+      { crashes: 1, attempts: 0 },
+    ]);
+    // Of those that one claim took, the one that ran is a suspect, and the others run like any other job.
+    const { jobs } = await claim({}, 'fourth');
+    await markStarted(db.engine, INBOX, 'fourth', heldOf(jobs[0]!));
+    await die('fourth');
+    await recovered();
+    expect(await rowOf(ids[0]!)).toMatchObject({ crashes: 2 });
+    expect(await taken()).toEqual(upTo(20).slice(1));
+  });
+
+  test('an expired lease of what had not been started is not blamed on it either', async () => {
+    const [id] = await enqueue(1, 1);
+    for (const by of ['first', 'second', 'third']) {
+      expect((await claim({}, by)).jobs).toHaveLength(1);
+      await expire();
+    }
+    const { jobs } = await claim();
+    expect(jobs).toMatchObject([{ id, attempts: 1, crashes: 1, leaseGeneration: 4, taken: true }]);
+  });
+
+  test('a suspect that waits to run alone pays no attempt for a crash before it was started', async () => {
+    const [id] = await enqueue(1, 1, { maxAttempts: 1 });
+    await db.rows('UPDATE holdfast.inbox SET crashes = 4');
+    expect((await claimSuspected(db.engine, OTHER)).alone).toBe(true);
+    await die(OTHER);
+    await recovered();
+    expect(await rowOf(id!)).toMatchObject({ status: 'pending', attempts: 0, crashes: 4 });
+  });
+
   test('a job that crashes its worker for ever becomes a dead letter, also if it never ran alone', async () => {
     const [id] = await enqueue(1, 1, { maxAttempts: 1_000 });
     await db.rows('UPDATE holdfast.inbox SET crashes = 18');
     await die(OTHER);
     const crash = async () => {
       await claimSuspected(db.engine, OTHER);
-      await db.rows('UPDATE holdfast.inbox SET isolated = false');
+      await db.rows('UPDATE holdfast.inbox SET isolated = false, started = true');
       return recovered();
     };
     expect(await crash()).toMatchObject([{ status: 'pending' }]);
@@ -517,6 +561,7 @@ describe('suspects', () => {
       const ordinary = await claim({}, by);
       const { jobs } = ordinary.jobs.length > 0 ? ordinary : await group(by);
       if (jobs.length === 0) break;
+      await begun();
       await die(by);
       await recovered();
       const row = await rowOf(id!);
@@ -554,6 +599,8 @@ describe('a queue that keeps no archive', () => {
       );
       expect(rows).toEqual([{ status: 'cancelled' }, { status: 'dead_letter' }]);
       expect(await db.rows('SELECT FROM holdfast.inbox')).toEqual([]);
+      // They are gone, and were not completed.
+      expect(await completedBefore(db.plain, INBOX, ME, [three!, four!])).toEqual([]);
     } finally {
       await db.hf.configureQueue('inbox', { archiveRetention: '7d' });
     }
@@ -573,4 +620,12 @@ describe('a queue that keeps no archive', () => {
       await db.hf.configureQueue('inbox', { archiveRetention: '7d' });
     }
   });
+});
+
+test('a job that somebody cancelled is not found as completed after a lost answer', async () => {
+  await enqueue(1, 2);
+  const [one, two] = (await claim()).jobs.map(heldOf);
+  await complete(db.engine, INBOX, ME, [one!]);
+  await db.hf.cancel([two!.id]);
+  expect(await completedBefore(db.plain, INBOX, ME, [one!, two!])).toEqual([one!.id]);
 });

@@ -66,6 +66,7 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'full_page_writes',
       'synchronous_commit',
       'autovacuum',
+      'statement_timeout',
       'connections',
       'pooling',
       'notifications',
@@ -95,6 +96,17 @@ test('exit code 0 when well, 3 when there is a problem; lines for people, NDJSON
   expect(sick.out).toMatch(/^PROBLEM {2}oldest pending: .*\n {9}why: .*\n {9}fix: .*$/m);
   const json = values<Finding>((await run(['doctor', '--json'], { env, cwd: '/tmp' })).out);
   expect(json.find(({ level }) => level === 'problem')).toMatchObject({ check: 'oldest pending' });
+});
+
+test('a limit that the database sets for statements is noted, with whose it is', async () => {
+  const name = new URL(db.url).pathname.slice(1);
+  await db.rows(`ALTER DATABASE ${name} SET statement_timeout = '30s'`);
+  onTestFinished(async () => {
+    await db.rows(`ALTER DATABASE ${name} RESET statement_timeout`);
+  });
+  expect(await found('statement_timeout')).toMatchObject([
+    { level: 'note', text: 'statement_timeout is 30 s for this database.' },
+  ]);
 });
 
 test('it leaves nothing behind', async () => {

@@ -3,9 +3,10 @@
  * completion or not at all, and what becomes of them when the lease is gone.
  */
 import pg from 'pg';
-import { beforeAll, beforeEach, expect, test } from 'vitest';
-import { type HandlerContext, job } from '../src/index.js';
+import { beforeAll, beforeEach, expect, expectTypeOf, test } from 'vitest';
+import { type HandlerContext, holdfast, job, type Stored } from '../src/index.js';
 import { testDatabase } from './support/database.js';
+import { recordingLogger } from './support/logger.js';
 import { until } from './support/until.js';
 import { gate, testWorkers } from './support/workers.js';
 
@@ -78,6 +79,69 @@ test.each([
     expect(values).toEqual([value, value]);
   },
 );
+
+class Money {
+  readonly cents = 990;
+  get euros() {
+    return this.cents / 100;
+  }
+}
+const cycle: { id: number; self?: unknown } = { id: 1 };
+cycle.self = cycle;
+
+// Dates and `undefined` inside an object are written as JSON.stringify writes them; the rest is warned of.
+test.each<[string, unknown, unknown, number?]>([
+  ['a Date', new Date(0), '1970-01-01T00:00:00.000Z', 0],
+  ['undefined inside', { id: 7, note: undefined }, { id: 7 }, 0],
+  ['a Response', new Response('ok'), {}],
+  ['an instance of a class', new Money(), { cents: 990 }],
+  ['a BigInt inside', { id: 12n }, { id: '12' }],
+  ['a function', () => 1, undefined],
+  ['a cycle', cycle, undefined],
+  ['a character that Postgres cannot hold', 'a\0b', undefined],
+  ['more than maxPayloadBytes', 'A'.repeat(2 * 1024 * 1024), undefined],
+])(
+  'once: an effect that returned %s is not repeated, and what JSON can hold of it comes back',
+  async (_, value, stored, expected = 1) => {
+    let effects = 0;
+    const values: unknown[] = [];
+    const log = recordingLogger();
+    const hf = holdfast({ connectionString: db.url, logger: log });
+    const ids = await Promise.all([1, 2].map((n) => hf.enqueue(receipt, { n })));
+    const { stop } = start(hf, (w) =>
+      w.handle(receipt, async (ctx) => {
+        values.push(
+          await ctx.once('charge', () => {
+            effects += 1;
+            return value;
+          }),
+        );
+        if (ctx.attempt === 1) throw new Error('crashed after the effect');
+      }),
+    );
+    for (const { id } of ids) expect(await ended(id)).toMatchObject({ attempts: 2 });
+    await stop();
+    await hf.close();
+    expect(effects).toBe(2);
+    expect(values).toEqual([stored, stored, stored, stored]);
+    const warnings = log.lines.filter(({ message }) => message?.startsWith('ctx.once'));
+    expect(warnings.map(({ facts }) => facts)).toMatchObject(
+      Array(expected).fill({ effect: 'charge' }),
+    );
+  },
+);
+
+test('once: the type is that of what comes back', () => {
+  type Came<Value> = Stored<Value>;
+  expectTypeOf<Came<{ id: string; cents?: number }>>().toEqualTypeOf<{
+    id: string;
+    cents?: number;
+  }>();
+  expectTypeOf<Came<{ at: Date; big: bigint }>>().toEqualTypeOf<{ at: string; big: string }>();
+  expectTypeOf<Came<Date[] | null>>().toEqualTypeOf<string[] | null>();
+  expectTypeOf<Came<Response>>().toEqualTypeOf<unknown>();
+  expectTypeOf<Came<void>>().toEqualTypeOf<void>();
+});
 
 test('once: an effect that threw is tried again; names and jobs are kept apart', async () => {
   const ran: string[] = [];

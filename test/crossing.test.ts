@@ -66,3 +66,23 @@ test('a suspect that runs alone is settled before the next one runs, so that a c
   await until('both ran', () => ran.length === 2);
   expect(early).toEqual([first]);
 });
+
+test('the row of a job that crashed before says that it was started before its handler is called', async () => {
+  await db.hf.enqueueMany([0, 1].map((n) => work.of({ n }, { delay: '1h' })));
+  await db.rows(
+    `UPDATE holdfast.inbox SET crashes = (payload ->> 'n')::integer, available_at = now()`,
+  );
+  const seen: unknown[][] = [];
+  const { worker } = start(db.hf, (w) =>
+    w.handle(work, async ({ id, payload }) => {
+      const [row] = await db.rows('SELECT started FROM holdfast.inbox WHERE id = $1', [id]);
+      seen.push([payload.n, row?.started]);
+    }),
+  );
+  await until('both ran', () => worker.stats.completed === 2);
+  // For the first crash it makes no difference.
+  expect(seen.sort()).toEqual([
+    [0, false],
+    [1, true],
+  ]);
+});

@@ -3,6 +3,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
 import { renew } from '../src/lease/renew.js';
+import { markStarted } from '../src/lease/started.js';
 import { recover } from '../src/maintenance/recover.js';
 import { cancelOwn } from '../src/settle/cancel.js';
 import { complete } from '../src/settle/complete.js';
@@ -107,6 +108,7 @@ test('A stale worker completing with an old claimed_by or fence token affects ze
     expect(await cancelOwn(db.engine, INBOX, worker, [{ ...held, ...words }])).toEqual([]);
     expect(await renew(db.engine, INBOX, worker, [held], 90_000)).toEqual([]);
     expect(await isolate(db.engine, INBOX, worker, held)).toBe(false);
+    expect(await markStarted(db.engine, INBOX, worker, held)).toBe(false);
   }
   expect(await rowOf(id)).toEqual(before);
   expect(await db.rows('SELECT id FROM holdfast.inbox_archive WHERE id = $1', [id])).toEqual([]);

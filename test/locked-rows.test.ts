@@ -3,13 +3,15 @@
  * jobs of the worker must not notice.
  */
 import pg from 'pg';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { job } from '../src/index.js';
 import { withTransaction } from '../src/postgres/pool.js';
 import { testDatabase } from './support/database.js';
 import { until } from './support/until.js';
+import { gate, testWorkers } from './support/workers.js';
 
 const db = testDatabase();
+const start = testWorkers();
 const gated = job<object>('gated');
 const quick = job<object>('quick');
 
@@ -91,6 +93,42 @@ test('a row that was written and then locked costs none of those beside it its c
     seen = { ...stats() };
   });
   expect(seen).toMatchObject({ completed: 5, lost: 0 });
+});
+
+test('a row that is locked is no outage: a worker that fell silent is declared dead meanwhile', async () => {
+  await db.rows('TRUNCATE holdfast.inbox');
+  await until('the server has been there for longer than the TTL', async () => {
+    const text = `SELECT pg_postmaster_start_time() < now() - interval '9 s' AS old`;
+    return (await db.rows(text))[0]?.old;
+  });
+  const held = gate();
+  const { events } = start(db.hf, (w) => w.handle(gated, () => held.opened), {
+    // Longer than any pause between two tries to settle.
+    ...{ ttl: '8s', heartbeat: '1s', maintenance: '100ms' },
+  });
+  const { id } = await db.hf.enqueue(gated, {});
+  await until('it runs', () => events.some(({ kind }) => kind === 'started-job'));
+  const human = await db.pool.connect();
+  onTestFinished(async () => {
+    await human.query('ROLLBACK');
+    human.release();
+  });
+  await human.query('BEGIN');
+  await human.query('SELECT FROM holdfast.inbox WHERE id = $1 FOR UPDATE', [id]);
+  held.open();
+  await until('its completion waits for the lock', () =>
+    events.some((e) => e.kind === 'error' && (e.error as { code?: string }).code === '55P03'),
+  );
+  await db.rows(
+    `INSERT INTO holdfast.workers (id, lock_key, status, last_seen_at, handles, metadata)
+     VALUES ('silent', 1, 'alive', now() - interval '1 day', '{}', '{}')`,
+  );
+  const rounds = () => events.filter(({ kind }) => kind === 'maintained').length;
+  const before = rounds();
+  await until('two rounds of maintenance are done', () => rounds() >= before + 2);
+  expect(await db.rows(`SELECT status FROM holdfast.workers WHERE id = 'silent'`)).toEqual([
+    { status: 'dead' },
+  ]);
 });
 
 test('a connection whose BEGIN timed out is not used again', async () => {

@@ -137,6 +137,7 @@ describe('recovery', () => {
     const first = await claimed({ maxAttempts: 2 });
     const last = await claimed({ maxAttempts: 1 });
     for (const held of [first, last]) await isolate(db.engine, INBOX, 'w1', held);
+    await begun();
     await expire();
     expect(await round()).toMatchObject({ recovered: 2 });
     expect(await rowOf(first.id)).toMatchObject({ status: 'pending', attempts: 1, crashes: 1 });
@@ -161,10 +162,15 @@ describe('recovery', () => {
     return alone;
   }
 
+  /** The handlers of all that is claimed were called. */
+  const begun = () =>
+    db.rows(`UPDATE holdfast.inbox SET started = true WHERE status = 'processing'`);
+
   test('a crash in company never makes a dead letter, though it was the last attempt; one alone does', async () => {
     const { id } = await claimed({ maxAttempts: 1 });
     const alone: boolean[] = [];
     for (let crash = 1; crash <= 4; crash++) {
+      await begun();
       await expire();
       await again();
       await round();
@@ -172,6 +178,7 @@ describe('recovery', () => {
       alone.push(await claimAgain(1_000_000 + crash));
     }
     expect(alone).toEqual([false, false, false, true]);
+    await begun();
     await expire();
     await again();
     await round();
@@ -180,12 +187,12 @@ describe('recovery', () => {
 
   test('a job that took its worker along twenty times becomes a dead letter, though it never ran alone', async () => {
     const { id } = await claimed();
-    await db.rows('UPDATE holdfast.inbox SET crashes = 18');
+    await db.rows('UPDATE holdfast.inbox SET crashes = 18, started = true');
     await expire();
     await round();
     expect(await rowOf(id)).toMatchObject({ status: 'pending', crashes: 19 });
     await claimAgain(1);
-    await db.rows('UPDATE holdfast.inbox SET isolated = false');
+    await db.rows('UPDATE holdfast.inbox SET isolated = false, started = true');
     await expire();
     await again();
     await round();
@@ -229,7 +236,7 @@ describe('recovery', () => {
 
   test('a suspect whose lease ran out comes back although nobody remembers its claim', async () => {
     const { id } = await claimed();
-    await db.rows('UPDATE holdfast.inbox SET crashes = 2');
+    await db.rows('UPDATE holdfast.inbox SET crashes = 2, started = true');
     await db.rows('DELETE FROM holdfast.inbox_claims');
     expect(await round()).toMatchObject({ recovered: 0 });
     await expire();

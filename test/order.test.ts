@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import type { ClaimedJob } from '../src/claim/taking.js';
 import { type EnqueueOptions, job } from '../src/index.js';
 import { isolate } from '../src/lease/isolate.js';
+import { markStarted } from '../src/lease/started.js';
 import { recover } from '../src/maintenance/recover.js';
 import { discard, retry } from '../src/operate/dead-letters.js';
 import { setPaused } from '../src/operate/queue.js';
@@ -322,6 +323,7 @@ describe('after a crash', () => {
     const [id] = await line(1, 2, KEY, { maxAttempts: 1 });
     const { jobs } = await claim({ run: 1 }, OTHER);
     await isolate(db.engine, INBOX, OTHER, heldOf(jobs[0]!));
+    await markStarted(db.engine, INBOX, OTHER, heldOf(jobs[0]!));
     expect(await die(OTHER)).toMatchObject([{ status: 'dead_letter' }]);
     expect(await placeOf(id!)).toEqual({ status: 'dead_letter', parked: true });
     expect(await taken()).toEqual([2]);
@@ -332,6 +334,7 @@ describe('after a crash', () => {
     const [id] = await line(1, 2, KEY, { maxAttempts: 1 });
     const { jobs } = await claim({ run: 1 }, OTHER);
     await isolate(db.engine, INBOX, OTHER, heldOf(jobs[0]!));
+    await markStarted(db.engine, INBOX, OTHER, heldOf(jobs[0]!));
     await die(OTHER);
     expect(await placeOf(id!)).toEqual({ status: 'dead_letter', parked: false });
     expect(await taken()).toEqual([]);

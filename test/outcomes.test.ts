@@ -1,5 +1,5 @@
 /** How a job ends: what the handler threw, and what the worker finds in the row, decide. */
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import {
   Cancel,
@@ -200,6 +200,32 @@ test('Snooze runs the job later and spends no attempt', async () => {
   }
   await ended(id, 'completed');
   expect(attempts).toEqual([1, 1, 1]);
+});
+
+test('outcomes of another copy of the package count as those of our own', async () => {
+  vi.resetModules();
+  const other = await import('../src/index.js');
+  expect(other.GiveUp).not.toBe(GiveUp);
+  const [gives, snoozes, cancels] = await Promise.all(
+    ['gives', 'snoozes', 'cancels'].map((type) => db.hf.enqueue(job(type), {})),
+  );
+  const { worker } = start(db.hf, (w) =>
+    w
+      .handle(job('gives'), () => {
+        throw new other.GiveUp('no such order');
+      })
+      .handle(job('snoozes'), () => {
+        throw new other.Snooze('1h');
+      })
+      .handle(job('cancels'), () => {
+        throw new other.Cancel('withdrawn');
+      }),
+  );
+  expect(await ended(gives!.id, 'dead_letter')).toMatchObject({ attempts: 1 });
+  await ended(cancels!.id, 'cancelled');
+  await until('the other one is snoozed', () => worker.stats.snoozed === 1);
+  expect(await db.hf.find(snoozes!.id)).toMatchObject({ status: 'pending', attempts: 0 });
+  expect(worker.stats.failed).toBe(0);
 });
 
 test('GiveUp makes the job a dead letter on its first attempt with the reason and its cause', async () => {

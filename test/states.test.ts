@@ -7,6 +7,7 @@ import { job } from '../src/index.js';
 import { type JobState, TRANSITIONS, type Transition, type Verb } from '../src/job/states.js';
 import { isolate } from '../src/lease/isolate.js';
 import { renew } from '../src/lease/renew.js';
+import { markStarted } from '../src/lease/started.js';
 import { recover } from '../src/maintenance/recover.js';
 import { cancel } from '../src/operate/cancel.js';
 import { discard, retry } from '../src/operate/dead-letters.js';
@@ -121,6 +122,7 @@ const SITUATIONS: readonly Situation[] = [
     make: async () => {
       const held = await claimed(ME, { maxAttempts: 1 });
       await isolate(db.engine, INBOX, ME, held);
+      await markStarted(db.engine, INBOX, ME, held);
       return expire(held);
     },
   },
@@ -297,6 +299,7 @@ test('fail and recover tell where each job went', async () => {
   ]);
   const lone = await claimed(ME, { maxAttempts: 1 });
   await isolate(db.engine, INBOX, ME, lone);
+  await markStarted(db.engine, INBOX, ME, lone);
   await expire(lone);
   expect(await recover(db.engine, INBOX, { limit: 10, recoverer: NEXT })).toMatchObject([
     { id: lone.id, status: 'dead_letter' },
@@ -306,6 +309,7 @@ test('fail and recover tell where each job went', async () => {
 test('a worker that claims its own job again, after its lease ran out, has not crashed with it', async () => {
   const alone = await claimed(ME, { maxAttempts: 1 });
   await isolate(db.engine, INBOX, ME, alone);
+  await markStarted(db.engine, INBOX, ME, alone);
   await expire(alone);
   await claimAs(db.engine, ME, { types });
   expect(await look(alone.id)).toMatchObject({ state: 'processing', attempts: 1, generation: 2 });

@@ -27,6 +27,10 @@ CREATE TABLE torture.witness (
   crashed boolean NOT NULL DEFAULT false
 );
 CREATE FUNCTION torture.note() RETURNS trigger LANGUAGE plpgsql AS $fn$
+DECLARE
+  -- Its owner vanished, as the engine has just written down.
+  vanished boolean := TG_OP = 'UPDATE' AND NEW.history IS DISTINCT FROM OLD.history
+    AND NEW.history -> -1 ->> 'outcome' = 'vanished';
 BEGIN
   IF TG_OP = 'INSERT' THEN
     INSERT INTO torture.witness (kind, job, queue, key, position, generation)
@@ -39,15 +43,15 @@ BEGIN
     INSERT INTO torture.witness (kind, job, queue, key, position, generation, owner, was_status, was_owner,
       was_expired, crashed)
     VALUES ('claimed', NEW.id, TG_TABLE_NAME, NEW.partition_key, NEW.position, NEW.lease_generation,
-      NEW.claimed_by, OLD.status, OLD.claimed_by, OLD.lease_expires_at <= now(), NEW.crashes > OLD.crashes);
+      NEW.claimed_by, OLD.status, OLD.claimed_by, OLD.lease_expires_at <= now(), vanished);
   ELSE
     INSERT INTO torture.witness (kind, job, queue, key, position, generation, was_status, was_owner,
       was_expired, was_owner_dead, crashed)
     VALUES (NEW.status, NEW.id, TG_TABLE_NAME, NEW.partition_key, NEW.position, NEW.lease_generation,
       OLD.status, OLD.claimed_by,
-      OLD.lease_expires_at <= CASE WHEN NEW.crashes > OLD.crashes THEN now() ELSE statement_timestamp() END,
+      OLD.lease_expires_at <= CASE WHEN vanished THEN now() ELSE statement_timestamp() END,
       NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = OLD.claimed_by AND w.status <> 'dead'),
-      NEW.crashes > OLD.crashes);
+      vanished);
   END IF;
   RETURN NULL;
 END

@@ -19,7 +19,7 @@ export const WORKER_OPTIONS = {
   grace: '2s',
   concurrency: 8,
   // Under either name: one of them is being renamed.
-  housekeeping: '1s',
+  maintenance: '1s',
   maintenance: '1s',
 };
 

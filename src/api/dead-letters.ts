@@ -6,13 +6,14 @@ import { deadLetterGroups } from '../inspect/dead-letter-groups.js';
 import { isEmpty, type JobFilter } from '../inspect/filter.js';
 import { listJobs } from '../inspect/list.js';
 import { HoldfastError } from '../job/errors.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { inBatches, type Step } from '../operate/bulk.js';
 import { discard, retry } from '../operate/dead-letters.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { type Access, act, ask, ofQueue, type QueueChoice } from './access.js';
 import { type DeadLetterFilter, deadLetterFilter } from './filter.js';
-import { type JobsPage, listing, type PageChoice } from './look.js';
+import { type JobsPage, LIST_OPTIONS, listing, type PageChoice } from './look.js';
 import { type DeadLetterGroup, groupView } from './views.js';
 
 export interface DeadLettersRequest extends PageChoice {
@@ -23,6 +24,8 @@ export interface BulkChoice extends QueueChoice {
   /** No batch begins after it is aborted; what was done stays done. */
   readonly signal?: AbortSignal;
 }
+
+const BULK_OPTIONS = { queue: true, signal: true } as const satisfies Known<BulkChoice>;
 
 /** How many were found and how many of them moved; the others had changed meanwhile. */
 export type BulkResult = Step;
@@ -51,6 +54,7 @@ async function onMany(
   filter: JobFilter,
   choice: BulkChoice,
 ): Promise<BulkResult> {
+  checkKnown(choice, BULK_OPTIONS, 'deadLetters', 'Nothing was done.');
   let last: Step = { found: 0, moved: 0, finished: false };
   await ofQueue(access, choice, async (names) => {
     const steps = inBatches({
@@ -70,19 +74,27 @@ async function onMany(
 export function deadLetters(access: Access) {
   return {
     /** A page of them, as `hf.jobs` gives it. */
-    list: async (request: DeadLettersRequest = {}): Promise<JobsPage> =>
-      listing(access, request, { place: 'queue', filter: deadLetterFilter(request.filter ?? {}) }),
+    async list(request: DeadLettersRequest = {}): Promise<JobsPage> {
+      checkKnown(request, LIST_OPTIONS, 'deadLetters.list()', 'Nothing was read.');
+      const filter = deadLetterFilter(request.filter ?? {});
+      return listing(access, request, { place: 'queue', filter });
+    },
 
     /**
      * The newest 50,000 by type and error, the largest group first, at most 100 groups. In an error, `#` stands for
      * a number or an id.
      */
-    async groups({
-      filter = {},
-      ...choice
-    }: QueueChoice & { readonly filter?: DeadLetterFilter } = {}): Promise<DeadLetterGroup[]> {
-      const wanted = deadLetterFilter(filter);
-      const rows = await ofQueue(access, choice, (names) =>
+    async groups(
+      request: QueueChoice & { readonly filter?: DeadLetterFilter } = {},
+    ): Promise<DeadLetterGroup[]> {
+      checkKnown(
+        request,
+        { queue: true, filter: true },
+        'deadLetters.groups()',
+        'Nothing was read.',
+      );
+      const wanted = deadLetterFilter(request.filter ?? {});
+      const rows = await ofQueue(access, request, (names) =>
         ask(access, (db) => deadLetterGroups(db, names, wanted)),
       );
       return rows.map(groupView);

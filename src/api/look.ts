@@ -7,9 +7,11 @@ import { overview, queuesOverview } from '../inspect/overview.js';
 import { listQueues } from '../inspect/queues.js';
 import { showJob } from '../inspect/show.js';
 import { HoldfastError, shown } from '../job/errors.js';
+import { checkId, isId } from '../job/id.js';
 import { checkInteger } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import type { Names } from '../postgres/names.js';
-import { type Access, ask, checkId, isId, ofQueue, type QueueChoice } from './access.js';
+import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { type JobsFilter, jobsFilter, type PlacedFilter } from './filter.js';
 import { ringOwner } from './ring.js';
 import {
@@ -45,6 +47,10 @@ export interface JobsPage {
   /** Where the search goes on, to be passed as `after`; null: there is nothing further. */
   readonly next: string | null;
 }
+
+const PAGE = { queue: true, after: true, limit: true, order: true } as const;
+/** Of a list with a filter. */
+export const LIST_OPTIONS = { ...PAGE, filter: true } as const satisfies Known<JobsRequest>;
 
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1_000;
@@ -104,11 +110,15 @@ export function looking(access: Access) {
      * A page of the jobs of a queue that the filter names; without a status, of those that wait, run or are dead
      * letters. A page reads a bounded number of rows: go on with `next` until it is null.
      */
-    jobs: async (request: JobsRequest = {}): Promise<JobsPage> =>
-      listing(access, request, jobsFilter(request.filter ?? {})),
+    async jobs(request: JobsRequest = {}): Promise<JobsPage> {
+      checkKnown(request, LIST_OPTIONS, 'jobs()', 'Nothing was read.');
+      return listing(access, request, jobsFilter(request.filter ?? {}));
+    },
 
     /** A job by its id, in any queue or archive, with its payload and its result; null: nobody knows it. */
-    async job(id: string, { queue }: QueueChoice = {}): Promise<Job | null> {
+    async job(id: string, choice: QueueChoice = {}): Promise<Job | null> {
+      checkKnown(choice, { queue: true }, 'job()', 'Nothing was read.');
+      const { queue } = choice;
       const checked = checkId(id);
       const row = await ask(access, async (db) => {
         const all = (await listQueues(db, schema)).map(({ name }) => name);
@@ -131,7 +141,9 @@ export function looking(access: Access) {
       (await ask(access, (db) => queuesOverview(db, schema))).map(queueView),
 
     /** Every worker and what it holds; with `all`, the dead of the last week as well. */
-    async workers({ all = false }: { readonly all?: boolean } = {}): Promise<WorkerInfo[]> {
+    async workers(choice: { readonly all?: boolean } = {}): Promise<WorkerInfo[]> {
+      checkKnown(choice, { all: true }, 'workers()', 'Nothing was read.');
+      const { all = false } = choice;
       const seen = await ask(access, (db) => overview(db, schema, { withDead: all }));
       return seen.workers.map(workerView);
     },

@@ -8,11 +8,13 @@ import { hintQueue } from '../fleet/wake.js';
 import { type ShownJob, showJob } from '../inspect/show.js';
 import type { Duration } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
+import { checkId } from '../job/id.js';
 import { checkInteger, type JobDefinition } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { UNCHANGED, updateWaiting, type WaitingChanges } from '../operate/update.js';
 import type { Names } from '../postgres/names.js';
-import { type Access, act, ask, checkId, ofQueue, type QueueChoice } from './access.js';
+import { type Access, act, ask, ofQueue, type QueueChoice } from './access.js';
 import { unknownJob } from './unknown.js';
 
 /** What is left out stays as it is. */
@@ -31,6 +33,7 @@ export interface UpdateChoice<Input> extends QueueChoice {
   readonly job?: JobDefinition<Input, unknown>;
 }
 
+const OPTIONS = { queue: true, job: true } as const satisfies Known<UpdateChoice<unknown>>;
 const NOT_DONE = 'the job was not changed';
 const PARTS = ['payload', 'availableAt', 'delay', 'priority'];
 
@@ -80,8 +83,10 @@ export async function update<Input>(
   access: Access,
   id: string,
   changes: JobChanges<Input>,
-  { job, queue = job?.queue ?? 'inbox' }: UpdateChoice<Input> = {},
+  choice: UpdateChoice<Input> = {},
 ): Promise<void> {
+  checkKnown(choice, OPTIONS, 'update()', 'The job was not changed.');
+  const { job, queue = job?.queue ?? 'inbox' } = choice;
   const checked = checkId(id);
   const wanted = await prepared(access, changes, job);
   await ofQueue(access, { queue }, async (names) => {

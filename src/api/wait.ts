@@ -6,8 +6,10 @@
 import { type OutcomeRow, outcomesOf } from '../inspect/outcomes.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
+import { checkId } from '../job/id.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { isTransient } from '../postgres/pool.js';
-import { type Access, ask, checkId, ofQueue, type QueueChoice } from './access.js';
+import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { unknownJob } from './unknown.js';
 
 const FIRST_PAUSE_MS = 20;
@@ -24,6 +26,8 @@ export interface WaitChoice extends QueueChoice {
   /** Then it rejects with the signal's reason; the job goes on. */
   readonly signal?: AbortSignal;
 }
+
+const OPTIONS = { queue: true, timeout: true, signal: true } as const satisfies Known<WaitChoice>;
 
 export interface JobOutcome<Result = unknown> {
   readonly id: string;
@@ -62,8 +66,10 @@ export class Waiting {
   }
 
   async wait(id: string, choice: WaitChoice = {}): Promise<JobOutcome> {
+    checkKnown(choice, OPTIONS, 'wait()', 'Nobody waits.');
     const { queue = 'inbox', timeout, signal } = choice;
-    const checked = checkId(id);
+    // As Postgres writes it: answers are found by it.
+    const checked = checkId(id).toLowerCase();
     this.#access.names(queue);
     const bounds = { min: 1, max: MAX_TIMEOUT_MS };
     const timeoutMs = timeout === undefined ? null : durationMs(timeout, 'timeout', bounds);

@@ -59,9 +59,15 @@ export const HANDLED = `(i.version = 1 AND i.type = ANY ($6::text[])
 /** Its lease ran out and nobody has recovered it yet. */
 export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;
 
+/** It may have been the cause. A first crash counts in any case: only from then on the start is written down. */
+const COUNTS = '(i.crashes = 0 OR i.started)';
+
+/** It was running alone (`isolated`) when its owner vanished, and its owner is not who claims now. */
+const SPENT = '(i.isolated AND i.started AND i.claimed_by <> $1::text)';
+
 /**
- * A job whose owner vanished gets the attempt back that it never finished, unless it was running alone
- * (`isolated`) and its owner is not who claims now. Its `crashes` rises, and its history says so.
+ * A job whose owner vanished gets the attempt back that it never finished, unless it was running alone.
+ * Its `crashes` rises if it may have been the cause, and its history says that the owner vanished.
  */
 export const TAKE = `status = 'processing',
       claimed_by = $1::text,
@@ -69,15 +75,15 @@ export const TAKE = `status = 'processing',
       lease_expires_at = (SELECT now() + $2::integer * interval '1 millisecond'),
       lease_generation = i.lease_generation + 1,
       attempts = i.attempts + CASE WHEN i.status = 'processing'
-        AND (NOT i.isolated OR i.claimed_by = $1::text) THEN 0 ELSE 1 END,
-      crashes = i.crashes + CASE WHEN i.status = 'processing' THEN 1 ELSE 0 END,
+        AND NOT ${SPENT} THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND ${COUNTS} THEN 1 ELSE 0 END,
+      started = false,
       last_error = CASE WHEN i.status = 'processing'
         THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
       history = CASE WHEN i.status = 'processing'
         THEN jsonb_path_query_array(
           coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-            'worker', i.claimed_by, 'outcome', 'vanished',
-            'spent', i.isolated AND i.claimed_by <> $1::text),
+            'worker', i.claimed_by, 'outcome', 'vanished', 'spent', ${SPENT}),
           '$[last-19 to last]')
         ELSE i.history END`;
 

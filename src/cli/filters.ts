@@ -2,8 +2,8 @@
 import { ARCHIVED_STATUSES } from '../inspect/archive.js';
 import { type JobFilter, LIVE_STATUSES } from '../inspect/filter.js';
 import { durationMs } from '../job/duration.js';
+import { nearest } from '../job/nearest.js';
 import { type Given, type Options, UsageError } from './command.js';
-import { nearest } from './nearest.js';
 
 export const FILTERS: Options = {
   type: {

@@ -3,8 +3,8 @@
  * lookup of commands of one or two words, and messages that say what was probably meant.
  */
 import { type ParseArgsConfig, parseArgs } from 'node:util';
+import { nearest } from '../job/nearest.js';
 import { type Command, Given, nameOf, type Options, UsageError } from './command.js';
-import { nearest } from './nearest.js';
 
 export const COMMON: Options = {
   url: {

@@ -5,13 +5,13 @@
 import type pg from 'pg';
 import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { reading } from '../inspect/reading.js';
+import { nearest } from '../job/nearest.js';
 import type { Names } from '../postgres/names.js';
 import { checkSchemaName } from '../postgres/names.js';
 import { closePool, plainPool } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import { UsageError } from './command.js';
-import { nearest } from './nearest.js';
 
 const CONNECT_MS = 5_000;
 const CLOSE_MS = 500;

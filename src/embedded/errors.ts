@@ -4,6 +4,8 @@
  * PostgreSQL itself says to a client is never wrapped in it: only failures to find, prepare,
  * start or stop a server are.
  */
+import { brand } from '../job/brand.js';
+
 export type EmbeddedErrorCode =
   | 'unsupported_platform'
   | 'binaries_missing'
@@ -21,11 +23,14 @@ export type EmbeddedErrorCode =
   | 'stopped';
 
 export class EmbeddedPostgresError extends Error {
+  static {
+    brand(EmbeddedPostgresError, 'EmbeddedPostgresError');
+  }
+
   readonly code: EmbeddedErrorCode;
 
   constructor(code: EmbeddedErrorCode, message: string, cause?: unknown) {
     super(message, { cause });
-    this.name = 'EmbeddedPostgresError';
     this.code = code;
   }
 }

@@ -5,6 +5,7 @@
  * launcher itself depends on (where it listens, where its files are) are refused rather than
  * silently overridden.
  */
+import { type Known, unknownOption } from '../job/known-options.js';
 import { EmbeddedPostgresError } from './errors.js';
 
 export interface EmbeddedOptions {
@@ -22,6 +23,10 @@ export interface EmbeddedOptions {
   /** A folder with `bin`, `lib` and `share`, instead of the installed npm package. */
   binariesDir?: string;
 }
+
+const knownOptions = {
+  ...{ dataDir: true, throwaway: true, settings: true, onProgress: true, binariesDir: true },
+} as const satisfies Known<EmbeddedOptions>;
 
 const defaultSettings: Readonly<Record<string, string | number | boolean>> = {
   max_connections: 200,
@@ -49,6 +54,10 @@ const reservedSettings = new Set([
 ]);
 
 export function checkOptions(options: EmbeddedOptions): void {
+  const unknown = unknownOption(options, knownOptions, 'startEmbedded()');
+  if (unknown !== null) {
+    throw new EmbeddedPostgresError('invalid_option', `${unknown} Nothing was started.`);
+  }
   if (options.throwaway && options.dataDir !== undefined) {
     throw new EmbeddedPostgresError(
       'invalid_option',

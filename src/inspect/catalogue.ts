@@ -73,7 +73,8 @@ async function describe(client: pg.ClientBase, schema: string): Promise<Descript
   await client.query(`SET LOCAL search_path = "${schema}"`);
   const db = engineExecutor(client, { prepare: false });
   const rows = await db.run(describeSchema, { schema, queue: 'inbox' }, [schema]);
-  const own = new RegExp(`\\b${schema}\\.`, 'g');
+  // `holdfast.notify` is a setting of a session, the same for every schema.
+  const own = new RegExp(`\\b${schema}\\.(?!notify\\b)`, 'g');
   return new Map(
     rows
       // The record of migrations is made beside them and not by them.

@@ -4,7 +4,7 @@ import { type Finding, note, ok, problem } from './doctor.js';
 
 /** What every claim or renewal changes: an index on any of these makes it write every index of the table. */
 const CLAIM_WRITES =
-  /\b(status|attempts|lease_generation|isolated|claimed_at|lease_expires_at|claimed_by)\b/;
+  /\b(status|attempts|lease_generation|isolated|started|claimed_at|lease_expires_at|claimed_by)\b/;
 
 /** More than these are only counted. */
 const MOST = 20;

@@ -15,6 +15,8 @@ SELECT current_setting('server_version') AS version,
   current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS full_page_writes,
   current_setting('synchronous_commit') AS synchronous_commit,
+  (SELECT s.reset_val::bigint FROM pg_settings AS s WHERE s.name = 'statement_timeout') AS statement_timeout_ms,
+  (SELECT s.source FROM pg_settings AS s WHERE s.name = 'statement_timeout') AS statement_timeout_source,
   current_setting('autovacuum') = 'on' AND current_setting('track_counts') = 'on' AS autovacuum,
   current_setting('max_connections')::integer
     - current_setting('superuser_reserved_connections')::integer
@@ -32,6 +34,8 @@ SELECT current_setting('server_version') AS version,
     fsync: text,
     full_page_writes: text,
     synchronous_commit: text,
+    statement_timeout_ms: int8,
+    statement_timeout_source: text,
     autovacuum: bool,
     connection_limit: int4,
     connections: int4,
@@ -77,8 +81,27 @@ export function judgeServer(server: Server, limits: Limits): Finding[] {
           'Finished jobs leave dead rows behind; without vacuum every claim gets slower.',
           'ALTER SYSTEM SET autovacuum = on; ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf();',
         ),
+    statementTimeout(server),
     connections(server, limits),
   ];
+}
+
+/** Where `pg_settings` says that a setting comes from, in words. */
+const SOURCES: Readonly<Record<string, string>> = {
+  user: 'this user',
+  database: 'this database',
+  'database user': 'this user in this database',
+  client: 'this connection',
+};
+
+function statementTimeout({ statementTimeoutMs: ms, statementTimeoutSource: source }: Server) {
+  if (ms === 0) return ok('statement_timeout', 'off');
+  return note(
+    'statement_timeout',
+    `statement_timeout is ${span(ms)} for ${SOURCES[source] ?? 'the whole server'}.`,
+    'Workers turn it off for their own statements. It still cuts short what you run as this user: enqueues, statements in ctx.transaction, migrations.',
+    'If such statements may take longer: ALTER ROLE … SET statement_timeout = 0; or ALTER DATABASE … RESET statement_timeout;',
+  );
 }
 
 function durability(server: Server): Finding[] {

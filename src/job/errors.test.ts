@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { Cancel, GiveUp, HoldfastError, RetryLater, Snooze, shown } from './errors.js';
 
 test('a HoldfastError carries its code, its cause and its own name, also in the stack', () => {
@@ -56,4 +56,26 @@ test('a message quotes what it was given briefly, without running its code', () 
   expect(shown('x'.repeat(10_000)).length).toBeLessThan(70);
   expect(shown(12n)).toBe('the BigInt 12n');
   expect(shown(1n << 1_000_000n)).toBe('a huge BigInt');
+});
+
+test('the classes of another copy of the package are known, and nothing else is', async () => {
+  vi.resetModules();
+  const other = await import('./errors.js');
+  expect(other.GiveUp).not.toBe(GiveUp);
+  expect(new other.GiveUp('no such user')).toBeInstanceOf(GiveUp);
+  expect(new other.Snooze('1h')).toBeInstanceOf(Snooze);
+  expect(new other.RetryLater('1h')).toBeInstanceOf(RetryLater);
+  expect(new other.Cancel('withdrawn')).toBeInstanceOf(Cancel);
+  expect(new other.HoldfastError('STOPPED', 'stopped')).toBeInstanceOf(HoldfastError);
+  expect(new other.Snooze('1h')).not.toBeInstanceOf(GiveUp);
+  for (const value of [new Error('plain'), null, undefined, 'GiveUp', { name: 'GiveUp' }]) {
+    expect(value instanceof GiveUp).toBe(false);
+  }
+});
+
+test('a subclass of yours is one of its parents, and its parents are not it', () => {
+  class NoSuchUser extends GiveUp {}
+  expect(new NoSuchUser('gone')).toBeInstanceOf(GiveUp);
+  expect(new NoSuchUser('gone')).toBeInstanceOf(NoSuchUser);
+  expect(new GiveUp('gone')).not.toBeInstanceOf(NoSuchUser);
 });

@@ -4,6 +4,7 @@
 // Cancel are outcomes rather than defects, so they are classes of their own and carry no code.
 // Postgres' own errors are not wrapped here: they pass through untouched.
 
+import { brand } from './brand.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from './duration.js';
 
 export type HoldfastErrorCode =
@@ -31,12 +32,9 @@ export type HoldfastErrorCode =
   | 'WAIT_TIMEOUT'
   | 'STOPPED';
 
-// The names are set on the prototypes, not on the instances, because V8 writes the first line of a
-// stack while the constructor of Error runs: an instance field would come too late and say "Error".
-
 export class HoldfastError extends Error {
   static {
-    HoldfastError.prototype.name = 'HoldfastError';
+    brand(HoldfastError, 'HoldfastError');
   }
   readonly code: HoldfastErrorCode;
   constructor(code: HoldfastErrorCode, message: string, options?: { cause?: unknown }) {
@@ -48,7 +46,7 @@ export class HoldfastError extends Error {
 /** Thrown by a handler: run this job again after the delay. The attempt is spent. */
 export class RetryLater extends Error {
   static {
-    RetryLater.prototype.name = 'RetryLater';
+    brand(RetryLater, 'RetryLater');
   }
   readonly delayMs: number;
   constructor(delay: Duration, reason = 'retry later', options?: { cause?: unknown }) {
@@ -60,7 +58,7 @@ export class RetryLater extends Error {
 /** Thrown by a handler: it is too early, run this job after the delay. No attempt is spent. */
 export class Snooze extends Error {
   static {
-    Snooze.prototype.name = 'Snooze';
+    brand(Snooze, 'Snooze');
   }
   readonly delayMs: number;
   constructor(delay: Duration, reason = 'snooze') {
@@ -72,7 +70,7 @@ export class Snooze extends Error {
 /** Thrown by a handler: no retry can help; the job becomes a dead letter now. */
 export class GiveUp extends Error {
   static {
-    GiveUp.prototype.name = 'GiveUp';
+    brand(GiveUp, 'GiveUp');
   }
   constructor(reason: string, options?: { cause?: unknown }) {
     super(reason, options);
@@ -82,7 +80,7 @@ export class GiveUp extends Error {
 /** Thrown by a handler: the work is no longer wanted, archive the job as cancelled. */
 export class Cancel extends Error {
   static {
-    Cancel.prototype.name = 'Cancel';
+    brand(Cancel, 'Cancel');
   }
   constructor(reason: string) {
     super(reason);

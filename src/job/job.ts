@@ -10,6 +10,7 @@
 import { type Duration, durationMs } from './duration.js';
 import { HoldfastError } from './errors.js';
 import { checkType } from './key.js';
+import { checkKnown, type Known } from './known-options.js';
 import { refuseOrdering } from './order.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
@@ -62,6 +63,17 @@ export interface EnqueueOptions {
   readonly maxAttempts?: number;
   readonly headers?: Readonly<Record<string, string>>;
 }
+
+/** Of one job, not of the call. */
+export const ENQUEUE_OPTIONS = {
+  ...{ key: true, idempotencyKey: true, delay: true, availableAt: true },
+  ...{ priority: true, maxAttempts: true, headers: true },
+} as const satisfies Known<EnqueueOptions>;
+
+const JOB_OPTIONS = {
+  ...{ schema: true, version: true, upgrade: true, queue: true },
+  ...{ maxAttempts: true, priority: true, retry: true, timeout: true },
+} as const satisfies Known<JobOptions<unknown, unknown>>;
 
 export interface EnqueueItem {
   readonly job: JobDefinition<never, unknown>;
@@ -132,6 +144,7 @@ export function job<Input = unknown, Output = Input>(
 ): JobDefinition<Input, Output> {
   const type = checkType(name);
   refuseOrdering(type, options);
+  checkKnown(options, JOB_OPTIONS, `job("${type}")`, 'No definition was made.');
   const version = checkInteger(options.version ?? 1, `version of job "${type}"`, 1, 2 ** 31 - 1);
   const upgrade = (options.upgrade ?? {}) as Readonly<
     Record<number, (payload: unknown) => unknown>
@@ -164,6 +177,7 @@ export function job<Input = unknown, Output = Input>(
     hasSchema: options.schema !== undefined,
     retry: resolveRetry(options.retry),
     of(payload, itemOptions = {}) {
+      checkKnown(itemOptions, ENQUEUE_OPTIONS, `A job of "${type}"`, 'Nothing was enqueued.');
       return { job: definition as JobDefinition<never, unknown>, payload, options: itemOptions };
     },
     check,

@@ -7,7 +7,6 @@
 // only toJSON, a Proxy's traps and getters in place of array items are run. Properties that are not
 // enumerable, and names on an array, are not part of the value.
 
-import { types } from 'node:util';
 import { HoldfastError } from './errors.js';
 import {
   MAX_PAYLOAD_DEPTH,
@@ -26,6 +25,15 @@ export { encodeHeaders } from './headers.js';
 // before memory does. It does not end at the limit itself, so that the message can usually name the
 // size.
 const OVERSIZE_FACTOR = 8;
+
+/** Also of a Date of another realm. Whatever is no Date has no such time. */
+function isInvalidDate(value: unknown): boolean {
+  try {
+    return Number.isNaN(Date.prototype.getTime.call(value));
+  } catch {
+    return false;
+  }
+}
 
 /** The JSON text of a payload, at most maxBytes long in UTF-8, or a HoldfastError with the path. */
 export function encodePayload(
@@ -87,7 +95,7 @@ function converted(walk: Walk, value: unknown, depth: number): unknown {
   // The bytes of a Buffer as a list of numbers are nobody's wish: it is refused, with a better way.
   if (typeof toJSON !== 'function' || Buffer.isBuffer(value)) return value;
   // JSON.stringify would write null.
-  if (types.isDate(value) && Number.isNaN(value.getTime())) {
+  if (isInvalidDate(value)) {
     refuse(walk, depth, 'is an invalid Date', 'use null or a valid one');
   }
   return toJSON.call(value, String(walk.path[depth - 1] ?? ''));

@@ -6,6 +6,7 @@
 
 import { type Duration, durationMs, MAX_DELAY_MS } from './duration.js';
 import { HoldfastError, shown } from './errors.js';
+import { checkKnown, type Known } from './known-options.js';
 
 export interface RetryPolicy {
   /** The ceiling of the delay at attempt 0. */
@@ -22,6 +23,12 @@ export interface RetryOptions {
   factor?: number;
   cap?: Duration;
 }
+
+const RETRY_OPTIONS = {
+  base: true,
+  factor: true,
+  cap: true,
+} as const satisfies Known<RetryOptions>;
 
 export type RetryFunction = (info: {
   attempt: number;
@@ -97,6 +104,7 @@ function checkPolicy(retry: unknown): RetryPolicy {
       `retry must be an object { base, factor, cap } or a function, got ${shown(retry)}`,
     );
   }
+  checkKnown(retry, RETRY_OPTIONS, 'retry', 'No definition was made.');
   const { base, factor = DEFAULT_RETRY.factor, cap } = retry as RetryOptions;
   if (!Number.isFinite(factor) || factor < 1) {
     throw new HoldfastError(

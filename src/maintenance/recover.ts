@@ -3,17 +3,21 @@
  *
  * What a worker holds is found by its claims (`inbox_claims`), so the cost does not depend on the backlog. An
  * owner is gone when the registry calls it dead; a lease that ran out counts too, whoever holds it. An attempt
- * is spent only if the job ran alone; otherwise it is given back. A job that took its worker along too often
- * without ever running alone becomes a dead letter in the end, so that nothing crashes a fleet for ever.
+ * is spent only if the job ran alone; otherwise it is given back. What had not been started (lease/started.ts) is
+ * not blamed. A job that took its worker along too often without ever running alone becomes a dead letter in the
+ * end, so that nothing crashes a fleet for ever.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, jobStatus, statement, timestamp, uuid } from '../postgres/statement.js';
 
 /** The job was alone when its process vanished, and it did vanish: it is not the one that recovers. */
-const SPENT = '(i.isolated AND i.claimed_by <> $2::text)';
+const SPENT = '(i.isolated AND i.started AND i.claimed_by <> $2::text)';
+/** It may have been the cause. A first crash counts in any case: only from then on the start is written down. */
+const COUNTS = '(i.crashes = 0 OR i.started)';
 const MAX_CRASHES = 20;
-const EXHAUSTED = `(${SPENT} AND i.attempts >= i.max_attempts OR i.crashes + 1 >= ${MAX_CRASHES})`;
+const EXHAUSTED = `(${SPENT} AND i.attempts >= i.max_attempts
+      OR ${COUNTS} AND i.crashes + 1 >= ${MAX_CRASHES})`;
 
 export const recoverJobs = statement({
   name: 'recover',
@@ -48,7 +52,7 @@ SET status = CASE WHEN ${EXHAUSTED} THEN 'dead_letter' ELSE 'pending' END::holdf
     parked = ${EXHAUSTED}
       AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     attempts = i.attempts - CASE WHEN ${SPENT} THEN 0 ELSE 1 END,
-    crashes = i.crashes + 1,
+    crashes = i.crashes + CASE WHEN ${COUNTS} THEN 1 ELSE 0 END,
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, isolated = false,
     last_error = 'The worker ' || i.claimed_by || ' vanished while it held this job.',
     history = jsonb_path_query_array(

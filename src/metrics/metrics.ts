@@ -6,6 +6,7 @@
  */
 import type { Gauges } from '../inspect/gauges.js';
 import { type Duration, durationMs } from '../job/duration.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import type { WorkerEvent } from '../worker/events.js';
 import { Collector } from './collect.js';
 import { DatabaseGauges } from './database.js';
@@ -27,6 +28,12 @@ export interface MetricsOptions {
   /** How long a scrape waits for the database. Default 5 s. */
   readonly timeout?: Duration;
 }
+
+const OPTIONS = {
+  database: true,
+  freshFor: true,
+  timeout: true,
+} as const satisfies Known<MetricsOptions>;
 
 export interface Metrics {
   /** Prometheus' exposition format 0.0.4. */
@@ -50,6 +57,7 @@ export function collectInto(
   source: MetricsSource,
   options: MetricsOptions,
 ): Collection {
+  checkKnown(options, OPTIONS, 'Metrics', 'Nothing is collected.');
   const collector = new Collector(registry);
   const database =
     options.database === false

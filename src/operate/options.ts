@@ -1,5 +1,6 @@
 /** What retry, discard and cancel take beside the ids. */
 import { HoldfastError, shown } from '../job/errors.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 
 export interface VerbOptions {
   /** Default `inbox`. */
@@ -11,6 +12,9 @@ export interface CancelOptions extends VerbOptions {
   readonly reason?: string;
 }
 
+const OPTIONS = { queue: true } as const satisfies Known<VerbOptions>;
+const CANCEL_OPTIONS = { ...OPTIONS, reason: true } as const satisfies Known<CancelOptions>;
+
 /** A text would be the reason or the queue, and nobody could tell which. */
 export function checkVerbOptions(verb: string, options: unknown): CancelOptions {
   if (typeof options !== 'object' || options === null) {
@@ -20,6 +24,8 @@ export function checkVerbOptions(verb: string, options: unknown): CancelOptions 
         `Write ${verb}(ids, { queue }).`,
     );
   }
+  const known = verb === 'cancel' ? CANCEL_OPTIONS : OPTIONS;
+  checkKnown(options, known, `${verb}()`, 'Nothing was done.');
   const { reason } = options as CancelOptions;
   if (reason !== undefined && typeof reason !== 'string') {
     throw new HoldfastError(

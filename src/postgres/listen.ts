@@ -40,8 +40,8 @@ const PING_EVERY_MS = 20_000;
 const TIMEOUT_MS = 5_000;
 const PING = /^!ping:\d+$/;
 
-/** A session that is listened on outlives the server's limit for idle ones. */
-const STAY = `SELECT set_config('idle_session_timeout', '0', false)`;
+/** A session that is listened on outlives the server's limit for idle ones, and the role's for statements. */
+const STAY = `SELECT set_config('idle_session_timeout', '0', false), set_config('statement_timeout', '0', false)`;
 
 type Client = pg.Client & { processID: number | null; connection: { stream: Socket } };
 

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { testDatabase } from '../../test/support/database.js';
 import { quietLogger, recordingLogger } from '../../test/support/logger.js';
 import { until } from '../../test/support/until.js';
-import { adoptPool } from './pool.js';
+import { adoptPool, enginePool, isOutage, isTransient, plainPool } from './pool.js';
 
 const db = testDatabase();
 
@@ -96,4 +96,55 @@ test('where nobody listens to the pool, the log is told, once however often it w
   expect(log.lines).toMatchObject([
     { level: 'warn', message: 'an idle database connection was lost' },
   ]);
+});
+
+const limitOf = async (pool: pg.Pool) => {
+  onTestFinished(() => pool.end());
+  const { rows } = await pool.query(
+    `SELECT current_setting('statement_timeout') AS limit, current_setting('work_mem') AS memory`,
+  );
+  return rows[0];
+};
+
+test.each([
+  '',
+  '?options=-c%20work_mem%3D5MB%20-c%20statement_timeout%3D77',
+  '?statement_timeout=77',
+])(
+  'the engine has no limit for statements, whatever the role or the connection string says: "%s"',
+  async (words) => {
+    const name = new URL(db.url).pathname.slice(1);
+    await db.rows(`ALTER DATABASE ${name} SET statement_timeout = '88ms'`);
+    await db.rows(`ALTER DATABASE ${name} SET work_mem = '5MB'`);
+    onTestFinished(async () => void (await db.rows(`ALTER DATABASE ${name} RESET ALL`)));
+    const connectionString = `${db.url}${words}`;
+    const free = { limit: '0', memory: '5MB' };
+    expect(await limitOf(enginePool({ connectionString }, 1, quietLogger))).toEqual(free);
+    const own = { connectionString, unlimited: true };
+    expect(await limitOf(plainPool(own, 1, quietLogger))).toEqual(free);
+    const users = await limitOf(plainPool({ connectionString }, 1, quietLogger));
+    expect(users).toEqual({ limit: words === '' ? '88ms' : '77ms', memory: '5MB' });
+  },
+);
+
+const sqlState = (code: string) => Object.assign(new Error('from the server'), { code });
+
+test.each(['55P03', '57014', '40001', '40P01', '25P03'])(
+  'SQLSTATE %s may pass by itself and is no outage: the database is there',
+  (code) => {
+    expect([isTransient(sqlState(code)), isOutage(sqlState(code))]).toEqual([true, false]);
+  },
+);
+
+test.each(['08006', '57P01', '57P03', '53300', '25006'])('SQLSTATE %s is an outage', (code) => {
+  expect(isOutage(sqlState(code))).toBe(true);
+});
+
+test('a connection that was refused, broke or did not answer is an outage; nothing else is', () => {
+  expect(isOutage(Object.assign(new Error('x'), { syscall: 'connect' }))).toBe(true);
+  expect(isOutage(new Error('Connection terminated unexpectedly'))).toBe(true);
+  expect(isOutage(new Error('Query read timeout'))).toBe(true);
+  for (const other of [new Error('no'), sqlState('23505'), null, undefined, 'x']) {
+    expect(isOutage(other)).toBe(false);
+  }
 });

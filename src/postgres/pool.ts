@@ -21,6 +21,8 @@ export interface ConnectionOptions extends Address {
   readonly connectTimeoutMs?: number;
   /** A pooler stands between, which refuses or drops start-up options; see pooled.ts. */
   readonly pooled?: boolean;
+  /** Of a plain pool: no limit for its statements, whatever the role or the database says. */
+  readonly unlimited?: boolean;
 }
 
 /** The settings in the form of the start-up packet, where a blank is escaped. */
@@ -31,15 +33,32 @@ export function engineOptions(): string {
 }
 
 export function engineConfig(options: ConnectionOptions): pg.ClientConfig {
-  const plain = plainConfig(options);
-  if (options.pooled) return plain;
-  // Of two that set the same, the later one counts.
-  return { ...plain, options: [plain.options, engineOptions()].filter(Boolean).join(' ') };
+  const basic = basicConfig(options);
+  return options.pooled ? basic : startingWith(basic, engineOptions());
 }
 
 function plainConfig(options: ConnectionOptions): pg.ClientConfig {
-  const { queryTimeoutMs, applicationName, connectTimeoutMs, pooled, settings, ...address } =
+  const basic = basicConfig(options);
+  const own = options.unlimited && !options.pooled;
+  return own ? startingWith(basic, '-c statement_timeout=0') : basic;
+}
+
+/** Of two that set the same, the later one counts. `pg` lets what stands in a connection string win. */
+function startingWith(config: pg.ClientConfig, own: string): pg.ClientConfig {
+  const behind = (given: string | null | undefined) => [given, own].filter(Boolean).join(' ');
+  const { connectionString = '' } = config;
+  if (!/[?&](options|statement_timeout)=/.test(connectionString))
+    return { ...config, options: behind(config.options) };
+  const url = new URL(connectionString);
+  url.searchParams.delete('statement_timeout');
+  url.searchParams.set('options', behind(url.searchParams.get('options')));
+  return { ...config, connectionString: url.toString() };
+}
+
+function basicConfig(options: ConnectionOptions): pg.ClientConfig {
+  const { queryTimeoutMs, applicationName, connectTimeoutMs, pooled, unlimited, ...given } =
     options;
+  const { settings, ...address } = given;
   return {
     application_name: applicationName ?? 'holdfast',
     connectionTimeoutMillis: connectTimeoutMs ?? 10_000,
@@ -162,12 +181,21 @@ export function isTransient(error: unknown): boolean {
   return LOST_CONNECTION.test(error.message);
 }
 
-/** The statement waited too long for somebody's row lock, or for an answer at all. */
-export function isLockedOut(error: unknown): boolean {
+/** The statement waited too long for somebody's row lock or for an answer at all, or was cancelled. */
+export function isHeldUp(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  return (
-    (error as { code?: unknown }).code === '55P03' || /query read timeout/i.test(error.message)
-  );
+  const { code } = error as { code?: unknown };
+  return code === '55P03' || code === '57014' || /query read timeout/i.test(error.message);
+}
+
+/** Of what may pass by itself: a lock, a deadlock or a cancelled statement, on a database that is there. */
+const HERE = /^(55P03|57014|40001|40P01|25P03)$/;
+
+/** True when the database could not be reached, or could not be written to: so it was for everybody. */
+export function isOutage(error: unknown): boolean {
+  if (!isTransient(error)) return false;
+  const { code } = error as { code?: unknown };
+  return typeof code !== 'string' || !HERE.test(code);
 }
 
 /** A client for as long as `work` takes; one whose connection broke meanwhile does not go back. */

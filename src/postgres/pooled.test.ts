@@ -29,23 +29,24 @@ const refused = (promise: Promise<unknown>) =>
 /** What decides over plans, waits and the form of times, as the session sees it now. */
 const SETTINGS = `SELECT current_setting('enable_seqscan'), current_setting('plan_cache_mode'),
   current_setting('lock_timeout'), current_setting('transaction_isolation'),
-  current_setting('timezone'), current_setting('datestyle')`;
-const ENGINE = ['off', 'force_generic_plan', '500ms', 'read committed', 'UTC', 'ISO, MDY'];
+  current_setting('statement_timeout'), current_setting('timezone'), current_setting('datestyle')`;
+const ENGINE = ['off', 'force_generic_plan', '500ms', 'read committed', '0', 'UTC', 'ISO, MDY'];
 const asSession = { text: SETTINGS, rowMode: 'array' } as const;
 
 describe('a statement that brings its settings', () => {
   test('runs under all of them, whatever the database prefers, and leaves none behind', async () => {
     for (const preference of [
       `default_transaction_isolation = 'serializable'`,
+      `statement_timeout = '30s'`,
       `timezone = 'Asia/Tokyo'`,
       `datestyle = 'SQL, DMY'`,
     ]) {
       await client.query(`SET ${preference}`);
     }
     const before = (await client.query(asSession)).rows;
-    expect(await queryPooled(client, SETTINGS, [])).toEqual([[...ENGINE.slice(0, 5), 'ISO, DMY']]);
+    expect(await queryPooled(client, SETTINGS, [])).toEqual([[...ENGINE.slice(0, 6), 'ISO, DMY']]);
     expect((await client.query(asSession)).rows).toEqual(before);
-    expect(before).toEqual([['on', 'auto', '0', 'serializable', 'Asia/Tokyo', 'SQL, DMY']]);
+    expect(before).toEqual([['on', 'auto', '0', 'serializable', '30s', 'Asia/Tokyo', 'SQL, DMY']]);
     await client.query('RESET ALL');
   });
 

@@ -26,6 +26,10 @@ const SET_LOCAL = `SELECT ${Object.entries(LOCAL)
 /** Opens a transaction for several statements of the engine, as one text for one round trip. */
 export const BEGIN_POOLED = `BEGIN; ${SET_ISOLATION}; ${SET_LOCAL}`;
 
+/** Opens a transaction of the worker's own beside the queue table, which the role's limit must not cut short. */
+export const BEGIN_UNLIMITED =
+  'BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0';
+
 export type RawRow = (string | null)[];
 type Done = (error: Error | null | undefined, rows?: RawRow[]) => void;
 

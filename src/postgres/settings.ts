@@ -19,6 +19,8 @@ export const ENGINE_SETTINGS: Readonly<Record<string, string>> = {
   default_transaction_isolation: 'read committed',
   // Somebody may hold the lock of one row for long; the other rows of a statement must not wait for it.
   lock_timeout: '500ms',
+  // A limit of the role's is meant for questions of people; a batch that it cuts short would be sent for ever.
+  statement_timeout: '0',
   // Timestamps are kept as text; this is the form that goes back in and that Date understands.
   datestyle: 'ISO',
   timezone: 'UTC',

@@ -238,6 +238,8 @@ CREATE TABLE holdfast.inbox (
   version          holdfast.positive NOT NULL DEFAULT 1,
   priority         holdfast.priority NOT NULL DEFAULT 2,
   isolated         boolean NOT NULL DEFAULT false,
+  -- Of a job that crashed before: its handler was called since it was claimed.
+  started          boolean NOT NULL DEFAULT false,
   -- A dead letter that does not hold its key. It has no default: an INSERT that leaves it out is not the
   -- engine's, and inbox_fill does for it what the engine does.
   parked           boolean NOT NULL,

@@ -7,6 +7,7 @@
  */
 import { HoldfastError } from '../job/errors.js';
 import { hash32 } from '../job/key.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { checkOrdering, type OrderOptions } from '../job/order.js';
 import { checkQueueName, loadText, quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
@@ -18,6 +19,8 @@ UPDATE holdfast.queues AS q SET ordering = $1::text::holdfast.ordering WHERE q.n
 /** How the queue is read; see `OrderOptions`. */
 export type NewQueueOptions = OrderOptions;
 
+const OPTIONS = { ordering: true, deadLetters: true } as const satisfies Known<NewQueueOptions>;
+
 /** Returns false when the queue existed already, and changes nothing then. Needs one client, not a pool. */
 export async function createQueue(
   client: Queryable,
@@ -26,6 +29,7 @@ export async function createQueue(
   options: NewQueueOptions = {},
 ): Promise<boolean> {
   checkQueueName(queue);
+  checkKnown(options, OPTIONS, 'createQueue()', 'No queue was made.');
   const ordering = checkOrdering(`Queue "${queue}"`, options);
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   try {

@@ -140,11 +140,14 @@ SELECT a.id
 FROM unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
 JOIN holdfast.inbox_archive AS a
   ON a.id = done.id AND a.lease_generation = done.generation AND a.claimed_by = $1::text
+    AND a.status = 'completed'
 UNION ALL
--- Without an archive, a job that is gone was completed.
+-- Without an archive, a job that is gone was completed. One that was cancelled is archived all the same, until
+-- it is pruned.
 SELECT done.id
 FROM unnest($2::uuid[]) AS done(id)
-WHERE NOT ${KEEPS_ARCHIVE} AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = done.id)`,
+WHERE NOT ${KEEPS_ARCHIVE} AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = done.id)
+  AND NOT EXISTS (SELECT FROM holdfast.inbox_archive AS a WHERE a.id = done.id)`,
   columns: { id: uuid },
 });
 

@@ -7,6 +7,7 @@ import type { Holdfast } from '../holdfast.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { recover } from '../maintenance/recover.js';
 import type { Route } from '../worker/run/attempt.js';
 import type { LeasedJob } from '../worker/run/leased-job.js';
@@ -31,6 +32,10 @@ export interface DrainOptions {
   readonly limit?: number;
 }
 
+const OPTIONS = {
+  ...{ worker: true, queue: true, until: true, limit: true },
+} as const satisfies Known<DrainOptions>;
+
 /** How many attempts ended how. */
 export type DrainCounts = Readonly<Record<Exclude<TestOutcome, 'crashed'>, number>> & {
   /** By how much time was moved forward, in milliseconds. */
@@ -43,6 +48,7 @@ const DEFAULT_LIMIT = 1_000;
 
 export async function drain(hf: Holdfast, options: DrainOptions): Promise<DrainCounts> {
   const deps = depsOf(hf);
+  checkKnown(options, OPTIONS, 'drain()', 'Nothing was run.');
   return new Drain(deps, options).work();
 }
 

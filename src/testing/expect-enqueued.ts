@@ -6,6 +6,7 @@
 
 import { HoldfastError } from '../job/errors.js';
 import type { JobDefinition } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import type { Queryable } from '../postgres/queryable.js';
 import type { TestDeps } from './deps.js';
 import { type EnqueuedJob, enqueuedJobs, queueNames } from './rows.js';
@@ -33,6 +34,7 @@ export interface ExpectOptions extends Target {
   readonly tx?: Queryable;
 }
 
+const OPTIONS = { hf: true, tx: true } as const satisfies Known<ExpectOptions>;
 const FIELDS = ['type', 'key', 'queue', 'payload'];
 const SHOWN = 10;
 
@@ -74,7 +76,9 @@ export async function expectNotEnqueued<Input = unknown>(
   );
 }
 
-async function waiting({ hf, tx }: ExpectOptions): Promise<EnqueuedJob[]> {
+async function waiting(options: ExpectOptions): Promise<EnqueuedJob[]> {
+  checkKnown(options, OPTIONS, 'expectEnqueued()', 'Nothing was looked for.');
+  const { hf, tx } = options;
   const deps: TestDeps = await target(hf);
   const db: Queryable = tx ?? deps.ownPool;
   const jobs: EnqueuedJob[] = [];

@@ -7,14 +7,15 @@ import type { JobRow } from '../inspect/job.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { Cancel, GiveUp, HoldfastError } from '../job/errors.js';
 import type { JobDefinition } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { type Target, target } from './target.js';
-import { type TestHandler, Trial, type TrialOptions } from './trial.js';
+import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
 
 /**
  * - `pending`: due; `delayed`: due later; `leased`: a worker that lives holds it;
  * - `retrying`: an attempt failed, and the next one waits for its time;
  * - `dead_letter`: given up; `completed`, `cancelled`: in the archive;
- * - `suspect`: two workers vanished while they held it, so it runs apart from others.
+ * - `suspect`: two workers vanished while they ran it, so it runs apart from others.
  */
 export type MadeState =
   | 'pending'
@@ -32,6 +33,11 @@ export interface MakeJobOptions extends Target, TrialOptions {
   /** Why it failed, was given up or cancelled. */
   readonly reason?: string;
 }
+
+const OPTIONS = {
+  ...TRIAL_OPTIONS,
+  ...{ delay: true, reason: true },
+} as const satisfies Known<MakeJobOptions>;
 
 /** The job as `hf.find` returns it. */
 export type MadeJob = JobRow;
@@ -66,6 +72,7 @@ export async function makeJob<Input, Output>(
       `There is no state ${JSON.stringify(state)}; no job was made. Use one of ${STATES.join(', ')}.`,
     );
   }
+  checkKnown(options, OPTIONS, 'makeJob()', 'No job was made.');
   const { hf, delay = '1h', reason = 'made by makeJob', ...rest } = options;
   const deps = await target(hf);
   const handler: TestHandler<Output> = () => OUTCOMES[state]?.(reason);
@@ -94,7 +101,8 @@ async function make<Input, Output>(
   if (state === 'suspect') {
     const second = trial.worker();
     await trial.vanish(worker, second);
-    await second.claimJob(trial.names, held.id);
+    const again = await second.claimJob(trial.names, held.id);
+    if (again) await second.start(again);
     await second.register(trial.names);
     await trial.vanish(second, trial.worker());
   }

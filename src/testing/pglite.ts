@@ -9,6 +9,7 @@ import { type Holdfast, holdfast } from '../holdfast.js';
 import { readGauges } from '../inspect/gauges.js';
 import { reading } from '../inspect/reading.js';
 import { HoldfastError } from '../job/errors.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import type { Logger } from '../postgres/log.js';
 import { withClient } from '../postgres/pool.js';
 import { ENGINE_SETTINGS } from '../postgres/settings.js';
@@ -22,6 +23,12 @@ export interface PgliteOptions {
   readonly schema?: string;
   readonly logger?: Logger;
 }
+
+const OPTIONS = {
+  pglite: true,
+  schema: true,
+  logger: true,
+} as const satisfies Known<PgliteOptions>;
 
 export interface PgliteHoldfast extends AsyncDisposable {
   readonly hf: Holdfast;
@@ -40,6 +47,7 @@ const NOWHERE = 'postgres://pglite.invalid/pglite';
 
 /** A migrated Holdfast on PGlite. The first of a process takes seconds; share it between the tests of a file. */
 export async function startPglite(options: PgliteOptions = {}): Promise<PgliteHoldfast> {
+  checkKnown(options, OPTIONS, 'startPglite()', 'Nothing was started.');
   const pglite = options.pglite ?? (await newPglite(options.schema ?? 'holdfast'));
   await pglite.exec(SETTINGS);
   const session = new PgliteSession(pglite);

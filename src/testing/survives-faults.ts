@@ -8,13 +8,14 @@
  */
 import { HoldfastError } from '../job/errors.js';
 import type { JobDefinition } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { atStep, COMMITS, type Fault, Recorder } from './faults/fault.js';
 import { type Finding, failedReport } from './faults/report.js';
 import type { Step } from './faults/steps.js';
 import { strike } from './faults/strike.js';
 import { outcomeOf } from './outcome.js';
 import { type Target, target } from './target.js';
-import { type TestHandler, Trial, type TrialOptions } from './trial.js';
+import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
 
 export interface SurvivalOptions extends Target, Omit<TrialOptions, 'attempt'> {
   /** How often the effect has happened so far: count rows, or the calls of a fake. */
@@ -25,6 +26,12 @@ export interface SurvivalOptions extends Target, Omit<TrialOptions, 'attempt'> {
    */
   readonly onceGap?: 'allow' | 'fail';
 }
+
+const { attempt: _, ...OF_A_TRIAL } = TRIAL_OPTIONS;
+const OPTIONS = {
+  ...OF_A_TRIAL,
+  ...{ effect: true, onceGap: true },
+} as const satisfies Known<SurvivalOptions>;
 
 export interface SurvivalReport {
   /** What was tried, in words. */
@@ -49,6 +56,7 @@ export async function survivesFaults<Input, Output>(
   payload: Input | ((run: number) => Input),
   options: SurvivalOptions,
 ): Promise<SurvivalReport> {
+  checkKnown(options, OPTIONS, 'survivesFaults()', 'Nothing was run.');
   const { hf, effect, onceGap = 'allow', ...rest } = options ?? {};
   checkOptions(effect, onceGap);
   const trial = new Trial(await target(hf), job, handler);

@@ -4,6 +4,7 @@
  */
 import { HoldfastError } from '../job/errors.js';
 import type { JobDefinition } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import type { Fault } from './faults/fault.js';
 import { FAULTS } from './faults/fault.js';
 import { strike, usualPlace } from './faults/strike.js';
@@ -11,13 +12,15 @@ import { delayOf, outcomeOf, type TestOutcome } from './outcome.js';
 import { type EnqueuedJob, effectsOf, lastPositions, writtenSince } from './rows.js';
 import { type Target, target } from './target.js';
 import type { AttemptEnd } from './test-worker.js';
-import { type TestHandler, Trial, type TrialOptions } from './trial.js';
+import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
 
 export type { TestOutcome } from './outcome.js';
 
 export interface TestJobOptions extends Target, TrialOptions {
   readonly fault?: Fault;
 }
+
+const OPTIONS = { ...TRIAL_OPTIONS, fault: true } as const satisfies Known<TestJobOptions>;
 
 export interface TestJobResult {
   readonly id: string;
@@ -42,6 +45,7 @@ export async function testJob<Input, Output>(
   payload: Input,
   options: TestJobOptions = {},
 ): Promise<TestJobResult> {
+  checkKnown(options, OPTIONS, 'testJob()', 'Nothing was run.');
   const { hf, fault, ...rest } = options;
   checkFault(fault);
   const trial = new Trial(await target(hf), job, handler);

@@ -11,6 +11,7 @@ import type { ClaimedJob, ClaimTerms } from '../claim/taking.js';
 import { leave, lockKeyOf, register } from '../fleet/registry.js';
 import { BUCKETS } from '../job/key.js';
 import { renew } from '../lease/renew.js';
+import { markStarted } from '../lease/started.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -138,7 +139,7 @@ export class TestWorker {
       ...{ names, pool, ownPool, plain, engine, log, maxPayloadBytes, tracing: null },
       emit: () => undefined,
     };
-    held.started = true;
+    await this.start(held);
     const outcome = await runJob(held, route, context, this.#timeoutMs);
     if (held.lost || held.gone) return { outcome, result: 'lost' };
     held.settling = true;
@@ -147,6 +148,13 @@ export class TestWorker {
       settleOutcome({ settler, context, route }, held, outcome, (how) => resolve(how));
     });
     return { outcome, result };
+  }
+
+  /** As before a handler is called: one that crashed before is marked. */
+  async start(held: LeasedJob): Promise<void> {
+    held.started = true;
+    if (held.row.crashes === 0) return;
+    await markStarted(this.#deps.engine, this.#deps.names(held.queue), held.workerId, held);
   }
 
   #running(held: LeasedJob) {

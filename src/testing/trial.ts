@@ -5,6 +5,7 @@
  */
 import { HoldfastError } from '../job/errors.js';
 import type { EnqueueOptions, JobDefinition } from '../job/job.js';
+import type { Known } from '../job/known-options.js';
 import { recover } from '../maintenance/recover.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
@@ -14,6 +15,7 @@ import type { LeasedJob } from '../worker/run/leased-job.js';
 import type { TestDeps } from './deps.js';
 import { type Watcher, watchedExecutor, watching, watchPool } from './faults/steps.js';
 import { makeDue, type Place, setAttempts } from './rows.js';
+import type { Target } from './target.js';
 import { type AttemptEnd, TestWorker } from './test-worker.js';
 
 export type TestHandler<Output> = (context: HandlerContext<Output>) => unknown;
@@ -22,6 +24,10 @@ export interface TrialOptions extends Pick<EnqueueOptions, 'key' | 'headers' | '
   /** Which attempt it is. Default 1. */
   readonly attempt?: number;
 }
+
+export const TRIAL_OPTIONS = {
+  ...{ hf: true, key: true, headers: true, maxAttempts: true, attempt: true },
+} as const satisfies Known<TrialOptions & Target>;
 
 /** What is tried, checked. */
 export class Trial<Input, Output> {

@@ -3,6 +3,7 @@
  * each queue. Here is what one of them has to tell another: a changed fleet becomes new shares of the ring, a
  * death becomes a recovery, a death of our own a new registration.
  */
+import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { type FleetView, fleetView, type QueueSettings, queueSettings } from '../fleet/registry.js';
 import { ringOwners } from '../fleet/ring.js';
@@ -10,7 +11,7 @@ import { channelOf } from '../fleet/wake.js';
 import { findUnhandled } from '../inspect/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/address.js';
 import { plainPool, withTransaction } from '../postgres/pool.js';
-import { BEGIN_POOLED } from '../postgres/pooled.js';
+import { BEGIN_POOLED, BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import {
   type EngineMode,
   type Executor,
@@ -87,9 +88,12 @@ export class Loops {
   #first: string | null = null;
 
   constructor(deps: LoopsDeps) {
+    // While the database is away, every job that is being settled listens to it.
+    setMaxListeners(0, this.abandon.signal);
     this.#deps = deps;
     this.#engine = engineExecutor(deps.enginePool, deps.mode);
-    this.ownPool = plainPool(deps.address, 4, deps.log);
+    const own = { ...deps.address, pooled: deps.mode.pooled === true, unlimited: true };
+    this.ownPool = plainPool(own, 4, deps.log);
     this.keeper = this.#makeKeeper();
     this.services = this.#makeServices();
     this.quarantine = new Quarantine(
@@ -333,6 +337,7 @@ export class Loops {
           maxPayloadBytes,
           tracing,
           emit,
+          ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
         },
       },
       recordEpoch: (epoch) => this.membership.recordEpoch(epoch),

@@ -7,6 +7,7 @@
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { checkQueueName } from '../postgres/names.js';
 import type { WorkerEvent } from './events.js';
 
@@ -48,6 +49,13 @@ export interface WorkerOptions {
   readonly metadata?: Readonly<Record<string, string | number | boolean>>;
 }
 
+const WORKER_OPTIONS = {
+  ...{ queues: true, concurrency: true, batchSize: true, prefetch: true, lease: true },
+  ...{ renewEvery: true, heartbeat: true, ttl: true, poll: true, maintenance: true },
+  ...{ stallLimit: true, timeout: true, grace: true, liveness: true, notify: true },
+  ...{ handleSignals: true, onEvent: true, metadata: true },
+} as const satisfies Known<WorkerOptions>;
+
 export interface Settings {
   readonly queues: readonly string[] | null;
   readonly concurrency: number;
@@ -78,6 +86,7 @@ function rule(holds: boolean, text: string): void {
 }
 
 export function resolveOptions(options: WorkerOptions): Settings {
+  checkKnown(options, WORKER_OPTIONS, 'worker()', 'The worker was not made.');
   const time = (value: Duration | undefined, what: string, fallback: number, min = 10) =>
     value === undefined ? fallback : durationMs(value, what, { min, max: DAY_MS });
   const leaseMs = time(options.lease, 'lease', 90_000, 100);

@@ -21,10 +21,11 @@ export async function untilReachable(
   work: () => Promise<void>,
 ): Promise<void> {
   const backoff = new Backoff();
+  const stopped = aborted(halt);
   while (!halt.aborted) {
     try {
       // A database that accepts and does not answer must not hold up a stop.
-      await Promise.race([work(), aborted(halt)]);
+      await Promise.race([work(), stopped]);
       return;
     } catch (error) {
       if (!isTransient(error)) throw error;

@@ -11,11 +11,12 @@ import type pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
+import { checkKnown } from '../job/known-options.js';
 import { VERSION } from '../job/version.js';
 import { type Address, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import { closePool, databaseOf, enginePool, isTransient } from '../postgres/pool.js';
+import { closePool, databaseOf, enginePool, isOutage } from '../postgres/pool.js';
 import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
 import { checkSchema } from '../schema/migrate.js';
@@ -325,7 +326,8 @@ export class Worker {
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is released. */
-  stop(options: { graceMs?: number } = {}): Promise<void> {
+  async stop(options: { graceMs?: number } = {}): Promise<void> {
+    checkKnown(options, { graceMs: true }, 'worker.stop()', 'The worker goes on.');
     return this.#stop(options.graceMs ?? this.#settings.graceMs, false);
   }
 
@@ -386,7 +388,7 @@ export class Worker {
   }
 
   #reportError(what: string, error: unknown): void {
-    if (isTransient(error)) this.#loops?.services.recordOutage();
+    if (isOutage(error)) this.#loops?.services.recordOutage();
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'worker error');
     this.#emitter.emit({ kind: 'error', what, error });

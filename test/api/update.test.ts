@@ -114,7 +114,7 @@ test.each([
     'an unknown id',
     (id: string) => [id.replace(/.$/, 'x'), { priority: 1 }],
     'OPTION_INVALID',
-    /not the id/,
+    /not the UUID/,
   ],
   [
     'a job that is not there',

@@ -157,7 +157,7 @@ test('a job that nobody knows, or that was pruned, is an error that says so', as
 });
 
 test.each([
-  ['no id', () => db.hf.wait('9182'), 'OPTION_INVALID', /"9182" is not the id of a job/],
+  ['no id', () => db.hf.wait('9182'), 'OPTION_INVALID', /"9182", and not the UUID of a job/],
   [
     'no queue',
     () => db.hf.wait(crypto.randomUUID(), { queue: 'nope' }),

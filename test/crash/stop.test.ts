@@ -144,7 +144,7 @@ test('at a stop a job that runs alone is finished, and the other suspects stay u
   await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.of({})));
   await until('five handlers run', () => handled(crashed).length === 5);
   // It was not the first crash: one more, and they run alone.
-  await db.rows('UPDATE holdfast.inbox SET crashes = $1', [ALONE_FROM - 1]);
+  await db.rows('UPDATE holdfast.inbox SET crashes = $1, started = true', [ALONE_FROM - 1]);
   crashed.signal('SIGKILL');
   const worker = await readyWorker(db.url, options);
   const alone = (await worker.hears('handling')).id as string;

@@ -1,8 +1,8 @@
 /** `holdfast workers ls | drain`. */
 import { overview } from '../../inspect/overview.js';
+import { nearest } from '../../job/nearest.js';
 import { drainWorker } from '../../operate/drain.js';
 import { type Call, Failure, UsageError } from '../command.js';
-import { nearest } from '../nearest.js';
 import { workerColumns, workerValue } from '../views.js';
 
 export async function runList({ given, session, out }: Call): Promise<void> {

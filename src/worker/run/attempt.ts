@@ -61,7 +61,8 @@ export type Outcome =
 
 const SUMMARY_CHARS = 300;
 
-function described(error: unknown) {
+/** What the row, its history and a trace say of an error. */
+export function described(error: unknown) {
   const text = errorText(error);
   const line = text.split('\n', 1)[0] as string;
   return {

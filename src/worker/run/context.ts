@@ -8,14 +8,15 @@
  */
 import type pg from 'pg';
 import { findEffect, recordEffect } from '../../effects/once.js';
+import { keepValue, NO_VALUE, type Stored } from '../../effects/value.js';
 import { type Enqueued, prepareJobs, writeJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors.js';
+import { describeError } from '../../job/failure.js';
 import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
-import { encodePayload } from '../../job/payload.js';
-import { withClient } from '../../postgres/pool.js';
+import { isTransient, withClient } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { complete } from '../../settle/complete.js';
 import { enqueuedEvents } from '../settle/enqueued.js';
@@ -24,6 +25,10 @@ import { JobFacts } from './job-facts.js';
 import type { LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
 import { resultText } from './result.js';
+
+/** Of which effects a worker, known by its logger, has warned. Their names may be made from data. */
+const warnedOf = new WeakMap<object, Set<string>>();
+const MAX_WARNED = 1_000;
 
 /** What the run needs to know of a context after the handler has ended. */
 export class JobContext<Payload> extends JobFacts<Payload> implements HandlerContext<Payload> {
@@ -78,26 +83,49 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     this.#over ??= how;
   }
 
-  async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value> {
+  async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
     checkKey(name, 'name of the effect');
     const { names, engine } = this.#deps;
     const before = await findEffect(engine, names, this.id, name);
     if (before !== null) return JSON.parse(before).value;
     this.#assertHeld(`the effect "${name}"`);
     const value = await effect();
-    const stored = encodePayload(value === undefined ? {} : { value }, {
-      maxBytes: this.#deps.maxPayloadBytes,
-      what: `the value of the effect "${name}"`,
-      consequence: 'the effect has run, but it could not be recorded and may run again',
-    });
-    const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
-    const stands = await recordEffect(engine, names, owner, name, stored);
+    const { text, problem } = keepValue(value, name, this.#deps.maxPayloadBytes);
+    if (problem !== null) this.#warnOfValue(name, problem);
+    const stands = await this.#record(name, text);
     if (stands === null) {
       // Completed by this handler meanwhile, the row is gone for a good reason.
       if (this.completion === 'none') this.#job.gone = true;
       throw leaseLost(this.id, `the marker of the effect "${name}"`);
     }
     return JSON.parse(stands).value;
+  }
+
+  async #record(name: string, value: string): Promise<string | null> {
+    const { names, engine } = this.#deps;
+    const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
+    try {
+      return await recordEffect(engine, names, owner, name, value);
+    } catch (error) {
+      if (isTransient(error) || value === NO_VALUE) throw error;
+      // Refused for its characters, as by a database in LATIN1. The effect has happened all the same.
+      this.#warnOfValue(name, `the database refused it: ${describeError(error).message}`);
+      return recordEffect(engine, names, owner, name, NO_VALUE);
+    }
+  }
+
+  /** Once for each effect of a type: it is the same in all of its jobs. */
+  #warnOfValue(name: string, problem: string): void {
+    const { log } = this.#deps;
+    const warned = warnedOf.get(log) ?? new Set();
+    warnedOf.set(log, warned);
+    const effect = `${this.type}\n${name}`;
+    if (warned.has(effect) || warned.size >= MAX_WARNED) return;
+    warned.add(effect);
+    this.log.warn(
+      { effect: name, problem },
+      'ctx.once cannot keep the value of an effect as it is; the effect is recorded and is not repeated',
+    );
   }
 
   async #transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
@@ -257,7 +285,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const { before } = this.#job;
     if (!before) return;
     await before.left();
-    if (before.lost) throw leaseLost(this.id, doing);
+    if (before.failed) throw leaseLost(this.id, doing);
   }
 
   #emitEnqueued(jobs: readonly NewJob[], written: readonly Enqueued[]): void {

@@ -1,5 +1,6 @@
 /** What a handler is given, and what giving it needs. */
 import type pg from 'pg';
+import type { Stored } from '../../effects/value.js';
 import { HoldfastError } from '../../job/errors.js';
 import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
 import type { Logger } from '../../postgres/log.js';
@@ -24,8 +25,8 @@ export interface HandlerContext<Payload> {
   /** Aborted when the lease is lost, the time limit is over, or the worker's grace period is. */
   readonly signal: AbortSignal;
   readonly log: Logger;
-  /** Runs `effect` unless an earlier attempt did; returns its value, from the marker on a repeat. */
-  once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Value>;
+  /** Runs `effect` unless an earlier attempt did; returns its value as the marker keeps it, in JSON. */
+  once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>>;
   /**
    * The handler's writes and the completion of the job commit together, under the fence. What `work` returns is
    * the result of the job.
@@ -46,6 +47,8 @@ export interface ContextDeps {
   readonly pool: pg.Pool;
   /** The worker's own, for completions with children: handlers cannot exhaust it. */
   readonly ownPool: pg.Pool;
+  /** What a transaction on it begins with, if its sessions cannot keep settings. */
+  readonly begin?: string;
   readonly plain: Executor;
   /** For effect markers: a pool that handlers cannot exhaust by holding transactions. */
   readonly engine: Executor;

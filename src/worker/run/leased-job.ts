@@ -96,10 +96,15 @@ export class LeasedJob {
     return this.#controller.signal;
   }
 
-  /** The id of the job before, unless it is known to be settled. */
+  /** It has not succeeded, and will not in this attempt: what ran behind it in its key must not count. */
+  get failed(): boolean {
+    return this.lost || (this.how !== null && this.how !== 'completed');
+  }
+
+  /** The id of the job before, unless it is known to be completed. */
   get after(): string | null {
     const { before } = this;
-    return before && (!before.#left || before.lost) ? before.id : null;
+    return before && (!before.#left || before.failed) ? before.id : null;
   }
 
   /** Resolves when the job has left this process, settled or lost. */

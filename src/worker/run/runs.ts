@@ -7,6 +7,7 @@
  * and signals do not wait for all. Handlers that return promises take their turns as promises do.
  */
 import { setImmediate } from 'node:timers/promises';
+import { markStarted } from '../../lease/started.js';
 import type { PrefetchPolicy } from '../claim/prefetch.js';
 import type { Settings } from '../options.js';
 import type { InFlightJobs } from '../settle/in-flight.js';
@@ -144,7 +145,7 @@ export class Runs {
         await setImmediate();
       }
       const goes: boolean = !before || (!this.#stopping && this.#deps.mayStart());
-      if (!goes || before?.lost || !(await this.#runOne(held, before))) break;
+      if (!goes || before?.failed || !(await this.#runOne(held, before))) break;
       before = held;
       ranMs += held.ranMs ?? 0;
     }
@@ -160,14 +161,33 @@ export class Runs {
 
   /** True when the handler succeeded, and the next job of its key may start. */
   #runOne(held: LeasedJob, before: LeasedJob | null): boolean | Promise<boolean> {
-    const { routes, context, settings, quarantine, inFlight } = this.#deps;
+    const { routes, quarantine } = this.#deps;
     const route = routes.get(held.row.type);
     if (!route || held.lost || held.settling) return false;
     held.started = true;
     held.before = before;
     quarantine.entered();
-    inFlight.report('started-job', held);
+    if (held.row.crashes === 0) return this.#call(held, before, route);
+    return this.#markStarted(held).then(() => this.#call(held, before, route));
+  }
+
+  /** Of a job that crashed before, others must know whether it had been started, if this process dies. */
+  async #markStarted(held: LeasedJob): Promise<void> {
+    const { context, reportError } = this.#deps;
+    try {
+      await markStarted(context.engine, context.names, held.workerId, held);
+    } catch (error) {
+      // Unmarked it runs all the same: then a crash is not counted.
+      reportError('marking a job as started', error);
+    }
+  }
+
+  #call(held: LeasedJob, before: LeasedJob | null, route: Route): boolean | Promise<boolean> {
+    const { context, settings, inFlight } = this.#deps;
     const from = this.#deps.time.now();
+    // It may have been lost, or released, while it was marked.
+    if (held.lost || held.settling) return this.#ran(held, before, route, from, { kind: 'lost' });
+    inFlight.report('started-job', held);
     const run = () => runJob(held, route, context, settings.timeoutMs);
     let outcome: Outcome | Promise<Outcome>;
     try {
@@ -216,7 +236,7 @@ export class Runs {
     outcome: Outcome,
   ): boolean | Promise<boolean> {
     const { inFlight } = this.#deps;
-    if (before?.lost && outcome.kind !== 'transacted') {
+    if (before?.failed && outcome.kind !== 'transacted') {
       inFlight.release(held);
       return false;
     }

@@ -4,12 +4,13 @@
  * While one statement is in flight the next batch gathers, so a lone job settles at once and a flood shares
  * its commits. Each job learns its own result. When the connection breaks, the answer is unknown
  * and the statement is sent again: the fence makes that safe, and what had been written before can be looked
- * for. A statement that Postgres refuses for another reason, or that waits too long for the lock of a row, is
- * halved until the one job that is to blame is alone: it cannot hold back the others.
+ * for. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
+ * until the one job that is to blame is alone: it cannot hold back the others. A job that is refused for good is
+ * not lost: it is still ours, and whoever settles it learns the reason.
  */
 
 import { Backoff, pause } from '../../postgres/backoff.js';
-import { isLockedOut, isTransient } from '../../postgres/pool.js';
+import { isHeldUp, isTransient } from '../../postgres/pool.js';
 import type { Settled } from '../../settle/complete.js';
 import type { SettleResult, StatementName } from '../events.js';
 import type { Time } from '../time.js';
@@ -25,9 +26,19 @@ export type Standing = 'alive' | 'unknown' | 'dead';
 
 /** The result of each job of a statement, by its id. */
 export type Results = (id: string) => SettleResult;
-export type Done = (result: SettleResult) => void;
-type Answer = Results | 'locked' | 'refused';
+export type Done = (result: SettleResult | Refusal) => void;
+/** `held up`: it may go better later. `abandoned`: nobody waits for an answer any more. */
+type Answer = Results | Refusal | 'held up' | 'abandoned';
 export type Run<T> = (workerId: string, items: readonly T[]) => Promise<Results>;
+
+/** Postgres refuses to settle a job in this way, and will refuse it again. */
+export class Refusal {
+  readonly error: unknown;
+
+  constructor(error: unknown) {
+    this.error = error;
+  }
+}
 
 interface Waiting<T> {
   readonly workerId: string;
@@ -40,6 +51,10 @@ interface BatcherOptions<T> {
   readonly afterLoss?: Run<T>;
   /** At least so long from one statement to the next, unless there is enough for one. */
   readonly gatherMs?: number;
+  /** The same job in words that the database takes; null: its words are not the reason. */
+  readonly reword?: (item: T, error: unknown) => T | null;
+  /** A job that is refused is kept and tried again: there is no other way to settle it. */
+  readonly insist?: boolean;
 }
 
 /** What all kinds of settles have in common. */
@@ -58,6 +73,8 @@ export class Batcher<T extends Settled> {
   readonly #statement: StatementName;
   readonly #run: Run<T>;
   readonly #afterLoss: Run<T> | null;
+  readonly #reword: (item: T, error: unknown) => T | null;
+  readonly #insist: boolean;
   readonly #deps: BatcherDeps;
   #gatherMs: number;
   #waiting: Waiting<T>[] = [];
@@ -70,13 +87,15 @@ export class Batcher<T extends Settled> {
     deps: BatcherDeps,
     statement: StatementName,
     run: Run<T>,
-    { afterLoss, gatherMs = 0 }: BatcherOptions<T> = {},
+    { afterLoss, gatherMs = 0, reword = () => null, insist = false }: BatcherOptions<T> = {},
   ) {
     this.#deps = deps;
     this.#statement = statement;
     this.#run = run;
     this.#afterLoss = afterLoss ?? null;
     this.#gatherMs = gatherMs;
+    this.#reword = reword;
+    this.#insist = insist;
   }
 
   add(workerId: string, item: T, done: Done): void {
@@ -144,10 +163,11 @@ export class Batcher<T extends Settled> {
     const answer = await this.#ask(batch, again);
     if (typeof answer === 'function') {
       for (const { item, done } of batch) done(answer(item.id));
+    } else if (answer === 'abandoned') {
+      for (const { done } of batch) done('lost');
     } else if (batch.length === 1) {
-      // Somebody holds the lock of this one row. It waits by itself, and the others go on.
-      if (answer === 'locked') void this.#sendAlone(batch[0] as Waiting<T>);
-      else batch[0]?.done('lost');
+      // It goes on by itself, and the others do not wait for it.
+      void this.#sendAlone(batch[0] as Waiting<T>, answer);
     } else {
       const half = Math.ceil(batch.length / 2);
       await this.#send(batch.slice(0, half), true);
@@ -155,14 +175,19 @@ export class Batcher<T extends Settled> {
     }
   }
 
-  async #sendAlone(one: Waiting<T>): Promise<void> {
+  async #sendAlone({ workerId, item, done }: Waiting<T>, first: Answer): Promise<void> {
+    const { abandoned } = this.#deps;
     const backoff = new Backoff();
-    let answer: Answer = 'locked';
-    while (answer === 'locked' && !this.#deps.abandoned.aborted) {
-      await pause(backoff.nextMs(), this.#deps.abandoned);
-      answer = await this.#ask([one], true);
+    let [answer, asked] = [first, item];
+    while (typeof answer !== 'function') {
+      const reworded = answer instanceof Refusal ? this.#reword(asked, answer.error) : null;
+      if (reworded) asked = reworded;
+      else if (answer instanceof Refusal && !this.#insist) return done(answer);
+      else if (answer === 'abandoned' || abandoned.aborted) return done('lost');
+      else await pause(backoff.nextMs(), abandoned);
+      answer = await this.#ask([{ workerId, item: asked, done }], true);
     }
-    one.done(typeof answer === 'function' ? answer(one.item.id) : 'lost');
+    done(answer(item.id));
   }
 
   /** Asks until the database has answered; an answer that got lost is looked for. */
@@ -182,8 +207,9 @@ export class Batcher<T extends Settled> {
         return (id) => (results(id) === 'lost' ? before(id) : results(id));
       } catch (error) {
         this.#deps.reportError(`settling ${items.length} jobs`, error);
-        if (isLockedOut(error)) return 'locked';
-        if (!isTransient(error) || this.#deps.abandoned.aborted) return 'refused';
+        if (isHeldUp(error)) return 'held up';
+        if (!isTransient(error)) return new Refusal(error);
+        if (this.#deps.abandoned.aborted) return 'abandoned';
         await pause(backoff.nextMs(), this.#deps.abandoned);
       }
     }

@@ -4,7 +4,7 @@
 import { writeJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { withTransaction } from '../../postgres/pool.js';
-import { executor } from '../../postgres/queryable.js';
+import { executor, type Queryable } from '../../postgres/queryable.js';
 import { complete } from '../../settle/complete.js';
 import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
@@ -23,7 +23,7 @@ export async function completeWithChildren(
   { children, result }: Completed,
 ): Promise<void> {
   const { names, maxPayloadBytes } = deps;
-  const written = await withTransaction(deps.ownPool, async (client) => {
+  const write = async (client: Queryable) => {
     const db = executor(client);
     // The children first: the completion locks the row, and from then on the transaction should be short.
     const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
@@ -32,6 +32,7 @@ export async function completeWithChildren(
     const moved = await complete(db, names, held.workerId, [{ id, generation, after, result }]);
     if (moved.length === 0) throw leaseLost(held.id, 'the completion');
     return enqueued;
-  });
+  };
+  const written = await withTransaction(deps.ownPool, write, deps.begin);
   for (const event of enqueuedEvents(names.queue, children, written)) deps.emit(event);
 }

@@ -2,13 +2,14 @@
  * From the outcome of an attempt to the settle that belongs to it.
  */
 import { HoldfastError } from '../../job/errors.js';
-import { errorText } from '../../job/failure.js';
+import { describeError } from '../../job/failure.js';
 import { completedBefore } from '../../settle/complete.js';
 import { fail } from '../../settle/fail.js';
 import type { SettleResult } from '../events.js';
-import type { Outcome, Route } from '../run/attempt.js';
+import { described, type Outcome, type Route } from '../run/attempt.js';
 import type { ContextDeps } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
+import { type Done, Refusal } from './batcher.js';
 import { type Completed, completeWithChildren } from './children.js';
 import { resultOfFailure, type Settler } from './settler.js';
 
@@ -36,9 +37,16 @@ export function settleOutcome(
 ): void {
   const by = held.workerId;
   const job = { id: held.id, generation: held.generation };
+  const orFail =
+    (delayMs?: number, failed?: Failed): Done =>
+    (result) => {
+      if (result instanceof Refusal)
+        failInstead({ settler, route }, held, outcome.kind, result.error, done);
+      else done(result, delayMs, failed);
+    };
   switch (outcome.kind) {
     case 'completed':
-      if (outcome.children.length === 0) completeInOrder(settler, held, outcome.result, done);
+      if (outcome.children.length === 0) completeInOrder(settler, held, outcome.result, orFail());
       else void settleParent({ settler, context, route }, held, outcome, done);
       break;
     case 'transacted':
@@ -52,15 +60,13 @@ export function settleOutcome(
         );
       break;
     case 'dead_letter':
-      settler.deadLetter(by, { ...job, ...outcome }, (result) => done(result, undefined, outcome));
+      settler.deadLetter(by, { ...job, ...outcome }, orFail(undefined, outcome));
       break;
     case 'snoozed':
-      settler.snooze(by, { ...job, delayMs: outcome.delayMs }, (result) =>
-        done(result, outcome.delayMs),
-      );
+      settler.snooze(by, { ...job, delayMs: outcome.delayMs }, orFail(outcome.delayMs));
       break;
     case 'cancelled':
-      settler.cancel(by, { ...job, reason: outcome.reason }, done);
+      settler.cancel(by, { ...job, reason: outcome.reason }, orFail());
       break;
     case 'lost':
       done('lost');
@@ -73,12 +79,32 @@ function completeInOrder(
   settler: Settler,
   held: LeasedJob,
   result: string | null,
-  done: Settled,
+  done: Done,
 ): void {
   const { id, generation, after, before } = held;
   const job = { id, generation, result };
-  const linked = before ? { ...job, after, broken: () => before.lost } : job;
+  const linked = before ? { ...job, after, broken: () => before.failed } : job;
   settler.complete(held.workerId, linked, done);
+}
+
+/**
+ * Postgres refuses the outcome for good, as a trigger of yours on the archive may. The lease is not lost: the
+ * attempt has failed, and the reason is the database's.
+ */
+function failInstead(
+  { settler, route }: Pick<OutcomeDeps, 'settler' | 'route'>,
+  held: LeasedJob,
+  outcome: string,
+  error: unknown,
+  done: Settled,
+): void {
+  const { delayMs } = route.job.retry(held.row.attempts, error);
+  const said = describeError(error).message;
+  const refused = new Error(`the database refused to write the outcome "${outcome}": ${said}`, {
+    cause: error,
+  });
+  const failure = { id: held.id, generation: held.generation, delayMs, ...described(refused) };
+  settler.fail(held.workerId, failure, (result) => done(result, delayMs, failure));
 }
 
 /**
@@ -92,13 +118,20 @@ async function settleHanded(
   done: Settled,
 ): Promise<void> {
   const job = { id: held.id, generation: held.generation };
-  const result = await settler.untilAnswered('settling a job whose commit is unknown', async () => {
-    const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
-    if (found.length > 0) return 'completed';
-    const failure = { ...job, ...outcome };
-    const [row] = await fail(context.plain, context.names, held.workerId, [failure]);
-    return resultOfFailure(row?.status);
-  });
+  const failure = { ...job, ...outcome };
+  let result: SettleResult;
+  try {
+    result = await settler.untilAnswered('settling a job whose commit is unknown', async () => {
+      const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
+      if (found.length > 0) return 'completed';
+      const [row] = await fail(context.plain, context.names, held.workerId, [failure]);
+      return resultOfFailure(row?.status);
+    });
+  } catch {
+    // Refused as it is, and reported. The settler finds words that are taken, or insists.
+    settler.fail(held.workerId, failure, (settled) => done(settled, outcome.delayMs, outcome));
+    return;
+  }
   done(result, outcome.delayMs, outcome);
 }
 
@@ -122,11 +155,8 @@ async function settleParent(
     done(result);
   } catch (error) {
     if (error instanceof HoldfastError && error.code === 'LEASE_LOST') return done('lost');
-    const text = errorText(error);
     const { delayMs } = route.job.retry(held.row.attempts, error);
-    const summary = text.split('\n', 1)[0] as string;
-    const failure = { ...job, delayMs, error: text, summary };
-    const failed = { thrown: error, summary };
-    settler.fail(held.workerId, failure, (result) => done(result, delayMs, failed));
+    const failure = { ...job, delayMs, ...described(error) };
+    settler.fail(held.workerId, failure, (result) => done(result, delayMs, failure));
   }
 }

@@ -1,6 +1,7 @@
 /**
  * The settler: a batcher for each way in which a job leaves this worker. A completion whose answer got lost is
- * found in the archive.
+ * found in the archive. What Postgres refuses for good is handed back with the reason, to be settled as a failure;
+ * a failure or a release that it refuses is kept and tried again, because nothing is left to do in its place.
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { Backoff, pause } from '../../postgres/backoff.js';
@@ -13,7 +14,8 @@ import { type DeadLetter, deadLetter } from '../../settle/dead-letter.js';
 import { type Failure, fail } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { SettleResult } from '../events.js';
-import { Batcher, type BatcherDeps, type Done, resultsOf } from './batcher.js';
+import { Batcher, type BatcherDeps, type Done, Refusal, resultsOf } from './batcher.js';
+import { inPlainWords, isUnstorable } from './plain-words.js';
 
 /** Settles of one kind follow each other no faster than this, so that those of a moment share a commit. */
 const GATHER_MS = 4;
@@ -46,6 +48,9 @@ export class Settler {
         gatherMs,
         afterLoss: async (by, jobs) =>
           resultsOf(await completedBefore(plain, names, by, jobs), 'completed', jobs.length),
+        // What the handler returned is not worth another attempt.
+        reword: (job, error) =>
+          isUnstorable(error) && job.result != null ? { ...job, result: null } : null,
       },
     );
     this.#failed = new Batcher(
@@ -56,23 +61,36 @@ export class Settler {
         const status = new Map(rows.map((row) => [row.id, row.status]));
         return (id) => resultOfFailure(status.get(id));
       },
-      { gatherMs },
+      { gatherMs, insist: true, reword: inPlainWords('error', 'summary') },
     );
-    this.#deadLettered = new Batcher(deps, 'dead_letter', async (by, jobs) =>
-      resultsOf(await deadLetter(engine, names, by, jobs), 'dead_letter', jobs.length),
+    this.#deadLettered = new Batcher(
+      deps,
+      'dead_letter',
+      async (by, jobs) =>
+        resultsOf(await deadLetter(engine, names, by, jobs), 'dead_letter', jobs.length),
+      { reword: inPlainWords('error', 'summary') },
     );
-    this.#released = new Batcher(deps, 'release', async (by, jobs) => {
-      const back = await release(engine, names, by, jobs);
-      // Cursors of other workers have passed these.
-      await hintQueue(engine, names, back);
-      const ids = back.map(({ id }) => id);
-      return resultsOf(ids, 'released', jobs.length);
-    });
+    this.#released = new Batcher(
+      deps,
+      'release',
+      async (by, jobs) => {
+        const back = await release(engine, names, by, jobs);
+        // Cursors of other workers have passed these.
+        await hintQueue(engine, names, back);
+        const ids = back.map(({ id }) => id);
+        return resultsOf(ids, 'released', jobs.length);
+      },
+      { insist: true },
+    );
     this.#snoozed = new Batcher(deps, 'snooze', async (by, jobs) =>
       resultsOf(await snooze(engine, names, by, jobs), 'snoozed', jobs.length),
     );
-    this.#cancelled = new Batcher(deps, 'cancel', async (by, jobs) =>
-      resultsOf(await cancelOwn(engine, names, by, jobs), 'cancelled', jobs.length),
+    this.#cancelled = new Batcher(
+      deps,
+      'cancel',
+      async (by, jobs) =>
+        resultsOf(await cancelOwn(engine, names, by, jobs), 'cancelled', jobs.length),
+      { reword: inPlainWords('reason') },
     );
   }
 
@@ -104,12 +122,20 @@ export class Settler {
   }
 
   complete = (by: string, job: Settled, done: Done) => this.#completed.add(by, job, done);
-  fail = (by: string, job: Failure, done: Done) => this.#failed.add(by, job, done);
+  fail = (by: string, job: Failure, done: Kept) => this.#failed.add(by, job, kept(done));
   deadLetter = (by: string, job: DeadLetter, done: Done) => this.#deadLettered.add(by, job, done);
-  release = (by: string, job: Settled, done: Done) => this.#released.add(by, job, done);
+  release = (by: string, job: Settled, done: Kept) => this.#released.add(by, job, kept(done));
   snooze = (by: string, job: Snoozed, done: Done) => this.#snoozed.add(by, job, done);
   cancel = (by: string, job: Cancellation, done: Done) => this.#cancelled.add(by, job, done);
 }
+
+type Kept = (result: SettleResult) => void;
+
+/** What is kept and tried again is never refused in the end. */
+const kept =
+  (done: Kept): Done =>
+  (result) =>
+    done(result instanceof Refusal ? 'lost' : result);
 
 /** After the last attempt a failed job is a dead letter; a job without a status was not moved. */
 export function resultOfFailure(status: string | undefined): SettleResult {

@@ -20,7 +20,7 @@ export const BUGS: readonly Bug[] = [
   {
     name: 'a completion without the fence of owner and generation',
     // From seed 1 on it takes 224.
-    from: 200,
+    from: 300,
     within: 60,
     rewrite: replace(
       'AS done(id, generation)',

@@ -1,0 +1,39 @@
+/**
+ * Options that do not exist. A mistyped name would otherwise be ignored in silence, and its default used.
+ * Every object of options that the public API takes is checked here, against a list of names that the compiler
+ * keeps complete.
+ */
+import { HoldfastError, shown } from './errors.js';
+import { nearest } from './nearest.js';
+
+/** All names of an interface of options: `{ concurrency: true, … } satisfies Known<WorkerOptions>`. */
+export type Known<Options> = Readonly<Record<keyof Options, true>>;
+
+/** `where` has these options, such as `worker()`; `undone` says what was not done, as a sentence. */
+export function checkKnown(
+  options: unknown,
+  known: Readonly<Record<string, true>>,
+  where: string,
+  undone: string,
+): void {
+  const problem = unknownOption(options, known, where);
+  if (problem !== null) throw new HoldfastError('OPTION_INVALID', `${problem} ${undone}`);
+}
+
+/** What is wrong and what may have been meant, or null. */
+export function unknownOption(
+  options: unknown,
+  known: Readonly<Record<string, true>>,
+  where: string,
+): string | null {
+  if (options === undefined) return null;
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    const given = Array.isArray(options) ? 'an array' : shown(options);
+    return `The options of ${where} must be an object, not ${given}.`;
+  }
+  const wrong = Object.keys(options).find((name) => !Object.hasOwn(known, name));
+  if (wrong === undefined) return null;
+  const names = Object.keys(known);
+  const meant = nearest(wrong, names) || ` It has ${names.join(', ')}.`;
+  return `${where} has no option ${shown(wrong)}.${meant}`;
+}

@@ -1,0 +1,94 @@
+/** An option that does not exist is refused, wherever options are taken, with what may have been meant. */
+import { expect, test } from 'vitest';
+import { startEmbedded } from '../src/embedded/index.js';
+import { type Holdfast, holdfast, job } from '../src/index.js';
+import { collectMetrics } from '../src/metrics/index.js';
+import {
+  drain,
+  expectEnqueued,
+  makeJob,
+  startPglite,
+  survivesFaults,
+  testJob,
+} from '../src/testing/index.js';
+import { testDatabase } from './support/database.js';
+
+const db = testDatabase();
+const connectionString = 'postgres://nobody@127.0.0.1:1/nowhere';
+const hf = holdfast({ connectionString });
+const receipt = job<object>('receipt');
+const ID = '01890000-0000-7000-8000-000000000000';
+const handler = () => undefined;
+/** What a JavaScript caller may pass. */
+const any = (options: object) => options as never;
+
+const CALLS: [string, () => unknown, RegExp][] = [
+  ['holdfast()', () => holdfast(any({ conectionString: 'x' })), /Did you mean "connectionString"/],
+  ['worker()', () => hf.worker(any({ concurency: 50 })), /worker\(\).*"concurency".*"concurrency"/],
+  ['worker.stop()', () => hf.worker().stop(any({ grace: 5 })), /"grace".*Did you mean "graceMs"/],
+  ['job()', () => job('x', any({ maxAttempt: 3 })), /"maxAttempt".*Did you mean "maxAttempts"/],
+  ['job() retry', () => job('x', any({ retry: { bas: 3 } })), /retry.*"bas".*Did you mean "base"/],
+  ['job.of()', () => receipt.of({}, any({ prioriy: 1 })), /"prioriy".*Did you mean "priority"/],
+  ['enqueue()', () => hf.enqueue(receipt, {}, any({ delays: 1 })), /Did you mean "delay"/],
+  ['enqueue()', () => hf.enqueue(receipt, {}, any({ onMissmatch: 1 })), /"onMismatch"/],
+  [
+    'enqueueMany()',
+    () => hf.enqueueMany([receipt.of({})], any({ trx: 1 })),
+    /enqueueMany\(\).*"trx".*"tx"/,
+  ],
+  ['createQueue()', () => db.hf.createQueue('a', any({ order: 'key' })), /"order".*"ordering"/],
+  [
+    'configureQueue()',
+    () => hf.configureQueue('inbox', any({ archiveRetentions: 1 })),
+    /Did you mean "archiveRetention"/,
+  ],
+  ['jobs()', () => hf.jobs(any({ filters: {} })), /Did you mean "filter"/],
+  ['job()', () => hf.job(ID, any({ qeue: 'a' })), /Did you mean "queue"/],
+  ['workers()', () => hf.workers(any({ al: true })), /Did you mean "all"/],
+  ['retry()', () => hf.retry([ID], any({ qeue: 'a' })), /Did you mean "queue"/],
+  ['cancel()', () => hf.cancel([ID], any({ reasn: 'a' })), /Did you mean "reason"/],
+  ['update()', () => hf.update(ID, { priority: 1 }, any({ qeue: 'a' })), /Did you mean "queue"/],
+  ['wait()', () => hf.wait(ID, any({ timeouts: 1 })), /Did you mean "timeout"/],
+  ['deadLetters.list()', () => hf.deadLetters.list(any({ limt: 1 })), /Did you mean "limit"/],
+  [
+    'deadLetters.groups()',
+    () => hf.deadLetters.groups(any({ filte: {} })),
+    /Did you mean "filter"/,
+  ],
+  ['deadLetters.retry()', () => hf.deadLetters.retry('all', any({ qeue: 'a' })), /"queue"/],
+  ['deadLetters.discard()', () => hf.deadLetters.discard('all', any({ qeue: 'a' })), /"queue"/],
+  ['collectMetrics()', () => collectMetrics(hf, any({ fresh: 1 })), /Did you mean "freshFor"/],
+  ['startEmbedded()', () => startEmbedded(any({ throwAway: true })), /Did you mean "throwaway"/],
+  ['startPglite()', () => startPglite(any({ shema: 'a' })), /Did you mean "schema"/],
+  ['testJob()', () => testJob(receipt, handler, {}, any({ atempt: 2 })), /Did you mean "attempt"/],
+  ['makeJob()', () => makeJob('pending', receipt, {}, any({ reasn: '' })), /Did you mean "reason"/],
+  [
+    'survivesFaults()',
+    () => survivesFaults(receipt, handler, {}, any({ effects: () => 0 })),
+    /Did you mean "effect"/,
+  ],
+  ['drain()', () => drain(hf, any({ worker: hf.worker(), queues: 'a' })), /Did you mean "queue"/],
+  ['expectEnqueued()', () => expectEnqueued({}, any({ tz: 1 })), /"tz".*Did you mean "tx"/],
+];
+
+test.each(CALLS)('%s refuses an option that does not exist', async (_, call, message) => {
+  const made = (async () => call())();
+  await expect(made).rejects.toThrow(message);
+  await expect(made).rejects.toMatchObject({
+    code: expect.stringMatching(/^(OPTION_INVALID|invalid_option)$/),
+  });
+});
+
+test('an option without a near name gets the list; one that is undefined is as good as left out', () => {
+  expect(() => hf.worker(any({ threads: 4 }))).toThrow(
+    /has no option "threads"\. It has queues, concurrency, .*\. The worker was not made\./,
+  );
+  const exact = { concurrency: undefined } as unknown as Parameters<Holdfast['worker']>[0];
+  expect(() => hf.worker(exact)).not.toThrow();
+});
+
+test('options that are no object are refused', () => {
+  expect(() => hf.worker(50 as never)).toThrow(/must be an object, not 50/);
+  expect(() => hf.worker(null as never)).toThrow(/must be an object, not null/);
+  expect(() => receipt.of({}, ['order:1'] as never)).toThrow(/must be an object, not an array/);
+});
