@@ -19,7 +19,9 @@ test('the diagram and the table in docs/states.md are those of the transition ta
 });
 
 test('the quick start of the README has under 15 lines of code and runs as printed', async () => {
-  const code = /## Quick start\n\n```js\n([\s\S]*?)```/.exec(page('README.md'))?.[1] as string;
+  const code = /## Quick start\n[\s\S]*?```js\n([\s\S]*?)```/.exec(
+    page('README.md'),
+  )?.[1] as string;
   const lines = code.split('\n').filter((line) => line.trim() !== '');
   expect(lines.length).toBeLessThan(15);
 

@@ -6,6 +6,7 @@ import type { WorkerOptions } from '../../index.js';
 import { type Call, UsageError } from '../command.js';
 import { type Config, findConfig, holdfastOf, loadConfig } from '../config.js';
 import { countOption } from '../filters.js';
+import { onEndOfNpx } from '../npx.js';
 
 export async function run(call: Call): Promise<void> {
   const { given, args } = call;
@@ -29,9 +30,11 @@ export async function run(call: Call): Promise<void> {
   });
   const worker = hf.worker(optionsOf(call, config));
   await config.handlers(worker, hf);
+  const forget = onEndOfNpx(() => void worker.stop());
   try {
     await worker.run();
   } finally {
+    forget();
     await hf.close();
   }
 }

@@ -1,0 +1,18 @@
+/**
+ * SIGTERM to `npx`. It passes the signal to the shell that it has started us with, and many a shell (dash, the sh of
+ * Debian) ends without passing it on. What we can see of that is that our parent is gone.
+ */
+const LOOK_MS = 100;
+
+/** Calls `stop` when we were started by npx and it has been asked to end. Returns how to look no longer. */
+export function onEndOfNpx(stop: () => void): () => void {
+  const parent = process.ppid;
+  if (process.env.npm_command !== 'exec') return () => undefined;
+  const look = () => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    stop();
+  };
+  const timer = setInterval(look, LOOK_MS).unref();
+  return () => clearInterval(timer);
+}
