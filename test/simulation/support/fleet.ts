@@ -20,7 +20,7 @@ const OPTIONS = {
   heartbeat: 2_000,
   ttl: 6_000,
   poll: 2_000,
-  housekeeping: 4_000,
+  maintenance: 4_000,
   grace: 1_000,
   handleSignals: false,
 };
