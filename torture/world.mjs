@@ -18,8 +18,6 @@ export const WORKER_OPTIONS = {
   stallLimit: '4s',
   grace: '2s',
   concurrency: 8,
-  // Under either name: one of them is being renamed.
-  maintenance: '1s',
   maintenance: '1s',
 };
 
