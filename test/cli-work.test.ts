@@ -57,7 +57,8 @@ describe('init', () => {
       working.child.kill('SIGTERM');
       const ran = await working.ended;
       expect(ran.code).toBe(0);
-      expect(values(ran.err)).toMatchObject([
+      // A slow machine may add a warning.
+      expect(values(ran.err).filter(({ level }) => level === 'info')).toMatchObject([
         { msg: 'worker started', queues: ['inbox'] },
         { msg: 'worker stopping' },
         { msg: 'worker stopped', completed: 1 },
