@@ -4,15 +4,8 @@
  * command says, but for times, ids and names.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import {
-  chmodSync,
-  cpSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -31,6 +24,9 @@ const CHECKOUT = [
   'package.json',
   'schema.sql',
 ].concat(['package-lock.json', 'scripts', 'src', 'tsconfig.json', 'tsconfig.build.json']);
+
+/** Half a gigabyte is written and deleted. */
+const HOOK_MS = 300_000;
 
 let registry: Registry;
 let folder: string;
@@ -51,13 +47,22 @@ beforeAll(async () => {
     [...npmrc, 'audit=false', 'update-notifier=false'].join('\n'),
   );
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'holdfast', 'node_modules'));
-});
+}, HOOK_MS);
 
 afterAll(async () => {
-  for (const child of children) child.kill('SIGKILL');
+  for (const { pid } of children) endGroup(pid as number);
   await registry?.close();
-  rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
-});
+  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+}, HOOK_MS);
+
+/** What npx has started would outlive it. */
+function endGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // Nobody is left.
+  }
+}
 
 /** What a person has in front of him: a shell, or a program that runs until it is stopped. */
 class Terminal {
@@ -67,7 +72,7 @@ class Terminal {
   constructor(command: string, args: readonly string[], more: NodeJS.ProcessEnv, cwd = folder) {
     const { PATH = '', HOME = '' } = process.env;
     const env = { PATH, HOME, npm_config_userconfig: join(folder, 'npmrc'), ...more };
-    this.child = spawn(command, args, { cwd, env });
+    this.child = spawn(command, args, { cwd, env, detached: true });
     children.push(this.child);
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text) => {
@@ -89,11 +94,14 @@ class Terminal {
   }
 
   says(what: RegExp): Promise<RegExpExecArray> {
-    return until(String(what), () => what.exec(this.seen), { timeoutMs: 300_000 }).catch(
-      (error) => {
-        throw new Error(`${error.message}; it says:\n${this.seen}`);
-      },
-    );
+    const ask = () => {
+      const found = what.exec(this.seen);
+      if (!found && this.child.exitCode !== null) throw new Error(`it ended before ${what}`);
+      return found;
+    };
+    return until(String(what), ask, { timeoutMs: 300_000 }).catch((error) => {
+      throw new Error(`${error.message}; it says:\n${this.seen}`);
+    });
   }
 
   /** Resolves when nothing that was started in it is left to say anything. */
