@@ -6,6 +6,22 @@ CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict');
 
 CREATE SEQUENCE holdfast.inbox_position_seq;
 
+CREATE TABLE holdfast.audit (
+  id uuid NOT NULL DEFAULT holdfast.new_id(),
+  at timestamp with time zone NOT NULL DEFAULT now(),
+  role text NOT NULL DEFAULT SESSION_USER,
+  application text NOT NULL DEFAULT current_setting('application_name'::text),
+  client inet DEFAULT inet_client_addr(),
+  actor text,
+  act text NOT NULL,
+  queue text,
+  jobs bigint,
+  filter jsonb,
+  changes jsonb,
+  reason text,
+  CONSTRAINT audit_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE holdfast.fleet (
   one boolean NOT NULL DEFAULT true,
   epoch bigint NOT NULL DEFAULT 1,
@@ -109,14 +125,52 @@ CREATE TABLE holdfast.queues (
   idempotency_retention interval NOT NULL DEFAULT '7 days'::interval,
   archive_retention interval NOT NULL DEFAULT '7 days'::interval,
   effect_retention interval NOT NULL DEFAULT '7 days'::interval,
+  audit_retention interval NOT NULL DEFAULT '90 days'::interval,
   maintained_at timestamp with time zone,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
+  CONSTRAINT queues_audit_retention_check CHECK ((audit_retention > '00:00:00'::interval)),
   CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
   CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
   CONSTRAINT queues_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
   CONSTRAINT queues_pkey PRIMARY KEY (name)
 ) WITH (fillfactor=50);
+
+CREATE TABLE holdfast.schedules (
+  name text NOT NULL,
+  queue text NOT NULL,
+  type text NOT NULL,
+  version holdfast.positive NOT NULL DEFAULT 1,
+  payload jsonb NOT NULL,
+  partition_key text,
+  priority holdfast.priority NOT NULL DEFAULT 2,
+  max_attempts holdfast.positive NOT NULL DEFAULT 5,
+  cron text,
+  every interval,
+  timezone text NOT NULL DEFAULT 'UTC'::text,
+  catch_up text NOT NULL DEFAULT 'last'::text,
+  overlap text NOT NULL DEFAULT 'allow'::text,
+  jitter interval NOT NULL DEFAULT '00:00:00'::interval,
+  paused boolean NOT NULL DEFAULT false,
+  declared_by text,
+  next_instant timestamp with time zone,
+  next_at timestamp with time zone,
+  last_instant timestamp with time zone,
+  last_at timestamp with time zone,
+  last_job uuid,
+  ticks bigint NOT NULL DEFAULT 0,
+  skipped bigint NOT NULL DEFAULT 0,
+  missed bigint NOT NULL DEFAULT 0,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT schedules_catch_up_check CHECK ((catch_up = ANY (ARRAY['none'::text, 'last'::text, 'all'::text]))),
+  CONSTRAINT schedules_every_check CHECK ((every >= '00:00:01'::interval)),
+  CONSTRAINT schedules_jitter_check CHECK ((jitter >= '00:00:00'::interval)),
+  CONSTRAINT schedules_next_check CHECK (((next_instant IS NULL) = (next_at IS NULL))),
+  CONSTRAINT schedules_overlap_check CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text, 'allow'::text]))),
+  CONSTRAINT schedules_pkey PRIMARY KEY (name),
+  CONSTRAINT schedules_timing_check CHECK (((cron IS NULL) <> (every IS NULL)))
+) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=1000);
 
 CREATE TABLE holdfast.workers (
   id text NOT NULL,
@@ -128,6 +182,7 @@ CREATE TABLE holdfast.workers (
   handles jsonb NOT NULL DEFAULT '{}'::jsonb,
   lock_key integer,
   holds_liveness_lock boolean NOT NULL DEFAULT false,
+  left_at timestamp with time zone,
   CONSTRAINT workers_pkey PRIMARY KEY (id),
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
@@ -145,6 +200,10 @@ CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (cre
 CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
+
+CREATE INDEX schedules_due_idx ON holdfast.schedules USING btree (queue, next_at) WHERE (NOT paused);
 
 CREATE OR REPLACE FUNCTION holdfast.bucket_of(key text)
  RETURNS integer
@@ -213,7 +272,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, OUT id uuid, OUT deduplicated boolean)
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, partition_key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, OUT id uuid, OUT deduplicated boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -318,8 +377,8 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_wake()
  SECURITY DEFINER
 AS $function$
 DECLARE
-  due  timestamptz;
-  hint text;
+  due  timestamp with time zone;
+  hint pg_catalog.text;
 BEGIN
   -- Nobody waits: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
   -- may take each other for a waiting worker; then they send a hint that nobody needs.)
@@ -336,7 +395,7 @@ BEGIN
   IF TG_ARGV[0] OPERATOR(pg_catalog.=) 'key' THEN
     SELECT pg_catalog.min(a.available_at), pg_catalog.concat(':',
       CASE WHEN pg_catalog.count(*) OPERATOR(pg_catalog.>) 100 THEN '*'
-        ELSE pg_catalog.string_agg(DISTINCT a.partition_bucket::text, ',') END)
+        ELSE pg_catalog.string_agg(DISTINCT a.partition_bucket::pg_catalog.text, ',') END)
     INTO due, hint FROM added AS a;
   ELSE
     SELECT pg_catalog.min(a.available_at) INTO due FROM added AS a;
@@ -344,13 +403,35 @@ BEGIN
   -- What is due later is found by the polls.
   IF due OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) interval '5 seconds') THEN
     PERFORM pg_catalog.pg_notify(pg_catalog.concat('holdfast_', TG_RELID),
-      pg_catalog.concat(pg_catalog.floor(pg_catalog.date_part('epoch', due) OPERATOR(pg_catalog.*) 10::float8)::bigint, hint));
+      pg_catalog.concat(pg_catalog.floor(pg_catalog.date_part('epoch', due) OPERATOR(pg_catalog.*) 10::double precision)::bigint, hint));
   END IF;
   RETURN NULL;
 END
 $function$;
 
 CREATE FUNCTION holdfast.new_id() RETURNS uuid; -- body by server version
+
+CREATE OR REPLACE FUNCTION holdfast.prune_audit(most integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  pruned bigint;
+BEGIN
+  DELETE FROM holdfast.audit AS a
+  WHERE a.id = ANY (ARRAY(
+    SELECT old.id FROM holdfast.audit AS old
+    WHERE old.at < now() - coalesce(
+      (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
+      (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
+    ORDER BY old.id
+    LIMIT most));
+  GET DIAGNOSTICS pruned = ROW_COUNT;
+  RETURN pruned;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION holdfast.queue_ordered()
  RETURNS trigger
@@ -404,6 +485,29 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.schedules_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  due timestamptz;
+BEGIN
+  IF current_setting('holdfast.notify', true) = 'off' OR pg_notification_queue_usage() > 0.5 THEN
+    RETURN NULL;
+  END IF;
+  IF TG_LEVEL = 'ROW' THEN
+    due := NEW.next_at;
+  ELSE
+    SELECT min(a.next_at) INTO due FROM added AS a WHERE NOT a.paused;
+  END IF;
+  IF due IS NOT NULL THEN
+    PERFORM pg_notify('holdfast_fleet',
+      concat(TG_TABLE_SCHEMA, ' schedules ', floor(extract(epoch FROM due) * 1000)::bigint));
+  END IF;
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.state_fits(status holdfast.inbox_status, parked boolean, attempts integer, lease_generation bigint, available_at timestamp with time zone, claimed_by text, claimed_at timestamp with time zone, lease_expires_at timestamp with time zone, completed_at timestamp with time zone)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -435,6 +539,10 @@ CREATE TRIGGER queues_changed AFTER UPDATE OF ordering ON holdfast.queues FOR EA
 CREATE TRIGGER queues_made AFTER INSERT ON holdfast.queues FOR EACH ROW EXECUTE FUNCTION holdfast.queue_ordered();
 
 CREATE TRIGGER queues_ordered AFTER UPDATE OF ordering ON holdfast.queues FOR EACH ROW WHEN ((old.ordering IS DISTINCT FROM new.ordering)) EXECUTE FUNCTION holdfast.queue_ordered();
+
+CREATE TRIGGER schedules_earlier AFTER UPDATE ON holdfast.schedules FOR EACH ROW WHEN (((NOT new.paused) AND ((new.next_at < old.next_at) OR old.paused OR (old.next_at IS NULL)))) EXECUTE FUNCTION holdfast.schedules_changed();
+
+CREATE TRIGGER schedules_made AFTER INSERT ON holdfast.schedules REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.schedules_changed();
 
 CREATE TRIGGER workers_changed AFTER UPDATE OF status ON holdfast.workers FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION holdfast.fleet_changed();
 

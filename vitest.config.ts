@@ -1,24 +1,60 @@
 import { fileURLToPath } from 'node:url';
-import { defineConfig } from 'vitest/config';
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { ClosingLine } from './test/support/closing-line.js';
+import { LongestFirst } from './test/support/longest-first.js';
 
 /** The program of the keeper's thread is made by the build. */
 const KEEPER_SOURCE = new URL('dist/worker/lease/keeper-source.js', import.meta.url);
 
+/** They start processes and mostly wait for them. */
+const WAITING = ['test/{crash,fleet,torture}/**/*.test.ts', 'test/{demo,start,idle}.test.ts'];
+
+/** They replace modules, or count what is in their process. All others share a process with those before them. */
+const ALONE = [
+  'src/testing/**/*.test.ts',
+  'src/tracing/**/*.test.ts',
+  'src/postgres/{database,pooled}.test.ts',
+  'src/worker/lease/keeper-thread.test.ts',
+  'test/simulation/**/*.test.ts',
+  'test/{event-loop,fuzz,metrics,metrics-elsewhere,statements,tracing,warnings}.test.ts',
+];
+
+const resolve = {
+  alias: [{ find: /^\.\/keeper-source\.js$/, replacement: fileURLToPath(KEEPER_SOURCE) }],
+};
+
+const project = (
+  name: string,
+  test: TestProjectInlineConfiguration['test'],
+): TestProjectInlineConfiguration => ({
+  resolve,
+  test: { name, testTimeout: 60_000, hookTimeout: 60_000, retry: 0, ...test },
+});
+
 export default defineConfig({
-  resolve: {
-    alias: [{ find: /^\.\/keeper-source\.js$/, replacement: fileURLToPath(KEEPER_SOURCE) }],
-  },
+  resolve,
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
     globalSetup: ['./test/support/server.ts'],
     reporters: ['default', new ClosingLine()],
-    // Two cores: more files at once only make the timings of process tests noisier.
-    maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
     // Nothing passes by being left out or by being tried again.
     allowOnly: false,
-    retry: 0,
+    sequence: { sequencer: LongestFirst },
+    projects: [
+      project('waiting', {
+        include: WAITING,
+        isolate: false,
+        maxWorkers: 3,
+        sequence: { groupOrder: 0 },
+      }),
+      // Two cores: more files at once only make their timings noisier.
+      project('alone', { include: ALONE, maxWorkers: 2, sequence: { groupOrder: 1 } }),
+      project('shared', {
+        include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+        exclude: [...WAITING, ...ALONE],
+        isolate: false,
+        maxWorkers: 2,
+        sequence: { groupOrder: 1 },
+      }),
+    ],
   },
 });

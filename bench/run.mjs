@@ -49,6 +49,7 @@ const settings = {
 const more = {
   fleet: async (context) => (await import('./fleet/index.mjs')).fleet(context),
   inspect: async (context) => (await import('./inspect.mjs')).inspect(context),
+  schedules: async (context) => (await import('./schedules.mjs')).schedules(context),
 };
 
 async function prepare(entries, urls) {

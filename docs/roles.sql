@@ -1,17 +1,20 @@
 -- Roles with the least that each part of an application needs. Run it after `holdfast migrate`, as the
--- owner of the schema, once per database; running it again changes nothing.
+-- owner of the schema, once per database, and again after a migration that added tables; running it again
+-- changes nothing else.
 --
 -- The names below are those of a default installation. For another schema replace `holdfast.` and the
--- schema's name in GRANT USAGE; for another queue repeat the lines that say `inbox` with its name.
+-- schema's name in GRANT USAGE and in the last statement. Queues need nothing of their own: one that exists
+-- is granted at the end of this file, and one that is made later is granted as it is made, to those who
+-- hold `inbox`.
 -- Give the roles to the users that log in: GRANT holdfast_worker TO my_worker_user;
--- A user that both enqueues and works needs holdfast_worker only. Migrations, new queues, pausing and
--- the verbs of an operator (retry, discard, cancel) stay with the owner.
+-- A user that both enqueues and works needs holdfast_worker only. Migrations, new queues and the settings of
+-- queues stay with the owner.
 
 DO $do$
 DECLARE
   wanted text;
 BEGIN
-  FOREACH wanted IN ARRAY ARRAY['holdfast_producer', 'holdfast_worker', 'holdfast_viewer'] LOOP
+  FOREACH wanted IN ARRAY ARRAY['holdfast_producer', 'holdfast_worker', 'holdfast_viewer', 'holdfast_operator'] LOOP
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = wanted) THEN
       EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
     END IF;
@@ -19,16 +22,20 @@ BEGIN
 END
 $do$;
 
-GRANT USAGE ON SCHEMA holdfast TO holdfast_producer, holdfast_worker, holdfast_viewer;
+GRANT USAGE ON SCHEMA holdfast TO holdfast_producer, holdfast_worker, holdfast_viewer, holdfast_operator;
 
--- The producer: enqueue() in TypeScript and holdfast.inbox_enqueue() in SQL, and nothing else. It reads no
--- payload, and neither claims, changes nor removes a job. It does write idempotency keys, because that is
--- how one key becomes one job.
-GRANT SELECT ON holdfast.queues TO holdfast_producer;
+-- The producer: enqueue() in TypeScript, holdfast.inbox_enqueue() in SQL and `holdfast enqueue`, and nothing else.
+-- It reads no payload, and neither claims, changes nor removes a job. It does write idempotency keys, because
+-- that is how one key becomes one job.
+GRANT SELECT ON holdfast.migrations, holdfast.queues TO holdfast_producer;
 GRANT INSERT ON holdfast.inbox TO holdfast_producer;
 GRANT SELECT (id) ON holdfast.inbox TO holdfast_producer;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_producer;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_producer;
+
+-- Schedules: a job for each tick. Whoever makes one has jobs enqueued into the queue that it names, by a worker of
+-- that queue; leave this out for producers that make none. To run one now is for workers: it looks at the last job.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_producer;
 
 -- The worker: claims, settles, does maintenance, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.
@@ -37,15 +44,87 @@ GRANT SELECT ON holdfast.migrations, holdfast.queues TO holdfast_worker;
 GRANT SELECT, UPDATE ON holdfast.fleet TO holdfast_worker;
 GRANT UPDATE (maintained_at) ON holdfast.queues TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.workers TO holdfast_worker;
+-- It writes the ticks of schedules, and may make schedules as a producer does.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_claims TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
+-- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up.
+GRANT SELECT (id, jobs), INSERT (act, queue, jobs, filter, changes, actor, reason), UPDATE (jobs)
+  ON holdfast.audit TO holdfast_worker;
 
 -- The viewer: reads everything, payloads and results included, and writes nothing. To keep these from it,
 -- grant the other columns of inbox and inbox_archive by name instead.
 GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
-  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_claims
-  TO holdfast_viewer;
+  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_claims,
+  holdfast.schedules, holdfast.audit TO holdfast_viewer;
+
+-- The operator: a person on call. It reads what the viewer reads, and it retries, discards, cancels, updates and
+-- replays jobs, pauses and resumes queues, drains workers, and enqueues. It neither claims nor settles, and it
+-- changes no table, no migration and no other setting of a queue.
+GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
+  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_claims,
+  holdfast.schedules, holdfast.audit TO holdfast_operator;
+GRANT UPDATE (paused) ON holdfast.queues TO holdfast_operator;
+-- Schedules are paused, resumed, run and deleted.
+GRANT UPDATE (paused, next_instant, next_at, last_instant, last_at, last_job, ticks, skipped, missed), DELETE
+  ON holdfast.schedules TO holdfast_operator;
+-- To ask a worker to drain; the epoch of the fleet rises with it.
+GRANT UPDATE (status) ON holdfast.workers TO holdfast_operator;
+GRANT UPDATE (epoch) ON holdfast.fleet TO holdfast_operator;
+-- What a retry or an update writes, and not who holds the job or until when.
+GRANT INSERT, DELETE, UPDATE (status, available_at, attempts, crashes, position, parked, payload, version, priority)
+  ON holdfast.inbox TO holdfast_operator;
+GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
+-- What is discarded or cancelled goes to the archive, and a replay takes it out again.
+GRANT INSERT, DELETE ON holdfast.inbox_archive TO holdfast_operator;
+GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_operator;
+-- A replay may be told to do again what a job has done before.
+GRANT DELETE ON holdfast.inbox_effects TO holdfast_operator;
+-- Who did what: when and as whom is not the operator's to say.
+GRANT INSERT (act, queue, jobs, filter, changes, actor, reason), UPDATE (jobs) ON holdfast.audit TO holdfast_operator;
+
+-- The queues that are there already: whoever holds something of inbox holds the same of them. createQueue and
+-- `holdfast queues create` do this for each new one. Column by column and table by table, which ALTER DEFAULT
+-- PRIVILEGES cannot say.
+DO $do$
+DECLARE
+  space CONSTANT text := 'holdfast';
+  queue text;
+  given text;
+BEGIN
+  FOR queue IN SELECT q.name FROM holdfast.queues AS q WHERE q.name <> 'inbox' LOOP
+    FOR given IN
+      WITH relations AS (
+        SELECT f.oid AS from_oid, f.relacl AS acl, t.relowner AS owner,
+          format('%s %I.%I', CASE f.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, space, t.relname) AS name
+        FROM pg_class AS t
+        JOIN pg_class AS f ON f.relnamespace = t.relnamespace AND f.relkind = t.relkind
+          AND f.relname = 'inbox' || substr(t.relname, length(queue) + 1)
+        WHERE t.relnamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = space)
+          AND t.relkind IN ('r', 'p', 'S') AND (t.relname = queue OR starts_with(t.relname, queue || '_'))
+          -- Not a table of a queue whose name begins with the name of this one.
+          AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE starts_with(q.name, queue || '_')
+            AND (t.relname = q.name OR starts_with(t.relname, q.name || '_')))
+      ), rights AS (
+        SELECT r.name, r.owner, a.*, NULL::name AS of_column FROM relations AS r, aclexplode(r.acl) AS a
+        UNION ALL
+        SELECT r.name, r.owner, a.*, c.attname
+        FROM relations AS r
+        JOIN pg_attribute AS c ON c.attrelid = r.from_oid AND c.attnum > 0 AND NOT c.attisdropped
+        CROSS JOIN aclexplode(c.attacl) AS a
+      )
+      SELECT format('GRANT %s ON %s TO %s%s', concat(r.privilege_type, ' (' || quote_ident(r.of_column) || ')'), r.name,
+        CASE r.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(r.grantee)) END,
+        CASE WHEN r.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+      FROM rights AS r
+      WHERE r.grantee <> r.owner
+    LOOP
+      EXECUTE given;
+    END LOOP;
+  END LOOP;
+END
+$do$;

@@ -37,7 +37,8 @@ export async function writeKeeperSource(dist) {
   });
   await bundle.close();
   const [{ code, moduleIds }] = output;
-  const program = `((require, module, exports) => {${code}\n})(${LOAD}, { exports: {} }, {});`;
+  // Without a `navigator` (Node 20) `pg` makes a Response to know where it runs, which loads all of fetch: 25 ms.
+  const program = `((require, module, exports, navigator) => {${code}\n})(${LOAD}, { exports: {} }, {}, { userAgent: 'Node.js' });`;
   writeFileSync(
     join(folder, 'keeper-source.js'),
     '// Made by scripts/keeper-source.mjs from keeper-thread.js. LICENCES.txt has the licences of what it contains.\n' +

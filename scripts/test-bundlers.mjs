@@ -1,6 +1,6 @@
 // `npm run test:bundlers`: the packed package with tools that are no development packages of this one: other bundlers,
-// Jest, an older TypeScript, Bun and Deno (test/bundlers/*.spec.ts). npm installs a pinned version of each into
-// .bundlers; that takes minutes, once.
+// Jest, an older TypeScript, Bun and Deno (test/bundlers/*.spec.ts), and the test kit with every runner. npm installs a
+// pinned version of each into .bundlers; that takes minutes, once. `npm run test:bundlers -- kit` runs one file.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,6 +17,8 @@ const TOOLS = {
   tsup: '8.5.1',
   webpack: '5.112.2',
   jest: '30.5.2',
+  vitest: '4.1.12',
+  '@electric-sql/pglite': '0.5.16',
   typescript: '5.9.3',
   pg: '8.23.1',
   // Their own installers look for these in other ways than npm does.

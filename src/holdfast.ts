@@ -5,11 +5,15 @@
  */
 import type pg from 'pg';
 import type { Access } from './api/access.js';
+import { archive } from './api/archive.js';
+import { type AuditPage, type AuditRequest, auditPage } from './api/audit.js';
 import { byId } from './api/by-id.js';
 import { deadLetters } from './api/dead-letters.js';
 import { examine } from './api/doctor.js';
+import { gaugesReader } from './api/gauges.js';
 import { looking } from './api/look.js';
 import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/queue-settings.js';
+import { schedules } from './api/schedules.js';
 import { type JobChanges, type UpdateChoice, update } from './api/update.js';
 import { type JobOutcome, type WaitChoice, Waiting } from './api/wait.js';
 import {
@@ -21,8 +25,7 @@ import {
 } from './enqueue/enqueue.js';
 import type { NewJob } from './enqueue/insert.js';
 import { checkTx } from './enqueue/transaction.js';
-import { type Gauges, readGauges } from './inspect/gauges.js';
-import { reading } from './inspect/reading.js';
+import type { Gauges } from './inspect/gauges.js';
 import { HoldfastError } from './job/errors.js';
 import { describeError } from './job/failure.js';
 import {
@@ -209,11 +212,14 @@ export function holdfast(options: HoldfastOptions = {}) {
 
   /** A listener that fails must not make an enqueue fail that has succeeded. */
   function tell(event: WorkerEvent): void {
+    const failed = (error: unknown) =>
+      log.error({ err: describeError(error).message }, 'an observer failed');
     for (const listener of listeners) {
       try {
-        listener(event);
+        // It may be an async function, whatever its type says.
+        Promise.resolve(listener(event) as unknown).catch(failed);
       } catch (error) {
-        log.error({ err: describeError(error).message }, 'an observer failed');
+        failed(error);
       }
     }
   }
@@ -221,6 +227,7 @@ export function holdfast(options: HoldfastOptions = {}) {
   const closing: (() => Promise<void>)[] = [];
   const access: Access = { schema, connection: address, log, maxPayloadBytes, pool, names };
   const waiting = new Waiting(access);
+  const readGauges = gaugesReader(observer, schema, log);
 
   /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
   async function close(): Promise<void> {
@@ -239,7 +246,9 @@ export function holdfast(options: HoldfastOptions = {}) {
     ...looking(access),
     ...byId(access),
     ...queueSettings(access),
+    ...schedules(access),
     deadLetters: deadLetters(access),
+    archive: archive(access),
 
     async enqueue<Input>(
       job: JobDefinition<Input, unknown>,
@@ -251,11 +260,11 @@ export function holdfast(options: HoldfastOptions = {}) {
       const { tx, onMismatch, ...rest } = enqueueOptions;
       const given = 'tx' in enqueueOptions && { tx: tx as Queryable };
       const call: EnqueueCall = { ...given, ...(onMismatch && { onMismatch }) };
-      const [enqueued] = await enqueueMany([job.of(payload, rest)], call);
+      const [enqueued] = await enqueueMany([job.item(payload, rest)], call);
       return enqueued as Enqueued;
     },
 
-    /** All in one statement, in the order given: `enqueueMany(ids.map((id) => receipt.of({ id })))`. */
+    /** All in one statement, in the order given: `enqueueMany(ids.map((id) => receipt.item({ id })))`. */
     enqueueMany,
 
     worker(workerOptions: WorkerOptions = {}): Worker {
@@ -281,16 +290,18 @@ export function holdfast(options: HoldfastOptions = {}) {
      */
     wait: <Result = unknown>(id: string, choice?: WaitChoice) =>
       waiting.wait(id, choice) as Promise<JobOutcome<Result>>,
+    /** What people did to jobs, queues and workers, the latest first. */
+    audit: (request?: AuditRequest): Promise<AuditPage> => auditPage(access, request),
     /** Looks for everything that is known to go wrong, and says why it matters and what to do. */
     doctor: () => examine(access),
 
     /** Calls the listener for every event of every worker made here and for every enqueue; returns how to stop. */
-    observe(listener: (event: WorkerEvent) => void): () => void {
+    onEvent(listener: (event: WorkerEvent) => void): () => void {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
     /** How much waits, runs and is dead in every queue, and who is alive. */
-    gauges: (): Promise<Gauges> => reading(observer(), (db) => readGauges(db, schema)),
+    gauges: (): Promise<Gauges> => readGauges(),
 
     close,
     /** `await using hf = holdfast()`: it is closed where its scope ends. */

@@ -1,3 +1,5 @@
+export type { ReplayChoice, WhichFinished } from './api/archive.js';
+export type { AuditEntry, AuditPage, AuditRequest } from './api/audit.js';
 export type {
   BulkChoice,
   BulkResult,
@@ -7,6 +9,14 @@ export type {
 export type { DeadLetterFilter, JobsFilter } from './api/filter.js';
 export type { JobsPage, JobsRequest } from './api/look.js';
 export type { QueueOptions } from './api/queue-settings.js';
+export type { ReplayStep } from './api/replay.js';
+export type {
+  Schedule,
+  ScheduleCall,
+  ScheduleSet,
+  SchedulesPage,
+  SchedulesRequest,
+} from './api/schedules.js';
 export type { JobChanges, UpdateChoice } from './api/update.js';
 export type {
   DeadLetterGroup,
@@ -29,11 +39,10 @@ export {
   holdfast,
 } from './holdfast.js';
 export type { Finding } from './inspect/doctor.js';
-export type { JobRow } from './inspect/job.js';
 export type { Duration } from './job/duration.js';
 export {
   Cancel,
-  GiveUp,
+  DeadLetter,
   HoldfastError,
   type HoldfastErrorCode,
   RetryLater,
@@ -53,8 +62,14 @@ export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';
 export { type JobState, TRANSITIONS, type Transition, type Verb } from './job/states.js';
+export type { ActName } from './operate/audit.js';
+export type { ActOptions } from './operate/options.js';
 export type { Logger, LogLevel, Redact } from './postgres/log.js';
 export type { Queryable } from './postgres/queryable.js';
+export type { CatchUp } from './schedule/due.js';
+export type { RanNow } from './schedule/operate.js';
+export type { Overlap, ScheduleOptions } from './schedule/options.js';
+export type { WrittenSchedules } from './schedule/write.js';
 export type { MigrationState } from './schema/migrate.js';
 export type { Telemetry } from './tracing/api.js';
 export type { EnqueuedEvent, JobEvent, WorkerEvent, WorkerStats } from './worker/events.js';

@@ -4,7 +4,7 @@
  * 50 ms, plus what this machine needs for a few statements just then.
  */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { Cancel, GiveUp, job, Snooze } from '../src/index.js';
+import { Cancel, DeadLetter, job, Snooze } from '../src/index.js';
 import { claimByTime } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
 import { until } from './support/until.js';
@@ -76,9 +76,9 @@ describe.each(KINDS)('in a queue that is read by %s', (_, queue) => {
     // On a slow machine an enqueue may be over only after its job is due.
     const due = await Promise.all(
       delays.map(async (ms, n) => {
-        const availableAt = new Date(Date.now() + ms);
-        await db.hf.enqueue(delayed, { n }, { key: `order:${n}`, availableAt });
-        return { at: availableAt.getTime(), enqueuedAt: Date.now() };
+        const runAt = new Date(Date.now() + ms);
+        await db.hf.enqueue(delayed, { n }, { partitionKey: `order:${n}`, runAt });
+        return { at: runAt.getTime(), enqueuedAt: Date.now() };
       }),
     );
     await until('all of them ran', () => ranAt.size === delays.length);
@@ -93,13 +93,13 @@ describe.each(KINDS)('in a queue that is read by %s', (_, queue) => {
   test('a job that is due long after its enqueue starts when it is due, also if nobody knew of it', async () => {
     const delayed = job<{ dueAt: number }>('delayed', { queue });
     // Further away than hints reach, and enqueued before the worker is there.
-    const availableAt = new Date(Date.now() + 6_000);
-    await db.hf.enqueue(delayed, { dueAt: availableAt.getTime() }, { availableAt });
+    const runAt = new Date(Date.now() + 6_000);
+    await db.hf.enqueue(delayed, { dueAt: runAt.getTime() }, { runAt });
     const lateMs: number[] = [];
     start(db.hf, (w) =>
       w.handle(delayed, ({ payload }) => void lateMs.push(Date.now() - payload.dueAt)),
     );
-    await until('it is due soon', () => Date.now() > availableAt.getTime() - 500);
+    await until('it is due soon', () => Date.now() > runAt.getTime() - 500);
     const machine = watchMachine();
     await until('it ran', () => lateMs.length === 1);
     await expectOnTime(lateMs, machine);
@@ -128,7 +128,7 @@ describe.each(KINDS)('in a queue that is read by %s', (_, queue) => {
     await asleep(1, queue);
     const machine = watchMachine();
     await db.hf.enqueueMany(
-      Array.from({ length: 8 }, (__, n) => kind.of({ n }, { key: `order:${n}` })),
+      Array.from({ length: 8 }, (__, n) => kind.item({ n }, { partitionKey: `order:${n}` })),
     );
     await until('all of them ran again', () => lateMs.length === 8);
     await expectOnTime(lateMs, machine);
@@ -139,11 +139,11 @@ test('a failed job is tried again when it is due, also while another queue has a
   const line = job<{ n: number }>('line', { queue: 'ledger' });
   const plain = job<{ n: number }>('plain', { retry: () => 1_000 });
   await db.hf.enqueueMany(
-    Array.from({ length: 20_000 }, (_, n) => line.of({ n }, { key: `order:${n % 500}` })),
+    Array.from({ length: 8_000 }, (_, n) => line.item({ n }, { partitionKey: `order:${n % 500}` })),
   );
   await db.hf.enqueue(plain, { n: 1 });
   const tries: number[] = [];
-  let left = 20_000;
+  let left = 8_000;
   const { worker } = start(
     db.hf,
     (w) =>
@@ -170,7 +170,7 @@ test('the next job of a key starts when the one before has left it, however it d
   const leaves = {
     completed: () => {},
     dead_letter: () => {
-      throw new GiveUp('never');
+      throw new DeadLetter('never');
     },
     cancelled: () => {
       throw new Cancel('no more');
@@ -188,7 +188,7 @@ test('the next job of a key starts when the one before has left it, however it d
   const kinds = Object.entries(leaves).map(([name, leave]) => {
     const kind = job<{ n: number }>(name, { queue: 'ledger', retry: () => 50 });
     const line = (from: number, to: number) =>
-      [0, 1, 2, 3, 4].slice(from, to).map((n) => kind.of({ n }, { key: name }));
+      [0, 1, 2, 3, 4].slice(from, to).map((n) => kind.item({ n }, { partitionKey: name }));
     return { name, kind, leave, line, ran: [] as number[] };
   });
   start(
@@ -233,7 +233,7 @@ test('a key that was busy when many jobs came goes on with them at once', async 
   start(
     db.hf,
     (w) =>
-      w.handle(step, ({ key, payload }) => {
+      w.handle(step, ({ partitionKey: key, payload }) => {
         ran.add(`${key} ${payload.n}`);
         if (payload.n === 1) return finished;
       }),
@@ -242,15 +242,15 @@ test('a key that was busy when many jobs came goes on with them at once', async 
   await asleep(1, 'ledger');
   // Quick ones first, so that runs of several jobs are asked for.
   await db.hf.enqueueMany(
-    Array.from({ length: 50 }, (_, n) => step.of({ n: 0 }, { key: `quick:${n}` })),
+    Array.from({ length: 50 }, (_, n) => step.item({ n: 0 }, { partitionKey: `quick:${n}` })),
   );
   await until('the quick ones ran', () => ran.size === 50);
-  await db.hf.enqueue(step, { n: 1 }, { key: 'busy' });
+  await db.hf.enqueue(step, { n: 1 }, { partitionKey: 'busy' });
   await until('it runs', () => ran.has('busy 1'));
   // So many that the hint does not name their buckets.
   await db.hf.enqueueMany([
-    step.of({ n: 2 }, { key: 'busy' }),
-    ...Array.from({ length: 200 }, (_, n) => step.of({ n: 2 }, { key: `other:${n}` })),
+    step.item({ n: 2 }, { partitionKey: 'busy' }),
+    ...Array.from({ length: 200 }, (_, n) => step.item({ n: 2 }, { partitionKey: `other:${n}` })),
   ]);
   await until('the others ran', () => ran.size === 251);
   const machine = watchMachine();
@@ -264,7 +264,7 @@ test('a key that was busy when many jobs came goes on with them at once', async 
 test('recovered jobs start at once, whoever of the fleet recovered them', async () => {
   const plain = job<{ n: number }>('plain');
   const ran = new Set<number>();
-  await db.hf.enqueueMany(Array.from({ length: 20 }, (_, n) => plain.of({ n })));
+  await db.hf.enqueueMany(Array.from({ length: 20 }, (_, n) => plain.item({ n })));
   const { jobs } = await claimByTime(db.engine, 'somebody', {
     ...{ versions: { plain: 1 }, leaseMs: 3_600_000 },
   });

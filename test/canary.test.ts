@@ -85,7 +85,7 @@ async function live(): Promise<Heard> {
         WHERE id = '${id}'`);
     });
   const running = worker.run();
-  const send = { key: SECRET, headers: { token: SECRET } };
+  const send = { partitionKey: SECRET, headers: { token: SECRET } };
   for (const definition of [plain, failing, parent, once, lost]) {
     await hf.enqueue(definition, { card: SECRET }, send);
   }
@@ -224,7 +224,7 @@ describe('the command', () => {
   let id: string;
   beforeAll(async () => {
     const headers = { token: SECRET };
-    id = (await db.hf.enqueue(plain, { card: SECRET }, { key: 'order:9182', headers })).id;
+    id = (await db.hf.enqueue(plain, { card: SECRET }, { partitionKey: 'order:9182', headers })).id;
   });
 
   test.each([

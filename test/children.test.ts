@@ -22,7 +22,7 @@ const children = () =>
   );
 const ended = (id: string, status = 'completed') =>
   until(`job ${id} is ${status}`, async () => {
-    const row = await db.hf.find(id);
+    const row = await db.hf.job(id);
     return row?.status === status ? row : null;
   });
 
@@ -32,7 +32,7 @@ test('children are written with the completion, in order and with their options,
   const during: number[] = [];
   start(db.hf, (w) =>
     w.handle(parent, async (ctx) => {
-      ids.push((await ctx.enqueue(child, { n: 1 }, { key: 'order:1' })).id);
+      ids.push((await ctx.enqueue(child, { n: 1 }, { partitionKey: 'order:1' })).id);
       ids.push((await ctx.enqueue(child, { n: 2 }, { priority: 1, delay: '1h' })).id);
       during.push((await children()).length);
     }),
@@ -41,8 +41,8 @@ test('children are written with the completion, in order and with their options,
   expect(during).toEqual([0]);
   const written = await children();
   expect(written.map((row) => row.id)).toEqual(ids);
-  expect(await db.hf.find(ids[0]!)).toMatchObject({ partitionKey: 'order:1', status: 'pending' });
-  expect(await db.hf.find(ids[1]!)).toMatchObject({ priority: 1 });
+  expect(await db.hf.job(ids[0]!)).toMatchObject({ partitionKey: 'order:1', status: 'pending' });
+  expect(await db.hf.job(ids[1]!)).toMatchObject({ priority: 1 });
 });
 
 test('no child of a failed attempt is written, and those of the last one are written once', async () => {
@@ -64,7 +64,9 @@ test('a parent whose children are refused has failed, and the next job of its ke
   const refused = job<{ n: number }>('refused', { queue });
   // The same idempotency key with other content.
   await db.hf.enqueue(refused, { n: 1 }, { idempotencyKey: 'taken', delay: '1h' });
-  const both = await db.hf.enqueueMany([1, 2].map((n) => inOrder.of({ n }, { key: 'order:9182' })));
+  const both = await db.hf.enqueueMany(
+    [1, 2].map((n) => inOrder.item({ n }, { partitionKey: 'order:9182' })),
+  );
   const ran: string[] = [];
   start(db.hf, (w) =>
     w.handle(inOrder, async (ctx) => {
@@ -75,7 +77,7 @@ test('a parent whose children are refused has failed, and the next job of its ke
   );
   for (const { id } of both)
     await until('it is completed', async () => {
-      return (await db.hf.find(id, queue))?.status === 'completed';
+      return (await db.hf.job(id, { queue }))?.status === 'completed';
     });
   expect(ran).toEqual(['1.1', '1.2', '2.1']);
 });
@@ -109,7 +111,7 @@ test('when the lease is gone, neither the completion nor a child is written', as
   );
   await until('the loss is counted', () => worker.stats.lost === 1);
   expect(await children()).toEqual([]);
-  expect(await db.hf.find(id)).toMatchObject({ status: 'processing', claimedBy: 'thief' });
+  expect(await db.hf.job(id)).toMatchObject({ status: 'processing', claimedBy: 'thief' });
 });
 
 test('a handler that does not wait for what it calls loses nothing of it', async () => {
@@ -157,7 +159,7 @@ test('what failed unheard fails the attempt also when the handler goes on for lo
   const once = { maxAttempts: 1 };
   const enqueues = job('unheard_child', once);
   const transacts = job('unheard_transaction', once);
-  const ids = await db.hf.enqueueMany([enqueues.of({}), transacts.of({})]);
+  const ids = await db.hf.enqueueMany([enqueues.item({}), transacts.item({})]);
   start(db.hf, (w) =>
     w
       .handle(enqueues, async (ctx) => {
@@ -249,7 +251,7 @@ test('of two transactions or completions at once, the second is refused and the 
   expect(refused.every((code) => code === 'JOB_STATE')).toBe(true);
   expect(worker.stats.lost).toBe(0);
   expect((await children()).map(({ n }) => n)).toEqual([1]);
-  expect((await db.hf.find(within.id))?.status).not.toBe('processing');
+  expect((await db.hf.job(within.id))?.status).not.toBe('processing');
 });
 
 test('what is called after the handler has returned is refused', async () => {
@@ -322,7 +324,7 @@ test('a passing database error while children are written costs no attempt', asy
   const { id } = await db.hf.enqueue(fragile, {});
   start(db.hf, (w) => w.handle(fragile, (ctx) => ctx.enqueue(child, { n: 1 })));
   const row = await until('it is over', async () => {
-    const found = await db.hf.find(id);
+    const found = await db.hf.job(id);
     return found && found.status !== 'pending' && found.status !== 'processing' ? found : null;
   });
   await db.rows('DROP TRIGGER storm ON holdfast.inbox');
@@ -392,10 +394,10 @@ test('children go to the queue and the schema of their parent', async () => {
   const found = await childId.opened;
   await until(
     'the child ran',
-    async () => (await hf.find(found, 'outbox'))?.status === 'completed',
+    async () => (await hf.job(found, { queue: 'outbox' }))?.status === 'completed',
   );
-  expect(await hf.find(id, 'outbox')).toMatchObject({ status: 'completed' });
-  expect(await hf.find(id, 'inbox')).toBeNull();
+  expect(await hf.job(id, { queue: 'outbox' })).toMatchObject({ status: 'completed' });
+  expect(await hf.job(id, { queue: 'inbox' })).toBeNull();
   await stop();
   await hf.close();
 });

@@ -43,8 +43,10 @@ beforeEach(async () => {
 });
 
 /** Jobs from..to, enqueued in one statement. */
-async function enqueue(from: number, to: number, options: Parameters<typeof step.of>[1] = {}) {
-  const items = Array.from({ length: to - from + 1 }, (_, n) => step.of({ n: from + n }, options));
+async function enqueue(from: number, to: number, options: Parameters<typeof step.item>[1] = {}) {
+  const items = Array.from({ length: to - from + 1 }, (_, n) =>
+    step.item({ n: from + n }, options),
+  );
   return (await db.hf.enqueueMany(items)).map(({ id }) => id);
 }
 

@@ -1,4 +1,7 @@
 /** The doctor: a healthy system passes, and each fault that is planted is found, with its fix. */
+import { type EventEmitter, once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import pg from 'pg';
 import {
   afterAll,
@@ -23,6 +26,7 @@ import { run, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { emptyDatabases } from './support/empty-database.js';
 import { quietLogger } from './support/logger.js';
+import { until } from './support/until.js';
 
 const db = testDatabase();
 const makeDatabase = emptyDatabases();
@@ -31,6 +35,28 @@ beforeEach(async () => {
   await clearAll(db);
   await plantWorker(db, { id: 'w1' });
 });
+
+/** What a standby does: it takes the WAL, and says what its oldest reader needs. */
+async function feedBack(url: string, start: string, xmin: number): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, replication: 'true' } as pg.ClientConfig);
+  await client.connect();
+  const { connection } = client as unknown as {
+    connection: EventEmitter & {
+      query(text: string): void;
+      sendCopyFromChunk(chunk: Buffer): void;
+    };
+  };
+  const started = once(connection, 'replicationStart');
+  connection.query(start);
+  await started;
+  // Type, time, xmin and its epoch, and the same for catalogs.
+  const message = Buffer.alloc(25);
+  message.write('h');
+  message.writeUInt32BE(xmin, 9);
+  connection.sendCopyFromChunk(message);
+  client.on('error', () => undefined);
+  return client;
+}
 
 interface Ask {
   readonly url?: string;
@@ -54,12 +80,102 @@ async function found(check: string, options: Ask = {}): Promise<Finding[]> {
   return ill(await ask(options)).filter((finding) => finding.check === check);
 }
 
+/** What of a fix is there to be pasted. */
+function statementsOf(fix: string | null | undefined): string[] {
+  if (fix?.startsWith('CREATE OR REPLACE FUNCTION')) return [fix];
+  return (fix ?? '').split('\n').filter((line) => line.endsWith(';'));
+}
+
+/** Planted, found, mended by pasting what was printed, and gone. */
+const MENDED: [string, string, string[], Partial<Finding>, Partial<Limits>?][] = [
+  [
+    'a table that a crash would empty',
+    'unlogged tables',
+    ['ALTER TABLE holdfast.outbox SET UNLOGGED'],
+    { level: 'problem', text: 'holdfast.outbox is UNLOGGED.' },
+  ],
+  [
+    'rows that policies hide',
+    'row level security',
+    [
+      'ALTER TABLE holdfast.inbox ENABLE ROW LEVEL SECURITY',
+      'ALTER TABLE holdfast.inbox FORCE ROW LEVEL SECURITY',
+    ],
+    { level: 'problem', text: expect.stringContaining('also for its owner') },
+  ],
+  [
+    'a sequence that was not restored with its rows',
+    'sequence',
+    [`INSERT INTO holdfast.inbox (type, payload, position) VALUES ('t', '{}', 1000000)`],
+    { level: 'problem', text: expect.stringContaining('positions up to 1,000,000') },
+  ],
+  [
+    'a bucket that does not fit its key',
+    'buckets',
+    [
+      `UPDATE holdfast.queues SET ordering = 'key' WHERE name = 'outbox'`,
+      `INSERT INTO holdfast.outbox (type, payload, partition_key, partition_bucket, parked)
+       VALUES ('t', '{}', 'order:9182', 7, false)`,
+    ],
+    { level: 'problem', text: expect.stringContaining('its key "order:9182" belongs to') },
+  ],
+];
+
+test.each(MENDED)(
+  '%s is found, and mended by what is printed',
+  async (_, check, plant, finding) => {
+    onTestFinished(async () => {
+      await clearAll(db);
+      await db.rows(`UPDATE holdfast.queues SET ordering = 'none'`);
+    });
+    for (const sql of plant) await db.rows(sql);
+    const [one, ...others] = await found(check);
+    expect(one).toMatchObject(finding);
+    expect(others).toEqual([]);
+    for (const sql of statementsOf(one?.fix)) await db.rows(sql);
+    expect(await found(check)).toEqual([]);
+  },
+);
+
+test('rows that are not frozen for too long', async () => {
+  const [one] = await found('wraparound', { limits: { wraparoundXids: 1 } });
+  expect(one).toMatchObject({ level: 'problem', text: expect.stringContaining('not frozen') });
+  for (const sql of statementsOf(one?.fix)) await db.rows(sql);
+});
+
+test('due jobs that nobody handles, and a queue by key whose buckets nobody owns, with the reason', async () => {
+  onTestFinished(async () => {
+    await clearAll(db);
+    await db.rows(`UPDATE holdfast.queues SET ordering = 'none'`);
+  });
+  await plantJob(db, { type: 'mystery', version: 3, dueInMs: -120_000 });
+  await db.rows(`UPDATE holdfast.queues SET ordering = 'key' WHERE name = 'outbox'`);
+  await plantWorker(db, {
+    id: 'gone',
+    status: 'dead',
+    silentMs: 60_000,
+    handles: { outbox: { t: 1 } },
+  });
+  const findings = ill(await ask());
+  expect(findings.find(({ check }) => check === 'unhandled')).toMatchObject({
+    level: 'problem',
+    text: expect.stringContaining('mystery version 3 (2 min'),
+  });
+  expect(findings.find(({ check }) => check === 'bucket owners')).toMatchObject({
+    level: 'problem',
+    text: expect.stringMatching(/live workers \(1\) have no handler.*gone, which had one, is dead/),
+  });
+  await plantWorker(db, { id: 'there', handles: { outbox: { t: 1 } } });
+  expect(await found('bucket owners')).toEqual([]);
+});
+
 test('a healthy system has no finding, and every check says what it saw', async () => {
   // A busy machine may be slow to answer; everything else must be well.
   const findings = await ask({ limits: { roundTripMs: 900 } });
   expect(ill(findings)).toEqual([]);
   expect(new Set(findings.map(({ check }) => check))).toEqual(
     new Set([
+      'locks',
       'server version',
       'server role',
       'fsync',
@@ -75,6 +191,13 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'schema',
       'rights',
       'schema drift',
+      'unlogged tables',
+      'row level security',
+      'wraparound',
+      'maintenance lock',
+      'unhandled',
+      'sequence',
+      'buckets',
       'dead rows',
       'vacuum horizon',
       'oldest pending',
@@ -231,7 +354,7 @@ describe('the schema', () => {
         level: 'problem',
         text: 'The index outbox_claim_idx is missing.',
         fix: expect.stringMatching(
-          /^SET search_path = holdfast; CREATE INDEX outbox_claim_idx ON outbox .*;$/,
+          /^CREATE INDEX CONCURRENTLY outbox_claim_idx ON holdfast\.outbox .*;$/,
         ),
       },
     ],
@@ -276,12 +399,12 @@ describe('the schema', () => {
     [
       'an index on what every claim writes',
       'CREATE INDEX mine ON holdfast.inbox (status)',
-      { level: 'problem', fix: 'DROP INDEX holdfast.mine;' },
+      { level: 'problem', fix: 'DROP INDEX CONCURRENTLY holdfast.mine;' },
     ],
     [
       'an index with a predicate on what every claim writes',
       `CREATE INDEX mine ON holdfast.inbox (id) WHERE claimed_by IS NOT NULL`,
-      { level: 'problem', fix: 'DROP INDEX holdfast.mine;' },
+      { level: 'problem', fix: 'DROP INDEX CONCURRENTLY holdfast.mine;' },
     ],
     [
       'an index that harms no claim',
@@ -296,13 +419,54 @@ describe('the schema', () => {
     expect(findings).toContainEqual(expect.objectContaining(finding));
   });
 
-  test('what is printed to mend an index can be pasted', async () => {
+  test('what is printed to mend the schema can be pasted, and shows where they differ', async () => {
     const { url, query } = await fresh();
-    await query('DROP INDEX holdfast.outbox_claim_idx');
-    await query('DROP INDEX holdfast.outbox_suspect_idx');
-    await query('CREATE INDEX "My index" ON holdfast.inbox (status)');
-    for (const { fix } of await found('schema drift', { url })) await query(fix as string);
+    await query(`DROP INDEX holdfast.outbox_suspect_idx;
+      DROP INDEX holdfast.outbox_claim_idx;
+      CREATE INDEX outbox_claim_idx ON holdfast.outbox (priority, available_at) WHERE crashes < 2;
+      CREATE INDEX "My index" ON holdfast.inbox (status);
+      ALTER TABLE holdfast.inbox DROP CONSTRAINT inbox_state_check;
+      ALTER TABLE holdfast.outbox_effects DROP CONSTRAINT outbox_effects_pkey;
+      ALTER TABLE holdfast.inbox ALTER COLUMN position DROP DEFAULT;
+      ALTER TABLE holdfast.inbox SET (fillfactor = 35, autovacuum_enabled = off);
+      ALTER TABLE holdfast.workers DISABLE TRIGGER workers_joined;
+      DROP TRIGGER workers_changed ON holdfast.workers`);
+    await query(`CREATE OR REPLACE FUNCTION holdfast.bucket_of(key text) RETURNS integer LANGUAGE sql IMMUTABLE
+      STRICT PARALLEL SAFE AS 'SELECT (holdfast.hash32(key) & 511)::integer'`);
+    const drift = await found('schema drift', { url });
+    expect(drift.length).toBe(10);
+    expect(drift.find(({ text }) => text.includes('bucket_of'))?.why).toMatch(
+      /& 511.*should be.*& 1023/,
+    );
+    const fixes = drift.flatMap(({ fix }) => statementsOf(fix));
+    expect(
+      fixes
+        .filter((one) => /INDEX/.test(one))
+        .every((one) => /CONCURRENTLY|RENAME|USING/.test(one)),
+    ).toBe(true);
+    for (const fix of fixes) await query(fix);
     expect(await found('schema drift', { url })).toEqual([]);
+  });
+
+  test('a setting that is set again to what it was is no drift', async () => {
+    const { url, query } = await fresh();
+    await query('ALTER TABLE holdfast.inbox SET (fillfactor = 50)');
+    await query('ALTER INDEX holdfast.inbox_archive_id_idx SET (autosummarize = on)');
+    expect(await found('schema drift', { url })).toEqual([]);
+  });
+
+  test('a role or a database that may only read: said, and all the rest is looked at', async () => {
+    const { url, query } = await fresh();
+    const name = new URL(url).pathname.slice(1);
+    await query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+    const findings = await ask({ url });
+    const readOnly = findings.filter(({ check }) => check === 'read only');
+    expect(readOnly).toMatchObject([
+      { level: 'problem', text: expect.stringContaining('this database') },
+    ]);
+    expect(findings.find(({ check }) => check === 'schema drift')).toMatchObject({ level: 'ok' });
+    for (const fix of statementsOf(readOnly[0]?.fix)) await query(fix);
+    expect(await found('read only', { url })).toEqual([]);
   });
 
   test('a user who may not even enter the schema is told so, and the rest is still looked at', async () => {
@@ -331,13 +495,14 @@ describe('the schema', () => {
     });
     await db.rows(`GRANT USAGE ON SCHEMA holdfast TO ${user}`);
     await db.rows(`GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO ${user}`);
+    await db.rows(`REVOKE SELECT ON holdfast.outbox FROM ${user}`);
     const url = new URL(db.url);
     [url.username, url.password] = [user, 'secret'];
     const findings = ill(await ask({ url: url.toString() }));
     const rights = findings.find(({ check }) => check === 'rights');
     expect(rights).toMatchObject({
       level: 'problem',
-      text: expect.stringMatching(/lacks rights on .*inbox, /),
+      text: expect.stringMatching(/lacks SELECT on holdfast.outbox\.$/),
     });
     expect(findings.find(({ check }) => check === 'schema drift')).toMatchObject({ level: 'note' });
   });
@@ -359,13 +524,13 @@ describe('the line', () => {
   });
 
   test('round trips that are long for the heartbeat', async () => {
-    const url = await proxied(db.url, { delayMs: 40 });
-    expect(await found('round trip', { url, limits: { roundTripMs: 20 } })).toMatchObject([
+    const url = await proxied(db.url, { delayMs: 12 });
+    expect(await found('round trip', { url, limits: { roundTripMs: 5 } })).toMatchObject([
       { level: 'note' },
     ]);
-    await plantWorker(db, { metadata: { heartbeatMs: 300, leaseMs: 90_000 } });
+    await plantWorker(db, { metadata: { heartbeatMs: 100, leaseMs: 90_000 } });
     expect(await found('round trip', { url })).toMatchObject([
-      { level: 'problem', text: expect.stringContaining('heartbeats come every 300 ms') },
+      { level: 'problem', text: expect.stringContaining('heartbeats come every 100 ms') },
     ]);
   });
 
@@ -416,11 +581,25 @@ describe('vacuum', () => {
   });
 
   test('a table that is mostly empty space', () => {
-    const size = { liveRows: 10, deadRows: 0, tableBytes: 3e9 } as Parameters<typeof judgeTable>[1];
-    const vacuum = { vacuumedAt: null, disabled: false };
     const names = { schema: 'holdfast', queue: 'inbox' };
-    expect(judgeTable(names, size, vacuum, LIMITS)).toMatchObject([
-      { check: 'bloat', level: 'note', fix: expect.stringContaining('VACUUM FULL holdfast.inbox') },
+    const judge = (rows: object, sizes: object, counted = true) =>
+      judgeTable(
+        names,
+        {
+          ...{ pending: 10, processing: 0, deadLetter: 0, approximate: false, ...rows },
+          size: { liveRows: 10, deadRows: 0, expectedRows: 10, tableBytes: 3e9, ...sizes },
+        } as Parameters<typeof judgeTable>[1],
+        { vacuumedAt: null, counted, disabled: false },
+        LIMITS,
+      );
+    expect(judge({}, {})).toMatchObject([
+      { check: 'bloat', level: 'note', fix: expect.stringMatching(/^VACUUM \(TRUNCATE.*inbox;$/m) },
+    ]);
+    // After a reset the statistics know nothing of the rows that were there before.
+    const reset = { approximate: true, pending: 50_000 };
+    expect(judge(reset, { liveRows: 0, expectedRows: 0 }, false)).toMatchObject([{ level: 'ok' }]);
+    expect(judge(reset, { liveRows: 0, expectedRows: 5_000_000 }, false)).toMatchObject([
+      { level: 'ok' },
     ]);
   });
 });
@@ -483,10 +662,72 @@ describe('the server', () => {
     await client.query(`SELECT pg_create_logical_replication_slot('abandoned', 'pgoutput')`);
     await client.query(`BEGIN; CREATE TABLE x (); PREPARE TRANSACTION 'forgotten'`);
     const findings = await found('vacuum horizon', { url: server.url, limits: { horizonMs: 0 } });
-    expect(findings.map(({ fix }) => fix).sort()).toEqual([
-      `COMMIT PREPARED 'forgotten'; or ROLLBACK PREPARED 'forgotten';`,
-      `Start its consumer again, or SELECT pg_drop_replication_slot('abandoned');`,
+    expect(findings.flatMap(({ fix }) => statementsOf(fix)).sort()).toEqual([
+      `ROLLBACK PREPARED 'forgotten';`,
+      `SELECT pg_drop_replication_slot('abandoned');`,
     ]);
+    // It holds its locks as well, and belongs to no session.
+    await client.query(
+      `BEGIN; LOCK TABLE holdfast.inbox IN SHARE MODE; PREPARE TRANSACTION 'it''s locked'`,
+    );
+    const [lock] = await found('locks', { url: server.url, limits: { lockedMs: 0 } });
+    expect(lock?.text).toContain('holds ShareLock on inbox');
+    for (const sql of statementsOf(lock?.fix)) await client.query(sql);
+    expect(await found('locks', { url: server.url, limits: { lockedMs: 0 } })).toEqual([]);
+  });
+
+  test.each([
+    ['a standby', ''],
+    ['a standby with a slot', 'SLOT standby'],
+  ])('%s that reports what it reads (hot_standby_feedback)', async (_, slot) => {
+    const admin = new pg.Client({ connectionString: server.url });
+    await admin.connect();
+    if (slot) await admin.query(`SELECT pg_create_physical_replication_slot('standby')`);
+    const { rows } = await admin.query(
+      `SELECT pg_current_wal_lsn() AS at, pg_snapshot_xmin(pg_current_snapshot())::text AS xmin`,
+    );
+    const standby = await feedBack(
+      server.url,
+      `START_REPLICATION ${slot} PHYSICAL ${rows[0].at}`,
+      Number(rows[0].xmin),
+    );
+    onTestFinished(async () => {
+      await standby.end();
+      if (slot) {
+        await until('the slot is free', async () => {
+          const { rows: left } = await admin.query('SELECT active FROM pg_replication_slots');
+          return !left.some(({ active }) => active);
+        });
+        await admin.query(`SELECT pg_drop_replication_slot('standby')`);
+      }
+      await admin.end();
+    });
+    const horizon = () => found('vacuum horizon', { url: server.url, limits: { horizonXids: 1 } });
+    await admin.query('CREATE TABLE IF NOT EXISTS y (); DROP TABLE y');
+    const [one] = await until('the feedback arrived', async () => {
+      const findings = await horizon();
+      return findings.length > 0 ? findings : null;
+    });
+    expect(one).toMatchObject({
+      level: 'problem',
+      text: expect.stringContaining('standby (hot_standby_feedback)'),
+      fix: expect.stringContaining('hot_standby_feedback = off'),
+    });
+  });
+
+  test('a standby: said so, and everything is looked at that can be', async () => {
+    writeFileSync(join(server.dataDir, 'standby.signal'), '');
+    await server.restart();
+    const findings = await ask({ url: server.url });
+    expect(findings.find(({ check }) => check === 'server role')).toMatchObject({
+      level: 'problem',
+      text: 'The server is a read-only replica.',
+    });
+    expect(findings.find(({ check }) => check === 'schema drift')?.text).toContain('on a replica');
+    expect(findings.filter(({ text }) => text.includes('could not be looked at'))).toEqual([]);
+    expect(findings.map(({ check }) => check)).toEqual(
+      expect.arrayContaining(['locks', 'workers', 'vacuum horizon']),
+    );
   });
 
   test('one that is too old, or a replica', async () => {

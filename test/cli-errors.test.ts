@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { COMMANDS } from '../src/cli/commands.js';
 import { clearAll, plantJob } from './support/cli-plant.js';
-import { MAIN, type Ran, run } from './support/cli-run.js';
+import { call, MAIN, type Ran } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { emptyDatabases, onDatabase } from './support/empty-database.js';
 
@@ -24,12 +24,15 @@ const CALLS: Record<string, string[]> = {
   'jobs retry': [ID],
   'jobs discard': [ID, '--yes'],
   'jobs cancel': [ID, '--yes'],
+  'jobs update': [ID, '--payload', '{"canary": "canary-7f3a"}'],
   explain: [ID],
   'dead-letters ls': [],
   'dead-letters retry': ['--all', '--yes'],
   'dead-letters discard': ['--all', '--yes'],
   'queues ls': [],
   'queues create': ['other'],
+  'queues set': ['inbox', '--archive-retention', '7d'],
+  'queues drop': ['other', '--yes'],
   'queues pause': ['inbox'],
   'queues resume': ['inbox'],
   'workers ls': [],
@@ -38,7 +41,15 @@ const CALLS: Record<string, string[]> = {
   top: ['--once'],
   doctor: [],
   'archive ls': [],
+  'archive replay': ['--all', '--yes'],
   'archive prune': ['--older', '1d', '--yes'],
+  'audit ls': [],
+  'schedules ls': [],
+  'schedules show': ['daily'],
+  'schedules pause': ['daily'],
+  'schedules resume': ['daily'],
+  'schedules run': ['daily'],
+  'schedules delete': ['daily', '--yes'],
 };
 
 const needing = (what: string) =>
@@ -57,7 +68,7 @@ async function callAll(names: readonly string[], url: string | null): Promise<Ma
   const lane = async () => {
     for (let name = left.shift(); name !== undefined; name = left.shift()) {
       const where = url === null ? [] : ['--url', url];
-      results.set(name, await run([...name.split(' '), ...(CALLS[name] ?? []), ...where]));
+      results.set(name, await call([...name.split(' '), ...(CALLS[name] ?? []), ...where]));
     }
   };
   await Promise.all([lane(), lane(), lane()]);
@@ -132,7 +143,7 @@ test('a user without rights is told whom to ask', async () => {
     await db.rows(`GRANT SELECT ON holdfast.migrations TO ${user}`);
     const url = new URL(db.url);
     [url.username, url.password] = [user, 'hunter2'];
-    const ran = await run(['status', '--url', url.toString()]);
+    const ran = await call(['status', '--url', url.toString()]);
     expect(ran.code).toBe(1);
     expect(ran.err).toMatch(
       oneLine('permission denied.*42501.*Nothing was done: .*docs/roles.sql'),
@@ -144,7 +155,7 @@ test('a user without rights is told whom to ask', async () => {
 });
 
 test('a URL that is none is wrong usage, and is not printed', async () => {
-  const ran = await run(['status', '--url', 'postgres://u:hunter2@[bad/x']);
+  const ran = await call(['status', '--url', 'postgres://u:hunter2@[bad/x']);
   expect(ran).toMatchObject({ code: 2, out: '' });
   expect(ran.err).toMatch(oneLine('cannot be read. Nothing was done'));
   expect(ran.err).not.toContain('hunter2');

@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ringOwners } from '../src/fleet/ring.js';
 import { bucketOf } from '../src/job/key.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from './support/cli-plant.js';
-import { inTerminal, type RunOptions, run, values } from './support/cli-run.js';
+import { call, inTerminal, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 
 const db = testDatabase();
@@ -13,10 +13,9 @@ beforeAll(async () => {
 });
 beforeEach(() => clearAll(db));
 
-const cli = (words: string, options: RunOptions = {}) =>
-  run(words.split(' '), { ...options, env: { DATABASE_URL: db.url, ...options.env } });
+const cli = (words: string) => call(words.split(' '), { env: { DATABASE_URL: db.url } });
 const statusOf = async (id: string) => {
-  const job = (await db.hf.find(id)) ?? (await db.hf.find(id, 'outbox'));
+  const job = (await db.hf.job(id)) ?? (await db.hf.job(id, { queue: 'outbox' }));
   return job?.status;
 };
 const NOBODY = '0199a1c2-7d3e-7000-8000-000000009182';
@@ -209,7 +208,7 @@ describe('retry, discard and cancel', () => {
     expect(await statusOf(pending)).toBe('pending');
     expect((await cli(`dead-letters discard ${dead} --yes`)).code).toBe(0);
     expect((await cli(`jobs cancel ${pending} -y`)).code).toBe(0);
-    expect(await db.hf.find(pending)).toMatchObject({
+    expect(await db.hf.job(pending)).toMatchObject({
       status: 'cancelled',
       lastError: 'cancelled by an operator',
     });
@@ -289,16 +288,21 @@ describe('queues and workers', () => {
     await plantWorker(db, {
       id: 'w1',
       silentMs: 11_430_000,
-      metadata: { version: '1.2.0', host: 'h1', pid: 7 },
+      metadata: { version: '1.2.0', host: 'h1', pid: 7, concurrency: 10, load: { running: 4 } },
     });
     await plantWorker(db, { id: 'gone', status: 'dead' });
     await plantJob(db, { status: 'processing', worker: 'w1' });
     const ran = await cli('workers ls');
     expect(ran.out).toMatch(
-      /^w1 +alive +3 h 10 min +1 h +1 +1\.2\.0 +h1 +7 +inbox: send_receipt$/m,
+      /^w1 +alive +3 h 10 min +1 h +1 +4\/10 40 % +1\.2\.0 +h1 +7 +inbox: send_receipt$/m,
     );
     expect(ran.out).not.toContain('gone');
-    expect((await cli('workers ls --all')).out).toContain('gone');
+    await plantWorker(db, { id: 'stopped', status: 'dead' });
+    await db.rows(`UPDATE holdfast.workers SET left_at = now() WHERE id = 'stopped'`);
+    const all = (await cli('workers ls --all')).out;
+    expect(all).toMatch(/^gone +vanished /m);
+    expect(all).toMatch(/^stopped +left /m);
+    await db.rows(`DELETE FROM holdfast.workers WHERE id = 'stopped'`);
     expect(values((await cli('workers ls --json')).out)).toMatchObject([{ id: 'w1', held: 1 }]);
     expect(await cli('workers drain w1')).toMatchObject({ code: 0, out: 'w1\n' });
     expect(await db.rows('SELECT id, status FROM holdfast.workers ORDER BY id')).toEqual([
@@ -357,6 +361,10 @@ describe('ring', () => {
     const [row] = values((await cli('ring --key order:9182 --json')).out);
     expect(row).toMatchObject({ queue: 'orders', bucket: bucketOf('order:9182') });
     expect(row?.worker).toBe(ringOwners(['w1', 'w2', 'w3'])[bucketOf('order:9182')]);
+    expect(await cli('ring --key order:9182')).toMatchObject({
+      out: `order:9182 is in bucket ${row?.bucket} of "orders": ${row?.worker} comes first\n`,
+      err: '',
+    });
     const id = await plantJob(db, { queue: 'orders', key: 'order:9182' });
     const { out } = await cli(`explain ${id}`);
     expect(out).toContain(`Bucket ${row?.bucket} is read first by worker ${row?.worker} (alive,`);

@@ -12,13 +12,15 @@ beforeEach(() => clearAll(db));
 const env = () => ({ DATABASE_URL: db.url });
 
 test('--once prints one frame: queues, then workers', async () => {
-  await plantWorker(db, { id: 'w1' });
+  const metadata = { concurrency: 4, load: { running: 3, held: 3 } };
+  await plantWorker(db, { id: 'w1', metadata });
   await plantJob(db, { status: 'processing', worker: 'w1' });
   const ran = await run(['top', '--once'], { env: env() });
   expect(ran).toMatchObject({ code: 0, err: '' });
   expect(ran.out).toMatch(/^QUEUE +PENDING .*IN\/S +OUT\/S +STATE$/m);
   expect(ran.out).toMatch(/^inbox +0 +0 +1 /m);
-  expect(ran.out).toMatch(/^w1 +alive /m);
+  expect(ran.out).toMatch(/^w1 +alive .* 3\/4 75 %/m);
+  expect(ran.out).toMatch(/^holdfast .* handlers busy: 3\/4 75 %$/m);
   expect(ran.out).not.toContain('\u001b');
 });
 
@@ -30,7 +32,7 @@ test('frames follow each other with the rates between them, until Ctrl-C', async
     );
   await until('a first frame', () => frames().length > 0);
   expect(frames()[0]?.queues[0]).not.toHaveProperty('inPerSecond');
-  await db.hf.enqueueMany(Array.from({ length: 50 }, () => job('noop').of({})));
+  await db.hf.enqueueMany(Array.from({ length: 50 }, () => job('noop').item({})));
   const seen = await until('a frame in which jobs came in', () =>
     frames().find((frame) => (frame.queues[0]?.inPerSecond ?? 0) > 0),
   );

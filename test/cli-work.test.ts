@@ -14,7 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { initFiles } from '../src/cli/init-files.js';
 import { clearAll } from './support/cli-plant.js';
-import { run, start, values } from './support/cli-run.js';
+import { call, run, start, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { emptyDatabases } from './support/empty-database.js';
 import { until } from './support/until.js';
@@ -51,7 +51,7 @@ describe('init', () => {
       await until('the handler has run', () => working.seen.out.includes('Hello, world!'));
       expect(working.seen.out).toContain(`(job ${id}, attempt 1)`);
       await until('the job is completed', async () => {
-        const [job] = values((await run(['jobs', 'show', id, '--json'], { cwd, env })).out);
+        const [job] = values((await call(['jobs', 'show', id, '--json'], { env })).out);
         return job?.status === 'completed';
       });
       working.child.kill('SIGTERM');
@@ -119,9 +119,9 @@ describe('enqueue', () => {
       '--idempotency-key',
       'k1',
     ];
-    const ran = await run([...words, ...more], { env: env() });
+    const ran = await call([...words, ...more], { env: env() });
     expect(ran).toMatchObject({ code: 0, err: '' });
-    const job = await db.hf.find(ran.out.trim());
+    const job = await db.hf.job(ran.out.trim());
     expect(job).toMatchObject({
       type: 'ship',
       partitionKey: 'order:1',
@@ -130,12 +130,12 @@ describe('enqueue', () => {
       version: 3,
       idempotencyKey: 'k1',
     });
-    expect(JSON.parse(job?.headers as string)).toEqual({ trace: 'x=y' });
-    expect(Date.parse(job?.availableAt as string)).toBeGreaterThan(Date.now() + 3_000_000);
-    const again = await run([...words, ...more, '--json'], { env: env() });
+    expect(job?.headers).toEqual({ trace: 'x=y' });
+    expect(job?.runAt?.getTime()).toBeGreaterThan(Date.now() + 3_000_000);
+    const again = await call([...words, ...more, '--json'], { env: env() });
     expect(values(again.out)).toMatchObject([{ id: job?.id, deduplicated: true }]);
     expect(again.err).toContain('nothing was added');
-    const other = await run(['enqueue', 'ship', '{"a": 2}', '--idempotency-key', 'k1'], {
+    const other = await call(['enqueue', 'ship', '{"a": 2}', '--idempotency-key', 'k1'], {
       env: env(),
     });
     expect(other.code).toBe(1);
@@ -143,8 +143,8 @@ describe('enqueue', () => {
 
   test('takes a payload from stdin, and tells nobody what a broken one said', async () => {
     const ran = await run(['enqueue', 'ship', '-'], { env: env(), stdin: '{"from": "stdin"}' });
-    const job = await db.hf.find(ran.out.trim());
-    expect(JSON.parse(job?.payload as string)).toEqual({ from: 'stdin' });
+    const job = await db.hf.job(ran.out.trim());
+    expect(job?.payload).toEqual({ from: 'stdin' });
     const broken = await run(['enqueue', 'ship', '-'], { env: env(), stdin: '{"canary-7f3a"' });
     expect(broken.code).toBe(2);
     expect(broken.err).not.toContain('canary');
@@ -235,16 +235,16 @@ describe('work says in one line why it did not start', () => {
 
 test('work takes database, schema and options from the configuration, and the command line goes first', async () => {
   const cwd = project();
-  await run(['migrate', '--schema', 'my_app', '--url', db.url]);
-  await run(['queues', 'create', 'other', '--schema', 'my_app', '--url', db.url]);
+  await call(['migrate', '--schema', 'my_app', '--url', db.url]);
+  await call(['queues', 'create', 'other', '--schema', 'my_app', '--url', db.url]);
   writeFileSync(
     join(cwd, 'my.config.mjs'),
-    `import { GiveUp, job } from 'holdfast';
+    `import { DeadLetter, job } from 'holdfast';
      export default {
        url: ${JSON.stringify(db.url)}, schema: 'my_app',
        worker: { metadata: { version: '9.9.9' }, poll: '20ms', onEvent: (e) => e.kind === 'dead_letter' && console.log('dead_letter') },
        handlers(worker) {
-         worker.handle(job('one', { queue: 'inbox' }), () => { throw new GiveUp('no'); });
+         worker.handle(job('one', { queue: 'inbox' }), () => { throw new DeadLetter('no'); });
          worker.handle(job('two', { queue: 'other' }), () => console.log('never'));
        },
      };`,
@@ -254,22 +254,24 @@ test('work takes database, schema and options from the configuration, and the co
     { cwd },
   );
   const where = ['--schema', 'my_app', '--url', db.url];
-  await run(['enqueue', 'two', '{}', '--queue', 'other', ...where]);
-  await run(['enqueue', 'one', ...where]);
-  // GiveUp is known for what it is only if the worker and the handler share one copy of holdfast.
+  await call(['enqueue', 'two', '{}', '--queue', 'other', ...where]);
+  await call(['enqueue', 'one', ...where]);
+  // DeadLetter is known for what it is only if the worker and the handler share one copy of holdfast.
   await until('the event of the dead letter', () => working.seen.out.includes('dead_letter'));
-  const [worker] = values((await run(['workers', 'ls', '--json', ...where])).out);
+  const [worker] = values((await call(['workers', 'ls', '--json', ...where])).out);
   expect(worker?.metadata).toMatchObject({ version: '9.9.9', concurrency: 3 });
   working.child.kill('SIGINT');
   expect(await working.ended).toMatchObject({ code: 0, out: 'dead_letter\n' });
 });
 
-test('a worker that is asked to drain from elsewhere finishes and ends', async () => {
+test('a worker that is asked to drain from elsewhere ends with 0, also if a handler does not', async () => {
   const cwd = project();
   writeFileSync(
     join(cwd, 'holdfast.config.mjs'),
     `import { job } from 'holdfast';
-     export default { worker: { heartbeat: '200ms', ttl: '5s' }, handlers(w) { w.handle(job('x'), () => {}); } };`,
+     export default { worker: { heartbeat: '200ms', ttl: '5s', grace: '100ms' }, handlers(w) {
+       w.handle(job('x'), () => new Promise(() => { setInterval(() => {}, 1000); console.log('stuck'); }));
+     } };`,
   );
   const env = { DATABASE_URL: db.url };
   const working = start(['work'], { cwd, env });
@@ -277,10 +279,15 @@ test('a worker that is asked to drain from elsewhere finishes and ends', async (
     'the worker is running',
     () => /"worker":"([^"]+)".*"msg":"worker started"/.exec(working.seen.err)?.[1],
   );
-  expect((await run(['workers', 'drain', id], { env })).code).toBe(0);
+  await call(['enqueue', 'x'], { env });
+  await until('its handler runs', () => working.seen.out.includes('stuck'));
+  expect((await call(['workers', 'drain', id, '--reason', 'moving'], { env })).code).toBe(0);
+  // What Restart=on-failure takes for the end.
   expect(await working.ended).toMatchObject({ code: 0 });
-  const [row] = values((await run(['workers', 'ls', '--all', '--json'], { env })).out);
-  expect(row).toMatchObject({ id, status: 'dead', releasedAll: true });
+  const [row] = values((await call(['workers', 'ls', '--all', '--json'], { env })).out);
+  expect(row).toMatchObject({ id, status: 'dead', state: 'left' });
+  const [act] = values((await call(['audit', 'ls', '--json'], { env })).out);
+  expect(act).toMatchObject({ act: 'drain', changes: { worker: id }, reason: 'moving' });
 });
 
 test('demo runs the demo, with the options and the exit code of it', async () => {

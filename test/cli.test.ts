@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { MIGRATIONS } from '../src/schema/migrations.js';
-import { MAIN, run, values } from './support/cli-run.js';
+import { call, MAIN, run, values } from './support/cli-run.js';
 import { emptyDatabases } from './support/empty-database.js';
 
 const makeDatabase = emptyDatabases();
@@ -13,15 +13,15 @@ beforeAll(async () => {
 
 describe('holdfast migrate', () => {
   test('tells what is pending and prints what would run, without doing it', async () => {
-    const status = await run(['migrate', '--status', '--url', url]);
+    const status = await call(['migrate', '--status', '--url', url]);
     expect(status.code).toBe(0);
     expect(status.out).toBe(
       MIGRATIONS.map(({ id, name }) => `000${id} ${name} pending\n`).join(''),
     );
-    const sql = await run(['migrate', '--sql'], { env: { DATABASE_URL: url } });
+    const sql = await call(['migrate', '--sql'], { env: { DATABASE_URL: url } });
     expect(sql.code).toBe(0);
     expect(sql.out).toMatch(/^BEGIN[^;]*;[\s\S]*CREATE TABLE holdfast\.inbox [\s\S]*COMMIT;\n$/);
-    expect((await run(['migrate', '--status', '--url', url])).out).toContain('pending');
+    expect((await call(['migrate', '--status', '--url', url])).out).toContain('pending');
   });
 
   test('applies, and does nothing the second time', async () => {
@@ -29,21 +29,21 @@ describe('holdfast migrate', () => {
     expect(first.code).toBe(0);
     expect(first.out).toMatch(/^0001 engine applied \d{4}-/);
     expect(first.err).toContain(`Applied ${MIGRATIONS.length} migration(s)`);
-    const second = await run(['migrate', '--url', url]);
+    const second = await call(['migrate', '--url', url]);
     expect(second).toMatchObject({ code: 0, out: first.out });
     expect(second.err).toContain('Nothing to do');
-    expect((await run(['migrate', '--sql', '--url', url])).out).toBe('');
-    const json = values((await run(['migrate', '--status', '--json', '--url', url])).out);
+    expect((await call(['migrate', '--sql', '--url', url])).out).toBe('');
+    const json = values((await call(['migrate', '--status', '--json', '--url', url])).out);
     expect(json[0]).toMatchObject({ id: 1, name: 'engine', known: true });
   });
 
   test('makes a schema of another name, and refuses a name that carries SQL', async () => {
-    expect((await run(['migrate', '--url', url, '--schema', 'my_app'])).code).toBe(0);
-    expect((await run(['status', '--url', url], { env: { HOLDFAST_SCHEMA: 'my_app' } })).code).toBe(
-      0,
-    );
+    expect((await call(['migrate', '--url', url, '--schema', 'my_app'])).code).toBe(0);
+    expect(
+      (await call(['status', '--url', url], { env: { HOLDFAST_SCHEMA: 'my_app' } })).code,
+    ).toBe(0);
     const name = 'x"; DROP SCHEMA holdfast CASCADE; --';
-    const bad = await run(['migrate', '--url', url, '--schema', name]);
+    const bad = await call(['migrate', '--url', url, '--schema', name]);
     expect(bad.code).toBe(2);
     expect(bad.err).toContain('schema name');
   });
@@ -64,9 +64,9 @@ describe('holdfast migrate', () => {
 
 describe('holdfast queues create', () => {
   test('makes a queue once and says so the second time', async () => {
-    const first = await run(['queues', 'create', 'outbox', '--url', url]);
+    const first = await call(['queues', 'create', 'outbox', '--url', url]);
     expect(first).toMatchObject({ code: 0, out: 'outbox\n', err: 'Queue "outbox" was created.\n' });
-    const second = await run(['queues', 'create', 'outbox', '--url', url]);
+    const second = await call(['queues', 'create', 'outbox', '--url', url]);
     expect(second).toMatchObject({
       code: 0,
       err: 'Queue "outbox" exists already; nothing was done.\n',
@@ -75,13 +75,13 @@ describe('holdfast queues create', () => {
 
   test('makes one that is read by key', async () => {
     const words = ['create', 'strict', '--ordering', 'key', '--dead-letters', 'hold'];
-    const made = await run(['queues', ...words, '--url', url]);
+    const made = await call(['queues', ...words, '--url', url]);
     expect(made.code).toBe(0);
-    const listed = values((await run(['queues', 'ls', '--json', '--url', url])).out);
+    const listed = values((await call(['queues', 'ls', '--json', '--url', url])).out);
     expect(listed.find((queue) => queue.queue === 'strict')).toMatchObject({
       ordering: 'key_strict',
     });
-    const wrong = await run(['queues', 'create', 'other', '--ordering', 'random', '--url', url]);
+    const wrong = await call(['queues', 'create', 'other', '--ordering', 'random', '--url', url]);
     expect(wrong.code).toBe(2);
     expect(wrong.err).toContain("'none' or 'key'");
   });
@@ -89,7 +89,7 @@ describe('holdfast queues create', () => {
   test.each([['queues'], ['queues create'], ['queues drop x'], ['queues create Bad-Name']])(
     'refuses %s with exit code 2',
     async (words) => {
-      const ran = await run([...words.split(' '), '--url', url]);
+      const ran = await call([...words.split(' '), '--url', url]);
       expect(ran.code).toBe(2);
       expect(ran.err).toMatch(/^holdfast: /);
       expect(ran.out).toBe('');
@@ -100,20 +100,22 @@ describe('holdfast queues create', () => {
 describe('holdfast', () => {
   test('without a command says so; --help and --version tell', async () => {
     expect(await run([])).toMatchObject({ code: 2, out: '' });
-    const help = await run(['--help']);
+    const help = await call(['--help']);
     expect(help).toMatchObject({ code: 0, err: '' });
     expect(help.out).toContain('jobs retry [ID...]');
     expect((await run(['--version'])).out).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
   test('has help for each command and each group of commands', async () => {
-    const group = await run(['jobs', '--help']);
-    expect(group.out).toMatch(/^Usage: holdfast jobs ls \| show \| retry \| discard \| cancel\n/);
-    const one = await run(['jobs', 'retry', '-h']);
+    const group = await call(['jobs', '--help']);
+    expect(group.out).toMatch(
+      /^Usage: holdfast jobs ls \| show \| retry \| discard \| cancel \| update\n/,
+    );
+    const one = await call(['jobs', 'retry', '-h']);
     expect(one.code).toBe(0);
     expect(one.out).toContain('Usage: holdfast jobs retry [ID...] [options]');
     expect(one.out).toContain('--error TEXT');
-    expect((await run(['frobnicate', '--help'])).code).toBe(2);
+    expect((await call(['frobnicate', '--help'])).code).toBe(2);
   });
 
   test.each([
@@ -151,13 +153,13 @@ describe('holdfast', () => {
   ])(
     '%s is wrong usage: exit code 2, and the message says what was meant',
     async (words, message) => {
-      const ran = await run([...words.split(' '), '--url', url]);
+      const ran = await call([...words.split(' '), '--url', url]);
       expect(ran.err).toContain(message);
       expect(ran).toMatchObject({ code: 2, out: '' });
     },
   );
 
   test('options of every command may come first', async () => {
-    expect((await run(['--url', url, '--json', 'queues', 'ls'])).code).toBe(0);
+    expect((await call(['--url', url, '--json', 'queues', 'ls'])).code).toBe(0);
   });
 });

@@ -34,7 +34,7 @@ const note = (tx: pg.ClientBase, ctx: Context, text = 'sent') =>
 
 const ended = (id: string, status = 'completed') =>
   waitFor(`job ${id} is ${status}`, async () => {
-    const row = await db.hf.find(id);
+    const row = await db.hf.job(id);
     return row?.status === status ? row : null;
   });
 
@@ -199,11 +199,11 @@ test('transaction: the writes and the completion commit together', async () => {
         await note(tx, ctx);
         // Neither can be seen from outside before both can.
         expect(await db.rows('SELECT * FROM receipts')).toEqual([]);
-        expect((await db.hf.find(id))?.status).toBe('processing');
+        expect((await db.hf.job(id))?.status).toBe('processing');
         return 42;
       });
       expect(value).toBe(42);
-      expect((await db.hf.find(id))?.status).toBe('completed');
+      expect((await db.hf.job(id))?.status).toBe('completed');
     }),
   );
   const row = await ended(id);
@@ -279,7 +279,7 @@ test.each(LOSSES)('transaction: nothing is committed when %s meanwhile', async (
   expect(signal.reason).toMatchObject({ code: 'LEASE_LOST' });
   expect(worker.stats).toMatchObject({ completed: 0, failed: 0 });
   expect(await db.rows('SELECT * FROM receipts')).toEqual([]);
-  expect(await db.hf.find(id)).toMatchObject({ status: 'processing' });
+  expect(await db.hf.job(id)).toMatchObject({ status: 'processing' });
 });
 
 async function withOwnClient(work: (client: pg.Client) => Promise<void>): Promise<void> {
@@ -300,7 +300,7 @@ test("complete: the job commits with a transaction of the handler's own", async 
       withOwnClient(async (client) => {
         await note(client, ctx);
         await ctx.complete(client);
-        expect((await db.hf.find(id))?.status).toBe('processing');
+        expect((await db.hf.job(id))?.status).toBe('processing');
         await client.query('COMMIT');
       }),
     ),
@@ -352,7 +352,7 @@ test('what the context can do may be taken out of it, as payload and signal may'
     }),
   );
   await waitFor('it is settled', () => worker.stats.completed + worker.stats.failed > 0);
-  expect(await db.hf.find(id)).toMatchObject({ status: 'completed', lastError: null });
+  expect(await db.hf.job(id)).toMatchObject({ status: 'completed', lastError: null });
 });
 
 test('a job is completed once: a second completion is refused and changes nothing', async () => {
@@ -378,7 +378,7 @@ test('a handler that throws after its transaction leaves the job completed', asy
     }),
   );
   await waitFor('it is counted', () => worker.stats.completed === 1);
-  expect(await db.hf.find(id)).toMatchObject({ status: 'completed', attempts: 1 });
+  expect(await db.hf.job(id)).toMatchObject({ status: 'completed', attempts: 1 });
   expect(worker.stats.failed).toBe(0);
 });
 
@@ -403,7 +403,7 @@ test('cancelling a running job aborts its signal, and what its handler does then
   expect(await reason.opened).toMatchObject({ code: 'LEASE_LOST' });
   expect(await late.opened).toMatchObject({ code: 'LEASE_LOST' });
   await waitFor('the loss is counted', () => worker.stats.lost === 1);
-  expect(await db.hf.find(id)).toMatchObject({
+  expect(await db.hf.job(id)).toMatchObject({
     status: 'cancelled',
     lastError: 'the order was withdrawn',
   });
@@ -420,7 +420,7 @@ test('complete: what is no transaction is refused, and the job is not completed 
         refused.push(await ctx.complete(tx as pg.PoolClient).catch((error) => error.code));
       }
       client.release();
-      expect(await db.hf.find(id)).toMatchObject({ status: 'processing' });
+      expect(await db.hf.job(id)).toMatchObject({ status: 'processing' });
     }),
   );
   await ended(id);

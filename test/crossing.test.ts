@@ -1,5 +1,5 @@
 /** Renewals, settles and suspects that cross each other. */
-import { beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { job } from '../src/index.js';
 import { testDatabase } from './support/database.js';
 import { until } from './support/until.js';
@@ -24,14 +24,14 @@ test('a renewal that crosses the completion of its job does not count it as lost
       }),
     { concurrency: 50, lease: '10s', renewEvery: '10ms' },
   );
-  await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => work.of({ n })));
+  await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => work.item({ n })));
   await until('all ran', () => worker.stats.completed === total);
   expect(worker.stats).toMatchObject({ completed: total, lost: 0, failed: 0 });
   expect(events.filter(({ kind }) => kind === 'lost')).toEqual([]);
 });
 
 test('a suspect that runs alone is settled before the next one runs, so that a crash can be nobody else', async () => {
-  await db.hf.enqueueMany([0, 1].map((n) => work.of({ n }, { delay: '1h' })));
+  await db.hf.enqueueMany([0, 1].map((n) => work.item({ n }, { delay: '1h' })));
   await db.rows('UPDATE holdfast.inbox SET crashes = 4, available_at = now()');
   const ran: number[] = [];
   const begun = gate();
@@ -68,7 +68,7 @@ test('a suspect that runs alone is settled before the next one runs, so that a c
 });
 
 test('the row of a job that crashed before says that it was started before its handler is called', async () => {
-  await db.hf.enqueueMany([0, 1].map((n) => work.of({ n }, { delay: '1h' })));
+  await db.hf.enqueueMany([0, 1].map((n) => work.item({ n }, { delay: '1h' })));
   await db.rows(
     `UPDATE holdfast.inbox SET crashes = (payload ->> 'n')::integer, available_at = now()`,
   );
@@ -85,4 +85,18 @@ test('the row of a job that crashed before says that it was started before its h
     [0, false],
     [1, true],
   ]);
+});
+
+test('the handler of a job that crashed before is not called if the job is not ours when its row is marked', async () => {
+  await db.hf.enqueue(work, { n: 0 }, { delay: '1h' });
+  await db.rows('UPDATE holdfast.inbox SET crashes = 1, available_at = now()');
+  // As if it had been cancelled, or its lease had run out, just before.
+  await db.rows(`CREATE FUNCTION public.not_ours() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+    CREATE TRIGGER not_ours BEFORE UPDATE ON holdfast.inbox FOR EACH ROW
+      WHEN (NEW.started AND NOT OLD.started) EXECUTE FUNCTION public.not_ours()`);
+  onTestFinished(async () => void (await db.rows('DROP FUNCTION public.not_ours() CASCADE')));
+  let ran = 0;
+  const { worker } = start(db.hf, (w) => w.handle(work, () => void ran++));
+  await until('it has left', () => worker.stats.lost + worker.stats.completed === 1);
+  expect([ran, worker.stats.lost]).toEqual([0, 1]);
 });

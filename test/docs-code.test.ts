@@ -100,7 +100,7 @@ async function seed(): Promise<void> {
   const receipt = job('send_receipt');
   const types = ['send_receipt'];
   const add = async (key: string) => {
-    const { id } = await db.hf.enqueue(receipt, { orderId: 9182 }, { key });
+    const { id } = await db.hf.enqueue(receipt, { orderId: 9182 }, { partitionKey: key });
     const rows = await claimAs(db.engine, 'worker-1', { types });
     return heldOf(rows.find((row) => row.id === id)!);
   };
@@ -117,7 +117,7 @@ async function seed(): Promise<void> {
     [stuck.id],
   );
   await db.rows(`INSERT INTO holdfast.workers (id) VALUES ('worker-1')`);
-  await db.hf.enqueue(receipt, { orderId: 9186 }, { key: 'order:9186' });
+  await db.hf.enqueue(receipt, { orderId: 9186 }, { partitionKey: 'order:9186' });
 }
 
 test('the SQL runs as printed, and every support query finds what it looks for', async () => {

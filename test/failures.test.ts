@@ -19,7 +19,7 @@ beforeAll(() => db.hf.createQueue('ledger', { ordering: 'key' }));
 beforeEach(() => db.rows('TRUNCATE holdfast.inbox, holdfast.ledger'));
 
 const enqueue = (count: number, what = fails, options = {}) =>
-  db.hf.enqueueMany(Array.from({ length: count }, (_, n) => what.of({ n }, options)));
+  db.hf.enqueueMany(Array.from({ length: count }, (_, n) => what.item({ n }, options)));
 
 const waiting = async (count: number) => {
   const text = `SELECT FROM holdfast.inbox WHERE status = 'pending' AND attempts = 1`;
@@ -71,7 +71,7 @@ test('they are due when they would have been', async () => {
 });
 
 test('behind a job that was tried for the last time its key goes on at once', async () => {
-  await enqueue(20, once, { key: 'order:9182' });
+  await enqueue(20, once, { partitionKey: 'order:9182' });
   start(
     db.hf,
     (w) =>

@@ -26,7 +26,7 @@ const expire = () =>
     WHERE status = 'processing'`);
 
 test('Producer retry with the same idempotency_key creates one logical row.', async () => {
-  const options = { key: 'order:9182', idempotencyKey: 'receipt:9182' };
+  const options = { partitionKey: 'order:9182', idempotencyKey: 'receipt:9182' };
   const first = await db.hf.enqueue(receipt, { order: 9182 }, options);
   const retries = await Promise.all(
     Array.from({ length: 10 }, () => db.hf.enqueue(receipt, { order: 9182 }, options)),
@@ -41,7 +41,9 @@ test('Producer retry with the same idempotency_key creates one logical row.', as
 test('Two workers claiming concurrently never receive the same row in the same generation.', async () => {
   const total = 2_000;
   await db.hf.enqueueMany(
-    Array.from({ length: total }, (_, order) => receipt.of({ order }, { key: `o:${order % 97}` })),
+    Array.from({ length: total }, (_, order) =>
+      receipt.item({ order }, { partitionKey: `o:${order % 97}` }),
+    ),
   );
   const seen = new Map<string, string>();
   // Every other lease runs out at once, so that rows are claimed again under new generations.
@@ -116,7 +118,7 @@ test('A stale worker completing with an old claimed_by or fence token affects ze
 });
 
 test('A row past max_attempts lands in dead_letter and no longer blocks the stream.', async () => {
-  const options = { key: 'order:9182', maxAttempts: 3 };
+  const options = { partitionKey: 'order:9182', maxAttempts: 3 };
   const { id } = await db.hf.enqueue(receipt, { order: 1 }, options);
   const next = await db.hf.enqueue(receipt, { order: 2 }, options);
   for (let attempt = 1; attempt <= 3; attempt++) {

@@ -233,7 +233,10 @@ describe('a plain INSERT', () => {
     await session.query(ENQUEUE);
     const seen: unknown[] = [];
     const { events } = start(db.hf, (worker) =>
-      worker.handle(job<object>('send_receipt'), (ctx) => void seen.push(ctx.payload, ctx.key)),
+      worker.handle(
+        job<object>('send_receipt'),
+        (ctx) => void seen.push(ctx.payload, ctx.partitionKey),
+      ),
     );
     await expect
       .poll(() => events.map(({ kind }) => kind), { timeout: 30_000 })

@@ -105,7 +105,7 @@ async function hotAtLast(count: number, statements: (engine: Executor) => Promis
 
 const enqueue = (payload: object = { order: 9182, email: 'someone@example.com' }) =>
   db.hf.enqueueMany(
-    Array.from({ length: JOBS }, (_, n) => work.of(payload, { key: `order:${n}` })),
+    Array.from({ length: JOBS }, (_, n) => work.item(payload, { partitionKey: `order:${n}` })),
   );
 
 const claimSome = { time: claimByTime, key: claimInOrder };
@@ -180,7 +180,7 @@ test('in a steady trickle nearly all claims are HOT with the settings of the sch
   await db.hf.configureQueue('inbox', { ordering: 'none' });
   await db.rows('ALTER TABLE holdfast.inbox SET (fillfactor = 50)');
   const trickle = () =>
-    db.hf.enqueueMany(Array.from({ length: 5 }, () => work.of({ order: 9182 })));
+    db.hf.enqueueMany(Array.from({ length: 5 }, () => work.item({ order: 9182 })));
   await trickle();
   const updates = await updatesBy(async (engine) => {
     const { jobs } = await claimByTime(engine, ME, { versions });

@@ -20,6 +20,7 @@ const LEVEL: Record<string, number> = {
   effects: 2,
   fleet: 2,
   maintenance: 2,
+  schedule: 2,
   inspect: 2,
   operate: 2,
   worker: 3,

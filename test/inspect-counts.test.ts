@@ -1,6 +1,7 @@
 /** How many: exact while a queue is small; near the truth and cheap when it is not; what runs, exact always. */
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { countByStatus } from '../src/inspect/counts.js';
+import { listJobs } from '../src/inspect/list.js';
 import { oldestByTime } from '../src/inspect/oldest.js';
 import { overview } from '../src/inspect/overview.js';
 import { rate } from '../src/inspect/rates.js';
@@ -13,8 +14,14 @@ const db = testDatabase();
 beforeAll(() => db.hf.createQueue('orders', { ordering: 'key' }));
 beforeEach(() => clearAll(db));
 
-const counts = (queue = 'inbox') =>
-  reading(db.pool, (reader) => countByStatus(reader, { schema: 'holdfast', queue }));
+const counts = (queue = 'inbox', budgetMs?: number) =>
+  reading(db.pool, (reader) =>
+    countByStatus(
+      reader,
+      { schema: 'holdfast', queue },
+      budgetMs === undefined ? {} : { budgetMs },
+    ),
+  );
 const PLAN = { 'QUERY PLAN': text };
 const ageMs = (time: string | null) => Date.now() - Date.parse(time as string);
 
@@ -122,6 +129,15 @@ describe('a larger one is estimated, and says so', () => {
       { worker: 'w2', jobs: 100, expired: 40 },
     ]);
     expect(Math.abs(found.pending - (ROWS - 1_100))).toBeLessThan(ROWS * 0.02);
+    // A list of what runs finds all of it at once, too.
+    const running = { statuses: ['processing'] };
+    const page = await reading(db.pool, (reader) =>
+      listJobs(reader, INBOX, running, { limit: 1_000, order: 'oldest', byClaims: true }),
+    );
+    expect(page).toMatchObject({ jobs: { length: 400 }, next: null });
+    // After a reset the server's counters begin anew; what was counted once still tells.
+    await db.rows(`SELECT pg_stat_reset_single_table_counters('holdfast.inbox'::regclass)`);
+    expect(Math.abs((await counts()).pending - (ROWS - 1_100))).toBeLessThan(ROWS * 0.1);
     expect(Date.parse(found.oldestDue as string)).toBe(await oldestPending('inbox'));
   });
 
@@ -186,9 +202,13 @@ describe('a larger one is estimated, and says so', () => {
     await db.rows(`UPDATE holdfast.orders SET status = 'dead_letter', available_at = 'infinity', parked = true
       WHERE position IN (SELECT position FROM holdfast.orders ORDER BY position LIMIT 12000)`);
     await db.rows('ANALYZE holdfast.orders');
-    const found = await counts('orders');
+    const found = await counts('orders', 0);
     expect(found.deadLetterApproximate).toBe(true);
     expect(Math.abs(found.deadLetter - 12_000)).toBeLessThan(1_200);
+    expect(await counts('orders', 60_000)).toMatchObject({
+      deadLetter: 12_000,
+      deadLetterApproximate: false,
+    });
     const late = Date.parse(found.oldestDue as string) - (await oldestPending('orders'));
     expect(late).toBeGreaterThanOrEqual(0);
     expect(late).toBeLessThan(1_000);

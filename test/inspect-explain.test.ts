@@ -99,11 +99,19 @@ describe('a job that waits', () => {
     expect(await explain(id, ring)).toMatchObject({
       code: 'waiting_its_turn',
       bucketOwner: null,
-      fix: null,
+      fix: 'Look at the log of w1, w2, and run holdfast doctor',
       text:
         'It has been due for 12 h 9 min: it is the next. ' +
-        '2 live workers can run it; none of them holds a job of this queue.',
+        '2 live workers can run it and have a free handler, but none has taken it.',
     });
+    const young = await plantJob(db, { dueInMs: -100, priority: 1 });
+    expect(await explain(young, ring)).toMatchObject({
+      text: expect.stringMatching(
+        /^It has been due for .*: it is the next\. 2 live workers can run it; none of them holds a job/,
+      ),
+      fix: null,
+    });
+    await db.rows('DELETE FROM holdfast.inbox WHERE id = $1', [young]);
     for (let n = 0; n < 4; n++) await plantJob(db, { dueInMs: -about(20) });
     await plantJob(db, { dueInMs: -about(20), status: 'processing', worker: 'w1' });
     await plantJob(db, { dueInMs: -about(20), status: 'processing', worker: 'other' });
@@ -111,10 +119,13 @@ describe('a job that waits', () => {
     await plantJob(db, { priority: 1, dueInMs: HOUR });
     await plantJob(db, { priority: 3, dueInMs: -about(30) });
     await plantJob(db, { dueInMs: -about(1) });
+    // Claims pass over these two.
+    await plantJob(db, { dueInMs: -about(20), type: 'unknown' });
+    await plantJob(db, { dueInMs: -about(20), version: 2 });
     const { text } = await explain(id, ring);
     expect(text.replace(/\d+ s\.$/, 'N s.')).toBe(
       'It has been due for 12 h 9 min: before it come 4 older jobs of its priority and ' +
-        '1 job of a priority before 2 (not all of them need be of types that its workers handle). ' +
+        '1 due job of a priority before 2 (beside 2 jobs that these workers do not handle and pass over). ' +
         '2 live workers can run it; they hold 1 job of this queue, the longest for N s.',
     );
     expect(text).not.toContain('ucket');
@@ -132,17 +143,20 @@ describe('a job that waits', () => {
       );
       return owner;
     });
-    expect(answer).toMatchObject({ code: 'waiting_its_turn', bucketOwner: 'w-owner', fix: null });
+    expect(answer).toMatchObject({ code: 'waiting_its_turn', bucketOwner: 'w-owner' });
     expect(answer.text.replace(/\d+ s ago/, 'N s ago')).toBe(
       'It has been due for 12 h 10 min: it is the first of its key. ' +
         `Bucket ${bucket} is read first by worker w-owner (alive, seen N s ago); ` +
         'another worker takes the job if that one has no free handler. ' +
-        '1 live worker can run it; none of them holds a job of this queue.',
+        '1 live worker can run it and has a free handler, but none has taken it.',
     );
     expect(asked).toEqual([['w-owner'], { queue: 'orders', bucket }]);
     expect((await explain(id, () => null)).text).not.toContain('ucket');
     await db.rows(`UPDATE holdfast.workers SET last_seen_at = now() - interval '50 seconds'`);
-    expect((await explain(id, () => owner)).text).toContain('silent for long');
+    expect(await explain(id, () => owner)).toMatchObject({
+      code: 'workers_silent',
+      text: expect.stringContaining('worker w-owner has been silent for 5'),
+    });
   });
 
   test('as a suspect, to be run apart from others', async () => {
@@ -159,7 +173,7 @@ describe('a job that waits', () => {
         'None runs now; 1 other suspect comes before it.',
     });
     await plantJob(db, { crashes: 4, status: 'processing', worker: 'w7' });
-    expect((await explain(id)).text).toContain('1 suspect runs now, on worker w7; ');
+    expect((await explain(id)).text).toMatch(/1 suspect runs now, on worker w7, for \d+ s; /);
     const twice = await plantJob(db, { crashes: 2 });
     expect((await explain(twice)).text).toMatch(/vanished twice .* in a group of up to 16,/);
     const often = await plantJob(db, { crashes: 4 });
@@ -191,7 +205,7 @@ describe('a job whose key is held', () => {
     // Another key of the same queue is none of its business.
     const other = await plantJob(db, { queue, key: 'order:1' });
     expect(await explain(other)).toMatchObject({
-      code: 'waiting_its_turn',
+      code: 'workers_silent',
       text: expect.stringContaining('it is the first of its key'),
     });
   });
@@ -209,7 +223,7 @@ describe('a job whose key is held', () => {
     expect(answer).toMatchObject({ code: 'key_held', fix: null });
     expect(answer.text).toMatch(
       new RegExp(
-        `held by job ${head}, which is leased by worker w1 \\(alive, seen 2 h 10 min ago\\) until `,
+        `held by job ${head}, which is leased by worker w1 \\(alive, seen 2 h 10 min ago\\) for \\d+ s, until `,
       ),
     );
   });
@@ -251,14 +265,14 @@ describe('a job whose key is held', () => {
   test('a parked dead letter holds nothing', async () => {
     const parked = await plantJob(db, { queue, key, status: 'dead_letter', parked: true });
     const id = await plantJob(db, { queue, key });
-    expect((await explain(id)).code).toBe('waiting_its_turn');
+    expect((await explain(id)).code).toBe('workers_silent');
     expect((await explain(parked)).text).not.toContain('holds');
   });
 
   test('in a queue that is read by time no key holds anything', async () => {
     await plantJob(db, { key, status: 'processing' });
     const id = await plantJob(db, { key });
-    expect((await explain(id)).code).toBe('waiting_its_turn');
+    expect((await explain(id)).code).toBe('workers_silent');
   });
 });
 
@@ -321,10 +335,10 @@ describe('a job that has ended', () => {
     const early = await plantJob(db, {
       status: 'dead_letter',
       attempts: 1,
-      error: 'GiveUp: no address',
+      error: 'DeadLetter: no address',
     });
     expect((await explain(early)).text).toBe(
-      'It became a dead letter after 1 attempt, of 5 that it had: GiveUp: no address.',
+      'It became a dead letter after 1 attempt, of 5 that it had: DeadLetter: no address.',
     );
   });
 
@@ -351,16 +365,33 @@ describe('a job that has ended', () => {
     expect(await explain('00000000-0000-4000-8000-000000000000')).toMatchObject({
       code: 'unknown',
       job: null,
-      text: expect.stringContaining('never enqueued here'),
+      text: expect.stringContaining('It cannot be known which: it was never enqueued here'),
     });
-    const idAt = (ms: number) => {
-      const hex = ms.toString(16).padStart(12, '0');
+    const idAt = (agoMs: number) => {
+      const hex = (Date.now() - agoMs).toString(16).padStart(12, '0');
       return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
     };
-    const old = await explain(idAt(Date.now() - 40 * 24 * HOUR));
-    expect(old.text).toMatch(/made 40 d.* ago and the archive keeps 7 d: if it ran, it was pruned/);
-    const recent = await explain(idAt(Date.now() - 60_000));
-    expect(recent.text).toContain('rolled back or is still open');
+    const old = await explain(idAt(40 * 24 * HOUR));
+    expect(old.text).toMatch(
+      /made 40 d.* ago and the archive keeps 7 d: if it ran, it was pruned since\. It cannot be known/,
+    );
+    // Nothing in the archive is as old as the id: pruned by hand, or a restore without the archive.
+    const bare = await explain(idAt(60_000));
+    expect(bare.text).toMatch(
+      /has nothing that ended before: .* It cannot be known which: .*; or it ended/,
+    );
+    for (const queue of ['inbox', 'outbox', 'orders', 'strict'])
+      await plantArchived(db, { queue, endedAgoMs: HOUR });
+    const recent = await explain(idAt(60_000));
+    expect(recent.text).toContain('Most likely its transaction was rolled back or is still open');
+    const ran = idAt(120_000);
+    await db.rows(
+      `INSERT INTO holdfast.inbox_effects (job_id, name, value, generation) VALUES ($1, 'mail', '1', 1)`,
+      [ran],
+    );
+    expect((await explain(ran)).text).toMatch(
+      /so it was here and was run\. How it ended cannot be known/,
+    );
   });
 });
 

@@ -1,10 +1,11 @@
 /** What an operator lists: every job once, exactly those that the filter names, and never a payload. */
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { listArchive } from '../src/inspect/archive.js';
 import type { JobFilter } from '../src/inspect/filter.js';
-import { countJobs, listJobs, type Order } from '../src/inspect/list.js';
+import { countJobs, listJobs, lists, type Order } from '../src/inspect/list.js';
 import { reading } from '../src/inspect/reading.js';
 import { showJob } from '../src/inspect/show.js';
+import { text } from '../src/postgres/statement.js';
 import { clearAll, type Planted, plantArchived, plantJob } from './support/cli-plant.js';
 import { INBOX, testDatabase } from './support/database.js';
 
@@ -63,6 +64,46 @@ describe('pages', () => {
     expect(found).toEqual({ ids: [wanted], pages: 5 });
     expect(await countAll({ types: ['rare'] }, 7)).toBe(1);
     expect(await countAll({}, 7)).toBe(31);
+  });
+
+  test('the jobs of one key by key, and its dead letters among many, each once', async () => {
+    const queue = 'orders';
+    const mine: string[] = [];
+    for (let n = 0; n < 24; n++) {
+      const own = n % 3 === 0;
+      const dead = { status: 'dead_letter', parked: n % 4 === 0 } as const;
+      const id = await plantJob(db, {
+        queue,
+        key: own ? 'order:1' : 'o',
+        ...(n % 2 === 0 && dead),
+      });
+      if (own) mine.push(id);
+    }
+    const key = { key: 'order:1' };
+    expect((await everyId(key, 50, 'oldest', 3, queue)).ids).toEqual(mine);
+    expect((await everyId(key, 2, 'newest', 3, queue)).ids).toEqual([...mine].reverse());
+    expect(await countAll(key, 3, queue)).toBe(mine.length);
+  });
+
+  test('the jobs of one key by time are found by an index that somebody made, without reading the rest', async () => {
+    const wanted = await plantJob(db, { key: 'order:1' });
+    for (let n = 0; n < 20; n++) await plantJob(db);
+    const dead = await plantJob(db, { key: 'order:1', status: 'dead_letter' });
+    const key = { key: 'order:1' };
+    // Two rows at a time: eleven pages without the index.
+    expect((await everyId(key, 50, 'newest', 2)).pages).toBeGreaterThan(10);
+    await db.rows('CREATE INDEX inbox_by_key ON holdfast.inbox (partition_key)');
+    onTestFinished(async () => void (await db.rows('DROP INDEX holdfast.inbox_by_key')));
+    expect(await everyId(key, 50, 'newest', 3)).toEqual({ ids: [dead, wanted], pages: 1 });
+    expect((await everyId(key, 1, 'oldest')).ids).toEqual([wanted, dead]);
+    expect(await countAll(key)).toBe(2);
+    const plan = await reading(db.pool, (reader) => {
+      const { text: page, name } = lists.own.newest.page;
+      const asked = { name, text: `EXPLAIN ${page}`, columns: { 'QUERY PLAN': text } };
+      const nothing = [null, null, 'order:1', null, null, null, null, 10, 10];
+      return reader.run(asked, INBOX, nothing);
+    });
+    expect(plan.map((row) => row['QUERY PLAN']).join('\n')).toContain('inbox_by_key');
   });
 
   test('a job that ends between two pages costs the reader no other job', async () => {
@@ -234,7 +275,7 @@ describe('one job', () => {
       const job = await reading(pool, (reader) => showJob(reader, 'holdfast', ['inbox'], id));
       expect(job?.createdAt).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/);
       expect(Math.abs(Date.parse(job?.createdAt as string) - Date.now())).toBeLessThan(60_000);
-      expect(job?.availableAt).toBeNull();
+      expect(job?.runAt).toBeNull();
     } finally {
       await pool.end();
       await db.rows(`ALTER DATABASE ${name} RESET ALL`);

@@ -276,7 +276,7 @@ describe('recovery', () => {
     await again();
     expect(await round()).toMatchObject({ recovered: 1 });
     await until('it runs again', () => generations.length === 2);
-    await until('it is completed', async () => (await db.hf.find(id))?.status === 'completed');
+    await until('it is completed', async () => (await db.hf.job(id))?.status === 'completed');
   });
 
   test('the history of a job that vanishes again and again stays bounded', async () => {
@@ -392,7 +392,7 @@ describe('the registry', () => {
 describe('pruning', () => {
   test('the archive is kept for its retention', async () => {
     await db.hf.configureQueue('inbox', { archiveRetention: '2d' });
-    await db.hf.enqueueMany([1, 2, 3].map(() => work.of({})));
+    await db.hf.enqueueMany([1, 2, 3].map(() => work.item({})));
     const held = (await claimAs(db.engine, 'w1', { types })).map(heldOf);
     await complete(db.engine, INBOX, 'w1', held);
     const ids = held.map(({ id }) => id);
@@ -405,8 +405,8 @@ describe('pruning', () => {
       [ids[1]],
     );
     expect(await round()).toMatchObject({ pruned: 1 });
-    expect(await db.hf.find(ids[0]!)).toBeNull();
-    expect(await db.hf.find(ids[1]!)).toMatchObject({ status: 'completed' });
+    expect(await db.hf.job(ids[0]!)).toBeNull();
+    expect(await db.hf.job(ids[1]!)).toMatchObject({ status: 'completed' });
     await db.hf.configureQueue('inbox', { archiveRetention: '7d' });
   });
 
@@ -566,7 +566,7 @@ describe('in batches', () => {
   });
 
   test('2,500 orphans are recovered in one round, at most 1,000 in a statement', async () => {
-    await db.hf.enqueueMany(Array.from({ length: 2_500 }, () => work.of({})));
+    await db.hf.enqueueMany(Array.from({ length: 2_500 }, () => work.item({})));
     await claimAs(db.engine, 'w1', { types, limit: 2_500 });
     await expire();
     const touched = await watch('inbox', 'UPDATE');

@@ -41,7 +41,7 @@ function problemsOf(query: string): string[] {
   }
   for (const [, list] of query.matchAll(/\b(?:by|on) \(([^)]*)\)/g)) {
     for (const label of (list as string).split(/,\s*/)) {
-      if (!used.has(label)) problems.push(`nothing in it has the label ${label}`);
+      if (label !== '' && !used.has(label)) problems.push(`nothing in it has the label ${label}`);
     }
   }
   if (used.size === ADDED.length && !/holdfast_/.test(query)) problems.push('no metric at all');

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { GiveUp, holdfast, job } from '../src/index.js';
+import { DeadLetter, holdfast, job } from '../src/index.js';
 import {
   CATALOGUE,
   collectMetrics,
@@ -21,7 +21,7 @@ import { testWorkers } from './support/workers.js';
 
 const db = testDatabase();
 const start = testWorkers();
-const source = { observe: () => () => undefined, gauges: () => db.hf.gauges() };
+const source = { onEvent: () => () => undefined, gauges: () => db.hf.gauges() };
 const metricsOf = (options: MetricsOptions = {}) =>
   collectMetrics(source, { freshFor: 0, ...options });
 const scrapeOf = async (metrics: Metrics): Promise<Scrape> => readScrape(await metrics.text());
@@ -30,7 +30,9 @@ const inbox = { queue: 'inbox' };
 describe('the gauges of a queue with jobs in every state', () => {
   beforeAll(async () => {
     const receipt = job('send_receipt');
-    await db.hf.enqueueMany(['a', 'b', 'c', 'd', 'e'].map((key) => receipt.of({}, { key })));
+    await db.hf.enqueueMany(
+      ['a', 'b', 'c', 'd', 'e'].map((key) => receipt.item({}, { partitionKey: key })),
+    );
     const [one, two, three, four] = await claimAs(db.engine, 'w1', {
       types: ['send_receipt'],
       limit: 4,
@@ -70,6 +72,18 @@ describe('the gauges of a queue with jobs in every state', () => {
     expect(scrape.value('holdfast_worker_heartbeat_age_seconds')).toBeGreaterThanOrEqual(7);
     expect(scrape.value('holdfast_worker_heartbeat_age_seconds')).toBeLessThan(60);
     expect(scrape.value('holdfast_database_up')).toBe(1);
+  });
+
+  test('due jobs that nobody handles are counted by type, until somebody does', async () => {
+    const unhandled = async () =>
+      (await scrapeOf(metricsOf())).samples
+        .filter(({ name }) => name === 'holdfast_jobs_unhandled')
+        .map(({ labels, value }) => ({ ...labels, value }));
+    expect(await unhandled()).toEqual([{ ...inbox, type: 'send_receipt', value: 1 }]);
+    await db.rows(
+      `UPDATE holdfast.workers SET handles = '{"inbox": {"send_receipt": 1}}' WHERE id = 'w2'`,
+    );
+    expect(await unhandled()).toEqual([]);
   });
 
   test('are read once for all scrapes that come together, and not at all where nobody wants them', async () => {
@@ -152,16 +166,18 @@ describe('what a worker does', () => {
   test('is counted by queue and type, from the claim to the end', async () => {
     const good = job('metrics_good');
     const bad = job('metrics_bad', { maxAttempts: 1 });
+    const idle = job('metrics_idle');
     const metrics = collectMetrics(db.hf, { freshFor: 0 });
     onTestFinished(() => metrics.close());
-    await db.hf.enqueueMany([good.of({}), good.of({}), bad.of({})]);
+    await db.hf.enqueueMany([good.item({}), good.item({}), bad.item({})]);
     start(
       db.hf,
       (worker) =>
         worker
           .handle(good, () => undefined)
+          .handle(idle, () => undefined)
           .handle(bad, () => {
-            throw new GiveUp('no');
+            throw new DeadLetter('no');
           }),
       { heartbeat: '50ms', ttl: '10s' },
     );
@@ -175,7 +191,12 @@ describe('what a worker does', () => {
     });
     expect(scrape.value('holdfast_jobs_started_total', of('metrics_good'))).toBe(2);
     expect(scrape.value('holdfast_jobs_started_total', of('metrics_bad'))).toBe(1);
-    // A type that was seen has all of its series, at zero, for rates to start from.
+    // A type that was seen, or that is handled, has all of its series, at zero, for rates to start from.
+    expect(scrape.value('holdfast_jobs_dead_lettered_total', of('metrics_idle'))).toBe(0);
+    expect(scrape.value('holdfast_job_duration_seconds_count', of('metrics_idle'))).toBe(0);
+    expect(scrape.value('holdfast_rows_pruned_total', inbox)).toBeDefined();
+    const age = Date.now() / 1000 - (scrape.value('holdfast_start_time_seconds') as number);
+    expect([age >= 0, age < 120]).toEqual([true, true]);
     expect(scrape.value('holdfast_jobs_failed_total', of('metrics_good'))).toBe(0);
     expect(scrape.value('holdfast_leases_lost_total', of('metrics_bad'))).toBe(0);
     expect(scrape.value('holdfast_jobs_enqueued_total', of('metrics_good'))).toBe(2);
@@ -194,7 +215,7 @@ describe('what a worker does', () => {
     const orphan = job('metrics_orphan');
     const metrics = collectMetrics(db.hf, { database: false });
     onTestFinished(() => metrics.close());
-    await db.hf.enqueueMany([orphan.of({}), orphan.of({})]);
+    await db.hf.enqueueMany([orphan.item({}), orphan.item({})]);
     await claimAs(db.engine, 'gone', { types: ['metrics_orphan'], limit: 1 });
     await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'
       WHERE type = 'metrics_orphan' AND status = 'processing'`);
@@ -285,7 +306,7 @@ test('names follow the rules of Prometheus: prefix, unit, _total for counters on
     expect([name, name.endsWith('_total')]).toEqual([name, kind === 'counter']);
     if (kind === 'histogram' || name.includes('_age')) expect(name).toMatch(/_seconds$/);
     expect(help).toMatch(/\.$/);
-    const allowed = ['queue', 'type', 'statement', 'status'];
+    const allowed = ['queue', 'type', 'statement', 'status', 'error', 'table'];
     expect(labels.filter((label) => !allowed.includes(label))).toEqual([]);
   }
 });

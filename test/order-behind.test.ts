@@ -23,10 +23,13 @@ test.each([
 ])('a walk that ends there %s', async (_, { maxRows, limit }) => {
   const [first, second] = inWalkOrder(['a', 'c']) as [string, string];
   const waiting = Array.from({ length: CHUNK - 1 }, (_, n) =>
-    step.of({ n }, { key: first, delay: '1h' }),
+    step.item({ n }, { partitionKey: first, delay: '1h' }),
   );
   await db.hf.enqueueMany(waiting);
-  await db.hf.enqueueMany([step.of({ n: 1 }, { key: second }), step.of({ n: 2 }, { key: second })]);
+  await db.hf.enqueueMany([
+    step.item({ n: 1 }, { partitionKey: second }),
+    step.item({ n: 2 }, { partitionKey: second }),
+  ]);
   await db.rows(
     `UPDATE holdfast.inbox SET status = 'processing', claimed_by = 'somebody', claimed_at = now(),
        lease_expires_at = now() + interval '1 hour', lease_generation = 1, attempts = 1
@@ -40,7 +43,7 @@ test.each([
 
 test('the next claim goes on with the key behind the last one', async () => {
   const keys = inWalkOrder(Array.from({ length: CHUNK + 20 }, (_, n) => `key ${n}`));
-  await db.hf.enqueueMany(keys.map((key, n) => step.of({ n }, { key })));
+  await db.hf.enqueueMany(keys.map((key, n) => step.item({ n }, { partitionKey: key })));
   const { jobs, stop, wanted } = await claimInOrder(db.engine, 'w', { limit: CHUNK });
   expect(jobs.map(({ partitionKey }) => partitionKey)).toEqual(keys.slice(0, CHUNK));
   expect(stop).toEqual({ stretch: 0, bucket: bucketOf(keys[CHUNK - 1]!), key: keys[CHUNK - 1] });

@@ -34,9 +34,13 @@ const indexOf = async (queue: string) =>
 /** One job in each of the ways in which a producer can write, numbered in their order. */
 async function enqueueInEveryWay(queue: string): Promise<void> {
   const step = job<object>('step', { queue });
-  await db.hf.enqueue(step, { n: 1 }, { key: 'a' });
-  await db.hf.enqueue(step, { n: 2 }, { key: 'a', idempotencyKey: `${queue} ${Math.random()}` });
-  await db.rows(`SELECT holdfast.${queue}_enqueue('step', '{"n": 3}', key => 'a')`);
+  await db.hf.enqueue(step, { n: 1 }, { partitionKey: 'a' });
+  await db.hf.enqueue(
+    step,
+    { n: 2 },
+    { partitionKey: 'a', idempotencyKey: `${queue} ${Math.random()}` },
+  );
+  await db.rows(`SELECT holdfast.${queue}_enqueue('step', '{"n": 3}', partition_key => 'a')`);
   await db.rows(
     `INSERT INTO holdfast.${queue} (type, partition_key, partition_bucket, payload)
      VALUES ('step', 'a', holdfast.bucket_of('a'), '{"n": 4}')`,
@@ -142,7 +146,7 @@ describe('the order of a queue', () => {
       });
       expect(await orderingOf('inbox')).toBe('none');
       expect(await indexOf('inbox')).toBe(before);
-      expect(await db.hf.find(id)).toMatchObject({ status });
+      expect(await db.hf.job(id)).toMatchObject({ status });
       // Nor anything else that was asked for with it.
       const sizes = await db.rows(
         "SELECT max_payload_bytes AS n FROM holdfast.queues WHERE name = 'inbox'",

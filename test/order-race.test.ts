@@ -72,7 +72,9 @@ class Race {
     for (let n = 0; this.on; n++) {
       const count = any([1, 1, 2, 5]);
       await db.hf.enqueueMany(
-        Array.from({ length: count }, (_, more) => step.of({ n: n * 10 + more }, { key })),
+        Array.from({ length: count }, (_, more) =>
+          step.item({ n: n * 10 + more }, { partitionKey: key }),
+        ),
       );
       this.enqueued += count;
       // Neither an empty queue nor an endless one.

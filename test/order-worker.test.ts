@@ -21,7 +21,10 @@ const KEYS = ['a', 'b', 'c'];
 const items = (count: number, how?: (n: number) => string | undefined) =>
   Array.from({ length: count }, (_, n) => {
     const way = how?.(n);
-    return step.of({ n, ...(way && { how: way }) }, { key: KEYS[n % KEYS.length] as string });
+    return step.item(
+      { n, ...(way && { how: way }) },
+      { partitionKey: KEYS[n % KEYS.length] as string },
+    );
   });
 
 const finished = (count: number) =>
@@ -55,11 +58,12 @@ describe('a run of one key', () => {
 
   test('that fails at its head keeps no other key waiting, and costs those behind nothing', async () => {
     const keys = Array.from({ length: 60 }, (_, n) => `failing:${n}`);
-    const line = (key: string) => Array.from({ length: 20 }, () => doomed.of({}, { key }));
+    const line = (key: string) =>
+      Array.from({ length: 20 }, () => doomed.item({}, { partitionKey: key }));
     await db.hf.enqueueMany(keys.flatMap(line));
     const tried = new Set<string>();
     const { worker } = start(db.hf, (w) =>
-      w.handle(doomed, ({ key }) => {
+      w.handle(doomed, ({ partitionKey: key }) => {
         tried.add(key);
         throw new Error('always');
       }),
@@ -95,7 +99,7 @@ describe('a run of one key', () => {
     await db.rows('CREATE TABLE IF NOT EXISTS effects (n int, before_left int)');
     await db.hf.enqueueMany(items(30, (n) => (n % 2 ? 'transaction' : undefined)));
     start(db.hf, (w) =>
-      w.handle(step, async ({ payload, key, transaction }) => {
+      w.handle(step, async ({ payload, partitionKey: key, transaction }) => {
         if (!payload.how) return;
         await transaction(async (tx) => {
           const { rows } = await tx.query(
@@ -114,7 +118,9 @@ describe('a run of one key', () => {
 
   test('goes on behind a job whose lease was lost only after that one has run again', async () => {
     await db.hf.enqueueMany(
-      [0, 1, 2].map((n) => step.of({ n, ...(n === 0 && { how: 'lost' }) }, { key: 'a' })),
+      [0, 1, 2].map((n) =>
+        step.item({ n, ...(n === 0 && { how: 'lost' }) }, { partitionKey: 'a' }),
+      ),
     );
     const seen: string[] = [];
     start(db.hf, (w) =>
@@ -140,7 +146,9 @@ describe('a run of one key', () => {
 test('a run that a full claim cut short goes on as soon as it is done, not at the next poll', async () => {
   const slow = job('slow', { queue: 'steps' });
   // Quick jobs first, so that runs are long; then one claim of 8 finds all 3 of `a` and 5 of the 20 of `b`.
-  await db.hf.enqueueMany(Array.from({ length: 60 }, (_, n) => step.of({ n }, { key: `w${n}` })));
+  await db.hf.enqueueMany(
+    Array.from({ length: 60 }, (_, n) => step.item({ n }, { partitionKey: `w${n}` })),
+  );
   let ran = 0;
   start(
     db.hf,
@@ -155,7 +163,7 @@ test('a run that a full claim cut short goes on as soon as it is done, not at th
   );
   await finished(60);
   await db.hf.enqueueMany(
-    Array.from({ length: 23 }, (_, n) => slow.of({}, { key: n < 3 ? 'a' : 'b' })),
+    Array.from({ length: 23 }, (_, n) => slow.item({}, { partitionKey: n < 3 ? 'a' : 'b' })),
   );
   await until('all of them ran', () => ran === 23, { timeoutMs: 20_000 });
 });
@@ -169,7 +177,7 @@ test.each([
   async (keys, each, count) => {
     for (let n = 0; n < each; n++) {
       await db.hf.enqueueMany(
-        Array.from({ length: keys }, (_, key) => step.of({ n }, { key: `k${key}` })),
+        Array.from({ length: keys }, (_, key) => step.item({ n }, { partitionKey: `k${key}` })),
       );
     }
     const ranAt: number[] = [];
@@ -178,7 +186,7 @@ test.each([
       start(
         db.hf,
         (w) =>
-          w.handle(step, async ({ key, payload }) => {
+          w.handle(step, async ({ partitionKey: key, payload }) => {
             await new Promise((resolve) => setTimeout(resolve, 1));
             seen.set(key, [...(seen.get(key) ?? []), payload.n]);
             ranAt.push(performance.now());

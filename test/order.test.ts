@@ -32,7 +32,7 @@ beforeEach(async () => {
 /** Jobs from..to of a key, enqueued one after the other. */
 async function line(from: number, to: number, key = KEY, options: EnqueueOptions = {}) {
   const items = Array.from({ length: to - from + 1 }, (_, n) =>
-    step.of({ n: from + n }, { key, ...options }),
+    step.item({ n: from + n }, { partitionKey: key, ...options }),
   );
   return (await db.hf.enqueueMany(items)).map(({ id }) => id);
 }
@@ -102,10 +102,12 @@ describe('the next job of a key starts', () => {
 
   test('while other keys are blocked, however many', async () => {
     const rows = Array.from({ length: 300 }, (_, n) =>
-      step.of({ n }, { key: `b${n}`, delay: '1h' }),
+      step.item({ n }, { partitionKey: `b${n}`, delay: '1h' }),
     );
     await db.hf.enqueueMany(rows);
-    await db.hf.enqueueMany(rows.map(({ options }) => step.of({ n: 1 }, { key: options.key! })));
+    await db.hf.enqueueMany(
+      rows.map(({ options }) => step.item({ n: 1 }, { partitionKey: options.partitionKey! })),
+    );
     await line(7, 8, 'free');
     expect(await taken()).toEqual([7, 8]);
   });
@@ -147,7 +149,7 @@ describe('a dead letter', () => {
   test('holds its key if it is to, until a human retries or discards it', async () => {
     await db.hf.configureQueue('inbox', { ordering: 'key', deadLetters: 'hold' });
     for (const [n, key] of [1, 1, 2, 2].entries())
-      await db.hf.enqueue(step, { n }, { key: `k${key}` });
+      await db.hf.enqueue(step, { n }, { partitionKey: `k${key}` });
     const heads = (await claim({ run: 1 })).jobs;
     for (const head of heads) await deadLetterOne(head);
     expect(await placeOf(heads[0]!.id)).toEqual({ status: 'dead_letter', parked: false });
@@ -242,7 +244,7 @@ describe('a run', () => {
   test('a job that its producer commits late waits for those that were claimed before it', async () => {
     const late = await db.pool.connect();
     await late.query('BEGIN');
-    await db.hf.enqueue(step, { n: 1 }, { key: KEY, tx: late });
+    await db.hf.enqueue(step, { n: 1 }, { partitionKey: KEY, tx: late });
     await line(2, 3);
     const { jobs } = await claim({ run: 1 });
     expect(numbers({ jobs })).toEqual([2]);

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import {
   Cancel,
-  GiveUp,
+  DeadLetter,
   type HandlerContext,
   HoldfastError,
   holdfast,
@@ -21,7 +21,7 @@ const start = testWorkers();
 
 async function ended(id: string, status: string) {
   return until(`job ${id} is ${status}`, async () => {
-    const row = await db.hf.find(id);
+    const row = await db.hf.job(id);
     return row?.status === status ? row : null;
   });
 }
@@ -29,8 +29,8 @@ async function ended(id: string, status: string) {
 /** What a job looks like once its first attempt has been settled. */
 async function settled(id: string) {
   return until(`job ${id} has been settled`, async () => {
-    const row = await db.hf.find(id);
-    return row?.history && row.status !== 'processing' ? row : null;
+    const row = await db.hf.job(id);
+    return row?.history.length && row.status !== 'processing' ? row : null;
   });
 }
 
@@ -127,12 +127,12 @@ test('a worker with an older definition leaves newer payloads alone, and a newer
   const next = job<{ v: number }>('evolving', { version: 2 });
   const byOld: number[] = [];
   const byNew: number[] = [];
-  const newer = await db.hf.enqueue(next, { v: 2 }, { key: 'one' });
-  const older = await db.hf.enqueue(old, { v: 1 }, { key: 'one' });
+  const newer = await db.hf.enqueue(next, { v: 2 }, { partitionKey: 'one' });
+  const older = await db.hf.enqueue(old, { v: 1 }, { partitionKey: 'one' });
   const first = start(db.hf, (w) => w.handle(old, ({ payload }) => byOld.push(payload.v)));
   await ended(older.id, 'completed');
   await first.stop();
-  const left = await db.hf.find(newer.id);
+  const left = await db.hf.job(newer.id);
   expect(left).toMatchObject({ status: 'pending', attempts: 0, leaseGeneration: 0 });
   start(db.hf, (w) => w.handle(next, ({ payload }) => byNew.push(payload.v)));
   await ended(newer.id, 'completed');
@@ -143,8 +143,10 @@ test('jobs of a type without a handler stay pending and do not block the others,
   const known = job('known');
   const unknown = job('unknown');
   const key = 'order:1';
-  await db.hf.enqueueMany(Array.from({ length: 2_000 }, () => unknown.of({}, { key })));
-  const { id } = await db.hf.enqueue(known, {}, { key });
+  await db.hf.enqueueMany(
+    Array.from({ length: 2_000 }, () => unknown.item({}, { partitionKey: key })),
+  );
+  const { id } = await db.hf.enqueue(known, {}, { partitionKey: key });
   const { worker } = start(db.hf, (w) => w.handle(known, () => undefined));
   await ended(id, 'completed');
   expect(worker.stats.claimed).toBe(1);
@@ -193,7 +195,7 @@ test('Snooze runs the job later and spends no attempt', async () => {
   );
   for (const nap of [1, 2]) {
     await until(`nap ${nap}`, () => worker.stats.snoozed === nap);
-    const row = await db.hf.find(id);
+    const row = await db.hf.job(id);
     expect(row).toMatchObject({ status: 'pending', attempts: 0 });
     expect(await secondsUntilDue(id)).toSatisfy((seconds) => 3_570 < seconds && seconds <= 3_600);
     await db.rows('UPDATE holdfast.inbox SET available_at = now() WHERE id = $1', [id]);
@@ -205,14 +207,14 @@ test('Snooze runs the job later and spends no attempt', async () => {
 test('outcomes of another copy of the package count as those of our own', async () => {
   vi.resetModules();
   const other = await import('../src/index.js');
-  expect(other.GiveUp).not.toBe(GiveUp);
+  expect(other.DeadLetter).not.toBe(DeadLetter);
   const [gives, snoozes, cancels] = await Promise.all(
     ['gives', 'snoozes', 'cancels'].map((type) => db.hf.enqueue(job(type), {})),
   );
   const { worker } = start(db.hf, (w) =>
     w
       .handle(job('gives'), () => {
-        throw new other.GiveUp('no such order');
+        throw new other.DeadLetter('no such order');
       })
       .handle(job('snoozes'), () => {
         throw new other.Snooze('1h');
@@ -224,21 +226,23 @@ test('outcomes of another copy of the package count as those of our own', async 
   expect(await ended(gives!.id, 'dead_letter')).toMatchObject({ attempts: 1 });
   await ended(cancels!.id, 'cancelled');
   await until('the other one is snoozed', () => worker.stats.snoozed === 1);
-  expect(await db.hf.find(snoozes!.id)).toMatchObject({ status: 'pending', attempts: 0 });
+  expect(await db.hf.job(snoozes!.id)).toMatchObject({ status: 'pending', attempts: 0 });
   expect(worker.stats.failed).toBe(0);
 });
 
-test('GiveUp makes the job a dead letter on its first attempt with the reason and its cause', async () => {
+test('DeadLetter makes the job a dead letter on its first attempt with the reason and its cause', async () => {
   const hopeless = job('hopeless');
   const { id } = await db.hf.enqueue(hopeless, {});
   start(db.hf, (w) =>
     w.handle(hopeless, () => {
-      throw new GiveUp('no such order', { cause: new Error('404 from the shop') });
+      throw new DeadLetter('no such order', { cause: new Error('404 from the shop') });
     }),
   );
   const row = await ended(id, 'dead_letter');
   expect(row.attempts).toBe(1);
-  expect(row.lastError).toMatch(/GiveUp: no such order[\s\S]*Caused by: Error: 404 from the shop/);
+  expect(row.lastError).toMatch(
+    /DeadLetter: no such order[\s\S]*Caused by: Error: 404 from the shop/,
+  );
 });
 
 test('Cancel archives the job as cancelled with the reason', async () => {
@@ -280,7 +284,7 @@ test("a job's own retry function decides the delay from the attempt and the erro
     }),
   );
   await until('two attempts ended', async () => {
-    const row = await db.hf.find(id);
+    const row = await db.hf.job(id);
     return row?.attempts === 2 && row.status === 'pending';
   });
   expect(asked).toEqual([
@@ -333,14 +337,14 @@ test('a job may have 100 attempts, at the default backoff, and keeps a history o
          WHERE id = $1 AND status = 'pending' AND available_at > now()`,
         [id],
       );
-      const found = await db.hf.find(id);
+      const found = await db.hf.job(id);
       return found?.status === 'dead_letter' ? found : null;
     },
     { everyMs: 2 },
   );
   expect(attempts).toEqual(Array.from({ length: 100 }, (_, i) => i + 1));
   expect(row).toMatchObject({ attempts: 100, maxAttempts: 100, leaseGeneration: 100 });
-  const history: { attempt: number; outcome: string; error: string }[] = JSON.parse(row.history!);
+  const { history } = row;
   expect(history.map(({ attempt }) => attempt)).toEqual(
     Array.from({ length: 20 }, (_, i) => 81 + i),
   );
@@ -369,7 +373,7 @@ test('the time limit aborts the signal and fails the attempt; what the handler d
   late.open();
   await until('the late handler ended', () => afterwards);
   expect(await afterwards).toMatchObject({ code: 'LEASE_LOST' });
-  expect(await db.hf.find(id)).toEqual(row);
+  expect(await db.hf.job(id)).toEqual(row);
   expect(worker.stats).toMatchObject({ failed: 1, completed: 0 });
 });
 
@@ -386,7 +390,7 @@ test('a time limit of a month is not a time limit of a millisecond', async () =>
     }),
   );
   await begun.opened;
-  for (let turns = 0; turns < 5; turns++) await db.hf.find(id);
+  for (let turns = 0; turns < 5; turns++) await db.hf.job(id);
   finish.open();
   expect(await ended(id, 'completed')).toMatchObject({ attempts: 1 });
 });
@@ -395,20 +399,30 @@ test('the context carries what was enqueued: headers, key, type, times and count
   const full = job<{ n: number }>('full', { maxAttempts: 7 });
   const headers = { traceparent: '00-ab-cd-01', tenant: 'zürich "1" 😀' };
   const before = new Date();
-  const { id } = await db.hf.enqueue(full, { n: 1 }, { key: 'customer:é', headers });
+  const { id } = await db.hf.enqueue(full, { n: 1 }, { partitionKey: 'customer:é', headers });
   const plain = await db.hf.enqueue(full, { n: 2 });
   const seen = new Map<string, object>();
   const { worker } = start(db.hf, (w) =>
     w.handle(full, (ctx) => {
-      const { type, key, queue, attempt, maxAttempts, fenceToken, createdAt, payload } = ctx;
-      const facts = { type, key, queue, attempt, maxAttempts, fenceToken, createdAt, payload };
+      const { type, partitionKey, queue, attempt, maxAttempts, fenceToken, createdAt, payload } =
+        ctx;
+      const facts = {
+        type,
+        partitionKey,
+        queue,
+        attempt,
+        maxAttempts,
+        fenceToken,
+        createdAt,
+        payload,
+      };
       seen.set(ctx.id, { ...facts, headers: ctx.headers, aborted: ctx.signal.aborted });
     }),
   );
   await until('both ran', () => worker.stats.completed === 2);
   expect(seen.get(id)).toEqual({
     type: 'full',
-    key: 'customer:é',
+    partitionKey: 'customer:é',
     queue: 'inbox',
     attempt: 1,
     maxAttempts: 7,
@@ -418,7 +432,7 @@ test('the context carries what was enqueued: headers, key, type, times and count
     headers,
     aborted: false,
   });
-  expect(seen.get(plain.id)).toMatchObject({ headers: {}, key: plain.id });
+  expect(seen.get(plain.id)).toMatchObject({ headers: {}, partitionKey: plain.id });
   const { createdAt } = seen.get(id) as { createdAt: Date };
   expect(createdAt.getTime()).toBeGreaterThan(before.getTime() - 5_000);
   expect(createdAt.getTime()).toBeLessThan(Date.now() + 5_000);

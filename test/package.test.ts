@@ -16,7 +16,7 @@ import { dirname, join, relative } from 'node:path/posix';
 import { fileURLToPath } from 'node:url';
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { publint } from 'publint';
-import { describe, expect, expectTypeOf, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, expectTypeOf, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
 import { type HandlerContext, type Holdfast, job } from '../src/index.js';
 import { VERSION } from '../src/job/version.js';
@@ -25,13 +25,18 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const require = createRequire(import.meta.url);
 const manifest = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8'));
 
-function packedFiles(): string[] {
-  const packed = spawnSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  });
-  return JSON.parse(packed.stdout)[0].files.map((file: { path: string }) => file.path);
-}
+/** The package as npm packs it; packed once. */
+let files: string[];
+let tarball: Uint8Array<ArrayBuffer>;
+beforeAll(() => {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-pack-'));
+  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder];
+  const { stdout } = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8' });
+  const [packed] = JSON.parse(stdout);
+  files = packed.files.map(({ path }: { path: string }) => path);
+  tarball = new Uint8Array(readFileSync(join(folder, packed.filename)));
+  rmSync(folder, { recursive: true, force: true });
+});
 
 /** The files of a folder, by their paths from the root. */
 function filesOf(folder: string): string[] {
@@ -57,7 +62,7 @@ describe('the package', () => {
         'HoldfastError',
         'RetryLater',
         'Snooze',
-        'GiveUp',
+        'DeadLetter',
         'Cancel',
         'guardTable',
         'shardedKey',
@@ -97,8 +102,8 @@ describe('the package', () => {
 
   test('is one copy in a process whose files are partly CommonJS, where Node loads ES modules with require', () => {
     const code = `import { createRequire } from 'node:module';
-      const { GiveUp } = createRequire(process.cwd() + '/x.js')('holdfast');
-      console.log(GiveUp === (await import('holdfast')).GiveUp);`;
+      const { DeadLetter } = createRequire(process.cwd() + '/x.js')('holdfast');
+      console.log(DeadLetter === (await import('holdfast')).DeadLetter);`;
     const args = ['--input-type=module', '--eval', code];
     const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: ROOT, encoding: 'utf8' });
     expect({ stdout, stderr }).toEqual({ stdout: 'true\n', stderr: '' });
@@ -108,26 +113,18 @@ describe('the package', () => {
     expect(VERSION).toBe(manifest.version);
   });
 
-  test('has pg as its only runtime dependency', () => {
-    expect(Object.keys(manifest.dependencies)).toEqual(['pg']);
+  test('has few runtime dependencies', () => {
+    expect(Object.keys(manifest.dependencies)).toEqual(['croner', 'pg']);
   });
 
   test('has no problem that publint or arethetypeswrong knows', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'holdfast-pack-'));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder];
-    const packed = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8' });
-    const tarball = readFileSync(join(folder, JSON.parse(packed.stdout)[0].filename));
-    const data = new Uint8Array(tarball);
-    const { messages } = await publint({ pack: { tarball: data.buffer } });
+    const { messages } = await publint({ pack: { tarball: tarball.buffer } });
     expect(messages).toEqual([]);
-    const analysis = await checkPackage(createPackageFromTarballData(data));
+    const analysis = await checkPackage(createPackageFromTarballData(tarball));
     expect(analysis).toMatchObject({ problems: [] });
   });
 
   describe('as npm packs it', () => {
-    const files = packedFiles();
-
     test('has every entry point with its types, and the command', () => {
       const named = [...JSON.stringify(manifest.exports).matchAll(/"\.\/(dist\/[^"]+)"/g)];
       expect(named.length).toBeGreaterThan(30);
@@ -210,7 +207,7 @@ describe('the types', () => {
     job('remind', { schema: z.object({ at: z.coerce.date() }) });
     // biome-ignore lint/suspicious/noExplicitAny: a user may write it.
     job<any>('remind');
-    expectTypeOf(job('remind').of).parameter(0).toEqualTypeOf<unknown>();
+    expectTypeOf(job('remind').item).parameter(0).toEqualTypeOf<unknown>();
   });
 
   test('an upgrade may name the type of what it gets, or not', () => {
@@ -238,14 +235,14 @@ describe('the types', () => {
     });`;
 
   test.each([
-    ['module', 'NodeNext'],
-    ['commonjs', 'NodeNext'],
-    ['commonjs', 'CommonJS'],
-  ])(
-    'of a project of "type": "%s" and module %s are whole, with @types/pg and without',
-    (type, module) => {
+    ['module', 'NodeNext', [true, false]],
+    ['commonjs', 'NodeNext', [false]],
+    ['commonjs', 'CommonJS', [true]],
+  ] as const)(
+    'of a project of "type": "%s" and module %s are whole, with @types/pg: %s',
+    (type, module, withPg) => {
       const bundler = module === 'CommonJS' ? { moduleResolution: 'bundler' } : {};
-      for (const pg of [true, false]) {
+      for (const pg of withPg) {
         const cwd = mkdtempSync(join(tmpdir(), 'holdfast-types-'));
         onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
         const modules = join(cwd, 'node_modules');
@@ -277,7 +274,7 @@ describe('the types', () => {
 
   test('a job without a schema takes the type that it is given', () => {
     const plain = job<{ orderId: number }>('plain');
-    expectTypeOf(plain.of).parameter(0).toEqualTypeOf<{ orderId: number }>();
+    expectTypeOf(plain.item).parameter(0).toEqualTypeOf<{ orderId: number }>();
     expect(plain.version).toBe(1);
   });
 });

@@ -4,7 +4,7 @@
  */
 import pg from 'pg';
 import { afterEach, beforeAll, beforeEach, expect, inject, onTestFinished, test } from 'vitest';
-import { Cancel, GiveUp, type Holdfast, holdfast, job } from '../src/index.js';
+import { Cancel, DeadLetter, type Holdfast, holdfast, job } from '../src/index.js';
 import { dropDatabase } from '../src/testing/index.js';
 import { testDatabase } from './support/database.js';
 import { quietLogger } from './support/logger.js';
@@ -42,15 +42,15 @@ const onArchive = (queue = 'inbox') =>
 
 const find = async (hf: Holdfast, id: string, status: string) =>
   until(`job ${id} is ${status}`, async () => {
-    const row = await hf.find(id);
+    const row = await hf.job(id);
     return row?.status === status ? row : null;
   });
 
 test('a completion that a trigger refuses is a failed attempt, with the reason of the trigger', async () => {
   await onArchive();
   const [bad, ...good] = await db.hf.enqueueMany([
-    cursed.of({ n: 0 }),
-    ...Array.from({ length: 50 }, (_, n) => plain.of({ n })),
+    cursed.item({ n: 0 }),
+    ...Array.from({ length: 50 }, (_, n) => plain.item({ n })),
   ]);
   const runs: number[] = [];
   const { worker, events } = start(db.hf, (w) =>
@@ -153,10 +153,13 @@ test('behind a completion that was refused no later job of its key is completed'
     },
   );
   // After some quick jobs a worker takes the jobs of a key in a row.
-  await db.hf.enqueueMany(Array.from({ length: 5 }, () => second.of({ n: 0 })));
+  await db.hf.enqueueMany(Array.from({ length: 5 }, () => second.item({ n: 0 })));
   await until('they are done', () => worker.stats.completed === 5);
   const key = 'order:9182';
-  const pair = [first.of({ n: 1 }, { key }), second.of({ n: 2 }, { key })];
+  const pair = [
+    first.item({ n: 1 }, { partitionKey: key }),
+    second.item({ n: 2 }, { partitionKey: key }),
+  ];
   await db.hf.pause('ledger');
   const [one, two] = await db.hf.enqueueMany(pair);
   cursedId = one!.id;
@@ -166,10 +169,13 @@ test('behind a completion that was refused no later job of its key is completed'
   await until('the second has left', () => of(two!.id).some(({ kind }) => kind !== 'started-job'));
   await until(
     'it waits again',
-    async () => (await db.hf.find(two!.id, 'ledger'))?.status === 'pending',
+    async () => (await db.hf.job(two!.id, { queue: 'ledger' }))?.status === 'pending',
   );
   expect(of(two!.id).map(({ kind }) => kind)).not.toContain('completed');
-  expect(await db.hf.find(one!.id, 'ledger')).toMatchObject({ status: 'pending', attempts: 1 });
+  expect(await db.hf.job(one!.id, { queue: 'ledger' })).toMatchObject({
+    status: 'pending',
+    attempts: 1,
+  });
 });
 
 test('a limit that the database sets for statements cuts no batch short', async () => {
@@ -179,7 +185,7 @@ test('a limit that the database sets for statements cuts no batch short', async 
     $$ BEGIN PERFORM pg_sleep(0.002); RETURN NEW; END $$`);
   await db.rows(`CREATE TRIGGER slow BEFORE INSERT ON holdfast.inbox_archive
     FOR EACH ROW EXECUTE FUNCTION slowly()`);
-  await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => plain.of({ n })));
+  await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => plain.item({ n })));
   await db.rows(`ALTER DATABASE ${name} SET statement_timeout = '200ms'`);
   onTestFinished(
     async () => void (await db.rows(`ALTER DATABASE ${name} RESET statement_timeout`)),
@@ -203,7 +209,7 @@ test('a batch that is cancelled is halved until it goes through', async () => {
     REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION too_many()`);
   const total = 200;
   const runs = new Set<number>();
-  await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => plain.of({ n })));
+  await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => plain.item({ n })));
   const { worker, events } = start(db.hf, (w) =>
     w.handle(plain, ({ payload, attempt }) => void (attempt === 1 && runs.add(payload.n))),
   );
@@ -238,7 +244,7 @@ test('an error that the encoding of the database cannot hold is kept in words th
     job<object>(type, { maxAttempts: 2, retry: () => 0 }),
   ) as [typeof plain, typeof plain, typeof plain, typeof plain];
   const ids = (
-    await hf.enqueueMany([fails, givesUp, cancels, once].map((one) => one.of({ n: 0 })))
+    await hf.enqueueMany([fails, givesUp, cancels, once].map((one) => one.item({ n: 0 })))
   ).map(({ id }) => id) as [string, string, string, string];
   let effects = 0;
   const { worker, stop } = start(hf, (w) =>
@@ -247,7 +253,7 @@ test('an error that the encoding of the database cannot hold is kept in words th
         throw new Error('it costs 5 €');
       })
       .handle(givesUp, () => {
-        throw new GiveUp('nobody has 5 €');
+        throw new DeadLetter('nobody has 5 €');
       })
       .handle(cancels, () => {
         throw new Cancel('5 € are too much');
@@ -258,9 +264,9 @@ test('an error that the encoding of the database cannot hold is kept in words th
       }),
   );
   expect(await find(hf, ids[0], 'dead_letter')).toMatchObject({ attempts: 2 });
-  expect((await hf.find(ids[0]))?.lastError).toMatch(/^Error: it costs 5 \\u\{20ac\}\n/);
+  expect((await hf.job(ids[0]))?.lastError).toMatch(/^Error: it costs 5 \\u\{20ac\}\n/);
   expect(await find(hf, ids[1], 'dead_letter')).toMatchObject({ attempts: 1 });
-  expect((await hf.find(ids[1]))?.lastError).toMatch(/^GiveUp: nobody has 5 \\u\{20ac\}/);
+  expect((await hf.job(ids[1]))?.lastError).toMatch(/^DeadLetter: nobody has 5 \\u\{20ac\}/);
   expect((await find(hf, ids[2], 'cancelled')).lastError).toMatch(/5 \\u\{20ac\} are too much/);
   await find(hf, ids[3], 'completed');
   expect(effects).toBe(1);

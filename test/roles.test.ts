@@ -2,61 +2,25 @@
  * docs/roles.sql as it is: each role can do its work, and nothing beyond it.
  */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { GiveUp, type Holdfast, holdfast, job, RetryLater, Snooze } from '../src/index.js';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { DeadLetter, job, RetryLater, Snooze } from '../src/index.js';
+import { drainWorker } from '../src/operate/drain.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
-import { claimAs } from './support/claiming.js';
-import { testDatabase } from './support/database.js';
-import { asAdmin } from './support/empty-database.js';
-import { quietLogger } from './support/logger.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
+import { claimAs, heldOf } from './support/claiming.js';
+import { INBOX, testDatabase } from './support/database.js';
+import { testRoles } from './support/roles.js';
 import { until } from './support/until.js';
 import { testWorkers } from './support/workers.js';
 
 const db = testDatabase();
 const start = testWorkers();
-const sql = readFileSync(new URL('../docs/roles.sql', import.meta.url), 'utf8');
 const tag = randomBytes(4).toString('hex');
 const work = job<{ n?: number }>('work', { retry: () => 0 });
 const DENIED = '42501';
 
-interface Member {
-  readonly user: string;
-  readonly pool: pg.Pool;
-  readonly hf: Holdfast;
-}
-const members: Record<'producer' | 'worker' | 'viewer', Member> = {} as never;
-
-beforeAll(async () => {
-  await db.rows(sql);
-  await db.rows(sql);
-  for (const role of ['producer', 'worker', 'viewer'] as const) {
-    const user = `holdfast_test_${role}_${tag}`;
-    await db.rows(`CREATE ROLE ${user} LOGIN PASSWORD 'secret' IN ROLE holdfast_${role}`);
-    const url = new URL(db.url);
-    url.username = user;
-    url.password = 'secret';
-    const connectionString = url.toString();
-    const pool = new pg.Pool({ connectionString, max: 4 });
-    pool.on('error', () => undefined);
-    members[role] = { user, pool, hf: holdfast({ connectionString, logger: quietLogger }) };
-  }
-});
-
-afterAll(async () => {
-  for (const { user, pool, hf } of Object.values(members)) {
-    await hf.close();
-    await pool.end();
-    await db.rows(`DROP OWNED BY ${user}`);
-    await asAdmin((client) => client.query(`DROP ROLE ${user}`));
-  }
-  // The roles belong to the server; they go when no other database has granted them anything.
-  for (const role of ['producer', 'worker', 'viewer']) {
-    await db.rows(`DROP OWNED BY holdfast_${role}`);
-    await asAdmin((client) => client.query(`DROP ROLE holdfast_${role}`)).catch(() => undefined);
-  }
-});
+const { members } = testRoles(db);
 
 beforeEach(async () => {
   for (const table of [
@@ -86,6 +50,8 @@ const TABLES = [
   'workers',
   'queues',
   'migrations',
+  'audit',
+  'schedules',
 ];
 const OWNERS_ONLY = [
   'CREATE TABLE holdfast.mine (id int)',
@@ -106,8 +72,8 @@ describe('the producer', () => {
     await enqueue(1);
     const first = await enqueue(2, 'k');
     expect(await enqueue(2, 'k')).toEqual({ id: first.id, deduplicated: true });
-    await hf.enqueueMany([3, 4].map((n) => work.of({ n }, { delay: '1h', headers: { a: 'b' } })));
-    await hf.enqueueMany([5, 6].map((n) => work.of({ n }, { idempotencyKey: `bulk:${n}` })));
+    await hf.enqueueMany([3, 4].map((n) => work.item({ n }, { delay: '1h', headers: { a: 'b' } })));
+    await hf.enqueueMany([5, 6].map((n) => work.item({ n }, { idempotencyKey: `bulk:${n}` })));
     const client = await pool.connect();
     await client.query('BEGIN');
     await hf.enqueue(work, { n: 7 }, { tx: client });
@@ -121,18 +87,32 @@ describe('the producer', () => {
 
   test('enqueues by the SQL function', async () => {
     const call = `SELECT id, deduplicated FROM holdfast.inbox_enqueue('work', '{"n": 1}',
-      key => 'order:1', idempotency_key => 'sql', headers => '{"a": "b"}')`;
+      partition_key => 'order:1', idempotency_key => 'sql', headers => '{"a": "b"}')`;
     const first = (await members.producer.pool.query(call)).rows[0];
     expect((await members.producer.pool.query(call)).rows).toEqual([
       { id: first.id, deduplicated: true },
     ]);
   });
 
+  test('makes schedules, and the worker writes their ticks', async () => {
+    const { hf } = members.producer;
+    await hf.schedule('a', { every: '1h', job: work, payload: { n: 0 } });
+    await expect(hf.schedules.runNow('a')).rejects.toMatchObject({ code: DENIED });
+    await members.worker.hf.schedules.runNow('a');
+    await db.rows(
+      `UPDATE holdfast.schedules SET next_instant = date_trunc('hour', now()), next_at = now()`,
+    );
+    const { events } = start(members.worker.hf, (w) => w.handle(work, () => undefined));
+    await until('it ticked', () => events.some(({ kind }) => kind === 'ticked'));
+    await hf.schedules.delete('a');
+    expect(events.filter(({ kind }) => kind === 'error')).toEqual([]);
+  });
+
   test('is told of a key that stands for other work, alone and in bulk', async () => {
     await enqueue(1, 'k');
     const mismatch = { code: 'IDEMPOTENCY_MISMATCH' };
     await expect(enqueue(2, 'k')).rejects.toMatchObject(mismatch);
-    const items = [3, 4].map((n) => work.of({ n }, { idempotencyKey: n === 3 ? 'new' : 'k' }));
+    const items = [3, 4].map((n) => work.item({ n }, { idempotencyKey: n === 3 ? 'new' : 'k' }));
     await expect(members.producer.hf.enqueueMany(items)).rejects.toMatchObject(mismatch);
     const tx = await members.producer.pool.connect();
     await tx.query('BEGIN');
@@ -183,12 +163,12 @@ describe('the worker', () => {
           if (n === 2) await ctx.transaction((tx) => tx.query('SELECT 1'));
           if (n === 3) await ctx.enqueue(work, { n: 1 }, { idempotencyKey: 'child' });
           if (n === 4 && ctx.attempt === 1) throw new RetryLater(0);
-          if (n === 5) throw new GiveUp('no');
+          if (n === 5) throw new DeadLetter('no');
           if (n === 6) throw new Snooze('1h');
         }),
       { maintenance: '50ms', lease: '10s', renewEvery: '100ms', heartbeat: '50ms', ttl: '5s' },
     );
-    await db.hf.enqueueMany([1, 2, 3, 4, 5, 6].map((n) => work.of({ n })));
+    await db.hf.enqueueMany([1, 2, 3, 4, 5, 6].map((n) => work.item({ n })));
     await until(
       'all are over',
       () => worker.stats.completed === 5 && worker.stats.dead_letter === 1,
@@ -208,7 +188,7 @@ describe('the worker', () => {
   });
 
   test('recovers and prunes what others left', async () => {
-    await db.hf.enqueue(work, { n: 0 }, { key: 'lost' });
+    await db.hf.enqueue(work, { n: 0 }, { partitionKey: 'lost' });
     await claimAs(db.engine, 'gone', { types: ['work'] });
     await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 s'`);
     await db.rows(`INSERT INTO holdfast.inbox_idempotency (key, job_id, fingerprint, expires_at)
@@ -235,7 +215,14 @@ describe('the worker', () => {
       `UPDATE holdfast.inbox_archive SET status = 'cancelled'`,
       'DELETE FROM holdfast.migrations',
       `UPDATE holdfast.inbox_claims SET jobs = '{}'`,
+      'DELETE FROM holdfast.audit',
+      `INSERT INTO holdfast.audit (act, role) VALUES ('cancel', 'somebody else')`,
+      `UPDATE holdfast.audit SET reason = 'better'`,
     ]);
+    const { id } = await db.hf.enqueue(work, { n: 1 });
+    expect(await members.worker.hf.cancel([id], { reason: 'by the worker' })).toEqual([id]);
+    const [act] = (await members.viewer.hf.audit({ act: 'cancel' })).acts;
+    expect(act).toMatchObject({ role: members.worker.user, reason: 'by the worker' });
     await expect(members.worker.hf.createQueue('mine')).rejects.toMatchObject({ code: DENIED });
     await expect(members.worker.hf.pause()).rejects.toMatchObject({ code: DENIED });
   });
@@ -245,7 +232,7 @@ describe('the viewer', () => {
   test('reads everything', async () => {
     const { id } = await db.hf.enqueue(work, { n: 1 });
     for (const table of TABLES) await members.viewer.pool.query(`SELECT * FROM holdfast.${table}`);
-    expect(await members.viewer.hf.find(id)).toMatchObject({ payload: '{"n": 1}' });
+    expect(await members.viewer.hf.job(id)).toMatchObject({ payload: { n: 1 } });
     expect(await members.viewer.hf.migrationStates()).toMatchObject([{ id: 1, known: true }]);
   });
 
@@ -276,6 +263,55 @@ describe('the viewer', () => {
       .handle(work, () => undefined)
       .run();
     await expect(run).rejects.toMatchObject({ code: DENIED });
+  });
+});
+
+describe('the operator', () => {
+  test('retries, discards, cancels, updates, pauses, resumes, drains and enqueues', async () => {
+    const { hf, pool } = members.operator;
+    const [one, two, three] = await hf.enqueueMany([1, 2, 3].map((n) => work.item({ n })));
+    const claimed = await claimAs(db.engine, 'w1', { types: ['work'], limit: 2 });
+    const dead = claimed.map((row) => ({ ...heldOf(row), error: 'no', summary: 'no' }));
+    await deadLetter(db.engine, INBOX, 'w1', dead);
+    const ids = claimed.map(({ id }) => id);
+    expect(await hf.retry([ids[0] as string])).toHaveLength(1);
+    expect(await hf.discard([ids[1] as string])).toHaveLength(1);
+    const waiting = [one, two, three]
+      .map((job) => job?.id as string)
+      .find((id) => !ids.includes(id));
+    await hf.update(waiting as string, { payload: { n: 9 }, delay: '1h', priority: 1 });
+    expect(await hf.cancel([waiting as string])).toHaveLength(1);
+    await hf.pause();
+    await hf.resume();
+    await db.rows(`INSERT INTO holdfast.workers (id) VALUES ('to be drained')`);
+    expect(
+      await drainWorker(engineExecutor(pool, { prepare: false }), 'holdfast', 'to be drained'),
+    ).toBe('alive');
+    await db.rows(`DELETE FROM holdfast.workers WHERE id = 'to be drained'`);
+    const left = await db.rows('SELECT status FROM holdfast.inbox_archive ORDER BY status');
+    expect(left).toEqual([{ status: 'dead_letter' }, { status: 'cancelled' }]);
+  });
+
+  test('neither claims nor changes the schema, the settings of a queue or what is archived', async () => {
+    await db.hf.enqueue(work, { n: 1 });
+    await denied('operator', [
+      ...OWNERS_ONLY.filter((text) => !text.includes('SET paused')),
+      `UPDATE holdfast.queues SET archive_retention = '0'`,
+      'DELETE FROM holdfast.queues',
+      `UPDATE holdfast.inbox_archive SET status = 'cancelled'`,
+      `UPDATE holdfast.inbox SET lease_expires_at = now()`,
+      `INSERT INTO holdfast.workers (id) VALUES ('x')`,
+      'DELETE FROM holdfast.workers',
+      `UPDATE holdfast.inbox_effects SET value = '{}'`,
+    ]);
+    const { hf, pool } = members.operator;
+    const engine = engineExecutor(pool, { prepare: false });
+    const refused = { code: DENIED };
+    await expect(claimAs(engine, 'thief', { types: ['work'] })).rejects.toMatchObject(refused);
+    await expect(hf.createQueue('mine')).rejects.toMatchObject(refused);
+    await expect(hf.configureQueue('inbox', { archiveRetention: '1d' })).rejects.toMatchObject(
+      refused,
+    );
   });
 });
 

@@ -12,8 +12,8 @@ test('a job that was enqueued is run once and archived as completed', async () =
     .worker({ handleSignals: false, poll: '20ms' })
     .handle(receipt, async ({ payload }) => void seen.push(payload.orderId));
   const running = worker.run();
-  const { id } = await db.hf.enqueue(receipt, { orderId: 9182 }, { key: 'order:9182' });
-  await until('the job is archived', async () => (await db.hf.find(id))?.status === 'completed');
+  const { id } = await db.hf.enqueue(receipt, { orderId: 9182 }, { partitionKey: 'order:9182' });
+  await until('the job is archived', async () => (await db.hf.job(id))?.status === 'completed');
   await worker.stop();
   await running;
   expect(seen).toEqual([9182]);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { GiveUp, type Holdfast, holdfast, job, type WorkerEvent } from '../src/index.js';
+import { DeadLetter, type Holdfast, holdfast, job, type WorkerEvent } from '../src/index.js';
 import { VERSION } from '../src/job/version.js';
 import { testDatabase } from './support/database.js';
 import { recordingLogger } from './support/logger.js';
@@ -33,7 +33,7 @@ test('it starts, an attempt fails, a job becomes a dead letter, it stops: one li
   const { worker, events, stop } = start(hf, (one) =>
     one.handle(flaky, ({ attempt }) => {
       if (attempt === 1) throw new Error('no such mailbox\nand more');
-      throw new GiveUp('the card was refused');
+      throw new DeadLetter('the card was refused');
     }),
   );
   const { id } = await hf.enqueue(flaky, { card: 'secret-4242' });
@@ -63,7 +63,7 @@ test('it starts, an attempt fails, a job becomes a dead letter, it stops: one li
   expect(facts('a job became a dead letter')).toEqual({
     ...attempts,
     attempt: 2,
-    err: 'GiveUp: the card was refused',
+    err: 'DeadLetter: the card was refused',
   });
   expect(facts('worker stopped')).toMatchObject({ completed: 0, failed: 1, deadLetters: 1 });
   expect(lines.at(-1)?.message).toBe('worker stopped');
@@ -73,7 +73,7 @@ test('it starts, an attempt fails, a job becomes a dead letter, it stops: one li
   const event = (kind: WorkerEvent['kind']) => events.find((one) => one.kind === kind);
   expect(event('failed')).toMatchObject({ attempt: 1, maxAttempts: 3, retryInMs: 0 });
   expect(event('failed')).toHaveProperty('error.message', 'no such mailbox\nand more');
-  expect(event('dead_letter')).toHaveProperty('error', expect.any(GiveUp));
+  expect(event('dead_letter')).toHaveProperty('error', expect.any(DeadLetter));
 });
 
 test('a stop says what still runs, and what was released', async () => {
@@ -97,7 +97,7 @@ test('a stop says what still runs, and what was released', async () => {
 test('a burst of failures is a few lines and a number', async () => {
   const { hf, lines } = listened();
   const down = job('down', { maxAttempts: 1 });
-  await hf.enqueueMany(Array.from({ length: 300 }, () => down.of({})));
+  await hf.enqueueMany(Array.from({ length: 300 }, () => down.item({})));
   const { worker, stop } = start(hf, (one) =>
     one.handle(down, () => {
       throw new Error('ECONNREFUSED');

@@ -78,6 +78,7 @@ describe('every statement', () => {
       'maintenance',
       'inspect',
       'operate',
+      'schedule',
     ];
     for (const room of rooms) await importAll(new URL(`../src/${room}/`, import.meta.url));
   });

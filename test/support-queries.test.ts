@@ -53,7 +53,7 @@ const run = async (text: string) => (await session.query(text)).rows;
 
 /** Jobs of one type, enqueued and claimed by w1, and then aged by the minutes given. */
 async function plant(type: string, keys: string[], ageMinutes: number[]) {
-  await db.hf.enqueueMany(keys.map((key) => job(type).of({}, { key })));
+  await db.hf.enqueueMany(keys.map((key) => job(type).item({}, { partitionKey: key })));
   const claimed = await claimAs(db.engine, 'w1', { types: [type] });
   for (const [index, key] of keys.entries()) {
     await db.rows(
@@ -109,7 +109,7 @@ describe('on a queue with jobs in every state', () => {
     // Waiting: 45 minutes is the oldest; one of them is not due yet, which the query does not ask.
     await db.hf.enqueueMany(
       [10, 45, 3].map((age) =>
-        job('wait').of({}, { key: `wait:${age}`, delay: age === 3 ? '1h' : 0 }),
+        job('wait').item({}, { partitionKey: `wait:${age}`, delay: age === 3 ? '1h' : 0 }),
       ),
     );
     for (const age of [10, 45, 3]) {

@@ -36,7 +36,7 @@ test('one trace holds the request, the enqueue, the handler, its child and the h
       .handle(receipt, (ctx) => sent.open({ ...ctx.headers })),
   );
   await inSpan('POST /orders', () =>
-    hf.enqueue(order, { id: 9182 }, { key: 'order:9182', headers: { tenant: 'acme' } }),
+    hf.enqueue(order, { id: 9182 }, { partitionKey: 'order:9182', headers: { tenant: 'acme' } }),
   );
   const headers = await sent.opened;
   const names = [
@@ -112,7 +112,7 @@ test('a child in a transaction is sent in it, and a batch is one span', async ()
       .handle(parent, (ctx) => ctx.transaction(async () => void (await ctx.enqueue(child, {}))))
       .handle(child, () => ran.open()),
   );
-  await hf.enqueueMany([parent.of({}), job('nobody_handles_this').of({})]);
+  await hf.enqueueMany([parent.item({}), job('nobody_handles_this').item({})]);
   await ran.opened;
   await until('the child has ended', () => spans.all().length === 4);
   const sends = spans.all().filter(({ name }) => name === 'send inbox');

@@ -25,15 +25,15 @@ const any = (options: object) => options as never;
 const CALLS: [string, () => unknown, RegExp][] = [
   ['holdfast()', () => holdfast(any({ conectionString: 'x' })), /Did you mean "connectionString"/],
   ['worker()', () => hf.worker(any({ concurency: 50 })), /worker\(\).*"concurency".*"concurrency"/],
-  ['worker.stop()', () => hf.worker().stop(any({ grace: 5 })), /"grace".*Did you mean "graceMs"/],
+  ['worker.stop()', () => hf.worker().stop(any({ graceMs: 5 })), /"graceMs".*It has grace\./],
   ['job()', () => job('x', any({ maxAttempt: 3 })), /"maxAttempt".*Did you mean "maxAttempts"/],
   ['job() retry', () => job('x', any({ retry: { bas: 3 } })), /retry.*"bas".*Did you mean "base"/],
-  ['job.of()', () => receipt.of({}, any({ prioriy: 1 })), /"prioriy".*Did you mean "priority"/],
+  ['job.item()', () => receipt.item({}, any({ prioriy: 1 })), /"prioriy".*Did you mean "priority"/],
   ['enqueue()', () => hf.enqueue(receipt, {}, any({ delays: 1 })), /Did you mean "delay"/],
   ['enqueue()', () => hf.enqueue(receipt, {}, any({ onMissmatch: 1 })), /"onMismatch"/],
   [
     'enqueueMany()',
-    () => hf.enqueueMany([receipt.of({})], any({ trx: 1 })),
+    () => hf.enqueueMany([receipt.item({})], any({ trx: 1 })),
     /enqueueMany\(\).*"trx".*"tx"/,
   ],
   ['createQueue()', () => db.hf.createQueue('a', any({ order: 'key' })), /"order".*"ordering"/],
@@ -57,6 +57,14 @@ const CALLS: [string, () => unknown, RegExp][] = [
   ],
   ['deadLetters.retry()', () => hf.deadLetters.retry('all', any({ qeue: 'a' })), /"queue"/],
   ['deadLetters.discard()', () => hf.deadLetters.discard('all', any({ qeue: 'a' })), /"queue"/],
+  [
+    'schedule()',
+    () => hf.schedule('a', any({ cron: '@daily', job: receipt, payload: {}, timeZone: 'UTC' })),
+    /"timeZone".*Did you mean "timezone"/,
+  ],
+  ['schedules.declare()', () => hf.schedules.declare('a', {}, any({ trx: 1 })), /"trx".*"tx"/],
+  ['schedules.list()', () => hf.schedules.list(any({ prefx: '' })), /Did you mean "prefix"/],
+  ['schedules.pause()', () => hf.schedules.pause('a', any({ trx: 1 })), /"trx".*"tx"/],
   ['collectMetrics()', () => collectMetrics(hf, any({ fresh: 1 })), /Did you mean "freshFor"/],
   ['startEmbedded()', () => startEmbedded(any({ throwAway: true })), /Did you mean "throwaway"/],
   ['startPglite()', () => startPglite(any({ shema: 'a' })), /Did you mean "schema"/],
@@ -90,5 +98,5 @@ test('an option without a near name gets the list; one that is undefined is as g
 test('options that are no object are refused', () => {
   expect(() => hf.worker(50 as never)).toThrow(/must be an object, not 50/);
   expect(() => hf.worker(null as never)).toThrow(/must be an object, not null/);
-  expect(() => receipt.of({}, ['order:1'] as never)).toThrow(/must be an object, not an array/);
+  expect(() => receipt.item({}, ['order:1'] as never)).toThrow(/must be an object, not an array/);
 });

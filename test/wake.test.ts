@@ -58,7 +58,7 @@ async function waiting(names: Names = INBOX) {
 
 async function keyed(): Promise<void> {
   await db.hf.createQueue('orders', { ordering: 'key' });
-  onTestFinished(() => void db.rows('DELETE FROM holdfast.orders'));
+  onTestFinished(async () => void (await db.rows('DELETE FROM holdfast.orders')));
 }
 
 async function transaction() {
@@ -97,8 +97,8 @@ describe('an insert', () => {
   test('of many jobs in one statement is told once, with the time of the first', async () => {
     const ann = await waiting();
     const from = Math.floor(Date.now() / 100);
-    await db.hf.enqueueMany([3_000, 1_000, 2_000].map((delay) => work.of({}, { delay })));
-    await db.hf.enqueueMany(Array.from({ length: 3_000 }, (_, n) => work.of({ n })));
+    await db.hf.enqueueMany([3_000, 1_000, 2_000].map((delay) => work.item({}, { delay })));
+    await db.hf.enqueueMany(Array.from({ length: 3_000 }, (_, n) => work.item({ n })));
     const [first, second, ...more] = (await ann.told()).map(Number) as [number, number];
     expect(more).toEqual([]);
     expect(first - from).toBeGreaterThanOrEqual(10);
@@ -110,8 +110,10 @@ describe('an insert', () => {
     await keyed();
     const ann = await waiting(ORDERS);
     const keys = ['a', 'b', 'c', 'a'];
-    await db.hf.enqueueMany(keys.map((key) => step.of({}, { key })));
-    await db.hf.enqueueMany(Array.from({ length: 200 }, (_, n) => step.of({}, { key: `k${n}` })));
+    await db.hf.enqueueMany(keys.map((key) => step.item({}, { partitionKey: key })));
+    await db.hf.enqueueMany(
+      Array.from({ length: 200 }, (_, n) => step.item({}, { partitionKey: `k${n}` })),
+    );
     const [few, many, ...more] = (await ann.told()).map((word) => word.split(':')) as string[][];
     expect(more).toEqual([]);
     for (const word of [few, many]) expect(word?.[0]).toMatch(TIME);
@@ -124,7 +126,7 @@ describe('an insert', () => {
   test('of a job that is due within seconds is told; of a later one it is not', async () => {
     const ann = await waiting();
     await db.hf.enqueue(work, {}, { delay: '1h' });
-    await db.hf.enqueueMany([1, 2].map(() => work.of({}, { delay: '10s' })));
+    await db.hf.enqueueMany([1, 2].map(() => work.item({}, { delay: '10s' })));
     expect(await ann.told()).toEqual([]);
     await db.hf.enqueue(work, {}, { delay: '2s' });
     const tx = await transaction();
@@ -159,7 +161,7 @@ describe('an insert', () => {
     const ann = await waiting();
     await db.hf.enqueue(work, {}, { idempotencyKey: 'k' });
     await db.hf.enqueue(work, {}, { idempotencyKey: 'k' });
-    await db.rows(`SELECT holdfast.inbox_enqueue('work', '{}', key => 'k')`);
+    await db.rows(`SELECT holdfast.inbox_enqueue('work', '{}', partition_key => 'k')`);
     await db.rows(
       `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload)
        VALUES ('work', 'k', $1, '{}')`,
@@ -199,9 +201,9 @@ describe('an insert', () => {
     await keyed();
     const [ann, bob] = [await waiting(), await waiting(ORDERS)];
     const headers = { secret: 'canary-4711' };
-    await db.hf.enqueue(work, { secret: 'canary-4711' }, { key: 'canary-4711', headers });
+    await db.hf.enqueue(work, { secret: 'canary-4711' }, { partitionKey: 'canary-4711', headers });
     const items = Array.from({ length: 40 }, (_, n) =>
-      step.of({ secret: 'canary-4711' }, { key: `canary-4711:${n}` }),
+      step.item({ secret: 'canary-4711' }, { partitionKey: `canary-4711:${n}` }),
     );
     await db.hf.enqueueMany(items);
     expect(await ann.told()).toEqual([expect.stringMatching(TIME)]);
@@ -258,7 +260,7 @@ describe('a producer', () => {
       const client = await role(`GRANT USAGE ON SCHEMA holdfast TO $user;
         CREATE SCHEMA evil AUTHORIZATION $user; GRANT INSERT ON holdfast.${queue} TO $user;
         GRANT USAGE ON holdfast.${queue}_position_seq TO $user`);
-      onTestFinished(() => void db.rows('DROP SCHEMA IF EXISTS evil CASCADE'));
+      onTestFinished(async () => void (await db.rows('DROP SCHEMA IF EXISTS evil CASCADE')));
       const alike = ['text', 'holdfast.inbox_status', 'timestamptz', 'bigint', 'integer', 'float8'];
       const pairs = [...alike.map((type) => [type, type]), ['bigint', 'integer']];
       for (const [n, [left, right]] of [...pairs, ['timestamptz', 'interval']].entries()) {
@@ -301,7 +303,7 @@ test('notifications of a queue can be switched off and on again', async () => {
   onTestFinished(() => admin.end());
   await setNotify(admin, INBOX, false);
   await db.hf.enqueue(work, {});
-  const back = { availableAt: '2020-01-01 00:00:00+00', partitionBucket: 7 };
+  const back = { runAt: '2020-01-01 00:00:00+00', partitionBucket: 7 };
   await hintQueue(db.plain, INBOX, [back]);
   expect(await ann.told()).toEqual([]);
   await setNotify(admin, INBOX, true);

@@ -22,7 +22,7 @@ test('jobs that wait for a database that is away make no warning', async () => {
   await line.mend();
   const hf = holdfast({ connectionString: line.url, logger: quietLogger });
   onTestFinished(() => hf.close());
-  await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => parent.of({ n })));
+  await db.hf.enqueueMany(Array.from({ length: total }, (_, n) => parent.item({ n })));
   const away = gate();
   const { worker, events } = start(
     hf,

@@ -24,7 +24,7 @@ export const TASKS = [
     prints: ['attempt 1', 'attempt 2', 'attempt 3'],
   },
   { name: 'delay', says: 'run in two seconds', prints: ['after its delay'] },
-  { name: 'cron', says: 'run every minute', prints: ['tick'], none: { holdfast: 'not yet' } },
+  { name: 'cron', says: 'run every minute', prints: ['tick'] },
   {
     name: 'unique',
     says: 'the same work enqueued twice is one job',

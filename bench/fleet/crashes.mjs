@@ -61,7 +61,7 @@ export async function deepRecovery({ open, quick, figure, say }) {
   const nobody = job('nobody');
   const size = 5_000;
   for (let n = 0; n < count; n += size)
-    await scene.hf.enqueueMany(Array.from({ length: size }, (_, k) => nobody.of({ n: n + k })));
+    await scene.hf.enqueueMany(Array.from({ length: size }, (_, k) => nobody.item({ n: n + k })));
   await vacuum(scene.url, 'holdfast');
   await serverIsOld(scene.admin);
   say(`${plain(count)} older due jobs that nobody handles`);

@@ -27,7 +27,7 @@ export async function drainRate(hf, count, { options = {}, onFifty = () => {} } 
   const running = worker.run();
   await finished;
   const rate = (count / (performance.now() - from)) * 1000;
-  await worker.stop({ graceMs: 1_000 });
+  await worker.stop({ grace: 1_000 });
   await running;
   return rate;
 }

@@ -11,7 +11,7 @@ let [commits, n, over] = [0, 0, false];
 
 async function produce() {
   while (!over) {
-    await hf.enqueue(noop, { n }, { key: `order:${n++ % 10_000}` });
+    await hf.enqueue(noop, { n }, { partitionKey: `order:${n++ % 10_000}` });
     commits++;
   }
 }

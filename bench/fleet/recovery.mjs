@@ -17,7 +17,7 @@ async function kills(ground, count, options, ready) {
   const times = [];
   for (let n = 0; n < count; n++) {
     await until('three workers', () => ready(ground.admin));
-    const { id } = await ground.hf.enqueue(hold, {}, { key: `order:${n}` });
+    const { id } = await ground.hf.enqueue(hold, {}, { partitionKey: `order:${n}` });
     await until('the job to be held', () => heard.has(`${id} 1`));
     const { child } = heard.get(`${id} 1`);
     const at = clock();
@@ -45,7 +45,7 @@ export async function recovery({ ground, quick, figure, say }) {
   say(`recovery by default: ${byDefault.map((s) => s.toFixed(2)).join(' ')} s`);
   figure('fleet.recovery_default_p99', `${p99.toFixed(2)} s`, '<= 3 s', p99 <= 3);
 
-  const options = { liveness: false, heartbeat: '1s', ttl: '3s', maintenance: '1s' };
+  const options = { livenessLock: false, heartbeat: '1s', ttl: '3s', maintenance: '1s' };
   const byHeartbeat = await kills(ground, quick ? 3 : 30, options, alive(''));
   const worst = percentile(byHeartbeat, 0.99);
   say(`by heartbeat alone: ${byHeartbeat.map((s) => s.toFixed(2)).join(' ')} s`);

@@ -60,7 +60,7 @@ export async function openScene(databases, system) {
     /** Writes tasks in one insert; returns the moment before it on the common clock. */
     async enqueue(list) {
       const at = clock();
-      await hf.enqueueMany(list.map(({ n, ms, ...options }) => task.of({ n, ms }, options)));
+      await hf.enqueueMany(list.map(({ n, ms, ...options }) => task.item({ n, ms }, options)));
       return at;
     },
     /** Whether all of them have started, or ended, within the limit. */

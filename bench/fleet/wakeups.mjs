@@ -111,7 +111,7 @@ export async function latency({ ground, quick, figure, say }) {
   for (let n = 0; n < (quick ? 100 : 500); n++) {
     await wait(40 + Math.random() * 40);
     const at = clock();
-    await hf.enqueue(stamp, { n }, { key: `order:${n}` });
+    await hf.enqueue(stamp, { n }, { partitionKey: `order:${n}` });
     await until('the job to start', () => started.has(n));
     idle.push(started.get(n) - at);
     await wait(40 + Math.random() * 40);
@@ -139,7 +139,7 @@ export async function latency({ ground, quick, figure, say }) {
         const client = new pg.Client({ connectionString: url });
         await client.connect();
         await client.query('BEGIN');
-        await hf.enqueue(stamp, { n }, { key: `late:${round}:${k}`, tx: client });
+        await hf.enqueue(stamp, { n }, { partitionKey: `late:${round}:${k}`, tx: client });
         await wait(2_000 + k * 60);
         const at = clock();
         await client.query('COMMIT');

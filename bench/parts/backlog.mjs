@@ -35,7 +35,7 @@ async function bursts({ hf, url }, actor, turn) {
   await actor.work({ url });
   for (let n = 1; n * BURST <= turn; n++) {
     const items = Array.from({ length: BURST }, (_, k) =>
-      noop.of({ orderId: k }, { key: `order:${k}` }),
+      noop.item({ orderId: k }, { partitionKey: `order:${k}` }),
     );
     await hf.enqueueMany(items);
     await emptied(actor, n * BURST);

@@ -6,7 +6,8 @@ import { holdfast as connect, job } from '../../dist/index.js';
 const ORDERED = 'ordered';
 const noop = job('noop');
 const keyed = job('keyed', { queue: ORDERED });
-const item = ({ payload, key }) => (key ? keyed.of(payload, { key }) : noop.of(payload));
+const item = ({ payload, key }) =>
+  key ? keyed.item(payload, { partitionKey: key }) : noop.item(payload);
 
 export const system = {
   name: 'holdfast',
@@ -80,7 +81,7 @@ export const system = {
     await Promise.race([started, running]);
     return {
       async stop() {
-        await worker.stop({ graceMs: 500 });
+        await worker.stop({ grace: 500 });
         await running;
         await hf.close();
       },

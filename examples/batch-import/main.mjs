@@ -23,7 +23,7 @@ const BATCH = 1_000;
 let [added, known] = [0, 0];
 async function enqueue(lines) {
   const jobs = lines.map(({ number, line }) =>
-    importLine.of({ line }, { idempotencyKey: `${basename(file)}:${number}` }),
+    importLine.item({ line }, { idempotencyKey: `${basename(file)}:${number}` }),
   );
   for (const { deduplicated } of await hf.enqueueMany(jobs)) deduplicated ? known++ : added++;
 }

@@ -33,7 +33,7 @@ async function placeOrder({ email, total }) {
       [email, total],
     );
     const orderId = Number(rows[0].id);
-    await hf.enqueue(sendReceipt, { orderId }, { key: `order:${orderId}`, tx: client });
+    await hf.enqueue(sendReceipt, { orderId }, { partitionKey: `order:${orderId}`, tx: client });
     await client.query('COMMIT');
     return orderId;
   } catch (error) {

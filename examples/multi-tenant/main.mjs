@@ -20,7 +20,9 @@ const createInvoice = job('create_invoice', { queue: 'tenants' });
 /** The one place that knows what a tenant's job needs: a transaction in the schema of the tenant. */
 const asTenant = (handler) => (ctx) =>
   ctx.transaction(async (tx) => {
-    await tx.query(`SELECT set_config('search_path', $1, true)`, [ctx.key.replace(':', '_')]);
+    await tx.query(`SELECT set_config('search_path', $1, true)`, [
+      ctx.partitionKey.replace(':', '_'),
+    ]);
     await handler(ctx, tx);
   });
 
@@ -35,7 +37,9 @@ const worker = hf.worker({ concurrency: 10 }).handle(
 
 const invoices = [...Array(100).fill('large'), ...Array(5).fill('small'), ...Array(5).fill('tiny')];
 await hf.enqueueMany(
-  invoices.map((tenant, n) => createInvoice.of({ amount: n }, { key: `tenant:${tenant}` })),
+  invoices.map((tenant, n) =>
+    createInvoice.item({ amount: n }, { partitionKey: `tenant:${tenant}` }),
+  ),
 );
 
 const running = worker.run();

@@ -28,7 +28,7 @@ export interface QueueChoice {
 }
 
 export function ask<Value>(access: Access, work: (db: Executor) => Promise<Value>): Promise<Value> {
-  return reading(access.pool(), work);
+  return reading(access.pool(), work, { schema: access.schema });
 }
 
 export const act = (access: Access): Executor => engineExecutor(access.pool(), { prepare: false });

@@ -1,28 +1,30 @@
-/** Jobs by their ids: looked up as they are stored, tried again, discarded, cancelled. */
-import { findJob, type JobRow } from '../inspect/job.js';
-import { cancel } from '../operate/cancel.js';
-import { discard, retry } from '../operate/dead-letters.js';
+/** Jobs by their ids: tried again, discarded, cancelled. */
+import { checkIds } from '../job/id.js';
 import { type CancelOptions, checkVerbOptions, type VerbOptions } from '../operate/options.js';
-import { type Access, act } from './access.js';
+import type { Access } from './access.js';
+import { cancelFor, discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
+
+type Verb = 'retry' | 'discard' | 'cancel';
 
 export function byId(access: Access) {
   const { names } = access;
+
+  async function move(verb: Verb, ids: readonly string[], options: VerbOptions, by: MoveJobs) {
+    const { queue = 'inbox' } = options;
+    const [where, checked] = [names(queue), checkIds(ids)];
+    const record = recordOf({ act: verb, queue }, options);
+    return moveJobs({ pool: access.pool(), names: where, move: by, record }, checked);
+  }
+
   return {
-    /** A job by its id, in the queue or in the archive; null when it is in neither. */
-    find: async (id: string, queue = 'inbox'): Promise<JobRow | null> =>
-      findJob(act(access), names(queue), id),
     /** Dead letters run again, with all their attempts. Returns the ids that moved, as the next two do. */
-    async retry(ids: readonly string[], options: VerbOptions = {}): Promise<string[]> {
-      const { queue = 'inbox' } = checkVerbOptions('retry', options);
-      return retry(act(access), names(queue), ids);
-    },
-    async discard(ids: readonly string[], options: VerbOptions = {}): Promise<string[]> {
-      const { queue = 'inbox' } = checkVerbOptions('discard', options);
-      return discard(act(access), names(queue), ids);
-    },
+    retry: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>
+      move('retry', ids, checkVerbOptions('retry', options), retryAndHint),
+    discard: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>
+      move('discard', ids, checkVerbOptions('discard', options), discardJobs),
     async cancel(ids: readonly string[], options: CancelOptions = {}): Promise<string[]> {
-      const { queue = 'inbox', reason } = checkVerbOptions('cancel', options);
-      return cancel(act(access), names(queue), ids, reason ?? 'cancelled by an operator');
+      const { reason } = checkVerbOptions('cancel', options);
+      return move('cancel', ids, options, cancelFor(reason));
     },
   };
 }

@@ -8,10 +8,10 @@ import { listJobs } from '../inspect/list.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { inBatches, type Step } from '../operate/bulk.js';
-import { discard, retry } from '../operate/dead-letters.js';
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
-import { type Access, act, ask, ofQueue, type QueueChoice } from './access.js';
+import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
+import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
+import { discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
+import { shownFilter } from './archive.js';
 import { type DeadLetterFilter, deadLetterFilter } from './filter.js';
 import { type JobsPage, LIST_OPTIONS, listing, type PageChoice } from './look.js';
 import { type DeadLetterGroup, groupView } from './views.js';
@@ -20,12 +20,14 @@ export interface DeadLettersRequest extends PageChoice {
   readonly filter?: DeadLetterFilter;
 }
 
-export interface BulkChoice extends QueueChoice {
+export interface BulkChoice extends QueueChoice, ActOptions {
   /** No batch begins after it is aborted; what was done stays done. */
   readonly signal?: AbortSignal;
 }
 
-const BULK_OPTIONS = { queue: true, signal: true } as const satisfies Known<BulkChoice>;
+const BULK_OPTIONS = {
+  ...{ queue: true, signal: true, ...ACT_OPTIONS },
+} as const satisfies Known<BulkChoice>;
 
 /** How many were found and how many of them moved; the others had changed meanwhile. */
 export type BulkResult = Step;
@@ -33,11 +35,12 @@ export type BulkResult = Step;
 /** Which dead letters; all of them only where that is said. */
 export type WhichLetters = DeadLetterFilter | 'all';
 
-type Verb = (db: Executor, names: Names, ids: readonly string[]) => Promise<string[]>;
+type Verb = 'retry' | 'discard';
+const MOVES: Readonly<Record<Verb, MoveJobs>> = { retry: retryAndHint, discard: discardJobs };
 
 const BATCH = 1_000;
 
-function checkWhich(which: WhichLetters, verb: string): JobFilter {
+function checkWhich(which: WhichLetters, verb: Verb): JobFilter {
   const filter = deadLetterFilter(which === 'all' ? {} : which);
   const { statuses, ...rest } = filter;
   if (which === 'all' || !isEmpty(rest)) return filter;
@@ -51,19 +54,24 @@ function checkWhich(which: WhichLetters, verb: string): JobFilter {
 async function onMany(
   access: Access,
   verb: Verb,
-  filter: JobFilter,
+  which: WhichLetters,
   choice: BulkChoice,
 ): Promise<BulkResult> {
+  const filter = checkWhich(which, verb);
   checkKnown(choice, BULK_OPTIONS, 'deadLetters', 'Nothing was done.');
+  checkActOptions(choice);
   let last: Step = { found: 0, moved: 0, finished: false };
   await ofQueue(access, choice, async (names) => {
+    const act = { act: verb, queue: names.queue, filter: shownFilter(which) };
+    const record = recordOf(act, choice);
+    const movement = { pool: access.pool(), names, move: MOVES[verb], record };
     const steps = inBatches({
       async find(after) {
         const request = { after, limit: BATCH, order: 'oldest' } as const;
         const { jobs, next } = await ask(access, (db) => listJobs(db, names, filter, request));
         return { ids: jobs.map(({ id }) => id), next };
       },
-      act: (ids) => verb(act(access), names, ids),
+      act: (ids) => moveJobs(movement, ids),
       signal: choice.signal,
     });
     for await (const step of steps) last = step;
@@ -102,10 +110,10 @@ export function deadLetters(access: Access) {
 
     /** They run again, with all their attempts. By id: `hf.retry(ids)`. */
     retry: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
-      onMany(access, retry, checkWhich(which, 'retry'), choice),
+      onMany(access, 'retry', which, choice),
 
     /** They go to the archive as `discarded`. By id: `hf.discard(ids)`. */
     discard: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
-      onMany(access, discard, checkWhich(which, 'discard'), choice),
+      onMany(access, 'discard', which, choice),
   };
 }

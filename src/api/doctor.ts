@@ -1,43 +1,52 @@
 /**
  * Looks for everything that is known to go wrong, and says for each what it found, why it matters and the fix. It
  * changes nothing: what it tries, it rolls back. It needs two connections at once, so it has a pool of its own.
+ *
+ * Locks come first, because they are what keeps other checks from answering. A check that fails is named and does not
+ * hide the others.
  */
-import type pg from 'pg';
+import { ringOwners } from '../fleet/ring.js';
 import { findDrift } from '../inspect/catalogue.js';
 import { type Finding, LIMITS, type Limits, note, ok, problem } from '../inspect/doctor.js';
 import { judgeDrift } from '../inspect/doctor-drift.js';
-import { receivesItself } from '../inspect/doctor-notify.js';
+import { judgeOwners, judgeUnhandled } from '../inspect/doctor-fleet.js';
+import { judgeLocks, judgeMaintenanceLock, readMaintenanceLock } from '../inspect/doctor-locks.js';
 import { judgeQueues, judgeWorkers } from '../inspect/doctor-queues.js';
 import { judgeRights } from '../inspect/doctor-rights.js';
 import {
-  judgeLine,
-  judgeServer,
-  type Line,
-  readServer,
-  type Server,
-} from '../inspect/doctor-server.js';
+  judgeBuckets,
+  judgePositions,
+  readBuckets,
+  readPositions,
+} from '../inspect/doctor-rows.js';
+import { judgeLine, judgeServer, type Server } from '../inspect/doctor-server.js';
+import { judgeSettings } from '../inspect/doctor-settings.js';
+import { judgeFrozen, judgeTables, readFrozen, readTables } from '../inspect/doctor-tables.js';
 import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../inspect/doctor-vacuum.js';
-import { type Overview, overview } from '../inspect/overview.js';
-import { reading } from '../inspect/reading.js';
-import { saysOf } from '../inspect/workers.js';
+import { readLocks } from '../inspect/locks.js';
+import {
+  type Overview,
+  type QueueOverview,
+  queuesOverview,
+  workersOverview,
+} from '../inspect/overview.js';
+import { listQueues, type QueueRow } from '../inspect/queues.js';
+import { findUnhandled } from '../inspect/unhandled.js';
+import { listWorkers, saysOf, type WorkerRow } from '../inspect/workers.js';
 import { HoldfastError } from '../job/errors.js';
-import { loadText } from '../postgres/names.js';
+import { maintenanceLock } from '../maintenance/turn.js';
+import { loadText, type Names } from '../postgres/names.js';
 import { closePool, plainPool, withClient } from '../postgres/pool.js';
-import { engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import { MIGRATIONS } from '../schema/migrations.js';
 import type { Access } from './access.js';
+import { meet } from './doctor-meet.js';
+import { type DoctorTarget, Round } from './doctor-round.js';
+import { membersOf } from './ring.js';
 
-const RECEIVE_MS = 1_000;
-const ROUND_TRIPS = 7;
 const CLOSE_MS = 500;
 
-/** Where to look. */
-export interface DoctorTarget {
-  /** Of two connections or more. */
-  readonly pool: pg.Pool;
-  readonly schema: string;
-}
+export type { DoctorTarget } from './doctor-round.js';
 
 /** On connections of its own, which are closed at the end. */
 export async function examine({ connection, schema, log }: Access): Promise<Finding[]> {
@@ -50,113 +59,157 @@ export async function examine({ connection, schema, log }: Access): Promise<Find
 }
 
 export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): Promise<Finding[]> {
-  const { server, line } = await meet(target);
-  const schema = await judgeSchema(target);
-  const migrated = schema.level === 'ok';
-  const seen = migrated ? await reading(target.pool, (db) => overview(db, target.schema)) : null;
-  return [
-    ...judgeServer(server, limits),
-    ...judgeLine(
-      line,
-      limits,
-      shortest(seen, 'leaseMs', 90_000),
-      shortest(seen, 'heartbeatMs', 10_000),
-    ),
-    schema,
-    ...(seen ? await judgeTables(target, seen, server, limits) : []),
-    ...judgeHorizon(await reading(target.pool, (db) => readHorizon(db, target.schema)), limits),
-    ...(seen ? [...judgeQueues(seen, limits), ...judgeWorkers(seen, limits)] : []),
-  ];
-}
-
-/** Two connections: what the server says of itself, and how it sounds from here. */
-function meet(target: DoctorTarget): Promise<{ server: Server; line: Line }> {
-  return withClient(target.pool, (client) =>
-    withClient(target.pool, async (other) => {
-      const db = engineExecutor(client, { prepare: false });
-      const times: number[] = [];
-      let [server, skewMs] = [await readServer(db, target.schema), 0];
-      for (let n = 0; n < ROUND_TRIPS; n++) {
-        const [sent, from] = [Date.now(), performance.now()];
-        server = await readServer(db, target.schema);
-        const took = performance.now() - from;
-        if (took <= Math.min(...times)) skewMs = server.nowMs - sent - took / 2;
-        times.push(took);
-      }
-      const announcedPid = (client as unknown as { processID: number }).processID;
-      const direct = announcedPid === server.backendPid;
-      const received =
-        direct && (await receivesItself(client, other, AbortSignal.timeout(RECEIVE_MS)));
-      const roundTripMs = times.sort((a, b) => a - b)[ROUND_TRIPS >> 1] as number;
-      const { backendPid } = server;
-      return { server, line: { announcedPid, backendPid, roundTripMs, skewMs, received } };
-    }),
-  );
-}
-
-/** What the live workers say of their settings; else the defaults. */
-function shortest(seen: Overview | null, fact: string, fallback: number): number {
-  const said = (seen?.workers ?? []).map(({ worker }) => Number(saysOf(worker, fact)));
-  const known = said.filter((ms) => ms > 0);
-  return known.length > 0 ? Math.min(...known) : fallback;
-}
-
-async function judgeSchema(target: DoctorTarget): Promise<Finding> {
-  try {
-    await checkSchema(target.pool, target.schema);
-    return ok('schema', `"${target.schema}" is at migration ${MIGRATIONS.length}`);
-  } catch (error) {
-    if ((error as { code?: unknown }).code === '42501') {
-      return problem(
-        'rights',
-        `${(error as Error).message}.`,
-        'A worker that connects as this user does not start, and nothing further can be looked at.',
-        'As the owner of the schema run docs/roles.sql, then GRANT holdfast_worker TO this user.',
-      );
-    }
-    if (!(error instanceof HoldfastError)) throw error;
-    return problem('schema', error.message, 'Workers refuse to start.', fixFor(error.code));
+  const { schema } = target;
+  const round = new Round(target);
+  const { server, settings, line } = await meet(target, round);
+  const locks = await round.read('locks', (db) => readLocks(db, schema));
+  if (locks) round.add(judgeLocks(locks, limits));
+  round.add([...judgeServer(server, limits), ...judgeSettings(settings)]);
+  const migrated = await judgeSchema(target, round);
+  const rights = migrated ? await round.read('rights', (db) => judgeRights(db, schema)) : null;
+  if (rights) round.add(rights);
+  const seen = migrated ? await look(target, round) : null;
+  const leaseMs = shortest(seen, 'leaseMs', 90_000);
+  round.add(judgeLine(line, limits, leaseMs, shortest(seen, 'heartbeatMs', 10_000)));
+  const horizon = await round.read('vacuum horizon', (db) => readHorizon(db, schema));
+  if (horizon) round.add(judgeHorizon(horizon, limits));
+  if (!seen) return round.findings;
+  await lookAtSchema(target, round, seen, server, limits);
+  for (const queue of seen.queues) await lookAtQueue(target, round, queue, seen.all, limits);
+  const { overview, all } = seen;
+  for (const { queue, counts } of overview.queues) {
+    const names = { schema, queue: queue.name };
+    const vacuum = await round.read('dead rows', (db) => readVacuum(db, names));
+    if (vacuum) round.add(judgeTable(names, counts, vacuum, limits));
   }
+  const counted = overview.queues.length === seen.queues.length;
+  if (all) round.add(judgeWorkers(overview, limits, counted));
+  round.add(judgeQueues(overview, limits));
+  return round.findings;
+}
+
+interface Seen {
+  readonly queues: readonly QueueRow[];
+  /** Also the dead; null when they could not be read. */
+  readonly all: readonly WorkerRow[] | null;
+  /** What could be read of it. */
+  readonly overview: Overview;
+}
+
+async function judgeSchema({ schema }: DoctorTarget, round: Round): Promise<boolean> {
+  const state = await round.readOn('schema', async (client) => {
+    try {
+      await checkSchema(client, schema);
+      return ok('schema', `"${schema}" is at migration ${MIGRATIONS.length}`);
+    } catch (error) {
+      if ((error as { code?: unknown }).code === '42501') {
+        return problem(
+          'rights',
+          `${(error as Error).message}.`,
+          'A worker that connects as this user does not start, and nothing further can be looked at.',
+          'As the owner of the schema run docs/roles.sql, then GRANT holdfast_worker TO this user.',
+        );
+      }
+      if (!(error instanceof HoldfastError)) throw error;
+      return problem('schema', error.message, 'Workers refuse to start.', fixFor(error.code));
+    }
+  });
+  if (state) round.add(state);
+  return state?.level === 'ok';
 }
 
 const fixFor = (code: string) =>
   code === 'SCHEMA_TOO_NEW' ? 'Upgrade holdfast.' : 'holdfast migrate';
 
-async function judgeTables(
-  target: DoctorTarget,
-  seen: Overview,
-  server: Server,
-  limits: Limits,
-): Promise<Finding[]> {
-  const findings = [await reading(target.pool, (db) => judgeRights(db, target.schema))];
-  findings.push(...(await drift(target, seen, server)));
-  for (const { queue, counts } of seen.queues) {
-    const names = { schema: target.schema, queue: queue.name };
-    const vacuum = await reading(target.pool, (db) => readVacuum(db, names));
-    findings.push(...judgeTable(names, counts.size, vacuum, limits));
+/** The queues, the workers and each queue's counts, one by one: what is locked does not hide the rest. */
+async function look({ schema }: DoctorTarget, round: Round): Promise<Seen | null> {
+  const queues = await round.read('queues', (db) => listQueues(db, schema));
+  if (!queues) return null;
+  const all = await round.read('workers', (db) => listWorkers(db, schema, { withDead: true }));
+  const counted: QueueOverview[] = [];
+  for (const { name } of queues) {
+    const found = await round.read(`jobs of ${name}`, (db) => queuesOverview(db, schema, [name]));
+    counted.push(...(found ?? []));
   }
-  return findings;
+  const here = (all ?? []).filter(({ status }) => status !== 'dead');
+  return { queues, all, overview: { queues: counted, workers: workersOverview(here, counted) } };
 }
 
-async function drift(target: DoctorTarget, seen: Overview, server: Server): Promise<Finding[]> {
-  if (!server.mayCreate || server.replica) {
+/** What the live workers say of their settings; else the defaults. */
+function shortest(seen: Seen | null, fact: string, fallback: number): number {
+  const said = (seen?.overview.workers ?? []).map(({ worker }) => Number(saysOf(worker, fact)));
+  const known = said.filter((ms) => ms > 0);
+  return known.length > 0 ? Math.min(...known) : fallback;
+}
+
+async function lookAtSchema(
+  target: DoctorTarget,
+  round: Round,
+  seen: Seen,
+  server: Server,
+  limits: Limits,
+): Promise<void> {
+  const { schema } = target;
+  round.add(await drift(target, round, seen, server));
+  const tables = await round.read('tables', (db) => readTables(db, schema));
+  if (tables) round.add(judgeTables(schema, tables));
+  const frozen = await round.read('wraparound', (db) => readFrozen(db, schema));
+  if (frozen) round.add(judgeFrozen(schema, frozen, tables ?? [], limits));
+}
+
+async function drift(
+  target: DoctorTarget,
+  round: Round,
+  { queues }: Seen,
+  server: Server,
+): Promise<Finding[]> {
+  if (server.replica || !server.mayCreate) {
     return [
       note(
         'schema drift',
-        'It was not looked for: this user may not create a schema to compare with.',
+        `It was not looked for: ${server.replica ? 'on a replica no schema can be made' : 'this user may not create a schema'} to compare with.`,
         'A missing or changed index would not be noticed.',
-        'Run the doctor as the owner of the database.',
+        `Run the doctor ${server.replica ? 'on the primary' : 'as the owner of the database'}.`,
       ),
     ];
   }
-  const queues = seen.queues.map(({ queue }) => queue.name);
   const texts = (schema: string) =>
     MIGRATIONS.flatMap((migration) => [
       loadText(migration.common, { schema, queue: 'inbox' }),
-      ...queues.map((queue) => loadText(migration.perQueue, { schema, queue })),
+      ...queues.map(({ name }) => loadText(migration.perQueue, { schema, queue: name })),
     ]);
-  return judgeDrift(
-    target.schema,
-    await withClient(target.pool, (client) => findDrift(client, target.schema, texts)),
+  const found = await round.attempt('schema drift', () =>
+    withClient(target.pool, (client) => findDrift(client, target.schema, texts)),
   );
+  return found ? judgeDrift(target.schema, found) : [];
+}
+
+/** One queue in depth. */
+async function lookAtQueue(
+  { schema }: DoctorTarget,
+  round: Round,
+  queue: QueueRow,
+  workers: readonly WorkerRow[] | null,
+  limits: Limits,
+): Promise<void> {
+  const names: Names = { schema, queue: queue.name };
+  const keyed = queue.ordering !== 'none';
+  const holders = await round.read('maintenance lock', (db) =>
+    readMaintenanceLock(db, names, maintenanceLock(names)),
+  );
+  if (holders) round.add(judgeMaintenanceLock(queue.name, holders, limits));
+  const alive = (workers ?? []).filter(({ status }) => status === 'alive');
+  if (keyed && workers) {
+    round.add(judgeOwners(queue, workers, ringOwners(membersOf(alive, queue.name)), limits));
+  }
+  if (alive.length > 0 && !queue.paused) {
+    const found = await round.read('unhandled', (db) =>
+      findUnhandled(db, names, { keyed, graceMs: limits.unhandledMs }),
+    );
+    if (found) round.add(judgeUnhandled(queue, found));
+  }
+  const positions = await round.read('sequence', (db) => readPositions(db, names));
+  if (positions) round.add(judgePositions(names, positions));
+  const buckets = await round.read('buckets', (db) => readBuckets(db, names));
+  if (buckets) round.add(judgeBuckets(names, keyed, buckets));
 }

@@ -12,7 +12,7 @@ import type { JobState } from '../job/states.js';
 export interface DeadLetterFilter {
   readonly type?: string | readonly string[];
   /** The partition key. */
-  readonly key?: string;
+  readonly partitionKey?: string;
   /** At least so old. */
   readonly older?: Duration;
   /** At most so old. */
@@ -27,7 +27,7 @@ export interface JobsFilter extends DeadLetterFilter {
 }
 
 const STATUSES: readonly string[] = [...LIVE_STATUSES, ...ARCHIVED_STATUSES];
-const PARTS = ['type', 'key', 'older', 'newer', 'error'] as const;
+const PARTS = ['type', 'partitionKey', 'older', 'newer', 'error'] as const;
 
 const refused = (problem: string) =>
   new HoldfastError('OPTION_INVALID', `${problem} Nothing was done.`);
@@ -41,8 +41,8 @@ function texts(value: unknown, what: string): string[] | undefined {
 }
 
 function text(value: unknown, what: string): string | undefined {
-  if (value === undefined || typeof value === 'string') return value;
-  throw refused(`${what} must be a text, not ${shown(value)}.`);
+  if (value === undefined || (typeof value === 'string' && value !== '')) return value;
+  throw refused(`${what} must be a text that is not empty, not ${shown(value)}.`);
 }
 
 const age = (value: Duration | undefined, what: string) =>
@@ -59,7 +59,7 @@ function checkParts(filter: unknown, known: readonly string[]): void {
 function partsOf(filter: DeadLetterFilter): JobFilter {
   return {
     types: texts(filter.type, 'filter.type'),
-    key: text(filter.key, 'filter.key'),
+    key: text(filter.partitionKey, 'filter.partitionKey'),
     olderMs: age(filter.older, 'filter.older'),
     newerMs: age(filter.newer, 'filter.newer'),
     error: text(filter.error, 'filter.error'),

@@ -78,7 +78,9 @@ async function live(
   filter: JobFilter,
   range: Range & { readonly order: Order },
 ): Promise<JobsPage> {
-  const { jobs, next } = await ask(access, (db) => listJobs(db, names, filter, range));
+  const { jobs, next } = await ask(access, (db) =>
+    listJobs(db, names, filter, { ...range, byClaims: true }),
+  );
   return { jobs: jobs.map((row) => listedView(names.queue, row)), next };
 }
 
@@ -118,13 +120,16 @@ export function looking(access: Access) {
     /** A job by its id, in any queue or archive, with its payload and its result; null: nobody knows it. */
     async job(id: string, choice: QueueChoice = {}): Promise<Job | null> {
       checkKnown(choice, { queue: true }, 'job()', 'Nothing was read.');
-      const { queue } = choice;
       const checked = checkId(id);
-      const row = await ask(access, async (db) => {
-        const all = (await listQueues(db, schema)).map(({ name }) => name);
-        const queues = queue === undefined ? all : all.filter((name) => name === queue);
-        return showJob(db, schema, queues, checked, true);
-      });
+      const search = (queues?: readonly string[]) =>
+        ask(access, async (db) => {
+          const all = queues ?? (await listQueues(db, schema)).map(({ name }) => name);
+          return showJob(db, schema, all, checked, true);
+        });
+      const { queue } = choice;
+      const row = await (queue === undefined
+        ? search()
+        : ofQueue(access, { queue }, (names) => search([names.queue])));
       return row && jobView(row);
     },
 

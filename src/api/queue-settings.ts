@@ -1,13 +1,20 @@
-/** What a program sets on queues: made, configured, paused and resumed. */
+/** What a program sets on queues: made, configured, paused, resumed and dropped. */
+import type pg from 'pg';
 import { setNotify } from '../fleet/wake.js';
+import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
-import { configure, setPaused } from '../operate/queue.js';
+import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
+import { configure, type QueueSettings } from '../operate/queue.js';
+import type { Names } from '../postgres/names.js';
 import { withClient } from '../postgres/pool.js';
+import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import { dropQueue, type QueueLoss } from '../schema/drop-queue.js';
 import { createQueue, type NewQueueOptions } from '../schema/queue.js';
-import { type Access, act } from './access.js';
+import type { Access } from './access.js';
+import { recordOf, together, turnQueue } from './acts.js';
 
 export interface QueueOptions extends NewQueueOptions {
   /** Whether inserts wake sleeping workers. Default true. */
@@ -17,11 +24,14 @@ export interface QueueOptions extends NewQueueOptions {
   /** 0: completed jobs are deleted. */
   readonly archiveRetention?: Duration;
   readonly effectRetention?: Duration;
+  /** How long the audit keeps acts on this queue. */
+  readonly auditRetention?: Duration;
 }
 
 const QUEUE_OPTIONS = {
   ...{ ordering: true, deadLetters: true, notify: true, maxPayloadBytes: true },
   ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
+  auditRetention: true,
 } as const satisfies Known<QueueOptions>;
 
 export const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
@@ -38,39 +48,124 @@ function order({ ordering, deadLetters }: NewQueueOptions): NewQueueOptions {
 const unknownQueue = (queue: string) =>
   new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
 
-export function queueSettings(access: Access) {
-  const { schema, pool, names } = access;
+function settingsOf(settings: QueueOptions): QueueSettings {
+  const time = (value: Duration | undefined, what: string, min = 1000) =>
+    value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
+  const { maxPayloadBytes: bytes } = settings;
+  return {
+    maxPayloadBytes:
+      bytes === undefined
+        ? undefined
+        : checkInteger(bytes, 'maxPayloadBytes', 1, MAX_PAYLOAD_LIMIT),
+    idempotencyRetentionMs: time(settings.idempotencyRetention, 'idempotencyRetention'),
+    archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention', 0),
+    effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
+    auditRetentionMs: time(settings.auditRetention, 'auditRetention'),
+    ...order(settings),
+  };
+}
 
-  async function turn(queue: string, paused: boolean): Promise<void> {
-    if (!(await setPaused(act(access), names(queue), paused))) throw unknownQueue(queue);
+const rowOf = async (db: Executor, { schema, queue }: Names) =>
+  (await listQueues(db, schema)).find(({ name }) => name === queue);
+
+/** Settings that have changed, from what to what. */
+function changesOf(before: QueueRow, after: QueueRow, notify: boolean | undefined): object {
+  const names = Object.keys(after) as (keyof QueueRow)[];
+  const changed = names.filter((name) => before[name] !== after[name] && name !== 'maintainedAt');
+  const pairs = changed.map((name) => [name, { from: before[name], to: after[name] }]);
+  return { ...Object.fromEntries(pairs), ...(notify !== undefined && { notify }) };
+}
+
+/** Checked, set and recorded in one transaction; returns the settings before and after. */
+export async function setQueue(
+  pool: pg.Pool,
+  names: Names,
+  settings: QueueOptions,
+  options: ActOptions = {},
+): Promise<{ readonly before: QueueRow; readonly after: QueueRow }> {
+  checkKnown(settings, QUEUE_OPTIONS, 'configureQueue()', 'Nothing was set.');
+  const wanted = settingsOf(settings);
+  const { notify } = settings;
+  return together(pool, async (db, client) => {
+    const before = await rowOf(db, names);
+    if (!before || !(await configure(db, names, wanted))) throw unknownQueue(names.queue);
+    if (notify !== undefined) await setNotify(client, names, notify);
+    const after = (await rowOf(db, names)) as QueueRow;
+    const changes = changesOf(before, after, notify);
+    const act = { act: 'set_queue', queue: names.queue, changes } as const;
+    if (Object.keys(changes).length > 0) await recordOf(act, options)?.add(db, names);
+    return { before, after };
+  });
+}
+
+/** False: it existed already. */
+export function makeQueue(
+  pool: pg.Pool,
+  names: Names,
+  settings: NewQueueOptions,
+  options: ActOptions = {},
+): Promise<boolean> {
+  const { schema, queue } = names;
+  const changes = Object.keys(settings).length > 0 ? settings : null;
+  const act = { act: 'create_queue', queue, changes } as const;
+  return withClient(pool, (client) =>
+    createQueue(client, schema, queue, settings, async () => {
+      await recordOf(act, options)?.add(engineExecutor(client, { prepare: false }), names);
+    }),
+  );
+}
+
+/** Rejects with QUEUE_BUSY while there are jobs in it, or a worker serves it. */
+export function removeQueue(
+  pool: pg.Pool,
+  { schema, queue }: Names,
+  options: ActOptions = {},
+): Promise<QueueLoss> {
+  return withClient(pool, (client) =>
+    dropQueue(client, schema, queue, async (loss) => {
+      const act = { act: 'drop_queue', queue, changes: { lost: loss } } as const;
+      const db = engineExecutor(client, { prepare: false });
+      await recordOf(act, options)?.add(db, { schema, queue: 'inbox' });
+    }),
+  );
+}
+
+export function queueSettings(access: Access) {
+  const { pool, names } = access;
+  const checked = (options: ActOptions, where: string) => {
+    checkKnown(options, ACT_OPTIONS, where, 'Nothing was done.');
+    return checkActOptions(options);
+  };
+
+  async function turn(queue: string, paused: boolean, options: ActOptions): Promise<void> {
+    checked(options, paused ? 'pause()' : 'resume()');
+    if (!(await turnQueue(pool(), names(queue), paused, options))) throw unknownQueue(queue);
   }
 
   return {
     /** Another queue of the shape of `inbox`. False: it existed already. */
-    createQueue: async (queue: string, settings: NewQueueOptions = {}): Promise<boolean> =>
-      withClient(pool(), (client) => createQueue(client, schema, queue, settings)),
+    createQueue: async (
+      queue: string,
+      settings: NewQueueOptions = {},
+      options: ActOptions = {},
+    ): Promise<boolean> =>
+      makeQueue(pool(), names(queue), settings, checked(options, 'createQueue()')),
 
-    async configureQueue(queue: string, settings: QueueOptions): Promise<void> {
-      checkKnown(settings, QUEUE_OPTIONS, 'configureQueue()', 'Nothing was set.');
-      const time = (value: Duration | undefined, what: string, min = 1000) =>
-        value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
-      const found = await configure(act(access), names(queue), {
-        maxPayloadBytes:
-          settings.maxPayloadBytes === undefined
-            ? undefined
-            : checkInteger(settings.maxPayloadBytes, 'maxPayloadBytes', 1, MAX_PAYLOAD_LIMIT),
-        idempotencyRetentionMs: time(settings.idempotencyRetention, 'idempotencyRetention'),
-        archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention', 0),
-        effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
-        ...order(settings),
-      });
-      if (!found) throw unknownQueue(queue);
-      const { notify } = settings;
-      if (notify === undefined) return;
-      await withClient(pool(), (client) => setNotify(client, names(queue), notify));
+    async configureQueue(
+      queue: string,
+      settings: QueueOptions,
+      options: ActOptions = {},
+    ): Promise<void> {
+      await setQueue(pool(), names(queue), settings, checked(options, 'configureQueue()'));
     },
 
-    pause: async (queue = 'inbox'): Promise<void> => turn(queue, true),
-    resume: async (queue = 'inbox'): Promise<void> => turn(queue, false),
+    /** The queue with its archive, its idempotency keys and its effect markers; returns how many went with it. */
+    dropQueue: async (queue: string, options: ActOptions = {}): Promise<QueueLoss> =>
+      removeQueue(pool(), names(queue), checked(options, 'dropQueue()')),
+
+    pause: async (queue = 'inbox', options: ActOptions = {}): Promise<void> =>
+      turn(queue, true, options),
+    resume: async (queue = 'inbox', options: ActOptions = {}): Promise<void> =>
+      turn(queue, false, options),
   };
 }

@@ -12,30 +12,34 @@ import { checkId } from '../job/id.js';
 import { checkInteger, type JobDefinition } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { encodePayload } from '../job/payload.js';
+import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { UNCHANGED, updateWaiting, type WaitingChanges } from '../operate/update.js';
 import type { Names } from '../postgres/names.js';
-import { type Access, act, ask, ofQueue, type QueueChoice } from './access.js';
+import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
+import { recordOf, together } from './acts.js';
 import { unknownJob } from './unknown.js';
 
 /** What is left out stays as it is. */
 export interface JobChanges<Input> {
   readonly payload?: Input;
   /** When it is due; a time in the past means now. */
-  readonly availableAt?: Date;
+  readonly runAt?: Date;
   /** The same, counted from now. */
   readonly delay?: Duration;
   /** 1 (first) to 4 (last). */
   readonly priority?: number;
 }
 
-export interface UpdateChoice<Input> extends QueueChoice {
+export interface UpdateChoice<Input> extends QueueChoice, ActOptions {
   /** Its queue is the job's; a new payload is checked by its schema and has its version. */
   readonly job?: JobDefinition<Input, unknown>;
 }
 
-const OPTIONS = { queue: true, job: true } as const satisfies Known<UpdateChoice<unknown>>;
+const OPTIONS = {
+  ...{ queue: true, job: true, ...ACT_OPTIONS },
+} as const satisfies Known<UpdateChoice<unknown>>;
 const NOT_DONE = 'the job was not changed';
-const PARTS = ['payload', 'availableAt', 'delay', 'priority'];
+const PARTS = ['payload', 'runAt', 'delay', 'priority'];
 
 function checkParts(changes: unknown): void {
   const given = typeof changes === 'object' && changes !== null ? changes : {};
@@ -57,10 +61,8 @@ async function prepared<Input>(
 ): Promise<WaitingChanges> {
   checkParts(changes);
   const { payload, priority } = changes;
-  const due = changes.delay !== undefined || changes.availableAt !== undefined;
-  const time = due
-    ? dueTime(changes, 'The job was not changed.')
-    : { availableAt: null, delayMs: null };
+  const due = changes.delay !== undefined || changes.runAt !== undefined;
+  const time = due ? dueTime(changes, 'The job was not changed.') : { runAt: null, delayMs: null };
   const maxBytes = access.maxPayloadBytes;
   const encoded =
     payload === undefined
@@ -86,15 +88,29 @@ export async function update<Input>(
   choice: UpdateChoice<Input> = {},
 ): Promise<void> {
   checkKnown(choice, OPTIONS, 'update()', 'The job was not changed.');
+  checkActOptions(choice);
   const { job, queue = job?.queue ?? 'inbox' } = choice;
   const checked = checkId(id);
   const wanted = await prepared(access, changes, job);
   await ofQueue(access, { queue }, async (names) => {
-    const now = await updateWaiting(act(access), names, checked, wanted);
-    if (!now) throw await refusal(access, names, checked, wanted.type);
-    const moved = wanted.availableAt ?? wanted.delayMs ?? wanted.priority;
-    if (moved !== null) await hintQueue(act(access), names, [now]);
+    const act = { act: 'update', queue, changes: kept(wanted) } as const;
+    const updated = await together(access.pool(), async (db) => {
+      const now = await updateWaiting(db, names, checked, wanted);
+      if (!now) return false;
+      const moved = wanted.runAt ?? wanted.delayMs ?? wanted.priority;
+      if (moved !== null) await hintQueue(db, names, [now]);
+      await recordOf(act, choice)?.addJobs(db, names, [checked]);
+      return true;
+    });
+    if (!updated) throw await refusal(access, names, checked, wanted.type);
   });
+}
+
+/** What the audit keeps of it. Of a payload only that it was changed: it may hold what nobody else may read. */
+function kept({ payload, version, priority, runAt, delayMs }: WaitingChanges): object {
+  const facts = { priority, runAt, delayMs, version };
+  const known = Object.entries(facts).filter(([, value]) => value !== null);
+  return { ...Object.fromEntries(known), ...(payload !== null && { payload: 'changed' }) };
 }
 
 const REMEDIES: Readonly<Record<string, string>> = {
@@ -123,6 +139,8 @@ async function refusal(
 function stateText({ archived, status }: ShownJob): string {
   // Between the two statements it may have come back.
   if (!archived && status === 'pending') return `was busy just now; ${NOT_DONE}. Try again`;
-  const remedy = archived ? 'Enqueue another one' : REMEDIES[status];
+  const remedy = archived
+    ? 'Enqueue another one, or bring it back with hf.archive.replay()'
+    : REMEDIES[status];
   return `is ${status} and does not wait; ${NOT_DONE}. ${remedy}`;
 }

@@ -5,7 +5,13 @@ import type { Explanation as RawExplanation } from '../inspect/explain.js';
 import type { ListedJob } from '../inspect/list.js';
 import { type QueueFigures, queueFigures, type WorkerOverview } from '../inspect/overview.js';
 import type { ShownJob } from '../inspect/show.js';
-import type { WorkerRow } from '../inspect/workers.js';
+import {
+  type Busy,
+  busyOf,
+  stateOf,
+  type WorkerRow,
+  type WorkerState,
+} from '../inspect/workers.js';
 import type { JobState } from '../job/states.js';
 
 /** The same with Dates in place of ISO texts. */
@@ -23,9 +29,11 @@ export interface HistoryEntry {
   readonly worker: string | null;
   readonly outcome: string;
   readonly error?: string;
+  /** Of `snoozed`: how often in a row. */
+  readonly times?: number;
 }
 
-type ShownTimes = 'claimedAt' | 'leaseExpiresAt' | 'availableAt' | 'createdAt' | 'completedAt';
+type ShownTimes = 'claimedAt' | 'leaseExpiresAt' | 'runAt' | 'createdAt' | 'completedAt';
 
 /** All that is known of a job, but for what its payload and its result say. */
 export type JobFacts = Dated<
@@ -45,19 +53,19 @@ export interface Job extends JobFacts {
 }
 
 /** A discarded dead letter keeps its status in the archive; it is called by what was done to it. */
-const stateOf = ({ archived, status }: ShownJob) =>
+const jobState = ({ archived, status }: ShownJob) =>
   (archived && status === 'dead_letter' ? 'discarded' : status) as JobState;
 
 export function jobFacts(row: ShownJob): JobFacts {
   const { payload, result, ...rest } = row;
   return {
     ...rest,
-    status: stateOf(row),
+    status: jobState(row),
     headers: (row.headers ?? {}) as Record<string, string>,
     history: (row.history ?? []) as HistoryEntry[],
     claimedAt: dateOrNull(row.claimedAt),
     leaseExpiresAt: dateOrNull(row.leaseExpiresAt),
-    availableAt: dateOrNull(row.availableAt),
+    runAt: dateOrNull(row.runAt),
     createdAt: date(row.createdAt),
     completedAt: dateOrNull(row.completedAt),
   };
@@ -83,14 +91,14 @@ export type JobSummary = Dated<Omit<ListedJob, 'status'>, ListedTimes> & {
   /** Null while it is in the queue. */
   readonly completedAt: Date | null;
 };
-type ListedTimes = 'createdAt' | 'availableAt' | 'leaseExpiresAt';
+type ListedTimes = 'createdAt' | 'runAt' | 'leaseExpiresAt';
 
 export const listedView = (queue: string, row: ListedJob): JobSummary => ({
   ...row,
   queue,
   status: row.status as JobState,
   createdAt: date(row.createdAt),
-  availableAt: dateOrNull(row.availableAt),
+  runAt: dateOrNull(row.runAt),
   leaseExpiresAt: dateOrNull(row.leaseExpiresAt),
   completedAt: null,
 });
@@ -100,7 +108,7 @@ export const archivedView = (queue: string, row: ArchivedJob): JobSummary => ({
   queue,
   status: row.status as JobState,
   createdAt: date(row.createdAt),
-  availableAt: null,
+  runAt: null,
   leaseExpiresAt: null,
   completedAt: date(row.completedAt),
 });
@@ -119,9 +127,13 @@ export function queueView(row: Parameters<typeof queueFigures>[0]): QueueInfo {
 
 export type WorkerInfo = Dated<
   Omit<WorkerRow, 'status' | 'handles' | 'metadata'> & Omit<WorkerOverview, 'worker'>,
-  'lastSeenAt' | 'startedAt' | 'oldestClaim'
+  'lastSeenAt' | 'startedAt' | 'leftAt' | 'oldestClaim'
 > & {
   readonly status: 'alive' | 'draining' | 'dead';
+  /** The same, with `left` and `vanished` in place of `dead`. */
+  readonly state: WorkerState;
+  /** Null: it is gone, or does not say. */
+  readonly busy: Busy | null;
   /** By queue and type, the newest payload version that it handles. */
   readonly handles: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly metadata: Readonly<Record<string, unknown>>;
@@ -131,6 +143,9 @@ export const workerView = ({ worker, ...rest }: WorkerOverview): WorkerInfo => (
   ...worker,
   ...rest,
   status: worker.status as WorkerInfo['status'],
+  state: stateOf(worker),
+  busy: busyOf(worker),
+  leftAt: dateOrNull(worker.leftAt),
   handles: (worker.handles ?? {}) as WorkerInfo['handles'],
   metadata: (worker.metadata ?? {}) as WorkerInfo['metadata'],
   lastSeenAt: date(worker.lastSeenAt),

@@ -46,15 +46,13 @@ export interface KeyedClaimRequest extends ClaimTerms {
   readonly run: number;
   /** Also say what `QueueNews` has. */
   readonly ask: boolean;
-  /** Which heads are due soon. */
+  /** Say which heads are due within this time. */
   readonly soonMs?: number;
   /** After so many rows it stops, once it has seen what stands behind the last job that it takes. */
   readonly maxRows?: number;
 }
 
 const MAX_ROWS = 1_000;
-const SOON_MS = 3_000;
-export const MAX_RUN = 1_000;
 
 export const claimKeyedJobs = statement({
   name: 'claim_keyed',
@@ -137,10 +135,10 @@ export async function claimKeyed(
     textArray(stretches.map(({ afterKey }) => afterKey)),
     plainArray(stretches.map(({ untilBucket }) => untilBucket)),
     textArray(stretches.map(({ untilKey }) => untilKey)),
-    Math.max(1, Math.min(request.run, MAX_RUN)),
+    request.run,
     request.maxRows ?? MAX_ROWS,
     request.ask,
-    request.soonMs ?? SOON_MS,
+    request.soonMs ?? 0,
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;

@@ -62,20 +62,17 @@ export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now()
 /** It may have been the cause. A first crash counts in any case: only from then on the start is written down. */
 const COUNTS = '(i.crashes = 0 OR i.started)';
 
-/** It was running alone (`isolated`) when its owner vanished, and its owner is not who claims now. */
-const SPENT = '(i.isolated AND i.started AND i.claimed_by <> $1::text)';
-
 /**
- * A job whose owner vanished gets the attempt back that it never finished, unless it was running alone.
- * Its `crashes` rises if it may have been the cause, and its history says that the owner vanished.
+ * A job whose owner vanished gets the attempt back that it never finished. Its `crashes` rises if it may have been
+ * the cause, and its history says that the owner vanished. One that ran alone is a suspect, which no claim takes
+ * over: only recovery spends attempts.
  */
 export const TAKE = `status = 'processing',
       claimed_by = $1::text,
       claimed_at = now(),
       lease_expires_at = (SELECT now() + $2::integer * interval '1 millisecond'),
       lease_generation = i.lease_generation + 1,
-      attempts = i.attempts + CASE WHEN i.status = 'processing'
-        AND NOT ${SPENT} THEN 0 ELSE 1 END,
+      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
       crashes = i.crashes + CASE WHEN i.status = 'processing' AND ${COUNTS} THEN 1 ELSE 0 END,
       started = false,
       last_error = CASE WHEN i.status = 'processing'
@@ -83,7 +80,7 @@ export const TAKE = `status = 'processing',
       history = CASE WHEN i.status = 'processing'
         THEN jsonb_path_query_array(
           coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-            'worker', i.claimed_by, 'outcome', 'vanished', 'spent', ${SPENT}),
+            'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
           '$[last-19 to last]')
         ELSE i.history END`;
 
@@ -91,7 +88,6 @@ export const TAKE = `status = 'processing',
 export const RETURN_TAKEN = `i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
     i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
     nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
-    CASE WHEN i.crashes > 0 THEN i.last_error END AS last_error,
     nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
     nullif(i.priority, 2) AS priority,
     -- Its owner vanished, and this claim was the one to write it down.
@@ -124,7 +120,6 @@ export const TAKEN_COLUMNS = {
   max_attempts: int4.or(5),
   lease_generation: int8.or(1),
   crashes: int4.or(0),
-  last_error: text.orNull,
   /** Null: it was due when it was made, see `cursor_at`. */
   created_at: timestamp.orNull,
   partition_bucket: int4,

@@ -1,22 +1,9 @@
 /** Every command of `holdfast`, in the order of the help. */
-import type { Command, Options } from './command.js';
+import { ARCHIVE_COMMANDS } from './archive-commands.js';
+import type { Command } from './command.js';
 import { FILTERS, STATUS } from './filters.js';
-
-const QUEUE: Options = { queue: FILTERS.queue as Options[string] };
-const LIST: Options = {
-  limit: { type: 'string', short: 'n', value: 'N', help: 'at most so many; default 50' },
-  after: { type: 'string', value: 'PLACE', help: 'go on where an earlier list ended' },
-  all: { type: 'boolean', help: 'to the end, however long it takes' },
-};
-const ACT: Options = {
-  all: { type: 'boolean', help: 'all of them, without a filter' },
-  yes: { type: 'boolean', short: 'y', help: 'do not ask' },
-  'dry-run': { type: 'boolean', help: 'only say how many' },
-  batch: { type: 'string', value: 'N', help: 'so many in one statement; default 1000' },
-};
-const BULK =
-  'By id, or by a filter. Many jobs go in batches that commit one by one: it can be interrupted at any\n' +
-  'time, and the same command goes on with the rest.';
+import { QUEUE_COMMANDS } from './queue-commands.js';
+import { ACT, BULK, LIST, QUEUE, REASON, YES } from './shared-options.js';
 
 export const COMMANDS: readonly Command[] = [
   {
@@ -61,7 +48,11 @@ export const COMMANDS: readonly Command[] = [
     words: ['enqueue'],
     args: 'TYPE [PAYLOAD | -]',
     summary: 'enqueue one job; the payload is JSON, or - for stdin',
+    detail:
+      'With --lines every line of stdin is the payload of a job: all of them in one transaction, in their order.\n' +
+      'Jobs of one --key run in that order in a queue that is read by key.',
     options: {
+      lines: { type: 'boolean', help: 'a job for every line of stdin, in their order, or none' },
       queue: { type: 'string', value: 'NAME', help: 'default inbox' },
       key: {
         type: 'string',
@@ -139,6 +130,21 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/act.js')).runCancel,
   },
   {
+    words: ['jobs', 'update'],
+    args: 'ID',
+    summary: 'change a job that waits',
+    options: {
+      payload: { type: 'string', value: 'JSON', help: 'another payload; - for stdin' },
+      priority: { type: 'string', value: 'N', help: '1 (first) to 4 (last)' },
+      delay: { type: 'string', value: 'TIME', help: 'due so much from now; 0s: at once' },
+      at: { type: 'string', value: 'WHEN', help: 'due then, in ISO 8601' },
+      queue: { type: 'string', value: 'NAME', help: 'default: where it is found' },
+      ...REASON,
+    },
+    needs: 'schema',
+    load: async () => (await import('./commands/update.js')).run,
+  },
+  {
     words: ['explain'],
     args: 'ID',
     summary: 'why is this job not running?',
@@ -173,69 +179,58 @@ export const COMMANDS: readonly Command[] = [
     onInterrupt: 'finish',
     load: async () => (await import('./commands/act.js')).runDiscard,
   },
+  ...QUEUE_COMMANDS,
   {
-    words: ['queues', 'ls'],
-    summary: 'list queues with their counts',
-    needs: 'schema',
-    load: async () => (await import('./commands/queues.js')).runList,
-  },
-  {
-    words: ['queues', 'create'],
-    args: 'NAME',
-    summary: 'create another queue of the same shape as inbox',
+    words: ['schedules', 'ls'],
+    summary: 'list schedules, when they fire next and who declares them',
     options: {
-      ordering: {
-        type: 'string',
-        value: 'key',
-        help: 'jobs of one key run one after the other; default none: the oldest due job first',
-      },
-      'dead-letters': {
-        type: 'string',
-        value: 'hold',
-        help: 'with ordering: a dead letter holds its key until somebody acts; default free',
-      },
+      queue: { type: 'string', value: 'NAME', help: 'of this queue' },
+      'declared-by': { type: 'string', value: 'NAME', help: 'declared in code under this name' },
+      prefix: { type: 'string', value: 'TEXT', help: 'whose names begin so' },
+      paused: { type: 'boolean', help: 'only those that are paused' },
     },
     needs: 'schema',
-    load: async () => (await import('./commands/queues.js')).runCreate,
+    load: async () => (await import('./commands/schedules.js')).runList,
   },
   {
-    words: ['queues', 'pause'],
+    words: ['schedules', 'show'],
     args: 'NAME',
-    summary: 'take jobs, but let none be claimed',
+    summary: 'all that is known of one schedule, with its next instants',
+    options: { payload: { type: 'boolean', help: 'its payload as well' } },
     needs: 'schema',
-    load: async () => (await import('./commands/queues.js')).runPause,
+    load: async () => (await import('./commands/schedules.js')).runShow,
   },
   {
-    words: ['queues', 'resume'],
+    words: ['schedules', 'pause'],
     args: 'NAME',
-    summary: 'let jobs be claimed again',
+    summary: 'make no jobs of it until it is resumed',
+    options: REASON,
     needs: 'schema',
-    load: async () => (await import('./commands/queues.js')).runResume,
+    load: async () => (await import('./commands/schedules.js')).runPause,
   },
   {
-    words: ['workers', 'ls'],
-    summary: 'list workers, when they were last seen and what they hold',
-    options: { all: { type: 'boolean', help: 'the dead of the last week as well' } },
+    words: ['schedules', 'resume'],
+    args: 'NAME',
+    summary: 'go on with its next instant',
+    options: REASON,
     needs: 'schema',
-    load: async () => (await import('./commands/workers.js')).runList,
+    load: async () => (await import('./commands/schedules.js')).runResume,
   },
   {
-    words: ['workers', 'drain'],
-    args: 'ID',
-    summary: 'ask a worker to finish what it holds and end',
+    words: ['schedules', 'run'],
+    args: 'NAME',
+    summary: 'enqueue its job now; when it fires next stays as it is',
+    options: REASON,
     needs: 'schema',
-    load: async () => (await import('./commands/workers.js')).runDrain,
+    load: async () => (await import('./commands/schedules.js')).runRun,
   },
   {
-    words: ['ring'],
-    args: '[--key KEY]',
-    summary: 'which worker comes first for which keys, in queues that are read by key',
-    options: {
-      key: { type: 'string', value: 'KEY', help: 'only the bucket of this key' },
-      ...QUEUE,
-    },
+    words: ['schedules', 'delete'],
+    args: 'NAME',
+    summary: 'delete it; the jobs that it made stay',
+    options: { ...YES, ...REASON },
     needs: 'schema',
-    load: async () => (await import('./commands/ring.js')).run,
+    load: async () => (await import('./commands/schedules.js')).runDelete,
   },
   {
     words: ['top'],
@@ -254,28 +249,7 @@ export const COMMANDS: readonly Command[] = [
     needs: 'database',
     load: async () => (await import('./commands/doctor.js')).run,
   },
-  {
-    words: ['archive', 'ls'],
-    summary: 'list finished jobs, the latest first',
-    options: { ...STATUS, ...FILTERS, ...LIST },
-    needs: 'schema',
-    load: async () => (await import('./commands/list.js')).runArchive,
-  },
-  {
-    words: ['archive', 'prune'],
-    args: '--older AGE',
-    summary: 'delete finished jobs from the archive for good',
-    options: {
-      older: { type: 'string', value: 'AGE', help: 'that ended at least so long ago' },
-      ...QUEUE,
-      yes: ACT.yes as Options[string],
-      'dry-run': ACT['dry-run'] as Options[string],
-      batch: { type: 'string', value: 'N', help: 'so many in one statement; default 5000' },
-    },
-    needs: 'schema',
-    onInterrupt: 'finish',
-    load: async () => (await import('./commands/prune.js')).run,
-  },
+  ...ARCHIVE_COMMANDS,
   {
     words: ['dashboard'],
     summary: 'the dashboard (not there yet)',

@@ -28,17 +28,18 @@ const FIXES: Readonly<Record<string, string>> = {
   '40P01': 'somebody else was in the way; try again',
   '53300': 'the server has no connection left: close some, or raise max_connections',
   '55P03':
-    'somebody holds a lock that it needs; `holdfast doctor` names open transactions; try again',
-  '57014': 'it took longer than a question may; narrow it down with a filter',
+    'somebody holds a lock that it needs; `holdfast doctor` says who, with the statement to end it',
+  '57014':
+    'it took longer than a question may, or somebody cancelled it; `holdfast doctor` says what slows the server down, and a filter makes a list shorter',
   '25006': 'the server is a read-only replica: connect to the primary',
 };
 
 const NOTHING = 'Nothing was done';
 
-/** `command` is the one that was running, if it was found. */
-export function ending(error: unknown, command?: Command): Ending {
+/** `command` is the one that was running, if it was found; `fix` is what was found out about this error. */
+export function ending(error: unknown, command?: Command, fix?: string): Ending {
   if (error instanceof Partly) {
-    const { text, exit } = ending(error.cause, command);
+    const { text, exit } = ending(error.cause, command, fix);
     const said = text.includes(NOTHING);
     return { text: said ? text.replace(NOTHING, error.done) : `${text}. ${error.done}.`, exit };
   }
@@ -64,7 +65,7 @@ export function ending(error: unknown, command?: Command): Ending {
   }
   if (typeof code === 'string' && FIXES[code]) {
     return {
-      text: `${plain(message)} (${code}). Nothing was done: ${FIXES[code]}.`,
+      text: `${plain(message)} (${code}). Nothing was done: ${(fix ?? FIXES[code]).replace(/(?<![.;])$/, '.')}`,
       exit: EXIT.failed,
     };
   }

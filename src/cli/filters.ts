@@ -52,14 +52,20 @@ function statusesOf(given: Given): string[] | undefined {
   return asked;
 }
 
+/** An empty text would be found in everything. */
+function notEmpty(text: string | undefined, option: string): string | undefined {
+  if (text === '') throw new UsageError(`${option} is empty; nothing was done.`);
+  return text;
+}
+
 export function filterOf(given: Given): JobFilter {
   return {
     statuses: statusesOf(given),
     types: given.texts('type'),
-    key: given.text('key'),
+    key: notEmpty(given.text('key'), '--key'),
     olderMs: ageMs(given.text('older'), '--older'),
     newerMs: ageMs(given.text('newer'), '--newer'),
-    error: given.text('error'),
+    error: notEmpty(given.text('error'), '--error'),
   };
 }
 

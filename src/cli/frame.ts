@@ -2,7 +2,7 @@
 import { type Overview, type QueueOverview, queueFigures } from '../inspect/overview.js';
 import type { Output } from './output.js';
 import type { TableColumn } from './table.js';
-import { queueColumns, workerColumns, workerValue } from './views.js';
+import { busyText, queueColumns, workerColumns, workerValue } from './views.js';
 
 export interface Flow {
   readonly inPerSecond: number;
@@ -45,8 +45,9 @@ export function frameLines(out: Output, seen: Overview, rates: Rates, schema: st
     ...queueColumns.filter(({ title }) => title === 'STATE'),
   ];
   const at = seen.queues[0]?.counts.size.at ?? '';
+  const busy = busyText(seen.workers.map(({ worker }) => worker));
   return [
-    `${out.paint('holdfast', 'bold')} ${schema}  ${at.replace(/\.\d+Z$/, 'Z')}`,
+    `${out.paint('holdfast', 'bold')} ${schema}  ${at.replace(/\.\d+Z$/, 'Z')}${busy ? `  handlers busy: ${busy}` : ''}`,
     '',
     ...out.tableLines(seen.queues, columns),
     '',

@@ -3,10 +3,12 @@
  * batch. Each batch commits by itself: an interrupted run has done what it says, and the same command goes
  * on with the rest.
  */
+import { type Movement, moveJobs, recordOf } from '../api/acts.js';
 import type { JobFilter } from '../inspect/filter.js';
 import { countJobs, listJobs } from '../inspect/list.js';
 import { many } from '../inspect/words.js';
 import { inBatches } from '../operate/bulk.js';
+import { actOptions } from './actor.js';
 import { type Call, EXIT, Partly } from './command.js';
 import { confirmed } from './confirm.js';
 import { countOption } from './filters.js';
@@ -82,6 +84,7 @@ async function everyBatch(
     const names = session.names(queue);
     const before = moved;
     finished = false;
+    const movement = movementOf({ session, given }, verb, queue, filter);
     const steps = inBatches({
       find: async (after) => {
         const page = await session.read((db) =>
@@ -89,7 +92,7 @@ async function everyBatch(
         );
         return { ids: page.jobs.map((job) => job.id), next: page.next };
       },
-      act: (ids) => verb.act(session.act, names, ids),
+      act: (ids) => moveJobs(movement, ids),
       signal,
     });
     try {
@@ -106,4 +109,20 @@ async function everyBatch(
   }
   progress.end();
   return { moved, finished };
+}
+
+/** One act on one queue: all its batches count in one row of the audit. */
+export function movementOf(
+  { session, given }: Pick<Call, 'session' | 'given'>,
+  verb: Verb,
+  queue: string,
+  filter: JobFilter | null,
+): Movement {
+  const options = actOptions(given);
+  return {
+    pool: session.pool,
+    names: session.names(queue),
+    move: verb.move(options.reason),
+    record: recordOf({ act: verb.name, queue, filter }, options),
+  };
 }

@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { listQueues, type QueueRow } from '../inspect/queues.js';
-import { reading } from '../inspect/reading.js';
+import { reading, readingOn } from '../inspect/reading.js';
 import { nearest } from '../job/nearest.js';
 import type { Names } from '../postgres/names.js';
 import { checkSchemaName } from '../postgres/names.js';
@@ -44,11 +44,12 @@ export class Session {
 
   /** Refuses a schema that is missing, too old or too new. */
   checkSchema(): Promise<void> {
-    return checkSchema(this.pool, this.schema);
+    const { pool, schema } = this;
+    return readingOn(pool, (client) => checkSchema(client, schema), { schema });
   }
 
   read<Value>(work: (db: Executor) => Promise<Value>): Promise<Value> {
-    return reading(this.pool, work);
+    return reading(this.pool, work, { schema: this.schema });
   }
 
   get act(): Executor {

@@ -1,8 +1,5 @@
-/** What a person does with jobs: the verbs, the states from which each moves a job, and whether it is final. */
-import { cancel } from '../operate/cancel.js';
-import { discard, retry } from '../operate/dead-letters.js';
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
+/** What a person does with jobs: the verbs, the states from which each moves a job, and whether it asks. */
+import { cancelFor, discardJobs, type MoveJobs, retryAndHint } from '../api/acts.js';
 
 export interface Verb {
   readonly name: 'retry' | 'discard' | 'cancel';
@@ -12,7 +9,7 @@ export interface Verb {
   readonly from: readonly string[];
   /** It asks even when the jobs were named one by one. */
   readonly final: boolean;
-  readonly act: (db: Executor, names: Names, ids: readonly string[]) => Promise<readonly string[]>;
+  readonly move: (reason: string | undefined) => MoveJobs;
 }
 
 export const VERBS = {
@@ -22,7 +19,7 @@ export const VERBS = {
     noun: 'dead letter',
     from: ['dead_letter'],
     final: false,
-    act: retry,
+    move: () => retryAndHint,
   },
   discard: {
     name: 'discard',
@@ -30,7 +27,7 @@ export const VERBS = {
     noun: 'dead letter',
     from: ['dead_letter'],
     final: true,
-    act: discard,
+    move: () => discardJobs,
   },
   cancel: {
     name: 'cancel',
@@ -38,6 +35,6 @@ export const VERBS = {
     noun: 'job',
     from: ['pending', 'processing'],
     final: true,
-    act: (db, names, ids) => cancel(db, names, ids, 'cancelled by an operator'),
+    move: cancelFor,
   },
 } satisfies Record<string, Verb>;

@@ -3,7 +3,7 @@ import type { ArchivedJob } from '../inspect/archive.js';
 import type { ListedJob } from '../inspect/list.js';
 import type { QueueOverview, WorkerOverview } from '../inspect/overview.js';
 import { firstLine, span } from '../inspect/words.js';
-import { saysOf } from '../inspect/workers.js';
+import { busyOf, saysOf, stateOf } from '../inspect/workers.js';
 import type { Style } from './output.js';
 import type { TableColumn } from './table.js';
 
@@ -41,7 +41,7 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
     title: 'OLDEST',
     of: (row) => {
       const ms = waits(row);
-      return ms === null ? null : span(ms);
+      return ms === null ? null : `${row.counts.oldestDueApproximate ? '~' : ''}${span(ms)}`;
     },
     align: 'right',
   },
@@ -62,8 +62,9 @@ export const workerColumns: readonly TableColumn<WorkerOverview>[] = [
   { title: 'WORKER', of: ({ worker }) => worker.id },
   {
     title: 'STATUS',
-    of: ({ worker }) => worker.status,
-    style: ({ worker }) => worry(worker.status !== 'alive'),
+    of: ({ worker }) => stateOf(worker),
+    style: ({ worker }) =>
+      stateOf(worker) === 'vanished' ? 'bad' : worry(worker.status !== 'alive'),
   },
   {
     title: 'HEARD',
@@ -73,11 +74,21 @@ export const workerColumns: readonly TableColumn<WorkerOverview>[] = [
   },
   { title: 'UP', of: ({ worker }) => span(worker.upMs), align: 'right' },
   { title: 'HOLDS', of: ({ held }) => held, align: 'right' },
+  { title: 'BUSY', of: ({ worker }) => busyText([worker]), align: 'right' },
   { title: 'VERSION', of: ({ worker }) => saysOf(worker, 'version') },
   { title: 'HOST', of: ({ worker }) => saysOf(worker, 'host') },
   { title: 'PID', of: ({ worker }) => saysOf(worker, 'pid'), align: 'right' },
   { title: 'HANDLES', of: ({ worker }) => handled(worker.handles) },
 ];
+
+/** `7/10 70 %`: so many handlers ran of so many, when they last sent a heartbeat. Null: nobody says. */
+export function busyText(workers: readonly WorkerOverview['worker'][]): string | null {
+  const known = workers.map(busyOf).filter((one) => one !== null);
+  if (known.length === 0) return null;
+  const running = known.reduce((sum, one) => sum + one.running, 0);
+  const handlers = known.reduce((sum, one) => sum + one.handlers, 0);
+  return `${running}/${handlers} ${Math.round((running / handlers) * 100)} %`;
+}
 
 function handled(handles: unknown): string {
   return Object.entries((handles ?? {}) as Record<string, Record<string, number>>)
@@ -86,7 +97,7 @@ function handled(handles: unknown): string {
 }
 
 export function workerValue({ worker, ...rest }: WorkerOverview): object {
-  return { ...worker, ...rest };
+  return { ...worker, state: stateOf(worker), busy: busyOf(worker), ...rest };
 }
 
 const STATUS_STYLES: Readonly<Record<string, Style>> = { dead_letter: 'bad', processing: 'good' };
@@ -112,7 +123,7 @@ export const jobColumns = (
 ];
 
 function due(job: ListedJob, now: number): string | null {
-  const ms = sinceMs(job.availableAt, now);
+  const ms = sinceMs(job.runAt, now);
   if (ms === null || job.status !== 'pending') return null;
   return ms >= 0 ? `${span(ms)} ago` : `in ${span(-ms)}`;
 }

@@ -15,6 +15,7 @@ import { Producer } from './producer.js';
 import { holds } from './proof.js';
 import type { Screen, Span } from './screen.js';
 import { tellStory } from './story.js';
+import { tillText } from './till.js';
 import type { DemoOptions } from './usage.js';
 import { type Picture, Watch } from './watch.js';
 
@@ -91,6 +92,7 @@ async function close(opened: Opened, running: Running): Promise<number> {
   restore?.();
   screen.print();
   for (const line of summaryLines(picture, recoveries)) screen.print(...line);
+  screen.print(`  ${'till counted'.padEnd(16)}`, await tillText(pool));
   screen.print();
   screen.print(verdict(picture.proof));
   await closePool(pool, CLOSE_MS);

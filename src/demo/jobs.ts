@@ -4,7 +4,7 @@
  * fixed by the number of the order, so that every run shows all of it.
  */
 import type pg from 'pg';
-import { GiveUp } from '../job/errors.js';
+import { DeadLetter } from '../job/errors.js';
 import { type EnqueueItem, type JobDefinition, job } from '../job/job.js';
 import type { HandlerContext } from '../worker/run/handler-context.js';
 
@@ -53,7 +53,7 @@ export const refund: Duty = {
   job: job<Step>('refund_order', ordered),
   effect: 'money returned',
   attempt({ orderId }) {
-    if (orderId % 40 === 0) throw new GiveUp('the card has expired');
+    if (orderId % 40 === 0) throw new DeadLetter('the card has expired');
   },
 };
 
@@ -87,6 +87,6 @@ export function jobsOf(orderId: number, parcels: number): EnqueueItem[] {
   const duties = [receipt, ...Array.from({ length: parcels }, () => shipment)];
   if (orderId % 5 === 0) duties.push(refund);
   return duties.map((duty, n) =>
-    duty.job.of({ orderId, step: n + 1 }, { key: `order:${orderId}` }),
+    duty.job.item({ orderId, step: n + 1 }, { partitionKey: `order:${orderId}` }),
   );
 }

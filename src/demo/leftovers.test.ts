@@ -4,7 +4,7 @@ import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { testDatabase } from '../../test/support/database.js';
 import { until } from '../../test/support/until.js';
 import { testWorkers } from '../../test/support/workers.js';
-import { GiveUp } from '../job/errors.js';
+import { DeadLetter } from '../job/errors.js';
 import { DUTIES, shipment } from './jobs.js';
 import { settleLeftovers } from './leftovers.js';
 import { openShop, placeOrders, recordEffect } from './shop.js';
@@ -31,7 +31,7 @@ async function done(orders: number, giveUp = false): Promise<void> {
   const worker = start(db.hf, (one) => {
     for (const { job, effect } of DUTIES) {
       one.handle(job, async ({ id, payload, attempt, transaction }) => {
-        if (giveUp && payload.step === 1) throw new GiveUp('given up');
+        if (giveUp && payload.step === 1) throw new DeadLetter('given up');
         const facts = { ...payload, jobId: id, effect, attempt, worker: 1 };
         await transaction((tx) => recordEffect(tx, facts));
       });

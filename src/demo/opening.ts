@@ -12,6 +12,7 @@ import { holds } from './proof.js';
 import { Recoveries } from './recoveries.js';
 import type { Screen } from './screen.js';
 import { openShop } from './shop.js';
+import { openTill } from './till.js';
 
 const WORKERS = 4;
 const CONNECTIONS = 6;
@@ -36,6 +37,7 @@ export async function openDemo(screen: Screen): Promise<Opened> {
   const hf = holdfast({ connectionString: database.url, pool, logger: quiet });
   await hf.migrate();
   await openShop(pool, hf);
+  await openTill(pool, hf);
   say('the tables are there: holdfast.orders for jobs, shop.orders for orders');
   // It stays connected until the end: its lock tells another demo that this one is running.
   const session = await pool.connect();

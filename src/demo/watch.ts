@@ -93,8 +93,10 @@ export class Watch {
   async #look(): Promise<Overview> {
     const { pool, recoveries, promised, onPicture, onRecovery } = this.#ground;
     const at = performance.now();
-    const seen = await reading(pool, (db) =>
-      overview(db, 'holdfast', { queues: [QUEUE], withDead: true }),
+    const seen = await reading(
+      pool,
+      (db) => overview(db, 'holdfast', { queues: [QUEUE], withDead: true }),
+      { schema: 'holdfast' },
     );
     for (const recovery of recoveries.saw(seen, at, performance.now())) onRecovery(recovery);
     if (at < this.#due) return seen;

@@ -13,6 +13,7 @@ import { closePool, plainPool } from '../postgres/pool.js';
 import type { WorkerEvent } from '../worker/events.js';
 import { DUTIES, handlerOf } from './jobs.js';
 import { recordEffect } from './shop.js';
+import { countOrders, countTill } from './till.js';
 
 export interface WorkerNews {
   readonly kind: 'started' | 'reregistered';
@@ -56,6 +57,8 @@ for (const duty of DUTIES) {
   });
   worker.handle(duty.job, handler);
 }
+
+worker.handle(countTill, countOrders);
 
 process.once('SIGTERM', () => void worker.stop());
 await worker.run();

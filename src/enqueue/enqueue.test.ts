@@ -58,20 +58,20 @@ test('options of the call come before those of the definition, which come before
 
 describe('each of many jobs is stored as if it had come alone', () => {
   const rare = job<unknown>('rare', { priority: 4, maxAttempts: 9, version: 3 });
-  const usual = [work.of(1), work.of(2), work.of(3)];
+  const usual = [work.item(1), work.item(2), work.item(3)];
   const ownWay = [
-    rare.of(4, { key: 'k', headers: { a: 'b' }, delay: '1h' }),
-    work.of(5, { key: 'k', availableAt: new Date(Date.now() + 7_200_000) }),
-    rare.of(6),
+    rare.item(4, { partitionKey: 'k', headers: { a: 'b' }, delay: '1h' }),
+    work.item(5, { partitionKey: 'k', runAt: new Date(Date.now() + 7_200_000) }),
+    rare.item(6),
   ];
   const at = (row: Record<string, unknown>) => Math.round(Number(row.due_in) / 600);
   test.each([
     ['all alike', usual],
-    ['all alike and not as usual', [rare.of(1), rare.of(2)]],
-    ['all with keys', [work.of(1, { key: 'a' }), work.of(2, { key: 'b' })]],
+    ['all alike and not as usual', [rare.item(1), rare.item(2)]],
+    ['all with keys', [work.item(1, { partitionKey: 'a' }), work.item(2, { partitionKey: 'b' })]],
     ['no two alike', [...usual, ...ownWay]],
     ['the first unlike the others', [ownWay[0]!, ...usual]],
-    ['with idempotency keys', [work.of(1, { idempotencyKey: 'many-1' }), ...ownWay, ...usual]],
+    ['with idempotency keys', [work.item(1, { idempotencyKey: 'many-1' }), ...ownWay, ...usual]],
   ])('%s', async (_, items) => {
     const together = await db.hf.enqueueMany(items);
     for (const [index, { id }] of together.entries()) {
@@ -89,7 +89,7 @@ describe('each of many jobs is stored as if it had come alone', () => {
         'ordering',
       ];
       for (const fact of facts) expect(row[fact]).toEqual(alone[fact]);
-      expect(row.partition_key).toBe(options.key ?? id);
+      expect(row.partition_key).toBe(options.partitionKey ?? id);
       expect(row.partition_bucket).toBe(bucketOf(String(row.partition_key)));
       expect(at(row)).toBe(at(alone));
     }
@@ -101,9 +101,9 @@ test.each([
   ['delay in milliseconds', { delay: 1_500 }, 1.5],
   ['a delay of ten years', { delay: '3650d' }, 3650 * 86_400],
   ['a delay of nothing', { delay: 0 }, 0],
-  ['availableAt', { availableAt: new Date(Date.now() + 3_600_000) }, 3_600],
-  ['an availableAt that is past means now', { availableAt: new Date('2001-01-01') }, 0],
-  ['an availableAt before 1970 too', { availableAt: new Date(-8.64e15) }, 0],
+  ['runAt', { runAt: new Date(Date.now() + 3_600_000) }, 3_600],
+  ['an runAt that is past means now', { runAt: new Date('2001-01-01') }, 0],
+  ['an runAt before 1970 too', { runAt: new Date(-8.64e15) }, 0],
 ])('when it is due: %s', async (_, options, seconds) => {
   const { id } = await db.hf.enqueue(work, {}, options);
   const { due_in } = (await stored(id)) as { due_in: number };
@@ -119,7 +119,7 @@ test('key, headers and payload come back as they were given, in any script', asy
     nested: { a: [{ b: [null, true, false] }], '': 'empty name', constructor: 'x' },
   };
   const key = `order:"9182" {x},\\ 注文 😀`;
-  const { id } = await db.hf.enqueue(work, payload, { key, headers });
+  const { id } = await db.hf.enqueue(work, payload, { partitionKey: key, headers });
   const row = await stored(id);
   expect(row.payload).toEqual(payload);
   expect(row.headers).toEqual(headers);
@@ -154,7 +154,7 @@ test.each([
   '10,000 jobs %s are one call and one statement, and their ids come back in order',
   async (_, options) => {
     const tx = counting();
-    const items = Array.from({ length: 10_000 }, (_, n) => work.of({ n }, options(n)));
+    const items = Array.from({ length: 10_000 }, (_, n) => work.item({ n }, options(n)));
     const enqueued = await db.hf.enqueueMany(items, { tx });
     expect(tx.texts).toHaveLength(1);
     expect(enqueued.every(({ deduplicated }) => deduplicated === false)).toBe(true);
@@ -169,7 +169,7 @@ test.each([
 test('no jobs are no statement; more than 50,000 are refused before one is sent', async () => {
   const tx = counting();
   expect(await db.hf.enqueueMany([], { tx })).toEqual([]);
-  const items = Array.from({ length: 50_001 }, () => work.of(1));
+  const items = Array.from({ length: 50_001 }, () => work.item(1));
   await expect(db.hf.enqueueMany(items, { tx })).rejects.toMatchObject({ code: 'OPTION_INVALID' });
   expect(tx.texts).toEqual([]);
 });
@@ -182,7 +182,7 @@ test('a job commits with the transaction of its caller and vanishes with it', as
   await client.query('ROLLBACK');
   expect(await count()).toBe(0);
   await client.query('BEGIN');
-  await db.hf.enqueueMany([work.of(1), work.of(2)], { tx: client });
+  await db.hf.enqueueMany([work.item(1), work.item(2)], { tx: client });
   await client.query('COMMIT');
   client.release();
   expect(await count()).toBe(2);
@@ -227,7 +227,7 @@ describe('schemas', () => {
     '%s: what does not fit is refused with the path, without the value, and not written',
     async (_, receipt) => {
       const wrong = { ...input, at: 'secret-value' };
-      const refused = db.hf.enqueueMany([receipt.of(input), receipt.of(wrong)]);
+      const refused = db.hf.enqueueMany([receipt.item(input), receipt.item(wrong)]);
       await expect(refused).rejects.toMatchObject({
         code: 'PAYLOAD_INVALID',
         message: expect.stringMatching(/^(?!.*secret-value).*at: /),
@@ -265,9 +265,9 @@ describe('schemas', () => {
 
   test("a producer writes the schema's input type, a handler reads its output type", () => {
     expectTypeOf(db.hf.enqueue<z.input<never>>).toBeFunction();
-    expectTypeOf(zodReceipt.of).parameter(0).toExtend<{ orderId: string; at: string }>();
+    expectTypeOf(zodReceipt.item).parameter(0).toExtend<{ orderId: string; at: string }>();
     expectTypeOf(zodReceipt.check).returns.resolves.toExtend<{ orderId: number; at: Date }>();
-    expectTypeOf(valibotReceipt.of).parameter(0).toExtend<{ orderId: string; at: string }>();
+    expectTypeOf(valibotReceipt.item).parameter(0).toExtend<{ orderId: string; at: string }>();
     expectTypeOf(valibotReceipt.check).returns.resolves.toExtend<{ orderId: number; at: Date }>();
   });
 });
@@ -300,7 +300,7 @@ describe('buckets', () => {
 
   test('the bucket of every stored job is that of its key', async () => {
     const batch = fc.sample(keys, 1_000);
-    await db.hf.enqueueMany(batch.map((key) => work.of(1, { key })));
+    await db.hf.enqueueMany(batch.map((key) => work.item(1, { partitionKey: key })));
     const wrong = await db.rows(
       `SELECT partition_key FROM holdfast.inbox
        WHERE partition_bucket <> holdfast.bucket_of(partition_key)`,

@@ -60,7 +60,8 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   // What is stored is checked, because that is what the handler's check will see: a Date is a text by then.
   if (job.hasSchema) await job.check(JSON.parse(payload));
   const id = uuidv7();
-  const key = options.key === undefined ? id : checkKey(options.key);
+  const key =
+    options.partitionKey === undefined ? id : checkKey(options.partitionKey, 'partitionKey');
   return {
     id,
     type: job.type,
@@ -90,26 +91,26 @@ function checkDelay(delay: Duration, consequence: string): number {
 
 /** When a job is due. `consequence` follows from a refusal, as a sentence. */
 export function dueTime(
-  options: Pick<EnqueueOptions, 'delay' | 'availableAt'>,
+  options: Pick<EnqueueOptions, 'delay' | 'runAt'>,
   consequence = 'Nothing was enqueued.',
-): { delayMs: number; availableAt: string | null } {
-  const { delay, availableAt } = options;
-  if (availableAt === undefined) {
+): { delayMs: number; runAt: string | null } {
+  const { delay, runAt } = options;
+  if (runAt === undefined) {
     const delayMs = delay === undefined ? 0 : checkDelay(delay, consequence);
-    return { delayMs, availableAt: null };
+    return { delayMs, runAt: null };
   }
-  const time = availableAt instanceof Date ? availableAt.getTime() : Number.NaN;
+  const time = runAt instanceof Date ? runAt.getTime() : Number.NaN;
   const problem =
     delay !== undefined
-      ? 'delay and availableAt were both given; give one of them'
+      ? 'delay and runAt were both given; give one of them'
       : Number.isNaN(time)
-        ? 'availableAt is not a valid Date'
+        ? 'runAt is not a valid Date'
         : time > Date.now() + MAX_DELAY_MS
-          ? 'availableAt is more than ten years ahead'
+          ? 'runAt is more than ten years ahead'
           : null;
   if (problem) throw new HoldfastError('OPTION_INVALID', `${problem}. ${consequence}`);
   // A time in the past means now; the year may be one that Postgres' parser does not take.
-  return { delayMs: 0, availableAt: time < 0 ? null : (availableAt as Date).toISOString() };
+  return { delayMs: 0, runAt: time < 0 ? null : (runAt as Date).toISOString() };
 }
 
 /**

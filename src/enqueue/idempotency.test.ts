@@ -117,7 +117,7 @@ test.each(['pending', 'claim', 'dead_letter'] as const)(
 test('the retention window is an option of the queue', async () => {
   await db.hf.configureQueue('inbox', { idempotencyRetention: '1h' });
   await enqueue(1, 'short');
-  await db.hf.enqueueMany([receipt.of({ order: 2 }, { idempotencyKey: 'bulk' })]);
+  await db.hf.enqueueMany([receipt.item({ order: 2 }, { idempotencyKey: 'bulk' })]);
   await db.hf.configureQueue('inbox', { idempotencyRetention: '7d' });
   const rows = await db.rows(
     `SELECT key FROM holdfast.inbox_idempotency
@@ -152,9 +152,9 @@ describe('the same key for other work', () => {
   });
 
   const three = () => [
-    receipt.of({ order: 1 }, { idempotencyKey: 'new' }),
-    receipt.of({ order: 2 }, { idempotencyKey: 'k' }),
-    receipt.of({ order: 3 }),
+    receipt.item({ order: 1 }, { idempotencyKey: 'new' }),
+    receipt.item({ order: 2 }, { idempotencyKey: 'k' }),
+    receipt.item({ order: 3 }),
   ];
 
   test('one of three takes back the other two, in a transaction that can go on', async () => {
@@ -191,21 +191,21 @@ describe('the same key for other work', () => {
     expect(second).toEqual({ id, deduplicated: true });
     expect([first?.deduplicated, third?.deduplicated]).toEqual([false, false]);
     expect((await jobs()).sort()).toEqual([id, first?.id, third?.id].sort());
-    expect(await db.hf.find(id)).toMatchObject({ payload: '{"order": 9182}' });
+    expect(await db.hf.job(id)).toMatchObject({ payload: { order: 9182 } });
   });
 });
 
 describe('in bulk', () => {
   test('a key that comes twice is one job', async () => {
-    const item = receipt.of({ order: 1 }, { idempotencyKey: 'twice' });
-    const [first, plain, again] = await db.hf.enqueueMany([item, receipt.of({ order: 2 }), item]);
+    const item = receipt.item({ order: 1 }, { idempotencyKey: 'twice' });
+    const [first, plain, again] = await db.hf.enqueueMany([item, receipt.item({ order: 2 }), item]);
     expect(first?.deduplicated).toBe(false);
     expect(again).toEqual({ id: first?.id, deduplicated: true });
     expect(await jobs()).toEqual([first?.id, plain?.id]);
   });
 
   test('a key that comes twice for different work is an error, and nothing is written', async () => {
-    const items = [1, 2].map((order) => receipt.of({ order }, { idempotencyKey: 'twice' }));
+    const items = [1, 2].map((order) => receipt.item({ order }, { idempotencyKey: 'twice' }));
     await expect(db.hf.enqueueMany(items)).rejects.toMatchObject({ code: 'IDEMPOTENCY_MISMATCH' });
     expect(await jobs()).toEqual([]);
     expect(await db.rows('SELECT key FROM holdfast.inbox_idempotency')).toEqual([]);
@@ -214,7 +214,7 @@ describe('in bulk', () => {
   test('two calls over the same 200 keys in opposite order do not deadlock', async () => {
     for (let round = 0; round < 10; round++) {
       const items = Array.from({ length: 200 }, (_, order) =>
-        receipt.of({ order }, { idempotencyKey: `${round}:${order}` }),
+        receipt.item({ order }, { idempotencyKey: `${round}:${order}` }),
       );
       const [there, back] = await Promise.all([
         db.hf.enqueueMany(items),
@@ -229,7 +229,7 @@ describe('in bulk', () => {
 
   test('10,000 keys that all stand already are found in one call', async () => {
     const items = Array.from({ length: 10_000 }, (_, order) =>
-      receipt.of({ order }, { idempotencyKey: `many:${order}` }),
+      receipt.item({ order }, { idempotencyKey: `many:${order}` }),
     );
     const first = await db.hf.enqueueMany(items);
     const again = await db.hf.enqueueMany(items);

@@ -29,7 +29,7 @@ export interface NewJob {
   readonly maxAttempts: number;
   readonly delayMs: number;
   /** ISO time, or null for now plus the delay. */
-  readonly availableAt: string | null;
+  readonly runAt: string | null;
   readonly idempotencyKey: string | null;
 }
 
@@ -148,7 +148,7 @@ function columnsOf(jobs: readonly NewJob[]): string[] {
     plainArray(once(jobs.map((job) => job.priority))),
     plainArray(once(jobs.map((job) => job.maxAttempts))),
     plainArray(once(jobs.map((job) => job.delayMs))),
-    textArray(known(jobs.map((job) => job.availableAt))),
+    textArray(known(jobs.map((job) => job.runAt))),
   ];
 }
 
@@ -162,8 +162,8 @@ function known<Value>(values: readonly (Value | null)[]): readonly (Value | null
   return values.every((value) => value === null) ? [] : values;
 }
 
-const isUsual = ({ headers, delayMs, availableAt }: NewJob) =>
-  headers === null && delayMs === 0 && availableAt === null;
+const isUsual = ({ headers, delayMs, runAt }: NewJob) =>
+  headers === null && delayMs === 0 && runAt === null;
 
 const usualOf = (job: NewJob) => [
   job.id,
@@ -176,7 +176,7 @@ const usualOf = (job: NewJob) => [
   String(job.maxAttempts),
 ];
 
-const specialOf = (job: NewJob) => [job.headers, String(job.delayMs), job.availableAt];
+const specialOf = (job: NewJob) => [job.headers, String(job.delayMs), job.runAt];
 
 export async function insert(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
   const [first] = jobs;

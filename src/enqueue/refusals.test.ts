@@ -78,12 +78,12 @@ const far = () => new Date(Date.now() + 4_000 * 86_400_000);
 const many = Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`h${i}`, 'x']));
 
 const OPTIONS: [string, object, string, RegExp][] = [
-  ['an empty key', { key: '' }, 'KEY_INVALID', /key must not be empty/],
-  ['a key that is no text', { key: 9182 }, 'KEY_INVALID', /key must be a string/],
-  ['a key of null', { key: null }, 'KEY_INVALID', /key must be a string/],
-  ['a key of 513 bytes', { key: 'é'.repeat(257) }, 'KEY_INVALID', /514 bytes/],
-  ['a key with NUL', { key: 'a\0' }, 'KEY_INVALID', /NUL/],
-  ['a key with half a pair', { key: '\udc00' }, 'KEY_INVALID', /surrogate/],
+  ['an empty key', { partitionKey: '' }, 'KEY_INVALID', /partitionKey must not be empty/],
+  ['a key that is no text', { partitionKey: 9182 }, 'KEY_INVALID', /partitionKey must be a string/],
+  ['a key of null', { partitionKey: null }, 'KEY_INVALID', /partitionKey must be a string/],
+  ['a key of 513 bytes', { partitionKey: 'é'.repeat(257) }, 'KEY_INVALID', /514 bytes/],
+  ['a key with NUL', { partitionKey: 'a\0' }, 'KEY_INVALID', /NUL/],
+  ['a key with half a pair', { partitionKey: '\udc00' }, 'KEY_INVALID', /surrogate/],
   ['an empty idempotency key', { idempotencyKey: '' }, 'KEY_INVALID', /idempotencyKey must not/],
   ['a long idempotency key', { idempotencyKey: 'x'.repeat(513) }, 'KEY_INVALID', /513 bytes/],
   ['an idempotency key of a number', { idempotencyKey: 5 }, 'KEY_INVALID', /must be a string/],
@@ -93,10 +93,10 @@ const OPTIONS: [string, object, string, RegExp][] = [
   ['a delay in words', { delay: 'tomorrow' }, 'OPTION_INVALID', /delay.*'30s'/],
   ['a delay of null', { delay: null }, 'OPTION_INVALID', /delay/],
   ['a delay of eleven years', { delay: '4015d' }, 'OPTION_INVALID', /delay is out of range/],
-  ['an invalid date', { availableAt: new Date('x') }, 'OPTION_INVALID', /not a valid Date/],
-  ['a date as text', { availableAt: '2030-01-01' }, 'OPTION_INVALID', /not a valid Date/],
-  ['a date in eleven years', { availableAt: far() }, 'OPTION_INVALID', /ten years/],
-  ['both times', { delay: 1, availableAt: new Date() }, 'OPTION_INVALID', /both given/],
+  ['an invalid date', { runAt: new Date('x') }, 'OPTION_INVALID', /not a valid Date/],
+  ['a date as text', { runAt: '2030-01-01' }, 'OPTION_INVALID', /not a valid Date/],
+  ['a date in eleven years', { runAt: far() }, 'OPTION_INVALID', /ten years/],
+  ['both times', { delay: 1, runAt: new Date() }, 'OPTION_INVALID', /both given/],
   ['priority 0', { priority: 0 }, 'OPTION_INVALID', /priority.*1 to 4/],
   ['priority 5', { priority: 5 }, 'OPTION_INVALID', /priority.*1 to 4/],
   ['priority as text', { priority: '1' }, 'OPTION_INVALID', /priority/],
@@ -150,7 +150,7 @@ test.each(OPTIONS)('options: %s', (_, options, code, message) =>
 );
 
 test('one bad item of many is named by its place, and none is written', async () => {
-  const items = [work.of(1, { idempotencyKey: 'a' }), work.of(2), work.of({ x: 1n })];
+  const items = [work.item(1, { idempotencyKey: 'a' }), work.item(2), work.item({ x: 1n })];
   await refusedInTransaction(
     () => db.hf.enqueueMany(items, { tx: client }),
     'PAYLOAD_NOT_JSON',

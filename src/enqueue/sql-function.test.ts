@@ -36,14 +36,14 @@ const decided = async (id: string) =>
 test('it writes the same row as enqueue() in TypeScript', async () => {
   const wide = job<object>('wide', { version: 3 });
   const bySql = await call(
-    `type => 'wide', payload => '{"a": [1, "é"]}', key => 'order:é', idempotency_key => 'sql',
+    `type => 'wide', payload => '{"a": [1, "é"]}', partition_key => 'order:é', idempotency_key => 'sql',
      delay => '90 seconds', priority => 1, max_attempts => 9, headers => '{"trace": "x"}', version => 3`,
   );
   const byCall = await db.hf.enqueue(
     wide,
     { a: [1, 'é'] },
     {
-      key: 'order:é',
+      partitionKey: 'order:é',
       idempotencyKey: 'ts',
       delay: '90s',
       priority: 1,
@@ -67,8 +67,10 @@ test('its defaults are those of enqueue()', async () => {
 
 test('a worker runs what it enqueued', async () => {
   const seen = gate<unknown>();
-  start(db.hf, (w) => w.handle(receipt, (ctx) => seen.open([ctx.payload, ctx.key, ctx.headers])));
-  await call(`'send_receipt', '{"order": 7}', key => 'order:7', headers => '{"a": "b"}'`);
+  start(db.hf, (w) =>
+    w.handle(receipt, (ctx) => seen.open([ctx.payload, ctx.partitionKey, ctx.headers])),
+  );
+  await call(`'send_receipt', '{"order": 7}', partition_key => 'order:7', headers => '{"a": "b"}'`);
   expect(await seen.opened).toEqual([{ order: 7 }, 'order:7', { a: 'b' }]);
 });
 
@@ -122,7 +124,7 @@ test('a trigger enqueues in the transaction of the write that fired it', async (
   await db.rows(`CREATE FUNCTION order_placed() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
       PERFORM holdfast.inbox_enqueue('send_receipt', jsonb_build_object('order', NEW.id),
-        key => 'order:' || NEW.id);
+        partition_key => 'order:' || NEW.id);
       RETURN NEW;
     END $$`);
   await db.rows(`CREATE TRIGGER order_placed AFTER INSERT ON orders
@@ -162,8 +164,8 @@ test.each([
   ['a bad type', `'send receipt', '{}'`],
   ['a type with a line end', `E'send\\n', '{}'`],
   ['no payload', `'x', NULL`],
-  ['an empty key', `'x', '{}', key => ''`],
-  ['a long key', `'x', '{}', key => repeat('é', 257)`],
+  ['an empty key', `'x', '{}', partition_key => ''`],
+  ['a long key', `'x', '{}', partition_key => repeat('é', 257)`],
   ['an empty idempotency key', `'x', '{}', idempotency_key => ''`],
   ['a long idempotency key', `'x', '{}', idempotency_key => repeat('x', 513)`],
   ['both times', `'x', '{}', delay => '1 s', available_at => now()`],
@@ -206,7 +208,7 @@ test('the payload limit is a setting of the queue', async () => {
 test('every queue has a function of its own', async () => {
   await db.hf.createQueue('outbox');
   const { id } = await call(`'x', '{}', idempotency_key => 'k'`, 'outbox');
-  expect(await db.hf.find(id, 'outbox')).toMatchObject({ status: 'pending' });
+  expect(await db.hf.job(id, { queue: 'outbox' })).toMatchObject({ status: 'pending' });
   expect(await count()).toBe(0);
   expect((await call(`'x', '{}', idempotency_key => 'k'`)).deduplicated).toBe(false);
 });

@@ -43,7 +43,7 @@ async function refused(attempt: () => unknown, message: RegExp): Promise<void> {
 /** Through enqueue and enqueueMany alike. */
 async function refusedAsTx(tx: unknown, message: RegExp): Promise<void> {
   await refused(() => db.hf.enqueue(work, {}, { tx: tx as Queryable }), message);
-  await refused(() => db.hf.enqueueMany([work.of({})], { tx: tx as Queryable }), message);
+  await refused(() => db.hf.enqueueMany([work.item({})], { tx: tx as Queryable }), message);
 }
 
 test.each([[undefined], [null], [false], ['tx'], [0]])('tx: %o', (tx) =>
@@ -52,7 +52,7 @@ test.each([[undefined], [null], [false], ['tx'], [0]])('tx: %o', (tx) =>
 
 test('a call without tx is none of these', async () => {
   await db.hf.enqueue(work, {});
-  await db.hf.enqueueMany([work.of({})], {});
+  await db.hf.enqueueMany([work.item({})], {});
   expect(await jobs()).toBe(2);
 });
 

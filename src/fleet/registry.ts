@@ -59,7 +59,7 @@ export const leaveWorker = statement({
   name: 'leave_worker',
   text: `
 UPDATE holdfast.workers AS w
-SET status = 'dead', last_seen_at = now(), released_all = $2::boolean
+SET status = 'dead', last_seen_at = now(), left_at = now(), released_all = $2::boolean
 WHERE w.id = $1::text
 RETURNING w.id`,
   columns: { id: text },

@@ -75,22 +75,14 @@ describe('every bucket has one owner, and it is a live worker', () => {
     expect(ringOwners(['a'])).toEqual(new Array(BUCKETS).fill('a'));
   });
 
-  test('in any fleet, with any number of virtual nodes and any cap', () => {
-    const options = fc.record(
-      {
-        vnodes: fc.integer({ min: 1, max: 300 }),
-        load: fc.double({ min: 1, max: 3, noNaN: true }),
-      },
-      { requiredKeys: [] },
-    );
+  test('in any fleet', () => {
     fc.assert(
-      fc.property(someFleet(64), options, (ids, settings) => {
-        const owners = ringOwners(ids, settings);
+      fc.property(someFleet(64), (ids) => {
+        const owners = ringOwners(ids);
         expect(owners).toHaveLength(BUCKETS);
         expect(owners.filter((owner) => !ids.includes(owner))).toEqual([]);
         const mean = BUCKETS / ids.length;
-        const cap = Math.max(Math.ceil(mean), Math.floor((settings.load ?? 1.2) * mean));
-        expect(busiestOf(owners)).toBeLessThanOrEqual(cap);
+        expect(busiestOf(owners)).toBeLessThanOrEqual(Math.max(Math.ceil(mean), 1.2 * mean));
       }),
     );
   });
@@ -99,12 +91,6 @@ describe('every bucket has one owner, and it is a live worker', () => {
     const owners = ringOwners(fleetOf(1_500, randomFrom(1)));
     expect(owners).toHaveLength(BUCKETS);
     expect(busiestOf(owners)).toBe(1);
-  });
-
-  test('a ring without virtual nodes is refused', () => {
-    for (const vnodes of [0, -1, 1.5, Number.NaN]) {
-      expect(() => ringOwners(['a'], { vnodes })).toThrow(/^vnodes must be a whole number/);
-    }
   });
 });
 

@@ -9,14 +9,12 @@
  * buckets may move between others where a cap is met. The ring is only a filter: it says where a worker
  * looks for jobs, and the row decides who gets them.
  */
-import { checkInteger } from '../job/job.js';
 import { BUCKETS, hash32 } from '../job/key.js';
 
 const CIRCLE = 2 ** 32;
 const SLOT = CIRCLE / BUCKETS;
-const VNODES = 160;
-/** With one point each the bound below is broken four times as often; with more than two, as rarely. */
-const POINTS_PER_VNODE = 2;
+/** Of each worker. With half of them the bound below is broken four times as often; with more, as rarely. */
+const POINTS = 320;
 /**
  * By how much the busiest may exceed the mean. At 1.2 a newcomer's share and the few buckets that move
  * between others stay together within 1.25 / (N + 1): a higher cap leaves no room for the latter, a lower
@@ -25,24 +23,14 @@ const POINTS_PER_VNODE = 2;
  */
 const LOAD = 1.2;
 
-export interface RingOptions {
-  /** Virtual nodes of each worker. */
-  readonly vnodes?: number;
-  /** How many times the mean a worker may own. */
-  readonly load?: number;
-}
-
 /** The owner of each of the 1024 buckets, or [] without workers. */
-export function ringOwners(ids: readonly string[], options: RingOptions = {}): readonly string[] {
+export function ringOwners(ids: readonly string[]): readonly string[] {
   // Plain sort: by code units, the same in every process whatever its locale.
   const workers = [...new Set(ids)].sort();
   if (workers.length === 0) return [];
-  const vnodes = checkInteger(options.vnodes ?? VNODES, 'vnodes', 1, 4096);
   const mean = BUCKETS / workers.length;
-  const cap = Math.max(Math.ceil(mean), Math.floor((options.load ?? LOAD) * mean));
-  return assign(circleOf(workers, vnodes * POINTS_PER_VNODE), workers.length, cap).map(
-    (worker) => workers[worker]!,
-  );
+  const cap = Math.max(Math.ceil(mean), Math.floor(LOAD * mean));
+  return assign(circleOf(workers, POINTS), workers.length, cap).map((worker) => workers[worker]!);
 }
 
 /** How many buckets have another owner than before. */

@@ -5,7 +5,7 @@
  * part of the schema). To wait is to hold an advisory lock, shared, on a session of the worker's own, so a
  * worker that dies waits no more. Everything here is a hint: what it misses is found by the next poll.
  */
-import { HoldfastError } from '../job/errors.js';
+import { inQueue } from '../postgres/in-queue.js';
 import { checkQueueName, loadText, type Names } from '../postgres/names.js';
 import type { Executor, Queryable } from '../postgres/queryable.js';
 import { bool, statement, text } from '../postgres/statement.js';
@@ -72,7 +72,7 @@ WHERE pg_notification_queue_usage() < 0.5
 /** A job that waits again. */
 export interface ReturnedJob {
   /** From when on it is due; 'infinity' for a dead letter. */
-  readonly availableAt: string;
+  readonly runAt: string;
   readonly partitionBucket: number;
 }
 
@@ -88,9 +88,9 @@ export async function hintQueue(
   names: Names,
   jobs: readonly ReturnedJob[],
 ): Promise<void> {
-  const waiting = jobs.filter(({ availableAt }) => availableAt !== 'infinity');
+  const waiting = jobs.filter(({ runAt }) => runAt !== 'infinity');
   // Postgres' timestamps sort as text.
-  const [since] = waiting.map(({ availableAt }) => availableAt).sort();
+  const [since] = waiting.map(({ runAt }) => runAt).sort();
   if (since === undefined) return;
   const buckets = [...new Set(waiting.map(({ partitionBucket }) => partitionBucket))];
   const list = buckets.length > MAX_BUCKETS ? '*' : buckets.join(',');
@@ -100,23 +100,12 @@ export async function hintQueue(
 /**
  * Whether inserts into a queue wake sleeping workers at all. Off, an insert costs what it cost without
  * the trigger, and every job waits for a poll. Waits at most 5 s for transactions that write to the queue.
- * Needs one client, not a pool, and the rights of the queue's owner.
+ * In the caller's transaction, with the rights of the queue's owner.
  */
 export async function setNotify(client: Queryable, names: Names, on: boolean): Promise<void> {
   checkQueueName(names.queue);
   const turn = on ? 'ENABLE' : 'DISABLE';
   const text = loadText(`ALTER TABLE holdfast.inbox ${turn} TRIGGER wake`, names);
-  await client.query("BEGIN; SET LOCAL lock_timeout = '5s'");
-  try {
-    await client.query(text);
-    await client.query('COMMIT');
-  } catch (error) {
-    await client.query('ROLLBACK').catch(() => undefined);
-    if ((error as { code?: string }).code !== '42P01') throw error;
-    throw new HoldfastError(
-      'QUEUE_UNKNOWN',
-      `There is no queue "${names.queue}" in schema "${names.schema}"; nothing was changed.`,
-      { cause: error },
-    );
-  }
+  await client.query("SET LOCAL lock_timeout = '5s'");
+  await inQueue(names, Promise.resolve(client.query(text)));
 }

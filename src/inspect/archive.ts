@@ -17,7 +17,7 @@ const BUDGET_MS = 150;
 export const ARCHIVED_STATUSES = ['completed', 'cancelled', 'discarded'] as const;
 
 /** A discarded dead letter keeps its status in the archive; a list calls it by what was done to it. */
-const stored = (status: string) => (status === 'discarded' ? 'dead_letter' : status);
+export const storedStatus = (status: string) => (status === 'discarded' ? 'dead_letter' : status);
 
 export const listArchived = statement({
   name: 'list_archived',
@@ -87,7 +87,7 @@ export async function listArchive(
   if (!reach) return { jobs: [], next: null };
   const [from = reach.now, id, stride] = request.after?.split('/') ?? [];
   const { statuses, ...rest } = filter;
-  const wanted = filterParams({ ...rest, statuses: statuses?.map(stored) });
+  const wanted = filterParams({ ...rest, statuses: statuses?.map(storedStatus) });
   const budgetMs = request.budgetMs ?? BUDGET_MS;
   for (let windowMs = Number(stride) || FIRST_WINDOW_MS; ; windowMs *= GROWTH) {
     const started = performance.now();

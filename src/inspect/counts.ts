@@ -2,14 +2,15 @@
  * How many jobs of a queue wait, run and are dead, what each worker holds, and how long the oldest waits.
  *
  * Up to 50,000 jobs are read in one pass, and all of it is exact. A larger queue is not read. What runs is
- * found by the workers' claims and is exact at any size. Dead letters are counted in their own index up to
- * a bound, and so are jobs that wait for their time where the queue is read by time. What waits in all is the
- * rest of the size in the server's statistics; then `approximate` is true.
+ * found by the workers' claims and is exact at any size. Dead letters are counted in their own index as far as
+ * that is quick (dead-count.ts); jobs that wait for their time, where the queue is read by time, up to a bound.
+ * What waits in all is the rest of the size in the server's statistics; then `approximate` is true.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, statement, text } from '../postgres/statement.js';
 import { instant } from './columns.js';
+import { deadLetterCount } from './dead-count.js';
 import { type Holding, heldJobs } from './held.js';
 import { oldestDue } from './oldest.js';
 import { type QueueSize, queueSize } from './size.js';
@@ -27,9 +28,11 @@ export interface QueueCounts {
   readonly expired: number;
   /** Since when the oldest waits that is pending and due; null: nothing is due. */
   readonly oldestDue: string | null;
+  /** `oldestDue` may be later than the truth: the queue is large and is read by key. */
+  readonly oldestDueApproximate: boolean;
   /** `pending` is an estimate. */
   readonly approximate: boolean;
-  /** `deadLetter` is one too: it lags until the next vacuum. */
+  /** `deadLetter` is one too: they are many, and it lags until the next vacuum or analyze. */
   readonly deadLetterApproximate: boolean;
   readonly held: readonly Holding[];
   readonly size: QueueSize;
@@ -61,27 +64,23 @@ GROUP BY j.status, j.claimed_by`,
   },
 });
 
-export const countDead = statement({
-  name: 'count_dead_letters',
-  text: `
-SELECT count(*) AS jobs,
-  -- Filled by vacuum and analyze; it may be old.
-  greatest((SELECT c.reltuples::bigint FROM pg_class AS c
-    WHERE c.oid = to_regclass('holdfast.inbox_dead_idx')), 0) AS expected
-FROM (
-  SELECT FROM holdfast.inbox AS i WHERE i.available_at = 'infinity' ORDER BY i.id LIMIT $1::integer
-) AS dead`,
-  columns: { jobs: int8, expected: int8 },
-});
+export interface CountOptions {
+  /** For how long dead letters are counted, one by one. */
+  readonly budgetMs?: number;
+}
 
-export async function countByStatus(db: Executor, names: Names): Promise<QueueCounts> {
+export async function countByStatus(
+  db: Executor,
+  names: Names,
+  options: CountOptions = {},
+): Promise<QueueCounts> {
   const size = await queueSize(db, names);
   // Statistics lag, and a crash of the server empties them: a queue that only seems small is found out.
   if (Math.max(size.liveRows, size.expectedRows) <= 2 * EXACT_ROWS) {
     const exact = await tally(db, names, size);
     if (exact) return exact;
   }
-  return estimate(db, names, size);
+  return estimate(db, names, size, options);
 }
 
 async function tally(db: Executor, names: Names, size: QueueSize): Promise<QueueCounts | null> {
@@ -97,6 +96,7 @@ async function tally(db: Executor, names: Names, size: QueueSize): Promise<Queue
     deadLetter: sum((one) => one.jobs, 'dead_letter'),
     expired: sum((one) => one.expired),
     oldestDue: waiting?.oldestDue ?? null,
+    oldestDueApproximate: false,
     approximate: false,
     deadLetterApproximate: false,
     held: groups
@@ -111,24 +111,29 @@ async function tally(db: Executor, names: Names, size: QueueSize): Promise<Queue
   };
 }
 
-async function estimate(db: Executor, names: Names, size: QueueSize): Promise<QueueCounts> {
+async function estimate(
+  db: Executor,
+  names: Names,
+  size: QueueSize,
+  { budgetMs }: CountOptions,
+): Promise<QueueCounts> {
   const held = await heldJobs(db, names);
   const processing = held.reduce((sum, { jobs }) => sum + jobs, 0);
-  const [dead] = await db.run(countDead, names, [EXACT_PART]);
-  const counted = dead?.jobs ?? 0;
-  const beyond = counted >= EXACT_PART;
-  const deadLetter = beyond ? Math.max(counted, dead?.expected ?? 0) : counted;
+  const dead = await deadLetterCount(db, names, budgetMs);
   const total =
-    size.liveRows > EXACT_ROWS ? size.liveRows : Math.max(size.expectedRows, EXACT_ROWS);
+    size.counted && size.liveRows > EXACT_ROWS
+      ? size.liveRows
+      : Math.max(size.liveRows, size.expectedRows, EXACT_ROWS);
   return {
-    pending: Math.max(0, total - deadLetter - processing),
+    pending: Math.max(0, total - dead.jobs - processing),
     scheduled: size.keyed ? null : await scheduled(db, names),
     processing,
-    deadLetter,
+    deadLetter: dead.jobs,
     expired: held.reduce((sum, { expired }) => sum + expired, 0),
     oldestDue: await oldestDue(db, names, size.keyed),
+    oldestDueApproximate: size.keyed,
     approximate: true,
-    deadLetterApproximate: beyond,
+    deadLetterApproximate: dead.approximate,
     held,
     size,
   };
@@ -146,6 +151,10 @@ FROM (
       AND i.crashes < 2
     ORDER BY i.available_at LIMIT $1::integer
   ) AS later
+  UNION ALL
+  -- Suspects are not in the index that claims read.
+  SELECT FROM holdfast.inbox AS s
+  WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at > now() AND s.available_at < 'infinity'
   LIMIT $1::integer
 ) AS scheduled`,
   columns: { jobs: int8 },

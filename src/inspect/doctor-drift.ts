@@ -1,6 +1,7 @@
-/** What a drifted catalogue means. */
+/** What a drifted catalogue means. How to mend it is in drift-fixes.ts. */
 import type { Difference } from './catalogue.js';
 import { type Finding, note, ok, problem } from './doctor.js';
+import { fixOf, inFixingOrder } from './drift-fixes.js';
 
 /** What every claim or renewal changes: an index on any of these makes it write every index of the table. */
 const CLAIM_WRITES =
@@ -9,44 +10,10 @@ const CLAIM_WRITES =
 /** More than these are only counted. */
 const MOST = 20;
 
-export function judgeDrift(schema: string, differences: readonly Difference[]): Finding[] {
-  if (differences.length === 0)
-    return [ok('schema drift', 'the catalogue is what the migrations make')];
-  const findings = differences.slice(0, MOST).map(({ kind, name, how, is, expected, made }) => {
-    const what = `${kind} ${name}`;
-    if (how === 'missing') {
-      return problem(
-        'schema drift',
-        `The ${what} is missing.`,
-        'Statements rely on it: they fail, or read the whole table.',
-        kind === 'index'
-          ? `SET search_path = ${schema}; ${made};`
-          : `Restore it as schema.sql has it.`,
-      );
-    }
-    if (how === 'changed') {
-      return problem(
-        'schema drift',
-        `The ${what} is not what the migrations make.`,
-        'Somebody changed it by hand; the engine was not tested with it.',
-        `Restore it: ${short(expected)} (now: ${short(is)})`,
-      );
-    }
-    if (kind === 'index' && CLAIM_WRITES.test(is.replace(/^[\s\S]*? ON /, ''))) {
-      return problem(
-        'schema drift',
-        `There is an extra index ${name} on a column that every claim writes.`,
-        'Claims are no longer HOT updates: each one writes every index, and claims get several times slower.',
-        `DROP INDEX ${schema}.${quoted(name)};`,
-      );
-    }
-    return note(
-      'schema drift',
-      `There is an extra ${what}.`,
-      'Holdfast did not make it. It may be yours; it may cost every enqueue something.',
-      'Nothing, if you know it.',
-    );
-  });
+export function judgeDrift(schema: string, found: readonly Difference[]): Finding[] {
+  if (found.length === 0) return [ok('schema drift', 'the catalogue is what the migrations make')];
+  const differences = inFixingOrder(found);
+  const findings = differences.slice(0, MOST).map((one) => judgeOne(schema, one));
   if (differences.length <= MOST) return findings;
   const more = differences.length - MOST;
   return [
@@ -60,10 +27,54 @@ export function judgeDrift(schema: string, differences: readonly Difference[]): 
   ];
 }
 
-const quoted = (name: string) =>
-  /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+function judgeOne(schema: string, one: Difference): Finding {
+  const { kind, name, how, is } = one;
+  const what = `${kind} ${name}`;
+  if (how === 'missing') {
+    return problem(
+      'schema drift',
+      `The ${what} is missing.`,
+      'Statements rely on it: they fail, or read the whole table.',
+      fixOf(schema, one),
+    );
+  }
+  if (how === 'changed') {
+    return problem(
+      'schema drift',
+      `The ${what} is not what the migrations make.`,
+      `Somebody changed it by hand; the engine was not tested with it. ${difference(one)}`,
+      fixOf(schema, one),
+    );
+  }
+  if (kind === 'index' && CLAIM_WRITES.test(is.replace(/^[\s\S]*? ON /, ''))) {
+    return problem(
+      'schema drift',
+      `There is an extra index ${name} on a column that every claim writes.`,
+      'Claims are no longer HOT updates: each one writes every index, and claims get several times slower.',
+      fixOf(schema, one),
+    );
+  }
+  return note(
+    'schema drift',
+    `There is an extra ${what}.`,
+    'Holdfast did not make it. It may be yours; it may cost every enqueue something.',
+    'Nothing, if you know it.',
+  );
+}
 
-const short = (text: string) => {
-  const line = text.replace(/\s+/g, ' ');
-  return line.length > 160 ? `${line.slice(0, 160)}…` : line;
-};
+const BEFORE = 30;
+const SHOWN = 120;
+
+/** Both from a little before the place where they part. */
+function difference({ is, expected }: Difference): string {
+  const [now, wanted] = [is, expected].map((text) => text.replace(/\s+/g, ' ').trim()) as [
+    string,
+    string,
+  ];
+  let at = 0;
+  while (at < now.length && now[at] === wanted[at]) at++;
+  const from = Math.max(0, at - BEFORE);
+  const shown = (text: string) =>
+    `${from > 0 ? '…' : ''}${text.slice(from, from + SHOWN)}${text.length > from + SHOWN ? '…' : ''}`;
+  return `It is: ${shown(now) || '(nothing)'} It should be: ${shown(wanted) || '(nothing)'}`;
+}

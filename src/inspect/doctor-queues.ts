@@ -76,10 +76,19 @@ function maintenance({ queue, counts }: QueueOverview, limits: Limits, alive: nu
   ];
 }
 
-export function judgeWorkers({ queues, workers }: Overview, limits: Limits): Finding[] {
+/** `counted`: the jobs of all queues could be counted. */
+export function judgeWorkers(
+  { queues, workers }: Overview,
+  limits: Limits,
+  counted = true,
+): Finding[] {
   const alive = workers.filter(({ worker }) => worker.status === 'alive');
   const waits = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
   if (alive.length === 0) {
+    if (!counted) {
+      const text = 'No worker is alive; how many jobs wait could not be counted.';
+      return [problem('workers', text, 'Nothing runs.', 'holdfast work')];
+    }
     if (waits === 0)
       return [
         note(

@@ -1,7 +1,7 @@
 /** The server: its version, whether it keeps what it has accepted, its clock, and its connections. */
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int4, int8, type Row, statement, text } from '../postgres/statement.js';
-import { type Finding, type Limits, note, ok, problem } from './doctor.js';
+import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
 import { span } from './words.js';
 
 const OLDEST_VERSION = 15;
@@ -14,9 +14,6 @@ SELECT current_setting('server_version') AS version,
   pg_is_in_recovery() AS replica,
   current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS full_page_writes,
-  current_setting('synchronous_commit') AS synchronous_commit,
-  (SELECT s.reset_val::bigint FROM pg_settings AS s WHERE s.name = 'statement_timeout') AS statement_timeout_ms,
-  (SELECT s.source FROM pg_settings AS s WHERE s.name = 'statement_timeout') AS statement_timeout_source,
   current_setting('autovacuum') = 'on' AND current_setting('track_counts') = 'on' AS autovacuum,
   current_setting('max_connections')::integer
     - current_setting('superuser_reserved_connections')::integer
@@ -33,9 +30,6 @@ SELECT current_setting('server_version') AS version,
     replica: bool,
     fsync: text,
     full_page_writes: text,
-    synchronous_commit: text,
-    statement_timeout_ms: int8,
-    statement_timeout_source: text,
     autovacuum: bool,
     connection_limit: int4,
     connections: int4,
@@ -79,29 +73,14 @@ export function judgeServer(server: Server, limits: Limits): Finding[] {
           'autovacuum',
           'autovacuum or track_counts is off.',
           'Finished jobs leave dead rows behind; without vacuum every claim gets slower.',
-          'ALTER SYSTEM SET autovacuum = on; ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf();',
+          lines(
+            'ALTER SYSTEM SET autovacuum = on;',
+            'ALTER SYSTEM SET track_counts = on;',
+            'SELECT pg_reload_conf();',
+          ),
         ),
-    statementTimeout(server),
     connections(server, limits),
   ];
-}
-
-/** Where `pg_settings` says that a setting comes from, in words. */
-const SOURCES: Readonly<Record<string, string>> = {
-  user: 'this user',
-  database: 'this database',
-  'database user': 'this user in this database',
-  client: 'this connection',
-};
-
-function statementTimeout({ statementTimeoutMs: ms, statementTimeoutSource: source }: Server) {
-  if (ms === 0) return ok('statement_timeout', 'off');
-  return note(
-    'statement_timeout',
-    `statement_timeout is ${span(ms)} for ${SOURCES[source] ?? 'the whole server'}.`,
-    'Workers turn it off for their own statements. It still cuts short what you run as this user: enqueues, statements in ctx.transaction, migrations.',
-    'If such statements may take longer: ALTER ROLE … SET statement_timeout = 0; or ALTER DATABASE … RESET statement_timeout;',
-  );
 }
 
 function durability(server: Server): Finding[] {
@@ -117,20 +96,10 @@ function durability(server: Server): Finding[] {
             name,
             `${name} is ${value}.`,
             `${LOSES} The whole database may be damaged.`,
-            `ALTER SYSTEM SET ${name} = on; SELECT pg_reload_conf();`,
+            lines(`ALTER SYSTEM SET ${name} = on;`, 'SELECT pg_reload_conf();'),
           ),
     );
   }
-  findings.push(
-    server.synchronousCommit === 'off'
-      ? problem(
-          'synchronous_commit',
-          'synchronous_commit is off for this user and database.',
-          `${LOSES} The same holds for completions: those jobs run again.`,
-          'ALTER DATABASE … RESET synchronous_commit; ALTER ROLE … RESET synchronous_commit; or remove it from postgresql.conf.',
-        )
-      : ok('synchronous_commit', server.synchronousCommit),
-  );
   return findings;
 }
 
@@ -154,8 +123,11 @@ export interface Line {
   readonly roundTripMs: number;
   /** The database's clock minus this machine's. */
   readonly skewMs: number;
-  /** A notification to oneself arrived; not tried behind a pooler, where it would leave traces. */
-  readonly received: boolean;
+  /**
+   * A notification to oneself arrived; null where it was not tried: behind a pooler, where it would leave traces, and
+   * on a replica, which refuses it.
+   */
+  readonly received: boolean | null;
 }
 
 export function judgeLine(
@@ -174,29 +146,34 @@ export function judgeLine(
           'Give workers a direct connection, or set listenUrl to one (docs/poolers.md).',
         )
       : ok('pooling', 'a direct connection'),
-    notifications(line.received, pooled),
+    ...notifications(line.received, pooled),
     roundTrip(line.roundTripMs, limits, leaseMs, heartbeatMs),
     skew(line.skewMs, limits),
   ];
 }
 
-function notifications(received: boolean, pooled: boolean): Finding {
-  if (received) return ok('notifications', 'received at once');
+function notifications(received: boolean | null, pooled: boolean): Finding[] {
+  if (received) return [ok('notifications', 'received at once')];
   const why = 'Idle workers are not woken and find new jobs at their next poll only.';
   if (pooled) {
-    return note(
-      'notifications',
-      'Notifications do not reach a client behind a transaction pooler.',
-      why,
-      'Set listenUrl to a direct connection.',
-    );
+    return [
+      note(
+        'notifications',
+        'Notifications do not reach a client behind a transaction pooler.',
+        why,
+        'Set listenUrl to a direct connection.',
+      ),
+    ];
   }
-  return problem(
-    'notifications',
-    'A notification to oneself did not arrive within a second.',
-    why,
-    'Look for a proxy between here and the server that drops messages; jobs are found by polling meanwhile.',
-  );
+  if (received === null) return [];
+  return [
+    problem(
+      'notifications',
+      'A notification to oneself did not arrive within a second.',
+      why,
+      'Look for a proxy between here and the server that drops messages; jobs are found by polling meanwhile.',
+    ),
+  ];
 }
 
 function roundTrip(ms: number, limits: Limits, leaseMs: number, heartbeatMs: number): Finding {

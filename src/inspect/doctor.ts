@@ -13,14 +13,27 @@ export interface Finding {
   readonly text: string;
   /** Null when all is well. */
   readonly why: string | null;
+  /** Several lines where there is something to paste: each statement on a line of its own, or a whole function. */
   readonly fix: string | null;
 }
 
 export interface Limits {
   /** A transaction that is open for longer holds back vacuum. */
   readonly horizonMs: number;
+  /** A standby, or a slot that is read, may hold it back by so many transactions. */
+  readonly horizonXids: number;
+  /** Waits for a lock that are shorter are everyday. */
+  readonly waitMs: number;
+  /** A lock that keeps others from writing may be held for so long while nobody waits for it. */
+  readonly lockedMs: number;
+  /** A session may be idle for so long in a transaction that has touched a queue. */
+  readonly idleMs: number;
+  /** Transaction ids since the oldest row was frozen; writes stop at about two billion. */
+  readonly wraparoundXids: number;
   /** A due job that waits for longer is a sign that something is wrong. */
   readonly oldestMs: number;
+  /** A due job of a type that nobody handles may wait for so long: a deploy may bring its worker. */
+  readonly unhandledMs: number;
   readonly roundTripMs: number;
   readonly skewMs: number;
   /** Of the connections that the server allows. */
@@ -34,7 +47,13 @@ export interface Limits {
 
 export const LIMITS: Limits = {
   horizonMs: 5 * 60_000,
+  horizonXids: 100_000,
+  waitMs: 1_000,
+  lockedMs: 5_000,
+  idleMs: 60_000,
+  wraparoundXids: 1_000_000_000,
   oldestMs: 5 * 60_000,
+  unhandledMs: 60_000,
   roundTripMs: 100,
   skewMs: 2_000,
   connectionShare: 0.8,
@@ -67,3 +86,9 @@ export const problem = (check: string, text: string, why: string, fix: string): 
   why,
   fix,
 });
+
+/** Words first, then what can be pasted, each statement on its own line. */
+export const lines = (...parts: readonly string[]): string => parts.join('\n');
+
+/** DDL waits for the table, and everybody waits behind it: so it gives up soon and is tried again. */
+export const PATIENCE = "SET lock_timeout = '2s';";

@@ -1,5 +1,12 @@
 /** What is to be said of a job that does not wait: somebody has it, or it has ended. */
-import { clock, counted, describeWorker, type Reason, sinceMs } from './explain-reasons.js';
+import {
+  clock,
+  counted,
+  describeWorker,
+  lastEvent,
+  type Reason,
+  sinceMs,
+} from './explain-reasons.js';
 import type { Situation } from './explain-situation.js';
 import { firstLine, many, span } from './words.js';
 
@@ -17,7 +24,14 @@ export function inHand(situation: Situation): Reason {
     };
   }
   const until = `${clock(job.leaseExpiresAt)} (in ${span(-expiredMs)})`;
-  if (!owner || owner.status === 'dead') {
+  if (!owner) {
+    return {
+      code: 'owner_dead',
+      text: `Its owner, ${who}, is nobody that could be found dead: it was claimed by hand, or by a worker of long ago. Others take it in ${attempt} when the lease ends at ${until}.`,
+      fix: null,
+    };
+  }
+  if (owner.status === 'dead') {
     return {
       code: 'owner_dead',
       text: `Its owner, ${who}, is gone in ${attempt}: the next round of maintenance takes it back, at the latest when the lease ends at ${until}.`,
@@ -33,20 +47,15 @@ export function inHand(situation: Situation): Reason {
   };
 }
 
-interface Event {
-  readonly at?: string;
-  readonly outcome?: string;
-}
-
 export function deadLetter(situation: Situation): Reason {
   const { job, keyed } = situation;
-  const history = Array.isArray(job.history) ? (job.history as Event[]) : [];
-  const at = history.at(-1)?.at ?? null;
+  const waiting = situation.behind?.jobs ?? 0;
+  const at = lastEvent(situation)?.at ?? null;
   const when = at ? ` ${span(sinceMs(situation, at))} ago` : '';
   const early = job.attempts < job.maxAttempts ? `, of ${job.maxAttempts} that it had` : '';
   const holds =
-    keyed && !job.parked && situation.behind > 0
-      ? ` It holds its key ${job.partitionKey}: behind it waits ${counted(situation.behind, 'job')}.`
+    keyed && !job.parked && waiting > 0
+      ? ` It holds its key ${job.partitionKey}: behind it waits ${counted(waiting, 'job')}.`
       : '';
   return {
     code: 'dead_letter',

@@ -4,7 +4,7 @@
  */
 
 import { MAX_LINE } from './explain-line.js';
-import { type Situation, SUSPECT_FROM } from './explain-situation.js';
+import type { Situation } from './explain-situation.js';
 import { firstLine, many, span } from './words.js';
 import { handlesVersion, type WorkerRow } from './workers.js';
 
@@ -21,10 +21,16 @@ export type ReasonCode =
   | 'no_handler'
   | 'version_too_new'
   | 'retrying'
+  | 'snoozed'
   | 'not_due'
+  | 'row_locked'
   | 'key_held'
   | 'suspect'
+  | 'handlers_busy'
+  | 'beside_suspect'
+  | 'workers_silent'
   | 'waiting_its_turn'
+  | 'from_schedule'
   | 'unknown';
 
 export interface Reason {
@@ -33,9 +39,6 @@ export interface Reason {
   /** What a person can do about it; null: nothing needs to be done. */
   readonly fix: string | null;
 }
-
-/** A heartbeat older than this is worth a word: the default time to live of a worker. */
-const SILENT_MS = 30_000;
 
 export const sinceMs = (situation: Situation, time: string | null) =>
   time === null ? 0 : situation.nowMs - Date.parse(time);
@@ -63,41 +66,72 @@ export function paused({ queue }: Situation): Reason | null {
   };
 }
 
-export function nobodyHandles(situation: Situation): Reason | null {
-  const { job } = situation;
+export const nobodyHandles = (situation: Situation) => nobodyFor(situation, situation.job);
+
+/** `what`: the job, or another one of its queue. */
+export function nobodyFor(
+  situation: Situation,
+  what: { readonly type: string; readonly version: number },
+): Reason | null {
+  const { type, version } = what;
+  const { queue } = situation.job;
   const live = alive(situation);
   const start = 'Start a worker with a handler for it: holdfast work';
   if (live.length === 0) {
     return { code: 'no_worker', text: 'No worker is alive.', fix: start };
   }
   const versions = live
-    .map((worker) => handlesVersion(worker, job.queue, job.type))
+    .map((worker) => handlesVersion(worker, queue, type))
     .filter((version) => version !== null);
   if (versions.length === 0) {
     return {
       code: 'no_handler',
       text:
-        `None of ${many(live.length, 'live worker')} handles the type "${job.type}" ` +
-        `of the queue "${job.queue}".`,
+        `None of ${many(live.length, 'live worker')} handles the type "${type}" ` +
+        `of the queue "${queue}".`,
       fix: start,
     };
   }
   const newest = Math.max(...versions);
-  if (newest >= job.version) return null;
+  if (newest >= version) return null;
   return {
     code: 'version_too_new',
     text:
-      `Its payload has version ${job.version}; the live workers that handle "${job.type}" ` +
+      `Its payload has version ${version}; the live workers that handle "${type}" ` +
       `know versions up to ${newest}.`,
-    fix: `Deploy workers whose definition of "${job.type}" has version ${job.version}`,
+    fix: `Deploy workers whose definition of "${type}" has version ${version}`,
   };
+}
+
+interface HistoryEvent {
+  readonly at?: string;
+  readonly outcome?: string;
+  readonly times?: number;
+}
+
+/** How its last attempt ended that did not complete it. */
+export function lastEvent({ job }: Situation): HistoryEvent | null {
+  const history = Array.isArray(job.history) ? (job.history as HistoryEvent[]) : [];
+  return history.at(-1) ?? null;
 }
 
 export function notDue(situation: Situation): Reason | null {
   const { job } = situation;
-  const inMs = -sinceMs(situation, job.availableAt);
+  const inMs = -sinceMs(situation, job.runAt);
   if (inMs <= 0) return null;
-  const when = `${clock(job.availableAt)} (in ${span(inMs)})`;
+  const when = `${clock(job.runAt)} (in ${span(inMs)})`;
+  const last = lastEvent(situation);
+  if (last?.outcome === 'snoozed') {
+    const often =
+      (last.times ?? 1) > 1 ? `, ${many(last.times as number, 'time')} in a row by now` : '';
+    return {
+      code: 'snoozed',
+      text:
+        `Its handler snoozed it ${span(sinceMs(situation, last.at ?? null))} ago${often}: ` +
+        `it is due again at ${when}, and no attempt was spent.`,
+      fix: null,
+    };
+  }
   if (job.attempts === 0) {
     return { code: 'not_due', text: `It waits for its time, ${when}.`, fix: null };
   }
@@ -110,47 +144,7 @@ export function notDue(situation: Situation): Reason | null {
   };
 }
 
-export function keyHeld(situation: Situation): Reason | null {
-  const { job, head } = situation;
-  if (!head) return null;
-  const line = head.ahead === 1 ? '' : ` ${counted(head.ahead, 'job')} of the key stand before it.`;
-  const text = (what: string) =>
-    `Its key ${job.partitionKey} is held by job ${head.id}, which ${what}.${line}`;
-  const inMs = -sinceMs(situation, head.availableAt);
-  if (head.status === 'dead_letter') {
-    return {
-      code: 'key_held',
-      text: text(
-        `is a dead letter and holds the key until it is retried or discarded (${firstLine(head.lastError)})`,
-      ),
-      fix: `holdfast jobs retry ${head.id}, or holdfast jobs discard ${head.id}`,
-    };
-  }
-  if (head.status === 'processing') {
-    const until = `until ${clock(head.leaseExpiresAt)}`;
-    const what = `is leased by ${describeWorker(situation, head.claimedBy)} ${until}`;
-    return { code: 'key_held', text: text(what), fix: null };
-  }
-  if (head.crashes >= SUSPECT_FROM && inMs <= 0) {
-    return {
-      code: 'key_held',
-      text: text(`has crashed its worker ${times(head.crashes)} and waits to be run apart`),
-      fix: `holdfast explain ${head.id}`,
-    };
-  }
-  if (inMs > 0) {
-    const why = head.attempts > 0 ? 'is retrying' : 'waits for its time';
-    const what = `${why} until ${clock(head.availableAt)} (in ${span(inMs)})`;
-    return { code: 'key_held', text: text(what), fix: null };
-  }
-  return {
-    code: 'key_held',
-    text: text('is due and waits for its turn'),
-    fix: `holdfast explain ${head.id}`,
-  };
-}
-
-const times = (count: number) => (count === 2 ? 'twice' : `${count} times`);
+export const times = (count: number) => (count === 2 ? 'twice' : `${count} times`);
 
 /** How many suspects run together, by how often they crashed their workers. */
 const GROUPS: Readonly<Record<number, string>> = {
@@ -158,12 +152,13 @@ const GROUPS: Readonly<Record<number, string>> = {
   3: 'in a group of up to 4',
 };
 
-export function suspect({ job, suspects }: Situation): Reason | null {
+export function suspect(situation: Situation): Reason | null {
+  const { job, suspects } = situation;
   if (!suspects) return null;
   const how = GROUPS[job.crashes] ?? 'alone';
   const now =
     suspects.running > 0
-      ? `${many(suspects.running, 'suspect')} ${suspects.running === 1 ? 'runs' : 'run'} now, on worker ${suspects.worker}`
+      ? `${many(suspects.running, 'suspect')} ${suspects.running === 1 ? 'runs' : 'run'} now, on worker ${suspects.worker}, for ${span(sinceMs(situation, suspects.since))}`
       : 'none runs now';
   return {
     code: 'suspect',
@@ -173,56 +168,4 @@ export function suspect({ job, suspects }: Situation): Reason | null {
       `${now[0]?.toUpperCase()}${now.slice(1)}; ${many(suspects.before, 'other suspect')} ${suspects.before === 1 ? 'comes' : 'come'} before it.`,
     fix: null,
   };
-}
-
-export function itsTurn(situation: Situation): Reason {
-  const { job, keyed } = situation;
-  return {
-    code: 'waiting_its_turn',
-    text:
-      `It has been due for ${span(sinceMs(situation, job.availableAt))}: ` +
-      `${keyed ? firstOfItsKey(situation) : byTime(situation)} ${busy(situation)}`,
-    fix: null,
-  };
-}
-
-function byTime({ job, ahead }: Situation): string {
-  const { older = 0, moreUrgent = 0 } = ahead ?? {};
-  const before = [
-    ...(older > 0 ? [`${counted(older, 'older job')} of its priority`] : []),
-    ...(moreUrgent > 0
-      ? [`${counted(moreUrgent, 'job')} of a priority before ${job.priority}`]
-      : []),
-  ];
-  return before.length === 0
-    ? 'it is the next.'
-    : `before it come ${before.join(' and ')} (not all of them need be of types that its workers handle).`;
-}
-
-function firstOfItsKey(situation: Situation): string {
-  const { job, owner } = situation;
-  const first = 'it is the first of its key.';
-  if (owner === null) return first;
-  const silent = situation.workers.find((one) => one.id === owner)?.silentMs ?? 0;
-  const worry = silent > SILENT_MS ? ' That one has been silent for long.' : '';
-  return (
-    `${first} Bucket ${job.partitionBucket} is read first by ${describeWorker(situation, owner)}; ` +
-    `another worker takes the job if that one has no free handler.${worry}`
-  );
-}
-
-/** Who could take it, and what they are doing. */
-function busy(situation: Situation): string {
-  const { job } = situation;
-  const able = alive(situation).filter(
-    (worker) => (handlesVersion(worker, job.queue, job.type) ?? 0) >= job.version,
-  );
-  const held = situation.held.filter(({ worker }) => able.some(({ id }) => id === worker));
-  const jobs = held.reduce((sum, one) => sum + one.jobs, 0);
-  const longest = Math.max(0, ...held.map((one) => sinceMs(situation, one.oldestClaim)));
-  const doing =
-    jobs === 0
-      ? 'none of them holds a job of this queue'
-      : `they hold ${many(jobs, 'job')} of this queue, the longest for ${span(longest)}`;
-  return `${many(able.length, 'live worker')} can run it; ${doing}.`;
 }

@@ -2,19 +2,21 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { databaseNow } from './clock.js';
+import { type Ahead, ahead } from './explain-ahead.js';
 import {
-  type Ahead,
-  ahead,
+  type Behind,
   behind,
   type KeyHead,
   keyHead,
   type Suspects,
   suspects,
 } from './explain-line.js';
-import { type Holding, heldJobs } from './held.js';
+import { type AbleWorker, ableWorkers, readAble } from './explain-workers.js';
 import { listQueues, type QueueRow } from './queues.js';
+import { type RowLock, rowLocks } from './row-locks.js';
 import { type ShownJob, showJob } from './show.js';
-import { listWorkers, type WorkerRow } from './workers.js';
+import { type Trace, traceOf } from './trace.js';
+import { listWorkers, versionsOf, type WorkerRow } from './workers.js';
 
 /**
  * Who comes first for a bucket of a queue that is read by key. The ring belongs to the fleet, so it is handed
@@ -39,11 +41,14 @@ export interface Situation {
   readonly head: KeyHead | null;
   /** Null unless the job waits in a queue that is read by time. */
   readonly ahead: Ahead | null;
-  readonly behind: number;
+  /** Null unless the queue is read by key. */
+  readonly behind: Behind | null;
   /** Null unless the job waits and is a suspect. */
   readonly suspects: Suspects | null;
-  /** What the workers hold of the queue, while the job waits. */
-  readonly held: readonly Holding[];
+  /** The workers that can run it, and what they do, while it waits. */
+  readonly able: readonly AbleWorker[];
+  /** Locked rows among its own, the head of its key, and the one behind it in its key. */
+  readonly locks: readonly RowLock[];
   /** The worker that comes first for the job's bucket; null: nobody, or the queue is read by time. */
   readonly owner: string | null;
 }
@@ -52,6 +57,8 @@ export interface Unknown {
   readonly id: string;
   readonly queues: readonly QueueRow[];
   readonly nowMs: number;
+  /** What else is kept of it. */
+  readonly trace: Trace;
 }
 
 export async function readSituation(
@@ -69,26 +76,49 @@ export async function readSituation(
     id,
   );
   const nowMs = await databaseNow(db, schema);
-  if (!job) return { id, queues, nowMs };
+  if (!job) return { id, queues, nowMs, trace: await traceOf(db, schema, queues, id) };
   const names: Names = { schema, queue: job.queue };
   const queue = queues.find(({ name }) => name === job.queue) as QueueRow;
   const workers = await listWorkers(db, schema, { withDead: true });
-  const alive = workers.filter((worker) => worker.status === 'alive');
-  const waits = !job.archived && job.status === 'pending';
   const keyed = queue.ordering !== 'none';
-  const suspect = job.crashes >= SUSPECT_FROM;
-  const bucket = { queue: job.queue, bucket: job.partitionBucket };
+  const known = { job, queue, keyed, workers, nowMs };
+  if (job.archived) return { ...known, ...NOTHING, owner: null };
+  const line = keyed ? await behind(db, names, job) : null;
+  const owner = keyed ? ownerOf(workers, job, options.ringOwner) : null;
+  if (job.status !== 'pending') {
+    return {
+      ...known,
+      ...NOTHING,
+      owner,
+      behind: line,
+      locks: await rowLocks(db, names, [job.id]),
+    };
+  }
+  const able = ableWorkers(workers, job);
+  const versions = versionsOf(able, job.queue);
+  const head = keyed ? await keyHead(db, names, job) : null;
+  const rows = [job.id, head?.id, head ? null : line?.next].filter(
+    (one) => typeof one === 'string',
+  );
   return {
-    job,
-    queue,
-    keyed,
-    workers,
-    nowMs,
-    head: waits && keyed ? await keyHead(db, names, job) : null,
-    ahead: waits && !keyed ? await ahead(db, names, job) : null,
-    behind: !job.archived && keyed ? await behind(db, names, job) : 0,
-    suspects: waits && suspect ? await suspects(db, names, job) : null,
-    held: waits ? await heldJobs(db, names) : [],
-    owner: (keyed && options.ringOwner?.(alive, bucket)) || null,
+    ...known,
+    head,
+    ahead: keyed ? null : await ahead(db, names, job, versions),
+    behind: line,
+    suspects: job.crashes >= SUSPECT_FROM ? await suspects(db, names, job, versions) : null,
+    able: await readAble(db, names, able, { keyed, queues: every.map(({ name }) => name) }),
+    locks: await rowLocks(db, names, rows),
+    owner,
   };
+}
+
+const NOTHING = { head: null, ahead: null, behind: null, suspects: null, able: [], locks: [] };
+
+function ownerOf(
+  workers: readonly WorkerRow[],
+  job: ShownJob,
+  ringOwner: RingOwner | undefined,
+): string | null {
+  const alive = workers.filter((worker) => worker.status === 'alive');
+  return ringOwner?.(alive, { queue: job.queue, bucket: job.partitionBucket }) ?? null;
 }

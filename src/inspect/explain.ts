@@ -3,24 +3,15 @@
  * at once, the one that a person has to act on comes first, and the others are told as well.
  */
 import type { Executor } from '../postgres/queryable.js';
+import { keyHeld, laterRuns } from './explain-key.js';
+import { rowLocked } from './explain-locked.js';
 import { deadLetter, ended, inHand } from './explain-outcomes.js';
-import {
-  itsTurn,
-  keyHeld,
-  nobodyHandles,
-  notDue,
-  paused,
-  type Reason,
-  suspect,
-} from './explain-reasons.js';
-import {
-  type RingOwner,
-  readSituation,
-  type Situation,
-  type Unknown,
-} from './explain-situation.js';
+import { nobodyHandles, notDue, paused, type Reason, suspect } from './explain-reasons.js';
+import { fromSchedule } from './explain-schedule.js';
+import { type RingOwner, readSituation, type Situation } from './explain-situation.js';
+import { itsTurn, noneIsFree } from './explain-turn.js';
+import { unknown } from './explain-unknown.js';
 import type { ShownJob } from './show.js';
-import { span } from './words.js';
 
 export interface Explanation extends Reason {
   readonly id: string;
@@ -47,7 +38,7 @@ export async function explainJob(
   if (!('job' in found)) {
     return { id, ...unknown(found), also: [], job: null, bucketOwner: null };
   }
-  const [first, ...also] = reasons(found);
+  const [first, ...also] = [...reasons(found), ...fromSchedule(found.job)];
   return { id, ...(first as Reason), also, job: found.job, bucketOwner: found.owner };
 }
 
@@ -55,46 +46,22 @@ function reasons(situation: Situation): Reason[] {
   const { job } = situation;
   if (job.archived) return [ended(situation)];
   if (job.status === 'dead_letter') return [deadLetter(situation)];
-  const obstacles = [paused(situation), nobodyHandles(situation)];
+  const obstacles = [paused(situation), nobodyHandles(situation), rowLocked(situation)];
   if (job.status === 'processing') {
     const now = inHand(situation);
     // Somebody runs it: what would keep others from claiming it does not matter.
     return now.code === 'running' ? [now] : present([now, ...obstacles]);
   }
   const later = notDue(situation);
+  const apart = later ? null : suspect(situation);
   const waiting = present([
     ...obstacles,
     later,
-    keyHeld(situation),
-    later ? null : suspect(situation),
+    keyHeld(situation) ?? laterRuns(situation),
+    apart,
+    apart && noneIsFree(situation),
   ]);
   return waiting.length > 0 ? waiting : [itsTurn(situation)];
 }
 
 const present = (all: readonly (Reason | null)[]) => all.filter((reason) => reason !== null);
-
-/** Ids carry the time at which they were made; it tells an id that was pruned from one of another system. */
-export function unknown({ id, queues, nowMs }: Unknown): Reason {
-  const names = queues.map(({ name }) => `"${name}"`).join(', ') || 'any queue';
-  const where = `No job with this id is in ${names}, nor in the archive.`;
-  const keptMs = Math.max(0, ...queues.map((queue) => queue.archiveRetentionMs));
-  const madeMs = timeIn(id);
-  const since = madeMs === null ? null : nowMs - madeMs;
-  if (since === null || since < 0) {
-    return {
-      code: 'unknown',
-      text: `${where} It was never enqueued here, or its transaction was rolled back.`,
-      fix: null,
-    };
-  }
-  const guess =
-    since > keptMs
-      ? `Its id was made ${span(since)} ago and the archive keeps ${span(keptMs)}: if it ran, it was pruned since.`
-      : `Its id was made ${span(since)} ago, which the archive still covers: its transaction was rolled back or is still open, or it belongs to another database.`;
-  return { code: 'unknown', text: `${where} ${guess}`, fix: null };
-}
-
-function timeIn(id: string): number | null {
-  const hex = id.replaceAll('-', '');
-  return hex[12] === '7' ? Number.parseInt(hex.slice(0, 12), 16) : null;
-}

@@ -42,9 +42,9 @@ export function filterParams(filter: JobFilter): Param[] {
   ];
 }
 
-/** Only dead letters are asked for: they have an index of their own. */
-export function onlyDeadLetters(filter: JobFilter): boolean {
-  return filter.statuses?.length === 1 && filter.statuses[0] === 'dead_letter';
+/** Jobs of this status are asked for, and no others. */
+export function only(filter: JobFilter, status: string): boolean {
+  return filter.statuses?.length === 1 && filter.statuses[0] === status;
 }
 
 export function isEmpty(filter: JobFilter): boolean {

@@ -3,9 +3,13 @@
  * asked here that the status does not ask as well, so that a graph and the command line agree: what runs is
  * exact, what waits in a large queue is an estimate. Ages are differences of the database's own times.
  */
+import { isOutage } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
 import { countByStatus } from './counts.js';
-import { listQueues } from './queues.js';
+import { overdueMs } from './overdue.js';
+import { listQueues, type QueueRow } from './queues.js';
+import type { Part } from './reading.js';
+import type { MissingGrant } from './rights.js';
 import { listWorkers } from './workers.js';
 
 export interface QueueGauges {
@@ -22,13 +26,37 @@ export interface QueueGauges {
   readonly deadLetters: number;
   /** How long the oldest due job has been due; 0 when none waits. */
   readonly oldestPendingMs: number;
+  /** How long the schedule that is due longest has been due; 0 when none is. */
+  readonly scheduleOverdueMs: number;
   /** `pending`, and `deadLetters` if there are many, are estimates. */
   readonly estimated: boolean;
 }
 
+/** A queue whose figures could not be read, while the database answered. */
+export interface UnreadQueue {
+  readonly queue: string;
+  readonly error: Error;
+}
+
+/** Due jobs of a type, or of a version of it, that no live worker handles. */
+export interface UnhandledJobs {
+  readonly queue: string;
+  readonly type: string;
+  /** So many were found; behind a long backlog there may be more. */
+  readonly jobs: number;
+}
+
 export interface Gauges {
+  /** Those that this user may read. */
   readonly queues: readonly QueueGauges[];
-  readonly workers: { readonly alive: number; readonly draining: number };
+  /** Locked, or without the right to read it. */
+  readonly unread: readonly UnreadQueue[];
+  /** Null: this user may not read the registry. */
+  readonly workers: { readonly alive: number; readonly draining: number } | null;
+  /** Empty as well where it could not be found out within a second. */
+  readonly unhandled: readonly UnhandledJobs[];
+  /** What this user may not read, and what is left out for it. */
+  readonly missingGrants: readonly MissingGrant[];
   /** Of the worker that has been silent for longest and is not dead; null when there is none. */
   readonly oldestHeartbeatMs: number | null;
 }
@@ -37,31 +65,61 @@ function ageMs(at: string, since: string | null): number | null {
   return since === null ? null : Math.max(0, Date.parse(at) - Date.parse(since));
 }
 
-/** One question after the other, on one connection: a scrape is in no hurry. */
-export async function readGauges(db: Executor, schema: string): Promise<Gauges> {
+/** The part that is read in one transaction. */
+export type BasicGauges = Omit<Gauges, 'unhandled' | 'missingGrants'>;
+
+/**
+ * One question after the other, on one connection: a scrape is in no hurry. A queue that cannot be read is named and
+ * does not hide the others. `unreadable`: tables to leave alone.
+ */
+export async function readGauges(
+  db: Executor,
+  schema: string,
+  part: Part,
+  unreadable: readonly MissingGrant[] = [],
+): Promise<BasicGauges> {
+  const barred = (table: string) => unreadable.some((one) => one.table === table);
   const queues: QueueGauges[] = [];
-  for (const { name: queue, paused, maintainedAt } of await listQueues(db, schema)) {
-    const counts = await countByStatus(db, { schema, queue });
-    const { pending, scheduled, processing, expired, deadLetter, oldestDue, size } = counts;
-    queues.push({
-      queue,
-      paused,
-      maintenanceAgeMs: ageMs(size.at, maintainedAt),
-      pending,
-      due: scheduled === null ? null : pending - scheduled,
-      processing,
-      expired,
-      deadLetters: deadLetter,
-      oldestPendingMs: ageMs(size.at, oldestDue) ?? 0,
-      estimated: counts.approximate,
-    });
+  const unread: UnreadQueue[] = [];
+  for (const row of barred('queues') ? [] : await listQueues(db, schema)) {
+    if (unreadable.some((one) => one.queue === row.name)) continue;
+    try {
+      queues.push(await part(() => queueGauges(db, schema, row)));
+    } catch (error) {
+      if (isOutage(error)) throw error;
+      unread.push({ queue: row.name, error: error as Error });
+    }
   }
+  if (barred('workers')) return { queues, unread, workers: null, oldestHeartbeatMs: null };
   const workers = await listWorkers(db, schema);
   const having = (status: string) => workers.filter((worker) => worker.status === status).length;
   const silent = workers.map((worker) => worker.silentMs);
   return {
     queues,
+    unread,
     workers: { alive: having('alive'), draining: having('draining') },
     oldestHeartbeatMs: silent.length === 0 ? null : Math.max(...silent),
+  };
+}
+
+async function queueGauges(
+  db: Executor,
+  schema: string,
+  { name: queue, paused, maintainedAt }: QueueRow,
+): Promise<QueueGauges> {
+  const counts = await countByStatus(db, { schema, queue });
+  const { pending, scheduled, processing, expired, deadLetter, oldestDue, size } = counts;
+  return {
+    queue,
+    paused,
+    maintenanceAgeMs: ageMs(size.at, maintainedAt),
+    pending,
+    due: scheduled === null ? null : pending - scheduled,
+    processing,
+    expired,
+    deadLetters: deadLetter,
+    oldestPendingMs: ageMs(size.at, oldestDue) ?? 0,
+    scheduleOverdueMs: await overdueMs(db, { schema, queue }),
+    estimated: counts.approximate,
   };
 }

@@ -4,29 +4,26 @@
  * One page reads at most `scan` rows, however rare the jobs are that the filter wants. A page that found
  * fewer than were asked for says in `next` where the search goes on, and null when it has seen all; so a
  * page costs the same at any backlog, and a search over millions is a loop that can be interrupted.
- * Dead letters are read from their own index. The jobs of one key have an index only where the queue is read
- * by key; elsewhere they are searched for among all.
+ * Where the rows come from: list-sources.ts.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { bool, int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
+import { int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
 import { instant, JOB, moment } from './columns.js';
-import { filterParams, filterText, type JobFilter, onlyDeadLetters } from './filter.js';
+import { filterParams, filterText, type JobFilter } from './filter.js';
+import { type Order, rowsOf, type Source, sourceFor } from './list-sources.js';
 
-export type Order = 'newest' | 'oldest';
-type Source = 'every' | 'dead' | 'key';
+export type { Order };
 
 export const SCAN_ROWS = 10_000;
 const COUNT_ROWS = 50_000;
-/** A key with more jobs is not read as a whole to bring them into the order of their ids. */
-const MAX_KEY_ROWS = 20_000;
 
 const LISTED = {
   ...JOB,
   attempts: int4,
   max_attempts: int4,
   created_at: moment,
-  available_at: instant,
+  run_at: instant,
   claimed_by: text.orNull,
   lease_expires_at: instant,
   /** The beginning of it. */
@@ -34,29 +31,6 @@ const LISTED = {
 } as const;
 
 export type ListedJob = Row<typeof LISTED>;
-
-/** The rows of a source on the far side of $7, at most $8 of them, in the order of their ids. */
-function rowsOf(source: Source, order: Order): string {
-  const beyond =
-    order === 'newest'
-      ? "id < coalesce($7::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')"
-      : "id > coalesce($7::uuid, '00000000-0000-0000-0000-000000000000')";
-  const direction = order === 'newest' ? 'DESC' : 'ASC';
-  if (source !== 'key') {
-    const dead = source === 'dead' ? " AND i.available_at = 'infinity'" : '';
-    return `SELECT i.* FROM holdfast.inbox AS i
-  WHERE i.${beyond}${dead} ORDER BY i.id ${direction} LIMIT $8::integer`;
-  }
-  return `SELECT k.* FROM (
-    SELECT i.* FROM holdfast.inbox AS i
-    WHERE i.partition_bucket = holdfast.bucket_of($3::text) AND i.partition_key COLLATE "C" = $3::text
-      AND NOT i.parked
-    UNION ALL
-    SELECT i.* FROM holdfast.inbox AS i
-    WHERE i.available_at = 'infinity' AND i.parked AND i.partition_key = $3::text
-  ) AS k
-  WHERE k.${beyond} ORDER BY k.id ${direction} LIMIT $8::integer`;
-}
 
 const FILTER = filterText('j', 'created_at');
 
@@ -66,7 +40,7 @@ const pageOf = (source: Source, order: Order) =>
     text: `
 SELECT j.id, j.status::text AS status, j.type, j.version, j.partition_key, j.partition_bucket,
   j.priority::integer AS priority, j.attempts, j.max_attempts,
-  j.created_at, j.available_at, j.claimed_by, j.lease_expires_at, left(j.last_error, 500) AS last_error
+  j.created_at, j.available_at AS run_at, j.claimed_by, j.lease_expires_at, left(j.last_error, 500) AS last_error
 FROM (
   ${rowsOf(source, order)}
 ) AS j
@@ -93,29 +67,13 @@ const both = (source: Source) => ({
   oldest: { page: pageOf(source, 'oldest'), count: countOf(source, 'oldest') },
 });
 
-export const lists = { every: both('every'), dead: both('dead'), key: both('key') };
-
-export const keySize = statement({
-  name: 'key_size',
-  text: `
-SELECT q.ordering <> 'none' AS keyed, CASE WHEN q.ordering <> 'none' THEN (
-  SELECT count(*) FROM (
-    SELECT FROM holdfast.inbox AS i
-    WHERE i.partition_bucket = holdfast.bucket_of($1::text) AND i.partition_key COLLATE "C" = $1::text
-      AND NOT i.parked
-    ORDER BY i.position LIMIT $2::integer
-  ) AS k) ELSE 0 END AS rows
-FROM holdfast.queues AS q
-WHERE q.name = 'inbox'`,
-  columns: { keyed: bool, rows: int8 },
-});
-
-async function sourceFor(db: Executor, names: Names, filter: JobFilter): Promise<Source> {
-  if (onlyDeadLetters(filter)) return 'dead';
-  if (filter.key === undefined) return 'every';
-  const [key] = await db.run(keySize, names, [filter.key, MAX_KEY_ROWS]);
-  return key?.keyed && key.rows < MAX_KEY_ROWS ? 'key' : 'every';
-}
+export const lists = {
+  every: both('every'),
+  dead: both('dead'),
+  held: both('held'),
+  key: both('key'),
+  own: both('own'),
+};
 
 export interface PageRequest {
   /** The `next` of the page before. */
@@ -123,6 +81,11 @@ export interface PageRequest {
   readonly limit: number;
   readonly order?: Order | undefined;
   readonly scan?: number | undefined;
+  /**
+   * Jobs that run may be found by the workers' claims: at once in a queue of any size, but without those that
+   * somebody claimed by hand in SQL.
+   */
+  readonly byClaims?: boolean | undefined;
 }
 
 export interface JobPage {
@@ -137,8 +100,8 @@ export async function listJobs(
   filter: JobFilter,
   request: PageRequest,
 ): Promise<JobPage> {
-  const { after = null, limit, order = 'newest', scan = SCAN_ROWS } = request;
-  const { page, count } = lists[await sourceFor(db, names, filter)][order];
+  const { after = null, limit, order = 'newest', scan = SCAN_ROWS, byClaims = false } = request;
+  const { page, count } = lists[await sourceFor(db, names, filter, byClaims)][order];
   const params = [...filterParams(filter), after, scan];
   const jobs = await db.run(page, names, [...params, limit]);
   if (jobs.length === limit) return { jobs, next: jobs.at(-1)?.id ?? null };
@@ -159,7 +122,7 @@ export async function countJobs(
   after: string | null = null,
   scan = COUNT_ROWS,
 ): Promise<CountStep> {
-  const { count } = lists[await sourceFor(db, names, filter)].oldest;
+  const { count } = lists[await sourceFor(db, names, filter, false)].oldest;
   const [seen] = await db.run(count, names, [...filterParams(filter), after, scan]);
   if (!seen) return { matched: 0, next: null };
   return { matched: seen.matched, next: seen.scanned >= scan ? seen.edge : null };

@@ -4,31 +4,113 @@
  * compilation, which would cost more than the questions do; and without reading or sorting a whole table where
  * an index has the rows in order, whatever the statistics say: after a burst they still call it empty. The
  * settings hold for the transaction only, and so behind any pooler.
+ *
+ * A question waits for a locked table for a moment only. Then it fails with LOCKED, and the message says who has
+ * locked it.
  */
 import type pg from 'pg';
-import { withTransaction } from '../postgres/pool.js';
+import { HoldfastError } from '../job/errors.js';
+import { inTransaction, withClient } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import { lockedError } from './lock-words.js';
+import { type LockSession, readLocks } from './locks.js';
 
 /** Long enough for a count of millions, short enough not to hold back vacuum for the night. */
 export const READ_LIMIT_MS = 60_000;
+/** Longer than any lock that the product itself takes on a table. */
+export const LOCK_LIMIT_MS = 2_000;
 
-export const READING = `
+const AGAIN_MS = 50;
+
+export interface ReadOptions {
+  /** Whose locks are looked at when one is in the way. Default `holdfast`. */
+  readonly schema?: string;
+  /** For one statement. Default a minute. */
+  readonly limitMs?: number;
+  /** How long one statement waits for a lock. Default two seconds. */
+  readonly lockMs?: number;
+}
+
+const begin = (options: ReadOptions) => `
 BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
 SET LOCAL timezone = 'UTC';
 SET LOCAL datestyle = 'ISO';
 SET LOCAL jit = off;
 SET LOCAL enable_seqscan = off;
 SET LOCAL enable_sort = off;
-SET LOCAL statement_timeout = ${READ_LIMIT_MS}`;
+SET LOCAL lock_timeout = ${options.lockMs ?? LOCK_LIMIT_MS};
+SET LOCAL statement_timeout = ${options.limitMs ?? READ_LIMIT_MS}`;
+
+/** As it begins by default. */
+export const READING = begin({});
+
+/** One part of a reading, which may fail without the rest: what it throws can be caught, and the reading goes on. */
+export type Part = <Value>(work: () => Promise<Value>) => Promise<Value>;
 
 /** Several questions on one connection. Each sees what was committed when it began. */
 export function reading<Value>(
   pool: pg.Pool,
-  work: (db: Executor) => Promise<Value>,
+  work: (db: Executor, part: Part) => Promise<Value>,
+  options: ReadOptions = {},
 ): Promise<Value> {
-  return withTransaction(
+  return readingOn(
     pool,
-    (client) => work(engineExecutor(client, { prepare: false })),
-    READING,
+    (client, part) => work(engineExecutor(client, { prepare: false }), part),
+    options,
   );
 }
+
+/** The same for what wants the client itself. */
+export async function readingOn<Value>(
+  pool: pg.Pool,
+  work: (client: pg.PoolClient, part: Part) => Promise<Value>,
+  options: ReadOptions,
+): Promise<Value> {
+  // Not thrown inside: the connection is whole and goes back to the pool.
+  const answer = await withClient(pool, async (client) => {
+    try {
+      const value = await inTransaction(
+        client,
+        () => work(client, partOf(client, options)),
+        begin(options),
+      );
+      return { value };
+    } catch (error) {
+      if (!wasLocked(error)) throw error;
+      return { locked: await named(client, error, options) };
+    }
+  });
+  if ('locked' in answer) throw answer.locked;
+  return answer.value;
+}
+
+function partOf(client: pg.PoolClient, options: ReadOptions): Part {
+  return async (work) => {
+    await client.query('SAVEPOINT part');
+    try {
+      const value = await work();
+      await client.query('RELEASE part');
+      return value;
+    } catch (error) {
+      await client.query('ROLLBACK TO part');
+      if (!wasLocked(error)) throw error;
+      // Who has waited for one table does not wait as long for the next.
+      await client.query(`SET LOCAL lock_timeout = ${AGAIN_MS}`);
+      throw await named(client, error, options);
+    }
+  };
+}
+
+const wasLocked = (error: unknown) => (error as { code?: unknown } | null)?.code === '55P03';
+
+/** The first error is the news: where the list of locks cannot be read, it is told without names. */
+async function named(client: pg.PoolClient, error: unknown, options: ReadOptions) {
+  const { schema = 'holdfast', lockMs = LOCK_LIMIT_MS } = options;
+  const db = engineExecutor(client, { prepare: false });
+  const sessions: LockSession[] = await readLocks(db, schema).catch(() => []);
+  return lockedError(schema, sessions, lockMs, error);
+}
+
+/** True of what a reading threw because a table was locked. */
+export const isLocked = (error: unknown): boolean =>
+  error instanceof HoldfastError && error.code === 'LOCKED';

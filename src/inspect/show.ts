@@ -13,7 +13,7 @@ SELECT 'inbox' AS queue, false AS archived, i.id, i.status::text AS status, i.ty
   i.partition_key, i.partition_bucket, i.priority::integer AS priority,
   (SELECT q.ordering::text FROM holdfast.queues AS q WHERE q.name = 'inbox') AS ordering, i.parked,
   i.position, i.attempts, i.max_attempts, i.lease_generation, i.crashes, i.isolated, i.claimed_by,
-  i.claimed_at, i.lease_expires_at, i.available_at, i.created_at, i.completed_at, i.idempotency_key,
+  i.claimed_at, i.lease_expires_at, i.available_at AS run_at, i.created_at, i.completed_at, i.idempotency_key,
   i.last_error, i.history, i.headers, CASE WHEN $2::boolean THEN i.payload END AS payload,
   NULL::jsonb AS result
 FROM holdfast.inbox AS i
@@ -44,7 +44,7 @@ LIMIT 1`,
     claimed_by: text.orNull,
     claimed_at: instant,
     lease_expires_at: instant,
-    available_at: instant,
+    run_at: instant,
     created_at: moment,
     completed_at: instant,
     idempotency_key: text.orNull,

@@ -15,6 +15,8 @@ SELECT coalesce(s.n_live_tup, 0) AS live_rows, coalesce(s.n_dead_tup, 0) AS dead
   CASE WHEN c.reltuples > 0 AND c.relpages > 0
     THEN (c.reltuples / c.relpages * pg_relation_size(c.oid) / current_setting('block_size')::integer)::bigint
     ELSE 0 END AS expected_rows,
+  -- Null after a reset or a crash: since then only changes were counted.
+  coalesce(s.last_vacuum, s.last_autovacuum, s.last_analyze, s.last_autoanalyze) IS NOT NULL AS counted,
   pg_table_size(c.oid) AS table_bytes, pg_indexes_size(c.oid) AS index_bytes,
   pg_total_relation_size('holdfast.inbox_archive'::regclass) AS archive_bytes,
   coalesce(s.n_tup_ins, 0) AS enqueued,
@@ -29,6 +31,8 @@ WHERE c.oid = 'holdfast.inbox'::regclass`,
     live_rows: int8,
     dead_rows: int8,
     expected_rows: int8,
+    /** `live_rows` began with a count of the table. */
+    counted: bool,
     table_bytes: int8,
     index_bytes: int8,
     archive_bytes: int8,

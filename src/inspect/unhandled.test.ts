@@ -36,13 +36,20 @@ test.each([
   const types = found.map(({ type, version }) => `${type} ${version}`);
   // The one in the middle is found when those before it have left, or those behind it.
   expect(types.toSorted()).toEqual(['known 3', 'new 2', 'old 2']);
+  // A type whose jobs are seen from both ends is not counted twice.
+  expect(found.map(({ jobs }) => jobs)).toEqual([1, 1, 1]);
   const [first] = found;
   expect(first?.dueForMs).toBeGreaterThan(3_500_000);
-  expect((await db.hf.find(first?.id as string))?.type).toBe(first?.type);
+  expect((await db.hf.job(first?.id as string))?.type).toBe(first?.type);
   await db.rows(`DELETE FROM holdfast.inbox WHERE type = 'known' AND version = 2
     AND position < (SELECT position FROM holdfast.inbox WHERE type = 'middle')`);
   const later = await findUnhandled(db.engine, INBOX, { keyed, graceMs: 10_000 });
   expect(later.map(({ type }) => type)).toContain('middle');
+  await db.rows(`UPDATE holdfast.inbox SET type = 'gone' WHERE type = 'known'`);
+  const all = await findUnhandled(db.engine, INBOX, { keyed, graceMs: 10_000 });
+  const { jobs } = all.find(({ type }) => type === 'gone') as { jobs: number };
+  // The first and the last thousand, of each priority where the queue is read by time.
+  expect([jobs > 1_900, jobs <= (keyed ? 2_000 : 4_000)]).toEqual([true, true]);
   // Not before its grace is over.
   expect(await findUnhandled(db.engine, INBOX, { keyed, graceMs: 7_200_000 })).toEqual([]);
 });

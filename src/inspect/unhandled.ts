@@ -33,6 +33,8 @@ WITH handled AS (
   GROUP BY h.type
 )
 SELECT d.type, max(d.version) AS version, min(d.id::text) AS id,
+  -- A short queue is read from both ends.
+  count(DISTINCT d.id) AS jobs,
   (extract(epoch FROM now() - min(d.available_at)) * 1000)::bigint AS due_for_ms
 FROM (${due}) AS d
 WHERE d.status = 'pending' AND d.available_at <= now() - $1::integer * interval '1 millisecond'
@@ -40,7 +42,7 @@ WHERE d.status = 'pending' AND d.available_at <= now() - $1::integer * interval 
 GROUP BY d.type
 ORDER BY due_for_ms DESC, d.type`;
 
-const COLUMNS = { type: text, version: int4, id: text, due_for_ms: int8 };
+const COLUMNS = { type: text, version: int4, id: text, jobs: int8, due_for_ms: int8 };
 
 export const unhandledByTime = statement({
   name: 'unhandled_by_time',
@@ -64,6 +66,8 @@ export interface Unhandled {
   readonly version: number;
   /** One of the jobs. */
   readonly id: string;
+  /** So many were found; behind a long backlog there may be more. */
+  readonly jobs: number;
   readonly dueForMs: number;
 }
 

@@ -29,3 +29,10 @@ export function firstLine(value: string | null, length = 200): string {
   const line = (value ?? '').split('\n', 1)[0] ?? '';
   return line.length > length ? `${line.slice(0, length)}…` : line;
 }
+
+/** `a, b, c and 2 more types`. */
+export function firstFew(all: readonly string[], most: number, noun: string, by = ', '): string {
+  if (all.length <= most) return all.join(by);
+  const rest = all.length - most;
+  return `${all.slice(0, most).join(by)} and ${rest.toLocaleString('en')} more ${noun}${rest === 1 ? '' : 's'}`;
+}

@@ -4,7 +4,7 @@
  */
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int8, type Row, statement, text } from '../postgres/statement.js';
-import { moment, parsed } from './columns.js';
+import { instant, moment, parsed } from './columns.js';
 
 export const listWorkerRows = statement({
   name: 'list_workers',
@@ -12,7 +12,7 @@ export const listWorkerRows = statement({
 SELECT w.id, w.status, w.last_seen_at, w.started_at,
   (extract(epoch FROM clock_timestamp() - w.last_seen_at) * 1000)::bigint AS silent_ms,
   (extract(epoch FROM clock_timestamp() - w.started_at) * 1000)::bigint AS up_ms,
-  w.holds_liveness_lock, w.released_all, w.handles, w.metadata
+  w.left_at, w.holds_liveness_lock, w.released_all, w.handles, w.metadata
 FROM holdfast.workers AS w
 WHERE w.status <> 'dead' OR $1::boolean
 ORDER BY w.status, w.started_at, w.id
@@ -24,6 +24,8 @@ LIMIT 10000`,
     started_at: moment,
     silent_ms: int8,
     up_ms: int8,
+    /** When it stopped by itself; null: it lives, or it vanished. */
+    left_at: instant,
     holds_liveness_lock: bool,
     released_all: bool,
     handles: parsed,
@@ -54,4 +56,61 @@ export function saysOf(worker: WorkerRow, fact: string): string | null {
 export function handlesVersion(worker: WorkerRow, queue: string, type: string): number | null {
   const queues = worker.handles as Record<string, Record<string, number>> | null;
   return queues?.[queue]?.[type] ?? null;
+}
+
+/** By type, the newest version of its payloads that is handled. */
+export type Versions = Readonly<Record<string, number>>;
+
+/** What one or another of the workers handles on this queue. */
+export function versionsOf(workers: readonly WorkerRow[], queue: string): Versions {
+  const versions: Record<string, number> = {};
+  for (const worker of workers) {
+    const queues = worker.handles as Record<string, Versions> | null;
+    for (const [type, version] of Object.entries(queues?.[queue] ?? {}))
+      versions[type] = Math.max(version, versions[type] ?? 0);
+  }
+  return versions;
+}
+
+/** A number that the worker says of itself; null if it says nothing of the kind. */
+export function numberOf(worker: WorkerRow, fact: string): number | null {
+  const value = (worker.metadata as Record<string, unknown> | null)?.[fact];
+  return typeof value === 'number' && Number.isFinite(value) ? value : null;
+}
+
+export interface Load {
+  /** Handlers that ran. */
+  readonly running: number;
+  /** Jobs that it held, without those that it had lost. */
+  readonly held: number;
+}
+
+/** What the worker said with its last heartbeat, over all of its queues; what it holds now, the queue knows. */
+export function loadOf(worker: WorkerRow): Load | null {
+  const { load } = (worker.metadata ?? {}) as { load?: Partial<Load> | null };
+  if (typeof load?.running !== 'number' || typeof load.held !== 'number') return null;
+  return { running: load.running, held: load.held };
+}
+
+/** What it is; of a dead one, whether it stopped by itself or was found to be gone. */
+export type WorkerState = 'alive' | 'draining' | 'left' | 'vanished';
+
+export const stateOf = ({ status, leftAt }: WorkerRow): WorkerState =>
+  status === 'dead' ? (leftAt === null ? 'vanished' : 'left') : (status as WorkerState);
+
+export interface Busy {
+  /** Handlers that ran when it last sent a heartbeat. */
+  readonly running: number;
+  /** How many may run at once, over all its queues. */
+  readonly handlers: number;
+}
+
+/** Null: it is gone, or does not say. */
+export function busyOf(worker: WorkerRow): Busy | null {
+  const facts = worker.metadata as { concurrency?: unknown; load?: { running?: unknown } } | null;
+  const [running, concurrency] = [facts?.load?.running, facts?.concurrency];
+  if (typeof running !== 'number' || typeof concurrency !== 'number') return null;
+  if (worker.status === 'dead' || concurrency < 1) return null;
+  const queues = Object.keys((worker.handles ?? {}) as object).length;
+  return { running, handlers: concurrency * Math.max(1, queues) };
 }

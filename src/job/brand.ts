@@ -1,5 +1,5 @@
 // Classes of errors that are known by a brand instead of by identity. A program may hold two copies of this
-// package, one of its handlers and one of its worker; a GiveUp of the one must be a GiveUp to the other. The
+// package, one of its handlers and one of its worker; a DeadLetter of the one must be a DeadLetter to the other. The
 // brand is a symbol that all copies share, so `instanceof` means the same in all of them.
 
 const BRAND = Symbol.for('holdfast.error');

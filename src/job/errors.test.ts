@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { Cancel, GiveUp, HoldfastError, RetryLater, Snooze, shown } from './errors.js';
+import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze, shown } from './errors.js';
 
 test('a HoldfastError carries its code, its cause and its own name, also in the stack', () => {
   const cause = new Error('connection reset');
@@ -22,8 +22,8 @@ test('the outcomes that a handler throws have names, reasons, delays and causes'
     cause,
   });
   expect(new Snooze(1500)).toMatchObject({ name: 'Snooze', delayMs: 1500 });
-  expect(new GiveUp('no such user', { cause })).toMatchObject({
-    name: 'GiveUp',
+  expect(new DeadLetter('no such user', { cause })).toMatchObject({
+    name: 'DeadLetter',
     message: 'no such user',
     cause,
   });
@@ -61,21 +61,21 @@ test('a message quotes what it was given briefly, without running its code', () 
 test('the classes of another copy of the package are known, and nothing else is', async () => {
   vi.resetModules();
   const other = await import('./errors.js');
-  expect(other.GiveUp).not.toBe(GiveUp);
-  expect(new other.GiveUp('no such user')).toBeInstanceOf(GiveUp);
+  expect(other.DeadLetter).not.toBe(DeadLetter);
+  expect(new other.DeadLetter('no such user')).toBeInstanceOf(DeadLetter);
   expect(new other.Snooze('1h')).toBeInstanceOf(Snooze);
   expect(new other.RetryLater('1h')).toBeInstanceOf(RetryLater);
   expect(new other.Cancel('withdrawn')).toBeInstanceOf(Cancel);
   expect(new other.HoldfastError('STOPPED', 'stopped')).toBeInstanceOf(HoldfastError);
-  expect(new other.Snooze('1h')).not.toBeInstanceOf(GiveUp);
-  for (const value of [new Error('plain'), null, undefined, 'GiveUp', { name: 'GiveUp' }]) {
-    expect(value instanceof GiveUp).toBe(false);
+  expect(new other.Snooze('1h')).not.toBeInstanceOf(DeadLetter);
+  for (const value of [new Error('plain'), null, undefined, 'DeadLetter', { name: 'DeadLetter' }]) {
+    expect(value instanceof DeadLetter).toBe(false);
   }
 });
 
 test('a subclass of yours is one of its parents, and its parents are not it', () => {
-  class NoSuchUser extends GiveUp {}
-  expect(new NoSuchUser('gone')).toBeInstanceOf(GiveUp);
+  class NoSuchUser extends DeadLetter {}
+  expect(new NoSuchUser('gone')).toBeInstanceOf(DeadLetter);
   expect(new NoSuchUser('gone')).toBeInstanceOf(NoSuchUser);
-  expect(new GiveUp('gone')).not.toBeInstanceOf(NoSuchUser);
+  expect(new DeadLetter('gone')).not.toBeInstanceOf(NoSuchUser);
 });

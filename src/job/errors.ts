@@ -1,6 +1,6 @@
 // Every error that Holdfast itself throws, and the four that a handler throws to say how a job
 // ends. A HoldfastError carries a code to branch on; its message says what is wrong, what was (not)
-// done and the fix, and its cause keeps whatever lay underneath. RetryLater, Snooze, GiveUp and
+// done and the fix, and its cause keeps whatever lay underneath. RetryLater, Snooze, DeadLetter and
 // Cancel are outcomes rather than defects, so they are classes of their own and carry no code.
 // Postgres' own errors are not wrapped here: they pass through untouched.
 
@@ -21,6 +21,7 @@ export type HoldfastErrorCode =
   | 'SCHEMA_MISSING'
   | 'QUEUE_UNKNOWN'
   | 'QUEUE_EXISTS'
+  | 'QUEUE_BUSY'
   | 'NAME_INVALID'
   | 'HANDLER_TIMEOUT'
   | 'HANDLER_MISSING'
@@ -30,6 +31,9 @@ export type HoldfastErrorCode =
   | 'JOB_STATE'
   | 'JOB_UNKNOWN'
   | 'WAIT_TIMEOUT'
+  | 'SCHEDULE_UNKNOWN'
+  | 'SCHEDULE_TAKEN'
+  | 'LOCKED'
   | 'STOPPED';
 
 export class HoldfastError extends Error {
@@ -68,9 +72,9 @@ export class Snooze extends Error {
 }
 
 /** Thrown by a handler: no retry can help; the job becomes a dead letter now. */
-export class GiveUp extends Error {
+export class DeadLetter extends Error {
   static {
-    brand(GiveUp, 'GiveUp');
+    brand(DeadLetter, 'DeadLetter');
   }
   constructor(reason: string, options?: { cause?: unknown }) {
     super(reason, options);

@@ -54,10 +54,10 @@ export type JobName<Payload> = [Payload] extends [Plain<Payload>]
 
 export interface EnqueueOptions {
   /** The stream that the job belongs to, such as `order:9182`. Default: a stream of its own. */
-  readonly key?: string;
+  readonly partitionKey?: string;
   readonly idempotencyKey?: string;
   readonly delay?: Duration;
-  readonly availableAt?: Date;
+  readonly runAt?: Date;
   /** 1 (first) to 4 (last); default 2. */
   readonly priority?: number;
   readonly maxAttempts?: number;
@@ -66,7 +66,7 @@ export interface EnqueueOptions {
 
 /** Of one job, not of the call. */
 export const ENQUEUE_OPTIONS = {
-  ...{ key: true, idempotencyKey: true, delay: true, availableAt: true },
+  ...{ partitionKey: true, idempotencyKey: true, delay: true, runAt: true },
   ...{ priority: true, maxAttempts: true, headers: true },
 } as const satisfies Known<EnqueueOptions>;
 
@@ -91,7 +91,7 @@ export interface JobDefinition<Input, Output> {
   readonly hasSchema: boolean;
   readonly retry: (attempt: number, error: unknown) => RetryDelay;
   /** One item for `enqueueMany`. */
-  of(payload: Input, options?: EnqueueOptions): EnqueueItem;
+  item(payload: Input, options?: EnqueueOptions): EnqueueItem;
   /** Checks a payload of the current version; the error names the paths and never the values. */
   check(payload: unknown): Promise<Output>;
   /**
@@ -176,7 +176,7 @@ export function job<Input = unknown, Output = Input>(
       options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
     hasSchema: options.schema !== undefined,
     retry: resolveRetry(options.retry),
-    of(payload, itemOptions = {}) {
+    item(payload, itemOptions = {}) {
       checkKnown(itemOptions, ENQUEUE_OPTIONS, `A job of "${type}"`, 'Nothing was enqueued.');
       return { job: definition as JobDefinition<never, unknown>, payload, options: itemOptions };
     },

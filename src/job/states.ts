@@ -29,7 +29,8 @@ export type Verb =
   | 'retry'
   | 'discard'
   | 'cancel'
-  | 'update';
+  | 'update'
+  | 'replay';
 
 export interface Transition {
   readonly verb: Verb;
@@ -41,6 +42,7 @@ export interface Transition {
 }
 
 const OWNED = 'owner, generation, live lease';
+const REPLAYED = 'row lock; its idempotency key stands for no other job';
 
 export const TRANSITIONS: readonly Transition[] = [
   {
@@ -120,6 +122,15 @@ export const TRANSITIONS: readonly Transition[] = [
     from: 'pending',
     to: 'pending',
     guard: 'row lock; its type, if that was named',
+  },
+  { verb: 'replay', by: 'operator', from: 'cancelled', to: 'pending', guard: REPLAYED },
+  { verb: 'replay', by: 'operator', from: 'discarded', to: 'pending', guard: REPLAYED },
+  {
+    verb: 'replay',
+    by: 'operator',
+    from: 'completed',
+    to: 'pending',
+    guard: `${REPLAYED}; only if that was asked for`,
   },
 ];
 

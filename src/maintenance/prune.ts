@@ -2,7 +2,7 @@
  * Pruning: what is past its retention is deleted, a batch at a time, oldest first.
  *
  * An idempotency key and an effect marker are kept as long as their job is in the queue, however old
- * they are; the archive is pruned by its age alone. A batch is small enough to be over in a moment, so
+ * they are; the archive and the audit are pruned by age alone. A batch is small enough to be over in a moment, so
  * no lock and no snapshot is held for long. Each call returns how many rows it removed.
  */
 import type { Names } from '../postgres/names.js';
@@ -58,6 +58,12 @@ SELECT count(*) AS pruned FROM gone`,
   columns: { pruned: int8 },
 });
 
+export const pruneAuditRows = statement({
+  name: 'prune_audit',
+  text: 'SELECT holdfast.prune_audit($1::integer) AS pruned',
+  columns: { pruned: int8 },
+});
+
 type Prune = typeof pruneArchiveRows;
 
 async function prune(db: Executor, names: Names, what: Prune, limit: number): Promise<number> {
@@ -71,3 +77,6 @@ export const pruneIdempotency = (db: Executor, names: Names, limit: number) =>
   prune(db, names, pruneIdempotencyRows, limit);
 export const pruneEffects = (db: Executor, names: Names, limit: number) =>
   prune(db, names, pruneEffectRows, limit);
+/** Of all queues. */
+export const pruneAudit = (db: Executor, names: Names, limit: number) =>
+  prune(db, names, pruneAuditRows, limit);

@@ -60,12 +60,12 @@ SET status = CASE WHEN ${EXHAUSTED} THEN 'dead_letter' ELSE 'pending' END::holdf
         'worker', i.claimed_by, 'outcome', 'vanished', 'spent', ${SPENT}),
       '$[last-19 to last]')
 WHERE i.ctid = ANY (ARRAY(SELECT ctid FROM orphans))
-RETURNING i.id, i.status, i.lease_generation, i.available_at, i.partition_bucket`,
+RETURNING i.id, i.status, i.lease_generation, i.available_at AS run_at, i.partition_bucket`,
   columns: {
     id: uuid,
     status: jobStatus,
     lease_generation: int8,
-    available_at: timestamp,
+    run_at: timestamp,
     partition_bucket: int4,
   },
 });

@@ -2,7 +2,7 @@
  * Every metric that Holdfast has: name, kind, labels and what it means. The reference in the
  * documentation is made from this table, and the dashboard and the alert rules are checked against it.
  *
- * Labels are the queue and the job's type, a settle's verb or a worker's status: never a key, an id, a
+ * Labels are the queue and the job's type, a settle's verb, a worker's status, the kind of an error or a table: never a key, an id, a
  * worker's name or anything from a payload.
  */
 import type { MetricDefinition } from './registry.js';
@@ -105,11 +105,33 @@ export const PROCESS_METRICS = {
     [],
     'Time since the last heartbeat that the database confirmed to a worker of this process.',
   ),
+  scheduled: counter('schedule_ticks', QUEUE, 'Jobs written by schedules.'),
+  scheduleSkipped: counter(
+    'schedule_ticks_skipped',
+    QUEUE,
+    'Ticks without a job, because the job of the tick before was not over.',
+  ),
+  scheduleMissed: counter(
+    'schedule_ticks_missed',
+    QUEUE,
+    'Ticks that nobody was there to write, and that are not caught up; at least so many.',
+  ),
+  scheduleLag: histogram(
+    'schedule_lag',
+    QUEUE,
+    LATENCY_S,
+    'From the time at which a schedule was due until its job was written.',
+  ),
   errors: counter('worker_errors', [], 'Errors that a worker met and retries after.'),
   reregistrations: counter(
     'worker_reregistrations',
     [],
     'Times that a worker was declared dead and registered again under a new id.',
+  ),
+  startTime: gauge(
+    'start_time_seconds',
+    [],
+    'When this process began to count, in seconds since 1970.',
   ),
 } as const;
 
@@ -134,11 +156,21 @@ export const DATABASE_METRICS = {
     QUEUE,
     '1 when the queue is large and what waits in it is an estimate; what runs is exact at any size.',
   ),
+  unhandled: gauge(
+    'jobs_unhandled',
+    JOB,
+    'Jobs, due for 10 s or longer, of a type or a version that no live worker handles: at least so many.',
+  ),
   paused: gauge('queue_paused', QUEUE, '1 when nothing may be claimed from the queue.'),
   maintenanceAge: gauge(
     'maintenance_age_seconds',
     QUEUE,
     'Time since a round of maintenance last began; absent before the first.',
+  ),
+  scheduleOverdue: gauge(
+    'schedule_overdue_seconds',
+    QUEUE,
+    'How long the schedule has been due that has waited longest; 0 when none is due.',
   ),
   workers: gauge('workers', ['status'], 'Workers in the registry that are not dead.'),
   workerAge: gauge(
@@ -146,7 +178,21 @@ export const DATABASE_METRICS = {
     [],
     'Time since the last heartbeat of the worker that has been silent for longest and is not dead.',
   ),
-  up: gauge('database_up', [], '1 when the database answered this scrape.'),
+  up: gauge(
+    'database_up',
+    [],
+    '1 when the database answered this scrape, be it with an error; 0 when it cannot be reached.',
+  ),
+  scrapeError: gauge(
+    'scrape_error',
+    ['queue', 'error'],
+    '1 when figures are missing in this scrape: of the queue that is named, or of all. The error is `locked`, `timeout`, `permission_denied`, `unreachable`, `no_answer`, … or an SQLSTATE.',
+  ),
+  missingGrant: gauge(
+    'grant_missing',
+    ['table'],
+    '1 for a table that the user of this process may not read; what is in it is left out of the scrape.',
+  ),
 } as const;
 
 export const CATALOGUE: readonly MetricDefinition[] = [

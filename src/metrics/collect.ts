@@ -2,7 +2,9 @@
  * From events to numbers: what the workers and producers of this process did, as cells of a registry.
  *
  * When a pair of queue and type is first seen, all of its cells are made, at zero: a rate needs a point
- * to start from, and the pairs that are counted together stay together when there are too many of them.
+ * to start from, and the pairs that are counted together stay together when there are too many of them. What
+ * a worker handles is seen when it starts, before its first job. What happens before the first scrape has no
+ * zero to rise from, however early the cell is made: the time since which is counted tells that from history.
  */
 import type { WorkerEvent } from '../worker/events.js';
 import { JOB_METRICS, PROCESS_METRICS } from './catalogue.js';
@@ -26,6 +28,10 @@ export class Collector {
   readonly #pruned: Family<NumberCell>;
   readonly #statement: Family<HistogramCell>;
   readonly #owned: Family<NumberCell>;
+  readonly #scheduled: Family<NumberCell>;
+  readonly #scheduleSkipped: Family<NumberCell>;
+  readonly #scheduleMissed: Family<NumberCell>;
+  readonly #scheduleLag: Family<HistogramCell>;
   readonly #heartbeatAge: Family<NumberCell>;
   readonly #errors: NumberCell;
   readonly #reregistrations: NumberCell;
@@ -47,9 +53,17 @@ export class Collector {
     this.#pruned = registry.counter(PROCESS_METRICS.pruned);
     this.#statement = registry.histogram(PROCESS_METRICS.statement);
     this.#owned = registry.gauge(PROCESS_METRICS.owned);
+    this.#scheduled = registry.counter(PROCESS_METRICS.scheduled);
+    this.#scheduleSkipped = registry.counter(PROCESS_METRICS.scheduleSkipped);
+    this.#scheduleMissed = registry.counter(PROCESS_METRICS.scheduleMissed);
+    this.#scheduleLag = registry.histogram(PROCESS_METRICS.scheduleLag);
     this.#heartbeatAge = registry.gauge(PROCESS_METRICS.heartbeatAge);
     this.#errors = registry.counter(PROCESS_METRICS.errors).at();
     this.#reregistrations = registry.counter(PROCESS_METRICS.reregistrations).at();
+    registry
+      .gauge(PROCESS_METRICS.startTime)
+      .at()
+      .set(Date.now() / 1000);
   }
 
   /** An arrow, so that it can be passed as a listener. */
@@ -92,6 +106,9 @@ export class Collector {
 
   #recordProcess(event: WorkerEvent): void {
     switch (event.kind) {
+      case 'started':
+        this.#makeSeries(event.handles);
+        break;
       case 'statement':
         this.#statement.at(event.statement, event.queue).observe(event.ms / 1000);
         break;
@@ -99,6 +116,14 @@ export class Collector {
         this.#recovered.at(event.queue).add(event.recovered);
         this.#pruned.at(event.queue).add(event.pruned);
         break;
+      case 'ticked': {
+        this.#scheduled.at(event.queue).add(event.jobs);
+        this.#scheduleSkipped.at(event.queue).add(event.skipped);
+        this.#scheduleMissed.at(event.queue).add(event.missed);
+        const lag = this.#scheduleLag.at(event.queue);
+        for (const ms of event.lagsMs) lag.observe(ms / 1000);
+        break;
+      }
       case 'heartbeat':
         this.#beats.set(event.workerId, performance.now());
         break;
@@ -130,6 +155,15 @@ export class Collector {
     this.#owned.clear();
     for (const shares of this.#shares.values()) {
       for (const [queue, owned] of shares) this.#owned.at(queue).add(owned);
+    }
+  }
+
+  /** Everything that a worker may count, at zero. */
+  #makeSeries(handles: Readonly<Record<string, readonly string[]>>): void {
+    for (const [queue, types] of Object.entries(handles)) {
+      for (const type of types) this.#pair(queue, type);
+      this.#recovered.at(queue);
+      this.#pruned.at(queue);
     }
   }
 

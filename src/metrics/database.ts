@@ -3,11 +3,13 @@
  *
  * One reading serves all scrapes that come within `freshMs` of it, so many scrapers cost the database no
  * more than one. When it does not answer, or not in time, nothing of an earlier reading is shown: only
- * `holdfast_database_up` is left, at 0, and what this process has counted itself.
+ * `holdfast_database_up` is left, at 0, and what this process has counted itself. A database that answers, but not
+ * with the figures of a queue (its table is locked, a right is missing), is up; `holdfast_scrape_error` says why.
  */
 import type { Gauges } from '../inspect/gauges.js';
 import { DATABASE_METRICS } from './catalogue.js';
 import type { Family, NumberCell, Registry } from './registry.js';
+import { NO_ANSWER, type ScrapeError, scrapeError } from './scrape-errors.js';
 
 export interface DatabaseOptions {
   readonly read: () => Promise<Gauges>;
@@ -46,28 +48,41 @@ export class DatabaseGauges {
   }
 
   async #read(): Promise<void> {
-    const gauges = await this.#ask();
-    for (const family of Object.values(this.#families)) family.clear();
-    this.#families.up.at().set(gauges ? 1 : 0);
-    if (gauges) this.#show(gauges);
+    const answer = await this.#ask();
+    const families = this.#families;
+    for (const family of Object.values(families)) family.clear();
+    if ('name' in answer) {
+      families.up.at().set(answer.up ? 1 : 0);
+      families.scrapeError.at('', answer.name).set(1);
+      return;
+    }
+    families.up.at().set(1);
+    for (const { queue, error } of answer.unread ?? []) {
+      families.scrapeError.at(queue, scrapeError(error).name).set(1);
+    }
+    this.#show(answer);
   }
 
-  /** Null: no answer in time. What is still under way then is not asked a second time beside it. */
-  async #ask(): Promise<Gauges | null> {
-    if (this.#underWay) return null;
+  /** What is still under way from an earlier scrape is not asked a second time beside it. */
+  async #ask(): Promise<Gauges | ScrapeError> {
+    if (this.#underWay) return NO_ANSWER;
     this.#underWay = true;
     const answer = this.#options
       .read()
-      .catch(() => null)
+      .catch(scrapeError)
       .finally(() => {
         this.#underWay = false;
       });
-    return within(this.#options.timeoutMs, answer);
+    return (await within(this.#options.timeoutMs, answer)) ?? NO_ANSWER;
   }
 
-  #show({ queues, workers, oldestHeartbeatMs }: Gauges): void {
+  #show({ queues, workers, unhandled, missingGrants, oldestHeartbeatMs }: Gauges): void {
     const families = this.#families;
-    for (const [status, count] of Object.entries(workers)) families.workers.at(status).set(count);
+    for (const [status, count] of Object.entries(workers ?? {}))
+      families.workers.at(status).set(count);
+    // Added: beyond a number of types they share a cell.
+    for (const { queue, type, jobs } of unhandled) families.unhandled.at(queue, type).add(jobs);
+    for (const { table } of missingGrants) families.missingGrant.at(table).set(1);
     if (oldestHeartbeatMs !== null) families.workerAge.at().set(oldestHeartbeatMs / 1000);
     for (const one of queues) {
       families.pending.at(one.queue).set(one.pending);
@@ -77,6 +92,7 @@ export class DatabaseGauges {
       families.deadLetters.at(one.queue).set(one.deadLetters);
       families.oldestPending.at(one.queue).set(one.oldestPendingMs / 1000);
       families.estimated.at(one.queue).set(one.estimated ? 1 : 0);
+      families.scheduleOverdue.at(one.queue).set(one.scheduleOverdueMs / 1000);
       families.paused.at(one.queue).set(one.paused ? 1 : 0);
       if (one.maintenanceAgeMs !== null) {
         families.maintenanceAge.at(one.queue).set(one.maintenanceAgeMs / 1000);

@@ -16,7 +16,7 @@ import { Registry } from './registry.js';
 /** What metrics need of a Holdfast. */
 export interface MetricsSource {
   /** Calls the listener for every event of every worker and for every enqueue; returns how to stop. */
-  observe(listener: (event: WorkerEvent) => void): () => void;
+  onEvent(listener: (event: WorkerEvent) => void): () => void;
   gauges(): Promise<Gauges>;
 }
 
@@ -67,7 +67,7 @@ export function collectInto(
           freshMs: durationMs(options.freshFor ?? '5s', 'freshFor'),
           timeoutMs: durationMs(options.timeout ?? '5s', 'timeout', { min: 1 }),
         });
-  const close = source.observe(collector.record);
+  const close = source.onEvent(collector.record);
   return {
     record: collector.record,
     async refresh() {

@@ -4,6 +4,7 @@
  * prom-client is known by its shape and not imported. Each metric of the catalogue is registered as an object
  * that prom-client asks at a scrape. What the registry adds (default labels) and removes (`clear`) applies.
  */
+import { PROCESS_METRICS } from './catalogue.js';
 import { collectInto, type MetricsOptions, type MetricsSource } from './metrics.js';
 import { type Family, HistogramCell, labelsOf, Registry } from './registry.js';
 
@@ -18,7 +19,7 @@ interface PromFacts {
   name: string;
   readonly help: string;
   readonly type: string;
-  readonly aggregator: 'sum' | 'max';
+  readonly aggregator: 'sum' | 'max' | 'min';
 }
 
 /** A metric as prom-client's registry asks for it. */
@@ -63,8 +64,7 @@ export function registerMetrics(
 
 function metricOf(family: Family, refreshed: () => Promise<void>): PromMetric {
   const { name, help, kind: type } = family.definition;
-  // In a cluster, what the database says is the same in every process.
-  const aggregator = type === 'gauge' ? 'max' : 'sum';
+  const aggregator = aggregatorOf(family);
   const metric: PromMetric = {
     ...{ name, help, type, aggregator },
     async get() {
@@ -75,6 +75,13 @@ function metricOf(family: Family, refreshed: () => Promise<void>): PromMetric {
     reset() {},
   };
   return metric;
+}
+
+/** How a cluster makes one series of those of its processes. What the database says is the same in all of them. */
+function aggregatorOf({ definition }: Family): PromFacts['aggregator'] {
+  if (definition.kind !== 'gauge') return 'sum';
+  // Counters that are summed are as old as the oldest of them.
+  return definition === PROCESS_METRICS.startTime ? 'min' : 'max';
 }
 
 function valuesOf(family: Family): PromValue[] {

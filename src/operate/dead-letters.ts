@@ -10,7 +10,7 @@ import { checkIds } from '../job/id.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { plainArray, statement, uuid } from '../postgres/statement.js';
+import { int4, plainArray, type Row, statement, timestamp, uuid } from '../postgres/statement.js';
 
 export const retryDeadLetters = statement({
   name: 'retry_dead_letters',
@@ -31,14 +31,22 @@ SET status = 'pending', available_at = now(), attempts = 0, crashes = 0, positio
     parked = false
 FROM placed AS p
 WHERE i.id = p.id AND i.status = 'dead_letter'
-RETURNING i.id`,
-  columns: { id: uuid },
+RETURNING i.id, i.available_at AS run_at, i.partition_bucket`,
+  columns: { id: uuid, run_at: timestamp, partition_bucket: int4 },
 });
 
-export async function retry(db: Executor, names: Names, ids: readonly string[]): Promise<string[]> {
+/** They wait where workers have read already: hint them (fleet/wake.ts), or they start with the next poll. */
+export async function retryLetters(
+  db: Executor,
+  names: Names,
+  ids: readonly string[],
+): Promise<Row<typeof retryDeadLetters.columns>[]> {
   const params = [plainArray(checkIds(ids))];
-  const rows = await inQueue(names, db.run(retryDeadLetters, names, params));
-  return rows.map((row) => row.id);
+  return inQueue(names, db.run(retryDeadLetters, names, params));
+}
+
+export async function retry(db: Executor, names: Names, ids: readonly string[]): Promise<string[]> {
+  return (await retryLetters(db, names, ids)).map((row) => row.id);
 }
 
 export const discardDeadLetters = statement({

@@ -8,7 +8,7 @@ const work = job<object>('work');
 
 /** Two dead letters. */
 async function letters(): Promise<string[]> {
-  const enqueued = await db.hf.enqueueMany([work.of({}), work.of({})]);
+  const enqueued = await db.hf.enqueueMany([work.item({}), work.item({})]);
   await db.rows(`UPDATE holdfast.inbox SET status = 'dead_letter', available_at = 'infinity'`);
   return enqueued.map(({ id }) => id);
 }
@@ -100,14 +100,17 @@ test('cancel keeps the reason, which must be a text, and acts in the queue that 
     message: expect.stringContaining('reason is 5'),
   });
   expect(await db.hf.cancel([id], { queue: 'outbox', reason: 'paid' })).toEqual([id]);
-  expect(await db.hf.find(id, 'outbox')).toMatchObject({ status: 'cancelled', lastError: 'paid' });
+  expect(await db.hf.job(id, { queue: 'outbox' })).toMatchObject({
+    status: 'cancelled',
+    lastError: 'paid',
+  });
 });
 
-test('find refuses what is no id, and tells of a queue that does not exist', async () => {
+test('job refuses what is no id, and tells of a queue that does not exist', async () => {
   for (const id of ['nope', '', null, undefined, 7]) {
-    expect(await refusal(db.hf.find(id as string))).toMatchObject({ code: 'OPTION_INVALID' });
+    expect(await refusal(db.hf.job(id as string))).toMatchObject({ code: 'OPTION_INVALID' });
   }
-  const unknown = await refusal(db.hf.find(crypto.randomUUID(), 'nowhere'));
+  const unknown = await refusal(db.hf.job(crypto.randomUUID(), { queue: 'nowhere' }));
   expect(unknown.code).toBe('QUEUE_UNKNOWN');
 });
 

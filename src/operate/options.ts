@@ -1,22 +1,44 @@
-/** What retry, discard and cancel take beside the ids. */
+/** What acts take beside what they are about: why, who, and for retry, discard and cancel the queue. */
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 
-export interface VerbOptions {
+/** What every act takes, for its row in the audit. */
+export interface ActOptions {
+  /** Why. Kept in the audit; of cancel also in the archive, as `last_error`. */
+  readonly reason?: string;
+  /** Who it was, where the database's role does not say it: the user of your admin page. Kept in the audit. */
+  readonly actor?: string;
+  /** False: it leaves no row in the audit. For programs that do it all day long. */
+  readonly audit?: boolean;
+}
+
+export interface VerbOptions extends ActOptions {
   /** Default `inbox`. */
   readonly queue?: string;
 }
 
-export interface CancelOptions extends VerbOptions {
-  /** Kept in the archive as `last_error`. Default: cancelled by an operator. */
-  readonly reason?: string;
+/** `reason` is kept in the archive as `last_error`. Default: cancelled by an operator. */
+export type CancelOptions = VerbOptions;
+
+export const ACT_OPTIONS = {
+  ...{ reason: true, actor: true, audit: true },
+} as const satisfies Known<ActOptions>;
+const OPTIONS = { queue: true, ...ACT_OPTIONS } as const satisfies Known<VerbOptions>;
+
+export function checkActOptions<Options extends ActOptions>(options: Options): Options {
+  for (const name of ['reason', 'actor'] as const) {
+    const value: unknown = options[name];
+    if (value === undefined || typeof value === 'string') continue;
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `The ${name} is ${shown(value)}, and not a text; nothing was done.`,
+    );
+  }
+  return options;
 }
 
-const OPTIONS = { queue: true } as const satisfies Known<VerbOptions>;
-const CANCEL_OPTIONS = { ...OPTIONS, reason: true } as const satisfies Known<CancelOptions>;
-
 /** A text would be the reason or the queue, and nobody could tell which. */
-export function checkVerbOptions(verb: string, options: unknown): CancelOptions {
+export function checkVerbOptions(verb: string, options: unknown): VerbOptions {
   if (typeof options !== 'object' || options === null) {
     throw new HoldfastError(
       'OPTION_INVALID',
@@ -24,14 +46,6 @@ export function checkVerbOptions(verb: string, options: unknown): CancelOptions 
         `Write ${verb}(ids, { queue }).`,
     );
   }
-  const known = verb === 'cancel' ? CANCEL_OPTIONS : OPTIONS;
-  checkKnown(options, known, `${verb}()`, 'Nothing was done.');
-  const { reason } = options as CancelOptions;
-  if (reason !== undefined && typeof reason !== 'string') {
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      `The reason is ${shown(reason)}, and not a text; nothing was done.`,
-    );
-  }
-  return options;
+  checkKnown(options, OPTIONS, `${verb}()`, 'Nothing was done.');
+  return checkActOptions(options as VerbOptions);
 }

@@ -26,6 +26,7 @@ export interface QueueSettings extends OrderOptions {
   readonly idempotencyRetentionMs?: number | undefined;
   readonly archiveRetentionMs?: number | undefined;
   readonly effectRetentionMs?: number | undefined;
+  readonly auditRetentionMs?: number | undefined;
 }
 
 export const configureQueue = statement({
@@ -36,7 +37,8 @@ SET max_payload_bytes = coalesce($1::integer, q.max_payload_bytes),
     idempotency_retention = coalesce($2::bigint * interval '1 millisecond', q.idempotency_retention),
     archive_retention = coalesce($3::bigint * interval '1 millisecond', q.archive_retention),
     effect_retention = coalesce($4::bigint * interval '1 millisecond', q.effect_retention),
-    ordering = coalesce($5::text::holdfast.ordering, q.ordering)
+    ordering = coalesce($5::text::holdfast.ordering, q.ordering),
+    audit_retention = coalesce($6::bigint * interval '1 millisecond', q.audit_retention)
 WHERE q.name = 'inbox'
 RETURNING q.name`,
   columns: { name: text },
@@ -55,6 +57,7 @@ export async function configure(
     settings.archiveRetentionMs ?? null,
     settings.effectRetentionMs ?? null,
     checkOrdering(where, settings),
+    settings.auditRetentionMs ?? null,
   ]);
   return rows.length === 1;
 }

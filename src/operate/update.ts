@@ -14,7 +14,7 @@ export interface WaitingChanges {
   readonly version: number | null;
   readonly priority: number | null;
   /** A time in the past means now. */
-  readonly availableAt: string | null;
+  readonly runAt: string | null;
   readonly delayMs: number | null;
   /** Only a job of this type. */
   readonly type: string | null;
@@ -22,7 +22,7 @@ export interface WaitingChanges {
 
 export const UNCHANGED: WaitingChanges = {
   ...{ payload: null, version: null, priority: null },
-  ...{ availableAt: null, delayMs: null, type: null },
+  ...{ runAt: null, delayMs: null, type: null },
 };
 
 export const updateWaitingJob = statement({
@@ -37,8 +37,8 @@ SET payload = coalesce($2::text::jsonb, i.payload),
       ELSE greatest($5::timestamptz,
         statement_timestamp() + coalesce($6::bigint, 0) * interval '1 millisecond') END
 WHERE i.id = $1::uuid AND i.status = 'pending' AND ($7::text IS NULL OR i.type = $7::text)
-RETURNING i.available_at, i.partition_bucket`,
-  columns: { available_at: timestamp, partition_bucket: int4 },
+RETURNING i.available_at AS run_at, i.partition_bucket`,
+  columns: { run_at: timestamp, partition_bucket: int4 },
 });
 
 /** Where the job waits now, for a hint; null: it is not there, does not wait, or is of another type. */
@@ -48,8 +48,8 @@ export async function updateWaiting(
   id: string,
   changes: WaitingChanges,
 ): Promise<Row<typeof updateWaitingJob.columns> | null> {
-  const { payload, version, priority, availableAt, delayMs, type } = changes;
-  const params = [id, payload, version, priority, availableAt, delayMs, type];
+  const { payload, version, priority, runAt, delayMs, type } = changes;
+  const params = [id, payload, version, priority, runAt, delayMs, type];
   const [row] = await db.run(updateWaitingJob, names, params);
   return row ?? null;
 }

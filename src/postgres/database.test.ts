@@ -11,7 +11,7 @@ import { quietLogger } from '../../test/support/logger.js';
 import { openPglite } from '../../test/support/pglite.js';
 import { until } from '../../test/support/until.js';
 import { prepareJobs, writeJobs } from '../enqueue/enqueue.js';
-import { findJob } from '../inspect/job.js';
+import { showJob } from '../inspect/show.js';
 import { job } from '../job/job.js';
 import { complete } from '../settle/complete.js';
 import type { Database, SessionEvents } from './database.js';
@@ -49,7 +49,7 @@ const lockHeld = statement({
 });
 
 async function enqueue(db: Executor, name: string): Promise<string> {
-  const jobs = await prepareJobs([greet.of({ name })], LIMITS);
+  const jobs = await prepareJobs([greet.item({ name })], LIMITS);
   const [written] = await writeJobs(db, INBOX, jobs, LIMITS);
   return written?.id as string;
 }
@@ -87,7 +87,7 @@ describe.each([
     expect(claimed).toMatchObject({ id, payload: '{"name": "Ada"}', leaseGeneration: 1 });
     const moved = await complete(db, INBOX, 'worker', [heldOf(claimed!)]);
     expect(moved).toEqual([id]);
-    expect(await findJob(db, INBOX, id)).toMatchObject({ status: 'completed' });
+    expect(await showJob(db, 'holdfast', ['inbox'], id)).toMatchObject({ status: 'completed' });
   });
 
   test('a transaction that throws leaves nothing, and one that returns leaves everything', async () => {
@@ -97,10 +97,10 @@ describe.each([
       throw new Error('no');
     });
     await expect(failing).rejects.toThrow('no');
-    expect(await findJob(db, INBOX, id)).toBeNull();
+    expect(await showJob(db, 'holdfast', ['inbox'], id)).toBeNull();
 
     id = await db.transaction((tx) => enqueue(tx, 'Eve'));
-    expect(await findJob(db, INBOX, id)).toMatchObject({ status: 'pending' });
+    expect(await showJob(db, 'holdfast', ['inbox'], id)).toMatchObject({ status: 'pending' });
   });
 
   test('a session hears its channels, in the order in which it was said', async () => {

@@ -161,8 +161,11 @@ export async function closePool(pool: pg.Pool, withinMs: number): Promise<void> 
 /** The clients of our pools, to be cut off at the end. */
 const connected = new WeakMap<pg.Pool, Set<pg.PoolClient>>();
 
-/** Classes of SQLSTATE after which the same statement may succeed later, or on a new connection. */
-const TRANSIENT = /^(08|53|55P03|57P0|57014|25P03|40001|40P01|25006)/;
+/**
+ * Classes of SQLSTATE after which the same statement may succeed later, or on a new connection; LOCKED is a
+ * HoldfastError that names who holds the lock.
+ */
+const TRANSIENT = /^(08|53|55P03|57P0|57014|25P03|40001|40P01|25006|LOCKED$)/;
 const LOST_CONNECTION =
   /connection (terminated|ended)|timeout exceeded when trying to connect|timeout expired|query read timeout|client has encountered a connection error|client was closed/i;
 /** What PgBouncer says for good, with the code of a passing protocol error. */
@@ -189,7 +192,7 @@ export function isHeldUp(error: unknown): boolean {
 }
 
 /** Of what may pass by itself: a lock, a deadlock or a cancelled statement, on a database that is there. */
-const HERE = /^(55P03|57014|40001|40P01|25P03)$/;
+const HERE = /^(55P03|57014|40001|40P01|25P03|LOCKED)$/;
 
 /** True when the database could not be reached, or could not be written to: so it was for everybody. */
 export function isOutage(error: unknown): boolean {
@@ -228,16 +231,23 @@ export function withTransaction<Value>(
   work: (client: pg.PoolClient) => Promise<Value>,
   begin = 'BEGIN ISOLATION LEVEL READ COMMITTED',
 ): Promise<Value> {
-  return withClient(pool, async (client) => {
-    try {
-      await client.query(begin);
-      const value = await work(client);
-      await client.query('COMMIT');
-      return value;
-    } catch (error) {
-      // The first error is the news; a ROLLBACK that fails as well breaks the connection, and is reported there.
-      await client.query('ROLLBACK').catch((failed: Error) => client.emit('error', failed));
-      throw error;
-    }
-  });
+  return withClient(pool, (client) => inTransaction(client, () => work(client), begin));
+}
+
+/** The same on a client that the caller has already. */
+export async function inTransaction<Value>(
+  client: pg.PoolClient,
+  work: () => Promise<Value>,
+  begin = 'BEGIN ISOLATION LEVEL READ COMMITTED',
+): Promise<Value> {
+  try {
+    await client.query(begin);
+    const value = await work();
+    await client.query('COMMIT');
+    return value;
+  } catch (error) {
+    // The first error is the news; a ROLLBACK that fails as well breaks the connection, and is reported there.
+    await client.query('ROLLBACK').catch((failed: Error) => client.emit('error', failed));
+    throw error;
+  }
 }

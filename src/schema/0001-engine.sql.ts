@@ -104,7 +104,9 @@ CREATE TABLE holdfast.workers (
   -- The number of its liveness lock.
   lock_key     integer,
   -- It holds the lock on a session of its own: when the lock is free, the process is gone.
-  holds_liveness_lock boolean NOT NULL DEFAULT false
+  holds_liveness_lock boolean NOT NULL DEFAULT false,
+  -- When it stopped by itself. A dead worker without it vanished.
+  left_at      timestamptz
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 CREATE TABLE holdfast.queues (
@@ -115,6 +117,7 @@ CREATE TABLE holdfast.queues (
   idempotency_retention interval NOT NULL DEFAULT '7 days' CHECK (idempotency_retention > '0'),
   archive_retention     interval NOT NULL DEFAULT '7 days' CHECK (archive_retention >= '0'),
   effect_retention      interval NOT NULL DEFAULT '7 days' CHECK (effect_retention > '0'),
+  audit_retention       interval NOT NULL DEFAULT '90 days' CHECK (audit_retention > '0'),
   maintained_at         timestamptz,
   created_at            timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
@@ -125,6 +128,49 @@ CREATE TABLE holdfast.fleet (
   epoch bigint NOT NULL DEFAULT 1
 ) WITH (fillfactor = 50);
 INSERT INTO holdfast.fleet DEFAULT VALUES;
+
+-- What people did, one row an act, written in the transaction of the act. Who has the right to insert the columns
+-- from actor on cannot make up the others.
+CREATE TABLE holdfast.audit (
+  id          uuid PRIMARY KEY DEFAULT holdfast.new_id(),
+  at          timestamptz NOT NULL DEFAULT now(),
+  role        text NOT NULL DEFAULT session_user,
+  application text NOT NULL DEFAULT current_setting('application_name'),
+  -- NULL: over a socket of the machine itself.
+  client      inet DEFAULT inet_client_addr(),
+  -- Who it was as far as the client says.
+  actor       text,
+  act         text NOT NULL,
+  -- NULL: not about one queue.
+  queue       text,
+  -- How many jobs; it rises with every batch. NULL: not about jobs.
+  jobs        bigint,
+  -- Which jobs: the filter, or the ids of those that moved, at most 100.
+  filter      jsonb,
+  -- What was set, from what to what.
+  changes     jsonb,
+  reason      text
+);
+
+-- With the rights of the owner, so that maintenance needs no right to delete anything else of it. Acts of a queue
+-- that was dropped, and those that are not about one queue, are kept for the longest retention.
+CREATE FUNCTION holdfast.prune_audit(most integer) RETURNS bigint
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $fn$
+DECLARE
+  pruned bigint;
+BEGIN
+  DELETE FROM holdfast.audit AS a
+  WHERE a.id = ANY (ARRAY(
+    SELECT old.id FROM holdfast.audit AS old
+    WHERE old.at < now() - coalesce(
+      (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
+      (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
+    ORDER BY old.id
+    LIMIT most));
+  GET DIAGNOSTICS pruned = ROW_COUNT;
+  RETURN pruned;
+END
+$fn$;
 
 CREATE FUNCTION holdfast.fleet_changed() RETURNS trigger
   LANGUAGE plpgsql AS $fn$
@@ -223,6 +269,77 @@ BEGIN
   RETURN NEW;
 END
 $fn$;
+
+-- What is enqueued again and again. A worker of its queue writes the job of a tick and moves next_at in one
+-- statement. An instant is what the cron line or the interval says; a jitter makes the tick so much later.
+CREATE TABLE holdfast.schedules (
+  name          text PRIMARY KEY,
+  queue         text NOT NULL,
+  type          text NOT NULL,
+  version       holdfast.positive NOT NULL DEFAULT 1,
+  payload       jsonb NOT NULL,
+  -- NULL: each job is a stream of its own.
+  partition_key text,
+  priority      holdfast.priority NOT NULL DEFAULT 2,
+  max_attempts  holdfast.positive NOT NULL DEFAULT 5,
+  cron          text,
+  every         interval CONSTRAINT schedules_every_check CHECK (every >= '1 second'),
+  timezone      text NOT NULL DEFAULT 'UTC',
+  catch_up      text NOT NULL DEFAULT 'last'
+                CONSTRAINT schedules_catch_up_check CHECK (catch_up IN ('none', 'last', 'all')),
+  overlap       text NOT NULL DEFAULT 'allow'
+                CONSTRAINT schedules_overlap_check CHECK (overlap IN ('skip', 'queue', 'allow')),
+  jitter        interval NOT NULL DEFAULT '0' CONSTRAINT schedules_jitter_check CHECK (jitter >= '0'),
+  paused        boolean NOT NULL DEFAULT false,
+  -- Who declares it in code; NULL: it was made at run time.
+  declared_by   text,
+  -- Both are NULL when it never fires again.
+  next_instant  timestamptz,
+  next_at       timestamptz,
+  last_instant  timestamptz,
+  last_at       timestamptz,
+  last_job      uuid,
+  -- Jobs that were written; ticks that overlapped the job before; ticks that nobody was there to write.
+  ticks         bigint NOT NULL DEFAULT 0,
+  skipped       bigint NOT NULL DEFAULT 0,
+  missed        bigint NOT NULL DEFAULT 0,
+  created_at    timestamptz NOT NULL DEFAULT now(),
+  updated_at    timestamptz NOT NULL DEFAULT now(),
+  CONSTRAINT schedules_timing_check CHECK ((cron IS NULL) <> (every IS NULL)),
+  CONSTRAINT schedules_next_check CHECK ((next_instant IS NULL) = (next_at IS NULL))
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+-- What is due in a queue, and when something will be.
+CREATE INDEX schedules_due_idx ON holdfast.schedules (queue, next_at) WHERE NOT paused;
+-- What a part of a program declares.
+CREATE INDEX schedules_declared_idx ON holdfast.schedules (declared_by) WHERE declared_by IS NOT NULL;
+
+-- The worker that writes ticks sleeps until the next one. It is woken when there is an earlier one; a tick only
+-- moves later, so it sends nothing. The hint says when, in milliseconds.
+CREATE FUNCTION holdfast.schedules_changed() RETURNS trigger
+  LANGUAGE plpgsql AS $fn$
+DECLARE
+  due timestamptz;
+BEGIN
+  IF current_setting('holdfast.notify', true) = 'off' OR pg_notification_queue_usage() > 0.5 THEN
+    RETURN NULL;
+  END IF;
+  IF TG_LEVEL = 'ROW' THEN
+    due := NEW.next_at;
+  ELSE
+    SELECT min(a.next_at) INTO due FROM added AS a WHERE NOT a.paused;
+  END IF;
+  IF due IS NOT NULL THEN
+    PERFORM pg_notify('holdfast_fleet',
+      concat(TG_TABLE_SCHEMA, ' schedules ', floor(extract(epoch FROM due) * 1000)::bigint));
+  END IF;
+  RETURN NULL;
+END
+$fn$;
+CREATE TRIGGER schedules_made AFTER INSERT ON holdfast.schedules REFERENCING NEW TABLE AS added
+  FOR EACH STATEMENT EXECUTE FUNCTION holdfast.schedules_changed();
+CREATE TRIGGER schedules_earlier AFTER UPDATE ON holdfast.schedules
+  FOR EACH ROW WHEN (NOT NEW.paused AND (NEW.next_at < OLD.next_at OR OLD.paused OR OLD.next_at IS NULL))
+  EXECUTE FUNCTION holdfast.schedules_changed();
 `;
 
 const perQueue = `
@@ -401,7 +518,7 @@ REVOKE EXECUTE ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
 CREATE FUNCTION holdfast.inbox_enqueue(
   type text,
   payload jsonb,
-  key text DEFAULT NULL,
+  partition_key text DEFAULT NULL,
   idempotency_key text DEFAULT NULL,
   delay interval DEFAULT NULL,
   available_at timestamptz DEFAULT NULL,
@@ -467,8 +584,8 @@ $fn$;
 CREATE FUNCTION holdfast.inbox_wake() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER AS $fn$
 DECLARE
-  due  timestamptz;
-  hint text;
+  due  timestamp with time zone;
+  hint pg_catalog.text;
 BEGIN
   -- Nobody waits: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
   -- may take each other for a waiting worker; then they send a hint that nobody needs.)
@@ -485,7 +602,7 @@ BEGIN
   IF TG_ARGV[0] OPERATOR(pg_catalog.=) 'key' THEN
     SELECT pg_catalog.min(a.available_at), pg_catalog.concat(':',
       CASE WHEN pg_catalog.count(*) OPERATOR(pg_catalog.>) 100 THEN '*'
-        ELSE pg_catalog.string_agg(DISTINCT a.partition_bucket::text, ',') END)
+        ELSE pg_catalog.string_agg(DISTINCT a.partition_bucket::pg_catalog.text, ',') END)
     INTO due, hint FROM added AS a;
   ELSE
     SELECT pg_catalog.min(a.available_at) INTO due FROM added AS a;
@@ -493,7 +610,7 @@ BEGIN
   -- What is due later is found by the polls.
   IF due OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) interval '5 seconds') THEN
     PERFORM pg_catalog.pg_notify(pg_catalog.concat('holdfast_', TG_RELID),
-      pg_catalog.concat(pg_catalog.floor(pg_catalog.date_part('epoch', due) OPERATOR(pg_catalog.*) 10::float8)::bigint, hint));
+      pg_catalog.concat(pg_catalog.floor(pg_catalog.date_part('epoch', due) OPERATOR(pg_catalog.*) 10::double precision)::bigint, hint));
   END IF;
   RETURN NULL;
 END

@@ -75,7 +75,7 @@ describe('an empty database', () => {
   test('runs jobs', async () => {
     const hf = connect(url);
     const { id } = await hf.enqueue(work, {});
-    expect(await hf.find(id)).toMatchObject({ status: 'pending' });
+    expect(await hf.job(id)).toMatchObject({ status: 'pending' });
   });
 });
 
@@ -172,7 +172,7 @@ describe('another queue', () => {
       const own = job('own', { queue });
       const first = await hf.enqueue(own, {}, { idempotencyKey: 'k' });
       expect(await hf.enqueue(own, {}, { idempotencyKey: 'k' })).toMatchObject({ id: first.id });
-      expect(await hf.find(first.id, queue)).toMatchObject({ status: 'pending' });
+      expect(await hf.job(first.id, { queue })).toMatchObject({ status: 'pending' });
       expect(await hf.cancel([first.id], { reason: 'no', queue })).toEqual([first.id]);
     },
   );
@@ -209,7 +209,7 @@ describe('another queue', () => {
   test('with a bad name is refused by a rejected promise in every call', async () => {
     const bad = 'x"; DROP TABLE holdfast.inbox; --';
     const calls = [
-      () => hf.find(crypto.randomUUID(), bad),
+      () => hf.job(crypto.randomUUID(), { queue: bad }),
       () => hf.pause(bad),
       () => hf.resume(bad),
       () => hf.retry([], { queue: bad }),

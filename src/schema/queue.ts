@@ -3,7 +3,8 @@
  *
  * A queue is made by running the per-queue part of every migration under its name, in one transaction,
  * under the lock that migrations take, so a queue always has the shape that `inbox` has. What it says of
- * order is set in the same transaction, so nothing is ever enqueued without it.
+ * order is set in the same transaction, so nothing is ever enqueued without it; and whoever may do something with
+ * `inbox` may do the same with the new queue from its first moment.
  */
 import { HoldfastError } from '../job/errors.js';
 import { hash32 } from '../job/key.js';
@@ -11,31 +12,38 @@ import { checkKnown, type Known } from '../job/known-options.js';
 import { checkOrdering, type OrderOptions } from '../job/order.js';
 import { checkQueueName, loadText, quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
+import { grantsLikeInbox } from './grants.js';
 import { MIGRATIONS } from './migrations.js';
 
 const SETTINGS = `
 UPDATE holdfast.queues AS q SET ordering = $1::text::holdfast.ordering WHERE q.name = 'inbox'`;
+
+/** Queues are made and dropped under the lock that migrations take. */
+export const migrationLock = (schema: string) =>
+  `SELECT pg_advisory_xact_lock(${hash32('holdfast.migrate') | 0}, ${hash32(schema) | 0})`;
 
 /** How the queue is read; see `OrderOptions`. */
 export type NewQueueOptions = OrderOptions;
 
 const OPTIONS = { ordering: true, deadLetters: true } as const satisfies Known<NewQueueOptions>;
 
-/** Returns false when the queue existed already, and changes nothing then. Needs one client, not a pool. */
+/**
+ * Returns false when the queue existed already, and changes nothing then. Needs one client, not a pool. `made` is
+ * called in the transaction that makes the queue.
+ */
 export async function createQueue(
   client: Queryable,
   schema: string,
   queue: string,
   options: NewQueueOptions = {},
+  made: () => Promise<void> = async () => undefined,
 ): Promise<boolean> {
   checkQueueName(queue);
   checkKnown(options, OPTIONS, 'createQueue()', 'No queue was made.');
   const ordering = checkOrdering(`Queue "${queue}"`, options);
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   try {
-    await client.query(
-      `SELECT pg_advisory_xact_lock(${hash32('holdfast.migrate') | 0}, ${hash32(schema) | 0})`,
-    );
+    await client.query(migrationLock(schema));
     const found = await client.query(
       `SELECT name FROM ${quoteName(schema)}.queues WHERE name = $1`,
       [queue],
@@ -45,7 +53,9 @@ export async function createQueue(
       for (const migration of MIGRATIONS) {
         await client.query(loadText(migration.perQueue, { schema, queue }));
       }
+      for (const grant of await grantsLikeInbox(client, schema, queue)) await client.query(grant);
       if (ordering) await client.query(loadText(SETTINGS, { schema, queue }), [ordering]);
+      await made();
     }
     await client.query('COMMIT');
     return !exists;

@@ -20,8 +20,6 @@ UPDATE holdfast.inbox AS i
 SET status = 'dead_letter',
     available_at = 'infinity',
     parked = (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
-    -- A suspect that crashed in its last attempt was claimed once more, only to become a dead letter.
-    attempts = least(i.attempts, i.max_attempts),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     isolated = false,
     last_error = dead.error,

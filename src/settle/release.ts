@@ -2,7 +2,8 @@
  * Releasing: the owner hands jobs back as if it had never claimed them, and the attempt is restored.
  *
  * `release` leaves the job at its old place in the queue, so it runs next; that is what a drain does.
- * `snooze` asks for it again after a delay. The generation is not taken back: it only ever rises.
+ * `snooze` asks for it again after a delay, and its history says so, in one entry for all that follow each other.
+ * The generation is not taken back: it only ever rises.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -23,8 +24,8 @@ WHERE i.id = released.id
   AND i.claimed_by = $1::text
   AND i.status = 'processing'
   AND i.lease_expires_at > statement_timestamp()
-RETURNING i.id, i.available_at, i.partition_bucket`,
-  columns: { id: uuid, available_at: timestamp, partition_bucket: int4 },
+RETURNING i.id, i.available_at AS run_at, i.partition_bucket`,
+  columns: { id: uuid, run_at: timestamp, partition_bucket: int4 },
 });
 
 export type Released = Row<typeof releaseJobs.columns>;
@@ -47,6 +48,9 @@ export interface Snoozed extends Settled {
   readonly delayMs: number;
 }
 
+/** The last entry of its history is that of a snooze. */
+const SNOOZED_BEFORE = `i.history #>> '{-1,outcome}' = 'snoozed'`;
+
 export const snoozeJobs = statement({
   name: 'snooze',
   text: `
@@ -55,7 +59,13 @@ SET status = 'pending',
     available_at = now() + snoozed.delay_ms * interval '1 millisecond',
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     attempts = greatest(i.attempts - 1, 0),
-    crashes = 0, isolated = false
+    crashes = 0, isolated = false,
+    history = jsonb_path_query_array(
+      CASE WHEN ${SNOOZED_BEFORE} THEN i.history - (-1) ELSE coalesce(i.history, '[]') END
+      || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by,
+        'outcome', 'snoozed', 'times', CASE WHEN ${SNOOZED_BEFORE}
+          THEN (i.history #>> '{-1,times}')::integer + 1 ELSE 1 END),
+      '$[last-19 to last]')
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS snoozed(id, generation, delay_ms)
 WHERE i.id = snoozed.id
   AND i.lease_generation = snoozed.generation

@@ -130,7 +130,7 @@ class Drain {
     this.#attempts++;
     this.#ran.set(type, (this.#ran.get(type) ?? 0) + 1);
     const end = await this.#worker.run(held);
-    const row = await this.#deps.hf.find(held.id, held.queue);
+    const row = await this.#deps.hf.job(held.id, { queue: held.queue });
     const outcome = outcomeOf(end, row);
     if (outcome !== 'crashed') this.#counts[outcome]++;
     if (await this.#until()) return true;

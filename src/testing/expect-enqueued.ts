@@ -23,7 +23,7 @@ export type DeepPartial<Value> = Value extends readonly unknown[]
 export interface EnqueuedMatch<Input = unknown> {
   /** The name of the type, or the job itself: then its payload is checked by the compiler. */
   readonly type?: string | JobDefinition<Input, unknown>;
-  readonly key?: string;
+  readonly partitionKey?: string;
   readonly queue?: string;
   /** Objects may have more than is written here; arrays and values must be equal. */
   readonly payload?: DeepPartial<Input>;
@@ -35,7 +35,7 @@ export interface ExpectOptions extends Target {
 }
 
 const OPTIONS = { hf: true, tx: true } as const satisfies Known<ExpectOptions>;
-const FIELDS = ['type', 'key', 'queue', 'payload'];
+const FIELDS = ['type', 'partitionKey', 'queue', 'payload'];
 const SHOWN = 10;
 
 /** The jobs that wait or run and match, in the order in which they were written. */
@@ -89,6 +89,12 @@ async function waiting(options: ExpectOptions): Promise<EnqueuedJob[]> {
 }
 
 function checkMatch(match: object): void {
+  if (typeof (match as { item?: unknown }).item === 'function') {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'The match is a job itself, so nothing was looked for. Name it as the type: { type: sendReceipt }.',
+    );
+  }
   const unknown = Object.keys(match).filter((name) => !FIELDS.includes(name));
   if (unknown.length === 0) return;
   throw new HoldfastError(
@@ -100,7 +106,7 @@ function checkMatch(match: object): void {
 /** A match of any job. */
 interface Match {
   readonly type?: string | { readonly type: string };
-  readonly key?: string;
+  readonly partitionKey?: string;
   readonly queue?: string;
   readonly payload?: unknown;
 }
@@ -111,7 +117,7 @@ function matches(job: EnqueuedJob, match: Match): boolean {
   const type = typeName(match.type);
   return (
     (type === undefined || job.type === type) &&
-    (match.key === undefined || job.key === match.key) &&
+    (match.partitionKey === undefined || job.partitionKey === match.partitionKey) &&
     (match.queue === undefined || job.queue === match.queue) &&
     (match.payload === undefined || contains(job.payload, match.payload))
   );
@@ -147,7 +153,15 @@ function failure(
   return error;
 }
 
-function shownJob({ type, key, id, queue, payload, delayMs, running }: EnqueuedJob): string {
+function shownJob({
+  type,
+  partitionKey: key,
+  id,
+  queue,
+  payload,
+  delayMs,
+  running,
+}: EnqueuedJob): string {
   const when = running ? ', running' : delayMs > 0 ? `, due in ${delayMs} ms` : '';
   const of = key === id ? '' : ` key ${JSON.stringify(key)}`;
   const text = JSON.stringify(payload);

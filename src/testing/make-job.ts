@@ -3,9 +3,9 @@
  * engine, so each has the history, the generation and the side rows that it would have in production.
  */
 
-import type { JobRow } from '../inspect/job.js';
+import type { Job } from '../api/views.js';
 import { type Duration, durationMs } from '../job/duration.js';
-import { Cancel, GiveUp, HoldfastError } from '../job/errors.js';
+import { Cancel, DeadLetter, HoldfastError } from '../job/errors.js';
 import type { JobDefinition } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { type Target, target } from './target.js';
@@ -39,8 +39,8 @@ const OPTIONS = {
   ...{ delay: true, reason: true },
 } as const satisfies Known<MakeJobOptions>;
 
-/** The job as `hf.find` returns it. */
-export type MadeJob = JobRow;
+/** The job as `hf.job` returns it. */
+export type MadeJob = Job;
 
 const STATES: readonly MadeState[] = [
   ...(['pending', 'delayed', 'leased', 'retrying'] as const),
@@ -53,7 +53,7 @@ const OUTCOMES: Partial<Record<MadeState, (reason: string) => void>> = {
     throw new Error(reason);
   },
   dead_letter(reason) {
-    throw new GiveUp(reason);
+    throw new DeadLetter(reason);
   },
   cancelled(reason) {
     throw new Cancel(reason);
@@ -78,7 +78,7 @@ export async function makeJob<Input, Output>(
   const handler: TestHandler<Output> = () => OUTCOMES[state]?.(reason);
   const trial = new Trial(deps, job, handler);
   const id = await make(trial, state, payload, rest, durationMs(delay, 'delay'));
-  return (await deps.hf.find(id, trial.names.queue)) as MadeJob;
+  return (await deps.hf.job(id, { queue: trial.names.queue })) as MadeJob;
 }
 
 async function make<Input, Output>(

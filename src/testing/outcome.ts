@@ -1,5 +1,5 @@
 /** How an attempt ended, in the words of the kit: from what the worker learnt and from where the job stands now. */
-import type { JobRow } from '../inspect/job.js';
+import type { Job } from '../api/views.js';
 import type { AttemptEnd } from './test-worker.js';
 
 /**
@@ -15,7 +15,7 @@ export type TestOutcome =
   | 'lost'
   | 'crashed';
 
-export function outcomeOf({ outcome, result }: AttemptEnd, row: JobRow | null): TestOutcome {
+export function outcomeOf({ outcome, result }: AttemptEnd, row: Job | null): TestOutcome {
   if (result === 'lost') return 'lost';
   if (outcome.kind === 'snoozed') return 'snoozed';
   if (row?.status === 'dead_letter') return 'dead_letter';

@@ -7,12 +7,12 @@
  * read as `pg` does it: a bigint comes as text, a timestamp as a Date.
  */
 import { EventEmitter } from 'node:events';
-import { createRequire } from 'node:module';
 // A test may have replaced the global ones.
 import { clearTimeout, setTimeout } from 'node:timers';
 import pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import { quoteName } from '../postgres/names.js';
+import { asText, literal, ownError, ownRows, SERIALIZERS } from './pglite-values.js';
 
 /** What is used of a PGlite; its own types are not imported, because the package is optional. */
 export interface PgliteLike {
@@ -61,21 +61,6 @@ const PATIENCE_MS = 4_000;
 const BEGINS = /^\s*(BEGIN|START\s+TRANSACTION)\b/i;
 const ENDS =
   /(^|;)\s*(COMMIT|END|ABORT|ROLLBACK(?!\s+(WORK\s+|TRANSACTION\s+)?TO\b))\b[^;]*;?\s*$/i;
-
-const { prepareValue } = createRequire(import.meta.url)('pg/lib/utils.js') as {
-  prepareValue(value: unknown): string | Buffer | null;
-};
-
-function asText(value: unknown): string | null {
-  const prepared = prepareValue(value);
-  return Buffer.isBuffer(prepared) ? `\\x${prepared.toString('hex')}` : prepared;
-}
-
-const literal = (text: string | null) =>
-  text === null ? 'NULL' : `'${text.replaceAll("'", "''")}'`;
-
-/** Parameters are text already, whatever type the statement gives them. */
-const SERIALIZERS = new Proxy({}, { get: () => (text: string) => text });
 
 /** The one session, and who holds it. */
 export class PgliteSession {
@@ -133,13 +118,23 @@ export class PgliteSession {
   async #send({ name, text, values, rowMode, types }: QueryConfig): Promise<Result> {
     const parsers = types ? this.#parsersOf(types) : this.#own;
     const options = { parsers, serializers: SERIALIZERS, ...(rowMode && { rowMode }) };
-    // Without parameters a text may hold several statements, as with `pg`; the last one's rows come back.
-    const result =
-      values && name === undefined
-        ? await this.pglite.query(text, values.map(asText), options)
-        : (await this.pglite.exec(await this.#asText(name, text, values ?? []), options)).at(-1);
-    const rows = result?.rows ?? [];
-    return { rows, rowCount: result?.affectedRows || rows.length, fields: result?.fields ?? [] };
+    const result = await this.#result(name, text, values, options).catch((error: unknown) => {
+      throw ownError(error);
+    });
+    const rows = ownRows(result?.rows ?? [], rowMode === 'array');
+    const fields = ownRows(result?.fields ?? [], false) as Result['fields'];
+    return { rows, rowCount: result?.affectedRows || rows.length, fields };
+  }
+
+  /** Without parameters a text may hold several statements, as with `pg`; the last one's rows come back. */
+  async #result(
+    name: string | undefined,
+    text: string,
+    values: readonly unknown[] | undefined,
+    options: object,
+  ) {
+    if (values && name === undefined) return this.pglite.query(text, values.map(asText), options);
+    return (await this.pglite.exec(await this.#asText(name, text, values ?? []), options)).at(-1);
   }
 
   /** A statement with a name is prepared in SQL, because PGlite parses every query anew. */

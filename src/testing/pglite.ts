@@ -4,17 +4,21 @@
  * Everything of a Holdfast works on it but a running worker, which needs connections of its own; `drain` and
  * `testJob` take its place. The package `@electric-sql/pglite` is the user's to install.
  */
+import type { Blob } from 'node:buffer';
 import type pg from 'pg';
-import { type Holdfast, holdfast } from '../holdfast.js';
-import { readGauges } from '../inspect/gauges.js';
-import { reading } from '../inspect/reading.js';
+import { gaugesReader } from '../api/gauges.js';
+import { type Holdfast, type HoldfastParts, holdfast, partsOf } from '../holdfast.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import type { Logger } from '../postgres/log.js';
+import { quoteName } from '../postgres/names.js';
 import { withClient } from '../postgres/pool.js';
 import { ENGINE_SETTINGS } from '../postgres/settings.js';
 import { migrate } from '../schema/migrate.js';
+import { MIGRATIONS } from '../schema/migrations.js';
 import { setDeps } from './deps.js';
+import { PgliteFiles } from './pglite-files.js';
+import { loadPglite } from './pglite-package.js';
 import { type PgliteLike, PgliteSession, pglitePool } from './pglite-pool.js';
 
 export interface PgliteOptions {
@@ -45,7 +49,7 @@ const SETTINGS = Object.entries(ENGINE_SETTINGS)
 /** Nothing connects to it. */
 const NOWHERE = 'postgres://pglite.invalid/pglite';
 
-/** A migrated Holdfast on PGlite. The first of a process takes seconds; share it between the tests of a file. */
+/** A migrated Holdfast on PGlite. It takes a second; share it between the tests of a file. */
 export async function startPglite(options: PgliteOptions = {}): Promise<PgliteHoldfast> {
   checkKnown(options, OPTIONS, 'startPglite()', 'Nothing was started.');
   const pglite = options.pglite ?? (await newPglite(options.schema ?? 'holdfast'));
@@ -58,15 +62,21 @@ export async function startPglite(options: PgliteOptions = {}): Promise<PgliteHo
     ...(schema !== undefined && { schema }),
     ...(logger && { logger }),
   });
+  const { log } = partsOf(original) as HoldfastParts;
   // Of the caller's own PGlite only the connection is ours.
-  const close = async () => {
+  const end = async () => {
     await original.close();
     if (!options.pglite) await pglite.close();
+  };
+  let ended: Promise<void> | null = null;
+  const close = () => {
+    ended ??= end();
+    return ended;
   };
   const hf: Holdfast = {
     ...original,
     worker: (workerOptions) => withoutRun(original.worker(workerOptions)),
-    gauges: () => reading(pool, (db) => readGauges(db, original.schema)),
+    gauges: gaugesReader(() => pool, original.schema, log),
     close,
     [Symbol.asyncDispose]: close,
   };
@@ -86,42 +96,45 @@ function withoutRun(worker: ReturnType<Holdfast['worker']>): ReturnType<Holdfast
   return worker;
 }
 
-interface OwnPglite extends PgliteLike {
-  dumpDataDir(compression: 'none'): Promise<Blob>;
-}
+/** Segments of 1 MB instead of 16: less to keep, and less to load. */
+const INITDB = ['--wal-segsize=1'];
 
-interface PgliteModule {
-  readonly PGlite: { create(options?: { loadDataDir: Blob }): Promise<OwnPglite> };
-}
-
-/** The files of a migrated one: from the second on, they are not made anew. */
-let template: Blob | null = null;
+/** By schema, the files of a migrated one: this process makes or reads them once. */
+const templates = new Map<string, Blob>();
 
 async function newPglite(schema: string): Promise<PgliteLike> {
-  const { PGlite } = await loadPackage();
-  if (schema !== 'holdfast') return PGlite.create();
-  if (template) return PGlite.create({ loadDataDir: template });
-  const pglite = await PGlite.create();
+  const { create, version } = loadPglite();
+  const known = templates.get(schema);
+  if (known) return create({ loadDataDir: known });
+  const files = new PgliteFiles([version, schema, ...INITDB, JSON.stringify(MIGRATIONS)]);
+  const kept = await files.read();
+  const loaded = kept && (await create({ loadDataDir: kept }).catch(() => null));
+  if (loaded) {
+    templates.set(schema, kept);
+    return loaded;
+  }
+  const pglite = await create({ initDbStartParams: INITDB });
   await pglite.exec(SETTINGS);
   const pool = pglitePool(new PgliteSession(pglite));
   await withClient(pool, (client) => migrate(client, schema));
-  template = await pglite.dumpDataDir('none');
+  await slim(pglite);
+  const made = await pglite.dumpDataDir('none');
+  templates.set(schema, made);
+  await files.write(made);
   return pglite;
 }
 
-async function loadPackage(): Promise<PgliteModule> {
-  // Not a literal: neither compilers nor bundlers shall look for a package that need not be there.
-  const name = '@electric-sql/pglite';
-  try {
-    return (await import(name)) as PgliteModule;
-  } catch (cause) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      'The package @electric-sql/pglite could not be loaded, so there is no database to test on. ' +
-        'Run `npm install --save-dev @electric-sql/pglite`, or pass { hf } of a Postgres server, or call useHoldfast(hf) once.',
-      { cause },
-    );
+/** Drops the databases that nobody connects to, half of the files, and leaves little to recover at the next start. */
+async function slim(pglite: PgliteLike): Promise<void> {
+  const others = 'SELECT datname AS name FROM pg_database WHERE datname <> current_database()';
+  const { rows } = await pglite.query(others);
+  await pglite.exec('UPDATE pg_database SET datistemplate = false');
+  for (const { name } of rows as { name: string }[]) {
+    await pglite.exec(`DROP DATABASE ${quoteName(name)}`);
   }
+  // At a start from these files Postgres recovers, and would leave a timer that never ends.
+  await pglite.exec('ALTER SYSTEM SET log_startup_progress_interval = 0');
+  await pglite.exec('CHECKPOINT');
 }
 
 let shared: Promise<PgliteHoldfast> | null = null;

@@ -11,7 +11,7 @@ export interface EnqueuedJob {
   readonly id: string;
   readonly type: string;
   readonly queue: string;
-  readonly key: string;
+  readonly partitionKey: string;
   readonly payload: unknown;
   readonly headers: Readonly<Record<string, string>>;
   readonly priority: number;
@@ -73,7 +73,7 @@ export async function enqueuedJobs(
     id: String(row.id),
     type: String(row.type),
     queue: names.queue,
-    key: String(row.key),
+    partitionKey: String(row.key),
     payload: JSON.parse(String(row.payload)),
     headers: JSON.parse(String(row.headers)),
     priority: Number(row.priority),
@@ -124,7 +124,7 @@ export async function effectsOf(
 
 /** Where a job stands: what a targeted claim must know of it. */
 export interface Place {
-  readonly availableAt: string;
+  readonly runAt: string;
   readonly position: number;
   readonly priority: number;
   readonly bucket: number;
@@ -148,7 +148,7 @@ RETURNING i.available_at::text AS available_at, i.position::text AS position,
   const [row] = await rowsOf(db, names, text, [id]);
   if (!row) return null;
   return {
-    availableAt: String(row.available_at),
+    runAt: String(row.available_at),
     position: Number(row.position),
     priority: Number(row.priority),
     bucket: Number(row.bucket),

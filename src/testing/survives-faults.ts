@@ -148,7 +148,7 @@ class Survey<Input, Output> {
     const held = await this.#trial.begin(worker, this.#nextPayload(), this.#options);
     const recorder = new Recorder();
     const end = await this.#trial.run(worker, held, recorder);
-    const row = await this.#trial.deps.hf.find(held.id, this.#trial.names.queue);
+    const row = await this.#trial.deps.hf.job(held.id, { queue: this.#trial.names.queue });
     const outcome = outcomeOf(end, row);
     if (outcome === 'completed') return [(await this.#count()) - before, recorder.steps];
     throw new HoldfastError(
@@ -232,7 +232,7 @@ class Survey<Input, Output> {
       const why = result === 'failed' ? `: ${String((trial.thrown as Error)?.message)}` : '';
       await tell(`Worker ${attempt} claimed the job and ran the handler: ${result}${why}.`);
     }
-    const row = await trial.deps.hf.find(id, trial.names.queue);
+    const row = await trial.deps.hf.job(id, { queue: trial.names.queue });
     return row?.status ?? 'completed';
   }
 }

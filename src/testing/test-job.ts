@@ -91,7 +91,7 @@ async function resultOf<Input, Output>(
   id: string,
 ): Promise<Pick<TestJobResult, 'outcome' | 'delayMs' | 'error' | 'effects'>> {
   const { deps, names } = trial;
-  const row = await deps.hf.find(id, names.queue);
+  const row = await deps.hf.job(id, { queue: names.queue });
   const outcome = end ? outcomeOf(end, row) : 'crashed';
   const failed = outcome === 'retry' || outcome === 'dead_letter';
   return {

@@ -4,6 +4,7 @@
  * and notifications are left out, so nothing happens by itself and nothing waits.
  */
 import { randomBytes } from 'node:crypto';
+import timers from 'node:timers';
 import { claim } from '../claim/claim.js';
 import { claimKeyed, type KeyStretch } from '../claim/claim-keyed.js';
 import { claimSuspects } from '../claim/claim-suspects.js';
@@ -21,9 +22,14 @@ import { leaseLost } from '../worker/run/handler-context.js';
 import { LeasedJob } from '../worker/run/leased-job.js';
 import { settleOutcome } from '../worker/settle/outcome.js';
 import { Settler } from '../worker/settle/settler.js';
-import { systemTime } from '../worker/time.js';
+import { systemTime, type Time } from '../worker/time.js';
 import type { TestDeps } from './deps.js';
+import { watching } from './faults/steps.js';
 import { makeDue, type Place } from './rows.js';
+
+const { setImmediate } = timers;
+/** Goes on under the fake timers of a test, which would stand still. */
+const realTime: Time = { ...systemTime, soon: (run) => void setImmediate(run) };
 
 /** No handler of a test runs for so long; nobody renews here. */
 const LEASE_MS = 600_000;
@@ -100,7 +106,7 @@ export class TestWorker {
     place: Place,
   ): Promise<LeasedJob | null> {
     const terms = this.#terms(names.queue);
-    const { priority, availableAt: afterAt, position } = place;
+    const { priority, runAt: afterAt, position } = place;
     const cursors = [{ priority, afterAt, afterPosition: position - 1 }];
     const { jobs } =
       place.ordering === 'none'
@@ -126,9 +132,9 @@ export class TestWorker {
   }
 
   #leased({ queue }: Names, row: ClaimedJob): LeasedJob {
-    const claimedAt = systemTime.now();
-    const facts = { workerId: this.id, claimedAt, clock: Date.now(), number: this.#claims };
-    return new LeasedJob(row, { queue, ...facts });
+    const now = systemTime.now();
+    const facts = { workerId: this.id, clock: Date.now(), number: this.#claims };
+    return new LeasedJob(row, { queue, ...facts, sentAt: now, claimedAt: now });
   }
 
   /** One attempt, to the answer of the database. */
@@ -165,8 +171,11 @@ export class TestWorker {
   #settler(names: Names): Settler {
     const { engine, plain, log } = this.#deps;
     return new Settler({
-      ...{ engine, plain, names, time: systemTime, took: () => undefined },
-      reportError: (what, error) => log.warn({ what, err: String(error) }, 'worker error'),
+      ...{ engine, plain, names, time: realTime, took: () => undefined },
+      // What a watched attempt meets was made on purpose.
+      reportError: (what, error) => {
+        if (!watching.getStore()) log.warn({ what, err: String(error) }, 'worker error');
+      },
       standing: () => 'alive',
       abandoned: new AbortController().signal,
     });

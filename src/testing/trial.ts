@@ -20,13 +20,14 @@ import { type AttemptEnd, TestWorker } from './test-worker.js';
 
 export type TestHandler<Output> = (context: HandlerContext<Output>) => unknown;
 
-export interface TrialOptions extends Pick<EnqueueOptions, 'key' | 'headers' | 'maxAttempts'> {
+export interface TrialOptions
+  extends Pick<EnqueueOptions, 'partitionKey' | 'headers' | 'maxAttempts'> {
   /** Which attempt it is. Default 1. */
   readonly attempt?: number;
 }
 
 export const TRIAL_OPTIONS = {
-  ...{ hf: true, key: true, headers: true, maxAttempts: true, attempt: true },
+  ...{ hf: true, partitionKey: true, headers: true, maxAttempts: true, attempt: true },
 } as const satisfies Known<TrialOptions & Target>;
 
 /** What is tried, checked. */
@@ -39,7 +40,7 @@ export class Trial<Input, Output> {
   thrown: unknown;
 
   constructor(deps: TestDeps, job: JobDefinition<Input, Output>, handler: TestHandler<Output>) {
-    if (typeof job?.of !== 'function')
+    if (typeof job?.item !== 'function')
       throw wrong('The first argument is not a job of job("name")');
     if (typeof handler !== 'function') throw wrong('The second argument is not a handler function');
     this.deps = { ...deps, engine: watchedExecutor(deps.engine) };

@@ -3,7 +3,12 @@
  * Listeners are called synchronously; one that throws is reported and does not disturb the worker.
  */
 export type WorkerEvent =
-  | { readonly kind: 'started'; readonly workerId: string }
+  | {
+      readonly kind: 'started';
+      readonly workerId: string;
+      /** By queue, the types that it has handlers for. */
+      readonly handles: Readonly<Record<string, readonly string[]>>;
+    }
   | { readonly kind: 'reregistered'; readonly workerId: string; readonly was: string }
   | { readonly kind: 'stopped'; readonly workerId: string }
   | {
@@ -25,6 +30,7 @@ export type WorkerEvent =
       /** Until the database answered. */
       readonly ms: number;
     }
+  | TickedEvent
   /** The database confirmed a heartbeat. */
   | { readonly kind: 'heartbeat'; readonly workerId: string }
   /** What the worker owns of a queue: so many buckets, of 1024. */
@@ -79,6 +85,19 @@ export interface EnqueuedEvent {
   readonly count: number;
   /** How many of them found their idempotency key taken and were not written. */
   readonly deduplicated: number;
+}
+
+/** Schedules of a queue that were due were advanced, and their jobs written. */
+export interface TickedEvent {
+  readonly kind: 'ticked';
+  readonly queue: string;
+  readonly jobs: number;
+  /** Ticks without a job, because the job of the one before was not over. */
+  readonly skipped: number;
+  /** Ticks that nobody was there to write, and that are not caught up. */
+  readonly missed: number;
+  /** How late each schedule that wrote a job was. */
+  readonly lagsMs: readonly number[];
 }
 
 /** What a handler returned could not be kept: too large, or not JSON. Its job is completed all the same. */

@@ -18,6 +18,7 @@ import {
   engineExecutor,
   plainExecutor,
 } from '../postgres/queryable.js';
+import { readDue, writeTicks } from '../schedule/tick.js';
 import { Wakeups } from './claim/wakeups.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
 import { Keeper } from './lease/keeper.js';
@@ -27,6 +28,7 @@ import type { Route } from './run/attempt.js';
 import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices, recoverAll } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
+import { ScheduleTicker } from './services/schedules.js';
 import { ServiceLoop } from './services/service-loop.js';
 import { UnhandledWatch } from './services/unhandled.js';
 import type { Standing } from './settle/batcher.js';
@@ -72,6 +74,7 @@ export class Loops {
   readonly membership: Membership;
   readonly wakeups: Wakeups;
   readonly unhandled: UnhandledWatch;
+  readonly schedules: ScheduleTicker;
   readonly queues: readonly QueueWorker[];
   /** Ordinary connections for what the worker itself reads and writes beside the queue table. */
   readonly ownPool: pg.Pool;
@@ -86,6 +89,8 @@ export class Loops {
   #members = 1;
   /** The member whose id comes first looks for all. */
   #first: string | null = null;
+  /** Whether this worker comes first for one of its queues, and so writes the ticks of schedules. */
+  #leads = false;
 
   constructor(deps: LoopsDeps) {
     // While the database is away, every job that is being settled listens to it.
@@ -115,6 +120,7 @@ export class Loops {
     });
     this.wakeups = this.#makeWakeups();
     this.unhandled = this.#makeUnhandled();
+    this.schedules = this.#makeSchedules();
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
   }
 
@@ -133,6 +139,7 @@ export class Loops {
     for (const queue of this.queues) queue.hold(false);
     this.services.start();
     this.unhandled.start();
+    this.schedules.start();
   }
 
   pump(): void {
@@ -188,6 +195,11 @@ export class Loops {
     this.#picture = picture;
     this.#members = view.members.length;
     this.#first = view.members[0]?.id ?? null;
+    this.#leads = this.#deps.queues.some((queue) => {
+      const first = view.members.find(({ handles }) => handles[queue]);
+      return first?.id === this.#deps.workerId();
+    });
+    this.schedules.membersChanged();
     this.recordDead(view.dead);
   }
 
@@ -214,7 +226,7 @@ export class Loops {
         asksPasswords: password !== null,
         pooled: mode.pooled === true,
         direct: direct && sendable(direct),
-        liveness: settings.liveness,
+        livenessLock: settings.livenessLock,
         schema,
         queues,
         workerId: this.#deps.workerId(),
@@ -245,7 +257,7 @@ export class Loops {
         ...(password && { password }),
         load: () => ({
           running: this.queues.reduce((sum, one) => sum + one.running, 0),
-          held: this.queues.reduce((sum, one) => sum + one.size, 0),
+          held: this.queues.reduce((sum, one) => sum + one.held, 0),
         }),
       },
     );
@@ -287,17 +299,30 @@ export class Loops {
     });
   }
 
+  #makeSchedules(): ScheduleTicker {
+    const { schema, queues, time, emit, reportError } = this.#deps;
+    return new ScheduleTicker({
+      ...{ queues, time, emit, reportError },
+      read: (of, limit) => readDue(this.#engine, { schema, queue: 'inbox' }, of, limit),
+      write: (queue, ticks) => writeTicks(this.#engine, { schema, queue }, ticks),
+      leads: () => this.#leads,
+      members: () => this.#members,
+      listening: () => this.wakeups.listening(),
+    });
+  }
+
   #makeWakeups(): Wakeups {
     const { address, direct, schema, channels, settings, workerId, reportError } = this.#deps;
     const queueOf = (name: string) => this.queues.find(({ queue }) => queue === name);
     return new Wakeups({
       address: direct ?? address,
       on: settings.notify,
-      liveness: settings.liveness,
+      livenessLock: settings.livenessLock,
       ...{ schema, channels, workerId: workerId(), other: this.#engine, reportError },
       hint: (queue, since, buckets) => queueOf(queue)?.hint(since, buckets),
       listening: (queue) => queueOf(queue)?.listening(),
       fleetChanged: () => void this.membership.refresh(),
+      schedulesChanged: (at) => this.schedules.hint(at),
     });
   }
 

@@ -5,7 +5,7 @@
  * the rule that it breaks.
  */
 import { type Duration, durationMs } from '../job/duration.js';
-import { HoldfastError } from '../job/errors.js';
+import { HoldfastError, shown } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { checkQueueName } from '../postgres/names.js';
@@ -39,7 +39,7 @@ export interface WorkerOptions {
   /** How long `stop` waits for running handlers. Default 30 s. */
   readonly grace?: Duration;
   /** Hold a lock on a session of the worker's own, so that others notice its death at once. Default true. */
-  readonly liveness?: boolean;
+  readonly livenessLock?: boolean;
   /** Get notifications of new jobs instead of polling often. Default true. */
   readonly notify?: boolean;
   /** Stop on SIGTERM and SIGINT; a second signal exits at once. Default true. */
@@ -52,7 +52,7 @@ export interface WorkerOptions {
 const WORKER_OPTIONS = {
   ...{ queues: true, concurrency: true, batchSize: true, prefetch: true, lease: true },
   ...{ renewEvery: true, heartbeat: true, ttl: true, poll: true, maintenance: true },
-  ...{ stallLimit: true, timeout: true, grace: true, liveness: true, notify: true },
+  ...{ stallLimit: true, timeout: true, grace: true, livenessLock: true, notify: true },
   ...{ handleSignals: true, onEvent: true, metadata: true },
 } as const satisfies Known<WorkerOptions>;
 
@@ -70,7 +70,7 @@ export interface Settings {
   readonly stallMs: number;
   readonly timeoutMs: number | null;
   readonly graceMs: number;
-  readonly liveness: boolean;
+  readonly livenessLock: boolean;
   readonly notify: boolean;
   readonly handleSignals: boolean;
   readonly metadata: Readonly<Record<string, string | number | boolean>>;
@@ -83,6 +83,17 @@ function rule(holds: boolean, text: string): void {
   if (!holds) {
     throw new HoldfastError('OPTION_INVALID', `${text} The worker was not started.`);
   }
+}
+
+/** Of a worker, or of one stop. */
+export const graceMs = (value: Duration | undefined): number | undefined =>
+  value === undefined ? undefined : durationMs(value, 'grace', { min: 0, max: DAY_MS });
+
+/** On unless it is turned off. */
+function flag(value: unknown, what: string): boolean {
+  const on = value ?? true;
+  rule(typeof on === 'boolean', `${what} must be true or false, not ${shown(on)}.`);
+  return on as boolean;
 }
 
 export function resolveOptions(options: WorkerOptions): Settings {
@@ -103,10 +114,10 @@ export function resolveOptions(options: WorkerOptions): Settings {
     maintenanceMs: time(options.maintenance, 'maintenance', 10_000, 50),
     stallMs: time(options.stallLimit, 'stallLimit', leaseMs, 50),
     timeoutMs: options.timeout === undefined ? null : time(options.timeout, 'timeout', 0, 1),
-    graceMs: time(options.grace, 'grace', 30_000, 0),
-    liveness: options.liveness ?? true,
-    notify: options.notify ?? true,
-    handleSignals: options.handleSignals ?? true,
+    graceMs: graceMs(options.grace) ?? 30_000,
+    livenessLock: flag(options.livenessLock, 'livenessLock'),
+    notify: flag(options.notify, 'notify'),
+    handleSignals: flag(options.handleSignals, 'handleSignals'),
     metadata: options.metadata ?? {},
     onEvent: options.onEvent ?? null,
   };

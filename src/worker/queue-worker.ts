@@ -95,6 +95,11 @@ export class QueueWorker {
     return this.#inFlight.size;
   }
 
+  /** How many of them the queue says that this worker holds. */
+  get held(): number {
+    return this.#inFlight.held;
+  }
+
   get running(): number {
     return this.#runs.running;
   }
@@ -143,11 +148,6 @@ export class QueueWorker {
     this.#claims.pump();
   }
 
-  /** Read as soon as there is room. */
-  wake(): void {
-    this.#claims.wake();
-  }
-
   /** Nothing is claimed or started under an id that may be dead. */
   get #alive(): boolean {
     return this.#deps.standing(this.#deps.workerId()) === 'alive';
@@ -176,7 +176,7 @@ export class QueueWorker {
     if (rows.length === 0) return;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
-    const facts = { queue: this.queue, workerId, number, claimedAt: now, clock };
+    const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
     for (const job of jobs) job.hasMore = run === null;
@@ -191,7 +191,7 @@ export class QueueWorker {
     this.#inFlight.take(jobs);
     for (const { row } of jobs) this.#prefetch.recordPayload(row.payload.length);
     if (this.#stopping || !this.#alive) {
-      this.#inFlight.releaseAll(jobs);
+      for (const job of jobs) this.#inFlight.release(job);
       return;
     }
     this.#runs.expect(jobs.length);

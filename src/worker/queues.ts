@@ -15,6 +15,13 @@ export function handlesOf(routes: ReadonlyMap<string, Route>, queues: readonly s
   return handles;
 }
 
+/** The same without the versions: by queue, the types. */
+export function typesOf(handles: Handles): Record<string, string[]> {
+  return Object.fromEntries(
+    Object.entries(handles).map(([queue, types]) => [queue, Object.keys(types)]),
+  );
+}
+
 export function queuesToServe(
   routes: ReadonlyMap<string, Route>,
   named: readonly string[] | null,

@@ -11,6 +11,8 @@ export interface Time {
   now(): number;
   /** `background`: it does not keep the process alive. */
   after(ms: number, run: () => void, background?: boolean): Timer;
+  /** When this turn of the event loop is over. */
+  soon(run: () => void): void;
   /** From 0 to 1. */
   random(): number;
 }
@@ -22,6 +24,7 @@ export const systemTime: Time = {
     if (background) timer.unref();
     return { cancel: () => clearTimeout(timer) };
   },
+  soon: (run) => void setImmediate(run),
   random: () => Math.random(),
 };
 

@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type pg from 'pg';
+import type { Duration } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
@@ -26,8 +27,8 @@ import { Emitter } from './emitter.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
 import { channelsOf, Loops } from './loops.js';
-import { resolveOptions, type Settings, type WorkerOptions } from './options.js';
-import { checkQueues, queuesToServe } from './queues.js';
+import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
+import { checkQueues, handlesOf, queuesToServe, typesOf } from './queues.js';
 import { checkDirect, findPooler, type ReachableDeps, untilReachable } from './reachable.js';
 import type { Handler, Route } from './run/attempt.js';
 import type { HandlerContext } from './run/handler-context.js';
@@ -218,7 +219,8 @@ export class Worker {
     }
     this.#state = 'running';
     this.#sayStarted(queues);
-    this.#emitter.emit({ kind: 'started', workerId: this.#id });
+    const handles = typesOf(handlesOf(this.#routes, queues));
+    this.#emitter.emit({ kind: 'started', workerId: this.#id, handles });
     if (this.#halt.signal.aborted) void this.#stop(0, this.#signalled);
     else await this.#loops.start();
   }
@@ -287,7 +289,9 @@ export class Worker {
       dead: (id) => void this.#reregister(id),
       registeredAt: this.#registeredAt,
       drainAsked: () => {
-        if (this.#state === 'running') void this.#stop(this.#settings.graceMs, false);
+        // As a signal would: a handler that does not end must not keep the process for ever.
+        const { graceMs, handleSignals } = this.#settings;
+        if (this.#state === 'running') void this.#stop(graceMs, handleSignals);
       },
       emit: (event) => this.#emitter.emit(event),
       hasListeners: () => this.#emitter.hasListeners,
@@ -326,9 +330,9 @@ export class Worker {
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is released. */
-  async stop(options: { graceMs?: number } = {}): Promise<void> {
-    checkKnown(options, { graceMs: true }, 'worker.stop()', 'The worker goes on.');
-    return this.#stop(options.graceMs ?? this.#settings.graceMs, false);
+  async stop(options: { grace?: Duration } = {}): Promise<void> {
+    checkKnown(options, { grace: true }, 'worker.stop()', 'The worker goes on.');
+    return this.#stop(graceMs(options.grace) ?? this.#settings.graceMs, false);
   }
 
   /** `await using worker = hf.worker()`: it is stopped where its scope ends. */
@@ -357,9 +361,10 @@ export class Worker {
   }
 
   async #drain(loops: Loops, graceMs: number): Promise<void> {
-    const { services, unhandled, quarantine, membership, wakeups, queues } = loops;
+    const { services, unhandled, schedules, quarantine, membership, wakeups, queues } = loops;
     services.stop();
     unhandled.stop();
+    schedules.stop();
     membership.stop();
     const registration = this.#registration as Registration;
     const said = registration.announceDrain(this.#id);

@@ -9,13 +9,13 @@ const hf = holdfast({ connectionString: url });
 const work = job('work');
 const AWKWARD = `it's "so" \\ \\n ? $1 {a,b} NULL 🦀 é`;
 const keyed = (payload) =>
-  work.of(payload, { key: AWKWARD, idempotencyKey: AWKWARD, headers: { trace: AWKWARD } });
+  work.item(payload, { key: AWKWARD, idempotencyKey: AWKWARD, headers: { trace: AWKWARD } });
 const said = {};
 const codeOf = (error) => error.code ?? error.message;
 
 await sql.begin(async (tx) => {
   await tx`INSERT INTO orders VALUES (${1})`;
-  const items = [work.of([AWKWARD, null, 1]), keyed({ text: AWKWARD })];
+  const items = [work.item([AWKWARD, null, 1]), keyed({ text: AWKWARD })];
   said.committed = await hf.enqueueMany(items, { tx: fromPostgresJs(tx) });
 });
 said.rolledBack = await sql
@@ -27,7 +27,7 @@ said.rolledBack = await sql
   .catch(codeOf);
 await sql.begin(async (tx) => {
   await tx`INSERT INTO orders VALUES (${3})`;
-  const items = [work.of(1, { idempotencyKey: 'new' }), keyed('other')];
+  const items = [work.item(1, { idempotencyKey: 'new' }), keyed('other')];
   said.mismatch = await hf.enqueueMany(items, { tx: fromPostgresJs(tx) }).catch(codeOf);
   await tx`INSERT INTO orders VALUES (${4})`;
 });

@@ -23,7 +23,7 @@ beforeEach(() =>
 
 async function claimed(orderId = 9182) {
   const headers = { tenant: 'acme' };
-  await db.hf.enqueue(receipt, { orderId }, { key: `order:${orderId}`, headers });
+  await db.hf.enqueue(receipt, { orderId }, { partitionKey: `order:${orderId}`, headers });
   return heldOf((await claimAs(db.engine, 'w1', { types: ['receipt'] }))[0]!);
 }
 
@@ -34,7 +34,7 @@ test('a job has its payload parsed, its times as Dates and a status of a few wor
   expectTypeOf(found).toEqualTypeOf<Job | null>();
   expectTypeOf<Job['status']>().toEqualTypeOf<JobState>();
   expectTypeOf<Job['createdAt']>().toEqualTypeOf<Date>();
-  expectTypeOf<Job['availableAt']>().toEqualTypeOf<Date | null>();
+  expectTypeOf<Job['runAt']>().toEqualTypeOf<Date | null>();
   expect(found).toMatchObject({
     ...{ id: held.id, queue: 'inbox', archived: false, status: 'pending', type: 'receipt' },
     ...{ partitionKey: 'order:9182', attempts: 1, maxAttempts: 5, priority: 2, claimedAt: null },
@@ -46,7 +46,7 @@ test('a job has its payload parsed, its times as Dates and a status of a few wor
     completedAt: null,
   });
   expect(found!.createdAt).toBeInstanceOf(Date);
-  expect(found!.availableAt!.getTime()).toBeGreaterThan(found!.createdAt.getTime() + 50_000);
+  expect(found!.runAt!.getTime()).toBeGreaterThan(found!.createdAt.getTime() + 50_000);
 });
 
 test('a job is found in the archive and in any queue; nobody is null', async () => {
@@ -66,15 +66,15 @@ test('a job is found in the archive and in any queue; nobody is null', async () 
 test('a discarded dead letter is called so', async () => {
   const held = await claimed();
   await deadLetter(db.engine, INBOX, 'w1', [{ ...held, ...WHY }]);
-  expect(await db.hf.job(held.id)).toMatchObject({ status: 'dead_letter', availableAt: null });
+  expect(await db.hf.job(held.id)).toMatchObject({ status: 'dead_letter', runAt: null });
   await db.hf.discard([held.id]);
   expect(await db.hf.job(held.id)).toMatchObject({ status: 'discarded', archived: true });
 });
 
 test('jobs come page by page, those that the filter names', async () => {
-  const items = Array.from({ length: 25 }, (_, n) => receipt.of({ orderId: n }));
+  const items = Array.from({ length: 25 }, (_, n) => receipt.item({ orderId: n }));
   const ids = (await db.hf.enqueueMany(items)).map(({ id }) => id);
-  await db.hf.enqueue(job('other'), {}, { key: 'k' });
+  await db.hf.enqueue(job('other'), {}, { partitionKey: 'k' });
   const seen: string[] = [];
   let after: string | null = null;
   let pages = 0;
@@ -92,7 +92,7 @@ test('jobs come page by page, those that the filter names', async () => {
   } while (after !== null);
   expect(seen).toEqual(ids.toSorted());
   expect(pages).toBe(3);
-  expect((await db.hf.jobs({ filter: { key: 'k' } })).jobs).toMatchObject([
+  expect((await db.hf.jobs({ filter: { partitionKey: 'k' } })).jobs).toMatchObject([
     { type: 'other', queue: 'inbox', status: 'pending', completedAt: null },
   ]);
   expect((await db.hf.jobs({ filter: { status: 'processing' } })).jobs).toEqual([]);
@@ -111,7 +111,11 @@ test('finished jobs come from the archive, page by page', async () => {
 });
 
 test.each([
-  ['a part that there is not', { filter: { typ: 'x' } }, /no part "typ"; it has status, type, key/],
+  [
+    'a part that there is not',
+    { filter: { typ: 'x' } },
+    /no part "typ"; it has status, type, partitionKey/,
+  ],
   ['a status that there is not', { filter: { status: 'done' } }, /no status "done"/],
   ['both places', { filter: { status: ['pending', 'completed'] } }, /the queue or the archive/],
   ['no filter', { filter: 'receipt' }, /must be an object, not "receipt"/],
@@ -136,7 +140,7 @@ test('explain says why a job does not run, and shows no payload', async () => {
   const answer = await db.hf.explain(id);
   expect([answer.code, ...answer.also.map(({ code }) => code)]).toEqual(['no_worker', 'not_due']);
   expect(answer.job).toMatchObject({ id, status: 'pending', type: 'receipt' });
-  expect(answer.job!.availableAt).toBeInstanceOf(Date);
+  expect(answer.job!.runAt).toBeInstanceOf(Date);
   expect(answer.job).not.toHaveProperty('payload');
   const nobody = await db.hf.explain(crypto.randomUUID());
   expect(nobody).toMatchObject({ code: 'unknown', job: null });

@@ -53,7 +53,9 @@ test.each(WAYS)('a result that is returned %s', async (name, handler, options = 
 
 test('jobs of one key that are completed together keep each their own', async () => {
   const step = job<{ n: number }>('step', { queue: 'ledger' });
-  const items = Array.from({ length: 20 }, (_, n) => step.of({ n }, { key: 'account:7' }));
+  const items = Array.from({ length: 20 }, (_, n) =>
+    step.item({ n }, { partitionKey: 'account:7' }),
+  );
   const ids = (await db.hf.enqueueMany(items)).map(({ id }) => id);
   start(db.hf, (w) => w.handle(step, ({ payload }) => (payload.n % 3 === 0 ? null : payload.n)));
   const ends = await Promise.all(ids.map((id) => db.hf.wait<number>(id, { queue: 'ledger' })));
@@ -62,7 +64,7 @@ test('jobs of one key that are completed together keep each their own', async ()
 
 test('in one statement, each job gets its own result, and those without one get none', async () => {
   const kind = job('batch');
-  await db.hf.enqueueMany(Array.from({ length: 4 }, () => kind.of({})));
+  await db.hf.enqueueMany(Array.from({ length: 4 }, () => kind.item({})));
   const held = (await claimAs(db.engine, 'w1', { types: ['batch'] })).map(heldOf);
   const results = ['{"a":1}', null, '"text"', undefined];
   const jobs = held.map((one, n) => ({ ...one, result: results[n] ?? null }));

@@ -27,18 +27,22 @@ const bytes = (id: string) =>
   );
 
 test('payload, time and priority change, and what is left out stays', async () => {
-  const { id } = await db.hf.enqueue(receipt, { orderId: 1 }, { ...later, priority: 3, key: 'k' });
+  const { id } = await db.hf.enqueue(
+    receipt,
+    { orderId: 1 },
+    { ...later, priority: 3, partitionKey: 'k' },
+  );
   await db.hf.update(id, { payload: { orderId: 2 } }, { job: receipt });
   const first = await db.hf.job(id);
   expect(first).toMatchObject({ payload: { orderId: 2 }, priority: 3, version: 2 });
-  expect(first!.availableAt!.getTime()).toBeGreaterThan(Date.now() + 3_000_000);
-  const availableAt = new Date('2030-12-24T18:00:00.000Z');
-  await db.hf.update(id, { availableAt, priority: 1 });
+  expect(first!.runAt!.getTime()).toBeGreaterThan(Date.now() + 3_000_000);
+  const runAt = new Date('2030-12-24T18:00:00.000Z');
+  await db.hf.update(id, { runAt, priority: 1 });
   expect(await db.hf.job(id)).toMatchObject({
     ...{ payload: { orderId: 2 }, version: 2, partitionKey: 'k', status: 'pending', attempts: 0 },
-    ...{ availableAt, priority: 1 },
+    ...{ runAt, priority: 1 },
   });
-  await db.hf.update(id, { availableAt: new Date(0) });
+  await db.hf.update(id, { runAt: new Date(0) });
   const [row] = await db.rows<{ now: boolean }>(
     `SELECT available_at BETWEEN now() - interval '1 minute' AND now() AS now FROM holdfast.inbox`,
   );
@@ -132,7 +136,7 @@ test.each([
   ['a bad priority', (id: string) => [id, { priority: 5 }], 'OPTION_INVALID', /from 1 to 4/],
   [
     'two times',
-    (id: string) => [id, { delay: 1, availableAt: new Date() }],
+    (id: string) => [id, { delay: 1, runAt: new Date() }],
     'OPTION_INVALID',
     /both given/,
   ],

@@ -1,7 +1,7 @@
 /** Waiting for the end of a job: every end, one poller for all who wait, and what ends a wait early. */
 import pg from 'pg';
 import { beforeAll, expect, expectTypeOf, onTestFinished, test } from 'vitest';
-import { Cancel, GiveUp, holdfast, type JobOutcome, job } from '../../src/index.js';
+import { Cancel, DeadLetter, holdfast, type JobOutcome, job } from '../../src/index.js';
 import { findOutcomes } from '../../src/inspect/outcomes.js';
 import { READING } from '../../src/inspect/reading.js';
 import { load } from '../../src/postgres/statement.js';
@@ -46,12 +46,12 @@ test('it resolves when the job has ended, however often it was asked before', as
 test('a dead letter, a discarded and a cancelled job say why', async () => {
   const kind = job<{ how: string }>('ends');
   const [bad, unwanted] = await db.hf.enqueueMany([
-    kind.of({ how: 'give up' }),
-    kind.of({ how: 'cancel' }),
+    kind.item({ how: 'give up' }),
+    kind.item({ how: 'cancel' }),
   ]);
   start(db.hf, (w) =>
     w.handle(kind, ({ payload }) => {
-      throw payload.how === 'cancel' ? new Cancel('withdrawn') : new GiveUp('no such order');
+      throw payload.how === 'cancel' ? new Cancel('withdrawn') : new DeadLetter('no such order');
     }),
   );
   const dead = await db.hf.wait(bad!.id, SOON);
@@ -95,7 +95,7 @@ test('two hundred wait on one connection, with few statements', async () => {
     await pool.end();
   });
   const kind = job('shared');
-  const many = await db.hf.enqueueMany(Array.from({ length: 200 }, () => kind.of({})));
+  const many = await db.hf.enqueueMany(Array.from({ length: 200 }, () => kind.item({})));
   let taken = 0;
   pool.on('acquire', () => taken++);
   const ends = Promise.all(many.map(({ id }) => hf.wait<number>(id, SOON)));
@@ -113,7 +113,7 @@ test('asking for jobs that wait does not read the archive, however large it is',
       partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key, payload)
     SELECT holdfast.new_id(), now(), now(), 1, 0, 1, 5, 1, 'completed', 2, 'old', 'k', '{}'
     FROM generate_series(1, 20000)`);
-  const waiting = await db.hf.enqueueMany(Array.from({ length: 20 }, () => job('waits').of({})));
+  const waiting = await db.hf.enqueueMany(Array.from({ length: 20 }, () => job('waits').item({})));
   const session = await db.pool.connect();
   await session.query(`${READING}; PREPARE outcomes AS ${load(findOutcomes, INBOX).text}`);
   const plan = await explained(session as unknown as pg.Client, 'outcomes', [

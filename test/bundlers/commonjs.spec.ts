@@ -36,13 +36,13 @@ async function runOnce(): Promise<string> {
   const ended = new Promise<void>((resolve) => { done = resolve; });
   worker.handle(receipt, async ({ payload }) => {
     done();
-    throw new GiveUp('order ' + payload.orderId);
+    throw new DeadLetter('order ' + payload.orderId);
   });
   const running = worker.run();
   await ended;
   await worker.stop();
   await running;
-  const row = await hf.find(id);
+  const row = await hf.job(id);
   await hf.close();
   return String(row?.status);
 }
@@ -51,7 +51,7 @@ const untyped = (text: string) =>
   text.replace(/: Promise<string>|<void>| as string|<\{ orderId: number \}>/g, '');
 
 test('Jest loads it with require, and a worker runs in it', () => {
-  const text = `const { holdfast, job, GiveUp } = require('holdfast');
+  const text = `const { holdfast, job, DeadLetter } = require('holdfast');
     const { fromPg } = require('holdfast/adapters');
     const { testJob } = require('holdfast/testing');
     ${untyped(RUN)}
@@ -79,7 +79,7 @@ test.each([
         lib: ['ES2023', 'ESNext'],
       },
     };
-    const text = `import { GiveUp, holdfast, job } from 'holdfast';
+    const text = `import { DeadLetter, holdfast, job } from 'holdfast';
     import { fromPg } from 'holdfast/adapters';
     import { defineConfig } from 'holdfast/config';
     import { startEmbedded } from 'holdfast/embedded';

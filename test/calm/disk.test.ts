@@ -15,7 +15,7 @@ test('a waiting job with 67 bytes of payload takes at most 600 bytes', async () 
   expect(JSON.stringify(PAYLOAD)).toHaveLength(67);
   const db = await calmGround();
   const mail = job<object>('mail');
-  const items = Array.from({ length: JOBS }, () => mail.of(PAYLOAD));
+  const items = Array.from({ length: JOBS }, () => mail.item(PAYLOAD));
   for (let from = 0; from < JOBS; from += 2_000)
     await db.hf.enqueueMany(items.slice(from, from + 2_000));
   await db.pool.query('VACUUM holdfast.inbox');

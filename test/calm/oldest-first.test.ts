@@ -37,7 +37,7 @@ function displacement(starts: readonly Note[], ranks: ReadonlyMap<string, number
 /** Every second one has one of 50 keys: they say nothing about when it is due. */
 const mixed = (db: CalmGround, count: number, payload: Payload = {}): EnqueueItem[] =>
   many(count, db.jobs.quick, payload).map((item, n) =>
-    n % 2 ? { ...item, options: { ...item.options, key: `customer:${n % 50}` } } : item,
+    n % 2 ? { ...item, options: { ...item.options, partitionKey: `customer:${n % 50}` } } : item,
   );
 
 test('20,000 waiting jobs, one worker', async () => {

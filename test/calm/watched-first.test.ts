@@ -29,7 +29,7 @@ test('a hint does not make a worker claim before it is watched', async () => {
       await db.rows(`SELECT pg_notify('holdfast_' || 'holdfast.inbox'::regclass::oid, '*')`);
       await db.rows('SELECT pg_sleep(0.02)');
     }
-    expect(await db.hf.find(id)).toMatchObject({ status: 'pending' });
+    expect(await db.hf.job(id)).toMatchObject({ status: 'pending' });
     await lock.query('SELECT pg_advisory_unlock(1)');
     await allNoted([worker], 'completed', new Set([id]));
   } finally {

@@ -46,7 +46,7 @@ async function endsInTime(worker: Child, how: object): Promise<number> {
 /** A worker that runs a job of each kind; all are under way. */
 async function running(db: Ground, kinds: readonly { type: string }[], task: Task = {}) {
   const worker = await readyWorker(db.url, DRAINS);
-  const items = kinds.map((kind) => (kind as ReturnType<typeof job<Task>>).of(task));
+  const items = kinds.map((kind) => (kind as ReturnType<typeof job<Task>>).item(task));
   const enqueued = await db.hf.enqueueMany(items);
   for (const { id } of enqueued) await worker.hears('handling', { id });
   return worker;
@@ -125,7 +125,7 @@ test('a fleet that is restarted one by one under load loses no lease, spends no 
       await db.hf.enqueueMany(
         // So many keys that every worker has some.
         Array.from({ length: 100 }, (_, more) =>
-          jobs.guarded.of({ ms: 5 }, { key: `k${(n + more) % 700}` }),
+          jobs.guarded.item({ ms: 5 }, { partitionKey: `k${(n + more) % 700}` }),
         ),
       );
     }

@@ -25,7 +25,7 @@ async function goesOn(db: Ground, worker: Child, workerId: string): Promise<void
   const { id } = await db.hf.enqueue(jobs.noop, {});
   const done = await until('the new job is completed', async () => {
     if (worker.exit) throw new Error(worker.describe());
-    const row = await db.hf.find(id);
+    const row = await db.hf.job(id);
     return row?.status === 'completed' && row;
   });
   expect(done).toMatchObject({ claimedBy: workerId, leaseGeneration: 1, attempts: 1 });
@@ -78,7 +78,7 @@ test.each(['late', 'guarded'] as const)(
     // The handler's time is long over, so it ends at once, before anybody can tell it.
     frozen.signal('SIGCONT');
     await frozen.hears('lost', { id, generation: 1 });
-    expect(await db.hf.find(id)).toMatchObject({
+    expect(await db.hf.job(id)).toMatchObject({
       status: 'processing',
       claimedBy: other.workerId,
       leaseGeneration: 2,
@@ -88,7 +88,7 @@ test.each(['late', 'guarded'] as const)(
     await db.completed(1);
     other.signal('SIGTERM');
     await other.exited;
-    expect(await db.hf.find(id)).toMatchObject({ claimedBy: other.workerId, leaseGeneration: 2 });
+    expect(await db.hf.job(id)).toMatchObject({ claimedBy: other.workerId, leaseGeneration: 2 });
     const effects = await db.rows('SELECT generation::int FROM effects');
     expect(effects).toEqual(type === 'guarded' ? [{ generation: 2 }] : []);
     await goesOn(db, frozen, frozen.workerId);
@@ -162,8 +162,8 @@ test('a worker that freezes in a round of maintenance does not stop that of the 
 });
 
 const HEARTBEAT_MS = 1_000;
-const TTL_MS = 3_000;
-/** Longer than the TTL, and than a stall that the keeper's thread would notice. */
+const TTL_MS = 2_500;
+/** Longer than the TTL, and than three checks of the main thread: a shorter freeze may pass for a stall. */
 const FROZEN_MS = 4_500;
 
 /** A keeper alone, in a process that is frozen for longer than its TTL. */

@@ -17,7 +17,7 @@ test('a job whose process is killed runs again elsewhere, and its guarded effect
   expect(await db.rows('SELECT generation::int, pid FROM effects')).toEqual([
     { generation: 2, pid: second.pid },
   ]);
-  expect(await db.hf.find(id)).toMatchObject({
+  expect(await db.hf.job(id)).toMatchObject({
     status: 'completed',
     leaseGeneration: 2,
     claimedBy: second.workerId,
@@ -30,7 +30,7 @@ test("a dead worker's jobs are taken over long before their lease is over", asyn
   const first = await readyWorker(db.url, { ...QUICK, lease: '60s' });
   const { id } = await db.hf.enqueue(jobs.gated, { firstOnly: true });
   await first.hears('handling', { id });
-  const held = await db.hf.find(id);
+  const held = await db.hf.job(id);
   const second = await readyWorker(db.url, { ...QUICK, lease: '60s' });
 
   first.signal('SIGKILL');

@@ -6,9 +6,10 @@ import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { Child, QUICK } from '../support/child.js';
 import { type Ground, ground } from '../support/ground.js';
+import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 
-const CUTS = 50;
+const CUTS = long(20, 50);
 /** How much is accepted between two cuts: every cut hits a process in full swing. */
 const BETWEEN = 30;
 

@@ -99,7 +99,7 @@ test('an outage longer than the TTL costs no running job its lease', async () =>
   worker.tell({ do: 'finish', id });
   await db.completed(1);
 
-  expect(await db.hf.find(id)).toMatchObject({ leaseGeneration: 1, claimedBy: worker.workerId });
+  expect(await db.hf.job(id)).toMatchObject({ leaseGeneration: 1, claimedBy: worker.workerId });
   expect((await worker.ask('stats')).stats).toMatchObject({ lost: 0, completed: 1 });
   expect(worker.heard('reregistered')).toBeUndefined();
 });

@@ -22,7 +22,7 @@ function spinFile() {
 async function spinning(db: Ground, options: ChildWorkerOptions, task: Task) {
   const worker = await readyWorker(db.url, { ...options, concurrency: 10 });
   const waiting = await db.hf.enqueueMany(
-    Array.from({ length: 5 }, () => jobs.gated.of({ firstOnly: true })),
+    Array.from({ length: 5 }, () => jobs.gated.item({ firstOnly: true })),
   );
   for (const { id } of waiting) await worker.hears('handling', { id });
   const spin = await db.hf.enqueue(jobs.spin, { firstOnly: true, ...task });
@@ -37,11 +37,11 @@ function archive(db: Ground) {
   );
 }
 
-test('a handler that spins for three leases costs no job of its process a lease', async () => {
+test('a handler that spins for longer than its lease costs no job of its process a lease', async () => {
   const db = await ground();
   // The TTL is over in the spin, too, unless heartbeats go on.
   const options = { ...SHORT, stallLimit: '30s' } as const;
-  const { worker, waiting, spin } = await spinning(db, options, { ms: 3 * LEASE_MS });
+  const { worker, waiting, spin } = await spinning(db, options, { ms: 1.6 * LEASE_MS });
   // Somebody who would take over what is let go.
   await readyWorker(db.url, options);
   await worker.hears('spun', { id: spin });
@@ -85,7 +85,7 @@ test('a job whose lease ran out before its process could look at it is not start
   await worker.hears('spinning');
   // The claim takes the job now, and its answer waits for the event loop.
   await letGo();
-  await until('it is claimed', async () => (await db.hf.find(id))?.claimedBy === worker.workerId);
+  await until('it is claimed', async () => (await db.hf.job(id))?.claimedBy === worker.workerId);
   const other = await readyWorker(db.url);
   await other.hears('handling', { id, generation: 2 });
   await db.completed(1);

@@ -14,7 +14,7 @@ test('a worker that starts before its database waits for it, and then works', as
   await line.mend();
   await worker.hears('started');
   await db.completed(1);
-  expect(await db.hf.find(id)).toMatchObject({ status: 'completed', attempts: 1 });
+  expect(await db.hf.job(id)).toMatchObject({ status: 'completed', attempts: 1 });
 });
 
 test('a worker that waits for its database stops when it is asked to', async () => {

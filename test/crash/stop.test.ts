@@ -41,7 +41,7 @@ const handled = (child: Child) => child.messages.filter(({ kind }) => kind === '
 
 test('running handlers finish within the grace period and waiting jobs stay unspent', async () => {
   const db = await ground();
-  await db.hf.enqueueMany(Array.from({ length: 10 }, () => jobs.gated.of({})));
+  await db.hf.enqueueMany(Array.from({ length: 10 }, () => jobs.gated.item({})));
   const worker = await readyWorker(db.url, { ...QUICK, concurrency: 2 });
   await until('two handlers run', () => handled(worker).length === 2);
   worker.signal('SIGTERM');
@@ -97,7 +97,7 @@ test.each(['gated', 'guarded'] as const)(
     expect(await worker.hears('aborted', { id })).toMatchObject({ code: 'STOPPED' });
     await worker.hears('ended');
     expect(performance.now() - asked).toBeLessThan(GONE_MS);
-    expect(await db.hf.find(id)).toMatchObject({
+    expect(await db.hf.job(id)).toMatchObject({
       status: 'pending',
       attempts: 0,
       leaseGeneration: 1,
@@ -113,7 +113,7 @@ test('jobs that arrive with a claim that was under way at the stop go back unspe
   const db = await ground();
   await db.hf.pause();
   const worker = await readyWorker(db.url);
-  await db.hf.enqueueMany([1, 2, 3].map(() => jobs.gated.of({})));
+  await db.hf.enqueueMany([1, 2, 3].map(() => jobs.gated.item({})));
   const letGo = await claimInFlight(db);
   worker.signal('SIGTERM');
   // It should wait for the answer; whether it does shows when it has had the time to end without.
@@ -141,7 +141,7 @@ test('at a stop a job that runs alone is finished, and the other suspects stay u
   const db = await ground();
   const options = { ...QUICK, concurrency: 5 } as const;
   const crashed = await readyWorker(db.url, options);
-  await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.of({})));
+  await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.item({})));
   await until('five handlers run', () => handled(crashed).length === 5);
   // It was not the first crash: one more, and they run alone.
   await db.rows('UPDATE holdfast.inbox SET crashes = $1, started = true', [ALONE_FROM - 1]);
@@ -162,7 +162,7 @@ test('at a stop a job that runs alone is finished, and the other suspects stay u
 test('a worker that lost everything it held stops at once', async () => {
   const db = await ground();
   const worker = await readyWorker(db.url, { ...QUICK, lease: '2s', grace: '60s' });
-  await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.of({})));
+  await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.item({})));
   await until('five handlers run', () => handled(worker).length === 5);
   worker.signal('SIGSTOP');
   await until('its leases are over', async () => {

@@ -84,8 +84,8 @@ test('a zombie with a stale ring starts nothing of what others have done meanwhi
   // Two handlers wait, and the rest of their keys is in hand behind them.
   const keys = ['frozen:1', 'frozen:2'];
   const line = (key: string) => [
-    gated.of({ n: 0 }, { key }),
-    ...Array.from({ length: 10 }, (_, n) => step.of({ n: n + 1 }, { key })),
+    gated.item({ n: 0 }, { partitionKey: key }),
+    ...Array.from({ length: 10 }, (_, n) => step.item({ n: n + 1 }, { partitionKey: key })),
   ];
   await db.hf.enqueueMany(keys.flatMap(line));
   await until('two handlers wait', () => zombie.count('handling') === 2);

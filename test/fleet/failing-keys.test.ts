@@ -22,7 +22,7 @@ test('of 1,000 keys, the 100 that always fail do not keep the others from being 
     await db.hf.enqueueMany(
       keys
         .filter(({ fails }) => !fails || n < FAILING)
-        .map(({ key, fails }) => (fails ? failing : noop).of({ n }, { key })),
+        .map(({ key, fails }) => (fails ? failing : noop).item({ n }, { partitionKey: key })),
     );
   }
   await fleetOf(2, db.url);
@@ -71,6 +71,6 @@ test('of 1,000 keys, the 100 that always fail do not keep the others from being 
   );
   expect(archive).toEqual([{ count: healthy, jobs: healthy, attempts: 1 }]);
   // What comes now for a key whose dead letters lie there is done at once.
-  await db.hf.enqueueMany(bad.map((key) => noop.of({ n: FAILING }, { key })));
+  await db.hf.enqueueMany(bad.map((key) => noop.item({ n: FAILING }, { partitionKey: key })));
   await db.completed(healthy + bad.length);
 }, 90_000);

@@ -2,12 +2,13 @@
 import { expect, test } from 'vitest';
 import { type FleetWorker, fleetOf } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
+import { long } from '../support/long.js';
 import { withoutDisk } from '../support/order-log.js';
 import { until } from '../support/until.js';
 
-const HOT = 180_000;
+const PER_KEY = long(2, 20);
 const KEYS = 1_000;
-const PER_KEY = 20;
+const HOT = 9 * KEYS * PER_KEY;
 const TOTAL = HOT + KEYS * PER_KEY;
 
 /** The hot key's jobs were there first. */

@@ -18,7 +18,7 @@ const KEYS = Array.from({ length: 40 }, (_, n) => `order:${n}`);
 
 /** A worker whose one handler is busy. */
 async function busyWorker(db: Ground, key: string) {
-  const { id } = await db.hf.enqueue(gated, { n: 0 }, { key });
+  const { id } = await db.hf.enqueue(gated, { n: 0 }, { partitionKey: key });
   const worker = await fleetWorker(db.url, BUSY);
   await worker.hears('handling', { id });
   return Object.assign(worker, { jobId: id });
@@ -61,7 +61,7 @@ test.each(ORDERINGS)('nobody waits for a worker that is busy (ordering: %s)', as
   const first = await busyWorker(db, 'busy');
   const second = await fleetWorker(db.url, { options: {} });
   const at = await clock(db);
-  await db.hf.enqueueMany(KEYS.map((key) => noop.of({ n: 0 }, { key })));
+  await db.hf.enqueueMany(KEYS.map((key) => noop.item({ n: 0 }, { partitionKey: key })));
   const rows = await served(db, KEYS);
   expect(new Set(rows.map(({ by }) => by))).toEqual(new Set([second.workerId]));
   expect(gap(rows, at)).toBeLessThan(1_000);
@@ -87,7 +87,7 @@ test.each(ORDERINGS)(
     const killed = await busyWorker(db, 'busy');
     const other: FleetWorker = await fleetWorker(db.url, { options: {} });
     await watchersAreOld(db);
-    if (ordering === 'key') await db.hf.enqueue(noop, { n: 1 }, { key: 'busy' });
+    if (ordering === 'key') await db.hf.enqueue(noop, { n: 1 }, { partitionKey: 'busy' });
     const killedAt = await clock(db);
     killed.signal('SIGKILL');
     const id = killed.jobId;

@@ -164,7 +164,7 @@ test.each([
   const working = Promise.all(MEMBERS.map((id) => claimer(id, names, race, ordered, on)));
   let rounds = 0;
   while (Date.now() < end && race.broken.length === 0) {
-    await db.hf.enqueueMany(KEYS.map((key) => step.of({ n: rounds }, { key })));
+    await db.hf.enqueueMany(KEYS.map((key) => step.item({ n: rounds }, { partitionKey: key })));
     rounds++;
     await until(
       'there is room',

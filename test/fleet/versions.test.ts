@@ -40,7 +40,9 @@ test('two workers with different handlers: every job is run by the one that can,
     fleetWorker(db.url, { options: {}, handles: { scan: 1, sign: 1 } }),
   ])) as [FleetWorker, FleetWorker];
   for (const key of keys(30)) {
-    await db.hf.enqueueMany(['mail', 'scan', 'sign'].map((type) => job(type).of({}, { key })));
+    await db.hf.enqueueMany(
+      ['mail', 'scan', 'sign'].map((type) => job(type).item({}, { partitionKey: key })),
+    );
   }
   await db.completed(90);
   expect(await byWorker(db, 'mail', 1)).toEqual({ [mailer.workerId]: 30 });
@@ -64,7 +66,9 @@ test('the canary of a deploy runs what only it can, and its part of the rest; or
   ] as const;
   const all = keys(60);
   for (let n = 0; n < 4; n++) {
-    await db.hf.enqueueMany(all.map((key) => versions[n === 2 ? 1 : 0].of({ n }, { key })));
+    await db.hf.enqueueMany(
+      all.map((key) => versions[n === 2 ? 1 : 0].item({ n }, { partitionKey: key })),
+    );
   }
   await db.completed(240);
   expect(await byWorker(db, 'step', 2)).toEqual({ [canary.workerId]: 60 });
@@ -76,9 +80,9 @@ test('the canary of a deploy runs what only it can, and its part of the rest; or
   canary.signal('SIGTERM');
   await canary.exited;
   await db.hf.enqueueMany(
-    all.map((key, place) => versions[place % 2 ? 1 : 0].of({ n: 4 }, { key })),
+    all.map((key, place) => versions[place % 2 ? 1 : 0].item({ n: 4 }, { partitionKey: key })),
   );
-  await db.hf.enqueueMany(all.map((key) => versions[0].of({ n: 5 }, { key })));
+  await db.hf.enqueueMany(all.map((key) => versions[0].item({ n: 5 }, { partitionKey: key })));
   await db.completed(300);
   const left = await db.rows(
     `SELECT version, status::text, attempts, count(*)::int FROM holdfast.inbox GROUP BY 1, 2, 3

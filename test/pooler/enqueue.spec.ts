@@ -121,9 +121,9 @@ describe('without a transaction of the caller', () => {
     await Promise.all(
       numbers.flatMap((n) => [
         hf.enqueue(work, { n }),
-        hf.enqueueMany([work.of({ n }), work.of({ n }, { delay: '1h' })]),
+        hf.enqueueMany([work.item({ n }), work.item({ n }, { delay: '1h' })]),
         hf.enqueue(work, { n }, { idempotencyKey: `only-${n}` }),
-        hf.enqueueMany([work.of({ n }), work.of({ n }, { idempotencyKey: `bulk-${n}` })]),
+        hf.enqueueMany([work.item({ n }), work.item({ n }, { idempotencyKey: `bulk-${n}` })]),
       ]),
     );
     expect(await count()).toBe(60 * 6);

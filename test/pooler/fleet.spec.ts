@@ -29,7 +29,7 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
       PATIENT,
     );
     for (let bulk = 0; bulk < 10; bulk++) {
-      await db.hf.enqueueMany(Array.from({ length: 200 }, () => jobs.recorded.of({})));
+      await db.hf.enqueueMany(Array.from({ length: 200 }, () => jobs.recorded.item({})));
     }
     await db.completed(2_000);
     for (const child of children) child.signal('SIGTERM');
@@ -86,7 +86,7 @@ describe('a PgBouncer with two server connections', () => {
         ),
       { concurrency: 20 },
     );
-    await db.hf.enqueueMany(Array.from({ length: 200 }, (_, n) => charge.of({ n })));
+    await db.hf.enqueueMany(Array.from({ length: 200 }, (_, n) => charge.item({ n })));
     await until('200 jobs are completed', () => worker.stats.completed === 200);
     await stop();
     const { rows } = await db.direct.query(

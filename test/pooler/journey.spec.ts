@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import {
-  GiveUp,
+  DeadLetter,
   type Holdfast,
   job,
   Snooze,
@@ -19,7 +19,7 @@ const start = testWorkers();
 
 const ended = (hf: Holdfast, id: string, status = 'completed') =>
   until(`job ${id} is ${status}`, async () => {
-    const row = await hf.find(id);
+    const row = await hf.job(id);
     return row?.status === status ? row : null;
   });
 const effectsOf = async (direct: pg.Pool, id: string) =>
@@ -49,10 +49,10 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
       worker.handle(receipt, ({ payload, attempt }) => {
         if (payload.n === 1 && attempt < 3) throw new Error('not yet');
         if (payload.n === 2 && broken) throw new Error('never');
-        if (payload.n === 3 && broken) throw new GiveUp('no such order');
+        if (payload.n === 3 && broken) throw new DeadLetter('no such order');
       }),
     );
-    const [late, dead, given] = await hf.enqueueMany([1, 2, 3].map((n) => receipt.of({ n })));
+    const [late, dead, given] = await hf.enqueueMany([1, 2, 3].map((n) => receipt.item({ n })));
     expect(await ended(hf, late!.id)).toMatchObject({ attempts: 3 });
     expect(await ended(hf, dead!.id, 'dead_letter')).toMatchObject({ attempts: 3 });
     expect(await ended(hf, given!.id, 'dead_letter')).toMatchObject({ attempts: 1 });
@@ -71,12 +71,12 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
         .handle(receipt, (ctx) =>
           ctx.transaction(async (tx) => {
             await tx.query('INSERT INTO effects VALUES ($1, $2)', [ctx.id, ctx.fenceToken]);
-            await ctx.enqueue(child, { n: ctx.payload.n ?? 0 }, { key: ctx.id });
+            await ctx.enqueue(child, { n: ctx.payload.n ?? 0 }, { partitionKey: ctx.id });
             if (ctx.attempt < 2) throw new Error('after the write');
           }),
         ),
     );
-    const jobs = await hf.enqueueMany(Array.from({ length: 20 }, (_, n) => receipt.of({ n })));
+    const jobs = await hf.enqueueMany(Array.from({ length: 20 }, (_, n) => receipt.item({ n })));
     for (const { id } of jobs) {
       expect(await ended(hf, id)).toMatchObject({ attempts: 2 });
       expect(await effectsOf(direct, id)).toBe(1);
@@ -133,14 +133,14 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
         }),
       { lease: '10s', renewEvery: '100ms' },
     );
-    const [snoozed, running] = await hf.enqueueMany([1, 2].map((n) => receipt.of({ n })));
+    const [snoozed, running] = await hf.enqueueMany([1, 2].map((n) => receipt.item({ n })));
     expect(await ended(hf, snoozed!.id)).toMatchObject({ attempts: 1 });
     expect(runs).toBe(2);
     await ended(hf, running!.id, 'processing');
     expect(await hf.cancel([running!.id])).toEqual([running!.id]);
     expect(await aborted.opened).toMatchObject({ code: 'LEASE_LOST' });
     await done();
-    expect(await hf.find(running!.id)).toMatchObject({ status: 'cancelled' });
+    expect(await hf.job(running!.id)).toMatchObject({ status: 'cancelled' });
   });
 
   test('a job that lasts longer than its lease keeps it', async () => {
@@ -166,8 +166,8 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
     );
     const { id } = await hf.enqueue(receipt, {});
     await ended(hf, id, 'processing');
-    await worker.stop({ graceMs: 0 });
-    expect(await hf.find(id)).toMatchObject({ status: 'pending', attempts: 0, claimedBy: null });
+    await worker.stop({ grace: 0 });
+    expect(await hf.job(id)).toMatchObject({ status: 'pending', attempts: 0, claimedBy: null });
     const { rows } = await direct.query('SELECT status, released_all FROM holdfast.workers');
     expect(rows).toEqual([{ status: 'dead', released_all: true }]);
     await done();
@@ -181,7 +181,7 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
     await ended(hf, id);
     await direct.query(`UPDATE holdfast.inbox_archive SET completed_at = now() - interval '8 days';
       UPDATE holdfast.inbox_idempotency SET expires_at = now() - interval '1 day'`);
-    await until('it is pruned', async () => (await hf.find(id)) === null);
+    await until('it is pruned', async () => (await hf.job(id)) === null);
     await until('its key is free', async () => {
       const again = await hf.enqueue(receipt, {}, { idempotencyKey: 'old' });
       return !again.deduplicated;
@@ -203,7 +203,7 @@ describe.each(VARIANTS)('PgBouncer $name', ({ settings }) => {
       made.handle(receipt, (ctx) => void created.push(ctx.createdAt)),
     );
     await until('enqueueing works', () =>
-      db.hf.enqueueMany(Array.from({ length: 300 }, () => receipt.of({}))).catch(() => null),
+      db.hf.enqueueMany(Array.from({ length: 300 }, () => receipt.item({}))).catch(() => null),
     );
     await until('all are completed', () => worker.stats.completed === 300);
     await stop();

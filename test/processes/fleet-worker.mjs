@@ -43,7 +43,7 @@ async function writeNotes() {
           batch.map(({ kind }) => kind),
           batch.map(({ ctx }) => ctx.id),
           batch.map(({ ctx }) => ctx.fenceToken),
-          batch.map(({ ctx }) => ctx.key),
+          batch.map(({ ctx }) => ctx.partitionKey),
           process.pid,
           batch.map(({ ctx }) => ctx.payload.n),
         ],
@@ -86,7 +86,7 @@ const handlers = {
         ctx.id,
         ctx.fenceToken,
         process.pid,
-        ctx.key,
+        ctx.partitionKey,
         ctx.payload.n,
       ]),
     );

@@ -51,7 +51,7 @@ const keeper = new Keeper(
     asksPasswords: false,
     pooled: false,
     direct: null,
-    liveness: true,
+    livenessLock: true,
     schema: 'holdfast',
     queues: ['inbox'],
     workerId,

@@ -50,7 +50,7 @@ const calls = {
   enqueue(turn) {
     if (turn % 2 === 0) return hf.enqueue(noop, {});
     const keys = [1, 2, 3].map((place) => `${process.pid}:${turn}:${place}`);
-    return hf.enqueueMany(keys.map((idempotencyKey) => noop.of({}, { idempotencyKey })));
+    return hf.enqueueMany(keys.map((idempotencyKey) => noop.item({}, { idempotencyKey })));
   },
   transaction: () => inTransaction((tx) => hf.enqueue(noop, {}, { tx })),
   handler: () => hf.enqueue(noop, {}),

@@ -22,7 +22,7 @@ for (let turn = 0; !stopping; turn++) {
   const keys = many ? [0, 1, 2].map((place) => `${name}:${turn}:${place}`) : [`${name}:${turn}`];
   for (;;) {
     try {
-      if (many) await hf.enqueueMany(keys.map((key) => plain.of({}, { idempotencyKey: key })));
+      if (many) await hf.enqueueMany(keys.map((key) => plain.item({}, { idempotencyKey: key })));
       else await hf.enqueue(guarded, { ms: 2 }, { idempotencyKey: keys[0] });
       break;
     } catch (error) {

@@ -21,21 +21,21 @@ const AWKWARD = `it's "so" \\ \\\\ \\n \n\t ? ?? \\? $1 $12 :id \${x} {a,b} {} N
 const JSON_LOOKING = '{"a":[1,"two",null]}';
 
 const anything = job<unknown>('anything');
-const plain = anything.of({
+const plain = anything.item({
   text: AWKWARD,
   json: JSON_LOOKING,
   nested: [[], {}, [null, { a: 1 }]],
 });
-const keyed = anything.of(
+const keyed = anything.item(
   { [AWKWARD]: { [JSON_LOOKING]: [true, 1.5e-7, '', 'NULL', '2026-01-01T00:00:00Z'] } },
-  { key: AWKWARD, idempotencyKey: AWKWARD, headers: { trace: AWKWARD } },
+  { partitionKey: AWKWARD, idempotencyKey: AWKWARD, headers: { trace: AWKWARD } },
 );
 const bulk = [
   keyed,
-  anything.of(JSON_LOOKING, { key: JSON_LOOKING, idempotencyKey: JSON_LOOKING }),
-  anything.of([AWKWARD, ['NULL', null]], { key: 'NULL', idempotencyKey: 'NULL' }),
+  anything.item(JSON_LOOKING, { partitionKey: JSON_LOOKING, idempotencyKey: JSON_LOOKING }),
+  anything.item([AWKWARD, ['NULL', null]], { partitionKey: 'NULL', idempotencyKey: 'NULL' }),
 ];
-const withoutKeys = [plain, anything.of(null), anything.of('42')];
+const withoutKeys = [plain, anything.item(null), anything.item('42')];
 
 const CASES: [string, EnqueueItem[]][] = [
   ['a job without an idempotency key', [plain]],
@@ -103,7 +103,7 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
         id: ids[index],
         payload,
         kind: kindOf(payload),
-        partition_key: options.key ?? ids[index],
+        partition_key: options.partitionKey ?? ids[index],
         headers: options.headers ?? null,
         idempotency_key: options.idempotencyKey ?? null,
         of_the_order: true,

@@ -141,7 +141,7 @@ export function many(
   payload: Payload | ((n: number) => Payload) = {},
 ): EnqueueItem[] {
   return Array.from({ length: count }, (_, n) =>
-    definition.of(typeof payload === 'function' ? payload(n) : payload),
+    definition.item(typeof payload === 'function' ? payload(n) : payload),
   );
 }
 

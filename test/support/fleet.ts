@@ -63,7 +63,7 @@ export class Load {
       await this.#db.hf.enqueueMany(
         this.keys.map((key, place) => {
           const payload = { n, ms: (place + n) % this.#ms, fails: (place + n) % 10 === 0 ? 1 : 0 };
-          return (place % 2 ? step : guardedStep).of(payload, { key });
+          return (place % 2 ? step : guardedStep).item(payload, { partitionKey: key });
         }),
       );
       this.rounds++;

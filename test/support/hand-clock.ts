@@ -11,6 +11,7 @@ export function handClock() {
       timers.add(timer);
       return { cancel: () => void timers.delete(timer) };
     },
+    soon: (run) => void setImmediate(run),
     random: () => 0.5,
   };
   function advance(ms: number): void {

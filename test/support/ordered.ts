@@ -28,6 +28,9 @@ export function claimInOrder(
   workerId: string,
   { names = INBOX, ...options }: KeyedOptions = {},
 ): Promise<KeyedClaim> {
-  const request = { ...terms(workerId), stretches: ALL_KEYS, run: 100, ask: false, ...options };
+  const request = {
+    ...terms(workerId),
+    ...{ stretches: ALL_KEYS, run: 100, ask: false, soonMs: 3_000, ...options },
+  };
   return claimKeyed(db, names, request);
 }

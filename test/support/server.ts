@@ -1,9 +1,15 @@
 /**
  * One Postgres for a whole test run: the embedded one in a throw-away folder, or the server that
  * DATABASE_URL names. A migrated template database is made on it; every test file clones that.
+ *
+ * The folder is in memory where there is plenty of it: fsync stays on, and costs nothing. Crashes of a server are
+ * tested on servers of their own, on disk.
  */
+import { existsSync, statfsSync } from 'node:fs';
+import { freemem } from 'node:os';
+import pg from 'pg';
 import type { TestProject } from 'vitest/node';
-import { startEmbedded } from '../../src/embedded/index.js';
+import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js';
 import { dropDatabase, makeTemplate } from '../../src/testing/index.js';
 
 declare module 'vitest' {
@@ -13,12 +19,40 @@ declare module 'vitest' {
   }
 }
 
+const IN_MEMORY = '/dev/shm';
+const PLENTY = 4 * 2 ** 30;
+
+function startServer(): Promise<EmbeddedServer> {
+  const { TMPDIR } = process.env;
+  const room = existsSync(IN_MEMORY) ? statfsSync(IN_MEMORY) : { bavail: 0, bsize: 0 };
+  if (Math.min(room.bavail * room.bsize, freemem()) > PLENTY) process.env.TMPDIR = IN_MEMORY;
+  try {
+    // The folder is made before the first wait.
+    return startEmbedded({
+      throwaway: true,
+      settings: { max_wal_size: '512MB' },
+      onProgress: (message) => console.log(message),
+    });
+  } finally {
+    if (TMPDIR === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = TMPDIR;
+  }
+}
+
+/** A login costs its client 4,096 rounds of a hash, and a run of all tests has thousands of logins. */
+async function cheapLogins(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const password = client.escapeLiteral(new URL(url).password);
+  await client.query(`SET scram_iterations = 1; ALTER ROLE CURRENT_USER PASSWORD ${password}`);
+  await client.end();
+}
+
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const external = process.env.DATABASE_URL;
-  const server = external
-    ? null
-    : await startEmbedded({ throwaway: true, onProgress: (message) => console.log(message) });
+  const server = external ? null : await startServer();
   const url = external ?? (server?.url as string);
+  if (server) await cheapLogins(url);
   const template = await makeTemplate(url);
   project.provide('serverUrl', url);
   project.provide('template', template);

@@ -17,6 +17,7 @@ export function simulatedTime(seed: number): SimulatedTime {
       timers.add(timer);
       return { cancel: () => void timers.delete(timer) };
     },
+    soon: (run) => void setImmediate(run),
     // Park and Miller's generator.
     random() {
       state = (state * 48_271) % 2_147_483_647;

@@ -35,7 +35,7 @@ export function testWorkers() {
       events,
       running,
       async stop(graceMs = 10_000) {
-        await worker.stop({ graceMs });
+        await worker.stop({ grace: graceMs });
         await running;
       },
     };

@@ -105,10 +105,10 @@ function nextOperation(type = draw()) {
   const count = type === 'crash' || type === 'long' ? 1 : random.integer(1, 4);
   const items = Array.from({ length: count }, (_, i) => {
     const payload = { op, ...payloads[type](), ...(line && { n: line.n++ }) };
-    const options = { idempotencyKey: `${op}#${i}`, ...(line && { key: line.key }) };
+    const options = { idempotencyKey: `${op}#${i}`, ...(line && { partitionKey: line.key }) };
     if (!line && random.chance(0.05)) options.delay = random.integer(50, 1_500);
     // A build that knows a newer version still meets payloads of the older one.
-    return jobs[type].of(payload, options);
+    return jobs[type].item(payload, options);
   });
   // A line's numbers must be without gaps: only others are rolled back.
   return {

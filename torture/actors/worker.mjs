@@ -9,7 +9,7 @@ import { openHistory } from '../history.mjs';
 import { definitions } from './jobs.mjs';
 
 const config = JSON.parse(process.argv[2]);
-const { holdfast, job, RetryLater, GiveUp } = await import(
+const { holdfast, job, RetryLater, DeadLetter } = await import(
   pathToFileURL(`${config.dist}/index.js`).href
 );
 const history = openHistory(config.folder, config.name);
@@ -90,7 +90,11 @@ const handlers = {
     const { op, children, inTransaction } = ctx.payload;
     const have = async () => {
       for (let n = 0; n < children; n++)
-        await ctx.enqueue(jobs.child, { op, parent: ctx.id, n }, { key: `child:${ctx.id}` });
+        await ctx.enqueue(
+          jobs.child,
+          { op, parent: ctx.id, n },
+          { partitionKey: `child:${ctx.id}` },
+        );
     };
     if (!inTransaction) return have();
     await ctx.transaction(async (tx) => {
@@ -101,7 +105,7 @@ const handlers = {
   child: () => {},
   async flaky(ctx) {
     await sleep(ctx.payload.ms);
-    if (ctx.payload.giveUp) throw new GiveUp('meant to');
+    if (ctx.payload.giveUp) throw new DeadLetter('meant to');
     failAtFirst(ctx);
   },
   async crash(ctx) {
@@ -137,7 +141,7 @@ function told(handler) {
       job: ctx.id,
       gen: ctx.fenceToken,
       type: ctx.type,
-      key: ctx.key,
+      key: ctx.partitionKey,
       n: ctx.payload.n,
       build: config.payVersion ?? 1,
     };

@@ -72,7 +72,7 @@ export const MUTANTS = [
         ],
       ],
       // It also asks before it settles: without that, only the statement stands in the way.
-      'worker/settle/batcher.js': [["=== 'unsure' && !abandoned.aborted", "=== 'never'"]],
+      'worker/settle/batcher.js': [["=== 'unknown' && !abandoned.aborted", "=== 'never'"]],
     },
     ...FREEZES,
     producer: { flakyMs: 5_000, weights: { flaky: 20 } },

@@ -3,6 +3,7 @@
  * the filter names. Those go in batches, each of which commits by itself: an interrupted run has done what
  * it says, and the same command goes on with the rest.
  */
+import { moveJobs } from '../../api/acts.js';
 import { isEmpty } from '../../inspect/filter.js';
 import { type ShownJob, showJob } from '../../inspect/show.js';
 import { many } from '../../inspect/words.js';
@@ -10,7 +11,7 @@ import { type Call, EXIT, Partly, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { filterOf } from '../filters.js';
 import { checkIds } from '../ids.js';
-import { actOnMany, soFar } from '../many.js';
+import { actOnMany, movementOf, soFar } from '../many.js';
 import { VERBS, type Verb } from '../verbs.js';
 
 async function run(call: Call, verb: Verb): Promise<number> {
@@ -33,41 +34,78 @@ async function run(call: Call, verb: Verb): Promise<number> {
 }
 
 async function byId(call: Call, verb: Verb, ids: readonly string[]): Promise<number> {
-  const { session, out, given, signal } = call;
+  const { session, given, signal } = call;
   const queues = (await session.queues(given.texts('queue'))).map((queue) => queue.name);
   if (given.flag('dry-run')) return wouldMove(call, verb, queues, ids);
   if (verb.final && !(await confirmed(call, `${verb.name} ${many(ids.length, verb.noun)}`))) {
     return EXIT.failed;
   }
-  let [done, failed] = [0, 0];
+  const jobs = await lookUp(call, queues, ids);
+  const moved = new Set<string>();
+  for (const queue of queuesOf(jobs)) {
+    if (signal.aborted) break;
+    const mine = [...jobs].filter(([, job]) => job?.queue === queue && !job.archived);
+    if (mine.length === 0) continue;
+    const movement = movementOf(call, verb, queue, null);
+    const some = await moveJobs(
+      movement,
+      mine.map(([id]) => id),
+    ).catch((error) => {
+      throw moved.size > 0 ? new Partly(error, soFar(moved.size, verb.done)) : error;
+    });
+    for (const id of some) moved.add(id);
+  }
+  return tell(call, verb, jobs, moved);
+}
+
+type Jobs = ReadonlyMap<string, ShownJob | null>;
+
+const queuesOf = (jobs: Jobs) => new Set([...jobs.values()].flatMap((job) => job?.queue ?? []));
+
+/** What each of them is now; those that nobody knows are null. */
+async function lookUp(
+  { session, signal }: Call,
+  queues: readonly string[],
+  ids: readonly string[],
+) {
+  const jobs = new Map<string, ShownJob | null>();
   for (const id of ids) {
     if (signal.aborted) break;
-    const { job, ok } = await moveOne(call, verb, queues, id).catch((error) => {
-      throw done > 0 ? new Partly(error, soFar(done, verb.done)) : error;
-    });
-    if (ok) done++;
-    else failed++;
-    const status = stateOf(job);
-    if (out.json) await out.value({ id, queue: job?.queue ?? null, [verb.done]: ok, was: status });
-    else if (ok) await out.line(id);
-    if (!ok) out.note(`${id} was not ${verb.done}: it is ${status}.`);
+    jobs.set(id, await session.read((db) => showJob(db, session.schema, queues, id)));
   }
-  out.note(`${done} of ${many(ids.length, verb.noun)} ${verb.done}.`);
-  if (done + failed < ids.length) return EXIT.interrupted;
-  return failed > 0 ? EXIT.failed : EXIT.ok;
+  return jobs;
+}
+
+async function tell(call: Call, verb: Verb, jobs: Jobs, moved: ReadonlySet<string>) {
+  const { out, signal } = call;
+  for (const [id, job] of jobs) {
+    const [ok, was] = [moved.has(id), stateOf(job)];
+    if (out.json) await out.value({ id, queue: job?.queue ?? null, [verb.done]: ok, was });
+    else if (ok) await out.line(id);
+    if (!ok) out.note(`${id} was not ${verb.done}: it is ${was}.${wayBack(verb, job)}`);
+  }
+  out.note(`${moved.size} of ${many(jobs.size, verb.noun)} ${verb.done}.`);
+  if (signal.aborted) return EXIT.interrupted;
+  return moved.size < jobs.size ? EXIT.failed : EXIT.ok;
+}
+
+function wayBack({ name }: Verb, job: ShownJob | null): string {
+  if (name !== 'retry' || !job?.archived || job.status === 'completed') return '';
+  return ` \`holdfast archive replay ${job.id}\` brings it back.`;
 }
 
 /** The states as they are now; the exit code is that of the verb. */
 async function wouldMove(
-  { session, out, signal }: Call,
+  call: Call,
   verb: Verb,
   queues: readonly string[],
   ids: readonly string[],
 ): Promise<number> {
+  const { out, signal } = call;
   let movable = 0;
-  for (const id of ids) {
-    if (signal.aborted) return EXIT.interrupted;
-    const job = await session.read((db) => showJob(db, session.schema, queues, id));
+  const jobs = await lookUp(call, queues, ids);
+  if (signal.aborted) return EXIT.interrupted;
+  for (const [id, job] of jobs) {
     if (job && !job.archived && verb.from.includes(job.status)) movable++;
     else out.note(`${id} would not be ${verb.done}: it is ${stateOf(job)}.`);
   }
@@ -79,13 +117,6 @@ async function wouldMove(
 function stateOf(job: ShownJob | null): string {
   if (!job) return 'unknown';
   return job.archived ? `${job.status}, in the archive` : job.status;
-}
-
-async function moveOne({ session }: Call, verb: Verb, queues: readonly string[], id: string) {
-  const job = await session.read((db) => showJob(db, session.schema, queues, id));
-  if (!job || job.archived) return { job, ok: false };
-  const moved = await verb.act(session.act, session.names(job.queue), [id]);
-  return { job, ok: moved.length === 1 };
 }
 
 export const runRetry = (call: Call) => run(call, VERBS.retry);

@@ -37,8 +37,13 @@ async function print(out: Call['out'], { check, level, text, why, fix }: Finding
   const [mark, style] = MARKS[level];
   await out.line(`${out.paint(mark.padEnd(7), style)}  ${check}: ${plain(text)}`);
   if (why) await out.line(`         why: ${plain(why)}`);
-  if (fix) await out.line(`         fix: ${plain(fix)}`);
+  // Each line can be pasted as it stands: a line of words ends with a colon or a full stop, a statement with a semicolon.
+  for (const [n, line] of (fix ?? '').split('\n').filter(Boolean).entries()) {
+    await out.line(`         ${n === 0 ? 'fix: ' : '     '}${line.replace(CONTROL, '·')}`);
+  }
 }
+
+const CONTROL = /[\p{Cc}\p{Cf}\p{Cs}]/gu;
 
 /** The database, and an embedded server in this folder. */
 export async function diagnose(

@@ -1,29 +1,14 @@
 /**
- * `holdfast enqueue TYPE [PAYLOAD]`: one job from the command line. The payload is JSON, as an argument or
- * from stdin with `-`. It is not checked against the schema of the type's definition, which only the
+ * `holdfast enqueue TYPE [PAYLOAD]`: one job from the command line, or with --lines one for every line of stdin, in
+ * one transaction and in their order. The payload is JSON, as an argument or from stdin with `-`. It is not checked against the schema of the type's definition, which only the
  * application knows: the worker checks it.
  */
+import { many } from '../../inspect/words.js';
 import { durationMs } from '../../job/duration.js';
 import { job } from '../../job/job.js';
 import { type Call, UsageError } from '../command.js';
 import { countOption } from '../filters.js';
-
-async function readStdin(): Promise<string> {
-  let text = '';
-  for await (const chunk of process.stdin.setEncoding('utf8')) text += chunk;
-  return text;
-}
-
-/** The message of JSON.parse quotes the text, which may be a secret. */
-function parsePayload(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new UsageError(
-      `The payload is not JSON; nothing was enqueued. Quote it for the shell: '{"orderId": 9182}'.`,
-    );
-  }
-}
+import { parsePayload, readStdin } from '../payload.js';
 
 function headersOf(list: readonly string[] | undefined): Record<string, string> | undefined {
   if (!list) return undefined;
@@ -37,27 +22,44 @@ function headersOf(list: readonly string[] | undefined): Record<string, string> 
   );
 }
 
-export async function run({ args, given, session, out }: Call): Promise<void> {
-  const [type, payload, ...rest] = args;
-  if (!type || rest.length > 0) {
-    throw new UsageError(`Write: holdfast enqueue TYPE ['{"some": "JSON"}' | -]`);
+const NOTHING = 'nothing was enqueued';
+
+async function payloadsOf({ args, given }: Call): Promise<unknown[]> {
+  const [, payload, ...rest] = args;
+  if (!given.flag('lines')) {
+    if (!args[0] || rest.length > 0)
+      throw new UsageError(`Write: holdfast enqueue TYPE ['{"some": "JSON"}' | -]`);
+    return [parsePayload(payload === '-' ? await readStdin() : (payload ?? '{}'), NOTHING)];
   }
+  if (!args[0] || (payload !== undefined && payload !== '-') || rest.length > 0)
+    throw new UsageError('Write: holdfast enqueue TYPE --lines, with a payload a line on stdin.');
+  if (given.text('idempotency-key') !== undefined)
+    throw new UsageError('One idempotency key is one job: give --lines or --idempotency-key.');
+  const lines = (await readStdin()).split('\n');
+  return lines.flatMap((line, n) =>
+    line.trim() === '' ? [] : [parsePayload(line, NOTHING, `Line ${n + 1}`)],
+  );
+}
+
+export async function run(call: Call): Promise<void> {
+  const { args, given, session, out } = call;
+  const payloads = await payloadsOf(call);
+  const type = args[0] as string;
   const queue = given.text('queue') ?? 'inbox';
   const definition = job(type, { queue, version: countOption(given, 'job-version', 1) });
-  const value = parsePayload(payload === '-' ? await readStdin() : (payload ?? '{}'));
   const [key, idempotencyKey, delay] = ['key', 'idempotency-key', 'delay'].map((name) =>
     given.text(name),
   );
   const headers = headersOf(given.texts('header'));
-  await session.queues([queue]);
+  const [row] = await session.queues([queue]);
   const { holdfast } = await import('../../holdfast.js');
   const hf = holdfast({
     connectionString: session.url,
     pool: session.pool,
     schema: session.schema,
   });
-  const enqueued = await hf.enqueue(definition, value, {
-    ...(key !== undefined && { key }),
+  const options = {
+    ...(key !== undefined && { partitionKey: key }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
     ...(delay !== undefined && { delay: durationMs(delay, '--delay') }),
     ...(given.text('priority') !== undefined && { priority: countOption(given, 'priority', 2) }),
@@ -65,8 +67,13 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
       maxAttempts: countOption(given, 'max-attempts', 5),
     }),
     ...(headers && { headers }),
-  });
-  await (out.json ? out.value({ ...enqueued, queue, type }) : out.line(enqueued.id));
-  if (enqueued.deduplicated)
+  };
+  const enqueued = await hf.enqueueMany(payloads.map((value) => definition.item(value, options)));
+  for (const one of enqueued)
+    await (out.json ? out.value({ ...one, queue, type }) : out.line(one.id));
+  if (enqueued.some(({ deduplicated }) => deduplicated))
     out.note('This idempotency key stands for that job already; nothing was added.');
+  if (given.flag('lines') && key !== undefined && row?.ordering === 'none')
+    out.note(`"${queue}" is read by time: jobs of one key may run side by side there.`);
+  if (given.flag('lines')) out.note(`${many(enqueued.length, 'job')} enqueued.`);
 }

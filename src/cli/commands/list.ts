@@ -6,7 +6,7 @@ import {
   listArchive,
 } from '../../inspect/archive.js';
 import { databaseNow } from '../../inspect/clock.js';
-import type { JobFilter } from '../../inspect/filter.js';
+import { type JobFilter, only } from '../../inspect/filter.js';
 import { type ListedJob, listJobs } from '../../inspect/list.js';
 import { isId } from '../../job/id.js';
 import { type Call, UsageError } from '../command.js';
@@ -44,9 +44,12 @@ async function list(call: Call, preset?: readonly string[]): Promise<void> {
       session.read((db) => listArchive(db, session.names(queue), filter, { after, limit }));
     return show(call, { ...common, isPlace: isArchivePlace, ask }, archivedColumns(now, many));
   }
-  const order = given.flag('oldest') || onlyProcessing(filter) ? 'oldest' : 'newest';
+  // What is in flight is old: it is found at once from that side, and in a large queue by the workers' claims.
+  const order = given.flag('oldest') || only(filter, 'processing') ? 'oldest' : 'newest';
   const ask: Search<ListedJob>['ask'] = (queue, after, limit) =>
-    session.read((db) => listJobs(db, session.names(queue), filter, { after, limit, order }));
+    session.read((db) =>
+      listJobs(db, session.names(queue), filter, { after, limit, order, byClaims: !all }),
+    );
   return show(call, { ...common, isPlace: isId, ask }, jobColumns(now, many));
 }
 
@@ -70,10 +73,6 @@ async function show<Job>(
     found += step.value.length;
   }
 }
-
-/** What is in flight is old: it is found at once from that side. */
-const onlyProcessing = ({ statuses }: JobFilter) =>
-  statuses?.length === 1 && statuses[0] === 'processing';
 
 export const run = (call: Call) => list(call);
 export const runDeadLetters = (call: Call) => list(call, ['dead_letter']);

@@ -1,8 +1,9 @@
 /** `holdfast archive prune --older AGE`: finished jobs that ended before then are deleted for good. */
+import { pruneBatch, recordOf } from '../../api/acts.js';
 import { countArchivedOlder } from '../../inspect/archive.js';
 import { many } from '../../inspect/words.js';
 import { durationMs } from '../../job/duration.js';
-import { pruneArchiveOlder } from '../../operate/prune.js';
+import { actOptions } from '../actor.js';
 import { type Call, EXIT, Partly, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { countOption } from '../filters.js';
@@ -28,24 +29,24 @@ export async function run(call: Call): Promise<number> {
     out.note('Nothing in the archive is so old; nothing was done.');
     return EXIT.ok;
   }
-  const what = `delete ${many(total, 'finished job')} from the archive for good`;
+  const doing = `delete ${many(total, 'finished job')} from the archive for good`;
   if (given.flag('dry-run')) {
     if (out.json) await out.value({ matched: total, pruned: 0, finished: false });
-    out.note(`This would ${what}. Nothing was done.`);
+    out.note(`This would ${doing}. Nothing was done.`);
     return EXIT.ok;
   }
-  if (!(await confirmed(call, what))) return EXIT.failed;
+  if (!(await confirmed(call, doing))) return EXIT.failed;
   const progress = new Progress(out, total);
   const batch = countOption(given, 'batch', 5_000);
   let pruned = 0;
   for (const queue of queues.filter((name) => counts.get(name))) {
+    const record = recordOf({ act: 'prune', queue, filter: { olderMs } }, actOptions(given));
+    const what = { olderMs, limit: batch };
     for (let gone = batch; gone === batch && !signal.aborted; ) {
-      gone = await pruneArchiveOlder(session.act, session.names(queue), olderMs, batch).catch(
-        (error) => {
-          progress.end();
-          throw new Partly(error, soFar(pruned, 'pruned'));
-        },
-      );
+      gone = await pruneBatch(session.pool, session.names(queue), what, record).catch((error) => {
+        progress.end();
+        throw new Partly(error, soFar(pruned, 'pruned'));
+      });
       pruned += gone;
       progress.update(pruned);
     }

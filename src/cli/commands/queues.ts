@@ -1,12 +1,13 @@
-/** `holdfast queues ls | create | pause | resume`. */
+/** `holdfast queues ls | create | pause | resume`; `set` and `drop` are in queue-settings.ts. */
+import { turnQueue } from '../../api/acts.js';
+import { makeQueue } from '../../api/queue-settings.js';
 import { queueFigures, queuesOverview } from '../../inspect/overview.js';
-import { setPaused } from '../../operate/queue.js';
-import { withClient } from '../../postgres/pool.js';
-import { createQueue, type NewQueueOptions } from '../../schema/queue.js';
+import type { NewQueueOptions } from '../../schema/queue.js';
+import { actOptions } from '../actor.js';
 import { type Call, UsageError } from '../command.js';
 import { queueColumns } from '../views.js';
 
-function oneName(args: readonly string[], verb: string): string {
+export function oneName(args: readonly string[], verb: string): string {
   const [name, ...rest] = args;
   if (!name || rest.length > 0) throw new UsageError(`Write: holdfast queues ${verb} NAME`);
   return name;
@@ -21,23 +22,23 @@ export async function runList({ session, out }: Call): Promise<void> {
 export async function runCreate({ args, given, session, out }: Call): Promise<void> {
   const name = oneName(args, 'create');
   // Checked where they are used, with a message that names what is allowed.
+  const [ordering, deadLetters] = [given.text('ordering'), given.text('dead-letters')];
   const options = {
-    ordering: given.text('ordering'),
-    deadLetters: given.text('dead-letters'),
+    ...(ordering !== undefined && { ordering }),
+    ...(deadLetters !== undefined && { deadLetters }),
   } as NewQueueOptions;
-  const created = await withClient(session.pool, (client) =>
-    createQueue(client, session.schema, name, options),
-  );
+  const names = session.names(name);
+  const created = await makeQueue(session.pool, names, options, actOptions(given));
   await (out.json ? out.value({ queue: name, created }) : out.line(name));
   out.note(
     created ? `Queue "${name}" was created.` : `Queue "${name}" exists already; nothing was done.`,
   );
 }
 
-async function pause({ args, session, out }: Call, paused: boolean): Promise<void> {
+async function pause({ args, given, session, out }: Call, paused: boolean): Promise<void> {
   const name = oneName(args, paused ? 'pause' : 'resume');
   const [before] = await session.queues([name]);
-  await setPaused(session.act, session.names(name), paused);
+  await turnQueue(session.pool, session.names(name), paused, actOptions(given));
   await (out.json ? out.value({ queue: name, paused }) : out.line(name));
   const state = paused ? 'paused' : 'open';
   out.note(

@@ -9,6 +9,7 @@ import { ringOwners } from '../../fleet/ring.js';
 import { listWorkers } from '../../inspect/workers.js';
 import { BUCKETS, bucketOf, checkKey } from '../../job/key.js';
 import { type Call, UsageError } from '../command.js';
+import { plain } from '../table.js';
 
 export async function run({ args, given, session, out }: Call): Promise<void> {
   if (args.length > 0) throw new UsageError(`ring takes no argument, but "${args[0]}" was given.`);
@@ -18,26 +19,22 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
   const text = given.text('key');
   const key = text === undefined ? null : checkKey(text, '--key');
   const rings: Ring[] = [];
+  const byTime: string[] = [];
   for (const { name, ordering } of queues) {
     if (ordering === 'none') {
-      out.note(`"${name}" is read by time and has no ring: any worker takes the oldest due job.`);
+      byTime.push(name);
       continue;
     }
     const owners = ringOwners(membersOf(workers, name));
     if (owners.length > 0) rings.push({ queue: name, owners });
     else out.note(`No live worker handles "${name}".`);
   }
+  // Whoever asks for a key wants one line, and hears of the others only if there is none.
+  const others = key === null || byTime.length === queues.length ? byTime : [];
+  for (const name of others)
+    out.note(`"${name}" is read by time and has no ring: any worker takes the oldest due job.`);
+  if (key !== null) return forKey(out, rings, key);
   if (rings.length === 0) return;
-  if (key !== null) {
-    const bucket = bucketOf(key);
-    const rows = rings.map(({ queue, owners }) => ({ queue, key, bucket, worker: owners[bucket] }));
-    await out.rows(rows, [
-      { title: 'QUEUE', of: (row) => row.queue },
-      { title: 'BUCKET', of: (row) => row.bucket, align: 'right' },
-      { title: 'WORKER', of: (row) => row.worker ?? null },
-    ]);
-    return;
-  }
   await out.rows(rings.flatMap(shares), [
     { title: 'QUEUE', of: (row) => row.queue },
     { title: 'WORKER', of: (row) => row.worker },
@@ -48,6 +45,16 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
       align: 'right',
     },
   ]);
+}
+
+async function forKey(out: Call['out'], rings: readonly Ring[], key: string): Promise<void> {
+  const bucket = bucketOf(key);
+  for (const { queue, owners } of rings) {
+    const worker = owners[bucket] as string;
+    if (out.json) await out.value({ queue, key, bucket, worker });
+    else
+      await out.line(`${plain(key)} is in bucket ${bucket} of "${queue}": ${worker} comes first`);
+  }
 }
 
 interface Ring {

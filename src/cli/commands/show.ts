@@ -58,7 +58,7 @@ function lines(job: ShownJob): Record<string, string | number | null> {
     crashes: job.crashes > 0 ? job.crashes : null,
     generation: job.leaseGeneration,
     created: job.createdAt,
-    due: job.availableAt,
+    due: job.runAt,
     claimed: job.claimedAt,
     worker: job.claimedBy,
     'lease until': job.leaseExpiresAt,

@@ -1,16 +1,30 @@
 /** `holdfast status`: every queue and every worker at a glance. */
-import type { QueueOverview, WorkerOverview } from '../../inspect/overview.js';
-import { overview, queueFigures } from '../../inspect/overview.js';
+import { grantFix } from '../../inspect/doctor-rights.js';
+import type { Overview, QueueOverview, WorkerOverview } from '../../inspect/overview.js';
+import { queueFigures } from '../../inspect/overview.js';
+import { type Read, readableOverview } from '../../inspect/readable.js';
+import { tableText } from '../../inspect/rights.js';
 import { many } from '../../inspect/words.js';
-import type { Call } from '../command.js';
+import { type Call, EXIT } from '../command.js';
 import { queueColumns, workerValue } from '../views.js';
 
-export async function run({ given, session, out }: Call): Promise<void> {
+export async function run({ given, session, out }: Call): Promise<number> {
   const wanted = given.texts('queue');
   if (wanted) await session.queues(wanted);
-  const seen = await session.read((db) =>
-    overview(db, session.schema, { ...(wanted && { queues: wanted }) }),
+  const read: Read = (work) => session.read(work);
+  const { seen, lacking, denied } = await readableOverview(read, session.schema, wanted);
+  if (!seen) throw denied;
+  await show(seen, out);
+  if (!lacking) return EXIT.ok;
+  const list = lacking.missing.map((one) => tableText(session.schema, one)).join(', ');
+  const fix = grantFix(session.schema, 'viewer', lacking);
+  out.note(
+    `${lacking.user} may not read ${list}: this is not all. As the owner of the schema: ${fix}`,
   );
+  return EXIT.failed;
+}
+
+async function show(seen: Overview, out: Call['out']): Promise<void> {
   if (out.json) {
     await out.value({
       queues: seen.queues.map(queueFigures),

@@ -5,9 +5,10 @@
  */
 import { type Overview, overview } from '../../inspect/overview.js';
 import { durationMs } from '../../job/duration.js';
-import { isTransient } from '../../postgres/pool.js';
+import { isOutage, isTransient } from '../../postgres/pool.js';
 import { type Call, EXIT, UsageError } from '../command.js';
 import { frameLines, frameValue, type Rates, ratesBetween } from '../frame.js';
+import { plain } from '../table.js';
 
 // A screen of its own, no cursor, and lines that are too long are cut and not wrapped.
 const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l';
@@ -32,9 +33,9 @@ export async function run(call: Call): Promise<number> {
   try {
     let before: Overview | null = null;
     while (!ended.aborted) {
-      const seen = await ask(call);
+      const { seen, why } = await ask(call);
       const rates: Rates = seen && before ? ratesBetween(before, seen) : new Map();
-      if (full) draw(call, seen ? frameLines(out, seen, rates, session.schema) : away);
+      if (full) draw(call, seen ? frameLines(out, seen, rates, session.schema) : [why]);
       else if (seen && out.json) await out.value(frameValue(seen, rates));
       else if (seen)
         for (const line of frameLines(out, seen, rates, session.schema)) await out.line(line);
@@ -48,15 +49,17 @@ export async function run(call: Call): Promise<number> {
   }
 }
 
-const away = ['The database cannot be reached; trying again.'];
+const AWAY = 'The database cannot be reached; trying again.';
 
-async function ask({ session, given, out }: Call): Promise<Overview | null> {
+/** `why`: what keeps it from being seen. */
+async function ask({ session, given, out }: Call): Promise<{ seen: Overview | null; why: string }> {
   try {
-    return await session.read((db) => overview(db, session.schema));
+    return { seen: await session.read((db) => overview(db, session.schema)), why: '' };
   } catch (error) {
     if (given.flag('once') || !isTransient(error)) throw error;
-    if (!out.streams.stdout.isTTY) out.note(away[0] as string);
-    return null;
+    const why = isOutage(error) ? AWAY : `${plain((error as Error).message)} Trying again.`;
+    if (!out.streams.stdout.isTTY) out.note(why);
+    return { seen: null, why };
   }
 }
 

@@ -1,7 +1,8 @@
 /** `holdfast workers ls | drain`. */
+import { drain } from '../../api/acts.js';
 import { overview } from '../../inspect/overview.js';
 import { nearest } from '../../job/nearest.js';
-import { drainWorker } from '../../operate/drain.js';
+import { actOptions } from '../actor.js';
 import { type Call, Failure, UsageError } from '../command.js';
 import { workerColumns, workerValue } from '../views.js';
 
@@ -17,10 +18,10 @@ export async function runList({ given, session, out }: Call): Promise<void> {
   else out.note('No worker is registered.');
 }
 
-export async function runDrain({ args, session, out }: Call): Promise<void> {
+export async function runDrain({ args, given, session, out }: Call): Promise<void> {
   const [id, ...rest] = args;
   if (!id || rest.length > 0) throw new UsageError('Write: holdfast workers drain ID');
-  const was = await drainWorker(session.act, session.schema, id);
+  const was = await drain(session.pool, session.schema, id, actOptions(given));
   if (was === null || was === 'dead') {
     const seen = await session.read((db) => overview(db, session.schema));
     const known = seen.workers.map(({ worker }) => worker.id);
@@ -31,6 +32,6 @@ export async function runDrain({ args, session, out }: Call): Promise<void> {
   out.note(
     was === 'draining'
       ? `Worker "${id}" is draining already.`
-      : `Worker "${id}" was asked to drain: it learns it with its next heartbeat, claims nothing more and ends when what it holds is done.`,
+      : `Worker "${id}" was asked to drain: it learns it with its next heartbeat, claims nothing more and ends with exit code 0 when what it holds is done.`,
   );
 }

@@ -6,6 +6,8 @@
  * between an effect and its marker is a fault of its own. Inside of a transaction nobody waits, because the other
  * one may wait for its locks. Whoever waits in vain goes on.
  */
+// A test may have replaced the global ones.
+import { clearTimeout, setTimeout } from 'node:timers';
 import { Recorder } from './fault.js';
 import type { Step } from './steps.js';
 
@@ -63,15 +65,16 @@ export class Lockstep extends Recorder {
 
   async #until(holds: () => boolean): Promise<void> {
     const other = this.#other as Lockstep;
-    const end = performance.now() + PATIENCE_MS;
-    while (!other.#over && !holds() && performance.now() < end) {
+    let patient = true;
+    const timer = setTimeout(() => {
+      patient = false;
+      this.#wake();
+    }, PATIENCE_MS);
+    while (patient && !other.#over && !holds()) {
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, end - performance.now());
-        this.#wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
+        this.#wake = resolve;
       });
     }
+    clearTimeout(timer);
   }
 }

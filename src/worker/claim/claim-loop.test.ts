@@ -1,9 +1,14 @@
 /** The claim loop on a simulated clock: it acts when it should, and the same run comes out every time. */
 import { describe, expect, test } from 'vitest';
 import { testDatabase } from '../../../test/support/database.js';
+import { handClock } from '../../../test/support/hand-clock.js';
 import { simulatedTime } from '../../../test/support/time.js';
 import { job } from '../../job/job.js';
+import { bucketOf } from '../../job/key.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { complete } from '../../settle/complete.js';
 import { resolveOptions } from '../options.js';
+import { LeasedJob } from '../run/leased-job.js';
 import { ClaimLoop, type ClaimLoopDeps } from './claim-loop.js';
 
 const db = testDatabase();
@@ -91,7 +96,7 @@ describe('a claim loop without notifications', () => {
   });
 
   test('reads on at once after a claim that took all it asked for', async () => {
-    await db.hf.enqueueMany(Array.from({ length: 25 }, (_, n) => work.of({ n })));
+    await db.hf.enqueueMany(Array.from({ length: 25 }, (_, n) => work.item({ n })));
     const { loop, claims, until } = simulate(3);
     loop.pump();
     await until(3);
@@ -113,5 +118,112 @@ describe('a claim loop without notifications', () => {
     await until(1);
     loop.stop();
     expect(claims).toHaveLength(1);
+  });
+});
+
+const HEARS = { listening: () => true, getsHints: () => true, want: () => undefined };
+
+describe('a claim loop that gets hints', () => {
+  test('asks when the next job is due as soon as hints arrive: nobody told it of earlier ones', async () => {
+    await db.rows('DELETE FROM holdfast.inbox');
+    const { loop, claims, until } = simulate(5, { wakeups: HEARS });
+    loop.pump();
+    await until(1);
+    await db.hf.enqueue(work, { n: 1 }, { delay: '1s' });
+    loop.listening();
+    await until(3);
+    loop.stop();
+    // A poll would come after a second and a half at the earliest.
+    expect(claims[2]?.at).toBeLessThan(1_100);
+  });
+
+  test('reads a key that became free again if a hint of it crossed the answer of its claim', async () => {
+    await db.hf.createQueue('lines', { ordering: 'key' });
+    const names = { schema: 'holdfast', queue: 'lines' };
+    const step = job<{ n: number }>('step', { queue: 'lines' });
+    await db.hf.enqueue(step, { n: 1 }, { partitionKey: 'k' });
+    const { time, advance } = handClock();
+    const taken: LeasedJob[] = [];
+    let ended = () => {};
+    let claims = 0;
+    const engine: Executor = {
+      async run(statement, on, params) {
+        const rows = await db.engine.run(statement, on, params);
+        if (statement.name !== 'claim_keyed' || claims > 0) return rows;
+        // The first claim did not see this one, and its answer is still on its way.
+        await db.hf.enqueue(step, { n: 2 }, { partitionKey: 'k' });
+        advance(1);
+        loop.hint(new Date(), [bucketOf('k')]);
+        advance(1);
+        return rows;
+      },
+    };
+    const { loop } = simulate(6, {
+      ...{ queue: 'lines', names, engine, versions: { step: 1 }, wakeups: HEARS, time },
+      run: () => 10,
+      receive: ({ jobs, ...claim }) => {
+        const facts = { queue: 'lines', claimedAt: time.now(), ...claim };
+        for (const row of jobs) taken.push(new LeasedJob(row, facts));
+      },
+      ended: () => {
+        claims++;
+        ended();
+      },
+    });
+    const claimed = (count: number) =>
+      new Promise<void>((resolve) => {
+        ended = () => claims >= count && resolve();
+      });
+    loop.assign('key', [bucketOf('k')]);
+    // The hint is followed while the key is held: that claim finds nothing.
+    await claimed(2);
+    advance(100);
+    const [first] = taken as [LeasedJob];
+    await complete(db.engine, names, first.workerId, [first]);
+    first.how = 'completed';
+    const third = claimed(3);
+    loop.left(first);
+    expect(loop.claiming).toBe(true);
+    await third;
+    loop.stop();
+    expect(taken.map(({ row }) => JSON.parse(row.payload).n)).toEqual([1, 2]);
+  });
+
+  test('remembers when jobs are due without a timer for each of them', async () => {
+    await db.hf.createQueue('later', { ordering: 'key' });
+    const names = { schema: 'holdfast', queue: 'later' };
+    const step = job<{ n: number }>('step', { queue: 'later' });
+    await db.hf.enqueue(step, { n: 1 }, { partitionKey: 'k', delay: '4s' });
+    const { time, advance, timers } = handClock();
+    const claims: number[] = [];
+    let ended = () => {};
+    const { loop } = simulate(7, {
+      ...{ queue: 'later', names, versions: { step: 1 }, wakeups: HEARS, time },
+      ended: () => {
+        claims.push(time.now());
+        ended();
+      },
+    });
+    const claimed = () =>
+      new Promise<void>((resolve) => {
+        ended = resolve;
+      });
+    const first = claimed();
+    loop.assign('key', [bucketOf('k')]);
+    await first;
+    // The bucket is read again and again, and its head waits for its time.
+    for (let n = 0; n < 20; n++) {
+      advance(10);
+      const again = claimed();
+      loop.hint(null, [bucketOf('k')]);
+      loop.dueIn(3_000 + n, [bucketOf('other')]);
+      await again;
+    }
+    expect(timers.size).toBeLessThanOrEqual(2);
+    const due = claimed();
+    advance(4_000);
+    await due;
+    expect(claims.at(-1)).toBe(4_200);
+    loop.stop();
   });
 });

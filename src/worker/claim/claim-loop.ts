@@ -8,7 +8,7 @@
 import type { Ordering } from '../../job/order.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { Timer } from '../time.js';
-import { ClaimReader, type ClaimReaderDeps, nearMs } from './claim-reader.js';
+import { ClaimReader, type ClaimReaderDeps } from './claim-reader.js';
 import { ClaimSchedule } from './claim-schedule.js';
 
 /** How producers are asked for hints; see wakeups.ts. */
@@ -77,21 +77,19 @@ export class ClaimLoop {
     this.pump();
   }
 
-  /** Hints arrive from now on; read what was written just before. */
+  /** Hints arrive from now on; read what was written just before, and ask when the next job is due. */
   listening(): void {
-    this.#reader.hintKeys(null);
-    this.wake();
+    if (this.#reader.keyed) this.#reader.hint(null, null);
+    this.#schedule.hint(true);
+    this.pump();
   }
 
-  /** A job becomes due after this time; the poll finds what is further away. */
+  /** A job becomes due after this time. */
   dueIn(ms: number, buckets: readonly number[] | null): void {
-    if (ms > nearMs(this.#deps.settings)) return;
-    const due = () => {
-      this.#reader.hintKeys(buckets);
-      this.#schedule.jobIsDue();
-      this.pump();
-    };
-    this.#deps.time.after(Math.max(0, ms) + 1, due, true);
+    const at = this.#deps.time.now() + Math.max(0, ms) + 1;
+    if (this.#reader.keyed) this.#reader.later(buckets, at);
+    else this.#schedule.due(at);
+    this.pump();
   }
 
   /** A job has left this worker: its key may be free, or it waits again. */
@@ -148,9 +146,7 @@ export class ClaimLoop {
     this.#claiming = true;
     try {
       const ask = this.#schedule.begin(now);
-      const { jobs, waitedMs, news } = await this.#reader.read(limit, ask, (ms, buckets) =>
-        this.dueIn(ms, buckets),
-      );
+      const { jobs, waitedMs, news } = await this.#reader.read(limit, ask);
       if (news) {
         this.#schedule.record(news);
         recordRound(news.maintainedMs);

@@ -61,6 +61,9 @@ export interface ClaimReaderDeps {
   readonly took: (ms: number) => void;
 }
 
+/** Heads of keys that are due within this time are remembered. */
+const SOON_MS = 5_000;
+
 /** After these the next job of a key may run; a released one waits again, perhaps as the head of its key. */
 const FREES_KEY: readonly (SettleResult | null)[] = [
   'completed',
@@ -112,15 +115,15 @@ export class ClaimReader {
     else this.#due.hint(since, this.#deps.time.now());
   }
 
-  /** In a queue that is read by key: read these buckets; null: all of them. By time the cursors find it. */
-  hintKeys(buckets: readonly number[] | null): void {
-    if (this.keyed) this.#keys.hint(buckets, this.#deps.time.now());
+  /** In a queue that is read by key: read these buckets at this time; null: all of them. */
+  later(buckets: readonly number[] | null, at: number): void {
+    this.#keys.later(buckets, at);
   }
 
   /** A job has left this worker. True: there may be something to read now. */
-  left({ row, how, lost, claimNumber, claimedAt, hasMore }: LeasedJob, blind: boolean): boolean {
-    if (lost) this.ledger.lose(claimNumber);
-    else this.ledger.leave(claimNumber);
+  left({ row, how, lost, claim, hasMore }: LeasedJob, blind: boolean): boolean {
+    if (lost) this.ledger.lose(claim.number);
+    else this.ledger.leave(claim.number);
     const lastSuspect = isSuspect(row) && --this.#suspectsHeld === 0;
     if (lastSuspect) this.#suspects = true;
     if (!this.keyed) {
@@ -130,7 +133,7 @@ export class ClaimReader {
     }
     if (!FREES_KEY.includes(how)) return lastSuspect;
     const more = hasMore || how === 'released' || blind;
-    this.#keys.freed(row.partitionBucket, claimedAt, more);
+    this.#keys.freed(row.partitionBucket, claim.sentAt, more);
     return lastSuspect || this.#keys.readAt(0) === 0;
   }
 
@@ -144,12 +147,8 @@ export class ClaimReader {
     return this.#suspects ? this.#deps.suspectsAt() : Number.POSITIVE_INFINITY;
   }
 
-  /** `ask`: also ask for news. `dueIn`: a job of this bucket becomes due. */
-  async read(
-    limit: number,
-    ask: boolean,
-    dueIn: (ms: number, buckets: readonly number[]) => void,
-  ): Promise<Found> {
+  /** `ask`: also ask for news. */
+  async read(limit: number, ask: boolean): Promise<Found> {
     await this.#releaseUnknown();
     const now = this.#deps.time.now();
     if (now >= this.#suspectsAt) {
@@ -162,7 +161,7 @@ export class ClaimReader {
       if (alone) return { jobs: limit, waitedMs: 0, news: null };
     }
     const found = await (this.keyed
-      ? this.#readKeys(limit, now, ask, dueIn)
+      ? this.#readKeys(limit, now, ask)
       : this.#readDue(limit, now, ask));
     if (found.news) this.#suspects = found.news.suspects;
     return found;
@@ -191,23 +190,20 @@ export class ClaimReader {
     return { jobs: jobs.length, waitedMs, news };
   }
 
-  async #readKeys(
-    limit: number,
-    now: number,
-    ask: boolean,
-    dueIn: (ms: number, buckets: readonly number[]) => void,
-  ): Promise<Found> {
+  async #readKeys(limit: number, now: number, ask: boolean): Promise<Found> {
     const { engine, names, time, settings } = this.#deps;
     const stretches = this.#keys.take(now);
     if (stretches.length === 0) return { jobs: 0, waitedMs: 0, news: null };
     const run = Math.min(limit, this.#deps.run());
-    const soonMs = nearMs(settings);
+    // What becomes due until the next walk, however rare walks are.
+    const soonMs = Math.max(SOON_MS, 3 * settings.pollMs);
     try {
       const { jobs, news, wanted } = await this.#send(limit, async (terms) => {
         const claimed = await claimKeyed(engine, names, { ...terms, stretches, run, ask, soonMs });
         this.#keys.record(claimed, limit, time.now(), time.now() - now);
         // Heads that wait for their time are read again then.
-        for (const { inMs, bucket } of claimed.due) dueIn(inMs, [bucket]);
+        for (const { inMs, bucket } of claimed.due)
+          this.#keys.later([bucket], time.now() + inMs + 1);
         return { ...claimed, run, alone: false };
       });
       return { jobs: Math.max(jobs.length, Math.min(wanted, limit - 1)), waitedMs: 0, news };
@@ -246,9 +242,3 @@ export class ClaimReader {
 }
 
 const isSuspect = ({ crashes }: ClaimedJob) => crashes > 1;
-
-/**
- * How far ahead due times are remembered; polls find the rest. Polls may be more frequent than looks from the
- * front, so they alone do not find what has just become due.
- */
-export const nearMs = ({ pollMs }: Settings): number => Math.max(5_000, 3 * pollMs);

@@ -131,3 +131,30 @@ describe('a worker that others are quicker than', () => {
     expect(waitMs()).toBe(0);
   });
 });
+
+describe('the next due time', () => {
+  const news = (dueInMs: number | null) => ({ dueInMs, suspects: false, maintainedMs: null });
+
+  test('that is told while a claim is on its way stands, whatever the claim has seen', () => {
+    for (const seen of [10_000, null]) {
+      const { one, pass, waitMs } = schedule();
+      one.begin(2_000);
+      one.due(2_500);
+      one.record(news(seen));
+      one.succeeded(0, 0, LIMIT, true);
+      expect(waitMs()).toBe(500);
+      pass(500);
+      // It asks for the one after it.
+      expect(one.begin(2_500)).toBe(true);
+    }
+  });
+
+  test('is what the last claim says, of all that came before it', () => {
+    const { one, waitMs } = schedule();
+    one.due(2_500);
+    one.begin(2_000);
+    one.record(news(4_000));
+    one.succeeded(0, 0, LIMIT, true);
+    expect(waitMs()).toBe(4_001);
+  });
+});

@@ -46,7 +46,9 @@ export class ClaimSchedule {
   #foundLittle = false;
   #idleMs = SOON_MS;
   #newsAt = Number.NEGATIVE_INFINITY;
+  /** When the next job is due; and what was said of that since the last claim was sent. */
   #dueAt = Number.POSITIVE_INFINITY;
+  #dueSince = Number.POSITIVE_INFINITY;
   #fullSince = Number.POSITIVE_INFINITY;
 
   constructor(pollMs: number, time: Time) {
@@ -55,9 +57,10 @@ export class ClaimSchedule {
     this.#backoff = new Backoff(time.random);
   }
 
-  /** There is something to read here. */
-  hint(): void {
+  /** There is something to read here. `ask`: the next claim is to ask for news of the queue. */
+  hint(ask = false): void {
     this.#hinted = true;
+    if (ask) this.#newsAt = Number.NEGATIVE_INFINITY;
   }
 
   /** There is something to read, for whoever is the first. */
@@ -66,10 +69,10 @@ export class ClaimSchedule {
     this.#answerAt = Math.min(this.#answerAt, this.#time.now() + this.#answerMs);
   }
 
-  /** A job has become due: the next claim also asks when the one after it is. */
-  jobIsDue(): void {
-    this.#newsAt = Number.NEGATIVE_INFINITY;
-    this.hint();
+  /** A job becomes due at this time. */
+  due(at: number): void {
+    this.#dueAt = Math.min(at, this.#dueAt);
+    this.#dueSince = Math.min(at, this.#dueSince);
   }
 
   /** `readerAt`: when the reader itself has something to read. `free`: a handler waits for a job. */
@@ -89,6 +92,7 @@ export class ClaimSchedule {
     this.#asked = false;
     this.#sentBefore = this.#sentAt;
     this.#sentAt = now;
+    this.#dueSince = Number.POSITIVE_INFINITY;
     if (now >= this.#dueAt) {
       // This claim takes what is due now, and says when the next one is.
       this.#dueAt = Number.POSITIVE_INFINITY;
@@ -100,7 +104,9 @@ export class ClaimSchedule {
   record({ dueInMs }: QueueNews): void {
     const now = this.#time.now();
     this.#newsAt = now + NEWS_MS;
-    if (dueInMs !== null) this.#dueAt = now + dueInMs + 1;
+    const dueAt = dueInMs === null ? Number.POSITIVE_INFINITY : now + dueInMs + 1;
+    // The claim may not have seen what was written meanwhile.
+    this.#dueAt = Math.min(dueAt, this.#dueSince);
   }
 
   /** `waitedMs`: how long the first of them was due. Returns whether producers should send hints; null: as before. */

@@ -73,9 +73,4 @@ export class DueReader {
       cursor.priority === priority && isBefore(back, cursor) ? back : cursor,
     );
   }
-
-  /** When to read although nobody has sent a hint. */
-  get lookAt(): number {
-    return this.#look.at;
-  }
 }

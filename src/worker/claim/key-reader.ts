@@ -22,8 +22,11 @@ export class KeyReader {
   readonly #random: () => number;
   #owned: ReadonlySet<number> = new Set(EVERY_BUCKET);
   #hints = new Set<number>();
-  #foreign = new Set<number>();
-  #foreignAt = Number.POSITIVE_INFINITY;
+  /** Buckets to read at a time, the earliest of each; and the earliest of all. */
+  readonly #later = new Map<number, number>();
+  #laterAt = Number.POSITIVE_INFINITY;
+  /** When the hinted buckets of others are read: all of a moment together. */
+  #foreignAt = Number.NEGATIVE_INFINITY;
   readonly #hintedAt = new Map<number, number>();
   #allHintedAt = Number.NEGATIVE_INFINITY;
   #walk: readonly KeyStretch[] = [];
@@ -60,25 +63,36 @@ export class KeyReader {
       this.#hintedAt.set(bucket, now);
       if (this.#owned.has(bucket)) this.#hints.add(bucket);
       else {
-        if (this.#foreign.size === 0) this.#foreignAt = now + OWNER_FIRST_MS;
-        this.#foreign.add(bucket);
+        if (this.#foreignAt <= now) this.#foreignAt = now + OWNER_FIRST_MS;
+        this.later([bucket], this.#foreignAt);
       }
     }
   }
 
-  /** A key of this bucket became free; `more`: something is known to stand behind. */
-  freed(bucket: number, claimedAt: number, more: boolean): void {
-    const hintedAt = Math.max(this.#hintedAt.get(bucket) ?? claimedAt - 1, this.#allHintedAt);
-    if (more || hintedAt >= claimedAt) this.#hints.add(bucket);
+  /** Read these buckets at this time; null: all of them. What is due in one of them later is read then, or by a walk. */
+  later(buckets: readonly number[] | null, at: number): void {
+    if (buckets === null) {
+      this.#allHintedAt = Math.max(this.#allHintedAt, at);
+      this.#look.hasten(at);
+    }
+    for (const bucket of buckets ?? []) {
+      this.#later.set(bucket, Math.min(at, this.#later.get(bucket) ?? at));
+      this.#laterAt = Math.min(at, this.#laterAt);
+    }
+  }
+
+  /**
+   * A key of this bucket became free; `more`: something is known to stand behind. A hint that came after the claim
+   * of the job was sent may be of one that the claim did not see.
+   */
+  freed(bucket: number, sentAt: number, more: boolean): void {
+    const hintedAt = Math.max(this.#hintedAt.get(bucket) ?? sentAt - 1, this.#allHintedAt);
+    if (more || hintedAt >= sentAt) this.#hints.add(bucket);
   }
 
   /** The next claim; none when there is nothing to read now. */
   take(now: number): readonly KeyStretch[] {
-    if (now >= this.#foreignAt) {
-      for (const bucket of this.#foreign) this.#hints.add(bucket);
-      this.#foreign.clear();
-      this.#foreignAt = Number.POSITIVE_INFINITY;
-    }
+    if (now >= this.#laterAt) this.#bringForward(now);
     // A walk and hints take turns, unless the walk brings plenty.
     const walkable = this.#walk.length > 0 || this.#look.due(now);
     this.#walking = this.#plenty || this.#hints.size === 0 || (walkable && !this.#walking);
@@ -118,7 +132,20 @@ export class KeyReader {
   /** When there is something to read. */
   readAt(now: number): number {
     if (this.#walk.length > 0 || this.#hints.size > 0) return now;
-    return Math.min(this.#look.at, this.#foreignAt);
+    return Math.min(this.#look.at, this.#laterAt);
+  }
+
+  /** What was to be read later and is due now becomes a hint. */
+  #bringForward(now: number): void {
+    this.#laterAt = Number.POSITIVE_INFINITY;
+    for (const [bucket, at] of this.#later) {
+      if (at > now) this.#laterAt = Math.min(at, this.#laterAt);
+      else {
+        this.#later.delete(bucket);
+        this.#hints.add(bucket);
+        this.#hintedAt.set(bucket, now);
+      }
+    }
   }
 
   #begin(): void {

@@ -7,6 +7,8 @@
  * two counts: the first statement of a session, or a stall of the server, must not put a look off for long.
  */
 const SHARE = 30;
+/** A look that takes longer than a thirtieth of this takes more of the time: what lies behind must be found. */
+const RAREST_MS = 90_000;
 
 export class LookTimer {
   readonly #everyMs: number;
@@ -27,7 +29,7 @@ export class LookTimer {
   }
 
   record(now: number, tookMs: number): void {
-    this.#earliest = now + SHARE * Math.min(tookMs, this.#lastMs);
+    this.#earliest = now + Math.min(SHARE * Math.min(tookMs, this.#lastMs), RAREST_MS);
     this.#lastMs = tookMs;
     this.#at = Math.max(now + this.#everyMs, this.#earliest);
   }

@@ -42,7 +42,7 @@ async function wakeups(
   const wakeups = new Wakeups({
     address: { connectionString: db.url },
     on: true,
-    liveness: true,
+    livenessLock: true,
     schema: 'holdfast',
     channels,
     workerId,
@@ -59,7 +59,7 @@ async function wakeups(
   return { wakeups, seen };
 }
 
-const enqueue = (delayMs = 0) => db.hf.enqueue(work, {}, { key: 'key', delay: delayMs });
+const enqueue = (delayMs = 0) => db.hf.enqueue(work, {}, { partitionKey: 'key', delay: delayMs });
 const hears = (on: Wakeups, queue = 'inbox') => until('it hears', () => on.getsHints(queue));
 
 test('whoever wants hints is told from when on jobs are due; whoever does not is not told', async () => {
@@ -96,11 +96,20 @@ test('in a queue that is read by key it is told which buckets; * means all of th
   await hears(on, 'orders');
   const ordered = job('work', { queue: 'orders' });
   const keys = ['a', 'b', 'a'];
-  await db.hf.enqueueMany(keys.map((key) => ordered.of({}, { key })));
-  await db.hf.enqueueMany(Array.from({ length: 200 }, (_, n) => ordered.of({}, { key: `k${n}` })));
-  const back = { availableAt: '2020-01-01 00:00:00+00', partitionBucket: 7 };
+  await db.hf.enqueueMany(keys.map((key) => ordered.item({}, { partitionKey: key })));
+  await db.hf.enqueueMany(
+    Array.from({ length: 200 }, (_, n) => ordered.item({}, { partitionKey: `k${n}` })),
+  );
+  const back = { runAt: '2020-01-01 00:00:00+00', partitionBucket: 7 };
   await hintQueue(db.plain, { schema: 'holdfast', queue: 'orders' }, [back]);
-  await until('three hints', () => seen.hints.length === 3);
+  // Anybody may send one; these would make a claim fail.
+  for (const hint of ['0:1.5', '0:x', '0:1024', '0:-1'])
+    await db.rows(`SELECT pg_notify(concat('holdfast_', 'holdfast.orders'::regclass::oid), $1)`, [
+      hint,
+    ]);
+  await hintQueue(db.plain, { schema: 'holdfast', queue: 'orders' }, [back]);
+  await until('four hints', () => seen.hints.length >= 4);
+  expect(seen.hints.pop()).toEqual(seen.hints.at(-1));
   const [few, many, old] = seen.hints as [Hint, Hint, Hint];
   expect(few[0]).toBe('orders');
   expect(new Set(few[2])).toEqual(new Set(keys.map(bucketOf)));

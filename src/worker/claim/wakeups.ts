@@ -7,6 +7,7 @@
  */
 import { holdLiveness } from '../../fleet/liveness.js';
 import { FLEET_CHANNEL, ping, wantHints, wantNoHints } from '../../fleet/wake.js';
+import { BUCKETS } from '../../job/key.js';
 import type { Address } from '../../postgres/address.js';
 import { Listener } from '../../postgres/listen.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -17,7 +18,7 @@ export interface WakeupsDeps {
   /** Off: never listens. */
   readonly on: boolean;
   /** Whether the listener's session holds the liveness lock too. */
-  readonly liveness: boolean;
+  readonly livenessLock: boolean;
   readonly schema: string;
   /** By channel, the queues that are served. */
   readonly channels: ReadonlyMap<string, string>;
@@ -29,9 +30,9 @@ export interface WakeupsDeps {
   /** From now on hints arrive; what was written before must be looked for. */
   readonly listening: (queue: string) => void;
   readonly fleetChanged: () => void;
+  /** A schedule fires at this time of the database, in milliseconds; null: some may. */
+  readonly schedulesChanged?: (at: number | null) => void;
   readonly reportError: (what: string, error: unknown) => void;
-  readonly pingEveryMs?: number;
-  readonly pingTimeoutMs?: number;
 }
 
 interface Wish {
@@ -39,6 +40,8 @@ interface Wish {
   wanted: boolean;
   held: boolean;
 }
+
+const isBucket = (bucket: number) => Number.isInteger(bucket) && bucket >= 0 && bucket < BUCKETS;
 
 export class Wakeups {
   readonly #deps: WakeupsDeps;
@@ -54,7 +57,7 @@ export class Wakeups {
     this.#wishes = new Map(
       [...deps.channels.values()].map((queue) => [queue, { queue, wanted: false, held: false }]),
     );
-    const { address, channels, other, reportError, pingEveryMs, pingTimeoutMs } = deps;
+    const { address, channels, other, reportError } = deps;
     this.#listener = new Listener({
       address,
       channels: () => [...channels.keys(), FLEET_CHANNEL],
@@ -64,8 +67,6 @@ export class Wakeups {
       notified: (channel, payload) => this.#notified(channel, payload),
       ping: (payload) => ping(other, this.#names('inbox'), payload),
       reportError,
-      ...(pingEveryMs !== undefined && { pingEveryMs }),
-      ...(pingTimeoutMs !== undefined && { pingTimeoutMs }),
     });
   }
 
@@ -105,11 +106,12 @@ export class Wakeups {
   }
 
   async #prepare(db: Executor): Promise<void> {
-    if (this.#deps.liveness) await holdLiveness(db, this.#names('inbox'), this.#workerId);
+    if (this.#deps.livenessLock) await holdLiveness(db, this.#names('inbox'), this.#workerId);
   }
 
   #up(): void {
     this.#deps.fleetChanged();
+    this.#deps.schedulesChanged?.(null);
     void this.#move();
   }
 
@@ -123,7 +125,10 @@ export class Wakeups {
 
   #notified(channel: string, payload: string): void {
     if (channel === FLEET_CHANNEL) {
-      if (payload === this.#deps.schema) this.#deps.fleetChanged();
+      const { schema, fleetChanged, schedulesChanged } = this.#deps;
+      const [of, what, at] = payload.split(' ');
+      if (payload === schema) fleetChanged();
+      else if (of === schema && what === 'schedules') schedulesChanged?.(Number(at));
       return;
     }
     const queue = this.#deps.channels.get(channel);
@@ -131,7 +136,8 @@ export class Wakeups {
     const [since, list] = payload.split(':');
     const at = since === '*' ? null : new Date(Number(since) * 100);
     const buckets = list === undefined || list === '*' ? null : list.split(',').map(Number);
-    this.#deps.hint(queue, at, buckets);
+    // Anybody may send a notification; a claim that names no bucket would fail again and again.
+    if (buckets?.every(isBucket) !== false) this.#deps.hint(queue, at, buckets);
   }
 
   /** Makes the locks follow the wishes. */

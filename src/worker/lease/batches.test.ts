@@ -48,6 +48,14 @@ describe('the main thread', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  test('soon says what has left, however long leases are: until then the thread keeps it', () => {
+    const main = mainThread(8 * 3_600_000);
+    for (const job of main.hold('a', 'b')) main.batches.drop(job);
+    main.messages();
+    vi.advanceTimersByTime(10_000);
+    expect(main.messages()).toEqual([{ kind: 'left', ended: [1], remaining: [] }]);
+  });
+
   test('sends what is left of a batch that lasts, in time for its first renewal', () => {
     for (const renewMs of [30_000, 10]) {
       const main = mainThread(renewMs);
@@ -116,7 +124,7 @@ describe('the thread', () => {
   }
 
   async function claimed(count: number) {
-    await db.hf.enqueueMany(Array.from({ length: count }, () => noop.of({})));
+    await db.hf.enqueueMany(Array.from({ length: count }, () => noop.item({})));
     const options = { types: ['noop'], leaseMs: 60_000, limit: count };
     return (await claimAs(db.engine, OWNER, options)).map(heldOf);
   }

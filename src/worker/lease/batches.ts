@@ -9,6 +9,9 @@
 import type { Lease } from '../../lease/renew.js';
 import { monotonicMs, pack, type ToKeeper } from './protocol.js';
 
+/** With leases of hours, the thread would otherwise keep what was done in a quarter of an hour. */
+const LATEST_MS = 10_000;
+
 /** The jobs of one claim that are still held. */
 export interface Batch {
   readonly number: number;
@@ -33,8 +36,8 @@ export class Batches {
 
   constructor(renewMs: number, send: (message: ToKeeper) => void) {
     this.#send = send;
-    // The thread renews a batch when half of the renewal interval is over.
-    this.#delayMs = renewMs / 4;
+    // The thread renews a batch when half of the renewal interval is over. Until then it keeps what has left.
+    this.#delayMs = Math.min(renewMs / 4, LATEST_MS);
   }
 
   hold(queue: string, jobs: readonly BatchedJob[]): void {

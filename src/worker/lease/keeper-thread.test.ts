@@ -34,7 +34,7 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
       asksPasswords: false,
       pooled: false,
       direct: null,
-      liveness: true,
+      livenessLock: true,
       schema: INBOX.schema,
       queues: [INBOX.queue],
       workerId: id,
@@ -71,7 +71,7 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
 }
 
 async function claimedBy(id: string, count: number) {
-  await db.hf.enqueueMany(Array.from({ length: count }, () => noop.of({})));
+  await db.hf.enqueueMany(Array.from({ length: count }, () => noop.item({})));
   const rows = await claimAs(db.engine, id, { types: ['noop'], leaseMs: 25_000 });
   return rows.map((row) => ({ ...heldOf(row), batch: null }));
 }

@@ -55,7 +55,7 @@ export class KeeperWork {
     this.#port = port;
     this.#setup = setup;
     this.#shared = new BigInt64Array(setup.shared);
-    this.#locks = setup.liveness && (!setup.pooled || setup.direct !== null);
+    this.#locks = setup.livenessLock && (!setup.pooled || setup.direct !== null);
     this.#workerId = setup.workerId;
     const now = monotonicMs();
     this.#main = { turns: this.#load(SLOT.turns), turnedAt: now, checkedAt: now };

@@ -14,7 +14,7 @@ export interface KeeperSetup {
   /** A way past the pooler, for a session that holds the liveness lock. */
   readonly direct: Address | null;
   /** Hold the liveness lock, and watch the locks of others. */
-  readonly liveness: boolean;
+  readonly livenessLock: boolean;
   readonly schema: string;
   readonly queues: readonly string[];
   readonly workerId: string;

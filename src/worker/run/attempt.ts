@@ -5,14 +5,13 @@
  * The stated rules for what a worker may find:
  * - the payload does not fit the schema, or no upgrade leads from its version: a dead letter at once, because
  *   trying again cannot help; a human retries it after a deploy;
- * - the job was exhausted by crashes while it ran alone: a dead letter without another run;
  * - the time limit is over: the signal is aborted and the attempt fails; a handler that goes on anyway
  *   settles nothing.
  */
 
 import type { NewJob } from '../../enqueue/insert.js';
 import { MAX_DELAY_MS } from '../../job/duration.js';
-import { Cancel, GiveUp, HoldfastError, RetryLater, Snooze } from '../../job/errors.js';
+import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors.js';
 import { errorText } from '../../job/failure.js';
 import type { JobDefinition } from '../../job/job.js';
 import { errorType } from '../../tracing/error-type.js';
@@ -98,11 +97,6 @@ export function runJob(
   defaultTimeoutMs: number | null,
 ): Outcome | Promise<Outcome> {
   const { row } = held;
-  if (row.attempts > row.maxAttempts) {
-    const text = `All ${row.maxAttempts} attempts ended with the worker vanishing while it ran this job alone. ${row.lastError ?? ''}`;
-    const facts = { error: text, summary: text, thrown: new Error(text) };
-    return { kind: 'dead_letter', ...facts, errorType: 'WORKER_VANISHED' };
-  }
   const timeoutMs = route.job.timeoutMs ?? defaultTimeoutMs;
   let payload: unknown;
   try {
@@ -195,7 +189,7 @@ function afterThrow(
   if (held.lost || held.gone) return { kind: 'lost' };
   if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
   if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
-  if (isA(error, GiveUp)) return { kind: 'dead_letter', ...described(error) };
+  if (isA(error, DeadLetter)) return { kind: 'dead_letter', ...described(error) };
   return failed(held, route, error, deps, context.completion === 'handed');
 }
 

@@ -254,7 +254,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     options: EnqueueOptions,
   ): Promise<{ id: string }> {
     const limits = { maxPayloadBytes: this.#deps.maxPayloadBytes, onMismatch: 'error' } as const;
-    const prepared = await prepareJobs([job.of(payload, options)], limits);
+    const prepared = await prepareJobs([job.item(payload, options)], limits);
     const child = prepared[0] as NewJob;
     if (job.queue !== this.queue) {
       throw new HoldfastError(

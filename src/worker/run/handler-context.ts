@@ -14,7 +14,7 @@ export interface HandlerContext<Payload> {
   readonly id: string;
   readonly type: string;
   readonly queue: string;
-  readonly key: string;
+  readonly partitionKey: string;
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly maxAttempts: number;
@@ -22,6 +22,8 @@ export interface HandlerContext<Payload> {
   readonly fenceToken: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly createdAt: Date;
+  /** The instant of the schedule that made the job, however late it runs; null: no schedule made it. */
+  readonly scheduledAt: Date | null;
   /** Aborted when the lease is lost, the time limit is over, or the worker's grace period is. */
   readonly signal: AbortSignal;
   readonly log: Logger;

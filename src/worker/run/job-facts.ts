@@ -23,7 +23,7 @@ export class JobFacts<Payload> {
   get queue() {
     return this.#job.queue;
   }
-  get key() {
+  get partitionKey() {
     return this.#job.row.partitionKey;
   }
   get attempt() {
@@ -37,6 +37,10 @@ export class JobFacts<Payload> {
   }
   get headers(): Readonly<Record<string, string>> {
     return this.#job.row.headers ? JSON.parse(this.#job.row.headers) : {};
+  }
+  get scheduledAt(): Date | null {
+    const at = this.headers.holdfast_scheduled_at;
+    return at === undefined ? null : new Date(at);
   }
   get createdAt() {
     const { createdAt, cursorAt } = this.#job.row;

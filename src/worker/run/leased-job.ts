@@ -14,8 +14,10 @@ import type { Batch } from '../lease/batches.js';
 export interface ClaimFacts {
   readonly queue: string;
   readonly workerId: string;
+  /** When the claim was sent, and when its answer was read. */
+  readonly sentAt: number;
   readonly claimedAt: number;
-  /** The same moment by the database's clock, in milliseconds. */
+  /** By the database's clock, in milliseconds. */
   readonly clock: number;
   /** Which of the worker's claims it was. */
   readonly number: number;
@@ -23,7 +25,7 @@ export interface ClaimFacts {
 
 export class LeasedJob {
   readonly row: ClaimedJob;
-  readonly #claim: ClaimFacts;
+  readonly claim: ClaimFacts;
   /** Set by the runner when nothing that this process does with the job counts any more. */
   lost = false;
   /** Set by the context when the database has said so; the runner makes `lost` of it, and reports it. */
@@ -51,27 +53,15 @@ export class LeasedJob {
 
   constructor(row: ClaimedJob, claim: ClaimFacts) {
     this.row = row;
-    this.#claim = claim;
+    this.claim = claim;
   }
 
   get queue(): string {
-    return this.#claim.queue;
+    return this.claim.queue;
   }
 
   get workerId(): string {
-    return this.#claim.workerId;
-  }
-
-  get claimedAt(): number {
-    return this.#claim.claimedAt;
-  }
-
-  get claimNumber(): number {
-    return this.#claim.number;
-  }
-
-  get clock(): number {
-    return this.#claim.clock;
+    return this.claim.workerId;
   }
 
   get id(): string {

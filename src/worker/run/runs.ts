@@ -114,7 +114,7 @@ export class Runs {
       this.#staleTimer = null;
       const oldest = this.#waiting[0]?.[0];
       if (!oldest) return;
-      const waitedMs = this.#deps.time.now() - oldest.claimedAt;
+      const waitedMs = this.#deps.time.now() - oldest.claim.claimedAt;
       if (waitedMs < STALE_MS) return this.#watchWaiting();
       // First the estimate, or the next claim would take them again.
       this.#deps.prefetch.recordWait(waitedMs);
@@ -173,9 +173,10 @@ export class Runs {
 
   /** Of a job that crashed before, others must know whether it had been started, if this process dies. */
   async #markStarted(held: LeasedJob): Promise<void> {
-    const { context, reportError } = this.#deps;
+    const { context, inFlight, reportError } = this.#deps;
     try {
-      await markStarted(context.engine, context.names, held.workerId, held);
+      const ours = await markStarted(context.engine, context.names, held.workerId, held);
+      if (!ours) inFlight.lose(held);
     } catch (error) {
       // Unmarked it runs all the same: then a crash is not counted.
       reportError('marking a job as started', error);

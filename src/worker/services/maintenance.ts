@@ -3,7 +3,12 @@
  * and what is past its retention is pruned.
  */
 import { hintQueue } from '../../fleet/wake.js';
-import { pruneArchive, pruneEffects, pruneIdempotency } from '../../maintenance/prune.js';
+import {
+  pruneArchive,
+  pruneAudit,
+  pruneEffects,
+  pruneIdempotency,
+} from '../../maintenance/prune.js';
 import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import type { Names } from '../../postgres/names.js';
@@ -25,8 +30,8 @@ export function recoverAll(
 ): Promise<number> {
   return inBatches(RECOVER_BATCH, async () => {
     const back = await recover(db, names, { limit: RECOVER_BATCH, recoverer });
-    // Cursors have passed these.
-    await hintQueue(db, names, back);
+    // Cursors have passed these. Without the hint, polls find them.
+    await hintQueue(db, names, back).catch(() => undefined);
     for (const { id, status } of back) if (status === 'dead_letter') exhausted(names.queue, id);
     return back.length;
   });
@@ -72,6 +77,7 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     prune('prune archive', pruneArchive),
     prune('prune idempotency keys', pruneIdempotency),
     prune('prune effect markers', pruneEffects),
+    prune('prune audit', pruneAudit),
     {
       name: 'prune registry',
       everyMs: PRUNE_EVERY_MS,

@@ -34,10 +34,6 @@ export class Membership {
     this.#deps = deps;
   }
 
-  get epoch(): number {
-    return this.#epoch;
-  }
-
   /** Resolves when the first picture has been used. Earlier changes are in it. */
   start(): Promise<void> {
     this.#started = true;

@@ -57,6 +57,8 @@ export class ServiceLoop {
   }
 
   start(): void {
+    // It may have been started at the end of an outage, before the others are back.
+    this.#outage = true;
     this.#plan(0);
   }
 

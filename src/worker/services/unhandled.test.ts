@@ -5,7 +5,7 @@ import { recordingLogger } from '../../../test/support/logger.js';
 import type { Unhandled } from '../../inspect/unhandled.js';
 import { UnhandledWatch } from './unhandled.js';
 
-const one = (type: string): Unhandled => ({ type, version: 1, id: 'x', dueForMs: 12_000 });
+const one = (type: string): Unhandled => ({ type, version: 1, id: 'x', jobs: 1, dueForMs: 12_000 });
 
 function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) {
   const log = recordingLogger();

@@ -103,7 +103,7 @@ export class Batcher<T extends Settled> {
     if (!this.#busy) {
       this.#busy = true;
       // Everything that ends in this turn of the loop shares the first statement.
-      setImmediate(() => void this.#drain());
+      this.#deps.time.soon(() => void this.#drain());
     } else if (this.#waiting.length >= ENOUGH) this.#sendNow();
   }
 

@@ -48,6 +48,13 @@ export class InFlightJobs {
     return this.#held.size;
   }
 
+  /** Without those that it has lost: their handlers run on, but the queue has given them to others. */
+  get held(): number {
+    let held = 0;
+    for (const { lost } of this.#held.values()) if (!lost) held++;
+    return held;
+  }
+
   values(): LeasedJob[] {
     return [...this.#held.values()];
   }
@@ -62,10 +69,6 @@ export class InFlightJobs {
     for (const { row } of jobs) types[row.type] = (types[row.type] ?? 0) + 1;
     const taken = jobs.filter(({ row }) => row.taken).length;
     emit({ kind: 'claimed', queue: this.#queue, count: jobs.length, types, taken });
-  }
-
-  releaseAll(jobs: readonly LeasedJob[]): void {
-    for (const job of jobs) this.release(job);
   }
 
   /** Claimed, but the claim counted no more when its answer was read. */
@@ -174,8 +177,8 @@ export class InFlightJobs {
     const { id, queue, generation, ranMs } = held;
     const { type } = held.row;
     if (kind === 'started-job') {
-      const ageMs = this.#deps.time.now() - held.claimedAt;
-      const waitedMs = held.clock - Date.parse(held.row.cursorAt) + ageMs;
+      const { clock, claimedAt } = held.claim;
+      const waitedMs = clock - Date.parse(held.row.cursorAt) + this.#deps.time.now() - claimedAt;
       this.#deps.emit({ kind, queue, id, type, generation, waitedMs });
     } else if (ranMs === null) this.#deps.emit({ kind, queue, id, type, generation, ...more });
     else this.#deps.emit({ kind, queue, id, type, generation, ranMs, ...more });

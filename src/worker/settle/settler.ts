@@ -75,8 +75,8 @@ export class Settler {
       'release',
       async (by, jobs) => {
         const back = await release(engine, names, by, jobs);
-        // Cursors of other workers have passed these.
-        await hintQueue(engine, names, back);
+        // Cursors of other workers have passed these. They are released also if nobody hears of it.
+        await hintQueue(engine, names, back).catch(() => undefined);
         const ids = back.map(({ id }) => id);
         return resultsOf(ids, 'released', jobs.length);
       },

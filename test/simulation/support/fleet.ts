@@ -141,7 +141,7 @@ export class Fleet {
     await insert(db, { schema: 'holdfast', queue: this.#plan.queue }, [
       {
         ...{ id, key, type: 'work', version: 1, bucket: bucketOf(key), headers: null, priority: 2 },
-        ...{ payload: JSON.stringify({ name }), maxAttempts: 5, delayMs: 0, availableAt: null },
+        ...{ payload: JSON.stringify({ name }), maxAttempts: 5, delayMs: 0, runAt: null },
         idempotencyKey: null,
       },
     ]);

@@ -12,6 +12,6 @@ export async function POST(request) {
 
 // The page asks how far it is: GET /api/images?id=…
 export async function GET(request) {
-  const job = await hf.find(new URL(request.url).searchParams.get('id'));
+  const job = await hf.job(new URL(request.url).searchParams.get('id'));
   return job ? Response.json({ status: job.status }) : new Response(null, { status: 404 });
 }

@@ -1,0 +1,104 @@
+/**
+ * Acts of a person: what is done, the hint to workers that sleep and the row in the audit, in one transaction. The
+ * methods of a Holdfast and the command line go through here, so nothing is done that the audit does not know.
+ */
+import type pg from 'pg';
+import { hintQueue } from '../fleet/wake.js';
+import { type Act, ActRecord } from '../operate/audit.js';
+import { cancel } from '../operate/cancel.js';
+import { discard, retryLetters } from '../operate/dead-letters.js';
+import { drainWorker } from '../operate/drain.js';
+import type { ActOptions } from '../operate/options.js';
+import { pruneArchiveOlder } from '../operate/prune.js';
+import { setPaused } from '../operate/queue.js';
+import type { Names } from '../postgres/names.js';
+import { withTransaction } from '../postgres/pool.js';
+import { type Executor, engineExecutor } from '../postgres/queryable.js';
+
+/** Null: it is not to be recorded. */
+export function recordOf(act: Act, options: ActOptions): ActRecord | null {
+  const { reason, actor, audit = true } = options;
+  return audit ? new ActRecord({ ...act, reason, actor }) : null;
+}
+
+/** Committed together or not at all. */
+export const together = <Value>(
+  pool: pg.Pool,
+  work: (db: Executor, client: pg.PoolClient) => Promise<Value>,
+): Promise<Value> =>
+  withTransaction(pool, (client) => work(engineExecutor(client, { prepare: false }), client));
+
+/** Moves jobs by their ids and returns those that it moved. */
+export type MoveJobs = (db: Executor, names: Names, ids: readonly string[]) => Promise<string[]>;
+
+/** Retried dead letters lie where workers have read already. */
+export const retryAndHint: MoveJobs = async (db, names, ids) => {
+  const back = await retryLetters(db, names, ids);
+  await hintQueue(db, names, back);
+  return back.map(({ id }) => id);
+};
+
+export const discardJobs: MoveJobs = discard;
+
+export const cancelFor =
+  (reason = 'cancelled by an operator'): MoveJobs =>
+  (db, names, ids) =>
+    cancel(db, names, ids, reason);
+
+export interface Movement {
+  readonly pool: pg.Pool;
+  readonly names: Names;
+  readonly move: MoveJobs;
+  readonly record: ActRecord | null;
+}
+
+/** One batch. */
+export function moveJobs(
+  { pool, names, move, record }: Movement,
+  ids: readonly string[],
+): Promise<string[]> {
+  return together(pool, async (db) => {
+    const moved = await move(db, names, ids);
+    await record?.addJobs(db, names, moved);
+    return moved;
+  });
+}
+
+/** False: there is no such queue. */
+export function turnQueue(
+  pool: pg.Pool,
+  names: Names,
+  paused: boolean,
+  options: ActOptions,
+): Promise<boolean> {
+  const act = { act: paused ? 'pause' : 'resume', queue: names.queue } as const;
+  return together(pool, async (db) => {
+    const found = await setPaused(db, names, paused);
+    if (found) await recordOf(act, options)?.add(db, names);
+    return found;
+  });
+}
+
+/** What the worker was before; see operate/drain.ts. */
+export function drain(pool: pg.Pool, schema: string, id: string, options: ActOptions) {
+  return together(pool, async (db) => {
+    const was = await drainWorker(db, schema, id);
+    const act = { act: 'drain', queue: null, changes: { worker: id } } as const;
+    if (was === 'alive') await recordOf(act, options)?.add(db, { schema, queue: 'inbox' });
+    return was;
+  });
+}
+
+/** One batch; returns how many were deleted. */
+export function pruneBatch(
+  pool: pg.Pool,
+  names: Names,
+  { olderMs, limit }: { readonly olderMs: number; readonly limit: number },
+  record: ActRecord | null,
+): Promise<number> {
+  return together(pool, async (db) => {
+    const pruned = await pruneArchiveOlder(db, names, olderMs, limit);
+    await record?.addJobs(db, names, pruned);
+    return pruned;
+  });
+}

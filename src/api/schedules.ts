@@ -1,0 +1,205 @@
+/**
+ * Schedules of a program: made one by one at run time, or declared as a set; listed, paused, resumed, run, deleted.
+ *
+ * With `tx`, all of it happens in the caller's transaction; without, in one of its own. A name that stands for
+ * somebody else's schedule is refused and not taken over, so two programs cannot undo each other's work.
+ */
+import { checkTx } from '../enqueue/transaction.js';
+import { HoldfastError, shown } from '../job/errors.js';
+import { checkInteger } from '../job/job.js';
+import { checkKnown, type Known } from '../job/known-options.js';
+import { withTransaction } from '../postgres/pool.js';
+import { type Executor, executor, type Queryable } from '../postgres/queryable.js';
+import type { CatchUp } from '../schedule/due.js';
+import { findSchedule, readSchedules, type ScheduleRow } from '../schedule/list.js';
+import {
+  pause,
+  type RanNow,
+  remove,
+  resume,
+  runNow,
+  unknownSchedule,
+} from '../schedule/operate.js';
+import {
+  checkSchedule,
+  checkScheduleName,
+  type NewSchedule,
+  type Overlap,
+  type ScheduleOptions,
+} from '../schedule/options.js';
+import { putSchedules, type WrittenSchedules } from '../schedule/write.js';
+import { type Access, ask } from './access.js';
+
+export interface ScheduleCall {
+  /** Your transaction: anything with `query(text, params)`, or one of the adapters. */
+  readonly tx?: Queryable & { readonly totalCount?: never };
+}
+
+const CALL = { tx: true } as const satisfies Known<ScheduleCall>;
+
+export interface SchedulesRequest {
+  readonly queue?: string;
+  readonly declaredBy?: string;
+  readonly paused?: boolean;
+  /** How their names begin, such as `tenant:42:`. */
+  readonly prefix?: string;
+  /** Where an earlier page ended. */
+  readonly after?: string;
+  /** 1 to 1,000; default 100. */
+  readonly limit?: number;
+}
+
+const REQUEST = {
+  ...{ queue: true, declaredBy: true, paused: true, prefix: true, after: true, limit: true },
+} as const satisfies Known<SchedulesRequest>;
+
+export interface SchedulesPage {
+  readonly schedules: readonly Schedule[];
+  /** For `after`; null: this is the last page. */
+  readonly next: string | null;
+}
+
+type RowTimes = 'nextInstant' | 'nextAt' | 'lastInstant' | 'lastAt' | 'createdAt' | 'updatedAt';
+
+/** `nextInstant` is what the schedule says; `nextAt` is when its job will be written, which a jitter makes later. */
+export interface Schedule
+  extends Omit<ScheduleRow, RowTimes | 'now' | 'payload' | 'catchUp' | 'overlap'> {
+  readonly payload: unknown;
+  readonly catchUp: CatchUp;
+  readonly overlap: Overlap;
+  readonly nextInstant: Date | null;
+  readonly nextAt: Date | null;
+  readonly lastInstant: Date | null;
+  readonly lastAt: Date | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+/** By name, each with a payload of its own type. */
+export type ScheduleSet<Payloads> = {
+  readonly [Name in keyof Payloads]: ScheduleOptions<Payloads[Name]>;
+};
+
+const MAX_SET = 10_000;
+const dateOf = (at: number | null) => (at === null ? null : new Date(at));
+
+export function scheduleView({ now, ...row }: ScheduleRow): Schedule {
+  return {
+    ...row,
+    payload: JSON.parse(row.payload),
+    catchUp: row.catchUp as CatchUp,
+    overlap: row.overlap as Overlap,
+    nextInstant: dateOf(row.nextInstant),
+    nextAt: dateOf(row.nextAt),
+    lastInstant: dateOf(row.lastInstant),
+    lastAt: dateOf(row.lastAt),
+    createdAt: new Date(row.createdAt),
+    updatedAt: new Date(row.updatedAt),
+  };
+}
+
+function checkDeclarer(declarer: unknown): string {
+  try {
+    return checkScheduleName(declarer);
+  } catch (cause) {
+    const message = `${shown(declarer)} cannot name who declares schedules. Nothing was changed. Write a name such as "billing".`;
+    throw new HoldfastError('NAME_INVALID', message, { cause });
+  }
+}
+
+export function schedules(access: Access) {
+  const names = access.names('inbox');
+
+  /** In the caller's transaction, or in one of its own. */
+  async function inTransaction<Value>(
+    call: ScheduleCall,
+    where: string,
+    work: (db: Executor) => Promise<Value>,
+  ): Promise<Value> {
+    checkKnown(call, CALL, where, 'Nothing was changed.');
+    if ('tx' in call) {
+      checkTx(call.tx);
+      return work(executor(call.tx as Queryable));
+    }
+    return withTransaction(access.pool(), (client) => work(executor(client)));
+  }
+
+  const verb =
+    <Value>(where: string, work: (db: Executor, name: string) => Promise<Value>) =>
+    async (name: string, call: ScheduleCall = {}): Promise<Value> =>
+      inTransaction(call, `schedules.${where}()`, (db) => work(db, checkScheduleName(name)));
+
+  /** Makes a schedule, or changes the one of that name. True: it is new. */
+  async function schedule<Input>(
+    name: string,
+    options: ScheduleOptions<Input> & ScheduleCall,
+  ): Promise<boolean> {
+    const { tx, ...rest } = options ?? {};
+    const given: ScheduleCall = options && 'tx' in options ? { tx: tx as never } : {};
+    const checked = await checkSchedule(
+      name,
+      rest as ScheduleOptions<Input>,
+      access.maxPayloadBytes,
+    );
+    const put = await inTransaction(given, 'schedule()', (db) =>
+      putSchedules(db, names, null, [checked]),
+    );
+    return put.made.length === 1;
+  }
+
+  /**
+   * All schedules that a part of a program has: they are made or changed, and those that it declared before and
+   * does not any more are deleted, in one transaction. Call it at every start.
+   */
+  async function declare<Payloads>(
+    declarer: string,
+    set: ScheduleSet<Payloads>,
+    call: ScheduleCall = {},
+  ): Promise<WrittenSchedules> {
+    const who = checkDeclarer(declarer);
+    const entries = Object.entries(set ?? {}) as [string, ScheduleOptions<unknown>][];
+    checkInteger(entries.length, 'The number of schedules in one declaration', 0, MAX_SET);
+    const checked: NewSchedule[] = [];
+    for (const [name, options] of entries)
+      checked.push(await checkSchedule(name, options, access.maxPayloadBytes));
+    return inTransaction(call, 'schedules.declare()', (db) =>
+      putSchedules(db, names, who, checked),
+    );
+  }
+
+  return {
+    schedule,
+    schedules: {
+      declare,
+
+      /** A page of them by name. */
+      async list(request: SchedulesRequest = {}): Promise<SchedulesPage> {
+        checkKnown(request, REQUEST, 'schedules.list()', 'Nothing was read.');
+        const { after = null, limit = 100, ...filter } = request;
+        const most = checkInteger(limit, 'limit', 1, 1_000);
+        const page = { after, limit: most + 1 };
+        const rows = await ask(access, (db) => readSchedules(db, names, filter, page));
+        const shownRows = rows.slice(0, most);
+        const next = rows.length > most ? (shownRows.at(-1)?.name ?? null) : null;
+        return { schedules: shownRows.map(scheduleView), next };
+      },
+
+      /** Rejects with SCHEDULE_UNKNOWN when there is none. */
+      async get(name: string): Promise<Schedule> {
+        const checked = checkScheduleName(name);
+        const row = await ask(access, (db) => findSchedule(db, names, checked));
+        if (!row) throw unknownSchedule(name);
+        return scheduleView(row);
+      },
+
+      /** No ticks until it is resumed; a declaration does not resume it. */
+      pause: verb('pause', (db, name) => pause(db, names, name)),
+      /** It goes on with its next instant from now. */
+      resume: verb('resume', (db, name) => resume(db, names, name)),
+      /** Its jobs stay. One that is declared comes back with the next declaration. */
+      delete: verb('delete', (db, name) => remove(db, names, name)),
+      /** A job of it at once; when it fires next stays as it is. */
+      runNow: verb('runNow', (db, name): Promise<RanNow> => runNow(db, access.schema, name)),
+    },
+  };
+}

@@ -1,0 +1,50 @@
+/**
+ * Which grant is missing, when the database refuses a command: its error names a table, and neither the right nor the
+ * user. Asked of the catalogue, which every user may read.
+ */
+import { grantFix } from '../inspect/doctor-rights.js';
+import { type Role, rightsOf } from '../inspect/rights.js';
+import { type Command, Partly } from './command.js';
+import type { Session } from './session.js';
+
+const OPERATOR = [
+  'run',
+  'delete',
+  'retry',
+  'discard',
+  'cancel',
+  'update',
+  'pause',
+  'resume',
+  'drain',
+  'replay',
+  'prune',
+];
+const OWNER = ['migrate', 'create', 'set', 'drop'];
+
+/** Whose rights a command needs; null: the owner's. */
+export function roleOf({ words }: Pick<Command, 'words'>): Role | null {
+  const verb = words.at(-1) as string;
+  if (verb === 'enqueue') return 'producer';
+  if (OPERATOR.includes(verb)) return 'operator';
+  return OWNER.includes(verb) ? null : 'viewer';
+}
+
+/** What to do about it; undefined: it is not known. */
+export async function missingGrantFix(
+  error: unknown,
+  session: Session | null,
+  command: Command,
+): Promise<string | undefined> {
+  const role = roleOf(command);
+  const cause = error instanceof Partly ? error.cause : error;
+  if ((cause as { code?: unknown } | null)?.code !== '42501' || !session || !role) return undefined;
+  try {
+    const rights = await session.read((db) => rightsOf(db, session.schema, role));
+    if (rights.missing.length === 0) return undefined;
+    return `connect as another user, or as the owner of the schema: ${grantFix(session.schema, role, rights)}`;
+  } catch {
+    // The refusal itself is the news.
+    return undefined;
+  }
+}

@@ -1,0 +1,18 @@
+/** Where a job comes from that a schedule has made. It is told last: it keeps no job from running. */
+import type { Reason } from './explain-reasons.js';
+import type { ShownJob } from './show.js';
+
+export function fromSchedule({ headers }: ShownJob): Reason[] {
+  const { holdfast_schedule: name, holdfast_scheduled_at: instant } = (headers ?? {}) as Record<
+    string,
+    string | undefined
+  >;
+  if (name === undefined) return [];
+  return [
+    {
+      code: 'from_schedule',
+      text: `It was made by schedule "${name}" for ${instant ?? 'an instant that it does not say'}.`,
+      fix: null,
+    },
+  ];
+}

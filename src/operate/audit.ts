@@ -1,0 +1,96 @@
+/**
+ * The audit: one row for every act of a person, in the transaction of the act. So there is no act without its row,
+ * and no row without its act.
+ *
+ * An act over many jobs goes in batches that commit one by one. Its first batch writes the row, and every further one
+ * adds to its count; an act that is interrupted has the count of what it did. Who and when are the database's own
+ * words (columns with defaults). Neither payloads nor what was changed inside of them are kept.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { statement, uuid } from '../postgres/statement.js';
+
+export const ACTS = [
+  ...(['retry', 'discard', 'cancel', 'update', 'replay', 'prune', 'pause', 'resume'] as const),
+  ...(['drain', 'create_queue', 'set_queue', 'drop_queue'] as const),
+  ...(['pause_schedule', 'resume_schedule', 'run_schedule', 'delete_schedule'] as const),
+] as const;
+
+export type ActName = (typeof ACTS)[number];
+
+/** Who acts, as far as he says, and why. */
+export interface ActWords {
+  readonly actor?: string | null | undefined;
+  readonly reason?: string | null | undefined;
+}
+
+export interface Act extends ActWords {
+  readonly act: ActName;
+  /** Null: not about one queue. */
+  readonly queue: string | null;
+  /** Which jobs. Without it, the ids of those that moved are kept. */
+  readonly filter?: object | null;
+  readonly changes?: object | null;
+}
+
+/** More ids are only counted. */
+const MAX_IDS = 100;
+
+export const recordAct = statement({
+  name: 'record_act',
+  text: `
+INSERT INTO holdfast.audit (act, queue, jobs, filter, changes, actor, reason)
+VALUES ($1::text, $2::text, $3::bigint, $4::text::jsonb, $5::text::jsonb,
+  left($6::text, 200), left($7::text, 2000))
+RETURNING id`,
+  columns: { id: uuid },
+});
+
+export const countAct = statement({
+  name: 'count_act',
+  text: `
+UPDATE holdfast.audit AS a SET jobs = a.jobs + $2::bigint WHERE a.id = $1::uuid RETURNING a.id`,
+  columns: { id: uuid },
+});
+
+const json = (value: object | null | undefined) => (value ? JSON.stringify(value) : null);
+
+/** The row of one act. What moved nothing leaves none. */
+export class ActRecord {
+  readonly #act: Act;
+  #id: string | null = null;
+
+  constructor(act: Act) {
+    this.#act = act;
+  }
+
+  /** A batch moved so many jobs, or these. */
+  async addJobs(db: Executor, names: Names, moved: number | readonly string[]): Promise<void> {
+    const jobs = typeof moved === 'number' ? moved : moved.length;
+    if (jobs === 0) return;
+    if (this.#id !== null) {
+      const counted = await db.run(countAct, names, [this.#id, jobs]);
+      // The transaction that wrote the row may have been rolled back.
+      if (counted.length > 0) return;
+    }
+    const ids = typeof moved === 'number' ? null : idsOf(moved);
+    await this.#write(db, names, jobs, this.#act.filter ?? ids);
+  }
+
+  /** It was not about jobs. */
+  async add(db: Executor, names: Names): Promise<void> {
+    await this.#write(db, names, null, this.#act.filter);
+  }
+
+  async #write(db: Executor, names: Names, jobs: number | null, filter?: object | null) {
+    const { act, queue, changes, actor, reason } = this.#act;
+    const words = [json(filter), json(changes), actor ?? null, reason ?? null];
+    const [row] = await db.run(recordAct, names, [act, queue, jobs, ...words]);
+    this.#id = row?.id ?? null;
+  }
+}
+
+function idsOf(ids: readonly string[]): object {
+  const more = ids.length - MAX_IDS;
+  return { ids: ids.slice(0, MAX_IDS), ...(more > 0 && { andMore: more }) };
+}

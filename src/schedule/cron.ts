@@ -1,0 +1,64 @@
+/**
+ * Cron lines, read by croner: five fields, six with seconds, seven with years, L, W, # and nicknames such as
+ * `@daily`. Here a line says which wall-clock times match; it knows no zone. zone.ts makes instants of them.
+ *
+ * croner is asked in UTC and not in the zone, because it would leave out the hour that a clock repeats in
+ * autumn, and because asking in a zone costs ten times as much.
+ */
+import { Cron } from 'croner';
+import { HoldfastError, shown } from '../job/errors.js';
+
+export interface CronLine {
+  /** The first match after a wall-clock time; null: there is none. Times are milliseconds, read as if in UTC. */
+  readonly next: (wallMs: number) => number | null;
+  /** It names no hours: `*` or a step. Such a line goes on through the hour that a clock repeats. */
+  readonly everyHour: boolean;
+}
+
+const MAX_LENGTH = 200;
+/** A fleet has as many lines as its tenants may write. */
+const MAX_KEPT = 10_000;
+const kept = new Map<string, CronLine>();
+
+/** Throws OPTION_INVALID with the reason. `undone` says what was not done, as a sentence. */
+export function cronLine(text: unknown, undone = 'Nothing was done.'): CronLine {
+  const found = kept.get(text as string);
+  if (found) return found;
+  const line = parse(text, undone);
+  if (kept.size >= MAX_KEPT) kept.clear();
+  kept.set(text as string, line);
+  return line;
+}
+
+function parse(text: unknown, undone: string): CronLine {
+  if (typeof text !== 'string' || text.length > MAX_LENGTH) {
+    throw refused(text, `it must be a text of at most ${MAX_LENGTH} characters`, undone);
+  }
+  const fields = text.trim().split(/\s+/);
+  // croner also takes a date, which is no schedule: enqueue with runAt does that.
+  if (!text.startsWith('@') && (fields.length < 5 || fields.length > 7)) {
+    const problem =
+      'it must have five fields, six with seconds before them, or a name such as @daily';
+    throw refused(text, problem, undone);
+  }
+  const cron = croner(text, undone);
+  const hour = fields.length === 1 ? '' : (fields.at(fields.length === 5 ? 1 : 2) as string);
+  return {
+    next: (wallMs) => cron.nextRun(new Date(wallMs))?.getTime() ?? null,
+    everyHour: /^[*?]/.test(hour) || /^@hourly$/i.test(text),
+  };
+}
+
+function croner(text: string, undone: string): Cron {
+  try {
+    return new Cron(text, { utcOffset: 0 });
+  } catch (error) {
+    const reason = (error as Error).message.replace(/^\w+: /, '');
+    throw refused(text, reason, undone, error);
+  }
+}
+
+function refused(text: unknown, reason: string, undone: string, cause?: unknown): HoldfastError {
+  const message = `cron ${shown(text)} cannot be read: ${reason.replace(/\.$/, '')}. ${undone}`;
+  return new HoldfastError('OPTION_INVALID', message, cause === undefined ? {} : { cause });
+}

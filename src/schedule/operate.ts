@@ -1,0 +1,126 @@
+/**
+ * What a human does to a schedule: pause, resume, run now, delete. Each is one statement that says whether it
+ * found the schedule; so each works in a caller's transaction.
+ *
+ * A pause is no outage: a schedule that is resumed goes on with its next instant from now, and catches nothing up.
+ */
+import { HoldfastError } from '../job/errors.js';
+import { uuidv7 } from '../job/uuid.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { statement, text, uuid } from '../postgres/statement.js';
+import { delayOf, nextInstant } from './instants.js';
+
+export const pauseSchedule = statement({
+  name: 'pause_schedule',
+  text: `UPDATE holdfast.schedules AS s SET paused = true WHERE s.name = $1::text RETURNING s.name`,
+  columns: { name: text },
+});
+
+export async function pause(db: Executor, names: Names, name: string): Promise<void> {
+  if ((await db.run(pauseSchedule, names, [name])).length === 0) throw unknownSchedule(name);
+}
+
+export const readTiming = statement({
+  name: 'schedule_timing',
+  text: `
+SELECT s.queue, s.cron, (extract(epoch FROM s.every) * 1000)::bigint::text AS every_ms, s.timezone,
+  (extract(epoch FROM s.jitter) * 1000)::bigint::text AS jitter_ms,
+  floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint::text AS now
+FROM holdfast.schedules AS s
+WHERE s.name = $1::text`,
+  columns: {
+    ...{ queue: text, cron: text.orNull, every_ms: text.orNull, timezone: text },
+    ...{ jitter_ms: text, now: text },
+  },
+});
+
+async function timingOf(db: Executor, names: Names, name: string) {
+  const [row] = await db.run(readTiming, names, [name]);
+  if (!row) throw unknownSchedule(name);
+  return row;
+}
+
+export const resumeSchedule = statement({
+  name: 'resume_schedule',
+  text: `
+UPDATE holdfast.schedules AS s
+SET paused = false,
+    next_instant = CASE WHEN s.paused THEN $2::text::timestamptz ELSE s.next_instant END,
+    next_at = CASE WHEN s.paused THEN $3::text::timestamptz ELSE s.next_at END
+WHERE s.name = $1::text
+RETURNING s.name`,
+  columns: { name: text },
+});
+
+export async function resume(db: Executor, names: Names, name: string): Promise<void> {
+  const { cron, everyMs, timezone, jitterMs, now } = await timingOf(db, names, name);
+  const timing = { cron, everyMs: everyMs === null ? null : Number(everyMs), timezone };
+  const next = nextInstant(timing, Number(now));
+  const times = next === null ? [null, null] : [next, next + delayOf(name, Number(jitterMs))];
+  const params = [name, ...times.map((at) => (at === null ? null : new Date(at).toISOString()))];
+  if ((await db.run(resumeSchedule, names, params)).length === 0) throw unknownSchedule(name);
+}
+
+export const deleteSchedule = statement({
+  name: 'delete_schedule',
+  text: `DELETE FROM holdfast.schedules AS s WHERE s.name = $1::text RETURNING s.name`,
+  columns: { name: text },
+});
+
+/** Its jobs stay. */
+export async function remove(db: Executor, names: Names, name: string): Promise<void> {
+  if ((await db.run(deleteSchedule, names, [name])).length === 0) throw unknownSchedule(name);
+}
+
+export const runSchedule = statement({
+  name: 'run_schedule',
+  text: `
+WITH held AS MATERIALIZED (
+  SELECT s.*, to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS instant,
+    s.overlap = 'skip' AND EXISTS (
+      SELECT FROM holdfast.inbox AS i WHERE i.id = s.last_job AND i.status <> 'dead_letter') AS busy
+  FROM holdfast.schedules AS s
+  WHERE s.name = $1::text AND s.queue = 'inbox'
+  FOR UPDATE
+), written AS (
+  INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers, priority,
+    max_attempts, parked)
+  SELECT $2::text::uuid, h.type, h.version, coalesce(h.partition_key, $2::text),
+    holdfast.bucket_of(coalesce(h.partition_key, $2::text)), h.payload,
+    jsonb_build_object('holdfast_schedule', h.name, 'holdfast_scheduled_at', h.instant),
+    h.priority, h.max_attempts, false
+  FROM held AS h
+  WHERE NOT h.busy
+), moved AS (
+  UPDATE holdfast.schedules AS s
+  SET last_job = $2::text::uuid
+  FROM held AS h
+  WHERE s.name = h.name AND NOT h.busy
+)
+SELECT CASE WHEN h.busy THEN h.last_job ELSE $2::text::uuid END AS id, h.busy::text AS skipped
+FROM held AS h`,
+  columns: { id: uuid, skipped: text },
+});
+
+export interface RanNow {
+  /** The job, or the one that is not over yet. */
+  readonly id: string;
+  /** The schedule skips overlaps, and its last job is not over: nothing was written. */
+  readonly skipped: boolean;
+}
+
+/** Writes a job of the schedule at once, paused or not; when it fires next stays as it is. */
+export async function runNow(db: Executor, schema: string, name: string): Promise<RanNow> {
+  const { queue } = await timingOf(db, { schema, queue: 'inbox' }, name);
+  const [row] = await db.run(runSchedule, { schema, queue }, [name, uuidv7()]);
+  if (!row) throw unknownSchedule(name);
+  return { id: row.id, skipped: row.skipped === 'true' };
+}
+
+export function unknownSchedule(name: string): HoldfastError {
+  return new HoldfastError(
+    'SCHEDULE_UNKNOWN',
+    `There is no schedule "${name}"; nothing was done. hf.schedules.list() has their names.`,
+  );
+}

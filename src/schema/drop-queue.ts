@@ -1,0 +1,96 @@
+/**
+ * Dropping a queue, with its archive, its idempotency keys and its effect markers. It is refused while a job is in it,
+ * whatever its state, and while a worker lives that serves it: nothing that was accepted is ever dropped. The table is
+ * locked before it is looked at, so no enqueue slips in between.
+ */
+import { HoldfastError } from '../job/errors.js';
+import { checkQueueName, loadText } from '../postgres/names.js';
+import type { Queryable } from '../postgres/queryable.js';
+import { migrationLock } from './queue.js';
+
+const LOCK = `LOCK TABLE holdfast.inbox IN ACCESS EXCLUSIVE MODE`;
+
+const HOLDS = `SELECT status::text AS status, count(*)::text AS jobs FROM holdfast.inbox GROUP BY status ORDER BY status`;
+
+const SERVED = `
+SELECT w.id FROM holdfast.workers AS w
+WHERE w.status <> 'dead' AND w.handles ? 'inbox'
+ORDER BY w.id LIMIT 5`;
+
+const LOSES = `
+SELECT (SELECT count(*) FROM holdfast.inbox_archive)::text AS archived,
+  (SELECT count(*) FROM holdfast.inbox_idempotency)::text AS keys,
+  (SELECT count(*) FROM holdfast.inbox_effects)::text AS markers`;
+
+/** Without CASCADE: what somebody else has built upon a table keeps it. */
+const DROP = `
+DROP TABLE holdfast.inbox, holdfast.inbox_claims, holdfast.inbox_archive, holdfast.inbox_idempotency,
+  holdfast.inbox_effects;
+DROP FUNCTION holdfast.inbox_enqueue, holdfast.inbox_fill, holdfast.inbox_take_key, holdfast.inbox_wake;
+DELETE FROM holdfast.queues WHERE name = 'inbox'`;
+
+/** What goes with a queue. */
+export interface QueueLoss {
+  readonly archived: number;
+  readonly keys: number;
+  readonly markers: number;
+}
+
+async function rows(db: Queryable, text: string, params?: unknown[]) {
+  const result = await db.query(text, params);
+  return Array.isArray(result) ? result : result.rows;
+}
+
+/** What would be lost; rejects with QUEUE_BUSY while it cannot be dropped. In the caller's transaction. */
+export async function queueLoss(
+  client: Queryable,
+  schema: string,
+  queue: string,
+): Promise<QueueLoss> {
+  const names = { schema, queue: checkQueueName(queue) };
+  if (queue === 'inbox') throw busy(queue, 'it is the default queue, which every schema has');
+  const [known] = await rows(
+    client,
+    loadText(`SELECT FROM holdfast.queues WHERE name = 'inbox'`, names),
+  );
+  if (!known)
+    throw new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was dropped.`);
+  const held = await rows(client, loadText(HOLDS, names));
+  if (held.length > 0) {
+    const what = held.map(({ status, jobs }) => `${jobs} ${status}`).join(', ');
+    throw busy(queue, `it holds jobs (${what}); let them run, or cancel and discard them`);
+  }
+  const served = (await rows(client, loadText(SERVED, names))).map(({ id }) => String(id));
+  if (served.length > 0) throw busy(queue, `${served.join(', ')} serves it; stop it first`);
+  const [loss] = await rows(client, loadText(LOSES, names));
+  const { archived, keys, markers } = loss as Record<string, unknown>;
+  return { archived: Number(archived), keys: Number(keys), markers: Number(markers) };
+}
+
+/** Needs one client, not a pool. `dropped` is called in the transaction that drops it, with what was lost. */
+export async function dropQueue(
+  client: Queryable,
+  schema: string,
+  queue: string,
+  dropped: (loss: QueueLoss) => Promise<void> = async () => undefined,
+): Promise<QueueLoss> {
+  const names = { schema, queue: checkQueueName(queue) };
+  await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'`);
+  try {
+    await client.query(migrationLock(schema));
+    // Refused without a lock on the table, if it can be.
+    await queueLoss(client, schema, queue);
+    await client.query(loadText(LOCK, names));
+    const loss = await queueLoss(client, schema, queue);
+    await client.query(loadText(DROP, names));
+    await dropped(loss);
+    await client.query('COMMIT');
+    return loss;
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => undefined);
+    throw error;
+  }
+}
+
+const busy = (queue: string, why: string) =>
+  new HoldfastError('QUEUE_BUSY', `Queue "${queue}" was not dropped: ${why}.`);

@@ -1,0 +1,144 @@
+/**
+ * The service that writes ticks. One worker of a queue does it on time, the one whose id comes first; it sleeps
+ * until the next tick and is woken when a schedule is made that fires earlier. The others look now and then, more
+ * rarely the more they are, and write what they find late: so a leader that is frozen or cut off is replaced within
+ * seconds, and a fleet asks for ticks less than once a second when none is due. Two that write at once do no harm:
+ * the statement moves each schedule once.
+ */
+import type { DueTicks, Tick, WrittenTicks } from '../../schedule/tick.js';
+import type { WorkerEvent } from '../events.js';
+import { jittered, type Time, type Timer } from '../time.js';
+
+/** So many schedules of a queue in one statement. */
+export const TICK_BATCH = 500;
+/** Passes come no closer together than this, so that what is due one by one is written together. */
+const PAUSE_MS = 50;
+/** A tick that was passed over because its row was locked is tried again after this time. */
+const AGAIN_MS = 250;
+/** What a notification missed is found after so long; without notifications that has to be soon. */
+const LONGEST_MS = 15_000;
+const LONGEST_DEAF_MS = 1_000;
+/** How often one of the others looks, for each worker of the fleet. */
+const SHARE_MS = 2_000;
+const SELDOM_MS = 10_000;
+/** A tick that is later than this was left by somebody who is gone. */
+const LATE_MS = 2_000;
+
+export interface ScheduleDeps {
+  readonly queues: readonly string[];
+  readonly read: (queues: readonly string[], limit: number) => Promise<DueTicks>;
+  readonly write: (queue: string, ticks: readonly Tick[]) => Promise<WrittenTicks[]>;
+  /** Whether this worker comes first for one of its queues. */
+  readonly leads: () => boolean;
+  readonly members: () => number;
+  /** Whether notifications of new schedules arrive. */
+  readonly listening: () => boolean;
+  readonly time: Time;
+  readonly emit: (event: WorkerEvent) => void;
+  readonly reportError: (what: string, error: unknown) => void;
+}
+
+export class ScheduleTicker {
+  readonly #deps: ScheduleDeps;
+  #timer: Timer | null = null;
+  #started = false;
+  #stopped = false;
+  #looking = false;
+  #again = false;
+  /** Whether it led when it planned the next look. */
+  #led = false;
+  /** For when the next look is planned, by the clock of the database. */
+  #plannedFor = Number.POSITIVE_INFINITY;
+
+  constructor(deps: ScheduleDeps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    this.#started = true;
+    void this.#look();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#timer?.cancel();
+  }
+
+  /** There is a schedule that fires at this time of the database; null: there may be one at any time. */
+  hint(at: number | null): void {
+    if (!this.#deps.leads()) return;
+    if (this.#looking) this.#again = true;
+    else if (at === null || at < this.#plannedFor) this.#plan(PAUSE_MS, at ?? 0);
+  }
+
+  /** The fleet has changed: who comes first now looks at once. */
+  membersChanged(): void {
+    if (this.#deps.leads() !== this.#led) this.hint(null);
+  }
+
+  async #look(): Promise<void> {
+    if (this.#stopped || this.#looking || !this.#started) return;
+    this.#looking = true;
+    this.#again = false;
+    let plan: { delayMs: number; at: number };
+    try {
+      plan = await this.#pass();
+    } catch (error) {
+      if (!this.#stopped) this.#deps.reportError('schedules', error);
+      plan = { delayMs: jittered(LONGEST_DEAF_MS, this.#deps.time), at: 0 };
+    }
+    this.#looking = false;
+    if (this.#again) this.#plan(PAUSE_MS, 0);
+    else this.#plan(plan.delayMs, plan.at);
+  }
+
+  /** Writes what is due; returns when to look again. */
+  async #pass(): Promise<{ delayMs: number; at: number }> {
+    const { queues, read, write, leads, members, listening, time } = this.#deps;
+    this.#led = leads();
+    const began = time.now();
+    const due = await read(queues, TICK_BATCH);
+    let late = false;
+    let next = due.later ?? Number.POSITIVE_INFINITY;
+    for (const [queue, ticks] of due.queues) {
+      if (this.#stopped) break;
+      const written = await write(queue, ticks);
+      for (const { nextAt } of ticks) if (nextAt !== null) next = Math.min(next, nextAt);
+      // Somebody has a row of theirs locked: it is still due.
+      if (written.length < ticks.length) next = Math.min(next, due.now + AGAIN_MS);
+      this.#say(queue, written);
+      late ||= written.some(({ lagMs }) => lagMs > LATE_MS);
+    }
+    if (due.full) return { delayMs: 0, at: 0 };
+    const left = next - due.now;
+    const spent = time.now() - began;
+    const longest = listening() ? LONGEST_MS : LONGEST_DEAF_MS;
+    const seldom = late ? LATE_MS : Math.max(SELDOM_MS, members() * SHARE_MS);
+    const wait = this.#led ? Math.min(left, longest) : jittered(seldom, time);
+    // By the time of the database at the beginning of the read.
+    return { delayMs: Math.max(PAUSE_MS, wait - spent), at: due.now + wait };
+  }
+
+  #plan(delayMs: number, at: number): void {
+    this.#timer?.cancel();
+    if (this.#stopped) return;
+    this.#plannedFor = at;
+    this.#timer = this.#deps.time.after(delayMs, () => void this.#look());
+  }
+
+  #say(queue: string, written: readonly WrittenTicks[]): void {
+    if (written.length === 0) return;
+    const sum = (of: (one: WrittenTicks) => number) =>
+      written.reduce((total, one) => total + of(one), 0);
+    const types = new Map<string, number>();
+    for (const { type, written: count } of written) types.set(type, (types.get(type) ?? 0) + count);
+    for (const [type, count] of types) {
+      if (count > 0) this.#deps.emit({ kind: 'enqueued', queue, type, count, deduplicated: 0 });
+    }
+    this.#deps.emit({
+      ...{ kind: 'ticked', queue, jobs: sum((one) => one.written) },
+      ...{ skipped: sum((one) => one.skipped), missed: sum((one) => one.missed) },
+      lagsMs: written.filter((one) => one.written > 0).map(({ lagMs }) => lagMs),
+    });
+  }
+}

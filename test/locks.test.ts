@@ -1,0 +1,186 @@
+/**
+ * One session idle in a transaction on `inbox` and one DDL behind it: whoever asks is told who it is within seconds, and
+ * what is not locked is still seen.
+ */
+import pg from 'pg';
+import { beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { diagnose } from '../src/cli/commands/doctor.js';
+import { ending } from '../src/cli/errors.js';
+import { Session } from '../src/cli/session.js';
+import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor.js';
+import { explainJob } from '../src/inspect/explain.js';
+import { overview } from '../src/inspect/overview.js';
+import { maintenanceLock } from '../src/maintenance/turn.js';
+import { collectMetrics } from '../src/metrics/index.js';
+import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
+import { INBOX, testDatabase } from './support/database.js';
+import { readScrape } from './support/prometheus.js';
+import { until } from './support/until.js';
+
+const db = testDatabase();
+beforeAll(() => db.hf.createQueue('outbox'));
+beforeEach(async () => {
+  await clearAll(db);
+  await plantWorker(db, { id: 'w1' });
+});
+
+async function session(application: string): Promise<pg.Client & { pid: number }> {
+  const client = new pg.Client({ connectionString: db.url, application_name: application });
+  client.on('error', () => undefined);
+  await client.connect();
+  onTestFinished(() => client.end());
+  const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+  return Object.assign(client, { pid: rows[0].pid as number });
+}
+
+/** Somebody looked at the table and went to lunch; a deploy wants to change it. */
+async function lockedOut() {
+  const culprit = await session('report');
+  await culprit.query('BEGIN');
+  await culprit.query('SELECT count(*) FROM holdfast.inbox');
+  const deploy = await session('deploy');
+  await deploy.query('BEGIN');
+  const changed = deploy.query('LOCK TABLE holdfast.inbox IN ACCESS EXCLUSIVE MODE').catch(String);
+  await until('the deploy waits', async () => {
+    const rows = await db.rows('SELECT FROM pg_locks WHERE NOT granted AND pid = $1', [deploy.pid]);
+    return rows.length > 0;
+  });
+  return { culprit, deploy, changed };
+}
+
+async function examine(limits: Partial<Limits> = {}): Promise<Finding[]> {
+  const asked = new Session(db.url, 'holdfast');
+  try {
+    return await diagnose(asked, { ...LIMITS, ...limits }, '/nowhere');
+  } finally {
+    await asked.close();
+  }
+}
+
+const statementsOf = (fix: string | null | undefined) =>
+  (fix ?? '').split('\n').filter((line) => line.endsWith(';'));
+
+test('the doctor names who blocks whom first, every check that it could not make, and still makes the others', async () => {
+  await plantJob(db, { queue: 'outbox', dueInMs: -3_600_000 });
+  const { culprit, deploy } = await lockedOut();
+  const findings = await examine({ waitMs: 0 });
+  expect(findings[0]).toMatchObject({
+    check: 'locks',
+    level: 'problem',
+    text: expect.stringMatching(
+      new RegExp(
+        `^Session ${culprit.pid} \\(report, .*idle in transaction for .*blocks 1 session .*SELECT count.*` +
+          `Session ${deploy.pid} \\(deploy, .*waits for AccessExclusiveLock on inbox for .*LOCK TABLE`,
+      ),
+    ),
+  });
+  const unseen = findings.filter(({ text }) => text.includes('could not be looked at'));
+  expect(unseen.map(({ check }) => check)).toContain('jobs of inbox');
+  expect(
+    unseen.every(({ text }) => text.includes(`${culprit.pid}`) || text.includes('lock timeout')),
+  ).toBe(true);
+  // The other queue is seen, and so are the server and the fleet.
+  expect(findings.find(({ check }) => check === 'oldest pending')?.text).toContain(
+    '"outbox" has waited',
+  );
+  const well = findings.filter(({ level }) => level === 'ok').map(({ check }) => check);
+  expect(well).toEqual(expect.arrayContaining(['fsync', 'workers', 'rights', 'vacuum horizon']));
+  for (const sql of statementsOf(findings[0]?.fix)) await db.rows(sql);
+  await until('the deploy has its lock', async () => {
+    const rows = await db.rows('SELECT FROM pg_locks WHERE NOT granted AND pid = $1', [deploy.pid]);
+    return rows.length === 0;
+  });
+});
+
+test('status and explain say who it is, within seconds', async () => {
+  const id = await plantJob(db);
+  const { culprit } = await lockedOut();
+  const asked = new Session(db.url, 'holdfast');
+  onTestFinished(() => asked.close());
+  const answers = await Promise.allSettled([
+    asked.read((reader) => overview(reader, 'holdfast')),
+    asked.read((reader) => explainJob(reader, 'holdfast', id)),
+    db.hf.explain(id),
+  ]);
+  for (const answer of answers) {
+    const error = answer.status === 'rejected' ? answer.reason : null;
+    expect(error).toMatchObject({ code: 'LOCKED', cause: { code: '55P03' } });
+    const { text, exit } = ending(error);
+    expect(exit).toBe(1);
+    expect(text).toMatch(
+      /^The table holdfast\.inbox is locked\. Nothing was done: session \d+ \(report,/,
+    );
+    expect(text).toContain(`SELECT pg_terminate_backend(${culprit.pid});`);
+  }
+  // The queue that is not locked answers.
+  const seen = await asked.read((reader) => overview(reader, 'holdfast', { queues: ['outbox'] }));
+  expect(seen.queues).toHaveLength(1);
+});
+
+test('a scrape of a locked queue: the database is up, the error is named, the other queues are there', async () => {
+  await lockedOut();
+  const metrics = collectMetrics(db.hf, { freshFor: 0, timeout: '30s' });
+  onTestFinished(() => metrics.close());
+  const scrape = readScrape(await metrics.text());
+  expect(scrape.value('holdfast_database_up')).toBe(1);
+  expect(scrape.value('holdfast_scrape_error', { queue: 'inbox', error: 'locked' })).toBe(1);
+  expect(scrape.value('holdfast_jobs_pending', { queue: 'inbox' })).toBeUndefined();
+  expect(scrape.value('holdfast_jobs_pending', { queue: 'outbox' })).toBe(0);
+  expect(scrape.value('holdfast_workers', { status: 'alive' })).toBe(1);
+});
+
+test('who sits idle in a transaction on a queue is noted, before anybody waits for him', async () => {
+  const culprit = await session('psql');
+  await culprit.query('BEGIN');
+  await culprit.query(`UPDATE holdfast.inbox SET last_error = 'x' WHERE false`);
+  expect(await examine()).toContainEqual(expect.objectContaining({ check: 'locks', level: 'ok' }));
+  const [one] = await examine({ idleMs: 0 });
+  expect(one).toMatchObject({
+    check: 'locks',
+    level: 'note',
+    text: expect.stringMatching(/touched inbox.*its last statement: UPDATE holdfast\.inbox/),
+    fix: expect.stringContaining(`pg_terminate_backend(${culprit.pid})`),
+  });
+});
+
+test.each([
+  ['the advisory lock', `SELECT pg_advisory_xact_lock(${maintenanceLock(INBOX).join(', ')})`],
+  ['a row of the table queues', `UPDATE holdfast.queues SET paused = paused WHERE name = 'inbox'`],
+])('who holds what maintenance needs: %s', async (_, sql) => {
+  const culprit = await session('psql');
+  await culprit.query('BEGIN');
+  await culprit.query(sql);
+  const held = (findings: Finding[]) =>
+    findings.filter(({ check, level }) => check === 'maintenance lock' && level === 'problem');
+  expect(held(await examine())).toEqual([]);
+  const [one] = held(await examine({ lockedMs: 0 }));
+  expect(one?.text).toMatch(
+    new RegExp(`^Session ${culprit.pid} \\(psql, .*maintenance of "inbox" needs`),
+  );
+  for (const line of statementsOf(one?.fix)) await db.rows(line);
+  expect(held(await examine({ lockedMs: 0 }))).toEqual([]);
+});
+
+test('an index that is mended as it is printed keeps nobody from enqueueing', async () => {
+  await db.rows('DROP INDEX holdfast.outbox_dead_idx');
+  const drift = (await examine()).find(
+    ({ check, level }) => check === 'schema drift' && level === 'problem',
+  );
+  const writer = await session('writer');
+  await writer.query('BEGIN');
+  await writer.query(`INSERT INTO holdfast.outbox (type, payload) VALUES ('t', '{}')`);
+  const mender = await session('mender');
+  const mended = mender.query(statementsOf(drift?.fix)[0] as string);
+  await until('the index waits for the writer', async () => {
+    const rows = await db.rows('SELECT FROM pg_locks WHERE NOT granted AND pid = $1', [mender.pid]);
+    return rows.length > 0;
+  });
+  await db.rows(
+    `SET lock_timeout = 1000; INSERT INTO holdfast.outbox (type, payload) VALUES ('t', '{}'); RESET lock_timeout`,
+  );
+  await writer.query('COMMIT');
+  await mended;
+  expect((await examine()).find(({ check }) => check === 'schema drift')).toMatchObject({
+    level: 'ok',
+  });
+});

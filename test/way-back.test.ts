@@ -1,0 +1,165 @@
+/**
+ * The way back: what was cancelled or discarded runs again from the archive, as the same job. Nobody who held it
+ * before can settle it, its idempotency key stands for one job only, and the jobs of a key keep their order.
+ */
+import { beforeEach, describe, expect, test } from 'vitest';
+import { job } from '../src/index.js';
+import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
+import { claimAs, heldOf } from './support/claiming.js';
+import { clearAll, plantJob } from './support/cli-plant.js';
+import { INBOX, testDatabase } from './support/database.js';
+import { until } from './support/until.js';
+import { testWorkers } from './support/workers.js';
+
+const db = testDatabase();
+const start = testWorkers();
+const work = job<{ n?: number }>('work');
+const types = ['work'];
+
+beforeEach(async () => {
+  await clearAll(db);
+  await db.rows('TRUNCATE holdfast.inbox_idempotency, holdfast.inbox_effects');
+});
+
+async function claimOne(by: string) {
+  const [row] = await claimAs(db.engine, by, { types });
+  return { ...heldOf(row!), attempt: row?.attempts };
+}
+
+const WHY = { error: 'Error: no', summary: 'no' };
+
+test('a cancelled job comes back as itself, and whoever held it cannot settle it', async () => {
+  const { id } = await db.hf.enqueue(work, { n: 1 });
+  const stale = await claimOne('stale');
+  await db.hf.cancel([id], { reason: 'a mistake' });
+  expect(await db.hf.archive.replay([id])).toEqual({
+    ...{ found: 1, moved: 1, keyTaken: 0, finished: true },
+  });
+  expect(await complete(db.engine, INBOX, 'stale', [stale])).toEqual([]);
+  // The same worker may claim it again: its first claim is still worth nothing.
+  const held = await claimOne('stale');
+  expect(held).toMatchObject({ id, attempt: 1, generation: stale.generation + 1 });
+  expect(await complete(db.engine, INBOX, 'stale', [stale])).toEqual([]);
+  const running = await db.hf.job(id);
+  expect(running).toMatchObject({ status: 'processing', archived: false, payload: { n: 1 } });
+  expect(running?.history.at(-1)).toMatchObject({ outcome: 'replayed', was: 'cancelled' });
+  expect(await complete(db.engine, INBOX, 'stale', [held])).toEqual([id]);
+  expect(await db.rows('SELECT id FROM holdfast.inbox_archive')).toEqual([{ id }]);
+});
+
+test('a discarded dead letter comes back; a completed job only if that is asked for', async () => {
+  const [letter, done] = await db.hf.enqueueMany([work.item({ n: 1 }), work.item({ n: 2 })]);
+  const held = (await claimAs(db.engine, 'w', { types })).map(heldOf);
+  await deadLetter(db.engine, INBOX, 'w', [{ ...held[0]!, ...WHY }]);
+  await complete(db.engine, INBOX, 'w', [{ ...held[1]!, result: '{"sent":true}' }]);
+  await db.hf.discard([letter!.id]);
+  await db.rows(
+    `INSERT INTO holdfast.inbox_effects (job_id, name, value, generation) VALUES ($1, 'mail', '{}', 1)`,
+    [done!.id],
+  );
+  expect(await db.hf.archive.replay('all', { dryRun: true })).toMatchObject({ found: 1, moved: 0 });
+  expect(await db.hf.archive.replay([letter!.id, done!.id])).toMatchObject({ moved: 1 });
+  await expect(db.hf.archive.replay({ status: 'completed' })).rejects.toThrow('completed: true');
+  await expect(db.hf.archive.replay({})).rejects.toThrow("archive.replay('all')");
+  await expect(db.hf.archive.replay({ status: 'pending' })).rejects.toThrow('not in the archive');
+  expect((await db.hf.job(done!.id))?.status).toBe('completed');
+
+  const again = await db.hf.archive.replay({ status: 'completed' }, { completed: true });
+  expect(again).toMatchObject({ found: 1, moved: 1 });
+  expect(await db.hf.job(done!.id)).toMatchObject({ status: 'pending', result: null });
+  const markers = () => db.rows('SELECT name FROM holdfast.inbox_effects');
+  expect(await markers()).toEqual([{ name: 'mail' }]);
+  await db.hf.cancel([done!.id]);
+  await db.hf.archive.replay([done!.id], { repeatEffects: true });
+  expect(await markers()).toEqual([]);
+});
+
+describe('an idempotency key', () => {
+  const enqueue = (n = 1) => db.hf.enqueue(work, { n }, { idempotencyKey: 'k' });
+
+  test('stands for the replayed job, for another retention, also if it had been pruned', async () => {
+    const { id } = await enqueue();
+    await db.hf.cancel([id]);
+    await db.rows(`UPDATE holdfast.inbox_idempotency SET expires_at = now() + interval '1 hour'`);
+    await db.hf.archive.replay([id]);
+    expect(await enqueue()).toEqual({ id, deduplicated: true });
+    const left = `SELECT expires_at > now() + interval '6 days' AS anew FROM holdfast.inbox_idempotency`;
+    expect(await db.rows(left)).toEqual([{ anew: true }]);
+
+    await db.hf.cancel([id]);
+    await db.rows('DELETE FROM holdfast.inbox_idempotency');
+    await db.hf.archive.replay([id]);
+    expect(await enqueue()).toEqual({ id, deduplicated: true });
+    await expect(enqueue(2)).rejects.toMatchObject({ code: 'IDEMPOTENCY_MISMATCH' });
+  });
+
+  test('that stands for another job by now keeps the old one in the archive', async () => {
+    const first = await enqueue();
+    await db.hf.cancel([first.id]);
+    await db.rows('UPDATE holdfast.inbox_idempotency SET expires_at = now()');
+    const second = await enqueue();
+    expect(second).toMatchObject({ deduplicated: false });
+    const blocked = { found: 1, moved: 0, keyTaken: 1, finished: true };
+    expect(await db.hf.archive.replay([first.id])).toEqual(blocked);
+    // Finished, it is still the one for which the key stands.
+    await db.hf.cancel([second.id]);
+    expect(await db.hf.archive.replay([first.id])).toEqual(blocked);
+    // Both at once: the one for which it stands comes back.
+    expect(await db.hf.archive.replay('all')).toMatchObject({ found: 2, moved: 1, keyTaken: 1 });
+    expect(await db.rows('SELECT id FROM holdfast.inbox')).toEqual([{ id: second.id }]);
+  });
+});
+
+test('jobs of a key come back in the order of their enqueues, behind what came meanwhile', async () => {
+  await db.hf.createQueue('orders', { ordering: 'key' });
+  const step = job<{ n: number }>('step', { queue: 'orders' });
+  const of = (n: number) => db.hf.enqueue(step, { n }, { partitionKey: 'order:1' });
+  const ids: string[] = [];
+  for (let n = 0; n < 5; n++) ids.push((await of(n)).id);
+  for (const n of [3, 0, 4, 1, 2]) await db.hf.cancel([ids[n] as string], { queue: 'orders' });
+  await of(9);
+  const steps: number[] = [];
+  const replayed = await db.hf.archive.replay(
+    { partitionKey: 'order:1' },
+    { queue: 'orders', batch: 2, onProgress: ({ moved }) => void steps.push(moved) },
+  );
+  expect(replayed).toMatchObject({ moved: 5, finished: true });
+  expect(steps).toEqual([2, 4, 5, 5]);
+  const line = await db.rows<{ n: number }>(
+    `SELECT (payload ->> 'n')::int AS n FROM holdfast.orders ORDER BY position`,
+  );
+  expect(line.map(({ n }) => n)).toEqual([9, 0, 1, 2, 3, 4]);
+});
+
+test('two replays at once bring each job back once', async () => {
+  const many = await db.hf.enqueueMany(Array.from({ length: 300 }, (_, n) => work.item({ n })));
+  await db.hf.cancel(many.map(({ id }) => id));
+  const both = await Promise.all([0, 1].map(() => db.hf.archive.replay('all', { batch: 20 })));
+  expect(both.reduce((sum, { moved }) => sum + moved, 0)).toBe(300);
+  expect(await db.rows('SELECT count(*)::int AS n FROM holdfast.inbox')).toEqual([{ n: 300 }]);
+  expect(await db.rows('SELECT id FROM holdfast.inbox_archive')).toEqual([]);
+});
+
+test('an aborted replay ends after its batch, and the same call goes on', async () => {
+  const many = await db.hf.enqueueMany(Array.from({ length: 30 }, (_, n) => work.item({ n })));
+  await db.hf.cancel(many.map(({ id }) => id));
+  const halt = new AbortController();
+  const choice = { batch: 10, signal: halt.signal, onProgress: () => halt.abort() };
+  expect(await db.hf.archive.replay('all', choice)).toMatchObject({ moved: 10, finished: false });
+  expect(await db.hf.archive.replay('all')).toMatchObject({ moved: 20, finished: true });
+});
+
+test('retried dead letters and replayed jobs wake a worker that sleeps', async () => {
+  const ran: string[] = [];
+  start(db.hf, (w) => w.handle(work, ({ id }) => void ran.push(id)), { poll: '60s' });
+  const waits = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND objid = 0
+    AND classid = 'holdfast.inbox'::regclass::oid AND mode = 'ShareLock'`;
+  await until('the worker waits for hints', async () => (await db.rows(waits)).length > 0);
+  const letter = await plantJob(db, { type: 'work', status: 'dead_letter', parked: true });
+  await db.hf.retry([letter]);
+  await until('the dead letter ran', () => ran.includes(letter), { timeoutMs: 20_000 });
+  await until('it is archived', async () => (await db.hf.job(letter))?.status === 'completed');
+  await db.hf.archive.replay([letter], { completed: true });
+  await until('it ran again', () => ran.length === 2, { timeoutMs: 20_000 });
+});
