@@ -1,4 +1,7 @@
-/** Closes a test run with one plain line that counts what ran: `N passed, N failed, N skipped`. */
+/**
+ * Closes a test run with one plain line that counts what ran: `N passed, N failed, N skipped`. What was late and
+ * passed when it was tried once more is named above it.
+ */
 import type { Reporter, TestModule } from 'vitest/node';
 
 export class ClosingLine implements Reporter {
@@ -12,6 +15,7 @@ export class ClosingLine implements Reporter {
         if (state === 'passed') count.passed++;
         else if (state === 'failed') count.failed++;
         else count.skipped++;
+        if (test.diagnostic()?.flaky) console.log(`LATE AT FIRST: ${test.fullName}`);
         if (state === 'skipped') console.log(`SKIPPED: ${test.fullName}`);
       }
       // A file that could not be loaded has no tests to count, and is a failure all the same.
