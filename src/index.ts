@@ -71,4 +71,5 @@ export type { Telemetry } from './tracing/api.js';
 export type { EnqueuedEvent, JobEvent, WorkerEvent, WorkerStats } from './worker/events.js';
 export type { WorkerOptions } from './worker/options.js';
 export type { HandlerContext } from './worker/run/handler-context.js';
+export type { BatchContext, BatchJob, BatchOptions } from './worker/run/many.js';
 export type { Worker } from './worker/worker.js';

@@ -37,7 +37,9 @@ import {
   wasAway,
 } from './reachable.js';
 import type { Handler, Route } from './run/attempt.js';
+import { aloneHandler } from './run/batch.js';
 import type { HandlerContext } from './run/handler-context.js';
+import { type BatchContext, type BatchJob, type BatchOptions, resolveBatch } from './run/many.js';
 import { metadataOf, Registration } from './services/registration.js';
 import type { Standing } from './settle/batcher.js';
 import { exitAfter, onSignals } from './signals.js';
@@ -132,6 +134,33 @@ export class Worker {
     job: JobDefinition<Input, Output>,
     handler: (context: HandlerContext<Output>) => unknown,
   ): this {
+    return this.#add('handle()', job, handler, (definition) => ({
+      job: definition,
+      handler: handler as unknown as Handler,
+    }));
+  }
+
+  /**
+   * A handler for several jobs of a type at once. Each is settled by itself: `job.fail(error)` fails one,
+   * `job.done(result)` completes one; of the rest, a return completes all and a throw fails all.
+   */
+  handleMany<Input, Output>(
+    job: JobDefinition<Input, Output>,
+    options: BatchOptions,
+    handler: (jobs: readonly BatchJob<Output>[], context: BatchContext<Output>) => unknown,
+  ): this {
+    return this.#add('handleMany()', job, handler, (definition) => {
+      const many = resolveBatch(options, handler);
+      return { job: definition, many, handler: aloneHandler(many) };
+    });
+  }
+
+  #add<Input, Output>(
+    where: string,
+    job: JobDefinition<Input, Output>,
+    handler: unknown,
+    route: (job: Route['job']) => Route,
+  ): this {
     if (this.#state !== 'new') {
       throw new HoldfastError(
         'WORKER_STATE',
@@ -139,7 +168,7 @@ export class Worker {
       );
     }
     const undone = 'No handler was added.';
-    checkDefinition(job, 'The first argument of handle()', undone);
+    checkDefinition(job, `The first argument of ${where}`, undone);
     if (typeof handler !== 'function') {
       throw new HoldfastError(
         'OPTION_INVALID',
@@ -152,10 +181,7 @@ export class Worker {
         `There is a handler for "${job.type}" already; it was kept.`,
       );
     }
-    this.#routes.set(job.type, {
-      job: job as unknown as Route['job'],
-      handler: handler as unknown as Handler,
-    });
+    this.#routes.set(job.type, route(job as unknown as Route['job']));
     return this;
   }
 
