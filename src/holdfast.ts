@@ -3,6 +3,7 @@
  *
  * It opens connections only when they are needed. A pool that was passed in is used and never closed.
  */
+import { setTimeout } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Access } from './api/access.js';
 import { archive } from './api/archive.js';
@@ -12,6 +13,13 @@ import { deadLetters } from './api/dead-letters.js';
 import { examine } from './api/doctor.js';
 import { gaugesReader } from './api/gauges.js';
 import { looking } from './api/look.js';
+import {
+  CALL_OPTIONS,
+  checkCall,
+  checkHoldfast,
+  type EnqueueCall,
+  type HoldfastOptions,
+} from './api/options.js';
 import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/queue-settings.js';
 import { schedules } from './api/schedules.js';
 import { type JobChanges, type UpdateChoice, update } from './api/update.js';
@@ -24,20 +32,20 @@ import {
   writeJobs,
 } from './enqueue/enqueue.js';
 import type { NewJob } from './enqueue/insert.js';
-import { checkTx } from './enqueue/transaction.js';
 import type { Gauges } from './inspect/gauges.js';
 import { HoldfastError } from './job/errors.js';
 import { describeError } from './job/failure.js';
 import {
+  checkDefinition,
   checkInteger,
   ENQUEUE_OPTIONS,
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
 } from './job/job.js';
-import { checkKnown, type Known } from './job/known-options.js';
+import { checkKnown } from './job/known-options.js';
 import { addressOf, findAddress, settingsOf } from './postgres/address.js';
-import { type Logger, type LogLevel, loggerOf, type Redact } from './postgres/log.js';
+import { type Logger, loggerOf } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
   adoptPool,
@@ -49,61 +57,18 @@ import {
 } from './postgres/pool.js';
 import { behindPooler } from './postgres/pooled.js';
 import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
+import { checkSameDatabase } from './postgres/same-database.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
-import type { Telemetry } from './tracing/api.js';
 import { Tracing, type WithContext } from './tracing/tracing.js';
 import type { WorkerEvent } from './worker/events.js';
 import type { WorkerOptions } from './worker/options.js';
 import { enqueuedEvents } from './worker/settle/enqueued.js';
 import { Worker } from './worker/worker.js';
 
-export interface HoldfastOptions {
-  /** Default: the database of `connection` or of the pool, or the environment variable DATABASE_URL. */
-  readonly connectionString?: string;
-  /** The same and more in the words of `pg`: `ssl`, a function for the password, time limits. */
-  readonly connection?: pg.ClientConfig;
-  /** A pool of yours for enqueue and handlers' transactions. Workers open their own to the same database. */
-  readonly pool?: pg.Pool;
-  /** Default `holdfast`. */
-  readonly schema?: string;
-  /** Default 1 MiB. */
-  readonly maxPayloadBytes?: number;
-  /** Prepare statements by name. Default true; behind a pooler it is never done. */
-  readonly prepare?: boolean;
-  /** Whether a pooler such as PgBouncer stands before the database. Default: found out by asking. */
-  readonly pooler?: boolean;
-  /**
-   * A direct connection for the sessions of a worker that listen and hold locks, where the other one goes
-   * through a transaction pooler. Default: the connection string.
-   */
-  readonly listenUrl?: string;
-  /** Anything of the shape of pino. Default: lines on stderr, readable on a terminal, JSON elsewhere. */
-  readonly logger?: Logger;
-  /** The least level that is logged. Default: HOLDFAST_LOG, or `info`; a logger of yours has its own. */
-  readonly log?: LogLevel;
-  /** Sees the facts of every line before the logger does; what it returns is logged instead. */
-  readonly redact?: Redact;
-  /** OpenTelemetry's API, `import * as telemetry from '@opentelemetry/api'`. Default: no traces. */
-  readonly telemetry?: Telemetry;
-}
-
-const HOLDFAST_OPTIONS = {
-  ...{ connectionString: true, connection: true, pool: true, schema: true, prepare: true },
-  ...{ pooler: true, listenUrl: true, maxPayloadBytes: true, telemetry: true },
-  ...{ log: true, logger: true, redact: true },
-} as const satisfies Known<HoldfastOptions>;
-
-export interface EnqueueCall {
-  /** Your transaction: anything with `query(text, params)`, or one of the adapters. Leave it out if there is none. */
-  readonly tx?: Queryable & { readonly totalCount?: never };
-  /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
-  readonly onMismatch?: 'error' | 'existing';
-}
-
-const CALL_OPTIONS = { tx: true, onMismatch: true } as const satisfies Known<EnqueueCall>;
-
 const CLOSE_MS = 500;
 const OBSERVER_MS = 5_000;
+const MEET_MS = 1_000;
+
 export type Holdfast = ReturnType<typeof holdfast>;
 
 /** What the test kit needs of a Holdfast beside its methods. */
@@ -125,7 +90,7 @@ const parts = new WeakMap<object, HoldfastParts>();
 export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
-  checkKnown(options, HOLDFAST_OPTIONS, 'holdfast()', 'Nothing was made.');
+  checkHoldfast(options);
   const { address, besidePool } = findAddress(options, process.env.DATABASE_URL);
   const schema = checkSchemaName(options.schema ?? 'holdfast');
   const log = loggerOf(options);
@@ -155,6 +120,21 @@ export function holdfast(options: HoldfastOptions = {}) {
     observerPool ??= plainPool({ ...address, queryTimeoutMs: OBSERVER_MS }, 1, log);
     return observerPool;
   };
+  /**
+   * Rejects if the pool and the connection lead to different databases. Asked once, before what uses both; while the
+   * pool has nobody to ask, those who look are not kept waiting.
+   */
+  let meeting: Promise<void> | null = null;
+  const meet = async () => {
+    if (!besidePool) return;
+    meeting ??= checkSameDatabase(observer(), pool(), 'The pool', 'nothing was read');
+    try {
+      await Promise.race([meeting, setTimeout(MEET_MS, undefined, { ref: false })]);
+    } catch (error) {
+      meeting = null;
+      if (error instanceof HoldfastError) throw error;
+    }
+  };
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
   const pooled = async () => options.pooler ?? behindPooler(pool());
 
@@ -162,18 +142,9 @@ export function holdfast(options: HoldfastOptions = {}) {
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
   ): Promise<Enqueued[]> {
-    checkKnown(call, CALL_OPTIONS, 'enqueueMany()', 'Nothing was enqueued.');
+    checkCall(items, call);
     if (items.length === 0) return [];
     const queue = items[0]?.job.queue as string;
-    const other = items.find((item) => item.job.queue !== queue);
-    if (other) {
-      throw new HoldfastError(
-        'OPTION_INVALID',
-        `One call enqueues into one queue, but "${queue}" and "${other.job.queue}" were given; ` +
-          'nothing was enqueued. Make one call per queue, in one transaction if they belong together.',
-      );
-    }
-    if ('tx' in call) checkTx(call.tx);
     if (!tracing) return send(queue, items, call);
     const first = items[0]?.job.type as string;
     const type = items.every((item) => item.job.type === first) ? first : null;
@@ -257,9 +228,10 @@ export function holdfast(options: HoldfastOptions = {}) {
     ): Promise<Enqueued> {
       const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };
       checkKnown(enqueueOptions, known, 'enqueue()', 'Nothing was enqueued.');
+      checkDefinition(job, 'The first argument of enqueue()', 'Nothing was enqueued.');
       const { tx, onMismatch, ...rest } = enqueueOptions;
       const given = 'tx' in enqueueOptions && { tx: tx as Queryable };
-      const call: EnqueueCall = { ...given, ...(onMismatch && { onMismatch }) };
+      const call: EnqueueCall = { ...given, ...(onMismatch !== undefined && { onMismatch }) };
       const [enqueued] = await enqueueMany([job.item(payload, rest)], call);
       return enqueued as Enqueued;
     },
@@ -293,7 +265,10 @@ export function holdfast(options: HoldfastOptions = {}) {
     /** What people did to jobs, queues and workers, the latest first. */
     audit: (request?: AuditRequest): Promise<AuditPage> => auditPage(access, request),
     /** Looks for everything that is known to go wrong, and says why it matters and what to do. */
-    doctor: () => examine(access),
+    doctor: async () => {
+      await meet();
+      return examine(access);
+    },
 
     /** Calls the listener for every event of every worker made here and for every enqueue; returns how to stop. */
     onEvent(listener: (event: WorkerEvent) => void): () => void {
@@ -301,7 +276,10 @@ export function holdfast(options: HoldfastOptions = {}) {
       return () => void listeners.delete(listener);
     },
     /** How much waits, runs and is dead in every queue, and who is alive. */
-    gauges: (): Promise<Gauges> => readGauges(),
+    gauges: async (): Promise<Gauges> => {
+      await meet();
+      return readGauges();
+    },
 
     close,
     /** `await using hf = holdfast()`: it is closed where its scope ends. */
@@ -316,6 +294,6 @@ export function holdfast(options: HoldfastOptions = {}) {
 }
 
 function withHeaders(item: EnqueueItem, withContext: WithContext): EnqueueItem {
-  const headers = withContext(item.options.headers);
+  const headers = withContext(item.options?.headers);
   return headers ? { ...item, options: { ...item.options, headers } } : item;
 }

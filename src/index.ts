@@ -8,6 +8,7 @@ export type {
 } from './api/dead-letters.js';
 export type { DeadLetterFilter, JobsFilter } from './api/filter.js';
 export type { JobsPage, JobsRequest } from './api/look.js';
+export type { EnqueueCall, HoldfastOptions } from './api/options.js';
 export type { QueueOptions } from './api/queue-settings.js';
 export type { ReplayStep } from './api/replay.js';
 export type {
@@ -32,12 +33,7 @@ export type { JobOutcome, WaitChoice } from './api/wait.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
 export type { Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
-export {
-  type EnqueueCall,
-  type Holdfast,
-  type HoldfastOptions,
-  holdfast,
-} from './holdfast.js';
+export { type Holdfast, holdfast } from './holdfast.js';
 export type { Finding } from './inspect/doctor.js';
 export type { Duration } from './job/duration.js';
 export {
@@ -75,4 +71,5 @@ export type { Telemetry } from './tracing/api.js';
 export type { EnqueuedEvent, JobEvent, WorkerEvent, WorkerStats } from './worker/events.js';
 export type { WorkerOptions } from './worker/options.js';
 export type { HandlerContext } from './worker/run/handler-context.js';
+export type { BatchContext, BatchJob, BatchOptions } from './worker/run/many.js';
 export type { Worker } from './worker/worker.js';

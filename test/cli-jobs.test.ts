@@ -112,7 +112,7 @@ describe('jobs ls', () => {
       values<{ id: string }>((await cli(`${words} --json`)).out).map((job) => job.id);
     expect(await ids('jobs ls --status processing,dead_letter')).toEqual([running, dead]);
     expect(await ids('jobs ls --type refund')).toEqual([refund]);
-    expect(await ids('jobs ls --key order:1 --older 1h')).toEqual([refund]);
+    expect(await ids('jobs ls --partition-key order:1 --older 1h')).toEqual([refund]);
     expect(await ids('jobs ls --newer 1h --error TIMEOUT')).toEqual([dead]);
     expect(await ids('jobs ls --oldest')).toEqual([dead, refund, running]);
     expect(await ids('dead-letters ls')).toEqual([dead]);
@@ -358,10 +358,10 @@ describe('ring', () => {
 
   test('who comes first for a key, and explain says the same', async () => {
     for (const id of ['w1', 'w2', 'w3']) await plantWorker(db, { id, handles });
-    const [row] = values((await cli('ring --key order:9182 --json')).out);
+    const [row] = values((await cli('ring --partition-key order:9182 --json')).out);
     expect(row).toMatchObject({ queue: 'orders', bucket: bucketOf('order:9182') });
     expect(row?.worker).toBe(ringOwners(['w1', 'w2', 'w3'])[bucketOf('order:9182')]);
-    expect(await cli('ring --key order:9182')).toMatchObject({
+    expect(await cli('ring --partition-key order:9182')).toMatchObject({
       out: `order:9182 is in bucket ${row?.bucket} of "orders": ${row?.worker} comes first\n`,
       err: '',
     });

@@ -105,7 +105,7 @@ test('queues set shows and sets; queues drop says what goes, and refuses while j
 
 test('enqueue --lines: every line a job, in their order, all or none', async () => {
   await line('queues create orders --ordering key');
-  const words = ['enqueue', 'step', '--lines', '--queue', 'orders', '--key', 'order:1'];
+  const words = ['enqueue', 'step', '--lines', '--queue', 'orders', '--partition-key', 'order:1'];
   const wrong = await cli(words, '{"n": 1}\nnonsense\n');
   expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('Line 2 is not JSON') });
   expect(wrong.err).not.toContain('nonsense');

@@ -102,7 +102,7 @@ describe('enqueue', () => {
       'enqueue',
       'ship',
       '{"a": 1}',
-      '--key',
+      '--partition-key',
       'order:1',
       '--delay',
       '1h',

@@ -109,6 +109,19 @@ describe('two databases in one client are refused', () => {
     await refused({ connection: partsOfUrl(db.url), pool }, 'The pool');
   });
 
+  test('by what looks, before it has looked', async () => {
+    const pool = poolOf({ connectionString: await otherDatabase() });
+    const hf = client({ connectionString: db.url, pool });
+    for (const look of [() => hf.gauges(), () => hf.doctor()]) {
+      await expect(look()).rejects.toMatchObject({
+        code: 'OPTION_INVALID',
+        message: expect.stringMatching(/^The pool leads to another database.*nothing was read/),
+      });
+    }
+    const one = client({ connectionString: db.url, pool: poolOf({ connectionString: db.url }) });
+    expect((await one.gauges()).queues).not.toEqual([]);
+  });
+
   test('by listenUrl', async () => {
     await refused({ connectionString: db.url, listenUrl: await otherDatabase() }, 'listenUrl');
   });

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { holdfast } from '../src/index.js';
 import { statesPart } from './support/states-page.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -16,6 +17,22 @@ test('the diagram and the table in docs/states.md are those of the transition ta
   const wanted = `${before}<!-- states:begin -->\n${statesPart()}\n<!-- states:end -->${after}`;
   if (process.env.UPDATE_DOCS) writeFileSync(path, wanted);
   expect(page('docs/states.md')).toBe(wanted);
+});
+
+test('docs/schema.md names every table, type and function of the schema', () => {
+  const made = page('schema.sql').matchAll(
+    /^CREATE (?:OR REPLACE )?(?:TABLE|TYPE|FUNCTION) holdfast\.(\w+)/gm,
+  );
+  const names = [...made].map((match) => match[1] as string);
+  expect(names).toContain('audit');
+  const overview = page('docs/schema.md').split('\n## ')[0] as string;
+  expect(names.filter((name) => !overview.includes(`\`${name}`))).toEqual([]);
+});
+
+test('docs/options.md names every member of holdfast()', () => {
+  const members = Object.keys(holdfast({ connectionString: 'postgres://nobody@127.0.0.1:1/no' }));
+  const listed = /## holdfast\(\)[\s\S]*?### /.exec(page('docs/options.md'))?.[0] ?? '';
+  expect(members.filter((name) => !listed.includes(`\`${name}`))).toEqual([]);
 });
 
 test('the quick start of the README has under 15 lines of code and runs as printed', async () => {

@@ -100,6 +100,9 @@ test('next-app: the route enqueues once, the worker runs it, the route says so',
     const found = await GET(new Request(`http://localhost/api/images?id=${id}`));
     return (await found.json()).status === 'completed';
   });
+  for (const other of ['', '?id=cat.png', `?id=${crypto.randomUUID()}`]) {
+    expect((await GET(new Request(`http://localhost/api/images${other}`))).status).toBe(404);
+  }
   expect(worker.out()).toBe('resized cat.png\n');
   worker.child.kill('SIGTERM');
   expect(await worker.ended).toBe(0);

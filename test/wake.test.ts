@@ -277,6 +277,26 @@ describe('a producer', () => {
     },
   );
 
+  test.each(['inbox', 'orders'])(
+    'cannot have the functions behind an insert into %s use temporary types of its own',
+    async (queue) => {
+      await keyed();
+      const ann = await waiting({ schema: 'holdfast', queue });
+      const client = await role(`GRANT USAGE ON SCHEMA holdfast TO $user;
+        GRANT INSERT ON holdfast.${queue} TO $user;
+        GRANT USAGE ON holdfast.${queue}_position_seq TO $user`);
+      await client.query(`CREATE FUNCTION pg_temp.hijack() RETURNS boolean
+        LANGUAGE plpgsql AS $$ BEGIN RAISE 'hijacked'; END $$`);
+      // Where a function names no schema for a type, the temporary one comes first.
+      for (const name of ['text', 'timestamptz', 'int4', 'int8', 'float8', 'bool', 'uuid', 'jsonb'])
+        await client.query(
+          `CREATE DOMAIN pg_temp.${name} AS pg_catalog.${name} CHECK (pg_temp.hijack())`,
+        );
+      await client.query(`INSERT INTO holdfast.${queue} ${INSERT}`);
+      expect(await ann.told()).toHaveLength(1);
+    },
+  );
+
   test('cannot hang the function on a table of its own, where it would run with the rights of the owner', async () => {
     const client = await role(`GRANT USAGE ON SCHEMA holdfast TO $user`);
     await client.query(

@@ -4,6 +4,7 @@
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout } from 'node:timers/promises';
 import { holdfast, job } from 'holdfast';
 import pg from 'pg';
 
@@ -44,14 +45,17 @@ const worker = hf.worker({ concurrency: 50 }).handle(importLine, (ctx) =>
   ),
 );
 // Stop when nothing waits and nothing runs; what failed for good stays as dead letters.
-const running = worker.run();
-const timer = setInterval(async () => {
+let over = false; // also by Ctrl-C
+const running = worker.run().finally(() => {
+  over = true;
+});
+while (!over) {
   const { queues } = await hf.gauges();
   const inbox = queues.find(({ queue }) => queue === 'inbox');
   if (inbox.pending + inbox.processing === 0) await worker.stop();
-}, 200);
+  else await setTimeout(200);
+}
 await running;
-clearInterval(timer);
 
 const { rows } = await pool.query('SELECT count(*) FROM customers');
 console.log(`${rows[0].count} customers, ${worker.stats.dead_letter} lines failed`);

@@ -5,7 +5,7 @@ import { countFinished } from '../inspect/finished.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkIds } from '../job/id.js';
 import { checkInteger } from '../job/job.js';
-import { checkKnown, type Known } from '../job/known-options.js';
+import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { recordOf } from './acts.js';
@@ -80,6 +80,8 @@ export function archive(access: Access) {
     async replay(which: WhichFinished, choice: ReplayChoice = {}): Promise<ReplayStep> {
       checkKnown(choice, OPTIONS, 'archive.replay()', 'Nothing was done.');
       checkActOptions(choice);
+      for (const name of ['completed', 'repeatEffects', 'dryRun'] as const)
+        checkFlag(choice[name], name, 'Nothing was done.');
       const { completed = false, repeatEffects = false, batch = 1_000 } = choice;
       if (typeof which === 'string' && which !== 'all')
         throw refused(`${shown(which)} names no jobs; for one job write [id].`);

@@ -2,14 +2,14 @@
 import { isArchivePlace, listArchive } from '../inspect/archive.js';
 import { explainJob } from '../inspect/explain.js';
 import type { JobFilter } from '../inspect/filter.js';
-import { listJobs, type Order } from '../inspect/list.js';
+import { listJobs, ORDERS, type Order } from '../inspect/list.js';
 import { overview, queuesOverview } from '../inspect/overview.js';
 import { listQueues } from '../inspect/queues.js';
 import { showJob } from '../inspect/show.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkId, isId } from '../job/id.js';
 import { checkInteger } from '../job/job.js';
-import { checkKnown, type Known } from '../job/known-options.js';
+import { checkChoice, checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import type { Names } from '../postgres/names.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { type JobsFilter, jobsFilter, type PlacedFilter } from './filter.js';
@@ -56,7 +56,8 @@ const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1_000;
 
 export function listing(access: Access, request: PageChoice, wanted: PlacedFilter) {
-  const { limit = DEFAULT_LIMIT, order = 'newest' } = request;
+  const { limit = DEFAULT_LIMIT } = request;
+  const order = checkChoice(request.order, ORDERS, 'order', 'Nothing was read.') ?? 'newest';
   checkInteger(limit, 'limit', 1, MAX_LIMIT);
   const after = checkPlace(request.after, wanted.place);
   const { filter } = wanted;
@@ -148,7 +149,7 @@ export function looking(access: Access) {
     /** Every worker and what it holds; with `all`, the dead of the last week as well. */
     async workers(choice: { readonly all?: boolean } = {}): Promise<WorkerInfo[]> {
       checkKnown(choice, { all: true }, 'workers()', 'Nothing was read.');
-      const { all = false } = choice;
+      const all = checkFlag(choice.all, 'all', 'Nothing was read.') ?? false;
       const seen = await ask(access, (db) => overview(db, schema, { withDead: all }));
       return seen.workers.map(workerView);
     },

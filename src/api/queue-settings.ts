@@ -5,7 +5,7 @@ import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
-import { checkKnown, type Known } from '../job/known-options.js';
+import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { configure, type QueueSettings } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
@@ -85,7 +85,7 @@ export async function setQueue(
 ): Promise<{ readonly before: QueueRow; readonly after: QueueRow }> {
   checkKnown(settings, QUEUE_OPTIONS, 'configureQueue()', 'Nothing was set.');
   const wanted = settingsOf(settings);
-  const { notify } = settings;
+  const notify = checkFlag(settings.notify, 'notify', 'Nothing was set.');
   return together(pool, async (db, client) => {
     const before = await rowOf(db, names);
     if (!before || !(await configure(db, names, wanted))) throw unknownQueue(names.queue);

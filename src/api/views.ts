@@ -24,11 +24,16 @@ const dateOrNull = (at: string | null) => (at === null ? null : new Date(at));
 
 export interface HistoryEntry {
   readonly attempt: number;
-  /** ISO 8601. */
-  readonly at: string;
+  readonly at: Date;
+  /** Null of `replayed`. */
   readonly worker: string | null;
-  readonly outcome: string;
+  readonly outcome: 'failed' | 'dead_letter' | 'snoozed' | 'vanished' | 'replayed';
+  /** Of `failed` and `dead_letter`: one line. */
   readonly error?: string;
+  /** Of `vanished`: whether it cost the job an attempt. */
+  readonly spent?: boolean;
+  /** Of `replayed`: how the job had ended before. */
+  readonly was?: 'completed' | 'cancelled' | 'discarded';
   /** Of `snoozed`: how often in a row. */
   readonly times?: number;
 }
@@ -42,7 +47,7 @@ export type JobFacts = Dated<
 > & {
   readonly status: JobState;
   readonly headers: Readonly<Record<string, string>>;
-  /** The last 20 attempts that did not complete it, the oldest first. */
+  /** The last 20 things that happened to it and did not complete it, the oldest first. */
   readonly history: readonly HistoryEntry[];
 };
 
@@ -56,13 +61,19 @@ export interface Job extends JobFacts {
 const jobState = ({ archived, status }: ShownJob) =>
   (archived && status === 'dead_letter' ? 'discarded' : status) as JobState;
 
+const historyOf = (stored: unknown): HistoryEntry[] =>
+  ((stored ?? []) as (Omit<HistoryEntry, 'at'> & { readonly at: string })[]).map((entry) => ({
+    ...entry,
+    at: date(entry.at),
+  }));
+
 export function jobFacts(row: ShownJob): JobFacts {
   const { payload, result, ...rest } = row;
   return {
     ...rest,
     status: jobState(row),
     headers: (row.headers ?? {}) as Record<string, string>,
-    history: (row.history ?? []) as HistoryEntry[],
+    history: historyOf(row.history),
     claimedAt: dateOrNull(row.claimedAt),
     leaseExpiresAt: dateOrNull(row.leaseExpiresAt),
     runAt: dateOrNull(row.runAt),

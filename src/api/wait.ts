@@ -31,14 +31,15 @@ const OPTIONS = { queue: true, timeout: true, signal: true } as const satisfies 
 
 export interface JobOutcome<Result = unknown> {
   readonly id: string;
-  readonly status: 'completed' | 'cancelled' | 'dead_letter' | 'discarded';
+  /** `gone`: its queue keeps no archive and does not have it, so how it ended is not known. */
+  readonly status: 'completed' | 'cancelled' | 'dead_letter' | 'discarded' | 'gone';
   /** What the handler returned; null: nothing, or nothing that was kept. */
   readonly result: Result | null;
   /** Why it was cancelled, or became a dead letter. */
   readonly error: string | null;
-  /** Null: its queue keeps no archive, so only its end is known. */
+  /** Null for a job that is gone. */
   readonly attempts: number | null;
-  /** When it left the queue; null for a dead letter, and where no archive is kept. */
+  /** When it left the queue; null for a dead letter, and for a job that is gone. */
   readonly completedAt: Date | null;
 }
 
@@ -96,7 +97,7 @@ export class Waiting {
     }
   }
 
-  /** Those that wait are told; their jobs go on. */
+  /** Rejects every wait; the jobs go on. */
   close(): void {
     for (const { id, reject } of this.#waiters) reject(closed(id));
   }
@@ -148,8 +149,8 @@ export class Waiting {
   async #answer(waiter: Waiter, row: OutcomeRow): Promise<void> {
     if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
     else if (row.status !== null) postpone(waiter);
-    // Without an archive, a job that is gone was completed.
-    else if (!row.keepsArchive) waiter.resolve(outcomeOf({ ...row, status: 'completed' }));
+    // A completed job left no trace here, but neither did one that was cancelled and pruned since.
+    else if (!row.keepsArchive) waiter.resolve(outcomeOf({ ...row, status: 'gone' }));
     else {
       const names = this.#access.names(waiter.queue);
       waiter.reject(await unknownJob(this.#access, names, waiter.id));

@@ -3,7 +3,8 @@ import { ARCHIVE_COMMANDS } from './archive-commands.js';
 import type { Command } from './command.js';
 import { FILTERS, STATUS } from './filters.js';
 import { QUEUE_COMMANDS } from './queue-commands.js';
-import { ACT, BULK, LIST, QUEUE, REASON, YES } from './shared-options.js';
+import { SCHEDULE_COMMANDS } from './schedule-commands.js';
+import { ACT, BULK, LIST, QUEUE, REASON } from './shared-options.js';
 
 export const COMMANDS: readonly Command[] = [
   {
@@ -50,14 +51,14 @@ export const COMMANDS: readonly Command[] = [
     summary: 'enqueue one job; the payload is JSON, or - for stdin',
     detail:
       'With --lines every line of stdin is the payload of a job: all of them in one transaction, in their order.\n' +
-      'Jobs of one --key run in that order in a queue that is read by key.',
+      'Jobs of one --partition-key run in that order in a queue that is read by key.',
     options: {
       lines: { type: 'boolean', help: 'a job for every line of stdin, in their order, or none' },
       queue: { type: 'string', value: 'NAME', help: 'default inbox' },
-      key: {
+      'partition-key': {
         type: 'string',
         value: 'KEY',
-        help: 'the partition key; default: a stream of its own',
+        help: 'the stream that it belongs to; default: one of its own',
       },
       'idempotency-key': { type: 'string', value: 'KEY', help: 'the same key is one job' },
       delay: { type: 'string', value: 'TIME', help: 'due so much later, such as 10m' },
@@ -137,7 +138,7 @@ export const COMMANDS: readonly Command[] = [
       payload: { type: 'string', value: 'JSON', help: 'another payload; - for stdin' },
       priority: { type: 'string', value: 'N', help: '1 (first) to 4 (last)' },
       delay: { type: 'string', value: 'TIME', help: 'due so much from now; 0s: at once' },
-      at: { type: 'string', value: 'WHEN', help: 'due then, in ISO 8601' },
+      'run-at': { type: 'string', value: 'WHEN', help: 'due then, in ISO 8601' },
       queue: { type: 'string', value: 'NAME', help: 'default: where it is found' },
       ...REASON,
     },
@@ -180,58 +181,7 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/act.js')).runDiscard,
   },
   ...QUEUE_COMMANDS,
-  {
-    words: ['schedules', 'ls'],
-    summary: 'list schedules, when they fire next and who declares them',
-    options: {
-      queue: { type: 'string', value: 'NAME', help: 'of this queue' },
-      'declared-by': { type: 'string', value: 'NAME', help: 'declared in code under this name' },
-      prefix: { type: 'string', value: 'TEXT', help: 'whose names begin so' },
-      paused: { type: 'boolean', help: 'only those that are paused' },
-    },
-    needs: 'schema',
-    load: async () => (await import('./commands/schedules.js')).runList,
-  },
-  {
-    words: ['schedules', 'show'],
-    args: 'NAME',
-    summary: 'all that is known of one schedule, with its next instants',
-    options: { payload: { type: 'boolean', help: 'its payload as well' } },
-    needs: 'schema',
-    load: async () => (await import('./commands/schedules.js')).runShow,
-  },
-  {
-    words: ['schedules', 'pause'],
-    args: 'NAME',
-    summary: 'make no jobs of it until it is resumed',
-    options: REASON,
-    needs: 'schema',
-    load: async () => (await import('./commands/schedules.js')).runPause,
-  },
-  {
-    words: ['schedules', 'resume'],
-    args: 'NAME',
-    summary: 'go on with its next instant',
-    options: REASON,
-    needs: 'schema',
-    load: async () => (await import('./commands/schedules.js')).runResume,
-  },
-  {
-    words: ['schedules', 'run'],
-    args: 'NAME',
-    summary: 'enqueue its job now; when it fires next stays as it is',
-    options: REASON,
-    needs: 'schema',
-    load: async () => (await import('./commands/schedules.js')).runRun,
-  },
-  {
-    words: ['schedules', 'delete'],
-    args: 'NAME',
-    summary: 'delete it; the jobs that it made stay',
-    options: { ...YES, ...REASON },
-    needs: 'schema',
-    load: async () => (await import('./commands/schedules.js')).runDelete,
-  },
+  ...SCHEDULE_COMMANDS,
   {
     words: ['top'],
     summary: 'queues, rates and workers, live; q or Ctrl-C ends it',

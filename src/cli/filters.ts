@@ -12,7 +12,7 @@ export const FILTERS: Options = {
     value: 'TYPE',
     help: 'jobs of this type; may be repeated',
   },
-  key: { type: 'string', value: 'KEY', help: 'jobs of this partition key' },
+  'partition-key': { type: 'string', value: 'KEY', help: 'jobs of this partition key' },
   queue: {
     type: 'string',
     multiple: true,
@@ -62,7 +62,7 @@ export function filterOf(given: Given): JobFilter {
   return {
     statuses: statusesOf(given),
     types: given.texts('type'),
-    key: notEmpty(given.text('key'), '--key'),
+    key: notEmpty(given.text('partition-key'), '--partition-key'),
     olderMs: ageMs(given.text('older'), '--older'),
     newerMs: ageMs(given.text('newer'), '--newer'),
     error: notEmpty(given.text('error'), '--error'),

@@ -1,5 +1,5 @@
 /**
- * Ctrl-C. A command that only reads ends at once. One that acts in steps is told by the signal and ends
+ * Ctrl-C. A command that only reads ends at once. One that acts in steps sees the signal and ends
  * after its step; a second Ctrl-C ends it now. Some commands have rules of their own.
  */
 import { EXIT } from './command.js';

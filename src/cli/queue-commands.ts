@@ -98,10 +98,14 @@ export const QUEUE_COMMANDS: readonly Command[] = [
   },
   {
     words: ['ring'],
-    args: '[--key KEY]',
+    args: '[--partition-key KEY]',
     summary: 'which worker comes first for which keys, in queues that are read by key',
     options: {
-      key: { type: 'string', value: 'KEY', help: 'only for this key, in one line a queue' },
+      'partition-key': {
+        type: 'string',
+        value: 'KEY',
+        help: 'only for this key, in one line a queue',
+      },
       ...QUEUE,
     },
     needs: 'schema',

@@ -1,6 +1,6 @@
 /**
  * How long the fleet takes to make up for a worker that was killed, frozen or cut off: from that
- * moment until the registry calls it dead and none of its jobs is in its name any more. It is told
+ * moment until the registry calls it dead and none of its jobs is in its name any more. It is given
  * what was seen and asks nothing itself. A worker that came back before anybody missed it needed
  * no recovery.
  */

@@ -3,13 +3,21 @@
  *
  * The effect has happened before its value is known. So a value that JSON cannot hold must not cost the marker:
  * without one the effect would be repeated for the sake of what it returned. The marker keeps what JSON can hold,
- * or no value at all, and the caller is told what is wrong with it.
+ * or no value at all, and a warning says what is wrong with it.
  */
 import { HoldfastError } from '../job/errors.js';
 import { encodePayload } from '../job/payload.js';
 
-/** A value as it comes back from its marker: what JSON makes of it. `unknown` for objects with methods. */
-export type Stored<Value> = 0 extends 1 & Value
+/**
+ * A value as it comes back from its marker: what JSON makes of it. `unknown` for objects with methods. `undefined` as
+ * well where a value may be too large, or hold what Postgres cannot store: then only the marker is kept.
+ */
+export type Stored<Value> = Json<Value> | (unknown extends Value ? never : Dropped<Value>);
+
+// biome-ignore lint/suspicious/noConfusingVoidType: an effect may return nothing
+type Dropped<Value> = Value extends number | boolean | null | void ? never : undefined;
+
+type Json<Value> = 0 extends 1 & Value
   ? Value
   : unknown extends Value
     ? unknown
@@ -20,12 +28,12 @@ export type Stored<Value> = 0 extends 1 & Value
         ? string
         : Value extends symbol | AnyFunction
           ? undefined
-          : Value extends { toJSON(...args: never[]): infer Json }
-            ? Stored<Json>
+          : Value extends { toJSON(...args: never[]): infer Made }
+            ? Json<Made>
             : Value extends readonly unknown[]
-              ? { [Index in keyof Value]: Stored<Value[Index]> }
+              ? { [Index in keyof Value]: Json<Value[Index]> }
               : [Extract<Value[keyof Value], AnyFunction>] extends [never]
-                ? { [Key in keyof Value]: Stored<Value[Key]> }
+                ? { [Key in keyof Value]: Json<Value[Key]> }
                 : unknown;
 
 type AnyFunction = (...args: never[]) => unknown;

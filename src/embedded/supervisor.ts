@@ -91,7 +91,7 @@ export async function supervise(program: SupervisedProgram): Promise<Supervised>
       resolve({ status });
     });
   });
-  // A program that ended by itself leaves a broken pipe behind: that it ended is told otherwise.
+  // A program that ended by itself leaves a broken pipe behind: its end is reported elsewhere.
   pipe.on('error', () => {});
   child.on('error', () => {});
   await once(child, 'spawn');

@@ -30,7 +30,7 @@ export function fromSequelize(transaction: {
   commit(): PromiseLike<unknown>;
   rollback(): PromiseLike<unknown>;
 }): Queryable {
-  const { sequelize, finished } = transaction as {
+  const { sequelize, finished } = (transaction ?? {}) as {
     sequelize?: { query(text: string, options: object): PromiseLike<unknown> };
     finished?: unknown;
   };
@@ -51,7 +51,7 @@ export function fromMikroOrm(em: {
   isInTransaction(): boolean;
   execute(query: string, params: never[], method: 'all'): PromiseLike<unknown>;
 }): Queryable {
-  if (!em.isInTransaction()) {
+  if (typeof em?.isInTransaction !== 'function' || !em.isInTransaction()) {
     const fix = 'Pass the em of em.transactional(async (em) => …).';
     refuseTransaction('What fromMikroOrm() got has no open transaction', fix);
   }
@@ -69,9 +69,10 @@ export function fromSlonik(connection: {
   readonly end?: never;
   query(query: never): PromiseLike<{ readonly rows: readonly unknown[] }>;
 }): Queryable {
-  if (connection.end !== undefined) {
+  if (typeof connection?.query !== 'function' || connection.end !== undefined) {
     const fix = 'Pass the connection of pool.transaction(async (connection) => …).';
-    refuseTransaction('What fromSlonik() got is a pool', fix);
+    const what = connection?.end === undefined ? 'no transaction' : 'a pool';
+    refuseTransaction(`What fromSlonik() got is ${what}`, fix);
   }
   return {
     async query(text, params = []) {

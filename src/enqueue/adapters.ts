@@ -7,6 +7,7 @@
  * compile, and where nobody compiles it is refused. A `pg` client needs no adapter; `fromPg` only refuses what is
  * none. Our statements use `$1`-style parameters, each of them text.
  */
+import { HoldfastError, shown } from '../job/errors.js';
 import type { Queryable } from '../postgres/queryable.js';
 import { spread } from './spread.js';
 import { checkTx, refuseTransaction } from './transaction.js';
@@ -101,6 +102,13 @@ export function fromDrizzle(
 ): Queryable {
   const fix = 'Pass the tx of db.transaction(async (tx) => …).';
   mustHave('What fromDrizzle() got', tx, ['rollback'], fix);
+  if (typeof sql !== 'function') {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `The second argument of fromDrizzle() is ${shown(sql)}; nothing was written. ` +
+        "Pass the tag: import { sql } from 'drizzle-orm'.",
+    );
+  }
   return {
     async query(text, params = []) {
       const { parts, values } = spread(text, params);
@@ -116,7 +124,7 @@ export function fromPrisma(tx: {
   $connect?: never;
   $queryRawUnsafe(text: string, ...params: never[]): PromiseLike<unknown>;
 }): Queryable {
-  if (tx.$connect !== undefined) {
+  if (typeof tx?.$queryRawUnsafe !== 'function' || tx.$connect !== undefined) {
     const fix = 'Pass the tx of prisma.$transaction(async (tx) => …).';
     refuseTransaction('What fromPrisma() got is no transaction', fix);
   }

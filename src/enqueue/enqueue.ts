@@ -8,9 +8,16 @@
  * is unknown: calling again with the same idempotency keys is safe.
  */
 import { type Duration, durationMs, MAX_DELAY_MS } from '../job/duration.js';
-import { HoldfastError } from '../job/errors.js';
-import { checkInteger, type EnqueueItem, type EnqueueOptions } from '../job/job.js';
+import { HoldfastError, shown } from '../job/errors.js';
+import {
+  checkDefinition,
+  checkInteger,
+  ENQUEUE_OPTIONS,
+  type EnqueueItem,
+  type EnqueueOptions,
+} from '../job/job.js';
 import { bucketOf, checkKey } from '../job/key.js';
+import { checkKnown, type Known } from '../job/known-options.js';
 import { encodeHeaders, encodePayload } from '../job/payload.js';
 import { uuidv7 } from '../job/uuid.js';
 import type { Names } from '../postgres/names.js';
@@ -31,8 +38,35 @@ export interface EnqueueLimits {
   readonly rolledBack?: boolean;
 }
 
+const UNDONE = 'Nothing was enqueued.';
+const ITEM = { job: true, payload: true, options: true } as const satisfies Known<EnqueueItem>;
+
 /** One statement carries them all, and a statement has to end some time. */
 export const MAX_ITEMS = 50_000;
+
+/** Items come from `job.item()`, or were made by hand. */
+export function checkItems(items: unknown): void {
+  if (!Array.isArray(items)) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `enqueueMany() takes a list of items, not ${shown(items)}. ${UNDONE} ` +
+        'Write enqueueMany([receipt.item({ … })]).',
+    );
+  }
+  for (const [index, item] of items.entries()) {
+    const what = `items[${index}]`;
+    if (typeof item !== 'object' || item === null) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `${what} is ${shown(item)}, and no item. ${UNDONE} Make it with job.item(payload).`,
+      );
+    }
+    checkDefinition(item.job, `${what}.job`, UNDONE);
+    checkKnown(item, ITEM, what, UNDONE);
+    if (item.options === undefined) continue;
+    checkKnown(item.options, ENQUEUE_OPTIONS, `${what}.options`, UNDONE);
+  }
+}
 
 export async function prepareJobs(
   items: readonly EnqueueItem[],
@@ -54,7 +88,7 @@ export async function prepareJobs(
 }
 
 async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promise<NewJob> {
-  const { job, options } = item;
+  const { job, options = {} } = item;
   // First the shape that Postgres can hold, then the schema: a validator may choke on what the first refuses.
   const payload = encodePayload(item.payload, { maxBytes, what });
   // What is stored is checked, because that is what the handler's check will see: a Date is a text by then.
@@ -92,7 +126,7 @@ function checkDelay(delay: Duration, consequence: string): number {
 /** When a job is due. `consequence` follows from a refusal, as a sentence. */
 export function dueTime(
   options: Pick<EnqueueOptions, 'delay' | 'runAt'>,
-  consequence = 'Nothing was enqueued.',
+  consequence = UNDONE,
 ): { delayMs: number; runAt: string | null } {
   const { delay, runAt } = options;
   if (runAt === undefined) {

@@ -11,6 +11,7 @@ import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { testDatabase } from '../../test/support/database.js';
 import { PrismaClient } from '../../test/support/prisma/client/client.js';
 import { HoldfastError, job, type Queryable } from '../index.js';
+import * as adapters from './adapters.js';
 import {
   fromDrizzle,
   fromKnex,
@@ -129,6 +130,14 @@ test('the client of Prisma', async () => {
   const extended = prisma.$extends({ query: { $allOperations: ({ args, query }) => query(args) } });
   await refused(() => fromPrisma(extended as never), /fromPrisma\(\) got is no transaction/);
   await refusedAsTx(prisma, /tx: fromPrisma\(tx\)/);
+});
+
+test('nothing at all, through every adapter', async () => {
+  for (const adapt of Object.values(adapters) as ((tx: never, sql: never) => unknown)[]) {
+    for (const nothing of [undefined, null, 'tx'])
+      await refused(() => adapt(nothing as never, sql as never), /transaction|tx was given/);
+  }
+  await refused(() => fromDrizzle({ rollback: 1 } as never, undefined as never), /second argument/);
 });
 
 test('objects without query(text, params)', async () => {

@@ -72,7 +72,8 @@ export interface QueryRunnerLike {
 
 /** TypeORM: the query runner of a manager, or itself, if its transaction is open. */
 export function transactionalRunner(one: object): QueryRunnerLike {
-  const runner = 'isTransactionActive' in one ? one : (one as Known).queryRunner;
+  const known = (typeof one === 'object' && one !== null ? one : {}) as Known;
+  const runner = 'isTransactionActive' in known ? known : known.queryRunner;
   if ((runner as QueryRunnerLike | undefined)?.isTransactionActive)
     return runner as QueryRunnerLike;
   refuseTransaction(

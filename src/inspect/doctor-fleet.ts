@@ -47,7 +47,7 @@ export function judgeOwners(
   const who = silent.map(({ id, silentMs }) => `${id} (silent for ${span(silentMs)})`).join(', ');
   return note(
     check,
-    `${share} of ${owners.length} buckets of "${name}" belong first to workers that are not heard: ${who}.`,
+    `${share} of ${owners.length} buckets of "${name}" belong first to workers that send no heartbeats: ${who}.`,
     'Others take their jobs when they have a free handler, later than the owner would. Maintenance declares the silent ones dead.',
     'Look at "workers" and "maintenance" for why they are still called alive.',
   );

@@ -1,4 +1,4 @@
-/** Where a job comes from that a schedule has made. It is told last: it keeps no job from running. */
+/** Where a job comes from that a schedule has made. It comes last: it keeps no job from running. */
 import type { Reason } from './explain-reasons.js';
 import type { ShownJob } from './show.js';
 

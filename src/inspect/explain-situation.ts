@@ -1,4 +1,4 @@
-/** Everything that bears on whether a job runs, read once, so that the reasons can be told without SQL. */
+/** Everything that bears on whether a job runs, read once, so that the reasons need no SQL. */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { databaseNow } from './clock.js';

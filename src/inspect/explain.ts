@@ -1,6 +1,6 @@
 /**
  * Why is this job not running? One answer in words, with the facts it rests on. Where several reasons hold
- * at once, the one that a person has to act on comes first, and the others are told as well.
+ * at once, the one that a person has to act on comes first, and the others follow.
  */
 import type { Executor } from '../postgres/queryable.js';
 import { keyHeld, laterRuns } from './explain-key.js';

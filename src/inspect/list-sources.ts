@@ -10,7 +10,8 @@ import { EXACT_ROWS } from './counts.js';
 import { type JobFilter, only } from './filter.js';
 import { queueSize } from './size.js';
 
-export type Order = 'newest' | 'oldest';
+export const ORDERS = ['newest', 'oldest'] as const;
+export type Order = (typeof ORDERS)[number];
 export type Source = 'every' | 'dead' | 'held' | 'key' | 'own';
 
 /** A key with more jobs is not read as a whole to bring them into the order of their ids. */

@@ -11,9 +11,9 @@ import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
 import { instant, JOB, moment } from './columns.js';
 import { filterParams, filterText, type JobFilter } from './filter.js';
-import { type Order, rowsOf, type Source, sourceFor } from './list-sources.js';
+import { ORDERS, type Order, rowsOf, type Source, sourceFor } from './list-sources.js';
 
-export type { Order };
+export { ORDERS, type Order };
 
 export const SCAN_ROWS = 10_000;
 const COUNT_ROWS = 50_000;

@@ -34,7 +34,7 @@ LEFT JOIN LATERAL (
     last_error: text.orNull,
     completed_at: instant,
     result: parsed,
-    /** Where it does not, a completed job is gone without a trace. */
+    /** Where it does not, a completed job is gone without a trace, and any other soon is. */
     keeps_archive: bool,
   },
 });

@@ -103,7 +103,7 @@ function partOf(client: pg.PoolClient, options: ReadOptions): Part {
 
 const wasLocked = (error: unknown) => (error as { code?: unknown } | null)?.code === '55P03';
 
-/** The first error is the news: where the list of locks cannot be read, it is told without names. */
+/** The first error is the news: where the list of locks cannot be read, it is thrown without names. */
 async function named(client: pg.PoolClient, error: unknown, options: ReadOptions) {
   const { schema = 'holdfast', lockMs = LOCK_LIMIT_MS } = options;
   const db = engineExecutor(client, { prepare: false });

@@ -1,6 +1,6 @@
 /**
  * What the users of docs/roles.sql need, and what of it a user lacks. So a missing grant is named with its table,
- * and what this user is meant for is told by what it may do with the first queue.
+ * and what this user is meant for is seen from what it may do with the first queue.
  *
  * Only the catalogue is read, so it answers a user who may read nothing.
  */

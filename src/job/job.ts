@@ -8,7 +8,7 @@
  * that know them (the claim does not take them).
  */
 import { type Duration, durationMs } from './duration.js';
-import { HoldfastError } from './errors.js';
+import { HoldfastError, shown } from './errors.js';
 import { checkType } from './key.js';
 import { checkKnown, type Known } from './known-options.js';
 import { refuseOrdering } from './order.js';
@@ -62,6 +62,17 @@ export interface EnqueueOptions {
   readonly priority?: number;
   readonly maxAttempts?: number;
   readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Throws unless it was made by `job()`, of whichever copy of the package. `undone` says what was not done. */
+export function checkDefinition(given: unknown, what: string, undone: string): void {
+  const { type, queue, item, read } = (given ?? {}) as Partial<JobDefinition<never, unknown>>;
+  const isOne = typeof type === 'string' && typeof queue === 'string';
+  if (isOne && typeof item === 'function' && typeof read === 'function') return;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${what} must be a definition, made with job('…'), not ${shown(given)}. ${undone}`,
+  );
 }
 
 /** Of one job, not of the call. */

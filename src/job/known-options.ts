@@ -2,6 +2,7 @@
  * Options that do not exist. A mistyped name would otherwise be ignored in silence, and its default used.
  * Every object of options that the public API takes is checked here, against a list of names that the compiler
  * keeps complete.
+ * Values are checked where they are used; the two checks that many share are here.
  */
 import { HoldfastError, shown } from './errors.js';
 import { nearest } from './nearest.js';
@@ -36,4 +37,28 @@ export function unknownOption(
   const names = Object.keys(known);
   const meant = nearest(wrong, names) || ` It has ${names.join(', ')}.`;
   return `${where} has no option ${shown(wrong)}.${meant}`;
+}
+
+/** An option that is true or false; undefined is as good as left out. */
+export function checkFlag(value: unknown, what: string, undone: string): boolean | undefined {
+  if (value === undefined || typeof value === 'boolean') return value;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${what} must be true or false, not ${shown(value)}. ${undone}`,
+  );
+}
+
+/** An option that is one of a few words; undefined is as good as left out. */
+export function checkChoice<Choice extends string>(
+  value: unknown,
+  choices: readonly Choice[],
+  what: string,
+  undone: string,
+): Choice | undefined {
+  if (value === undefined || choices.includes(value as Choice)) return value as Choice | undefined;
+  const list = choices.map((one) => `'${one}'`).join(' or ');
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${what} must be ${list}, not ${shown(value)}. ${undone}`,
+  );
 }

@@ -133,10 +133,3 @@ export const TRANSITIONS: readonly Transition[] = [
     guard: `${REPLAYED}; only if that was asked for`,
   },
 ];
-
-/** The states that a verb can lead to from here; empty when it must not move the job. */
-export function targets(verb: Verb, from: JobState): JobState[] {
-  return TRANSITIONS.filter((move) => move.verb === verb && move.from === from).map(
-    (move) => move.to,
-  );
-}

@@ -1,6 +1,6 @@
 /** What acts take beside what they are about: why, who, and for retry, discard and cancel the queue. */
 import { HoldfastError, shown } from '../job/errors.js';
-import { checkKnown, type Known } from '../job/known-options.js';
+import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
 
 /** What every act takes, for its row in the audit. */
 export interface ActOptions {
@@ -34,6 +34,7 @@ export function checkActOptions<Options extends ActOptions>(options: Options): O
       `The ${name} is ${shown(value)}, and not a text; nothing was done.`,
     );
   }
+  checkFlag(options.audit, 'audit', 'Nothing was done.');
   return options;
 }
 

@@ -43,6 +43,12 @@ test('beside a function for the password, a connection string is taken apart', (
   });
 });
 
+test('what the string sets for its sessions is kept beside a function for the password', () => {
+  const url = `${URL_}?options=-c%20search_path%3Dshop&statement_timeout=5000`;
+  const { address } = findAddress({ connectionString: url, connection: { password: token } }, ENV);
+  expect(address.options).toBe('-c search_path=shop -c statement_timeout=5000');
+});
+
 test('the limits of a pool are not part of its address, and the rest of a config is its settings', () => {
   const config = { host: 'a.test', max: 3, statement_timeout: 5, options: '-c role=app' };
   expect(addressOf(new pg.Pool(config).options)).toEqual({

@@ -39,14 +39,33 @@ export function settingsOf(config: pg.ClientConfig): pg.ClientConfig {
 
 /**
  * `pg` lets a connection string win over the other parts, also with a password that is not in it. So beside a
- * function for the password the string is taken apart.
+ * function for the password the string is taken apart, with what it sets for its sessions.
  */
 function asked(address: Address): Address {
   const { connectionString, ...rest } = address;
   if (!connectionString || typeof rest.password !== 'function') return address;
-  const { host, port, user, database, ssl } = new pg.Client({ ...rest, connectionString });
-  return { ...rest, host, port, ssl, ...(user && { user }), ...(database && { database }) };
+  const client = new pg.Client({ ...rest, connectionString });
+  const { host, port, user, database, ssl } = client;
+  const { connectionParameters: said } = client as unknown as { connectionParameters: Said };
+  const limits = LIMITS.filter((name) => said[name]).map((name) => `-c ${name}=${said[name]}`);
+  const options = [said.options, ...limits].filter(Boolean).join(' ');
+  return {
+    ...{ ...rest, host, port, ssl },
+    ...(user && { user }),
+    ...(database && { database }),
+    ...(said.client_encoding && { client_encoding: said.client_encoding }),
+    ...(options && { options }),
+  };
 }
+
+const LIMITS = [
+  'statement_timeout',
+  'lock_timeout',
+  'idle_in_transaction_session_timeout',
+] as const;
+type Said = Readonly<
+  Partial<Record<(typeof LIMITS)[number] | 'options' | 'client_encoding', string>>
+>;
 
 export interface AddressSources {
   readonly connectionString?: string | undefined;
@@ -96,7 +115,9 @@ export const passwordFunction = ({ password }: Address): PasswordFunction | null
 export function sendable({ password, ssl, ...rest }: Address): Address {
   // `pg` hides the key as soon as a connection has been made with it.
   const options =
-    typeof ssl === 'object' ? { ...ssl, ...(ssl.key !== undefined && { key: ssl.key }) } : ssl;
+    typeof ssl === 'object' && ssl !== null
+      ? { ...ssl, ...(ssl.key !== undefined && { key: ssl.key }) }
+      : ssl;
   for (const [part, value] of [...Object.entries(rest), ...members('ssl', options)]) {
     try {
       structuredClone(value);

@@ -45,6 +45,19 @@ test('anything else gets JSON, one object a line, with the facts of its parents'
   });
 });
 
+test.each([true, false])('errors and BigInts are written in words (terminal: %s)', (isTTY) => {
+  const { lines, log } = stream(isTTY);
+  const err = Object.assign(new TypeError('no paper'), { code: 'EPAPER' });
+  const endless: { self?: unknown } = {};
+  endless.self = endless;
+  log.error({ err, deep: { err, big: 2n ** 64n }, big: 9182n }, 'failed');
+  log.error({ endless }, 'and goes on');
+  expect(lines[0]?.match(/TypeError: no paper \(EPAPER\)/g)).toHaveLength(2);
+  expect(lines[0]).toMatch(/18446744073709551616.*9182/);
+  expect(lines[1]).toContain('and goes on');
+  if (!isTTY) expect(JSON.parse(lines[1] as string)).toMatchObject({ endless: '(no JSON)' });
+});
+
 test('a stream that fails disturbs nobody, and listeners of others stay as they are', () => {
   const emitter = new EventEmitter();
   const failing = Object.assign(emitter, {

@@ -5,6 +5,7 @@
  * It cannot end the process: when nobody reads the other end any more, lines are dropped. What stands in a
  * fact cannot act on a terminal or begin a line of its own, because control characters are escaped.
  */
+import { describeError } from '../job/failure.js';
 import type { Level, Logger } from './log.js';
 
 /** The part of `process.stderr` that is used. */
@@ -31,7 +32,10 @@ export function lineLogger(stream: () => LineStream = () => process.stderr, base
 }
 
 function json(level: Level, facts: object, msg: string | undefined): string {
-  return JSON.stringify({ level, time: new Date().toISOString(), ...facts, msg });
+  const pairs = Object.entries({ level, time: new Date().toISOString(), ...facts, msg });
+  // One by one: a fact with a cycle in it must not cost the others.
+  const known = pairs.filter(([, value]) => value !== undefined);
+  return `{${known.map(([name, value]) => `${JSON.stringify(name)}:${text(value)}`).join(',')}}`;
 }
 
 /** `07:47:15 warn  an attempt failed  type=hello attempt=1 err="Error: nobody is there"` */
@@ -48,7 +52,24 @@ const BARE = /^[^\s"=\p{Cc}]+$/u;
 function valueText(value: unknown): string {
   if (typeof value === 'string') return BARE.test(value) ? value : plain(JSON.stringify(value));
   if (Array.isArray(value)) return value.map(valueText).join(',');
-  return plain(JSON.stringify(value) ?? String(value));
+  if (value instanceof Error) return valueText(worded(value));
+  return plain(text(value));
+}
+
+/** JSON has no form for an error, of which it would keep nothing, nor for a BigInt, of which it makes an exception. */
+function text(value: unknown): string {
+  try {
+    return JSON.stringify(value, (_, part) => worded(part)) ?? String(value);
+  } catch {
+    return '"(no JSON)"';
+  }
+}
+
+function worded(part: unknown): unknown {
+  if (typeof part === 'bigint') return String(part);
+  if (!(part instanceof Error)) return part;
+  const { name, message, code } = describeError(part);
+  return `${name}: ${message}${code === null ? '' : ` (${code})`}`;
 }
 
 const plain = (text: string) =>

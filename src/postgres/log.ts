@@ -75,7 +75,7 @@ export function childLogger(log: Logger, facts: object): Logger {
   };
 }
 
-/** A logger that throws must not disturb the work that it was told of. */
+/** A logger that throws must not disturb the work that it logs. */
 export function safeLogger(log: Logger): Logger {
   const guarded = (level: Level) => (facts: object, message?: string) => {
     try {

@@ -13,8 +13,6 @@ export interface Names {
   readonly queue: string;
 }
 
-export const DEFAULT_NAMES: Names = { schema: 'holdfast', queue: 'inbox' };
-
 const SCHEMA_PATTERN = /^[a-z_][a-z0-9_]{0,62}$/;
 const QUEUE_PATTERN = /^[a-z][a-z0-9_]{0,39}$/;
 /** Tables and types that are the schema's own, and the endings of a queue's side tables. */

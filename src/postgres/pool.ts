@@ -101,9 +101,9 @@ function ownPool(config: pg.PoolConfig, log: Logger): pg.Pool {
 }
 
 /**
- * Makes a pool that was passed in safe to use: from now on neither it nor any client of it, whoever has
- * it in hand, can end the process with an error that nobody listens to. The user's own listeners hear
- * everything that they heard before.
+ * Makes a pool that was passed in safe to use: from now on neither it nor any client of it, whoever uses
+ * it, can end the process with an error that nobody listens to. The user's own listeners get
+ * everything that they got before.
  */
 export function adoptPool(pool: pg.Pool, log: Logger): pg.Pool {
   if (adopted.has(pool)) return pool;

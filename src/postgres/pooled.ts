@@ -38,7 +38,7 @@ export interface PooledQueries {
   query(query: pg.Submittable, values: undefined, done: Done): unknown;
 }
 
-/** One call as `pg` runs it: it writes the messages, and is told of the answers one by one. */
+/** One call as `pg` runs it: it writes the messages, and its methods are called with the answers one by one. */
 class PooledCall implements pg.Submittable {
   /** Set by `pg`: it also ends the call when it takes too long. */
   callback: Done | undefined;

@@ -10,22 +10,24 @@ import { withTransaction } from './pool.js';
 const TAKE = 'SELECT pg_advisory_xact_lock($1::bigint), current_database() AS name';
 const LOOK = 'SELECT pg_try_advisory_xact_lock($1::bigint) AS free, current_database() AS name';
 
-/** `what` leads elsewhere than the worker's connection: nothing may start. */
+/** Throws if `what` leads elsewhere than `mine`, the connection of holdfast(). `undone` says what was not done. */
 export async function checkSameDatabase(
-  worker: pg.Pool,
+  mine: pg.Pool,
   other: pg.Pool,
   what: string,
+  undone = 'nothing was started',
 ): Promise<void> {
   const lock = [randomBytes(8).readBigInt64BE().toString()];
-  const found = await withTransaction(worker, async (client) => {
-    const [mine] = (await client.query<{ name: string }>(TAKE, lock)).rows;
-    const [theirs] = (await other.query<{ name: string; free: boolean }>(LOOK, lock)).rows;
-    return { mine: mine?.name, theirs: theirs?.name, same: theirs?.free === false };
+  // The other one may be the caller's, and have no client free: nothing of ours waits for it.
+  const found = await withTransaction(other, async (client) => {
+    const [theirs] = (await client.query<{ name: string }>(TAKE, lock)).rows;
+    const [ours] = (await mine.query<{ name: string; free: boolean }>(LOOK, lock)).rows;
+    return { ours: ours?.name, theirs: theirs?.name, same: ours?.free === false };
   });
   if (found.same) return;
   throw new HoldfastError(
     'OPTION_INVALID',
-    `${what} leads to another database or server ("${found.theirs}") than the worker's connection ("${found.mine}"), ` +
-      'so nothing was started. Give both the same database; with { pool } alone the worker connects as the pool does.',
+    `${what} leads to another database or server ("${found.theirs}") than the connection of holdfast() ("${found.ours}"), ` +
+      `so ${undone}. Give both the same database; with { pool } alone all connections lead where the pool does.`,
   );
 }

@@ -3,7 +3,7 @@
  *
  * `writeTicks` advances a schedule and writes its jobs in one statement, so both happen or neither. It moves a
  * schedule only from the instant that was read, and only while it says what it said then; a schedule that another
- * worker has in hand is passed over. Each job stands under the idempotency key `schedule:NAME:INSTANT`, so an
+ * worker has locked is passed over. Each job stands under the idempotency key `schedule:NAME:INSTANT`, so an
  * instant becomes one job also when a schedule is set back by hand or made anew. Joins go from the ticks to the
  * tables by their keys, because a worker's sessions know nested loops only.
  */

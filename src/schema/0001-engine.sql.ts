@@ -23,7 +23,7 @@ CREATE DOMAIN holdfast.bucket AS integer CHECK (VALUE >= 0 AND VALUE < 1024);
 CREATE DOMAIN holdfast.priority AS smallint CHECK (VALUE BETWEEN 1 AND 4);
 CREATE DOMAIN holdfast.positive AS integer CHECK (VALUE > 0);
 
--- Whether the columns of a job fit its status. (claimed_at is told and never asked, so it is free while a job
+-- Whether the columns of a job fit its status. (claimed_at is written and never read, so it is free while a job
 -- waits or runs.) Operators have their full names: a function looks them up by the path of whoever inserts.
 CREATE FUNCTION holdfast.state_fits(
   status holdfast.inbox_status, parked boolean, attempts integer, lease_generation bigint,

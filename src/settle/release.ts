@@ -103,7 +103,7 @@ FROM (
   SELECT unnest(c.jobs) AS id, c.claimed_at FROM holdfast.inbox_claims AS c
   WHERE c.worker_id = $1::text AND c.number = ANY ($2::bigint[])
 ) AS taken
--- The time of the claim stands for its generation, which the answer would have told.
+-- The time of the claim stands for its generation, which the lost answer would have held.
 WHERE i.id = taken.id
   AND i.claimed_at = taken.claimed_at
   AND i.claimed_by = $1::text

@@ -7,7 +7,7 @@
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
-import { checkKnown, type Known } from '../job/known-options.js';
+import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import { checkQueueName } from '../postgres/names.js';
 import type { WorkerEvent } from './events.js';
 
@@ -90,10 +90,16 @@ export const graceMs = (value: Duration | undefined): number | undefined =>
   value === undefined ? undefined : durationMs(value, 'grace', { min: 0, max: DAY_MS });
 
 /** On unless it is turned off. */
-function flag(value: unknown, what: string): boolean {
-  const on = value ?? true;
-  rule(typeof on === 'boolean', `${what} must be true or false, not ${shown(on)}.`);
-  return on as boolean;
+const flag = (value: unknown, what: string): boolean =>
+  checkFlag(value, what, 'The worker was not made.') ?? true;
+
+function queueList(queues: unknown): readonly string[] | null {
+  if (queues === undefined) return null;
+  rule(
+    Array.isArray(queues),
+    `queues must be a list of names, not ${shown(queues)}: write queues: ['mail'].`,
+  );
+  return [...new Set((queues as unknown[]).map((queue) => checkQueueName(queue as string)))];
 }
 
 export function resolveOptions(options: WorkerOptions): Settings {
@@ -102,7 +108,7 @@ export function resolveOptions(options: WorkerOptions): Settings {
     value === undefined ? fallback : durationMs(value, what, { min, max: DAY_MS });
   const leaseMs = time(options.lease, 'lease', 90_000, 100);
   const settings: Settings = {
-    queues: options.queues ? [...new Set(options.queues.map(checkQueueName))] : null,
+    queues: queueList(options.queues),
     concurrency: checkInteger(options.concurrency ?? 10, 'concurrency', 1, 10_000),
     batchSize: checkInteger(options.batchSize ?? 500, 'batchSize', 1, 5_000),
     prefetch: checkInteger(options.prefetch ?? 1_000, 'prefetch', 0, 10_000),

@@ -48,6 +48,8 @@ export class QueueWorker {
   readonly #prefetch: PrefetchPolicy;
   readonly #runs: Runs;
   readonly #claims: ClaimLoop;
+  /** How many jobs one handler takes, where all types of the queue are handled in batches; else 1. */
+  readonly #perHandler: number;
   /** Until the worker is watched: a hint must not make it claim before its death would be noticed. */
   #onHold = true;
   #stopping = false;
@@ -72,8 +74,13 @@ export class QueueWorker {
       changed: () => this.pump(),
     });
     const versions: Record<string, number> = {};
-    for (const { job } of deps.routes.values())
-      if (job.queue === queue) versions[job.type] = job.version;
+    const sizes: number[] = [];
+    for (const { job, many } of deps.routes.values()) {
+      if (job.queue !== queue) continue;
+      versions[job.type] = job.version;
+      sizes.push(many?.max ?? 1);
+    }
+    this.#perHandler = Math.min(...sizes);
     this.#claims = new ClaimLoop({
       ...{ queue, names: this.#names, engine: deps.engine, settings, versions },
       ...{ wakeups: deps.wakeups, time: deps.time },
@@ -81,7 +88,7 @@ export class QueueWorker {
       mayClaim: () => this.#mayClaim(),
       room: () => this.#room(),
       free: () => this.#runs.running + this.#runs.waiting < deps.settings.concurrency,
-      run: () => this.#prefetch.run,
+      run: () => Math.max(this.#prefetch.run, this.#perHandler),
       suspectsAt: () => quarantine.readyAt,
       receive: (batch) => this.#receive(batch),
       ended: () => this.#checkEmpty(),
@@ -163,13 +170,22 @@ export class QueueWorker {
   /** An idle handler claims at once; while all are busy, half of what is wanted ahead is waited for. */
   #room(): number {
     const { concurrency, batchSize } = this.#deps.settings;
-    const target = concurrency + this.#prefetch.jobs;
+    const target = concurrency * this.#perHandler + this.#prefetch.jobs;
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
     if (this.#inFlight.size >= 2 * target + batchSize) return 0;
     const { running, waiting, unfinished } = this.#runs;
-    const idle = concurrency - running - waiting;
-    if (idle <= 0 && unfinished > target / 2) return 0;
-    return Math.min(batchSize, Math.max(idle, target - unfinished));
+    const free = concurrency - running - waiting;
+    if (this.#perHandler > 1) return this.#roomForBatches(free, target);
+    if (free <= 0 && unfinished > target / 2) return 0;
+    return Math.min(batchSize, Math.max(free, target - unfinished));
+  }
+
+  /** A batch that runs is as good as full: it takes no more. */
+  #roomForBatches(free: number, target: number): number {
+    const { gathered, unfinished, spare } = this.#runs;
+    const idle = free * this.#perHandler - gathered;
+    if (idle <= 0 && unfinished + spare > target / 2) return 0;
+    return Math.min(this.#deps.settings.batchSize, Math.max(idle, target - unfinished - spare, 0));
   }
 
   #receive({ jobs: rows, workerId, number, clock, sentAt, run, stop, alone }: ClaimBatch): void {

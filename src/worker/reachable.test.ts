@@ -1,7 +1,7 @@
-/** The start of a worker while the database is away. */
+/** The start of a worker while the database is away, and what counts as away. */
 import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
-import { untilReachable } from './reachable.js';
+import { untilReachable, wasAway } from './reachable.js';
 
 const away = () => Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' });
 
@@ -13,4 +13,13 @@ test('however often it tries, it leaves one listener behind, and no warning of a
     if (listeners.length < 4) throw away();
   });
   expect(new Set(listeners).size).toBe(1);
+});
+
+test('a slow statement is no outage of a database that has confirmed a heartbeat meanwhile', () => {
+  const late = new Error('Query read timeout');
+  expect(wasAway(late, 29_000, 30_000)).toBe(false);
+  // Frozen, it answered nobody.
+  expect(wasAway(late, 31_000, 30_000)).toBe(true);
+  expect(wasAway(away(), 0, 30_000)).toBe(true);
+  expect(wasAway(Object.assign(new Error('lock'), { code: '55P03' }), 31_000, 30_000)).toBe(false);
 });

@@ -1,10 +1,10 @@
-/** The start of a worker while the database may be away: it waits, until it is stopped. */
+/** A database that may be away: the start waits for it, until the worker is stopped; and what counts as away. */
 import type pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import type { Address } from '../postgres/address.js';
 import { Backoff, LAST_MS, pause } from '../postgres/backoff.js';
 import type { Logger } from '../postgres/log.js';
-import { closePool, isTransient, plainPool } from '../postgres/pool.js';
+import { closePool, isHeldUp, isOutage, isTransient, plainPool } from '../postgres/pool.js';
 import { behindPooler } from '../postgres/pooled.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
 
@@ -33,6 +33,15 @@ export async function untilReachable(
       await pause(backoff.nextMs(), halt);
     }
   }
+}
+
+/**
+ * Whether the database was away for everybody. A statement that had no answer within its time may have been slow, on a
+ * database that was there: it was if a heartbeat that was sent after it has been confirmed.
+ */
+export function wasAway(error: unknown, confirmedAgoMs: number, timeoutMs: number): boolean {
+  if (!isOutage(error)) return false;
+  return !isHeldUp(error) || confirmedAgoMs > timeoutMs;
 }
 
 /** Whether a pooler stands before the database. Not by the caller's pool: that may go another way. */

@@ -9,15 +9,15 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type pg from 'pg';
 import type { Duration } from '../job/duration.js';
-import { HoldfastError } from '../job/errors.js';
+import { HoldfastError, shown } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
-import type { JobDefinition } from '../job/job.js';
+import { checkDefinition, type JobDefinition } from '../job/job.js';
 import { checkKnown } from '../job/known-options.js';
 import { VERSION } from '../job/version.js';
 import { type Address, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import { closePool, databaseOf, enginePool, isOutage } from '../postgres/pool.js';
+import { closePool, databaseOf, enginePool } from '../postgres/pool.js';
 import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
 import { checkSchema } from '../schema/migrate.js';
@@ -29,9 +29,17 @@ import { monotonicMs } from './lease/protocol.js';
 import { channelsOf, Loops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkQueues, handlesOf, queuesToServe, typesOf } from './queues.js';
-import { checkDirect, findPooler, type ReachableDeps, untilReachable } from './reachable.js';
+import {
+  checkDirect,
+  findPooler,
+  type ReachableDeps,
+  untilReachable,
+  wasAway,
+} from './reachable.js';
 import type { Handler, Route } from './run/attempt.js';
+import { aloneHandler } from './run/batch.js';
 import type { HandlerContext } from './run/handler-context.js';
+import { type BatchContext, type BatchJob, type BatchOptions, resolveBatch } from './run/many.js';
 import { metadataOf, Registration } from './services/registration.js';
 import type { Standing } from './settle/batcher.js';
 import { exitAfter, onSignals } from './signals.js';
@@ -126,10 +134,45 @@ export class Worker {
     job: JobDefinition<Input, Output>,
     handler: (context: HandlerContext<Output>) => unknown,
   ): this {
+    return this.#add('handle()', job, handler, (definition) => ({
+      job: definition,
+      handler: handler as unknown as Handler,
+    }));
+  }
+
+  /**
+   * A handler for several jobs of a type at once. Each is settled by itself: `job.fail(error)` fails one,
+   * `job.done(result)` completes one; of the rest, a return completes all and a throw fails all.
+   */
+  handleMany<Input, Output>(
+    job: JobDefinition<Input, Output>,
+    options: BatchOptions,
+    handler: (jobs: readonly BatchJob<Output>[], context: BatchContext<Output>) => unknown,
+  ): this {
+    return this.#add('handleMany()', job, handler, (definition) => {
+      const many = resolveBatch(options, handler);
+      return { job: definition, many, handler: aloneHandler(many) };
+    });
+  }
+
+  #add<Input, Output>(
+    where: string,
+    job: JobDefinition<Input, Output>,
+    handler: unknown,
+    route: (job: Route['job']) => Route,
+  ): this {
     if (this.#state !== 'new') {
       throw new HoldfastError(
         'WORKER_STATE',
         `The worker is ${this.#state}; add handlers before run().`,
+      );
+    }
+    const undone = 'No handler was added.';
+    checkDefinition(job, `The first argument of ${where}`, undone);
+    if (typeof handler !== 'function') {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `The handler of "${job.type}" must be a function, not ${shown(handler)}. ${undone}`,
       );
     }
     if (this.#routes.has(job.type)) {
@@ -138,10 +181,7 @@ export class Worker {
         `There is a handler for "${job.type}" already; it was kept.`,
       );
     }
-    this.#routes.set(job.type, {
-      job: job as unknown as Route['job'],
-      handler: handler as unknown as Handler,
-    });
+    this.#routes.set(job.type, route(job as unknown as Route['job']));
     return this;
   }
 
@@ -173,11 +213,15 @@ export class Worker {
     }
   }
 
+  get #queryTimeoutMs(): number {
+    return Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
+  }
+
   async #start(): Promise<void> {
     const queues = queuesToServe(this.#routes, this.#settings.queues);
     const mode: EngineMode = { prepare: this.#deps.prepare, pooled: await this.#behindPooler() };
     if (this.#halt.signal.aborted) return this.#takeApart(false, 0);
-    const queryTimeoutMs = Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
+    const queryTimeoutMs = this.#queryTimeoutMs;
     const connection = { ...this.#deps.address, queryTimeoutMs, pooled: mode.pooled === true };
     const pool = enginePool(
       connection,
@@ -393,7 +437,8 @@ export class Worker {
   }
 
   #reportError(what: string, error: unknown): void {
-    if (isOutage(error)) this.#loops?.services.recordOutage();
+    const confirmedAgoMs = this.#loops?.keeper.confirmedAgoMs() ?? Number.POSITIVE_INFINITY;
+    if (wasAway(error, confirmedAgoMs, this.#queryTimeoutMs)) this.#loops?.services.recordOutage();
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'worker error');
     this.#emitter.emit({ kind: 'error', what, error });

@@ -40,7 +40,9 @@ test('a job has its payload parsed, its times as Dates and a status of a few wor
     ...{ partitionKey: 'order:9182', attempts: 1, maxAttempts: 5, priority: 2, claimedAt: null },
     payload: { orderId: 9182 },
     headers: { tenant: 'acme' },
-    history: [{ attempt: 1, outcome: 'failed', worker: 'w1', error: 'no paper' }],
+    history: [
+      { attempt: 1, at: expect.any(Date), outcome: 'failed', worker: 'w1', error: 'no paper' },
+    ],
     lastError: 'Error: no paper',
     result: null,
     completedAt: null,
@@ -121,6 +123,7 @@ test.each([
   ['no filter', { filter: 'receipt' }, /must be an object, not "receipt"/],
   ['a type that is no text', { filter: { type: 7 } }, /filter\.type must be a text/],
   ['no types', { filter: { type: [] } }, /filter\.type must be a text/],
+  ['no error', { filter: { error: '' } }, /filter\.error must be a text that is not empty/],
   ['an age that is none', { filter: { older: 'old' } }, /filter\.older must be a duration/],
   ['a place elsewhere', { after: 'page 2' }, /after is "page 2", which is no place/],
   ['a limit of none', { limit: 0 }, /limit must be a whole number from 1 to 1000/],

@@ -77,14 +77,28 @@ test('a job that failed before and then completed has no error', async () => {
   expect(await db.hf.wait(id, SOON)).toMatchObject({ result: 2, error: null, attempts: 2 });
 });
 
-test('where no archive is kept, a job that is gone was completed', async () => {
-  const kind = job('brief', { queue: 'brief' });
-  const { id } = await db.hf.enqueue(kind, {});
-  start(db.hf, (w) => w.handle(kind, () => ({ kept: 'nowhere' })));
-  const gone = { id, status: 'completed', result: null, error: null };
-  const ended = { ...gone, attempts: null, completedAt: null };
-  expect(await db.hf.wait(id, { queue: 'brief', ...SOON })).toEqual(ended);
-  expect(await db.hf.wait(id, { queue: 'brief' })).toEqual(ended);
+test('where no archive is kept, a job that left the queue is gone, however it ended', async () => {
+  const kind = job<{ wanted: boolean }>('brief', { queue: 'brief' });
+  const [done, unwanted] = await db.hf.enqueueMany([
+    kind.item({ wanted: true }),
+    kind.item({ wanted: false }),
+  ]);
+  start(db.hf, (w) =>
+    w.handle(kind, ({ payload }) => {
+      if (!payload.wanted) throw new Cancel('withdrawn');
+      return { kept: 'nowhere' };
+    }),
+  );
+  const wait = (id: string) => db.hf.wait(id, { queue: 'brief', ...SOON });
+  const gone = { status: 'gone', result: null, error: null, attempts: null, completedAt: null };
+  expect(await wait(done!.id)).toEqual({ id: done!.id, ...gone });
+  await until('it was cancelled', async () => {
+    const held = await db.rows('SELECT 1 FROM holdfast.brief WHERE id = $1', [unwanted!.id]);
+    return held.length === 0;
+  });
+  // What the next turn of the retention does.
+  await db.rows('DELETE FROM holdfast.brief_archive');
+  expect(await wait(unwanted!.id)).toEqual({ id: unwanted!.id, ...gone });
 });
 
 test('two hundred wait on one connection, with few statements', async () => {

@@ -152,6 +152,13 @@ const worker = hf.worker({
 const retry = { base: '50ms', cap: '50ms' };
 for (const [type, handler] of Object.entries(handlers))
   worker.handle(job(type, { retry }), handler);
+/** The first of a batch is done; in the first generation the others never are. */
+worker.handleMany(job('batched', { retry }), { max: 3, within: '200ms' }, async (jobs) => {
+  jobs[0].done();
+  for (const one of jobs) tell({ kind: 'handling', ...facts(one) });
+  if (jobs.some((one) => one.fenceToken === 1))
+    await new Promise(() => void setInterval(() => {}, 1_000));
+});
 
 const commands = {
   finish: ({ id }) => gates.get(id)?.(),

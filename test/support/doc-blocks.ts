@@ -55,6 +55,8 @@ declare global {
   const client: import('pg').PoolClient;
   const mail: {
     send(orderId: number, options?: { idempotencyKey?: string; signal?: AbortSignal }): Promise<string>;
+    /** Those that were refused, and why. */
+    sendAll(orderIds: number[], options?: { signal?: AbortSignal }): Promise<Map<number, string>>;
   };
   const Sentry: {
     captureException(

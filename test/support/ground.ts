@@ -23,7 +23,10 @@ export interface Task {
   readonly thenGated?: boolean;
 }
 
-const types = ['noop', 'recorded', 'gated', 'guarded', 'late', 'spin', 'poison', 'fatal'] as const;
+const types = [
+  ...(['noop', 'recorded', 'gated', 'guarded', 'late', 'spin', 'poison', 'fatal'] as const),
+  'batched',
+] as const;
 export const jobs = Object.fromEntries(types.map((type) => [type, job<Task>(type)])) as Record<
   (typeof types)[number],
   JobDefinition<Task, Task>

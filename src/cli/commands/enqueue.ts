@@ -47,7 +47,7 @@ export async function run(call: Call): Promise<void> {
   const type = args[0] as string;
   const queue = given.text('queue') ?? 'inbox';
   const definition = job(type, { queue, version: countOption(given, 'job-version', 1) });
-  const [key, idempotencyKey, delay] = ['key', 'idempotency-key', 'delay'].map((name) =>
+  const [key, idempotencyKey, delay] = ['partition-key', 'idempotency-key', 'delay'].map((name) =>
     given.text(name),
   );
   const headers = headersOf(given.texts('header'));

@@ -1,6 +1,6 @@
 /**
  * `holdfast ring`: which worker comes first for how many of the 1024 buckets of a queue that is read by key,
- * and with --key, which one comes first for that key. It is a preference: a worker with a free handler takes
+ * and with --partition-key, which one comes first for that key. It is a preference: a worker with a free handler takes
  * any due job. A queue that is read by time has no ring.
  */
 
@@ -16,8 +16,8 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
   const queues = await session.queues(given.texts('queue'));
   const all = await session.read((db) => listWorkers(db, session.schema));
   const workers = all.filter((worker) => worker.status === 'alive');
-  const text = given.text('key');
-  const key = text === undefined ? null : checkKey(text, '--key');
+  const text = given.text('partition-key');
+  const key = text === undefined ? null : checkKey(text, '--partition-key');
   const rings: Ring[] = [];
   const byTime: string[] = [];
   for (const { name, ordering } of queues) {

@@ -13,11 +13,11 @@ import { parsePayload, readStdin } from '../payload.js';
 function when(text: string): Date {
   const at = new Date(text);
   if (/^\d{4}-\d\d-\d\d/.test(text) && !Number.isNaN(at.getTime())) return at;
-  throw new UsageError(`--at takes a time such as 2026-01-31T09:00:00Z, not "${text}".`);
+  throw new UsageError(`--run-at takes a time such as 2026-01-31T09:00:00Z, not "${text}".`);
 }
 
 async function changesOf(given: Given) {
-  const [payload, delay, at] = ['payload', 'delay', 'at'].map((name) => given.text(name));
+  const [payload, delay, at] = ['payload', 'delay', 'run-at'].map((name) => given.text(name));
   const text = payload === '-' ? await readStdin() : payload;
   return {
     ...(text !== undefined && { payload: parsePayload(text, 'the job was not changed') }),
@@ -31,7 +31,7 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
   const id = oneId(args, 'jobs update');
   const changes = await changesOf(given);
   if (Object.keys(changes).length === 0)
-    throw new UsageError('Say what to change: --payload, --priority, --delay or --at.');
+    throw new UsageError('Say what to change: --payload, --priority, --delay or --run-at.');
   const named = given.text('queue');
   const queues = (await session.queues(named === undefined ? undefined : [named])).map(
     (queue) => queue.name,

@@ -26,7 +26,7 @@ export interface Watcher {
   before(step: Step): Promise<'go' | 'refuse'>;
   /** Lose: it was run, and the connection breaks before the answer arrives. */
   after(step: Step): Promise<'go' | 'lose'>;
-  /** What the attempt has in hand, to be cut when it crashes. */
+  /** The connections of the attempt, to be cut when it crashes. */
   readonly clients: Set<WatchedClient>;
 }
 

@@ -107,7 +107,12 @@ export class Keeper {
    * heartbeat is confirmed.
    */
   aliveForMs(): number {
-    return 0.9 * this.#setup.ttlMs - confirmedAgoMs(this.#shared);
+    return 0.9 * this.#setup.ttlMs - this.confirmedAgoMs();
+  }
+
+  /** How long ago the last heartbeat was sent that the database has confirmed. */
+  confirmedAgoMs(): number {
+    return confirmedAgoMs(this.#shared);
   }
 
   hold(queue: string, jobs: readonly BatchedJob[]): void {

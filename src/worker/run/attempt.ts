@@ -18,13 +18,17 @@ import { errorType } from '../../tracing/error-type.js';
 import { JobContext } from './context.js';
 import type { ContextDeps, HandlerContext } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
+import type { Many } from './many.js';
 import { resultText } from './result.js';
 
 export type Handler = (context: HandlerContext<unknown>) => unknown;
 
 export interface Route {
   readonly job: JobDefinition<unknown, unknown>;
+  /** Of one job, also of a type that is handled in batches. */
   readonly handler: Handler;
+  /** Set for a type that is handled in batches. */
+  readonly many?: Many;
 }
 
 export type Outcome =

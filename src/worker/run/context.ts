@@ -14,7 +14,7 @@ import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors.js';
 import { describeError } from '../../job/failure.js';
-import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
+import { checkDefinition, type EnqueueOptions, type JobDefinition } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { isTransient, withClient } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
@@ -43,7 +43,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   readonly children: NewJob[] = [];
   readonly calls = new OpenCalls();
   /** Those that make children: a completion takes them along. */
-  readonly #writing = new OpenCalls();
+  readonly writing = new OpenCalls();
   #over: 'returned' | 'failed' | null = null;
 
   constructor(job: LeasedJob, payload: Payload, deps: ContextDeps) {
@@ -66,7 +66,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   get enqueue(): HandlerContext<Payload>['enqueue'] {
     return (job, payload, options) => {
       const call = this.#call(this.#enqueue(job, payload, options));
-      this.#writing.add(call);
+      this.writing.add(call);
       return call;
     };
   }
@@ -81,6 +81,10 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   end(how: 'returned' | 'failed'): void {
     // The first word counts: after its time limit a handler may still return.
     this.#over ??= how;
+  }
+
+  get isOver(): boolean {
+    return this.#over !== null;
   }
 
   async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
@@ -140,7 +144,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     this.#transacting = true;
     try {
       await this.#inItsTurn('the transaction');
-      await this.#writing.ended();
+      await this.writing.ended();
       return await withClient(this.#deps.pool, (client) => this.#inTransaction(client, work));
     } finally {
       this.#transacting = false;
@@ -182,7 +186,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     this.#assertHeld('the completion');
     checkTx(tx);
     await this.#inItsTurn('the completion');
-    await this.#writing.ended();
+    await this.writing.ended();
     // Again: another call may have completed the job meanwhile, or the attempt may be over.
     this.#assertHeld('the completion');
     const { names } = this.#deps;
@@ -229,6 +233,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     options: EnqueueOptions = {},
   ): Promise<{ id: string }> {
     this.#assertHeld('the child job');
+    checkDefinition(job, 'The first argument of ctx.enqueue()', 'The child was not enqueued.');
     const { tracing } = this.#deps;
     // Where it is called is where it belongs, however long it takes to get there.
     const tx = this.#tx;

@@ -40,6 +40,8 @@ export class LeasedJob {
   hasMore = false;
   /** Its handler was called. */
   started = false;
+  /** How many jobs its handler has at once. */
+  together = 1;
   /** How long its handler took; null until it has ended. */
   ranMs: number | null = null;
   /** The job of the same key that ran before this one in this process, if it may not be settled yet. */

@@ -1,6 +1,6 @@
 /**
  * The result of a job: what its handler returned, as JSON, kept with the job in the archive. It is bounded, because
- * it is written with every completion. What cannot be kept is told, and the job completes without it: its effects
+ * it is written with every completion. What cannot be kept is logged, and the job completes without it: its effects
  * have happened. `undefined` and `null` are no result.
  */
 import { HoldfastError } from '../../job/errors.js';

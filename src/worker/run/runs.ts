@@ -1,54 +1,58 @@
 /**
  * The runs of one queue: what was claimed and waits for a handler, and what is being worked through. A job
- * without order is a run of its own; ordered jobs of one key that came together are one run.
+ * without order is a run of its own; ordered jobs of one key that came together are one run. Runs of a type that
+ * is handled in batches wait for each other first (gather.ts); a batch is one handler, as a run is.
  *
  * A handler that ends without a promise is over when it returns, and the next one starts at once. After a
  * slice of time with such handlers, or with those of one key, the event loop has its turn, so that settles
  * and signals do not wait for all. Handlers that return promises take their turns as promises do.
  */
 import { setImmediate } from 'node:timers/promises';
-import { markStarted } from '../../lease/started.js';
-import type { PrefetchPolicy } from '../claim/prefetch.js';
-import type { Settings } from '../options.js';
-import type { InFlightJobs } from '../settle/in-flight.js';
-import type { Time, Timer } from '../time.js';
-import { type Outcome, type Route, runJob } from './attempt.js';
-import type { ContextDeps } from './handler-context.js';
+import type { Timer } from '../time.js';
+import type { Route } from './attempt.js';
+import { Batch } from './batch.js';
+import { cutLost, Gather, type Taken } from './gather.js';
 import type { LeasedJob } from './leased-job.js';
-import type { Quarantine } from './quarantine.js';
+import { OneJob, type OneJobDeps } from './one-job.js';
+import type { Seat } from './seat.js';
 
 /** A job that has waited here for so long was claimed too early. */
 const STALE_MS = 100;
 /** So long handlers that end at once may keep the event loop. */
 const SLICE_MS = 10;
 
-export interface RunsDeps {
-  readonly settings: Settings;
+export interface RunsDeps extends Omit<OneJobDeps, 'ended'> {
   readonly routes: ReadonlyMap<string, Route>;
-  readonly context: ContextDeps;
-  readonly quarantine: Quarantine;
-  readonly prefetch: PrefetchPolicy;
   /** False while nothing may be started. */
   readonly mayStart: () => boolean;
-  readonly inFlight: InFlightJobs;
-  readonly time: Time;
-  readonly reportError: (what: string, error: unknown) => void;
   /** There is room for another. */
   readonly changed: () => void;
 }
 
 export class Runs {
   readonly #deps: RunsDeps;
-  #waiting: LeasedJob[][] = [];
+  readonly #one: OneJob;
+  readonly #gathers = new Map<string, Gather>();
+  /** The line for a handler. Of a type that is handled in batches, one place for all that wait. */
+  #waiting: (LeasedJob[] | Gather)[] = [];
   #starting = false;
   #yielding = false;
   #running = 0;
   #unfinished = 0;
+  #spare = 0;
   #stopping = false;
   #staleTimer: Timer | null = null;
 
   constructor(deps: RunsDeps) {
     this.#deps = deps;
+    this.#one = new OneJob({
+      ...deps,
+      ended: () => {
+        this.#unfinished--;
+      },
+    });
+    for (const [type, { job, many }] of deps.routes)
+      if (many) this.#gathers.set(type, new Gather(job, many, deps.time, (one) => this.#line(one)));
   }
 
   /** How many handlers run. */
@@ -56,14 +60,26 @@ export class Runs {
     return this.#running;
   }
 
-  /** How many runs wait for a handler. */
+  /** How many runs and batches wait for a handler. */
   get waiting(): number {
     return this.#waiting.length;
+  }
+
+  /** How many jobs wait for others of their type, or for a handler with them. */
+  get gathered(): number {
+    let jobs = 0;
+    for (const { size } of this.#gathers.values()) jobs += size;
+    return jobs;
   }
 
   /** Jobs whose handler has not ended: those of the waiting runs and of the running ones. */
   get unfinished(): number {
     return this.#unfinished;
+  }
+
+  /** How many jobs more there could be in the batches that run. */
+  get spare(): number {
+    return this.#spare;
   }
 
   /** So many jobs were claimed, and will be added or released. */
@@ -72,7 +88,32 @@ export class Runs {
   }
 
   add(run: LeasedJob[]): void {
-    this.#waiting.push(run);
+    const gather = this.#gatherOf(run);
+    if (!gather) {
+      this.#waiting.push(run);
+      return;
+    }
+    gather.add(run);
+    if (gather.isReady) this.#join(gather);
+  }
+
+  /** A run of several types is worked through job by job, as its order wants it. */
+  #gatherOf(run: readonly LeasedJob[]): Gather | undefined {
+    if (this.#gathers.size === 0) return undefined;
+    const type = run[0]?.row.type as string;
+    const gather = this.#gathers.get(type);
+    return gather && run.every(({ row }) => row.type === type) ? gather : undefined;
+  }
+
+  #line(gather: Gather): void {
+    this.#join(gather);
+    this.#deps.changed();
+  }
+
+  #join(gather: Gather): void {
+    if (gather.inLine) return;
+    gather.inLine = true;
+    this.#waiting.push(gather);
   }
 
   /** Starts what waits, as far as there are handlers for it. */
@@ -89,9 +130,12 @@ export class Runs {
           break;
         }
         // It waits no more before it begins: its handler may release everything that waits.
-        const run = this.#waiting.shift() as LeasedJob[];
-        this.#begin(run);
-        ranMs += run[0]?.ranMs ?? 0;
+        const next = this.#waiting.shift() as LeasedJob[] | Gather;
+        if (next instanceof Gather) this.#beginBatch(next);
+        else {
+          this.#begin(next);
+          ranMs += next[0]?.ranMs ?? 0;
+        }
       }
     } finally {
       this.#starting = false;
@@ -112,14 +156,19 @@ export class Runs {
   #watchWaiting(): void {
     this.#staleTimer ??= this.#deps.time.after(STALE_MS, () => {
       this.#staleTimer = null;
-      const oldest = this.#waiting[0]?.[0];
+      const [oldest] = this.#waiting;
       if (!oldest) return;
-      const waitedMs = this.#deps.time.now() - oldest.claim.claimedAt;
+      const waitedMs = this.#waitedMs(oldest);
       if (waitedMs < STALE_MS) return this.#watchWaiting();
       // First the estimate, or the next claim would take them again.
       this.#deps.prefetch.recordWait(waitedMs);
-      this.releaseWaiting();
+      this.release(this.#waiting.splice(0).flatMap(released));
     });
+  }
+
+  #waitedMs(next: LeasedJob[] | Gather): number {
+    if (next instanceof Gather) return next.overdueMs ?? 0;
+    return this.#deps.time.now() - (next[0] as LeasedJob).claim.claimedAt;
   }
 
   #begin(run: LeasedJob[]): void {
@@ -152,6 +201,12 @@ export class Runs {
     this.#end(run, before);
   }
 
+  /** True when the handler succeeded, and the next job of its key may start. */
+  #runOne(held: LeasedJob, before: LeasedJob | null): boolean | Promise<boolean> {
+    const route = this.#deps.routes.get(held.row.type);
+    return route ? this.#one.run(held, before, route) : false;
+  }
+
   /** What was not started goes back. */
   #end(run: readonly LeasedJob[], succeeded: LeasedJob | null): void {
     if (succeeded !== run.at(-1)) this.release(run.filter(({ started }) => !started));
@@ -159,94 +214,73 @@ export class Runs {
     this.#deps.changed();
   }
 
-  /** True when the handler succeeded, and the next job of its key may start. */
-  #runOne(held: LeasedJob, before: LeasedJob | null): boolean | Promise<boolean> {
-    const { routes, quarantine } = this.#deps;
-    const route = routes.get(held.row.type);
-    if (!route || held.lost || held.settling) return false;
-    held.started = true;
-    held.before = before;
-    quarantine.entered();
-    if (held.row.crashes === 0) return this.#call(held, before, route);
-    return this.#markStarted(held).then(() => this.#call(held, before, route));
+  #beginBatch(gather: Gather): void {
+    gather.inLine = false;
+    const taken = gather.take();
+    if (gather.isReady) this.#join(gather);
+    if (taken.runs.length > 0) void this.#workBatch(gather, taken);
   }
 
-  /** Of a job that crashed before, others must know whether it had been started, if this process dies. */
-  async #markStarted(held: LeasedJob): Promise<void> {
-    const { context, inFlight, reportError } = this.#deps;
-    try {
-      const ours = await markStarted(context.engine, context.names, held.workerId, held);
-      if (!ours) inFlight.lose(held);
-    } catch (error) {
-      // Unmarked it runs all the same: then a crash is not counted.
-      reportError('marking a job as started', error);
+  /** One handler for all of them. It is over when each has ended, one way or the other. */
+  async #workBatch(gather: Gather, { runs, rest }: Taken): Promise<void> {
+    const { context } = this.#deps;
+    const batch = new Batch(gather.many.handler, context.log, context);
+    const size = runs.reduce((sum, run) => sum + run.length, 0);
+    const spare = gather.many.max - size;
+    this.#running++;
+    this.#spare += spare;
+    const ends = runs.map((run) => {
+      for (const held of run) held.together = size;
+      return this.#seat(gather, batch, run);
+    });
+    void batch.run();
+    const went = await Promise.all(ends);
+    this.release(runs.flat().filter(({ started }) => !started));
+    this.#spare -= spare;
+    this.#goOn(gather, rest, runs.at(-1)?.at(-1) as LeasedJob, went.at(-1) === true);
+    this.#running--;
+    this.#deps.changed();
+  }
+
+  /** What was cut from the last run of a batch waits for the next one, if that run succeeded. */
+  #goOn(gather: Gather, rest: LeasedJob[], before: LeasedJob, succeeded: boolean): void {
+    const [first] = rest;
+    if (!first) return;
+    if (!succeeded || this.#stopping || before.failed) {
+      this.release(rest);
+      return;
     }
+    first.before = before;
+    gather.addFirst(rest);
+    if (gather.isReady) this.#join(gather);
   }
 
-  #call(held: LeasedJob, before: LeasedJob | null, route: Route): boolean | Promise<boolean> {
-    const { context, settings, inFlight } = this.#deps;
-    const from = this.#deps.time.now();
-    // It may have been lost, or released, while it was marked.
-    if (held.lost || held.settling) return this.#ran(held, before, route, from, { kind: 'lost' });
-    inFlight.report('started-job', held);
-    const run = () => runJob(held, route, context, settings.timeoutMs);
-    let outcome: Outcome | Promise<Outcome>;
-    try {
-      outcome = context.tracing ? context.tracing.process(held.facts, run) : run();
-    } catch (error) {
-      outcome = this.#unrun(held, error);
+  /** Starts the jobs of one run; each is settled after the one before it. True: all of them succeeded. */
+  async #seat(gather: Gather, batch: Batch, run: readonly LeasedJob[]): Promise<boolean> {
+    let before = run[0]?.before ?? null;
+    if (before?.failed) return false;
+    let behind: Seat | null = null;
+    let ahead: Promise<boolean> | null = null;
+    for (const held of run) {
+      const seat: Seat = batch.seat(behind, held);
+      if (ahead) seat.ahead = ahead;
+      const handler: Route['handler'] = (context) => seat.join(context as never);
+      const went = this.#one.run(held, before, { job: gather.job, handler });
+      if (!held.started) {
+        seat.leave();
+        ahead = Promise.resolve(false);
+        break;
+      }
+      ahead = Promise.resolve(went).then(async (ok) => {
+        seat.leave();
+        // Until it is known how it ended, those behind it would be settled after a job that may have succeeded.
+        if (!ok) await held.left();
+        return ok;
+      });
+      behind = seat;
+      before = held;
     }
-    if ('kind' in outcome) return this.#ran(held, before, route, from, outcome);
-    return outcome.then(
-      (ended) => this.#ran(held, before, route, from, ended),
-      (error) => this.#ran(held, before, route, from, this.#unrun(held, error)),
-    );
-  }
-
-  /** `runJob` does not throw; if it ever does, the slot and the job must not be lost with it. */
-  #unrun(held: LeasedJob, error: unknown): Outcome {
-    this.#deps.reportError(`running job ${held.id}`, error);
-    const summary = 'The attempt could not be evaluated; see the log of the worker.';
-    const facts = { error: summary, summary, thrown: error, errorType: '_OTHER' };
-    return { kind: 'failed', delayMs: 60_000, ...facts, handed: false };
-  }
-
-  #ran(
-    held: LeasedJob,
-    before: LeasedJob | null,
-    route: Route,
-    from: number,
-    outcome: Outcome,
-  ): boolean | Promise<boolean> {
-    const { prefetch, quarantine } = this.#deps;
-    held.ranMs = this.#deps.time.now() - from;
-    prefetch.recordHandler(held.ranMs);
-    this.#unfinished--;
-    quarantine.left();
-    // Plain completions are settled in the order in which they come; anything else would overtake.
-    if (!before || isPlain(outcome) || outcome.kind === 'transacted') {
-      return this.#settle(held, before, route, outcome);
-    }
-    return before.left().then(() => this.#settle(held, before, route, outcome));
-  }
-
-  #settle(
-    held: LeasedJob,
-    before: LeasedJob | null,
-    route: Route,
-    outcome: Outcome,
-  ): boolean | Promise<boolean> {
-    const { inFlight } = this.#deps;
-    if (before?.failed && outcome.kind !== 'transacted') {
-      inFlight.release(held);
-      return false;
-    }
-    inFlight.settle(held, route, outcome);
-    if (isPlain(outcome) || outcome.kind === 'transacted') return true;
-    if (outcome.kind !== 'completed') return false;
-    // Its children are written on another connection; the completion of the next job would overtake it.
-    // If they are refused it has failed, and its key waits for it.
-    return held.left().then(() => held.how === 'completed');
+    return ahead ?? false;
   }
 
   /** Jobs that were not started go back to the queue, unspent. */
@@ -256,16 +290,15 @@ export class Runs {
   }
 
   releaseWaiting(): void {
-    this.release(this.#waiting.splice(0).flat());
+    this.release(this.#waiting.splice(0).flatMap(released));
+    for (const gather of this.#gathers.values()) this.release(gather.clear());
   }
 
   /** A run ends before its first lost job. */
   dropLost(): void {
-    for (const run of this.#waiting) {
-      const lost = run.findIndex((job) => job.lost);
-      if (lost >= 0) this.release(run.splice(lost));
-    }
-    this.#waiting = this.#waiting.filter((run) => run.length > 0);
+    for (const next of this.#waiting) if (!(next instanceof Gather)) this.release(cutLost(next));
+    this.#waiting = this.#waiting.filter((next) => next instanceof Gather || next.length > 0);
+    for (const gather of this.#gathers.values()) this.release(gather.dropLost());
   }
 
   /** Nothing is started any more, and nothing waits. */
@@ -273,8 +306,13 @@ export class Runs {
     this.#stopping = true;
     this.#staleTimer?.cancel();
     this.#waiting = [];
+    for (const gather of this.#gathers.values()) gather.clear();
   }
 }
 
-/** It succeeded and has no children: it is settled together with others. */
-const isPlain = (outcome: Outcome) => outcome.kind === 'completed' && outcome.children.length === 0;
+/** What gives up its place in the line. */
+function released(next: LeasedJob[] | Gather): LeasedJob[] {
+  if (!(next instanceof Gather)) return next;
+  next.inLine = false;
+  return next.clear();
+}

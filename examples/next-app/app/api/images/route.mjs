@@ -12,6 +12,9 @@ export async function POST(request) {
 
 // The page asks how far it is: GET /api/images?id=…
 export async function GET(request) {
-  const job = await hf.job(new URL(request.url).searchParams.get('id'));
+  const job = await hf.job(new URL(request.url).searchParams.get('id')).catch((error) => {
+    if (error.code === 'OPTION_INVALID') return null; // no id at all, or the id of nothing
+    throw error;
+  });
   return job ? Response.json({ status: job.status }) : new Response(null, { status: 404 });
 }

@@ -1,0 +1,161 @@
+/**
+ * Several jobs of one type in one call of a handler. To the rest of the worker each of them is an attempt of its
+ * own, with its context, its lease, its signal and its settle: its handler waits (seat.ts) until the batch says what
+ * became of it. So a part may fail, and what is lost or cancelled is one job and not the batch.
+ */
+import type pg from 'pg';
+import { HoldfastError } from '../../job/errors.js';
+import { childLogger, type Logger } from '../../postgres/log.js';
+import type { Route } from './attempt.js';
+import { completeTogether } from './batch-transaction.js';
+import type { JobContext } from './context.js';
+import type { ContextDeps } from './handler-context.js';
+import type { LeasedJob } from './leased-job.js';
+import type { BatchContext, BatchHandler, BatchJob, Many } from './many.js';
+import { Seat } from './seat.js';
+
+/** A job by itself, for who knows of no batches, such as the test kit. */
+export function aloneHandler(many: Many): Route['handler'] {
+  return (context) => {
+    const batch = new Batch(many.handler, context.log, null);
+    const seat = batch.seat(null, null);
+    const ended = seat.join(context as JobContext<unknown>);
+    void batch.run();
+    return ended;
+  };
+}
+
+export class Batch {
+  readonly #handler: BatchHandler<unknown>;
+  readonly #log: Logger;
+  readonly #deps: ContextDeps | null;
+  readonly #seats: Seat[] = [];
+
+  /** `deps` are needed for more than one job. */
+  constructor(handler: BatchHandler<unknown>, log: Logger, deps: ContextDeps | null) {
+    this.#handler = handler;
+    this.#log = log;
+    this.#deps = deps;
+  }
+
+  /** `before` has the job before it in its key. */
+  seat(before: Seat | null, held: LeasedJob | null): Seat {
+    const seat = new Seat(before, held);
+    this.#seats.push(seat);
+    return seat;
+  }
+
+  /** Calls the handler when all jobs are there. Never throws: what it throws is the failure of its jobs. */
+  async run(): Promise<void> {
+    await Promise.all(this.#seats.map(({ filled }) => filled));
+    const seats = this.#seats.filter(({ taken }) => taken);
+    const jobs = seats.map(({ job }) => job as BatchJob<unknown>);
+    if (jobs.length === 0) return;
+    try {
+      await this.#handler(jobs, new ManyContext(seats, this.#log, this.#deps));
+    } catch (error) {
+      for (const seat of seats) seat.fail(error);
+    }
+    for (const seat of seats) seat.done(undefined);
+  }
+}
+
+class ManyContext implements BatchContext<unknown> {
+  readonly #seats: readonly Seat[];
+  readonly #jobs: readonly BatchJob<unknown>[];
+  readonly #workerLog: Logger;
+  readonly #deps: ContextDeps | null;
+  #signal: AbortSignal | null = null;
+  #log: Logger | null = null;
+  #transacting = false;
+
+  constructor(seats: readonly Seat[], workerLog: Logger, deps: ContextDeps | null) {
+    this.#seats = seats;
+    this.#jobs = seats.map(({ job }) => job as BatchJob<unknown>);
+    this.#workerLog = workerLog;
+    this.#deps = deps;
+  }
+
+  get type(): string {
+    return (this.#jobs[0] as BatchJob<unknown>).type;
+  }
+
+  get queue(): string {
+    return (this.#jobs[0] as BatchJob<unknown>).queue;
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= whenAll(this.#jobs.map(({ signal }) => signal));
+    return this.#signal;
+  }
+
+  get log(): Logger {
+    const { type, queue } = this;
+    this.#log ??= childLogger(this.#workerLog, { type, queue });
+    return this.#log;
+  }
+
+  // Taken out of the context by some: (jobs, { transaction }) => ….
+  get transaction(): BatchContext<unknown>['transaction'] {
+    return (work) => this.#transaction(work);
+  }
+
+  async #transaction<Value>(
+    work: (tx: pg.PoolClient, jobs: readonly BatchJob<unknown>[]) => Promise<Value>,
+  ): Promise<Value> {
+    const open = this.#seats.filter((seat) => seat.isOpen);
+    const problem = this.#transacting
+      ? 'The batch has a transaction open already'
+      : open.length === 0
+        ? 'No job of the batch is open any more'
+        : null;
+    if (problem) {
+      throw new HoldfastError(
+        'JOB_STATE',
+        `${problem}, so a transaction was refused. Do all of it in one: the jobs complete with it.`,
+      );
+    }
+    const jobs = open.map(({ job }) => job as BatchJob<unknown>);
+    this.#transacting = true;
+    try {
+      const value = await this.#complete(open, (tx) => work(tx, jobs));
+      for (const seat of open) seat.done(undefined);
+      return value;
+    } finally {
+      this.#transacting = false;
+    }
+  }
+
+  async #complete<Value>(open: readonly Seat[], work: (tx: pg.PoolClient) => Promise<Value>) {
+    const [first] = open;
+    if (this.#deps && open.length > 1)
+      return completeTogether(
+        open.map((seat) => seat.member),
+        this.#deps,
+        work,
+      );
+    let value!: Value;
+    await (first as Seat).context.transaction(async (tx) => {
+      // A batch has no result of its own, whatever its size.
+      value = await work(tx);
+    });
+    return value;
+  }
+}
+
+/** Aborted with the last of these signals. */
+function whenAll(signals: readonly AbortSignal[]): AbortSignal {
+  const all = new AbortController();
+  let open = 0;
+  for (const signal of signals) {
+    if (signal.aborted) continue;
+    open++;
+    const aborted = () => {
+      open--;
+      if (open === 0) all.abort(signal.reason);
+    };
+    signal.addEventListener('abort', aborted, { once: true });
+  }
+  if (open === 0) all.abort(signals[0]?.reason);
+  return all.signal;
+}

@@ -1,0 +1,120 @@
+/**
+ * Jobs of one type that wait to be handled together: until there are as many as one call takes, or the first of
+ * them has waited for its time. Jobs of one key keep their order. A run of a key that does not fit is cut; what is
+ * cut off must not begin before the part before it has succeeded, so it is handed out apart.
+ */
+import type { Time, Timer } from '../time.js';
+import type { Route } from './attempt.js';
+import type { LeasedJob } from './leased-job.js';
+import type { Many } from './many.js';
+
+export interface Taken {
+  readonly runs: readonly LeasedJob[][];
+  /** What follows on the last of these runs; empty unless it was cut. */
+  readonly rest: LeasedJob[];
+}
+
+export class Gather {
+  readonly job: Route['job'];
+  readonly many: Many;
+  /** It stands in the line for a handler. */
+  inLine = false;
+  readonly #time: Time;
+  readonly #ready: () => void;
+  #waiting: { readonly run: LeasedJob[]; readonly since: number }[] = [];
+  #size = 0;
+  #timer: Timer | null = null;
+
+  /** `ready` is called when the time of the first job is over. */
+  constructor(job: Route['job'], many: Many, time: Time, ready: (gather: Gather) => void) {
+    this.job = job;
+    this.many = many;
+    this.#time = time;
+    this.#ready = () => ready(this);
+  }
+
+  /** How many jobs wait. */
+  get size(): number {
+    return this.#size;
+  }
+
+  get isReady(): boolean {
+    return this.#size >= this.many.max || (this.#size > 0 && this.#overMs() >= 0);
+  }
+
+  /** For how long its first job has waited beyond its time; null: there is none. */
+  get overdueMs(): number | null {
+    return this.#size === 0 ? null : this.#overMs();
+  }
+
+  add(run: LeasedJob[]): void {
+    this.#waiting.push({ run, since: this.#time.now() });
+    this.#size += run.length;
+    this.#plan();
+  }
+
+  /** Comes next: what was cut from a run. */
+  addFirst(run: LeasedJob[]): void {
+    this.#waiting.unshift({ run, since: this.#time.now() });
+    this.#size += run.length;
+    this.#plan();
+  }
+
+  take(): Taken {
+    const { max } = this.many;
+    const runs: LeasedJob[][] = [];
+    let rest: LeasedJob[] = [];
+    let room = max;
+    while (room > 0 && this.#waiting.length > 0) {
+      const { run } = this.#waiting.shift() as { run: LeasedJob[] };
+      rest = run.splice(room);
+      runs.push(run);
+      room -= run.length;
+      this.#size -= run.length + rest.length;
+    }
+    this.#plan();
+    return { runs, rest };
+  }
+
+  /** All that wait, to be released. */
+  clear(): LeasedJob[] {
+    const jobs = this.#waiting.flatMap(({ run }) => run);
+    this.#waiting = [];
+    this.#size = 0;
+    this.#plan();
+    return jobs;
+  }
+
+  /** A run ends before its first lost job. Returns what is cut off. */
+  dropLost(): LeasedJob[] {
+    const dropped = this.#waiting.flatMap(({ run }) => cutLost(run));
+    this.#waiting = this.#waiting.filter(({ run }) => run.length > 0);
+    this.#size -= dropped.length;
+    this.#plan();
+    return dropped;
+  }
+
+  /** Below zero: it may wait for so much longer. */
+  #overMs(): number {
+    return this.#time.now() - (this.#waiting[0]?.since ?? 0) - this.many.withinMs;
+  }
+
+  #plan(): void {
+    if (this.#size === 0) {
+      this.#timer?.cancel();
+      this.#timer = null;
+    } else if (!this.isReady) {
+      this.#timer ??= this.#time.after(-this.#overMs(), () => {
+        this.#timer = null;
+        if (this.isReady) this.#ready();
+        else this.#plan();
+      });
+    }
+  }
+}
+
+/** Removes the first lost job of a run, and what stands behind it, and returns them. */
+export function cutLost(run: LeasedJob[]): LeasedJob[] {
+  const lost = run.findIndex((job) => job.lost);
+  return lost < 0 ? [] : run.splice(lost);
+}

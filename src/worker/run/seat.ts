@@ -1,0 +1,103 @@
+/**
+ * The place of one job in a batch, kept from before its payload is read. Its attempt waits here for what becomes of
+ * it. In a run of a key each waits for the one before it; once that one has failed, those behind it are stopped:
+ * nothing that they do counts any more, and they go back unspent.
+ */
+import type { Member } from './batch-transaction.js';
+import type { JobContext } from './context.js';
+import { leaseLost } from './handler-context.js';
+import type { LeasedJob } from './leased-job.js';
+import type { BatchJob } from './many.js';
+
+const YES = Promise.resolve(true);
+
+export class Seat {
+  job: BatchJob<unknown> | null = null;
+  /** Whether the job before it in its key succeeded; see Runs. */
+  ahead: Promise<boolean> = YES;
+  readonly held: LeasedJob | null;
+  #context: JobContext<unknown> | null = null;
+  #behind: Seat | null = null;
+  #said = false;
+  #stopped = false;
+  #resolve!: (result: unknown) => void;
+  #reject!: (error: unknown) => void;
+  readonly #outcome = new Promise<unknown>((resolve, reject) => {
+    this.#resolve = resolve;
+    this.#reject = reject;
+  });
+  #filled!: () => void;
+  /** Its job has come, or will not come. */
+  readonly filled = new Promise<void>((resolve) => {
+    this.#filled = resolve;
+  });
+
+  /** `held` is its job; null: it is alone. */
+  constructor(before: Seat | null, held: LeasedJob | null) {
+    if (before) before.#behind = this;
+    this.held = held;
+    // After its time limit nobody waits for it.
+    this.#outcome.catch(() => undefined);
+  }
+
+  /** Whether the handler gets its job. */
+  get taken(): boolean {
+    return this.job !== null && !this.#stopped;
+  }
+
+  /** Nothing was said of it, and it is still ours. */
+  get isOpen(): boolean {
+    const lost = this.held !== null && (this.held.lost || this.held.gone);
+    return this.taken && !this.#said && !lost && !this.context.isOver;
+  }
+
+  get context(): JobContext<unknown> {
+    return this.#context as JobContext<unknown>;
+  }
+
+  get member(): Member {
+    return { held: this.held as LeasedJob, context: this.context };
+  }
+
+  /** Its attempt is over. If it did not come here, as with a payload that cannot be read, it did not succeed. */
+  leave(): void {
+    if (!this.#context) this.#behind?.stop();
+    this.#filled();
+  }
+
+  /** The handler of the job, as its attempt knows it. */
+  async join(context: JobContext<unknown>): Promise<unknown> {
+    this.#context = context;
+    this.job = Object.assign(context, {
+      done: (result?: unknown) => this.done(result),
+      fail: (error: unknown) => this.fail(error),
+    });
+    if (this.#stopped) context.end('failed');
+    this.#filled();
+    // Unless the one before it succeeded it goes back, whatever the handler says.
+    return (await this.ahead) ? this.#outcome : undefined;
+  }
+
+  done(result: unknown): void {
+    this.#said = true;
+    this.#resolve(result);
+  }
+
+  fail(error: unknown): void {
+    if (!this.#said) this.#behind?.stop();
+    this.#said = true;
+    this.#reject(error);
+  }
+
+  /** The job before it has failed. */
+  stop(): void {
+    const context = this.#context;
+    this.#stopped = true;
+    this.#said = true;
+    // What it records from now on would stand although the job before it has not succeeded.
+    context?.end('failed');
+    const { held } = this;
+    held?.abort(leaseLost(held.id, 'what it does behind a failed job of its key'));
+    this.#behind?.stop();
+  }
+}
