@@ -75,7 +75,8 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
   if (horizon) round.add(judgeHorizon(horizon, limits));
   if (!seen) return round.findings;
   await lookAtSchema(target, round, seen, server, limits);
-  for (const queue of seen.queues) await lookAtQueue(target, round, queue, seen.all, limits);
+  const at = server.nowMs;
+  for (const queue of seen.queues) await lookAtQueue(target, round, queue, seen.all, at, limits);
   const { overview, all } = seen;
   for (const { queue, counts } of overview.queues) {
     const names = { schema, queue: queue.name };
@@ -190,6 +191,7 @@ async function lookAtQueue(
   round: Round,
   queue: QueueRow,
   workers: readonly WorkerRow[] | null,
+  at: number,
   limits: Limits,
 ): Promise<void> {
   const names: Names = { schema, queue: queue.name };
@@ -197,7 +199,8 @@ async function lookAtQueue(
   const holders = await round.read('maintenance lock', (db) =>
     readMaintenanceLock(db, names, maintenanceLock(names)),
   );
-  if (holders) round.add(judgeMaintenanceLock(queue.name, holders, limits));
+  const idleMs = queue.maintainedAt === null ? null : at - Date.parse(queue.maintainedAt);
+  if (holders) round.add(judgeMaintenanceLock(queue.name, holders, limits, idleMs));
   const alive = (workers ?? []).filter(({ status }) => status === 'alive');
   if (keyed && workers) {
     round.add(judgeOwners(queue, workers, ringOwners(membersOf(alive, queue.name)), limits));
