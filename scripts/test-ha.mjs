@@ -29,6 +29,7 @@ if (found.length === 0) {
 const root = fileURLToPath(new URL('..', import.meta.url));
 const vitest = await startVitest('test', process.argv.slice(2), {
   root,
+  config: 'vitest.suite.config.ts',
   watch: false,
   include: ['test/ha/**/*.spec.ts'],
   // Servers of their own; one file at a time, because each has a fleet.
