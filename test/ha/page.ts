@@ -95,5 +95,3 @@ export const leftOut = (sections: readonly string[]): string[] =>
   blocks
     .filter((block) => sections.includes(block.section) && !followed.has(block))
     .map(({ line }) => `${PAGE}:${line}`);
-
-export const SECTIONS = [...new Set(blocks.map(({ section }) => section))];
