@@ -34,7 +34,13 @@ const project = (
   test: TestProjectInlineConfiguration['test'],
 ): TestProjectInlineConfiguration => ({
   resolve,
-  test: { name, testTimeout: 60_000, hookTimeout: 60_000, retry: { count: 1, condition: LATE }, ...test },
+  test: {
+    name,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    retry: { count: 1, condition: LATE },
+    ...test,
+  },
 });
 
 export const common = {

@@ -148,7 +148,9 @@ test('no act waits for a lock for ever', async () => {
   await db.hf.pause();
   await db.hf.resume();
   await db.hf.schedules.delete('nightly');
-  const rows = await db.rows('SELECT DISTINCT patience, count(*)::int AS n FROM holdfast.audit GROUP BY 1');
+  const rows = await db.rows(
+    'SELECT DISTINCT patience, count(*)::int AS n FROM holdfast.audit GROUP BY 1',
+  );
   await db.rows('ALTER TABLE holdfast.audit DROP COLUMN patience');
   expect(rows).toEqual([{ patience: '10s', n: 7 }]);
 });

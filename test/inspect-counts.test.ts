@@ -73,8 +73,15 @@ test('the oldest due job of a queue by key is found behind more dead letters tha
   // Heads of keys that are read before it.
   await db.rows(`INSERT INTO holdfast.orders (type, partition_key, partition_bucket, payload)
     SELECT 'noop', 'k' || n, 1, '{}' FROM generate_series(1, 2100) AS n`);
-  await plantJob(db, { queue: 'orders', key: 'z', id: '00000000-0000-7000-8000-000000010200', dueInMs: -60_000 });
-  await db.rows('UPDATE holdfast.orders SET partition_bucket = 1023 WHERE partition_key = $1', ['z']);
+  await plantJob(db, {
+    queue: 'orders',
+    key: 'z',
+    id: '00000000-0000-7000-8000-000000010200',
+    dueInMs: -60_000,
+  });
+  await db.rows('UPDATE holdfast.orders SET partition_bucket = 1023 WHERE partition_key = $1', [
+    'z',
+  ]);
   const oldest = await reading(db.pool, (reader) =>
     oldestDue(reader, { schema: 'holdfast', queue: 'orders' }, true),
   );

@@ -320,7 +320,9 @@ describe('the operator', () => {
 
 describe('the audit', () => {
   test('counts on for whoever acts, in the rows of nobody else, and only upwards', async () => {
-    const ids = (await db.hf.enqueueMany([1, 2, 3].map((n) => work.item({ n })))).map(({ id }) => id);
+    const ids = (await db.hf.enqueueMany([1, 2, 3].map((n) => work.item({ n })))).map(
+      ({ id }) => id,
+    );
     await db.rows('TRUNCATE holdfast.audit');
     await db.hf.cancel(ids, { reason: 'the owner' });
     await members.operator.hf.archive.replay('all', { batch: 1, reason: 'in batches' });
@@ -332,7 +334,10 @@ describe('the audit', () => {
       { reason: 'the owner', jobs: '3' },
     ]);
     const count = (n: number, more: number) =>
-      members.operator.pool.query('SELECT holdfast.count_act($1, $2) AS counted', [rows[n]?.id, more]);
+      members.operator.pool.query('SELECT holdfast.count_act($1, $2) AS counted', [
+        rows[n]?.id,
+        more,
+      ]);
     expect((await count(1, 5)).rows).toEqual([{ counted: false }]);
     expect((await count(0, -2)).rows).toEqual([{ counted: false }]);
     for (const role of ['viewer', 'producer'] as const)

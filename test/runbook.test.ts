@@ -71,7 +71,10 @@ const TYPE = 'send_receipt';
 
 describe('the first five minutes', () => {
   entry('The first five minutes', async () => {
-    await plantWorker(db, { id: 'w1', handles: { inbox: { fax: 1 }, orders: { send_receipt: 1 } } });
+    await plantWorker(db, {
+      id: 'w1',
+      handles: { inbox: { fax: 1 }, orders: { send_receipt: 1 } },
+    });
     const late = await plantJob(db, { dueInMs: -HOUR });
     const done = await plantArchived(db);
     return [
@@ -290,7 +293,9 @@ describe('alerts', () => {
     ];
   });
 
-  entry('HoldfastSlowStatements', async () => [['holdfast doctor', /vacuum horizon[\s\S]*dead rows/]]);
+  entry('HoldfastSlowStatements', async () => [
+    ['holdfast doctor', /vacuum horizon[\s\S]*dead rows/],
+  ]);
   entry('HoldfastWorkerErrors', async () => [['holdfast doctor', /rights/]]);
 });
 
@@ -329,7 +334,9 @@ function printed(): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const part of page.split(/^#{2,3} /m).slice(1)) {
     const heading = part.slice(0, part.indexOf('\n'));
-    const commands = [...part.matchAll(/`(holdfast [a-z][^`]*)`/g)].map(([, line]) => line as string);
+    const commands = [...part.matchAll(/`(holdfast [a-z][^`]*)`/g)].map(
+      ([, line]) => line as string,
+    );
     if (commands.length > 0) found.set(heading, commands);
   }
   return found;

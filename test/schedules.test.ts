@@ -7,8 +7,8 @@ import { engineExecutor } from '../src/postgres/queryable.js';
 import { load } from '../src/postgres/statement.js';
 import { readDue, readDueSchedules, writeDueTicks, writeTicks } from '../src/schedule/tick.js';
 import { INBOX, testDatabase } from './support/database.js';
-import { until } from './support/until.js';
 import { paramsOf } from './support/plans.js';
+import { until } from './support/until.js';
 
 const db = testDatabase();
 const report = job<{ to: string }>('report');

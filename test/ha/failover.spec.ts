@@ -76,58 +76,66 @@ async function startPair(synchronous: boolean): Promise<Pair> {
 }
 
 describe.skipIf(!version)('a pair of servers', () => {
-  test('synchronous: the primary is killed, nothing that was accepted is lost, and it comes back as a standby', MINUTES, async () => {
-    const { primary, standby, address, fleet } = await startPair(true);
-    await fleet.acceptsMore();
-    await primary.kill();
-    await follow('The primary is lost', { standby });
-    address.pointTo(standby.url);
-    await fleet.goesOn();
+  test(
+    'synchronous: the primary is killed, nothing that was accepted is lost, and it comes back as a standby',
+    MINUTES,
+    async () => {
+      const { primary, standby, address, fleet } = await startPair(true);
+      await fleet.acceptsMore();
+      await primary.kill();
+      await follow('The primary is lost', { standby });
+      address.pointTo(standby.url);
+      await fleet.goesOn();
 
-    const places = { 'old primary': primary, 'new primary': standby };
-    await follow('The old primary comes back', places, { PRIMARY: standby.conninfo });
-    await follows(standby, 'async');
-    await follow('A standby', { primary: standby, standby: primary }, {}, 1);
-    await follows(standby, 'sync');
-    await fleet.goesOn();
-    await looksWell(standby, address.url);
-    expect(await fleet.settles()).toEqual([]);
-    expect(fleet.accepted.length).toBeGreaterThan(400);
-    await fleet.stopWorkers();
-  });
+      const places = { 'old primary': primary, 'new primary': standby };
+      await follow('The old primary comes back', places, { PRIMARY: standby.conninfo });
+      await follows(standby, 'async');
+      await follow('A standby', { primary: standby, standby: primary }, {}, 1);
+      await follows(standby, 'sync');
+      await fleet.goesOn();
+      await looksWell(standby, address.url);
+      expect(await fleet.settles()).toEqual([]);
+      expect(fleet.accepted.length).toBeGreaterThan(400);
+      await fleet.stopWorkers();
+    },
+  );
 
-  test('asynchronous: what was lost is counted and named, the rest is done once, and the old primary is rewound', MINUTES, async () => {
-    const { primary, standby, address, wire, fleet } = await startPair(false);
-    const received = new Set(fleet.accepted);
-    await caughtUp(primary);
-    // The standby falls behind, and then the primary dies.
-    wire.closed = true;
-    wire.resetAll();
-    await fleet.acceptsMore(200);
-    await primary.kill();
-    await follow('The primary is lost', { standby });
-    address.pointTo(standby.url);
-    await fleet.goesOn();
+  test(
+    'asynchronous: what was lost is counted and named, the rest is done once, and the old primary is rewound',
+    MINUTES,
+    async () => {
+      const { primary, standby, address, wire, fleet } = await startPair(false);
+      const received = new Set(fleet.accepted);
+      await caughtUp(primary);
+      // The standby falls behind, and then the primary dies.
+      wire.closed = true;
+      wire.resetAll();
+      await fleet.acceptsMore(200);
+      await primary.kill();
+      await follow('The primary is lost', { standby });
+      address.pointTo(standby.url);
+      await fleet.goesOn();
 
-    const places = { 'old primary': primary, 'new primary': standby };
-    const said = await follow('What was lost with it', places);
-    const named = namedIn(primary.site);
-    expect(said.at(-1)?.all).toContain(`${named.length} lost.ids`);
-    await follow('The old primary comes back', places, { PRIMARY: standby.conninfo });
-    await follows(standby, 'async');
-    await fleet.goesOn();
-    await looksWell(standby, address.url);
-    const lost = await fleet.settles();
-    console.error(
-      `test:ha: an asynchronous failover lost ${lost.length} of ${fleet.accepted.length} accepted jobs; ` +
-        `docs/high-availability.md named ${named.length}, with those whose producers got no answer`,
-    );
-    // Nothing of what the standby had received, and all of it has a name.
-    expect(lost.length).toBeGreaterThan(0);
-    expect(lost.filter((key) => received.has(key))).toEqual([]);
-    expect(lost.filter((key) => !named.includes(key))).toEqual([]);
-    await fleet.stopWorkers();
-  });
+      const places = { 'old primary': primary, 'new primary': standby };
+      const said = await follow('What was lost with it', places);
+      const named = namedIn(primary.site);
+      expect(said.at(-1)?.all).toContain(`${named.length} lost.ids`);
+      await follow('The old primary comes back', places, { PRIMARY: standby.conninfo });
+      await follows(standby, 'async');
+      await fleet.goesOn();
+      await looksWell(standby, address.url);
+      const lost = await fleet.settles();
+      console.error(
+        `test:ha: an asynchronous failover lost ${lost.length} of ${fleet.accepted.length} accepted jobs; ` +
+          `docs/high-availability.md named ${named.length}, with those whose producers got no answer`,
+      );
+      // Nothing of what the standby had received, and all of it has a name.
+      expect(lost.length).toBeGreaterThan(0);
+      expect(lost.filter((key) => received.has(key))).toEqual([]);
+      expect(lost.filter((key) => !named.includes(key))).toEqual([]);
+      await fleet.stopWorkers();
+    },
+  );
 
   test('a minor version, one server after the other: nothing is lost', MINUTES, async () => {
     const { primary, standby, address, wire, fleet } = await startPair(false);

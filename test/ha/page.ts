@@ -12,9 +12,7 @@ import type { Output, Server, Site } from './postgres.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PAGE = join('docs', 'high-availability.md');
-const blocks = documentationBlocks(ROOT).filter(
-  ({ page, info }) => page === PAGE && info === 'sh',
-);
+const blocks = documentationBlocks(ROOT).filter(({ page, info }) => page === PAGE && info === 'sh');
 
 /** Those that no test has run: see the last test of each file. */
 const followed = new Set<Block>();

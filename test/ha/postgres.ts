@@ -65,8 +65,7 @@ export class Site {
 
   constructor() {
     this.folder = mkdtempSync(join(tmpdir(), 'holdfast-ha-'));
-    if (this.#account.steppedDown)
-      chownSync(this.folder, this.#account.uid, this.#account.gid);
+    if (this.#account.steppedDown) chownSync(this.folder, this.#account.uid, this.#account.gid);
     onTestFinished(() => rmSync(this.folder, { recursive: true, force: true }));
   }
 

@@ -110,8 +110,10 @@ describe.skipIf(!version)('a stopped queue', () => {
     upgrade(version as Version, version as Version),
   );
 
-  test.skipIf(versions.length < 2)('is upgraded with pg_upgrade to a newer major version', MINUTES, () =>
-    upgrade(version as Version, newest as Version),
+  test.skipIf(versions.length < 2)(
+    'is upgraded with pg_upgrade to a newer major version',
+    MINUTES,
+    () => upgrade(version as Version, newest as Version),
   );
 
   test('is dumped and restored into the newest major version', MINUTES, async () => {
