@@ -7,6 +7,8 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { startEmbedded } from '../../src/embedded/index.js';
 import { job } from '../../src/index.js';
 import { type Ground, groundOn } from '../support/ground.js';
+import { until } from '../support/until.js';
+import { testWorkers } from '../support/workers.js';
 import { Fleet, settled, shopOn, startWorkers } from './fleet.js';
 import { follow, followAnywhere, leftOut, looksWell } from './page.js';
 import { installedVersions, Server, Site, type Version } from './postgres.js';
@@ -15,6 +17,9 @@ const versions = installedVersions();
 const [version] = versions;
 const newest = versions.at(-1);
 const MINUTES = { timeout: 300_000 };
+
+const start = testWorkers();
+const step = job<{ n: number }>('step', { queue: 'orders' });
 
 /** The rows of every table, as one number each. */
 async function contents(db: Ground): Promise<Record<string, string>> {
@@ -42,7 +47,6 @@ async function stoppedShop(server: Server): Promise<{ db: Ground; accepted: stri
   await fleet.acceptsMore();
   await fleet.stopProducers();
   await db.hf.createQueue('orders', { ordering: 'key' });
-  const step = job<{ n: number }>('step', { queue: 'orders' });
   await db.hf.enqueueMany(
     Array.from({ length: 30 }, (_, n) => step.item({ n }, { partitionKey: `order:${n % 5}` })),
   );
@@ -63,6 +67,8 @@ async function carriedOver(
   const { hf } = db;
   expect(await contents(db)).toEqual(before);
   const workers = await startWorkers(url);
+  const ran: number[] = [];
+  start(hf, (worker) => worker.handle(step, ({ payload }) => void ran.push(payload.n)));
   await look();
   expect((await hf.schedules.get('nightly')).nextAt?.getTime()).toBeGreaterThan(Date.now());
   expect((await hf.audit({ act: 'pause' })).acts).toMatchObject([{ reason: 'an upgrade' }]);
@@ -70,6 +76,12 @@ async function carriedOver(
   const [inbox, orders] = await hf.queues();
   expect(orders).toMatchObject({ queue: 'orders', paused: true, pending: 30 });
   expect(inbox).toMatchObject({ queue: 'inbox', deadLetter: 0 });
+  await hf.resume('orders');
+  await until('the other queue is done', () => ran.length === 30);
+  for (let key = 0; key < 5; key++) {
+    const own = ran.filter((n) => n % 5 === key);
+    expect(own).toEqual(own.toSorted((a, b) => a - b));
+  }
   const { jobs } = await hf.jobs({ filter: { type: 'later' } });
   await hf.cancel(jobs.map(({ id }) => id));
   await db.rows(`DELETE FROM holdfast.inbox_archive WHERE status = 'cancelled'`);
@@ -95,8 +107,6 @@ describe.skipIf(!version)('a stopped queue', () => {
     await old.create();
     const { db, accepted } = await stoppedShop(old);
     const before = await contents(db);
-    await db.hf.close();
-    await db.pool.end();
     const fresh = await Server.at(site, to, 'fresh');
     const names = { OLD_BIN: from.bin, NEW_BIN: to.bin, NEW_DATA: fresh.data };
     const section = 'A major version with pg_upgrade';
