@@ -198,6 +198,7 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'wraparound',
       'maintenance lock',
       'unhandled',
+      'schedules',
       'sequence',
       'buckets',
       'dead rows',

@@ -11,7 +11,7 @@ import { type Finding, LIMITS, type Limits, note, ok, problem } from '../inspect
 import { judgeDrift } from '../inspect/doctor-drift.js';
 import { judgeOwners, judgeUnhandled } from '../inspect/doctor-fleet.js';
 import { judgeLocks, judgeMaintenanceLock, readMaintenanceLock } from '../inspect/doctor-locks.js';
-import { judgeQueues, judgeWorkers } from '../inspect/doctor-queues.js';
+import { judgeQueues, judgeSchedules, judgeWorkers } from '../inspect/doctor-queues.js';
 import { judgeRights } from '../inspect/doctor-rights.js';
 import {
   judgeBuckets,
@@ -24,6 +24,7 @@ import { judgeSettings } from '../inspect/doctor-settings.js';
 import { judgeFrozen, judgeTables, readFrozen, readTables } from '../inspect/doctor-tables.js';
 import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../inspect/doctor-vacuum.js';
 import { readLocks } from '../inspect/locks.js';
+import { overdueMs } from '../inspect/overdue.js';
 import {
   type Overview,
   type QueueOverview,
@@ -211,6 +212,8 @@ async function lookAtQueue(
     );
     if (found) round.add(judgeUnhandled(queue, found));
   }
+  const overdue = await round.read('schedules', (db) => overdueMs(db, names));
+  if (overdue !== null) round.add(judgeSchedules(queue.name, overdue, limits));
   const positions = await round.read('sequence', (db) => readPositions(db, names));
   if (positions) round.add(judgePositions(names, positions));
   const buckets = await round.read('buckets', (db) => readBuckets(db, names));
