@@ -83,10 +83,10 @@ export async function prepareBareInsert(admin) {
   );
 }
 
-const INSERT_ONE = `INSERT INTO bench.inbox (id, type, partition_key, partition_bucket, payload)
-VALUES ($1, 'noop', $2, $3, $4)`;
-const INSERT_MANY = `INSERT INTO bench.inbox (id, type, partition_key, partition_bucket, payload)
-SELECT id, 'noop', id::text, bucket, payload
+const INSERT_ONE = `INSERT INTO bench.inbox (id, type, partition_key, partition_bucket, payload, parked)
+VALUES ($1, 'noop', $2, $3, $4, false)`;
+const INSERT_MANY = `INSERT INTO bench.inbox (id, type, partition_key, partition_bucket, payload, parked)
+SELECT id, 'noop', id::text, bucket, payload, false
 FROM unnest($1::uuid[], $2::integer[], $3::jsonb[]) AS j(id, bucket, payload)`;
 
 export async function bareProducer(url, connections) {

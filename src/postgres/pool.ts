@@ -77,8 +77,11 @@ export function databaseOf(address: Address): { database: string; host: string }
   return { database: database ?? '', host: host?.startsWith('/') ? host : `${host}:${port}` };
 }
 
-/** Polls of several queues that meet open one connection more; it need not stay. */
-const IDLE_MS = 2_000;
+/**
+ * Claims and completions that meet open one connection more. It need not stay when the worker is idle, but opening
+ * it is slow: at 50 jobs a second they meet about once a second.
+ */
+const IDLE_MS = 5_000;
 
 export function enginePool(options: ConnectionOptions, max: number, log: Logger): pg.Pool {
   return ownPool({ ...engineConfig(options), max, idleTimeoutMillis: IDLE_MS }, log);

@@ -136,9 +136,12 @@ export class Batcher<T extends Settled> {
         while (count < MAX_BATCH && this.#waiting[count]?.workerId === owner) count++;
         const batch = this.#waiting.splice(0, count);
         const dead = this.#deps.standing(owner as string) === 'dead';
-        // What ran before it was lost, as an earlier batch has found: nothing behind that may count.
+        const newest = newestGenerations(batch);
+        // What ran before it was lost, as an earlier batch has found: nothing behind that may count. And this worker
+        // may have claimed the job again after the lease had run out: a job has one result in a statement.
         const whole = batch.filter(({ item, done }) => {
-          const broken = dead || item.broken?.() === true;
+          const older = newest !== null && item.generation < (newest.get(item.id) ?? 0);
+          const broken = dead || older || item.broken?.() === true;
           if (broken) done('lost');
           return !broken;
         });
@@ -214,6 +217,14 @@ export class Batcher<T extends Settled> {
       }
     }
   }
+}
+
+/** Null, and that is nearly always: no job stands in the batch twice. */
+function newestGenerations(batch: readonly Waiting<Settled>[]): Map<string, number> | null {
+  const newest = new Map<string, number>();
+  for (const { item } of batch)
+    newest.set(item.id, Math.max(item.generation, newest.get(item.id) ?? 0));
+  return newest.size < batch.length ? newest : null;
 }
 
 /** The jobs that moved have this result, and the others are lost. */

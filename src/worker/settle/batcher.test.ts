@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import type { Settled } from '../../settle/complete.js';
+import { systemTime } from '../time.js';
+import { Batcher, resultsOf } from './batcher.js';
+
+test('a job that this worker claimed again is settled once, in its newest generation', async () => {
+  const sent: Settled[] = [];
+  const batcher = new Batcher<Settled>(
+    {
+      ...{ reportError: () => {}, took: () => {}, standing: () => 'alive' as const },
+      ...{ time: systemTime, abandoned: new AbortController().signal },
+    },
+    'complete',
+    async (_workerId, items) => {
+      sent.push(...items);
+      return resultsOf(
+        items.map(({ id }) => id),
+        'completed',
+        items.length,
+      );
+    },
+  );
+  const settled = await Promise.all(
+    [
+      { id: 'a', generation: 3 },
+      { id: 'b', generation: 1 },
+      { id: 'a', generation: 4 },
+    ].map((item) => new Promise((resolve) => batcher.add('w', item, resolve))),
+  );
+  expect(settled).toEqual(['lost', 'completed', 'completed']);
+  expect(sent.map(({ id, generation }) => `${id} ${generation}`)).toEqual(['a 4', 'b 1']);
+});
