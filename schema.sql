@@ -187,6 +187,8 @@ CREATE TABLE holdfast.workers (
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
 
+CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
+
 CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
@@ -237,6 +239,19 @@ BEGIN
     RAISE EXCEPTION 'headers must be a JSON object of strings: nothing was enqueued'
       USING ERRCODE = 'HF002';
   END IF;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.count_act(counted uuid, more bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  UPDATE holdfast.audit AS a SET jobs = a.jobs + more
+  WHERE a.id = counted AND a.role = session_user AND a.at > now() - interval '1 day' AND more > 0;
+  RETURN FOUND;
 END
 $function$;
 
@@ -423,10 +438,12 @@ BEGIN
   DELETE FROM holdfast.audit AS a
   WHERE a.id = ANY (ARRAY(
     SELECT old.id FROM holdfast.audit AS old
-    WHERE old.at < now() - coalesce(
-      (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
-      (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
-    ORDER BY old.id
+    -- What is younger than the shortest retention is not even read.
+    WHERE old.at < now() - (SELECT min(q.audit_retention) FROM holdfast.queues AS q)
+      AND old.at < now() - coalesce(
+        (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
+        (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
+    ORDER BY old.at
     LIMIT most));
   GET DIAGNOSTICS pruned = ROW_COUNT;
   RETURN pruned;

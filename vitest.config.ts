@@ -25,7 +25,7 @@ const ALONE = [
  */
 const LATE = /^waited in vain for|to be less than|(Test|Hook) timed out in/;
 
-const resolve = {
+export const resolve = {
   alias: [{ find: /^\.\/keeper-source\.js$/, replacement: fileURLToPath(KEEPER_SOURCE) }],
 };
 
@@ -34,16 +34,26 @@ const project = (
   test: TestProjectInlineConfiguration['test'],
 ): TestProjectInlineConfiguration => ({
   resolve,
-  test: { name, testTimeout: 60_000, hookTimeout: 60_000, retry: { count: 1, condition: LATE }, ...test },
+  test: {
+    name,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    retry: { count: 1, condition: LATE },
+    ...test,
+  },
 });
+
+export const common = {
+  globalSetup: ['./test/support/server.ts'],
+  reporters: ['default', new ClosingLine()],
+  // Nothing passes by being left out.
+  allowOnly: false,
+};
 
 export default defineConfig({
   resolve,
   test: {
-    globalSetup: ['./test/support/server.ts'],
-    reporters: ['default', new ClosingLine()],
-    // Nothing passes by being left out.
-    allowOnly: false,
+    ...common,
     sequence: { sequencer: LongestFirst },
     projects: [
       project('waiting', {

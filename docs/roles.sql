@@ -36,6 +36,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_p
 -- Schedules: a job for each tick. Whoever makes one has jobs enqueued into the queue that it names, by a worker of
 -- that queue; leave this out for producers that make none. To run one now is for workers: it looks at the last job.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_producer;
+-- To pause, resume or delete one leaves a row in the audit.
+GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_producer;
 
 -- The worker: claims, settles, does maintenance, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.
@@ -52,9 +54,10 @@ GRANT SELECT, INSERT, DELETE ON holdfast.inbox_claims TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
--- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up.
-GRANT SELECT (id, jobs), INSERT (act, queue, jobs, filter, changes, actor, reason), UPDATE (jobs)
-  ON holdfast.audit TO holdfast_worker;
+-- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up, and
+-- of what is written there they can only raise the counts of their own acts.
+GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint), holdfast.prune_audit(integer) TO holdfast_worker;
 
 -- The viewer: reads everything, payloads and results included, and writes nothing. To keep these from it,
 -- grant the other columns of inbox and inbox_archive by name instead.
@@ -85,7 +88,8 @@ GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_operator;
 -- A replay may be told to do again what a job has done before.
 GRANT DELETE ON holdfast.inbox_effects TO holdfast_operator;
 -- Who did what: when and as whom is not the operator's to say.
-GRANT INSERT (act, queue, jobs, filter, changes, actor, reason), UPDATE (jobs) ON holdfast.audit TO holdfast_operator;
+GRANT INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint) TO holdfast_operator;
 
 -- The queues that are there already: whoever holds something of inbox holds the same of them. createQueue and
 -- `holdfast queues create` do this for each new one. Column by column and table by table, which ALTER DEFAULT

@@ -26,6 +26,7 @@ if (!existsSync(join(folder, 'node_modules', '.package-lock.json'))) {
 run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', folder]);
 const vitest = await startVitest('test', process.argv.slice(2), {
   root,
+  config: 'vitest.suite.config.ts',
   watch: false,
   include: ['test/adapters/**/*.spec.ts'],
 });

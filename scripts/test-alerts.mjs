@@ -17,6 +17,7 @@ if (found.status !== 0) {
 const root = fileURLToPath(new URL('..', import.meta.url));
 const vitest = await startVitest('test', process.argv.slice(2), {
   root,
+  config: 'vitest.suite.config.ts',
   watch: false,
   include: ['test/alerts/**/*.spec.ts'],
   // No test here needs a database.

@@ -56,6 +56,7 @@ run('tar', ['-xzf', join(folder, `${name}-${version}.tgz`), '--strip-components=
 
 const vitest = await startVitest('test', process.argv.slice(2), {
   root,
+  config: 'vitest.suite.config.ts',
   watch: false,
   include: ['test/bundlers/**/*.spec.ts'],
 });

@@ -18,6 +18,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const filters = process.argv.slice(2);
 const vitest = await startVitest('test', filters, {
   root,
+  config: 'vitest.suite.config.ts',
   watch: false,
   include: ['test/pooler/**/*.spec.ts'],
 });

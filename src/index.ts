@@ -13,6 +13,7 @@ export type { QueueOptions } from './api/queue-settings.js';
 export type { ReplayStep } from './api/replay.js';
 export type {
   Schedule,
+  ScheduleAct,
   ScheduleCall,
   ScheduleSet,
   SchedulesPage,

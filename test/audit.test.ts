@@ -2,6 +2,8 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
 import { pruneAudit } from '../src/maintenance/prune.js';
+import type { Queryable } from '../src/postgres/queryable.js';
+import { dropQueue } from '../src/schema/drop-queue.js';
 import { clearAll, plantJob } from './support/cli-plant.js';
 import { INBOX, testDatabase } from './support/database.js';
 
@@ -92,9 +94,72 @@ test('queues: made, set from what to what, paused, dropped; and no payload of an
   expect(JSON.stringify(rows)).not.toContain('canary');
 });
 
+test('schedules: paused, resumed, run and deleted, once each, and in the transaction of the caller', async () => {
+  await db.hf.schedule('nightly', { every: '1d', job: work, payload: {}, overlap: 'skip' });
+  const { schedules } = db.hf;
+  for (const verb of ['pause', 'resume', 'runNow'] as const) {
+    await schedules[verb]('nightly', { reason: 'a try', actor: 'anna' });
+    // It is so already, or a job of it is not over: nothing was done.
+    await schedules[verb]('nightly');
+  }
+  await schedules.pause('nightly', { audit: false });
+  const client = await db.pool.connect();
+  try {
+    await client.query('BEGIN');
+    await schedules.delete('nightly', { tx: client });
+    await client.query('ROLLBACK');
+  } finally {
+    client.release();
+  }
+  expect((await schedules.get('nightly')).paused).toBe(true);
+  await schedules.delete('nightly');
+  const words = { queue: 'inbox', changes: { schedule: 'nightly' } };
+  const said = { ...words, reason: 'a try', actor: 'anna' };
+  expect(await acts()).toMatchObject([
+    { act: 'delete_schedule', ...words },
+    ...['run_schedule', 'resume_schedule', 'pause_schedule'].map((act) => ({ act, ...said })),
+  ]);
+  await expect(schedules.pause('x', { reason: 1 as never })).rejects.toMatchObject({
+    code: 'OPTION_INVALID',
+  });
+});
+
+test('a queue that is paused already is not paused again', async () => {
+  await db.hf.pause('inbox', { reason: 'first' });
+  await db.hf.pause('inbox', { reason: 'second' });
+  await db.hf.resume();
+  await db.hf.resume();
+  expect((await acts()).map(({ act, reason }) => [act, reason])).toEqual([
+    ['resume', null],
+    ['pause', 'first'],
+  ]);
+});
+
+test('no act waits for a lock for ever', async () => {
+  await db.rows(
+    `ALTER TABLE holdfast.audit ADD COLUMN patience text DEFAULT current_setting('lock_timeout')`,
+  );
+  const { id } = await db.hf.enqueue(work, {});
+  await db.hf.schedule('nightly', { every: '1d', job: work, payload: {} });
+  await db.hf.update(id, { priority: 1 });
+  await db.hf.cancel([id]);
+  await db.hf.archive.replay([id]);
+  await db.hf.configureQueue('inbox', { archiveRetention: '8d' });
+  await db.hf.pause();
+  await db.hf.resume();
+  await db.hf.schedules.delete('nightly');
+  const rows = await db.rows(
+    'SELECT DISTINCT patience, count(*)::int AS n FROM holdfast.audit GROUP BY 1',
+  );
+  await db.rows('ALTER TABLE holdfast.audit DROP COLUMN patience');
+  expect(rows).toEqual([{ patience: '10s', n: 7 }]);
+});
+
 test('pages and filters', async () => {
-  for (const reason of ['a', 'b', 'c'])
+  for (const reason of ['a', 'b', 'c']) {
+    await db.hf.resume('inbox', { audit: false });
     await db.hf.pause('inbox', { reason, actor: `u-${reason}` });
+  }
   await db.hf.resume();
   const first = await db.hf.audit({ act: 'pause', limit: 2 });
   expect(first.acts.map(({ reason }) => reason)).toEqual(['c', 'b']);
@@ -146,7 +211,27 @@ describe('a queue that is dropped', () => {
     );
     await expect(db.hf.dropQueue('outbox')).rejects.toMatchObject(busy('w1 serves it'));
     await expect(db.hf.dropQueue('inbox')).rejects.toMatchObject(busy('default queue'));
+    const send = job<object>('send', { queue: 'outbox' });
     await db.rows('DELETE FROM holdfast.workers');
+    await db.hf.schedule('nightly', { every: '1d', job: send, payload: {} });
+    await expect(db.hf.dropQueue('outbox')).rejects.toMatchObject(busy('"nightly"'));
+    await db.hf.schedules.delete('nightly');
     await db.hf.dropQueue('outbox');
+  });
+
+  test('keeps nobody waiting while it counts what goes with it', async () => {
+    await db.hf.createQueue('outbox');
+    const said: string[] = [];
+    const client = await db.pool.connect();
+    const spy: Queryable = {
+      query(text, params) {
+        said.push(text);
+        return client.query(text, params);
+      },
+    };
+    await dropQueue(spy, 'holdfast', 'outbox').finally(() => client.release());
+    const locked = said.findIndex((text) => text.includes('ACCESS EXCLUSIVE'));
+    const counted = said.findLastIndex((text) => /count\(\*\) FROM \S*outbox_archive/.test(text));
+    expect([counted >= 0, counted < locked]).toEqual([true, true]);
   });
 });

@@ -18,8 +18,10 @@ import { Session } from '../src/cli/session.js';
 import { startEmbedded } from '../src/embedded/index.js';
 import { holdfast } from '../src/index.js';
 import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor.js';
+import { judgeDrift } from '../src/inspect/doctor-drift.js';
 import { judgeServer, readServer } from '../src/inspect/doctor-server.js';
 import { judgeTable } from '../src/inspect/doctor-vacuum.js';
+import { MIGRATIONS } from '../src/schema/migrations.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
 import { proxied } from './support/cli-proxy.js';
 import { run, values } from './support/cli-run.js';
@@ -196,6 +198,7 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'wraparound',
       'maintenance lock',
       'unhandled',
+      'schedules',
       'sequence',
       'buckets',
       'dead rows',
@@ -446,6 +449,16 @@ describe('the schema', () => {
     ).toBe(true);
     for (const fix of fixes) await query(fix);
     expect(await found('schema drift', { url })).toEqual([]);
+  });
+
+  test('ids as they are made before Postgres 18 are noted after an upgrade, and others are a problem', () => {
+    const body = /new_id\(\)[^;]*?AS \$fn\$([\s\S]*?)\$fn\$/.exec(MIGRATIONS[0]?.common ?? '')?.[1];
+    const drifted = (is = '') =>
+      judgeDrift('holdfast', [
+        { kind: 'function', name: 'new_id()', how: 'changed', is, expected: '', made: 'CREATE' },
+      ]);
+    expect(drifted(`uuid v ${body}`)).toMatchObject([{ level: 'note' }]);
+    expect(drifted('uuid v SELECT gen_random_uuid()')).toMatchObject([{ level: 'problem' }]);
   });
 
   test('a setting that is set again to what it was is no drift', async () => {

@@ -2,7 +2,7 @@
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { countByStatus } from '../src/inspect/counts.js';
 import { listJobs } from '../src/inspect/list.js';
-import { oldestByTime } from '../src/inspect/oldest.js';
+import { oldestByTime, oldestDue } from '../src/inspect/oldest.js';
 import { overview } from '../src/inspect/overview.js';
 import { rate } from '../src/inspect/rates.js';
 import { reading } from '../src/inspect/reading.js';
@@ -64,6 +64,28 @@ describe('a queue of up to 50,000 jobs is counted exactly', () => {
       { worker: 'w2', jobs: 1, expired: 0 },
     ]);
   });
+});
+
+test('the oldest due job of a queue by key is found behind more dead letters than are read by age', async () => {
+  await db.rows(`INSERT INTO holdfast.orders (id, type, partition_key, partition_bucket, payload, status, available_at, parked)
+    SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'noop', 'd', 0, '{}', 'dead_letter', 'infinity', true
+    FROM generate_series(1, 10100) AS n`);
+  // Heads of keys that are read before it.
+  await db.rows(`INSERT INTO holdfast.orders (type, partition_key, partition_bucket, payload)
+    SELECT 'noop', 'k' || n, 1, '{}' FROM generate_series(1, 2100) AS n`);
+  await plantJob(db, {
+    queue: 'orders',
+    key: 'z',
+    id: '00000000-0000-7000-8000-000000010200',
+    dueInMs: -60_000,
+  });
+  await db.rows('UPDATE holdfast.orders SET partition_bucket = 1023 WHERE partition_key = $1', [
+    'z',
+  ]);
+  const oldest = await reading(db.pool, (reader) =>
+    oldestDue(reader, { schema: 'holdfast', queue: 'orders' }, true),
+  );
+  expect(ageMs(oldest)).toBeGreaterThan(55_000);
 });
 
 describe('a larger one is estimated, and says so', () => {

@@ -8,7 +8,9 @@ import { diagnose } from '../src/cli/commands/doctor.js';
 import { ending } from '../src/cli/errors.js';
 import { Session } from '../src/cli/session.js';
 import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor.js';
+import { judgeLocks, judgeMaintenanceLock } from '../src/inspect/doctor-locks.js';
 import { explainJob } from '../src/inspect/explain.js';
+import { readLocks } from '../src/inspect/locks.js';
 import { overview } from '../src/inspect/overview.js';
 import { maintenanceLock } from '../src/maintenance/turn.js';
 import { collectMetrics } from '../src/metrics/index.js';
@@ -48,14 +50,18 @@ async function lockedOut() {
   return { culprit, deploy, changed };
 }
 
-async function examine(limits: Partial<Limits> = {}): Promise<Finding[]> {
-  const asked = new Session(db.url, 'holdfast');
+async function examine(limits: Partial<Limits> = {}, url = db.url): Promise<Finding[]> {
+  const asked = new Session(url, 'holdfast');
   try {
     return await diagnose(asked, { ...LIMITS, ...limits }, '/nowhere');
   } finally {
     await asked.close();
   }
 }
+
+/** What the doctor says of locks first, without its other checks. */
+const locks = async () =>
+  judgeLocks(await readLocks(db.plain, 'holdfast'), { ...LIMITS, waitMs: 0 })[0];
 
 const statementsOf = (fix: string | null | undefined) =>
   (fix ?? '').split('\n').filter((line) => line.endsWith(';'));
@@ -129,6 +135,52 @@ test('a scrape of a locked queue: the database is up, the error is named, the ot
   expect(scrape.value('holdfast_workers', { status: 'alive' })).toBe(1);
 });
 
+test('who waits for a table of his own after an enqueue has nothing to do with the queue', async () => {
+  await db.rows('CREATE TABLE orders (id int PRIMARY KEY); INSERT INTO orders VALUES (1), (2)');
+  onTestFinished(async () => void (await db.rows('DROP TABLE orders')));
+  const holder = await session('report');
+  await holder.query('BEGIN; UPDATE orders SET id = id WHERE id = 1');
+  const shop = await session('shop');
+  await shop.query('BEGIN');
+  await shop.query(`INSERT INTO holdfast.inbox (type, payload) VALUES ('t', '{}')`);
+  const update = shop.query('UPDATE orders SET id = id WHERE id = 1').catch(String);
+  const waits = async ({ pid }: { pid: number }) =>
+    (await db.rows('SELECT FROM pg_locks WHERE NOT granted AND pid = $1', [pid])).length > 0;
+  await until('the shop waits for its order', () => waits(shop));
+  expect(await locks()).toMatchObject({ level: 'ok' });
+  // A change of the queue waits for the shop, and so for whoever the shop waits for.
+  const deploy = await session('deploy');
+  const changed = deploy.query('BEGIN; LOCK TABLE holdfast.inbox').catch(String);
+  await until('the deploy waits', () => waits(deploy));
+  const found = await locks();
+  expect(found?.text).toMatch(new RegExp(`^Session ${holder.pid} \\(report,`));
+  expect(found?.text).toContain('waits for a lock outside of this schema');
+  for (const line of statementsOf(found?.fix)) await db.rows(line);
+  await update;
+  await shop.query('ROLLBACK');
+  await changed;
+});
+
+test('who waits for a key that another one is inserting waits for that one', async () => {
+  const first = await session('first');
+  await first.query('BEGIN');
+  const key = `INSERT INTO holdfast.inbox_idempotency (key, job_id, fingerprint, expires_at)
+    VALUES ('k', gen_random_uuid(), '', now())`;
+  await first.query(key);
+  const second = await session('second');
+  const inserted = second.query(key).catch(String);
+  await until('the second waits', async () => {
+    const rows = await db.rows('SELECT FROM pg_locks WHERE NOT granted AND pid = $1', [second.pid]);
+    return rows.length > 0;
+  });
+  const found = await locks();
+  expect(found?.text).toMatch(new RegExp(`^Session ${first.pid} .*blocks 1 session`));
+  expect(found?.text).toContain('waits for a row of inbox_idempotency');
+  await first.query('ROLLBACK');
+  await inserted;
+  await db.rows('DELETE FROM holdfast.inbox_idempotency');
+});
+
 test('who sits idle in a transaction on a queue is noted, before anybody waits for him', async () => {
   const culprit = await session('psql');
   await culprit.query('BEGIN');
@@ -159,6 +211,30 @@ test.each([
   );
   for (const line of statementsOf(one?.fix)) await db.rows(line);
   expect(held(await examine({ lockedMs: 0 }))).toEqual([]);
+});
+
+test('a user who may not see since when it is held goes by when maintenance last began', async () => {
+  const user = `holdfast_hidden_${process.pid}`;
+  await db.rows(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA holdfast TO ${user};
+    GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO ${user}`);
+  onTestFinished(async () => void (await db.rows(`DROP OWNED BY ${user}; DROP ROLE ${user}`)));
+  const url = new URL(db.url);
+  [url.username, url.password] = [user, 'secret'];
+  const culprit = await session('psql');
+  await culprit.query('BEGIN');
+  await culprit.query(`SELECT pg_advisory_xact_lock(${maintenanceLock(INBOX).join(', ')})`);
+  await db.rows(`UPDATE holdfast.queues SET maintained_at = now() - interval '1 minute'`);
+  const found = (await examine({}, url.href)).find(
+    ({ check, text }) => check === 'maintenance lock' && text.includes('inbox'),
+  );
+  expect(found).toMatchObject({
+    level: 'problem',
+    text: expect.stringMatching(new RegExp(`^Session ${culprit.pid} .*the last began 1 min.* ago`)),
+  });
+  // Of a round that has just begun it is no news.
+  const holder = { what: 'the lock', pid: '1', application: 'x', userName: 'y' };
+  const hidden = [{ ...holder, state: null, openMs: null }];
+  expect(judgeMaintenanceLock('inbox', hidden, LIMITS, 9_000)).toMatchObject([{ level: 'ok' }]);
 });
 
 test('an index that is mended as it is printed keeps nobody from enqueueing', async () => {

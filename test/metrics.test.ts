@@ -86,6 +86,16 @@ describe('the gauges of a queue with jobs in every state', () => {
     expect(await unhandled()).toEqual([]);
   });
 
+  test('that they could not be found out is said, and the other figures are there', async () => {
+    await db.rows(
+      `UPDATE holdfast.workers SET handles = '{"inbox": {"x": "one"}}' WHERE id = 'w2'`,
+    );
+    const scrape = await scrapeOf(metricsOf());
+    expect(scrape.value('holdfast_scrape_error', { ...inbox, error: 'unhandled_22P02' })).toBe(1);
+    expect(scrape.value('holdfast_jobs_pending', inbox)).toBe(2);
+    expect(scrape.value('holdfast_database_up')).toBe(1);
+  });
+
   test('are read once for all scrapes that come together, and not at all where nobody wants them', async () => {
     let readings = 0;
     const counted = {

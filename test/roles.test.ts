@@ -218,6 +218,7 @@ describe('the worker', () => {
       'DELETE FROM holdfast.audit',
       `INSERT INTO holdfast.audit (act, role) VALUES ('cancel', 'somebody else')`,
       `UPDATE holdfast.audit SET reason = 'better'`,
+      `UPDATE holdfast.audit SET jobs = 0`,
     ]);
     const { id } = await db.hf.enqueue(work, { n: 1 });
     expect(await members.worker.hf.cancel([id], { reason: 'by the worker' })).toEqual([id]);
@@ -303,6 +304,8 @@ describe('the operator', () => {
       `INSERT INTO holdfast.workers (id) VALUES ('x')`,
       'DELETE FROM holdfast.workers',
       `UPDATE holdfast.inbox_effects SET value = '{}'`,
+      `UPDATE holdfast.audit SET jobs = 0`,
+      'SELECT holdfast.prune_audit(1)',
     ]);
     const { hf, pool } = members.operator;
     const engine = engineExecutor(pool, { prepare: false });
@@ -312,6 +315,45 @@ describe('the operator', () => {
     await expect(hf.configureQueue('inbox', { archiveRetention: '1d' })).rejects.toMatchObject(
       refused,
     );
+  });
+});
+
+describe('the audit', () => {
+  test('counts on for whoever acts, in the rows of nobody else, and only upwards', async () => {
+    const ids = (await db.hf.enqueueMany([1, 2, 3].map((n) => work.item({ n })))).map(
+      ({ id }) => id,
+    );
+    await db.rows('TRUNCATE holdfast.audit');
+    await db.hf.cancel(ids, { reason: 'the owner' });
+    await members.operator.hf.archive.replay('all', { batch: 1, reason: 'in batches' });
+    const rows = await db.rows<{ id: string; jobs: string; reason: string }>(
+      'SELECT id, jobs, reason FROM holdfast.audit ORDER BY reason',
+    );
+    expect(rows).toMatchObject([
+      { reason: 'in batches', jobs: '3' },
+      { reason: 'the owner', jobs: '3' },
+    ]);
+    const count = (n: number, more: number) =>
+      members.operator.pool.query('SELECT holdfast.count_act($1, $2) AS counted', [
+        rows[n]?.id,
+        more,
+      ]);
+    expect((await count(1, 5)).rows).toEqual([{ counted: false }]);
+    expect((await count(0, -2)).rows).toEqual([{ counted: false }]);
+    for (const role of ['viewer', 'producer'] as const)
+      await denied(role, [
+        `SELECT holdfast.count_act('${rows[0]?.id}', 1)`,
+        'SELECT holdfast.prune_audit(1)',
+      ]);
+  });
+
+  test('has the acts of a producer on its schedules', async () => {
+    const { hf, user } = members.producer;
+    await hf.schedule('nightly', { every: '1d', job: work, payload: {} });
+    await hf.schedules.pause('nightly', { reason: 'a holiday' });
+    const [act] = (await members.viewer.hf.audit({ act: 'pause_schedule' })).acts;
+    expect(act).toMatchObject({ role: user, reason: 'a holiday' });
+    await hf.schedules.delete('nightly');
   });
 });
 

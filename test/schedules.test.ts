@@ -8,6 +8,7 @@ import { load } from '../src/postgres/statement.js';
 import { readDue, readDueSchedules, writeDueTicks, writeTicks } from '../src/schedule/tick.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { paramsOf } from './support/plans.js';
+import { until } from './support/until.js';
 
 const db = testDatabase();
 const report = job<{ to: string }>('report');
@@ -199,6 +200,25 @@ describe('a tick while the job of the one before is not over', () => {
     await db.hf.cancel([last?.id as string]);
     await setBack('a', 1);
     expect(await tick()).toMatchObject([{ written: 1, skipped: 0 }]);
+  });
+
+  test('skip: of two who run it at once, the second is told of the job of the first', async () => {
+    await db.hf.schedule('a', { ...hourly, overlap: 'skip' });
+    const client = await db.pool.connect();
+    try {
+      await client.query('BEGIN');
+      const first = await db.hf.schedules.runNow('a', { tx: client });
+      const second = db.hf.schedules.runNow('a');
+      const waits = `SELECT FROM pg_locks AS l JOIN pg_stat_activity AS s USING (pid)
+        WHERE NOT l.granted AND s.datname = current_database()`;
+      await until('the second waits', async () => (await db.rows(waits)).length > 0);
+      await client.query('COMMIT');
+      expect(first.skipped).toBe(false);
+      expect(await second).toEqual({ id: first.id, skipped: true });
+    } finally {
+      client.release();
+    }
+    expect(await db.rows('SELECT id FROM holdfast.inbox')).toHaveLength(1);
   });
 
   test('queue: they share a key, so that a queue with order runs one after the other', async () => {

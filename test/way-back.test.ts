@@ -141,6 +141,33 @@ test('two replays at once bring each job back once', async () => {
   expect(await db.rows('SELECT id FROM holdfast.inbox_archive')).toEqual([]);
 });
 
+test('a job that retention deletes meanwhile takes no idempotency key, and the others come back', async () => {
+  const of = async (idempotencyKey: string) =>
+    (await db.hf.enqueue(work, {}, { idempotencyKey })).id;
+  const [gone, stays] = [await of('gone'), await of('stays')];
+  await db.hf.cancel([gone, stays]);
+  await db.rows('DELETE FROM holdfast.inbox_idempotency');
+  const pruner = await db.pool.connect();
+  try {
+    await pruner.query('BEGIN');
+    await pruner.query('DELETE FROM holdfast.inbox_archive WHERE id = $1', [gone]);
+    const replayed = db.hf.archive.replay('all');
+    const waits = `SELECT FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+      WHERE NOT l.granted AND a.datname = current_database()`;
+    await until('the replay waits', async () => (await db.rows(waits)).length > 0);
+    await pruner.query('COMMIT');
+    expect(await replayed).toEqual({ found: 2, moved: 1, keyTaken: 0, finished: true });
+  } finally {
+    await pruner.query('ROLLBACK');
+    pruner.release();
+  }
+  const keys = await db.rows('SELECT key, job_id AS id FROM holdfast.inbox_idempotency');
+  expect(keys).toEqual([{ key: 'stays', id: stays }]);
+  expect(await db.hf.enqueue(work, {}, { idempotencyKey: 'gone' })).toMatchObject({
+    deduplicated: false,
+  });
+});
+
 test('an aborted replay ends after its batch, and the same call goes on', async () => {
   const many = await db.hf.enqueueMany(Array.from({ length: 30 }, (_, n) => work.item({ n })));
   await db.hf.cancel(many.map(({ id }) => id));

@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { hintQueue } from '../fleet/wake.js';
-import { type Act, ActRecord } from '../operate/audit.js';
+import { type Act, type ActName, ActRecord } from '../operate/audit.js';
 import { cancel } from '../operate/cancel.js';
 import { discard, retryLetters } from '../operate/dead-letters.js';
 import { drainWorker } from '../operate/drain.js';
@@ -14,6 +14,7 @@ import { setPaused } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import { pause, remove, resume, runNow, type Turned } from '../schedule/operate.js';
 
 /** Null: it is not to be recorded. */
 export function recordOf(act: Act, options: ActOptions): ActRecord | null {
@@ -21,12 +22,19 @@ export function recordOf(act: Act, options: ActOptions): ActRecord | null {
   return audit ? new ActRecord({ ...act, reason, actor }) : null;
 }
 
+/** An act waits for a lock for so long; then it fails with 55P03 and has done nothing. */
+export const ACTING = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s'`;
+
 /** Committed together or not at all. */
 export const together = <Value>(
   pool: pg.Pool,
   work: (db: Executor, client: pg.PoolClient) => Promise<Value>,
 ): Promise<Value> =>
-  withTransaction(pool, (client) => work(engineExecutor(client, { prepare: false }), client));
+  withTransaction(
+    pool,
+    (client) => work(engineExecutor(client, { prepare: false }), client),
+    ACTING,
+  );
 
 /** Moves jobs by their ids and returns those that it moved. */
 export type MoveJobs = (db: Executor, names: Names, ids: readonly string[]) => Promise<string[]>;
@@ -64,18 +72,18 @@ export function moveJobs(
   });
 }
 
-/** False: there is no such queue. */
+/** Whether the queue was paused before; null: there is no such queue. */
 export function turnQueue(
   pool: pg.Pool,
   names: Names,
   paused: boolean,
   options: ActOptions,
-): Promise<boolean> {
+): Promise<boolean | null> {
   const act = { act: paused ? 'pause' : 'resume', queue: names.queue } as const;
   return together(pool, async (db) => {
-    const found = await setPaused(db, names, paused);
-    if (found) await recordOf(act, options)?.add(db, names);
-    return found;
+    const was = await setPaused(db, names, paused);
+    if (was !== null && was !== paused) await recordOf(act, options)?.add(db, names);
+    return was;
   });
 }
 
@@ -101,4 +109,28 @@ export function pruneBatch(
     await record?.addJobs(db, names, pruned);
     return pruned;
   });
+}
+
+const SCHEDULE_ACTS = {
+  ...{ pause_schedule: pause, resume_schedule: resume },
+  ...{ delete_schedule: remove, run_schedule: runNow },
+} as const satisfies Partial<
+  Record<ActName, (db: Executor, names: Names, name: string) => Promise<Turned>>
+>;
+
+type ScheduleActs = typeof SCHEDULE_ACTS;
+
+/** In the caller's transaction. */
+export async function actOnSchedule<Verb extends keyof ScheduleActs>(
+  db: Executor,
+  schema: string,
+  verb: Verb,
+  name: string,
+  options: ActOptions,
+): Promise<Awaited<ReturnType<ScheduleActs[Verb]>>> {
+  const names = { schema, queue: 'inbox' };
+  const done = (await SCHEDULE_ACTS[verb](db, names, name)) as Turned;
+  const act = { act: verb, queue: done.queue, changes: { schedule: name } };
+  if (done.changed) await recordOf(act, options)?.add(db, names);
+  return done as Awaited<ReturnType<ScheduleActs[Verb]>>;
 }

@@ -11,7 +11,7 @@ import { type Finding, LIMITS, type Limits, note, ok, problem } from '../inspect
 import { judgeDrift } from '../inspect/doctor-drift.js';
 import { judgeOwners, judgeUnhandled } from '../inspect/doctor-fleet.js';
 import { judgeLocks, judgeMaintenanceLock, readMaintenanceLock } from '../inspect/doctor-locks.js';
-import { judgeQueues, judgeWorkers } from '../inspect/doctor-queues.js';
+import { judgeQueues, judgeSchedules, judgeWorkers } from '../inspect/doctor-queues.js';
 import { judgeRights } from '../inspect/doctor-rights.js';
 import {
   judgeBuckets,
@@ -24,6 +24,7 @@ import { judgeSettings } from '../inspect/doctor-settings.js';
 import { judgeFrozen, judgeTables, readFrozen, readTables } from '../inspect/doctor-tables.js';
 import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../inspect/doctor-vacuum.js';
 import { readLocks } from '../inspect/locks.js';
+import { overdueMs } from '../inspect/overdue.js';
 import {
   type Overview,
   type QueueOverview,
@@ -75,7 +76,8 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
   if (horizon) round.add(judgeHorizon(horizon, limits));
   if (!seen) return round.findings;
   await lookAtSchema(target, round, seen, server, limits);
-  for (const queue of seen.queues) await lookAtQueue(target, round, queue, seen.all, limits);
+  const at = server.nowMs;
+  for (const queue of seen.queues) await lookAtQueue(target, round, queue, seen.all, at, limits);
   const { overview, all } = seen;
   for (const { queue, counts } of overview.queues) {
     const names = { schema, queue: queue.name };
@@ -190,6 +192,7 @@ async function lookAtQueue(
   round: Round,
   queue: QueueRow,
   workers: readonly WorkerRow[] | null,
+  at: number,
   limits: Limits,
 ): Promise<void> {
   const names: Names = { schema, queue: queue.name };
@@ -197,7 +200,8 @@ async function lookAtQueue(
   const holders = await round.read('maintenance lock', (db) =>
     readMaintenanceLock(db, names, maintenanceLock(names)),
   );
-  if (holders) round.add(judgeMaintenanceLock(queue.name, holders, limits));
+  const idleMs = queue.maintainedAt === null ? null : at - Date.parse(queue.maintainedAt);
+  if (holders) round.add(judgeMaintenanceLock(queue.name, holders, limits, idleMs));
   const alive = (workers ?? []).filter(({ status }) => status === 'alive');
   if (keyed && workers) {
     round.add(judgeOwners(queue, workers, ringOwners(membersOf(alive, queue.name)), limits));
@@ -208,6 +212,8 @@ async function lookAtQueue(
     );
     if (found) round.add(judgeUnhandled(queue, found));
   }
+  const overdue = await round.read('schedules', (db) => overdueMs(db, names));
+  if (overdue !== null) round.add(judgeSchedules(queue.name, overdue, limits));
   const positions = await round.read('sequence', (db) => readPositions(db, names));
   if (positions) round.add(judgePositions(names, positions));
   const buckets = await round.read('buckets', (db) => readBuckets(db, names));

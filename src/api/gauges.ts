@@ -58,11 +58,15 @@ export function gaugesReader(
   return async () => {
     try {
       const gauges = await basic();
-      for (const { queue, error } of gauges.unread) if (!isDenied(error)) say(queue, error);
-      // Who handles what stands in the registry.
-      if (gauges.workers === null) return { ...gauges, unhandled: [] };
       const readable = gauges.queues.map(({ queue }) => queue);
-      return { ...gauges, unhandled: await unhandledJobs(pool(), schema, readable) };
+      // Who handles what stands in the registry.
+      const { unhandled, unread } =
+        gauges.workers === null
+          ? { unhandled: [], unread: [] }
+          : await unhandledJobs(pool(), schema, readable);
+      const all = [...gauges.unread, ...unread];
+      for (const { queue, error } of all) if (!isDenied(error)) say(queue, error);
+      return { ...gauges, unhandled, unread: all };
     } catch (error) {
       say(null, error);
       throw error;

@@ -139,7 +139,8 @@ export function queueSettings(access: Access) {
 
   async function turn(queue: string, paused: boolean, options: ActOptions): Promise<void> {
     checked(options, paused ? 'pause()' : 'resume()');
-    if (!(await turnQueue(pool(), names(queue), paused, options))) throw unknownQueue(queue);
+    if ((await turnQueue(pool(), names(queue), paused, options)) === null)
+      throw unknownQueue(queue);
   }
 
   return {

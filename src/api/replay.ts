@@ -91,10 +91,25 @@ export async function* replaying(work: ReplayWork): AsyncGenerator<ReplayStep> {
   yield { found, moved, keyTaken, finished: true };
 }
 
-function replayBatch(work: ReplayWork, jobs: readonly FinishedJob[]) {
+/** A job left the archive while its idempotency key was taken: the key must not stay without it. */
+class Vanished extends Error {}
+
+async function replayBatch(work: ReplayWork, jobs: readonly FinishedJob[]) {
+  for (;;) {
+    try {
+      return await replayTogether(work, jobs);
+    } catch (error) {
+      // Those that are gone are not found again, so it ends.
+      if (!(error instanceof Vanished)) throw error;
+    }
+  }
+}
+
+function replayTogether(work: ReplayWork, jobs: readonly FinishedJob[]) {
   const { pool, names, completed, record } = work;
   return together(pool, async (db) => {
     const answers = await replay(db, names, jobs, completed);
+    if (answers.some(({ moved, keyTaken }) => !moved && !keyTaken)) throw new Vanished();
     const ids = answers.filter(({ moved }) => moved).map(({ id }) => id);
     if (work.repeatEffects) await repeatEffects(db, names, ids);
     await record?.addJobs(db, names, ids);

@@ -8,18 +8,12 @@ import { checkTx } from '../enqueue/transaction.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
+import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { withTransaction } from '../postgres/pool.js';
 import { type Executor, executor, type Queryable } from '../postgres/queryable.js';
 import type { CatchUp } from '../schedule/due.js';
 import { findSchedule, readSchedules, type ScheduleRow } from '../schedule/list.js';
-import {
-  pause,
-  type RanNow,
-  remove,
-  resume,
-  runNow,
-  unknownSchedule,
-} from '../schedule/operate.js';
+import { type RanNow, unknownSchedule } from '../schedule/operate.js';
 import {
   checkSchedule,
   checkScheduleName,
@@ -29,13 +23,18 @@ import {
 } from '../schedule/options.js';
 import { putSchedules, type WrittenSchedules } from '../schedule/write.js';
 import { type Access, ask } from './access.js';
+import { ACTING, actOnSchedule } from './acts.js';
 
 export interface ScheduleCall {
   /** Your transaction: anything with `query(text, params)`, or one of the adapters. */
   readonly tx?: Queryable & { readonly totalCount?: never };
 }
 
+/** What a person does to a schedule leaves a row in the audit. */
+export interface ScheduleAct extends ScheduleCall, ActOptions {}
+
 const CALL = { tx: true } as const satisfies Known<ScheduleCall>;
+const ACT = { ...CALL, ...ACT_OPTIONS } as const satisfies Known<ScheduleAct>;
 
 export interface SchedulesRequest {
   readonly queue?: string;
@@ -113,21 +112,29 @@ export function schedules(access: Access) {
   /** In the caller's transaction, or in one of its own. */
   async function inTransaction<Value>(
     call: ScheduleCall,
-    where: string,
     work: (db: Executor) => Promise<Value>,
+    begin?: string,
   ): Promise<Value> {
-    checkKnown(call, CALL, where, 'Nothing was changed.');
     if ('tx' in call) {
       checkTx(call.tx);
       return work(executor(call.tx as Queryable));
     }
-    return withTransaction(access.pool(), (client) => work(executor(client)));
+    return withTransaction(access.pool(), (client) => work(executor(client)), begin);
   }
 
-  const verb =
-    <Value>(where: string, work: (db: Executor, name: string) => Promise<Value>) =>
-    async (name: string, call: ScheduleCall = {}): Promise<Value> =>
-      inTransaction(call, `schedules.${where}()`, (db) => work(db, checkScheduleName(name)));
+  async function act<Verb extends Parameters<typeof actOnSchedule>[2]>(
+    verb: Verb,
+    where: string,
+    name: string,
+    call: ScheduleAct,
+  ) {
+    checkKnown(call, ACT, `schedules.${where}()`, 'Nothing was changed.');
+    const { tx, ...options } = call;
+    const checked = checkScheduleName(name);
+    checkActOptions(options);
+    const work = (db: Executor) => actOnSchedule(db, access.schema, verb, checked, options);
+    return inTransaction(call, work, ACTING);
+  }
 
   /** Makes a schedule, or changes the one of that name. True: it is new. */
   async function schedule<Input>(
@@ -141,9 +148,7 @@ export function schedules(access: Access) {
       rest as ScheduleOptions<Input>,
       access.maxPayloadBytes,
     );
-    const put = await inTransaction(given, 'schedule()', (db) =>
-      putSchedules(db, names, null, [checked]),
-    );
+    const put = await inTransaction(given, (db) => putSchedules(db, names, null, [checked]));
     return put.made.length === 1;
   }
 
@@ -156,15 +161,14 @@ export function schedules(access: Access) {
     set: ScheduleSet<Payloads>,
     call: ScheduleCall = {},
   ): Promise<WrittenSchedules> {
+    checkKnown(call, CALL, 'schedules.declare()', 'Nothing was changed.');
     const who = checkDeclarer(declarer);
     const entries = Object.entries(set ?? {}) as [string, ScheduleOptions<unknown>][];
     checkInteger(entries.length, 'The number of schedules in one declaration', 0, MAX_SET);
     const checked: NewSchedule[] = [];
     for (const [name, options] of entries)
       checked.push(await checkSchedule(name, options, access.maxPayloadBytes));
-    return inTransaction(call, 'schedules.declare()', (db) =>
-      putSchedules(db, names, who, checked),
-    );
+    return inTransaction(call, (db) => putSchedules(db, names, who, checked));
   }
 
   return {
@@ -193,13 +197,22 @@ export function schedules(access: Access) {
       },
 
       /** No ticks until it is resumed; a declaration does not resume it. */
-      pause: verb('pause', (db, name) => pause(db, names, name)),
+      async pause(name: string, call: ScheduleAct = {}): Promise<void> {
+        await act('pause_schedule', 'pause', name, call);
+      },
       /** It goes on with its next instant from now. */
-      resume: verb('resume', (db, name) => resume(db, names, name)),
+      async resume(name: string, call: ScheduleAct = {}): Promise<void> {
+        await act('resume_schedule', 'resume', name, call);
+      },
       /** Its jobs stay. One that is declared comes back with the next declaration. */
-      delete: verb('delete', (db, name) => remove(db, names, name)),
+      async delete(name: string, call: ScheduleAct = {}): Promise<void> {
+        await act('delete_schedule', 'delete', name, call);
+      },
       /** A job of it at once; when it fires next stays as it is. */
-      runNow: verb('runNow', (db, name): Promise<RanNow> => runNow(db, access.schema, name)),
+      async runNow(name: string, call: ScheduleAct = {}): Promise<RanNow> {
+        const { id, skipped } = await act('run_schedule', 'runNow', name, call);
+        return { id, skipped };
+      },
     },
   };
 }

@@ -1,13 +1,13 @@
 /**
  * Due jobs that nobody handles, of all queues. Each queue is looked at within a limit of its own, because dead rows may
- * lie at its front; one that takes longer, or cannot be read, is left out, and the next scrape looks again.
+ * lie at its front; one that takes longer, or cannot be read, is named, and the next scrape looks again.
  */
 import type pg from 'pg';
-import type { UnhandledJobs } from '../inspect/gauges.js';
+import type { UnhandledJobs, UnreadQueue } from '../inspect/gauges.js';
 import { listQueues } from '../inspect/queues.js';
 import { READING, reading } from '../inspect/reading.js';
 import { findUnhandled } from '../inspect/unhandled.js';
-import { withTransaction } from '../postgres/pool.js';
+import { isOutage, withTransaction } from '../postgres/pool.js';
 import { engineExecutor } from '../postgres/queryable.js';
 
 /** Not before a job has been due for so long; a deploy may bring its worker. */
@@ -18,18 +18,25 @@ export async function unhandledJobs(
   pool: pg.Pool,
   schema: string,
   readable: readonly string[],
-): Promise<UnhandledJobs[]> {
+): Promise<{ unhandled: UnhandledJobs[]; unread: UnreadQueue[] }> {
   const begin = `${READING}; SET LOCAL statement_timeout = ${LIMIT_MS}`;
-  const found: UnhandledJobs[] = [];
+  const unhandled: UnhandledJobs[] = [];
+  const unread: UnreadQueue[] = [];
   for (const { name: queue, ordering } of await reading(pool, (db) => listQueues(db, schema))) {
     if (!readable.includes(queue)) continue;
     const how = { keyed: ordering !== 'none', graceMs: GRACE_MS };
-    const types = await withTransaction(
-      pool,
-      (client) => findUnhandled(engineExecutor(client, { prepare: false }), { schema, queue }, how),
-      begin,
-    ).catch(() => []);
-    found.push(...types.map(({ type, jobs }) => ({ queue, type, jobs })));
+    try {
+      const types = await withTransaction(
+        pool,
+        (client) =>
+          findUnhandled(engineExecutor(client, { prepare: false }), { schema, queue }, how),
+        begin,
+      );
+      unhandled.push(...types.map(({ type, jobs }) => ({ queue, type, jobs })));
+    } catch (error) {
+      if (isOutage(error)) throw error;
+      unread.push({ queue, error: error as Error, only: 'unhandled' });
+    }
   }
-  return found;
+  return { unhandled, unread };
 }

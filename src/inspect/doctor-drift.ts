@@ -7,6 +7,9 @@ import { fixOf, inFixingOrder } from './drift-fixes.js';
 const CLAIM_WRITES =
   /\b(status|attempts|lease_generation|isolated|started|claimed_at|lease_expires_at|claimed_by)\b/;
 
+/** How ids are made where the server has no uuidv7() of its own; see the first migration. */
+const OLDER_IDS = /\bint8send\(\(extract\(epoch FROM clock_timestamp\(\)\) \* 1000\)::bigint\)/;
+
 /** More than these are only counted. */
 const MOST = 20;
 
@@ -35,6 +38,14 @@ function judgeOne(schema: string, one: Difference): Finding {
       'schema drift',
       `The ${what} is missing.`,
       'Statements rely on it: they fail, or read the whole table.',
+      fixOf(schema, one),
+    );
+  }
+  if (how === 'changed' && name === 'new_id()' && OLDER_IDS.test(is)) {
+    return note(
+      'schema drift',
+      'The function new_id() is that of a Postgres before 18.',
+      'The schema was made there and came with pg_upgrade or a dump. Ids made in SQL are as unique, but those of one millisecond are in no order.',
       fixOf(schema, one),
     );
   }

@@ -134,18 +134,30 @@ export function readMaintenanceLock(
   return db.run(askMaintenanceLock, names, [...keys]);
 }
 
+/**
+ * `idleMs`: since the last round began; null: never. An ordinary user does not see since when others hold it. Then it is
+ * held for too long when no round has begun for long.
+ */
 export function judgeMaintenanceLock(
   queue: string,
   holders: readonly MaintenanceHolder[],
   limits: Limits,
+  idleMs: number | null,
 ): Finding[] {
   const check = 'maintenance lock';
-  const long = holders.filter(({ openMs }) => openMs !== null && openMs >= limits.lockedMs);
-  if (long.length === 0) return [ok(check, `${queue}: nobody holds it`)];
+  const stuck = idleMs === null || idleMs >= limits.silentMs;
+  const long = holders.filter(({ openMs }) =>
+    openMs === null ? stuck : openMs >= limits.lockedMs,
+  );
+  if (long.length === 0) return [ok(check, `${queue}: nobody holds it for long`)];
+  const last = idleMs === null ? 'none has begun yet' : `the last began ${span(idleMs)} ago`;
   return long.map(({ what, pid, application, userName, state, openMs }) =>
     problem(
       check,
-      `Session ${pid} (${[application, userName && `user ${userName}`, state].filter(Boolean).join(', ')}) holds ${what} that maintenance of "${queue}" needs, for ${span(openMs ?? 0)}.`,
+      `Session ${pid} (${[application, userName && `user ${userName}`, state].filter(Boolean).join(', ')}) holds ${what} that maintenance of "${queue}" needs, ` +
+        (openMs === null
+          ? `and of its rounds ${last}. Since when, this user may not see.`
+          : `for ${span(openMs)}.`),
       'No worker can begin a round meanwhile: vanished workers are not declared dead, their jobs not returned, nothing is pruned.',
       lines(
         'End its transaction where it was begun, or here:',

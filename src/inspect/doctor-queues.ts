@@ -76,6 +76,18 @@ function maintenance({ queue, counts }: QueueOverview, limits: Limits, alive: nu
   ];
 }
 
+/** `overdueMs`: of the schedule of the queue that has been due for longest. */
+export function judgeSchedules(queue: string, overdueMs: number, limits: Limits): Finding {
+  const check = 'schedules';
+  if (overdueMs <= limits.scheduleMs) return ok(check, `${queue}: none is overdue`);
+  return problem(
+    check,
+    `A schedule of the queue "${queue}" has been due for ${span(overdueMs)}, and no worker writes its job.`,
+    'Workers write the ticks of the queues that they serve. Those that are late are caught up as the schedule says, or missed.',
+    `holdfast schedules ls --queue ${queue} shows which. Start a worker that serves the queue, or look for warnings in the logs of those that do.`,
+  );
+}
+
 /** `counted`: the jobs of all queues could be counted. */
 export function judgeWorkers(
   { queues, workers }: Overview,

@@ -34,6 +34,8 @@ export interface Limits {
   readonly oldestMs: number;
   /** A due job of a type that nobody handles may wait for so long: a deploy may bring its worker. */
   readonly unhandledMs: number;
+  /** A schedule may be due for so long before its job is written. */
+  readonly scheduleMs: number;
   readonly roundTripMs: number;
   readonly skewMs: number;
   /** Of the connections that the server allows. */
@@ -54,6 +56,7 @@ export const LIMITS: Limits = {
   wraparoundXids: 1_000_000_000,
   oldestMs: 5 * 60_000,
   unhandledMs: 60_000,
+  scheduleMs: 60_000,
   roundTripMs: 100,
   skewMs: 2_000,
   connectionShare: 0.8,

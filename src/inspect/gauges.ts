@@ -36,6 +36,8 @@ export interface QueueGauges {
 export interface UnreadQueue {
   readonly queue: string;
   readonly error: Error;
+  /** Only whether jobs wait there that nobody handles; the other figures are there. */
+  readonly only?: 'unhandled';
 }
 
 /** Due jobs of a type, or of a version of it, that no live worker handles. */
@@ -53,7 +55,7 @@ export interface Gauges {
   readonly unread: readonly UnreadQueue[];
   /** Null: this user may not read the registry. */
   readonly workers: { readonly alive: number; readonly draining: number } | null;
-  /** Empty as well where it could not be found out within a second. */
+  /** Of the queues where it could be found out within a second; the others are in `unread`. */
   readonly unhandled: readonly UnhandledJobs[];
   /** What this user may not read, and what is left out for it. */
   readonly missingGrants: readonly MissingGrant[];

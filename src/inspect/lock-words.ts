@@ -27,7 +27,8 @@ export function endStatement({ pid, gid }: LockSession): string {
 
 /** What it waits for: `AccessExclusiveLock on inbox`, `a row of inbox`. */
 export function wantedWords({ wants, wantsMode }: LockSession): string {
-  return wantsMode === null ? `a row of ${wants ?? 'another table'}` : `${wantsMode} on ${wants}`;
+  if (wants === null) return 'a lock outside of this schema';
+  return wantsMode === null ? `a row of ${wants}` : `${wantsMode} on ${wants}`;
 }
 
 /** In the message of LOCKED, before the statement that ends it. */

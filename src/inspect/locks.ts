@@ -8,8 +8,9 @@ import { type Column, int4, int8, type Row, statement, text } from '../postgres/
 
 const pids: Column<readonly number[]> = { pgType: 'jsonb', parse: JSON.parse, nullable: false };
 
-// A session belongs here when it waits and has to do with a table of the schema, when it blocks such a one, when it
+// A session belongs here when it waits for a table of the schema or a row of one, when it blocks such a one, when it
 // holds a lock that keeps others from reading or writing, or when it sits idle in a transaction that has touched one.
+// Who has enqueued and then waits for a table of his own is no matter of this schema.
 export const askLocks = statement({
   name: 'locks',
   text: `
@@ -23,12 +24,23 @@ WITH RECURSIVE here AS MATERIALIZED (
   WHERE l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
     AND l.pid IS DISTINCT FROM pg_backend_pid()
 ), waits AS MATERIALIZED (
-  SELECT l.pid, min(l.waitstart) AS since FROM pg_locks AS l
+  SELECT l.pid, min(l.waitstart) AS since,
+    bool_or(l.locktype IN ('transactionid', 'speculative token')) AS for_transaction,
+    bool_or(l.locktype = 'virtualxid') AS for_snapshot
+  FROM pg_locks AS l
   WHERE NOT l.granted AND l.pid <> pg_backend_pid() GROUP BY l.pid
-), edges AS (
+), direct AS MATERIALIZED (
   SELECT w.pid, b.pid AS blocker
   FROM waits AS w CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS b(pid)
-  WHERE w.pid IN (SELECT h.pid FROM here AS h)
+  -- Whoever waits for a row that is there holds, or wants, the lock of its place.
+  WHERE EXISTS (SELECT FROM here AS h WHERE h.pid = w.pid AND (NOT h.granted OR h.locktype = 'tuple'))
+    -- Who makes an index waits for snapshots, wherever they are. For a row that is not there yet, such as a key that
+    -- another one inserts, both have to do with the schema.
+    OR (EXISTS (SELECT FROM here AS h WHERE h.pid = w.pid) AND (w.for_snapshot OR (w.for_transaction
+      AND NOT EXISTS (SELECT FROM pg_locks AS l WHERE l.pid = w.pid AND l.locktype = 'tuple')
+      AND (b.pid = 0 OR EXISTS (SELECT FROM here AS h WHERE h.pid = b.pid)))))
+), edges AS (
+  SELECT d.pid, d.blocker FROM direct AS d
   UNION
   SELECT e.blocker, b.pid
   FROM edges AS e CROSS JOIN LATERAL unnest(pg_blocking_pids(e.blocker)) AS b(pid)
@@ -57,7 +69,7 @@ SELECT s.pid, s.gid, nullif(s.application_name, '') AS application, s.user_name,
   (extract(epoch FROM clock_timestamp() - s.changed) * 1000)::bigint AS state_ms,
   (extract(epoch FROM clock_timestamp() - w.since) * 1000)::bigint AS waiting_ms,
   holds.mode AS holds_mode, holds.name AS holds, wants.mode AS wants_mode,
-  coalesce(wants.name, holds.name) AS wants,
+  coalesce(wants.name, spot.name, (SELECT holds.name FROM direct AS d WHERE d.pid = s.pid LIMIT 1)) AS wants,
   (SELECT coalesce(jsonb_agg(DISTINCT e.blocker), '[]') FROM edges AS e WHERE e.pid = s.pid AND s.gid IS NULL) AS blocked_by
 FROM every AS s
 LEFT JOIN waits AS w ON w.pid = s.pid
@@ -71,6 +83,9 @@ LEFT JOIN LATERAL (
   SELECT h.mode, h.name FROM here AS h
   WHERE NOT h.granted AND h.locktype = 'relation' AND h.pid = s.pid LIMIT 1
 ) AS wants ON w.pid IS NOT NULL
+LEFT JOIN LATERAL (
+  SELECT h.name FROM here AS h WHERE h.locktype = 'tuple' AND h.pid = s.pid LIMIT 1
+) AS spot ON w.pid IS NOT NULL
 ORDER BY s.opened NULLS LAST, s.pid
 LIMIT 1000`,
   columns: {
@@ -92,6 +107,7 @@ LIMIT 1000`,
     holds: text.orNull,
     /** Null while it waits for a row. */
     wants_mode: text.orNull,
+    /** Null as well while it waits for something outside of the schema. */
     wants: text.orNull,
     blocked_by: pids,
   },

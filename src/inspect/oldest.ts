@@ -12,6 +12,8 @@ import { statement } from '../postgres/statement.js';
 import { instant } from './columns.js';
 
 const BY_AGE = 10_000;
+/** So many are read to find them among dead letters, which stay for long. */
+const WITH_DEAD = 100_000;
 const KEYS = 2_000;
 
 export const oldestByTime = statement({
@@ -55,7 +57,9 @@ SELECT min(o.available_at) AS oldest_due
 FROM (
   (SELECT h.status, h.available_at FROM head AS h LIMIT ${KEYS})
   UNION ALL
-  (SELECT i.status, i.available_at FROM holdfast.inbox AS i ORDER BY i.id LIMIT ${BY_AGE})
+  (SELECT i.status, i.available_at
+   FROM (SELECT * FROM holdfast.inbox ORDER BY id LIMIT ${WITH_DEAD}) AS i
+   WHERE i.status <> 'dead_letter' LIMIT ${BY_AGE})
 ) AS o
 WHERE o.status = 'pending' AND o.available_at <= now()`,
   columns: { oldest_due: instant },

@@ -10,7 +10,7 @@ import { statement, text } from '../postgres/statement.js';
 export type Role = 'worker' | 'operator' | 'viewer' | 'producer';
 
 interface Need {
-  /** Of a queue: the ending of its side table, '' for the queue itself. Else the table. */
+  /** Of a queue: the ending of its side table, '' for the queue itself. Else the table, or the function with its types. */
   readonly table: string;
   readonly queue: boolean;
   readonly right: string;
@@ -27,6 +27,8 @@ const on = (table: string, right: string, column?: string): Need => ({
 });
 const ofQueue = (ending: string, rights: string): Need[] =>
   rights.split(' ').map((right) => ({ table: ending, queue: true, right }));
+
+const call = (signature: string): Need => on(signature, 'EXECUTE');
 
 /** What cannot be read without it: a viewer may be granted some columns only, and not the payloads. */
 const see = (ending: string, column: string): Need => ({
@@ -55,6 +57,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     on('fleet', 'UPDATE'),
     on('queues', 'UPDATE', 'maintained_at'),
     on('audit', 'INSERT', 'act'),
+    ...[call('count_act(uuid, bigint)'), call('prune_audit(integer)')],
     ...['SELECT', 'INSERT', 'UPDATE', 'DELETE'].flatMap((right) => [
       on('workers', right),
       on('schedules', right),
@@ -68,7 +71,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...[...LOOK, ...ENQUEUE],
     ...[on('queues', 'UPDATE', 'paused'), on('workers', 'UPDATE', 'status')],
     on('fleet', 'UPDATE', 'epoch'),
-    on('audit', 'INSERT', 'act'),
+    ...[on('audit', 'INSERT', 'act'), call('count_act(uuid, bigint)')],
     ...[on('schedules', 'UPDATE', 'paused'), on('schedules', 'DELETE')],
     ...CHANGED.split(' ').map((column) => ({
       ...{ table: '', queue: true, right: 'UPDATE', column, grant: `UPDATE (${column})` },
@@ -106,7 +109,12 @@ FROM wanted AS w JOIN space AS s ON true
 JOIN pg_class AS c ON c.relnamespace = s.oid AND c.relname = w.name
 WHERE NOT CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(c.oid, w."right")
   WHEN w."column" IS NULL THEN has_table_privilege(c.oid, w."right")
-  ELSE has_column_privilege(c.oid, w."column", w."right") END`,
+  ELSE has_column_privilege(c.oid, w."column", w."right") END
+UNION ALL
+SELECT '', w.name, quote_ident(current_user), w.written
+FROM wanted AS w JOIN space AS s ON true
+JOIN pg_proc AS p ON p.pronamespace = s.oid AND format('%s(%s)', p.proname, oidvectortypes(p.proargtypes)) = w.name
+WHERE w."right" = 'EXECUTE' AND NOT has_function_privilege(p.oid, 'EXECUTE')`,
   columns: { queue: text, table: text, user_name: text, written: text },
 });
 
@@ -143,6 +151,7 @@ export async function rightsOf(db: Executor, schema: string, role: Role): Promis
 /** As in `GRANT … ON`. Names of schemas and queues need no quotes. */
 export function tableText(schema: string, { table }: MissingGrant): string {
   if (table === '') return `SCHEMA ${schema}`;
+  if (table.endsWith(')')) return `FUNCTION ${schema}.${table}`;
   return `${table.endsWith('_seq') ? 'SEQUENCE ' : ''}${schema}.${table}`;
 }
 

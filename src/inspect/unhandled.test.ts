@@ -54,6 +54,14 @@ test.each([
   expect(await findUnhandled(db.engine, INBOX, { keyed, graceMs: 7_200_000 })).toEqual([]);
 });
 
+test('dead letters do not hide it, however many lie before and behind', async () => {
+  await fill();
+  await db.rows(`UPDATE holdfast.inbox
+    SET status = 'dead_letter', available_at = 'infinity', parked = true WHERE type NOT IN ('middle')`);
+  const found = await findUnhandled(db.engine, INBOX, { keyed: true, graceMs: 10_000 });
+  expect(found.map(({ type }) => type)).toEqual(['middle']);
+});
+
 test('reads through an index, at most a thousand rows at each end', async () => {
   await fill();
   for (const statement of [unhandledByTime, unhandledByKey]) {

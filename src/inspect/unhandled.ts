@@ -4,13 +4,15 @@
  *
  * It reads a bounded part of the queue: the jobs that have been due for longest, and those that became due
  * last. What nobody handles stays where it is while the rest leaves, so behind a long backlog it is found at
- * the latest when its turn would have come.
+ * the latest when its turn would have come. Dead letters do not leave: they are passed over.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, statement, text } from '../postgres/statement.js';
 
 const ROWS = 1_000;
+/** So many are read where no index leaves the dead letters out. */
+const WITH_DEAD = 100_000;
 
 const DUE = (order: 'ASC' | 'DESC') => `
     (SELECT i.id, i.type, i.version, i.status, i.available_at
@@ -21,7 +23,8 @@ const DUE = (order: 'ASC' | 'DESC') => `
 
 const BY_ID = (order: 'ASC' | 'DESC') => `
     (SELECT i.id, i.type, i.version, i.status, i.available_at
-     FROM holdfast.inbox AS i ORDER BY i.id ${order} LIMIT ${ROWS})`;
+     FROM (SELECT * FROM holdfast.inbox ORDER BY id ${order} LIMIT ${WITH_DEAD}) AS i
+     WHERE i.status <> 'dead_letter' LIMIT ${ROWS})`;
 
 /** `due`: rows of the queue. Of each type the newest version, an example, and how long it has been due. */
 const UNHANDLED = (due: string) => `

@@ -186,7 +186,7 @@ export const DATABASE_METRICS = {
   scrapeError: gauge(
     'scrape_error',
     ['queue', 'error'],
-    '1 when figures are missing in this scrape: of the queue that is named, or of all. The error is `locked`, `timeout`, `permission_denied`, `unreachable`, `no_answer`, … or an SQLSTATE.',
+    '1 when figures are missing in this scrape: of the queue that is named, or of all. The error is `locked`, `timeout`, `permission_denied`, `unreachable`, `no_answer`, … or an SQLSTATE; after `unhandled_` only the due jobs that nobody handles are missing.',
   ),
   missingGrant: gauge(
     'grant_missing',

@@ -164,6 +164,9 @@ export class Collector {
       for (const type of types) this.#pair(queue, type);
       this.#recovered.at(queue);
       this.#pruned.at(queue);
+      this.#scheduled.at(queue);
+      this.#scheduleSkipped.at(queue);
+      this.#scheduleMissed.at(queue);
     }
   }
 

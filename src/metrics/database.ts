@@ -57,8 +57,9 @@ export class DatabaseGauges {
       return;
     }
     families.up.at().set(1);
-    for (const { queue, error } of answer.unread ?? []) {
-      families.scrapeError.at(queue, scrapeError(error).name).set(1);
+    for (const { queue, error, only } of answer.unread ?? []) {
+      const { name } = scrapeError(error);
+      families.scrapeError.at(queue, only ? `${only}_${name}` : name).set(1);
     }
     this.#show(answer);
   }

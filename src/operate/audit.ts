@@ -8,7 +8,7 @@
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { statement, uuid } from '../postgres/statement.js';
+import { bool, statement, uuid } from '../postgres/statement.js';
 
 export const ACTS = [
   ...(['retry', 'discard', 'cancel', 'update', 'replay', 'prune', 'pause', 'resume'] as const),
@@ -48,9 +48,8 @@ RETURNING id`,
 
 export const countAct = statement({
   name: 'count_act',
-  text: `
-UPDATE holdfast.audit AS a SET jobs = a.jobs + $2::bigint WHERE a.id = $1::uuid RETURNING a.id`,
-  columns: { id: uuid },
+  text: 'SELECT holdfast.count_act($1::uuid, $2::bigint) AS counted',
+  columns: { counted: bool },
 });
 
 const json = (value: object | null | undefined) => (value ? JSON.stringify(value) : null);
@@ -69,9 +68,9 @@ export class ActRecord {
     const jobs = typeof moved === 'number' ? moved : moved.length;
     if (jobs === 0) return;
     if (this.#id !== null) {
-      const counted = await db.run(countAct, names, [this.#id, jobs]);
+      const [row] = await db.run(countAct, names, [this.#id, jobs]);
       // The transaction that wrote the row may have been rolled back.
-      if (counted.length > 0) return;
+      if (row?.counted) return;
     }
     const ids = typeof moved === 'number' ? null : idsOf(moved);
     await this.#write(db, names, jobs, this.#act.filter ?? ids);

@@ -7,18 +7,29 @@
 import { checkOrdering, type OrderOptions } from '../job/order.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { statement, text } from '../postgres/statement.js';
+import { bool, statement, text } from '../postgres/statement.js';
 
 export const pauseQueue = statement({
   name: 'pause_queue',
   text: `
-UPDATE holdfast.queues AS q SET paused = $1::boolean WHERE q.name = 'inbox' RETURNING q.name`,
-  columns: { name: text },
+UPDATE holdfast.queues AS q SET paused = $1::boolean
+FROM (SELECT b.name, b.paused FROM holdfast.queues AS b WHERE b.name = 'inbox' FOR NO KEY UPDATE) AS before
+WHERE q.name = before.name
+RETURNING before.paused AS was`,
+  columns: { was: bool },
 });
 
-/** A paused queue takes jobs and runs none: claims return nothing from the next statement on. */
-export async function setPaused(db: Executor, names: Names, paused: boolean): Promise<boolean> {
-  return (await db.run(pauseQueue, names, [paused])).length === 1;
+/**
+ * A paused queue takes jobs and runs none: claims return nothing from the next statement on. Whether it was paused
+ * before; null: there is no such queue.
+ */
+export async function setPaused(
+  db: Executor,
+  names: Names,
+  paused: boolean,
+): Promise<boolean | null> {
+  const [row] = await db.run(pauseQueue, names, [paused]);
+  return row?.was ?? null;
 }
 
 export interface QueueSettings extends OrderOptions {

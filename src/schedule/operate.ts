@@ -1,6 +1,6 @@
 /**
- * What a human does to a schedule: pause, resume, run now, delete. Each is one statement that says whether it
- * found the schedule; so each works in a caller's transaction.
+ * What a human does to a schedule: pause, resume, run now, delete. Each returns the queue of the schedule and whether
+ * it changed anything, for the audit, and works in a caller's transaction.
  *
  * A pause is no outage: a schedule that is resumed goes on with its next instant from now, and catches nothing up.
  */
@@ -13,24 +13,37 @@ import { delayOf, nextInstant } from './instants.js';
 
 export const pauseSchedule = statement({
   name: 'pause_schedule',
-  text: `UPDATE holdfast.schedules AS s SET paused = true WHERE s.name = $1::text RETURNING s.name`,
-  columns: { name: text },
+  text: `
+UPDATE holdfast.schedules AS s SET paused = true
+FROM (SELECT b.name, b.paused FROM holdfast.schedules AS b WHERE b.name = $1::text FOR NO KEY UPDATE) AS before
+WHERE s.name = before.name
+RETURNING s.queue, before.paused::text AS was`,
+  columns: { queue: text, was: text },
 });
 
-export async function pause(db: Executor, names: Names, name: string): Promise<void> {
-  if ((await db.run(pauseSchedule, names, [name])).length === 0) throw unknownSchedule(name);
+/** What an act did to a schedule. */
+export interface Turned {
+  readonly queue: string;
+  /** False: it was so before. */
+  readonly changed: boolean;
+}
+
+export async function pause(db: Executor, names: Names, name: string): Promise<Turned> {
+  const [row] = await db.run(pauseSchedule, names, [name]);
+  if (!row) throw unknownSchedule(name);
+  return { queue: row.queue, changed: row.was === 'false' };
 }
 
 export const readTiming = statement({
   name: 'schedule_timing',
   text: `
-SELECT s.queue, s.cron, (extract(epoch FROM s.every) * 1000)::bigint::text AS every_ms, s.timezone,
+SELECT s.cron, (extract(epoch FROM s.every) * 1000)::bigint::text AS every_ms, s.timezone,
   (extract(epoch FROM s.jitter) * 1000)::bigint::text AS jitter_ms,
   floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint::text AS now
 FROM holdfast.schedules AS s
 WHERE s.name = $1::text`,
   columns: {
-    ...{ queue: text, cron: text.orNull, every_ms: text.orNull, timezone: text },
+    ...{ cron: text.orNull, every_ms: text.orNull, timezone: text },
     ...{ jitter_ms: text, now: text },
   },
 });
@@ -46,32 +59,44 @@ export const resumeSchedule = statement({
   text: `
 UPDATE holdfast.schedules AS s
 SET paused = false,
-    next_instant = CASE WHEN s.paused THEN $2::text::timestamptz ELSE s.next_instant END,
-    next_at = CASE WHEN s.paused THEN $3::text::timestamptz ELSE s.next_at END
-WHERE s.name = $1::text
-RETURNING s.name`,
-  columns: { name: text },
+    next_instant = CASE WHEN before.paused THEN $2::text::timestamptz ELSE s.next_instant END,
+    next_at = CASE WHEN before.paused THEN $3::text::timestamptz ELSE s.next_at END
+FROM (SELECT b.name, b.paused FROM holdfast.schedules AS b WHERE b.name = $1::text FOR NO KEY UPDATE) AS before
+WHERE s.name = before.name
+RETURNING s.queue, before.paused::text AS was`,
+  columns: { queue: text, was: text },
 });
 
-export async function resume(db: Executor, names: Names, name: string): Promise<void> {
+export async function resume(db: Executor, names: Names, name: string): Promise<Turned> {
   const { cron, everyMs, timezone, jitterMs, now } = await timingOf(db, names, name);
   const timing = { cron, everyMs: everyMs === null ? null : Number(everyMs), timezone };
   const next = nextInstant(timing, Number(now));
   const times = next === null ? [null, null] : [next, next + delayOf(name, Number(jitterMs))];
   const params = [name, ...times.map((at) => (at === null ? null : new Date(at).toISOString()))];
-  if ((await db.run(resumeSchedule, names, params)).length === 0) throw unknownSchedule(name);
+  const [row] = await db.run(resumeSchedule, names, params);
+  if (!row) throw unknownSchedule(name);
+  return { queue: row.queue, changed: row.was === 'true' };
 }
 
 export const deleteSchedule = statement({
   name: 'delete_schedule',
-  text: `DELETE FROM holdfast.schedules AS s WHERE s.name = $1::text RETURNING s.name`,
-  columns: { name: text },
+  text: `DELETE FROM holdfast.schedules AS s WHERE s.name = $1::text RETURNING s.queue`,
+  columns: { queue: text },
 });
 
 /** Its jobs stay. */
-export async function remove(db: Executor, names: Names, name: string): Promise<void> {
-  if ((await db.run(deleteSchedule, names, [name])).length === 0) throw unknownSchedule(name);
+export async function remove(db: Executor, names: Names, name: string): Promise<Turned> {
+  const [row] = await db.run(deleteSchedule, names, [name]);
+  if (!row) throw unknownSchedule(name);
+  return { queue: row.queue, changed: true };
 }
+
+/** Before anything is looked at: what another one wrote for the schedule is then seen by the next statement. */
+export const lockSchedule = statement({
+  name: 'lock_schedule',
+  text: `SELECT s.queue FROM holdfast.schedules AS s WHERE s.name = $1::text FOR NO KEY UPDATE`,
+  columns: { queue: text },
+});
 
 export const runSchedule = statement({
   name: 'run_schedule',
@@ -82,7 +107,6 @@ WITH held AS MATERIALIZED (
       SELECT FROM holdfast.inbox AS i WHERE i.id = s.last_job AND i.status <> 'dead_letter') AS busy
   FROM holdfast.schedules AS s
   WHERE s.name = $1::text AND s.queue = 'inbox'
-  FOR UPDATE
 ), written AS (
   INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers, priority,
     max_attempts, parked)
@@ -111,11 +135,18 @@ export interface RanNow {
 }
 
 /** Writes a job of the schedule at once, paused or not; when it fires next stays as it is. */
-export async function runNow(db: Executor, schema: string, name: string): Promise<RanNow> {
-  const { queue } = await timingOf(db, { schema, queue: 'inbox' }, name);
+export async function runNow(
+  db: Executor,
+  { schema }: Names,
+  name: string,
+): Promise<RanNow & Turned> {
+  const [locked] = await db.run(lockSchedule, { schema, queue: 'inbox' }, [name]);
+  if (!locked) throw unknownSchedule(name);
+  const { queue } = locked;
   const [row] = await db.run(runSchedule, { schema, queue }, [name, uuidv7()]);
   if (!row) throw unknownSchedule(name);
-  return { id: row.id, skipped: row.skipped === 'true' };
+  const skipped = row.skipped === 'true';
+  return { id: row.id, skipped, queue, changed: !skipped };
 }
 
 export function unknownSchedule(name: string): HoldfastError {

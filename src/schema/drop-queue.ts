@@ -1,10 +1,11 @@
 /**
  * Dropping a queue, with its archive, its idempotency keys and its effect markers. It is refused while a job is in it,
- * whatever its state, and while a worker lives that serves it: nothing that was accepted is ever dropped. The table is
- * locked before it is looked at, so no enqueue slips in between.
+ * whatever its state, while a worker lives that serves it, and while a schedule would write into it: nothing that was
+ * accepted is ever dropped, and no schedule is left without its queue. The table is locked before it is looked at for
+ * the last time, so no enqueue slips in between; what goes with it is counted before, because nobody can work meanwhile.
  */
 import { HoldfastError } from '../job/errors.js';
-import { checkQueueName, loadText } from '../postgres/names.js';
+import { checkQueueName, loadText, type Names } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
 import { migrationLock } from './queue.js';
 
@@ -16,6 +17,12 @@ const SERVED = `
 SELECT w.id FROM holdfast.workers AS w
 WHERE w.status <> 'dead' AND w.handles ? 'inbox'
 ORDER BY w.id LIMIT 5`;
+
+const SCHEDULED = `
+SELECT s.name FROM holdfast.schedules AS s WHERE s.queue = 'inbox' ORDER BY s.name LIMIT 5`;
+
+/** So that none is made for the queue while it is dropped. */
+const LOCK_SCHEDULES = `LOCK TABLE holdfast.schedules IN SHARE ROW EXCLUSIVE MODE`;
 
 const LOSES = `
 SELECT (SELECT count(*) FROM holdfast.inbox_archive)::text AS archived,
@@ -48,6 +55,14 @@ export async function queueLoss(
   queue: string,
 ): Promise<QueueLoss> {
   const names = { schema, queue: checkQueueName(queue) };
+  await refuseBusy(client, names);
+  const [loss] = await rows(client, loadText(LOSES, names));
+  const { archived, keys, markers } = loss as Record<string, unknown>;
+  return { archived: Number(archived), keys: Number(keys), markers: Number(markers) };
+}
+
+async function refuseBusy(client: Queryable, names: Names): Promise<void> {
+  const { queue } = names;
   if (queue === 'inbox') throw busy(queue, 'it is the default queue, which every schema has');
   const [known] = await rows(
     client,
@@ -62,9 +77,10 @@ export async function queueLoss(
   }
   const served = (await rows(client, loadText(SERVED, names))).map(({ id }) => String(id));
   if (served.length > 0) throw busy(queue, `${served.join(', ')} serves it; stop it first`);
-  const [loss] = await rows(client, loadText(LOSES, names));
-  const { archived, keys, markers } = loss as Record<string, unknown>;
-  return { archived: Number(archived), keys: Number(keys), markers: Number(markers) };
+  const scheduled = await rows(client, loadText(SCHEDULED, names));
+  if (scheduled.length === 0) return;
+  const which = scheduled.map(({ name }) => `"${name}"`).join(', ');
+  throw busy(queue, `schedules write into it (${which}); delete them, or give them another queue`);
 }
 
 /** Needs one client, not a pool. `dropped` is called in the transaction that drops it, with what was lost. */
@@ -79,9 +95,9 @@ export async function dropQueue(
   try {
     await client.query(migrationLock(schema));
     // Refused without a lock on the table, if it can be.
-    await queueLoss(client, schema, queue);
-    await client.query(loadText(LOCK, names));
     const loss = await queueLoss(client, schema, queue);
+    await client.query(loadText(`${LOCK_SCHEDULES}; ${LOCK}`, names));
+    await refuseBusy(client, names);
     await client.query(loadText(DROP, names));
     await dropped(loss);
     await client.query('COMMIT');

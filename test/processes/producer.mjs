@@ -1,11 +1,12 @@
 /**
  * A producer process for the crash tests: it enqueues until it is told to stop, by turns one guarded job
- * and several plain ones in one call. After an error it tries the same keys again until they are accepted.
+ * and several plain ones in one call, with a pause of `everyMs` in between. After an error it tries the same keys again
+ * until they are accepted.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { holdfast, job } from '../../dist/index.js';
 
-const { url, name } = JSON.parse(process.argv[2]);
+const { url, name, everyMs = 0 } = JSON.parse(process.argv[2]);
 const hf = holdfast({ connectionString: url });
 const guarded = job('guarded');
 const plain = job('noop');
@@ -32,6 +33,7 @@ for (let turn = 0; !stopping; turn++) {
     }
   }
   process.send({ kind: 'accepted', keys });
+  if (everyMs > 0) await sleep(everyMs);
 }
 process.send({ kind: 'done', errors });
 await hf.close();

@@ -51,15 +51,18 @@ export async function ground(): Promise<Ground> {
   return groundOn(database.url);
 }
 
-/** The same on a database of the test's own that is migrated already. */
-export async function groundOn(url: string): Promise<Ground> {
+/** The same on a database of the test's own that is migrated already, and may have the tables. */
+export async function groundOn(
+  url: string,
+  { tables = true }: { readonly tables?: boolean } = {},
+): Promise<Ground> {
   const pool = plainPool({ connectionString: url }, 5, quietLogger);
   const hf = holdfast({ connectionString: url, logger: quietLogger });
   onTestFinished(async () => {
     await hf.close();
     await pool.end();
   });
-  await pool.query(TABLES);
+  if (tables) await pool.query(TABLES);
   const rows = async (text: string, params?: unknown[]) => (await pool.query(text, params)).rows;
   return {
     url,

@@ -3,9 +3,11 @@
  * one transaction and in their order. The payload is JSON, as an argument or from stdin with `-`. It is not checked against the schema of the type's definition, which only the
  * application knows: the worker checks it.
  */
+import { ACTING } from '../../api/acts.js';
 import { many } from '../../inspect/words.js';
 import { durationMs } from '../../job/duration.js';
 import { job } from '../../job/job.js';
+import { withTransaction } from '../../postgres/pool.js';
 import { type Call, UsageError } from '../command.js';
 import { countOption } from '../filters.js';
 import { parsePayload, readStdin } from '../payload.js';
@@ -68,7 +70,12 @@ export async function run(call: Call): Promise<void> {
     }),
     ...(headers && { headers }),
   };
-  const enqueued = await hf.enqueueMany(payloads.map((value) => definition.item(value, options)));
+  const items = payloads.map((value) => definition.item(value, options));
+  const enqueued = await withTransaction(
+    session.pool,
+    (tx) => hf.enqueueMany(items, { tx }),
+    ACTING,
+  );
   for (const one of enqueued)
     await (out.json ? out.value({ ...one, queue, type }) : out.line(one.id));
   if (enqueued.some(({ deduplicated }) => deduplicated))

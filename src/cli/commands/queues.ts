@@ -37,12 +37,12 @@ export async function runCreate({ args, given, session, out }: Call): Promise<vo
 
 async function pause({ args, given, session, out }: Call, paused: boolean): Promise<void> {
   const name = oneName(args, paused ? 'pause' : 'resume');
-  const [before] = await session.queues([name]);
-  await turnQueue(session.pool, session.names(name), paused, actOptions(given));
+  await session.queues([name]);
+  const was = await turnQueue(session.pool, session.names(name), paused, actOptions(given));
   await (out.json ? out.value({ queue: name, paused }) : out.line(name));
   const state = paused ? 'paused' : 'open';
   out.note(
-    before?.paused === paused
+    was === paused
       ? `Queue "${name}" was ${state} already.`
       : paused
         ? `Queue "${name}" is paused: it takes jobs and none is claimed. Jobs that run go on.`

@@ -1,13 +1,10 @@
 /** `holdfast schedules ls | show | pause | resume | run | delete`. */
-import { recordOf, together } from '../../api/acts.js';
+import { actOnSchedule, together } from '../../api/acts.js';
 import { scheduleView } from '../../api/schedules.js';
 import { span } from '../../inspect/words.js';
 import { nearest } from '../../job/nearest.js';
-import type { ActName } from '../../operate/audit.js';
-import type { Executor } from '../../postgres/queryable.js';
 import { upcoming } from '../../schedule/instants.js';
 import { findSchedule, readSchedules, type ScheduleRow } from '../../schedule/list.js';
-import { pause, remove, resume, runNow } from '../../schedule/operate.js';
 import { actOptions } from '../actor.js';
 import { type Call, Failure, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
@@ -124,32 +121,26 @@ export async function runShow(call: Call): Promise<void> {
   await out.line(JSON.stringify(JSON.parse(row.payload), null, 2));
 }
 
-/** Does it, and writes its row in the audit, in one transaction. `work` returns whether it did anything. */
-async function act(
+/** Does it, and writes its row in the audit, in one transaction. */
+function act<Verb extends Parameters<typeof actOnSchedule>[2]>(
   { session, given }: Call,
-  what: ActName,
-  { name, queue }: ScheduleRow,
-  work: (db: Executor) => Promise<boolean>,
-): Promise<void> {
-  await together(session.pool, async (db) => {
-    if (!(await work(db))) return;
-    const record = recordOf({ act: what, queue, changes: { schedule: name } }, actOptions(given));
-    await record?.add(db, session.names(queue));
-  });
+  verb: Verb,
+  name: string,
+) {
+  return together(session.pool, (db) =>
+    actOnSchedule(db, session.schema, verb, name, actOptions(given)),
+  );
 }
 
 async function turn(call: Call, paused: boolean): Promise<void> {
   const { args, out } = call;
   const name = oneName(args, paused ? 'pause' : 'resume');
-  const before = await found(call, name);
-  await act(call, paused ? 'pause_schedule' : 'resume_schedule', before, async (db) => {
-    await (paused ? pause : resume)(db, namesOf(call), name);
-    return before.paused !== paused;
-  });
+  await found(call, name);
+  const { changed } = await act(call, paused ? 'pause_schedule' : 'resume_schedule', name);
   await (out.json ? out.value({ schedule: name, paused }) : out.line(name));
   const state = paused ? 'paused' : 'on';
   out.note(
-    before.paused === paused
+    !changed
       ? `Schedule "${name}" was ${state} already.`
       : paused
         ? `Schedule "${name}" is paused: it makes no jobs. Those that it made stay.`
@@ -161,14 +152,10 @@ export const runPause = (call: Call) => turn(call, true);
 export const runResume = (call: Call) => turn(call, false);
 
 export async function runRun(call: Call): Promise<void> {
-  const { args, session, out } = call;
+  const { args, out } = call;
   const name = oneName(args, 'run');
-  const row = await found(call, name);
-  let [id, skipped] = ['', false];
-  await act(call, 'run_schedule', row, async (db) => {
-    ({ id, skipped } = await runNow(db, session.schema, name));
-    return !skipped;
-  });
+  await found(call, name);
+  const { id, skipped } = await act(call, 'run_schedule', name);
   await (out.json ? out.value({ schedule: name, id, skipped }) : out.line(id));
   if (skipped)
     out.note(
@@ -181,10 +168,7 @@ export async function runDelete(call: Call): Promise<void> {
   const name = oneName(args, 'delete');
   const row = await found(call, name);
   if (!(await confirmed(call, `delete schedule "${name}"`))) return;
-  await act(call, 'delete_schedule', row, async (db) => {
-    await remove(db, namesOf(call), name);
-    return true;
-  });
+  await act(call, 'delete_schedule', name);
   await (out.json ? out.value({ schedule: name, deleted: true }) : out.line(name));
   if (row.declaredBy !== null)
     out.note(`"${row.declaredBy}" declares it in code: it comes back with the next declaration.`);
