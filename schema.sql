@@ -126,6 +126,7 @@ CREATE TABLE holdfast.queues (
   archive_retention interval NOT NULL DEFAULT '7 days'::interval,
   effect_retention interval NOT NULL DEFAULT '7 days'::interval,
   audit_retention interval NOT NULL DEFAULT '90 days'::interval,
+  age_after interval DEFAULT '00:10:00'::interval,
   maintained_at timestamp with time zone,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),

@@ -26,12 +26,14 @@ export interface QueueOptions extends NewQueueOptions {
   readonly effectRetention?: Duration;
   /** How long the audit keeps acts on this queue. */
   readonly auditRetention?: Duration;
+  /** How long a job waits for more urgent ones before it gets a share of the claims; `'off'`: for ever. */
+  readonly ageAfter?: Duration | 'off';
 }
 
 const QUEUE_OPTIONS = {
   ...{ ordering: true, deadLetters: true, notify: true, maxPayloadBytes: true },
   ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
-  auditRetention: true,
+  ...{ auditRetention: true, ageAfter: true },
 } as const satisfies Known<QueueOptions>;
 
 export const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
@@ -61,6 +63,8 @@ function settingsOf(settings: QueueOptions): QueueSettings {
     archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention', 0),
     effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
     auditRetentionMs: time(settings.auditRetention, 'auditRetention'),
+    ageAfterMs:
+      settings.ageAfter === 'off' ? 0 : time(settings.ageAfter, `ageAfter, unless it is 'off',`),
     ...order(settings),
   };
 }

@@ -6,6 +6,9 @@
  * so two claimers never wait for each other and never get the same generation of a job. The cursor lets it
  * skip the dead index entries of finished jobs. It is a hint, never a fact: what commits late, is released or
  * recovered lies behind it, so the worker starts over from the front now and then and after such a hint.
+ *
+ * An aged claim is the same statement with an earlier end: it takes only what has been due for longer than the queue's
+ * `age_after`, of the priorities that it is given. When one is sent is decided in worker/claim/aged-reader.ts.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -40,6 +43,8 @@ export interface ClaimRequest extends ClaimTerms {
   readonly lagMs: number;
   /** Also say when the next job is due, whether suspects wait, and when the queue was maintained. */
   readonly ask: boolean;
+  /** Only what has been due for longer than the queue lets a job wait for more urgent ones. */
+  readonly aged?: boolean;
 }
 
 /** What a claim says of its queue when it is asked. */
@@ -58,6 +63,9 @@ export const SUSPECTS_WAIT = `EXISTS (SELECT FROM holdfast.inbox AS s
 export const MAINTAINED_MS = `(SELECT (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint
     FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
 
+/** Read by aged claims only; NULL, and so nothing is aged, where the queue says so. */
+const AGED_UNTIL = `(SELECT now() - q.age_after FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
+
 export const claimJobs = statement({
   name: 'claim',
   text: `
@@ -72,7 +80,7 @@ WITH claimed AS (
     FROM holdfast.inbox AS i
     WHERE i.priority = p.priority
       AND (i.available_at, i.position) > (p.after_at, p.after_position)
-      AND i.available_at <= now()
+      AND i.available_at <= CASE WHEN $13::boolean THEN ${AGED_UNTIL} ELSE now() END
       AND i.crashes < 2
       AND (i.status = 'pending' OR ${EXPIRED})
       AND ${HANDLED}
@@ -136,6 +144,7 @@ export async function claim(
     plainArray(cursors.map(({ afterPosition }) => afterPosition)),
     request.lagMs,
     request.ask,
+    request.aged ?? false,
   ]);
   const { epoch, seenUntil, clock, suspects, dueInMs, maintainedMs } = splitHead(rows);
   return {

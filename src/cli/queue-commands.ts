@@ -22,6 +22,10 @@ const SETTINGS: Options = {
   'idempotency-retention': time('how long an idempotency key stands'),
   'effect-retention': time('how long what was done under ctx.once is known'),
   'audit-retention': time('how long the audit keeps acts on this queue'),
+  'age-after': {
+    ...{ type: 'string', value: 'TIME|off' },
+    help: 'how long a job waits for more urgent ones before it gets a share of the claims',
+  },
   'max-payload-bytes': { type: 'string', value: 'N', help: 'for enqueues in SQL' },
   notify: { type: 'string', value: 'on|off', help: 'whether an insert wakes workers that sleep' },
   ordering: { type: 'string', value: 'key|none', help: 'only while the queue is empty' },

@@ -89,8 +89,10 @@ function byTime(found: Ahead | null, situation: Situation): Line {
     passed > 0
       ? ` (beside ${many(passed, 'job')} that these workers do not handle and pass over)`
       : '';
-  if (before.length > 0)
-    return { text: `before it come ${before.join(' and ')}${others}.`, isNext: false };
+  if (before.length > 0) {
+    const aged = urgent ? ageing(situation) : '';
+    return { text: `before it come ${before.join(' and ')}${others}.${aged}`, isNext: false };
+  }
   if (found.olderRead >= MAX_AHEAD || found.moreUrgentRead >= MAX_AHEAD) {
     return {
       text:
@@ -104,6 +106,16 @@ function byTime(found: Ahead | null, situation: Situation): Line {
     text: `${isFree ? 'it is the next' : 'no other job comes before it'}${others}.`,
     isNext: true,
   };
+}
+
+/** For how long more urgent jobs go first. */
+function ageing(situation: Situation): string {
+  const { ageAfterMs } = situation.queue;
+  if (ageAfterMs === null) return '';
+  const share = 'gets a share of the claims whatever is more urgent';
+  return sinceMs(situation, situation.job.runAt) > ageAfterMs
+    ? ` It has been due for longer than ${span(ageAfterMs)}, so it ${share}.`
+    : ` From ${span(ageAfterMs)} on it ${share}.`;
 }
 
 /** Null: none. */

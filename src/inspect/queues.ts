@@ -11,6 +11,7 @@ SELECT q.name, q.paused, q.ordering::text AS ordering, q.max_payload_bytes,
   (extract(epoch FROM q.idempotency_retention) * 1000)::bigint AS idempotency_retention_ms,
   (extract(epoch FROM q.effect_retention) * 1000)::bigint AS effect_retention_ms,
   (extract(epoch FROM q.audit_retention) * 1000)::bigint AS audit_retention_ms,
+  (extract(epoch FROM q.age_after) * 1000)::bigint AS age_after_ms,
   q.maintained_at, q.created_at
 FROM holdfast.queues AS q
 ORDER BY q.name <> 'inbox', q.name`,
@@ -23,6 +24,8 @@ ORDER BY q.name <> 'inbox', q.name`,
     idempotency_retention_ms: int8,
     effect_retention_ms: int8,
     audit_retention_ms: int8,
+    /** Null: off. */
+    age_after_ms: int8.orNull,
     maintained_at: instant,
     created_at: moment,
   },

@@ -27,6 +27,8 @@ export interface QueueSettings extends OrderOptions {
   readonly archiveRetentionMs?: number | undefined;
   readonly effectRetentionMs?: number | undefined;
   readonly auditRetentionMs?: number | undefined;
+  /** 0: off. */
+  readonly ageAfterMs?: number | undefined;
 }
 
 export const configureQueue = statement({
@@ -38,7 +40,9 @@ SET max_payload_bytes = coalesce($1::integer, q.max_payload_bytes),
     archive_retention = coalesce($3::bigint * interval '1 millisecond', q.archive_retention),
     effect_retention = coalesce($4::bigint * interval '1 millisecond', q.effect_retention),
     ordering = coalesce($5::text::holdfast.ordering, q.ordering),
-    audit_retention = coalesce($6::bigint * interval '1 millisecond', q.audit_retention)
+    audit_retention = coalesce($6::bigint * interval '1 millisecond', q.audit_retention),
+    age_after = CASE WHEN $7::bigint IS NULL THEN q.age_after
+      ELSE nullif($7::bigint, 0) * interval '1 millisecond' END
 WHERE q.name = 'inbox'
 RETURNING q.name`,
   columns: { name: text },
@@ -58,6 +62,7 @@ export async function configure(
     settings.effectRetentionMs ?? null,
     checkOrdering(where, settings),
     settings.auditRetentionMs ?? null,
+    settings.ageAfterMs ?? null,
   ]);
   return rows.length === 1;
 }

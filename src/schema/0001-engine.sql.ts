@@ -118,6 +118,8 @@ CREATE TABLE holdfast.queues (
   archive_retention     interval NOT NULL DEFAULT '7 days' CHECK (archive_retention >= '0'),
   effect_retention      interval NOT NULL DEFAULT '7 days' CHECK (effect_retention > '0'),
   audit_retention       interval NOT NULL DEFAULT '90 days' CHECK (audit_retention > '0'),
+  -- A job that has been due for so long gets a share of the claims, however urgent the others are. NULL: never.
+  age_after             interval DEFAULT '10 minutes' CHECK (age_after > '0'),
   maintained_at         timestamptz,
   created_at            timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);

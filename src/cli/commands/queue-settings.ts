@@ -28,6 +28,7 @@ function settingsOf(given: Given): QueueOptions {
     ...part('idempotency-retention', 'idempotencyRetention', time),
     ...part('effect-retention', 'effectRetention', time),
     ...part('audit-retention', 'auditRetention', time),
+    ...part('age-after', 'ageAfter', time),
     ...part('max-payload-bytes', 'maxPayloadBytes', () =>
       countOption(given, 'max-payload-bytes', 1),
     ),
@@ -45,6 +46,7 @@ const SETTINGS: Readonly<Record<string, (row: QueueRow) => string>> = {
   'idempotency retention': (row) => span(row.idempotencyRetentionMs),
   'effect retention': (row) => span(row.effectRetentionMs),
   'audit retention': (row) => span(row.auditRetentionMs),
+  'age after': (row) => (row.ageAfterMs === null ? 'off' : span(row.ageAfterMs)),
   'max payload bytes': (row) => row.maxPayloadBytes.toLocaleString('en'),
 };
 
