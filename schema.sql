@@ -120,6 +120,8 @@ CREATE TABLE holdfast.migrations (
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
+  paused_types text[],
+  paused_keys text[],
   ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
   max_payload_bytes integer NOT NULL DEFAULT 1048576,
   idempotency_retention interval NOT NULL DEFAULT '7 days'::interval,

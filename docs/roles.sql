@@ -68,7 +68,7 @@ GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast
 GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_claims,
   holdfast.schedules, holdfast.audit TO holdfast_operator;
-GRANT UPDATE (paused) ON holdfast.queues TO holdfast_operator;
+GRANT UPDATE (paused, paused_types, paused_keys) ON holdfast.queues TO holdfast_operator;
 -- Schedules are paused, resumed, run and deleted.
 GRANT UPDATE (paused, next_instant, next_at, last_instant, last_at, last_job, ticks, skipped, missed), DELETE
   ON holdfast.schedules TO holdfast_operator;

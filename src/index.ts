@@ -8,7 +8,7 @@ export type {
 } from './api/dead-letters.js';
 export type { DeadLetterFilter, JobsFilter } from './api/filter.js';
 export type { JobsPage, JobsRequest } from './api/look.js';
-export type { QueueOptions } from './api/queue-settings.js';
+export type { PauseOptions, QueueOptions } from './api/queue-settings.js';
 export type { ReplayStep } from './api/replay.js';
 export type {
   Schedule,

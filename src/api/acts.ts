@@ -4,13 +4,14 @@
  */
 import type pg from 'pg';
 import { hintQueue } from '../fleet/wake.js';
+import { HoldfastError } from '../job/errors.js';
 import { type Act, ActRecord } from '../operate/audit.js';
 import { cancel } from '../operate/cancel.js';
 import { discard, retryLetters } from '../operate/dead-letters.js';
 import { drainWorker } from '../operate/drain.js';
 import type { ActOptions } from '../operate/options.js';
 import { pruneArchiveOlder } from '../operate/prune.js';
-import { setPaused } from '../operate/queue.js';
+import { MAX_PAUSED, type QueuePart, setPartPaused, setPaused } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
@@ -64,19 +65,34 @@ export function moveJobs(
   });
 }
 
-/** False: there is no such queue. */
+/** Of the queue, or of a part of it. False: there is no such queue. */
 export function turnQueue(
   pool: pg.Pool,
   names: Names,
   paused: boolean,
   options: ActOptions,
+  part: QueuePart | null = null,
 ): Promise<boolean> {
-  const act = { act: paused ? 'pause' : 'resume', queue: names.queue } as const;
+  const act = { act: paused ? 'pause' : 'resume', queue: names.queue, filter: part } as const;
   return together(pool, async (db) => {
-    const found = await setPaused(db, names, paused);
+    const found = await (part
+      ? turnPart(db, names, part, paused)
+      : setPaused(db, names, paused));
     if (found) await recordOf(act, options)?.add(db, names);
     return found;
   });
+}
+
+async function turnPart(db: Executor, names: Names, part: QueuePart, paused: boolean) {
+  const most = await setPartPaused(db, names, part, paused);
+  if (paused && most !== null && most > MAX_PAUSED) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `${MAX_PAUSED} types or keys of the queue "${names.queue}" are paused already; nothing was paused. ` +
+        'Pause the queue, or resume some of them.',
+    );
+  }
+  return most !== null;
 }
 
 /** What the worker was before; see operate/drain.ts. */

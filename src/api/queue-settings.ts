@@ -5,9 +5,10 @@ import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
+import { checkKey, checkType } from '../job/key.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
-import { configure, type QueueSettings } from '../operate/queue.js';
+import { configure, type QueuePart, type QueueSettings } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
 import { withClient } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
@@ -28,6 +29,36 @@ export interface QueueOptions extends NewQueueOptions {
   readonly auditRetention?: Duration;
   /** How long a job waits for more urgent ones before it gets a share of the claims; `'off'`: for ever. */
   readonly ageAfter?: Duration | 'off';
+}
+
+/** With neither `type` nor `key`, the whole queue. */
+export interface PauseOptions extends ActOptions {
+  /** Only jobs of this type. */
+  readonly type?: string;
+  /** Only jobs of this partition key. */
+  readonly key?: string;
+}
+
+const PAUSE_OPTIONS = {
+  ...{ type: true, key: true, ...ACT_OPTIONS },
+} as const satisfies Known<PauseOptions>;
+
+/** Null: all of the queue. */
+export function partOf({ type, key }: PauseOptions): QueuePart | null {
+  if (type !== undefined && key !== undefined) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'type and key were both given; nothing was done. Give one of them, in two calls if need be.',
+    );
+  }
+  try {
+    if (type !== undefined) return { type: checkType(type) };
+    return key === undefined ? null : { key: checkKey(key) };
+  } catch (error) {
+    const { code, message } = error as HoldfastError;
+    const told = message.replace('nothing was enqueued', 'nothing was done');
+    throw new HoldfastError(code, told, { cause: error });
+  }
 }
 
 const QUEUE_OPTIONS = {
@@ -75,7 +106,10 @@ const rowOf = async (db: Executor, { schema, queue }: Names) =>
 /** Settings that have changed, from what to what. */
 function changesOf(before: QueueRow, after: QueueRow, notify: boolean | undefined): object {
   const names = Object.keys(after) as (keyof QueueRow)[];
-  const changed = names.filter((name) => before[name] !== after[name] && name !== 'maintainedAt');
+  const changed = names.filter(
+    (name) =>
+      JSON.stringify(before[name]) !== JSON.stringify(after[name]) && name !== 'maintainedAt',
+  );
   const pairs = changed.map((name) => [name, { from: before[name], to: after[name] }]);
   return { ...Object.fromEntries(pairs), ...(notify !== undefined && { notify }) };
 }
@@ -141,9 +175,11 @@ export function queueSettings(access: Access) {
     return checkActOptions(options);
   };
 
-  async function turn(queue: string, paused: boolean, options: ActOptions): Promise<void> {
-    checked(options, paused ? 'pause()' : 'resume()');
-    if (!(await turnQueue(pool(), names(queue), paused, options))) throw unknownQueue(queue);
+  async function turn(queue: string, paused: boolean, options: PauseOptions): Promise<void> {
+    checkKnown(options, PAUSE_OPTIONS, paused ? 'pause()' : 'resume()', 'Nothing was done.');
+    checkActOptions(options);
+    const part = partOf(options);
+    if (!(await turnQueue(pool(), names(queue), paused, options, part))) throw unknownQueue(queue);
   }
 
   return {
@@ -167,9 +203,11 @@ export function queueSettings(access: Access) {
     dropQueue: async (queue: string, options: ActOptions = {}): Promise<QueueLoss> =>
       removeQueue(pool(), names(queue), checked(options, 'dropQueue()')),
 
-    pause: async (queue = 'inbox', options: ActOptions = {}): Promise<void> =>
+    /** Jobs are taken and none is claimed: of the queue, or of one type or one key of it. */
+    pause: async (queue = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, true, options),
-    resume: async (queue = 'inbox', options: ActOptions = {}): Promise<void> =>
+    /** What was paused by itself stays so when its queue is resumed. */
+    resume: async (queue = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, false, options),
   };
 }

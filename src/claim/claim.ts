@@ -21,6 +21,8 @@ import {
   EXPIRED,
   HANDLED,
   NO_JOB,
+  NOT_PAUSED,
+  openQueue,
   RECORD_CLAIM,
   RETURN_TAKEN,
   SELECT_TAKEN,
@@ -64,12 +66,12 @@ export const MAINTAINED_MS = `(SELECT (extract(epoch FROM now() - q.maintained_a
     FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
 
 /** Read by aged claims only; NULL, and so nothing is aged, where the queue says so. */
-const AGED_UNTIL = `(SELECT now() - q.age_after FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
+const AGED_UNTIL = `(SELECT now() - o.age_after FROM open_queue AS o)`;
 
 export const claimJobs = statement({
   name: 'claim',
   text: `
-WITH claimed AS (
+WITH ${openQueue(`q.ordering = 'none'`)}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = false
   WHERE i.ctid = ANY (ARRAY(
@@ -84,12 +86,12 @@ WITH claimed AS (
       AND i.crashes < 2
       AND (i.status = 'pending' OR ${EXPIRED})
       AND ${HANDLED}
+      AND ${NOT_PAUSED}
     ORDER BY i.available_at, i.position
     LIMIT $5::integer
     FOR UPDATE SKIP LOCKED
   ) AS c
-  WHERE EXISTS (SELECT FROM holdfast.queues AS q
-    WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none')
+  WHERE EXISTS (SELECT FROM open_queue)
   LIMIT $5::integer
   ))
   RETURNING ${RETURN_TAKEN}

@@ -32,6 +32,11 @@ const SETTINGS: Options = {
   'dead-letters': { type: 'string', value: 'hold|free', help: 'with --ordering key' },
 };
 
+const PART: Options = {
+  type: { type: 'string', value: 'TYPE', help: 'only the jobs of this type' },
+  key: { type: 'string', value: 'KEY', help: 'only the jobs of this partition key' },
+};
+
 export const QUEUE_COMMANDS: readonly Command[] = [
   {
     words: ['queues', 'ls'],
@@ -71,7 +76,7 @@ export const QUEUE_COMMANDS: readonly Command[] = [
     words: ['queues', 'pause'],
     args: 'NAME',
     summary: 'take jobs, but let none be claimed',
-    options: REASON,
+    options: { ...PART, ...REASON },
     needs: 'schema',
     load: async () => (await import('./commands/queues.js')).runPause,
   },
@@ -79,7 +84,7 @@ export const QUEUE_COMMANDS: readonly Command[] = [
     words: ['queues', 'resume'],
     args: 'NAME',
     summary: 'let jobs be claimed again',
-    options: REASON,
+    options: { ...PART, ...REASON },
     needs: 'schema',
     load: async () => (await import('./commands/queues.js')).runResume,
   },

@@ -2,6 +2,8 @@
 import type { Finding, Limits } from './doctor.js';
 import { note, ok, problem } from './doctor.js';
 import type { Overview, QueueOverview, WorkerOverview } from './overview.js';
+import { describePaused, isPartlyPaused } from './paused.js';
+import type { QueueRow } from './queues.js';
 import { many, span } from './words.js';
 import { saysOf } from './workers.js';
 
@@ -31,8 +33,20 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
       ),
     ];
   }
-  if (oldestMs <= limits.oldestMs) return [ok('oldest pending', `${name}: ${span(oldestMs)}`)];
+  const parts = isPartlyPaused(queue)
+    ? [
+        note(
+          'paused',
+          `Of the queue "${name}" ${describePaused(queue)} ${verb(queue)} paused.`,
+          'Their jobs are accepted and none of them runs. The oldest job that waits may be one of them.',
+          `holdfast queues resume ${name} --type TYPE, or --key KEY`,
+        ),
+      ]
+    : [];
+  if (oldestMs <= limits.oldestMs)
+    return [...parts, ok('oldest pending', `${name}: ${span(oldestMs)}`)];
   return [
+    ...parts,
     problem(
       'oldest pending',
       `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${many(counts.pending, 'job')} wait, ${many(alive, 'worker')} alive.`,
@@ -41,6 +55,9 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
     ),
   ];
 }
+
+const verb = ({ pausedTypes, pausedKeys }: QueueRow) =>
+  pausedTypes.length + pausedKeys.length === 1 ? 'is' : 'are';
 
 function expired({ queue, counts }: QueueOverview): Finding {
   if (counts.expired === 0) return ok('expired leases', `${queue.name}: none`);

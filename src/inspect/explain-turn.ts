@@ -87,7 +87,7 @@ function byTime(found: Ahead | null, situation: Situation): Line {
   const passed = found.olderPassed + found.moreUrgentPassed;
   const others =
     passed > 0
-      ? ` (beside ${many(passed, 'job')} that these workers do not handle and pass over)`
+      ? ` (beside ${many(passed, 'job')} ${skipped(situation)})`
       : '';
   if (before.length > 0) {
     const aged = urgent ? ageing(situation) : '';
@@ -96,8 +96,8 @@ function byTime(found: Ahead | null, situation: Situation): Line {
   if (found.olderRead >= MAX_AHEAD || found.moreUrgentRead >= MAX_AHEAD) {
     return {
       text:
-        `the first ${MAX_AHEAD.toLocaleString('en')} jobs of the queue are of types that these workers do not ` +
-        'handle and pass over; what stands between them and this job was not counted.',
+        `the first ${MAX_AHEAD.toLocaleString('en')} of the queue are jobs ${skipped(situation)}; ` +
+        'what stands between them and this job was not counted.',
       isNext: false,
     };
   }
@@ -107,6 +107,11 @@ function byTime(found: Ahead | null, situation: Situation): Line {
     isNext: true,
   };
 }
+
+const skipped = ({ queue }: Situation) =>
+  queue.pausedTypes.length > 0
+    ? 'of types that are paused, or that these workers do not handle, and that they pass over'
+    : 'that these workers do not handle and pass over';
 
 /** For how long more urgent jobs go first. */
 function ageing(situation: Situation): string {

@@ -18,6 +18,8 @@ export function queueFigures({ queue, counts, rate }: QueueOverview) {
   return {
     queue: queue.name,
     paused: queue.paused,
+    pausedTypes: queue.pausedTypes,
+    pausedKeys: queue.pausedKeys,
     ordering: queue.ordering,
     ...figures,
     oldestDue,

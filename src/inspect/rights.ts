@@ -66,7 +66,8 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
   ],
   operator: [
     ...[...LOOK, ...ENQUEUE],
-    ...[on('queues', 'UPDATE', 'paused'), on('workers', 'UPDATE', 'status')],
+    ...['paused', 'paused_types', 'paused_keys'].map((column) => on('queues', 'UPDATE', column)),
+    on('workers', 'UPDATE', 'status'),
     on('fleet', 'UPDATE', 'epoch'),
     on('audit', 'INSERT', 'act'),
     ...[on('schedules', 'UPDATE', 'paused'), on('schedules', 'DELETE')],

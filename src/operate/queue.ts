@@ -7,7 +7,7 @@
 import { checkOrdering, type OrderOptions } from '../job/order.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { statement, text } from '../postgres/statement.js';
+import { int4, statement, text } from '../postgres/statement.js';
 
 export const pauseQueue = statement({
   name: 'pause_queue',
@@ -19,6 +19,38 @@ UPDATE holdfast.queues AS q SET paused = $1::boolean WHERE q.name = 'inbox' RETU
 /** A paused queue takes jobs and runs none: claims return nothing from the next statement on. */
 export async function setPaused(db: Executor, names: Names, paused: boolean): Promise<boolean> {
   return (await db.run(pauseQueue, names, [paused])).length === 1;
+}
+
+/** One type, or one key, of a queue. */
+export type QueuePart = { readonly type: string } | { readonly key: string };
+
+/** More of each are not kept: claims compare every job with them. */
+export const MAX_PAUSED = 100;
+
+const without = (list: string, name: string) => `CASE WHEN ${name} IS NULL THEN ${list} ELSE
+      nullif(array_remove(${list}, ${name}) || CASE WHEN $1::boolean THEN ARRAY[${name}] ELSE '{}' END, '{}') END`;
+
+export const pauseQueuePart = statement({
+  name: 'pause_part',
+  text: `
+UPDATE holdfast.queues AS q
+SET paused_types = ${without('q.paused_types', '$2::text')},
+    paused_keys = ${without('q.paused_keys', '$3::text')}
+WHERE q.name = 'inbox'
+RETURNING greatest(coalesce(cardinality(q.paused_types), 0), coalesce(cardinality(q.paused_keys), 0)) AS most`,
+  columns: { most: int4 },
+});
+
+/** How many types, or keys, are paused then, whatever is more; null: there is no such queue. */
+export async function setPartPaused(
+  db: Executor,
+  names: Names,
+  part: QueuePart,
+  paused: boolean,
+): Promise<number | null> {
+  const name = 'type' in part ? [part.type, null] : [null, part.key];
+  const [row] = await db.run(pauseQueuePart, names, [paused, ...name]);
+  return row?.most ?? null;
 }
 
 export interface QueueSettings extends OrderOptions {

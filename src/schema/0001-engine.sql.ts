@@ -112,6 +112,9 @@ CREATE TABLE holdfast.workers (
 CREATE TABLE holdfast.queues (
   name                  text PRIMARY KEY,
   paused                boolean NOT NULL DEFAULT false,
+  -- Of these none is claimed, although the queue is open. NULL: none of them.
+  paused_types          text[],
+  paused_keys           text[],
   ordering              holdfast.ordering NOT NULL DEFAULT 'none',
   max_payload_bytes     integer NOT NULL DEFAULT 1048576 CHECK (max_payload_bytes > 0),
   idempotency_retention interval NOT NULL DEFAULT '7 days' CHECK (idempotency_retention > '0'),

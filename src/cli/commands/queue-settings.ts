@@ -1,5 +1,6 @@
 /** `holdfast queues set | drop`: what is set on a queue, and its end. */
 import { type QueueOptions, removeQueue, setQueue } from '../../api/queue-settings.js';
+import { describePaused } from '../../inspect/paused.js';
 import type { QueueRow } from '../../inspect/queues.js';
 import { many, span } from '../../inspect/words.js';
 import { withTransaction } from '../../postgres/pool.js';
@@ -41,7 +42,7 @@ function settingsOf(given: Given): QueueOptions {
 
 const SETTINGS: Readonly<Record<string, (row: QueueRow) => string>> = {
   ordering: ({ ordering }) => ordering,
-  paused: ({ paused }) => (paused ? 'yes' : 'no'),
+  paused: (row) => (row.paused ? 'yes' : describePaused(row) || 'no'),
   'archive retention': (row) => span(row.archiveRetentionMs),
   'idempotency retention': (row) => span(row.idempotencyRetentionMs),
   'effect retention': (row) => span(row.effectRetentionMs),
