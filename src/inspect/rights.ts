@@ -62,6 +62,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...ofQueue('', 'SELECT INSERT UPDATE DELETE'),
     ...ofQueue('_claims', 'SELECT INSERT DELETE'),
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),
+    ...ofQueue('_unique', 'SELECT UPDATE DELETE'),
     ...ofQueue('_effects', 'SELECT INSERT UPDATE DELETE'),
   ],
   operator: [
