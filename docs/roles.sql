@@ -35,6 +35,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_p
 
 -- Unique keys: one job for a key, which may replace what a job that still waits is to do.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique TO holdfast_producer;
+-- What waits is counted where a queue has a limit.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_count_waiting TO holdfast_producer;
 
 -- Schedules: a job for each tick. Whoever makes one has jobs enqueued into the queue that it names, by a worker of
 -- that queue; leave this out for producers that make none. To run one now is for workers: it looks at the last job.
@@ -54,7 +56,7 @@ GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_claims TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
-GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting TO holdfast_worker;
 GRANT SELECT, UPDATE, DELETE ON holdfast.inbox_unique TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
 -- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up.
@@ -87,7 +89,7 @@ GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 -- What is discarded or cancelled goes to the archive, and a replay takes it out again.
 GRANT INSERT, DELETE ON holdfast.inbox_archive TO holdfast_operator;
 GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_operator;
-GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique TO holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting TO holdfast_operator;
 -- A replay may be told to do again what a job has done before.
 GRANT DELETE ON holdfast.inbox_effects TO holdfast_operator;
 -- Who did what: when and as whom is not the operator's to say.

@@ -7,6 +7,7 @@ import type pg from 'pg';
 import type { Access } from './api/access.js';
 import { archive } from './api/archive.js';
 import { type AuditPage, type AuditRequest, auditPage } from './api/audit.js';
+import { Backpressure } from './api/backpressure.js';
 import { byId } from './api/by-id.js';
 import { deadLetters } from './api/dead-letters.js';
 import { examine } from './api/doctor.js';
@@ -26,7 +27,8 @@ import {
 import type { NewJob } from './enqueue/insert.js';
 import { checkTx } from './enqueue/transaction.js';
 import type { Gauges } from './inspect/gauges.js';
-import { HoldfastError } from './job/errors.js';
+import { type Duration, durationMs } from './job/duration.js';
+import { HoldfastError, shown } from './job/errors.js';
 import { describeError } from './job/failure.js';
 import {
   checkInteger,
@@ -98,9 +100,15 @@ export interface EnqueueCall {
   readonly tx?: Queryable & { readonly totalCount?: never };
   /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
   readonly onMismatch?: 'error' | 'existing';
+  /** When more jobs wait than `maxPending` of the queue: throw (default), or wait for room. Not with `tx`. */
+  readonly onFull?: 'error' | 'wait';
+  /** How long to wait for room; default 30 s. */
+  readonly fullTimeout?: Duration;
 }
 
-const CALL_OPTIONS = { tx: true, onMismatch: true } as const satisfies Known<EnqueueCall>;
+const CALL_OPTIONS = {
+  ...{ tx: true, onMismatch: true, onFull: true, fullTimeout: true },
+} as const satisfies Known<EnqueueCall>;
 
 const CLOSE_MS = 500;
 const OBSERVER_MS = 5_000;
@@ -158,6 +166,11 @@ export function holdfast(options: HoldfastOptions = {}) {
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
   const pooled = async () => options.pooler ?? behindPooler(pool());
 
+  /** Statements outside of any transaction. */
+  const outside = async () =>
+    engineExecutor(pool(), { prepare: prepare && !(await pooled()) });
+  const backpressure = new Backpressure(outside);
+
   async function enqueueMany(
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
@@ -174,7 +187,8 @@ export function holdfast(options: HoldfastOptions = {}) {
       );
     }
     if ('tx' in call) checkTx(call.tx);
-    if (!tracing) return send(queue, items, call);
+    const waitMs = fullWaitMs(call);
+    if (!tracing) return send(queue, items, call, waitMs);
     const first = items[0]?.job.type as string;
     const type = items.every((item) => item.job.type === first) ? first : null;
     return tracing.send({ queue, type, count: items.length, operation: 'send' }, (withContext) =>
@@ -182,13 +196,21 @@ export function holdfast(options: HoldfastOptions = {}) {
         queue,
         items.map((item) => withHeaders(item, withContext)),
         call,
+        waitMs,
       ),
     );
   }
 
-  async function send(queue: string, items: readonly EnqueueItem[], call: EnqueueCall) {
+  async function send(
+    queue: string,
+    items: readonly EnqueueItem[],
+    call: EnqueueCall,
+    waitMs: number | null,
+  ) {
     const limits = { maxPayloadBytes, onMismatch: call.onMismatch ?? 'error' } as const;
     const jobs = await prepareJobs(items, limits);
+    const tx = call.tx ? executor(call.tx) : null;
+    await backpressure.admit({ names: names(queue), jobs: jobs.length, tx, waitMs });
     const written = await write(queue, jobs, limits, call);
     if (listeners.size > 0) for (const event of enqueuedEvents(queue, jobs, written)) tell(event);
     return written;
@@ -201,10 +223,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     call: EnqueueCall,
   ): Promise<Enqueued[]> {
     if (call.tx) return writeJobs(executor(call.tx), names(queue), jobs, limits);
-    if (!needsTransaction(jobs)) {
-      const mode = { prepare: prepare && !(await pooled()) };
-      return writeJobs(engineExecutor(pool(), mode), names(queue), jobs, limits);
-    }
+    if (!needsTransaction(jobs)) return writeJobs(await outside(), names(queue), jobs, limits);
     return withTransaction(pool(), (client) =>
       writeJobs(executor(client), names(queue), jobs, { ...limits, rolledBack: true }),
     );
@@ -232,6 +251,7 @@ export function holdfast(options: HoldfastOptions = {}) {
   /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
   async function close(): Promise<void> {
     waiting.close();
+    backpressure.close();
     const pools = [ownPool, observerPool];
     ownPool = null;
     observerPool = null;
@@ -257,9 +277,14 @@ export function holdfast(options: HoldfastOptions = {}) {
     ): Promise<Enqueued> {
       const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };
       checkKnown(enqueueOptions, known, 'enqueue()', 'Nothing was enqueued.');
-      const { tx, onMismatch, ...rest } = enqueueOptions;
+      const { tx, onMismatch, onFull, fullTimeout, ...rest } = enqueueOptions;
       const given = 'tx' in enqueueOptions && { tx: tx as Queryable };
-      const call: EnqueueCall = { ...given, ...(onMismatch && { onMismatch }) };
+      const call: EnqueueCall = {
+        ...given,
+        ...(onMismatch && { onMismatch }),
+        ...(onFull !== undefined && { onFull }),
+        ...(fullTimeout !== undefined && { fullTimeout }),
+      };
       const [enqueued] = await enqueueMany([job.item(payload, rest)], call);
       return enqueued as Enqueued;
     },
@@ -313,6 +338,29 @@ export function holdfast(options: HoldfastOptions = {}) {
     onClose: (work) => void closing.push(work),
   });
   return hf;
+}
+
+const FULL_TIMEOUT_MS = 30_000;
+const MAX_FULL_TIMEOUT_MS = 86_400_000;
+
+/** How long an enqueue waits for room; null: not at all. */
+function fullWaitMs({ tx, onFull = 'error', fullTimeout }: EnqueueCall): number | null {
+  const refused = (problem: string) =>
+    new HoldfastError('OPTION_INVALID', `${problem} Nothing was enqueued.`);
+  if (onFull !== 'error' && onFull !== 'wait')
+    throw refused(`onFull must be 'error' or 'wait', not ${shown(onFull)}.`);
+  if (onFull === 'error') {
+    if (fullTimeout !== undefined) throw refused("fullTimeout goes with onFull: 'wait' only.");
+    return null;
+  }
+  if (tx) {
+    throw refused(
+      "onFull: 'wait' would hold your transaction open, with its locks, until the queue has room. " +
+        'Wait before you begin it, or leave onFull out.',
+    );
+  }
+  if (fullTimeout === undefined) return FULL_TIMEOUT_MS;
+  return durationMs(fullTimeout, 'fullTimeout', { min: 1, max: MAX_FULL_TIMEOUT_MS });
 }
 
 function withHeaders(item: EnqueueItem, withContext: WithContext): EnqueueItem {

@@ -37,8 +37,8 @@ async function underLoad(enough: (ran: readonly number[]) => boolean): Promise<n
   const started = start(
     db.hf,
     (worker) =>
-      worker.handle(work, async ({ n }) => {
-        ran.push(n);
+      worker.handle(work, async ({ payload }) => {
+        ran.push(payload.n);
         since++;
         // As many come as go: there are always more of them than the worker can take.
         if (since < 100) return;

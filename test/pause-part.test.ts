@@ -116,8 +116,8 @@ test('a worker runs the rest, and the paused type as soon as it is resumed', asy
   const ran: string[] = [];
   start(db.hf, (worker) =>
     worker
-      .handle(step, ({ n }) => void ran.push(`step ${n}`))
-      .handle(other, ({ n }) => void ran.push(`other ${n}`)),
+      .handle(step, ({ payload }) => void ran.push(`step ${payload.n}`))
+      .handle(other, ({ payload }) => void ran.push(`other ${payload.n}`)),
   );
   await db.hf.enqueue(step, { n: 1 });
   const { id } = await db.hf.enqueue(other, { n: 2 });

@@ -160,7 +160,7 @@ describe('a replacement', () => {
 
   test('with a delay is a debounce: the job moves, and a worker runs the last payload once', async () => {
     const ran: number[] = [];
-    start(db.hf, (worker) => worker.handle(step, ({ n }) => void ran.push(n)));
+    start(db.hf, (worker) => worker.handle(step, ({ payload }) => void ran.push(payload.n)));
     const debounce = { onConflict: 'replace' } as const;
     const { id } = await enqueue(1, debounce, { delay: '1h' });
     const due = async () => (await db.hf.job(id))!.runAt!.getTime();
@@ -383,8 +383,8 @@ describe('the definition', () => {
     const { id: standing } = await db.hf.enqueue(child, { n: 0 }, { delay: '1h' });
     start(db.hf, (worker) =>
       worker
-        .handle(step, async ({ n }, ctx) => void (await ctx.enqueue(child, { n })))
-        .handle(child, ({ n }) => void ran.push(n)),
+        .handle(step, async (ctx) => void (await ctx.enqueue(child, ctx.payload)))
+        .handle(child, ({ payload }) => void ran.push(payload.n)),
     );
     await db.hf.enqueue(step, { n: 7 });
     await db.hf.wait(standing);

@@ -29,6 +29,8 @@ export interface QueueOptions extends NewQueueOptions {
   readonly auditRetention?: Duration;
   /** How long a job waits for more urgent ones before it gets a share of the claims; `'off'`: for ever. */
   readonly ageAfter?: Duration | 'off';
+  /** Enqueues are refused, or wait, while about so many jobs wait; `'off'` (default): never. */
+  readonly maxPending?: number | 'off';
 }
 
 /** With neither `type` nor `key`, the whole queue. */
@@ -64,10 +66,11 @@ export function partOf({ type, key }: PauseOptions): QueuePart | null {
 const QUEUE_OPTIONS = {
   ...{ ordering: true, deadLetters: true, notify: true, maxPayloadBytes: true },
   ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
-  ...{ auditRetention: true, ageAfter: true },
+  ...{ auditRetention: true, ageAfter: true, maxPending: true },
 } as const satisfies Known<QueueOptions>;
 
 export const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
+const MAX_PENDING_LIMIT = 10_000_000;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
 
 /** What is left out stays as it is. */
@@ -96,8 +99,15 @@ function settingsOf(settings: QueueOptions): QueueSettings {
     auditRetentionMs: time(settings.auditRetention, 'auditRetention'),
     ageAfterMs:
       settings.ageAfter === 'off' ? 0 : time(settings.ageAfter, `ageAfter, unless it is 'off',`),
+    maxPending: pendingOf(settings.maxPending),
     ...order(settings),
   };
+}
+
+function pendingOf(most: number | 'off' | undefined): number | undefined {
+  if (most === undefined) return undefined;
+  if (most === 'off') return 0;
+  return checkInteger(most, `maxPending, unless it is 'off',`, 1, MAX_PENDING_LIMIT);
 }
 
 const rowOf = async (db: Executor, { schema, queue }: Names) =>
@@ -108,7 +118,9 @@ function changesOf(before: QueueRow, after: QueueRow, notify: boolean | undefine
   const names = Object.keys(after) as (keyof QueueRow)[];
   const changed = names.filter(
     (name) =>
-      JSON.stringify(before[name]) !== JSON.stringify(after[name]) && name !== 'maintainedAt',
+      JSON.stringify(before[name]) !== JSON.stringify(after[name]) &&
+      name !== 'maintainedAt' &&
+      name !== 'waiting',
   );
   const pairs = changed.map((name) => [name, { from: before[name], to: after[name] }]);
   return { ...Object.fromEntries(pairs), ...(notify !== undefined && { notify }) };

@@ -57,12 +57,17 @@ export interface QueueNews {
   readonly suspects: boolean;
   /** How long ago a round of maintenance began; null before the first. */
   readonly maintainedMs: number | null;
+  /** The queue has a limit, and it is time to count what waits. */
+  readonly recount: boolean;
 }
 
 /** Asked by claims that read by time and by key. */
 export const SUSPECTS_WAIT = `EXISTS (SELECT FROM holdfast.inbox AS s
     WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now())`;
 export const MAINTAINED_MS = `(SELECT (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint
+    FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
+
+export const RECOUNT = `(SELECT q.max_pending IS NOT NULL AND coalesce(q.recount_at <= now(), true)
     FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
 
 /** Read by aged claims only; NULL, and so nothing is aged, where the queue says so. */
@@ -109,11 +114,12 @@ SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen
     ) AS n) END AS due_in_ms,
   CASE WHEN $12::boolean THEN ${SUSPECTS_WAIT} END AS suspects,
   CASE WHEN $12::boolean THEN ${MAINTAINED_MS} END AS maintained_ms,
+  CASE WHEN $12::boolean THEN ${RECOUNT} END AS recount,
   ${NO_JOB}
 FROM holdfast.fleet AS f
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -122,6 +128,7 @@ FROM claimed AS c`,
     due_in_ms: int8.orNull,
     suspects: bool.orNull,
     maintained_ms: int8.orNull,
+    recount: bool.orNull,
     ...TAKEN_COLUMNS,
   },
 });
@@ -148,12 +155,14 @@ export async function claim(
     request.ask,
     request.aged ?? false,
   ]);
-  const { epoch, seenUntil, clock, suspects, dueInMs, maintainedMs } = splitHead(rows);
+  const { epoch, seenUntil, clock, suspects, dueInMs, maintainedMs, recount } = splitHead(rows);
   return {
     epoch: epoch ?? 0,
     seenUntil: seenUntil ?? '-infinity',
     clock: clock ?? 0,
-    news: suspects === null ? null : { suspects, dueInMs, maintainedMs },
+    news: suspects === null
+        ? null
+        : { suspects, dueInMs, maintainedMs, recount: recount ?? false },
     jobs: rows.sort(byDue),
   };
 }

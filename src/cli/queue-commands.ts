@@ -26,6 +26,10 @@ const SETTINGS: Options = {
     ...{ type: 'string', value: 'TIME|off' },
     help: 'how long a job waits for more urgent ones before it gets a share of the claims',
   },
+  'max-pending': {
+    ...{ type: 'string', value: 'N|off' },
+    help: 'enqueues are refused while about so many jobs wait',
+  },
   'max-payload-bytes': { type: 'string', value: 'N', help: 'for enqueues in SQL' },
   notify: { type: 'string', value: 'on|off', help: 'whether an insert wakes workers that sleep' },
   ordering: { type: 'string', value: 'key|none', help: 'only while the queue is empty' },

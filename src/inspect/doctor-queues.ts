@@ -14,6 +14,7 @@ export function judgeQueues({ queues, workers }: Overview, limits: Limits): Find
   const alive = workers.filter(({ worker }) => worker.status === 'alive');
   return queues.flatMap((one) => [
     ...waiting(one, limits, alive.length),
+    ...full(one),
     expired(one),
     deadLetters(one, limits),
     ...maintenance(one, limits, alive.length),
@@ -52,6 +53,19 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
       `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${many(counts.pending, 'job')} wait, ${many(alive, 'worker')} alive.`,
       'This is the delay that users see.',
       `holdfast jobs ls --queue ${name} --status pending --oldest, then holdfast explain one whose DUE is past; start more workers if they are all busy.`,
+    ),
+  ];
+}
+
+function full({ queue, counts }: QueueOverview): Finding[] {
+  const { name, maxPending } = queue;
+  if (maxPending === null || counts.pending < maxPending) return [];
+  return [
+    problem(
+      'full',
+      `${many(counts.pending, 'job')} of "${name}" wait, and ${maxPending.toLocaleString('en')} may.`,
+      'Enqueues are refused, or wait, until there is room.',
+      `Add workers, or raise the limit: holdfast queues set ${name} --max-pending N`,
     ),
   ];
 }

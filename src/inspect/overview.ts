@@ -28,6 +28,7 @@ export function queueFigures({ queue, counts, rate }: QueueOverview) {
     tableBytes: size.tableBytes + size.indexBytes,
     archiveBytes: size.archiveBytes,
     archiveRetentionMs: queue.archiveRetentionMs,
+    maxPending: queue.maxPending,
     maintainedAt: queue.maintainedAt,
     createdAt: queue.createdAt,
   };

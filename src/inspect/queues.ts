@@ -18,7 +18,7 @@ SELECT q.name, q.paused, to_jsonb(q.paused_types) AS paused_types, to_jsonb(q.pa
   (extract(epoch FROM q.effect_retention) * 1000)::bigint AS effect_retention_ms,
   (extract(epoch FROM q.audit_retention) * 1000)::bigint AS audit_retention_ms,
   (extract(epoch FROM q.age_after) * 1000)::bigint AS age_after_ms,
-  q.maintained_at, q.created_at
+  q.max_pending, q.waiting, q.maintained_at, q.created_at
 FROM holdfast.queues AS q
 ORDER BY q.name <> 'inbox', q.name`,
   columns: {
@@ -34,6 +34,10 @@ ORDER BY q.name <> 'inbox', q.name`,
     audit_retention_ms: int8,
     /** Null: off. */
     age_after_ms: int8.orNull,
+    /** Null: there is no limit. */
+    max_pending: int4.orNull,
+    /** When they were last counted; null: not yet, or there is no limit. */
+    waiting: int8.orNull,
     maintained_at: instant,
     created_at: moment,
   },

@@ -61,6 +61,8 @@ export interface QueueSettings extends OrderOptions {
   readonly auditRetentionMs?: number | undefined;
   /** 0: off. */
   readonly ageAfterMs?: number | undefined;
+  /** 0: off. */
+  readonly maxPending?: number | undefined;
 }
 
 export const configureQueue = statement({
@@ -74,7 +76,11 @@ SET max_payload_bytes = coalesce($1::integer, q.max_payload_bytes),
     ordering = coalesce($5::text::holdfast.ordering, q.ordering),
     audit_retention = coalesce($6::bigint * interval '1 millisecond', q.audit_retention),
     age_after = CASE WHEN $7::bigint IS NULL THEN q.age_after
-      ELSE nullif($7::bigint, 0) * interval '1 millisecond' END
+      ELSE nullif($7::bigint, 0) * interval '1 millisecond' END,
+    max_pending = CASE WHEN $8::integer IS NULL THEN q.max_pending ELSE nullif($8::integer, 0) END,
+    -- Counted with another limit, or no more.
+    waiting = CASE WHEN $8::integer IS NULL THEN q.waiting END,
+    recount_at = CASE WHEN $8::integer IS NULL THEN q.recount_at END
 WHERE q.name = 'inbox'
 RETURNING q.name`,
   columns: { name: text },
@@ -95,6 +101,7 @@ export async function configure(
     checkOrdering(where, settings),
     settings.auditRetentionMs ?? null,
     settings.ageAfterMs ?? null,
+    settings.maxPending ?? null,
   ]);
   return rows.length === 1;
 }

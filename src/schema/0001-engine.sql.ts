@@ -123,6 +123,13 @@ CREATE TABLE holdfast.queues (
   audit_retention       interval NOT NULL DEFAULT '90 days' CHECK (audit_retention > '0'),
   -- A job that has been due for so long gets a share of the claims, however urgent the others are. NULL: never.
   age_after             interval DEFAULT '10 minutes' CHECK (age_after > '0'),
+  -- Enqueues are refused while so many jobs wait. NULL: never.
+  max_pending           integer CHECK (max_pending > 0),
+  -- Of a queue that has a limit: how many waited when they were counted, at most one more than may; and when to count
+  -- again.
+  waiting               bigint,
+  waiting_at            timestamptz,
+  recount_at            timestamptz,
   maintained_at         timestamptz,
   created_at            timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
@@ -509,6 +516,34 @@ BEGIN
 END
 $fn$;
 
+-- Counts the jobs that wait, up to the limit of the queue, unless that was done within the last second or somebody
+-- does it just now. Where counting takes long, it is done more rarely. With the rights of the owner, so that producers
+-- need no others. The queue is read through its index: the table may be much larger than what is in it.
+CREATE FUNCTION holdfast.inbox_count_waiting() RETURNS bigint
+  LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $fn$
+DECLARE
+  settings holdfast.queues;
+  began timestamptz := clock_timestamp();
+  jobs bigint;
+BEGIN
+  SELECT q.* INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  IF settings.max_pending IS NULL OR settings.recount_at > began
+    OR NOT pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, 1) THEN
+    RETURN settings.waiting;
+  END IF;
+  SELECT count(*) INTO jobs
+  FROM (SELECT FROM holdfast.inbox AS i WHERE i.status = 'pending' ORDER BY i.id
+    LIMIT settings.max_pending::bigint + 1) AS w;
+  UPDATE holdfast.queues AS q
+  SET waiting = jobs, waiting_at = began,
+      recount_at = clock_timestamp() + greatest(interval '1 second', 20 * (clock_timestamp() - began))
+  WHERE q.name = 'inbox';
+  RETURN jobs;
+END
+$fn$;
+REVOKE EXECUTE ON FUNCTION holdfast.inbox_count_waiting FROM PUBLIC;
+
 -- Enqueues a job under a unique key, unless one stands for it; returns the job that stands then, and whether it was
 -- written, ignored or replaced. The row of the key is locked, so producers of one key decide one after the other. A job
 -- that waits is locked too and looked at again under the lock, so a claim takes it before this or after the caller's
@@ -661,10 +696,14 @@ DECLARE
   standing uuid;
   stream text;
   due timestamptz;
+  settings holdfast.queues;
 BEGIN
-  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_idempotency_key, a_headers,
-    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
-  IF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
+  SELECT q.* INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_idempotency_key, a_headers, settings.max_payload_bytes);
+  IF settings.waiting >= settings.max_pending THEN
+    RAISE EXCEPTION 'queue % is full, % jobs may wait: nothing was enqueued', quote_literal('inbox'), settings.max_pending
+      USING ERRCODE = 'HF006', HINT = 'Try again later, add workers, or raise max_pending.';
+  ELSIF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
     RAISE EXCEPTION 'both delay and available_at were given: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give one of them.';
   ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN

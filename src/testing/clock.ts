@@ -23,7 +23,8 @@ const OF_QUEUE = [
   `UPDATE holdfast.inbox_idempotency AS k SET expires_at = k.expires_at - ${BY}`,
   `UPDATE holdfast.inbox_unique AS u SET kept_until = u.kept_until - ${BY}, prune_at = u.prune_at - ${BY}`,
   `UPDATE holdfast.inbox_effects AS e SET created_at = e.created_at - ${BY}`,
-  `UPDATE holdfast.queues AS q SET maintained_at = q.maintained_at - ${BY} WHERE q.name = 'inbox'`,
+  `UPDATE holdfast.queues AS q SET maintained_at = q.maintained_at - ${BY},
+    waiting_at = q.waiting_at - ${BY}, recount_at = q.recount_at - ${BY} WHERE q.name = 'inbox'`,
 ];
 
 const OF_FLEET = `UPDATE holdfast.workers AS w SET last_seen_at = w.last_seen_at - ${BY},

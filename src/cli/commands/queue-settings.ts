@@ -30,6 +30,9 @@ function settingsOf(given: Given): QueueOptions {
     ...part('effect-retention', 'effectRetention', time),
     ...part('audit-retention', 'auditRetention', time),
     ...part('age-after', 'ageAfter', time),
+    ...part('max-pending', 'maxPending', (text) =>
+      text === 'off' ? text : countOption(given, 'max-pending', 1),
+    ),
     ...part('max-payload-bytes', 'maxPayloadBytes', () =>
       countOption(given, 'max-payload-bytes', 1),
     ),
@@ -48,6 +51,7 @@ const SETTINGS: Readonly<Record<string, (row: QueueRow) => string>> = {
   'effect retention': (row) => span(row.effectRetentionMs),
   'audit retention': (row) => span(row.auditRetentionMs),
   'age after': (row) => (row.ageAfterMs === null ? 'off' : span(row.ageAfterMs)),
+  'max pending': ({ maxPending }) => maxPending?.toLocaleString('en') ?? 'off',
   'max payload bytes': (row) => row.maxPayloadBytes.toLocaleString('en'),
 };
 

@@ -8,6 +8,7 @@ import { claim, type QueueNews } from '../../claim/claim.js';
 import { claimKeyed, type WalkStop } from '../../claim/claim-keyed.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
+import { countWaiting } from '../../enqueue/pressure.js';
 import type { Ordering } from '../../job/order.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -166,6 +167,9 @@ export class ClaimReader {
       ? this.#readKeys(limit, now, ask)
       : this.#readDue(limit, now, ask));
     if (found.news) this.#suspects = found.news.suspects;
+    // Nobody waits for it, and whoever finds the figure old counts again.
+    if (found.news?.recount)
+      void countWaiting(this.#deps.engine, this.#deps.names).catch(() => undefined);
     return found;
   }
 
