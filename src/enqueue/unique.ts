@@ -51,6 +51,6 @@ export async function insertFolded(
   return rows.map(({ id, outcome }) => ({
     id,
     deduplicated: outcome !== 'written',
-    ...(outcome === 'replaced' && { replaced: true }),
+    ...(outcome === 'replaced' && { replaced: true as const }),
   }));
 }

@@ -696,9 +696,9 @@ DECLARE
   standing uuid;
   stream text;
   due timestamptz;
-  settings holdfast.queues;
+  settings record;
 BEGIN
-  SELECT q.* INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  SELECT q.max_payload_bytes, q.max_pending, q.waiting INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
   PERFORM holdfast.check_job(a_type, a_payload, a_key, a_idempotency_key, a_headers, settings.max_payload_bytes);
   IF settings.waiting >= settings.max_pending THEN
     RAISE EXCEPTION 'queue % is full, % jobs may wait: nothing was enqueued', quote_literal('inbox'), settings.max_pending
