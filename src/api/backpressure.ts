@@ -8,6 +8,7 @@
 import { countWaiting, type Pressure, pressureOf } from '../enqueue/pressure.js';
 import { HoldfastError } from '../job/errors.js';
 import type { Names } from '../postgres/names.js';
+import { isOutage } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
 
 /** For how long an answer holds. */
@@ -105,8 +106,9 @@ export class Backpressure {
       if (!pressure.recount) return pressure;
       await countWaiting(db, names);
       return await pressureOf(db, names);
-    } catch {
-      // What keeps the database from it will be said by the enqueue.
+    } catch (error) {
+      if (isOutage(error)) throw error;
+      // What else keeps the database from it, such as a schema that is not there, is said by the enqueue.
       return { maxPending: null, waiting: 0, ageMs: 0, recount: false };
     }
   }
