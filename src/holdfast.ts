@@ -167,8 +167,7 @@ export function holdfast(options: HoldfastOptions = {}) {
   const pooled = async () => options.pooler ?? behindPooler(pool());
 
   /** Statements outside of any transaction. */
-  const outside = async () =>
-    engineExecutor(pool(), { prepare: prepare && !(await pooled()) });
+  const outside = async () => engineExecutor(pool(), { prepare: prepare && !(await pooled()) });
   const backpressure = new Backpressure(outside);
 
   async function enqueueMany(

@@ -1,8 +1,8 @@
 /** maxPending: a full queue refuses before anything is written, or lets a producer wait, and takes jobs again. */
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Holdfast, holdfast, job } from '../src/index.js';
 import { pressureOf } from '../src/enqueue/pressure.js';
+import { type Holdfast, holdfast, job } from '../src/index.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { quietLogger } from './support/logger.js';
 import { until } from './support/until.js';
@@ -44,7 +44,8 @@ describe('an enqueue into a full queue', () => {
     await hf.enqueue(work, {});
     await expect(hf.enqueue(work, {})).rejects.toMatchObject({
       ...FULL,
-      message: /"inbox" is full: about 10 jobs wait, and 10 may \(maxPending\); nothing was enqueued/,
+      message:
+        /"inbox" is full: about 10 jobs wait, and 10 may \(maxPending\); nothing was enqueued/,
     });
     expect(await waiting()).toBe(MOST);
   });
@@ -110,7 +111,9 @@ describe('in a transaction of the caller', () => {
     await client.query('BEGIN');
     await hf.enqueue(work, {}, { tx: client });
     // Would wait if the transaction had written to it.
-    await db.rows(`SET lock_timeout = '2s'; UPDATE holdfast.queues SET waiting = 0; RESET lock_timeout`);
+    await db.rows(
+      `SET lock_timeout = '2s'; UPDATE holdfast.queues SET waiting = 0; RESET lock_timeout`,
+    );
     const call = hf.enqueue(work, {}, { tx: client, onFull: 'wait' });
     await expect(call).rejects.toMatchObject({
       ...{ code: 'OPTION_INVALID', message: /hold your transaction open/ },
@@ -145,7 +148,11 @@ describe('waiting for room', () => {
       taken = true;
     });
     start(db.hf, (worker) => worker.handle(work, () => hold.opened), { concurrency: 2 });
-    await until('it is at work', async () => (await db.hf.jobs({ status: 'processing' })).jobs.length > 0);
+    await until(
+      'it is at work',
+      async () =>
+        (await db.rows(`SELECT FROM holdfast.inbox WHERE status = 'processing'`)).length > 0,
+    );
     hold.open();
     const { id } = await later;
     expect(taken).toBe(true);
@@ -188,9 +195,16 @@ test('producers in SQL are refused with HF006, by what a worker has counted, and
   for (let n = 0; n < MOST; n++) await call();
   // A worker that does not handle them: it counts.
   start(db.hf, (worker) => worker.handle(work, () => undefined));
-  const refused = () => call().then(() => null, (error) => error);
+  const refused = () =>
+    call().then(
+      () => null,
+      (error) => error,
+    );
   const error = await until('it is refused', refused);
-  expect(error).toMatchObject({ code: 'HF006', message: /is full, 10 jobs may wait: nothing was enqueued/ });
+  expect(error).toMatchObject({
+    code: 'HF006',
+    message: /is full, 10 jobs may wait: nothing was enqueued/,
+  });
   await drain();
   await until('it is taken again', () => call().catch(() => null));
 });
@@ -217,9 +231,12 @@ test('four processes that race stop near the limit, each by what it knows', asyn
 
 test('counting stops at the limit, and is done once a second by whoever asks', async () => {
   await producer().enqueueMany(items(MOST));
-  await db.rows(`INSERT INTO holdfast.inbox (type, payload) SELECT 'work', '{}' FROM generate_series(1, 50)`);
+  await db.rows(
+    `INSERT INTO holdfast.inbox (type, payload) SELECT 'work', '{}' FROM generate_series(1, 50)`,
+  );
   await old();
-  const count = async () => Number((await db.rows('SELECT holdfast.inbox_count_waiting() AS n'))[0]?.n);
+  const count = async () =>
+    Number((await db.rows('SELECT holdfast.inbox_count_waiting() AS n'))[0]?.n);
   expect(await count()).toBe(MOST + 1);
   await drain();
   expect(await count()).toBe(MOST + 1);
@@ -228,10 +245,13 @@ test('counting stops at the limit, and is done once a second by whoever asks', a
 });
 
 describe('is refused', () => {
-  test.each([0, -1, 1.5, 10_000_001, '10', Number.NaN, null, {}])('maxPending of %s', async (most) => {
-    const call = db.hf.configureQueue('inbox', { maxPending: most as number });
-    await expect(call).rejects.toMatchObject({ code: 'OPTION_INVALID', message: /maxPending/ });
-  });
+  test.each([0, -1, 1.5, 10_000_001, '10', Number.NaN, null, {}])(
+    'maxPending of %s',
+    async (most) => {
+      const call = db.hf.configureQueue('inbox', { maxPending: most as number });
+      await expect(call).rejects.toMatchObject({ code: 'OPTION_INVALID', message: /maxPending/ });
+    },
+  );
 
   test.each([
     { onFull: 'maybe' },

@@ -284,7 +284,9 @@ describe('queues and workers', () => {
     expect((await cli('queues resume outbox')).err).toContain('was open already');
     const part = await cli('queues pause outbox --type step --json');
     expect(values(part.out)).toEqual([{ queue: 'outbox', type: 'step', paused: true }]);
-    expect((await cli('queues pause outbox --key k')).err).toContain('of the key "k" of queue "outbox" are paused');
+    expect((await cli('queues pause outbox --key k')).err).toContain(
+      'of the key "k" of queue "outbox" are paused',
+    );
     expect((await cli('queues ls')).out).toMatch(/^outbox .* partly paused$/m);
     expect((await cli('queues resume outbox')).err).toContain('the type step; the key k');
     expect((await cli('queues resume outbox --type step')).err).toContain('are claimed again');

@@ -1,7 +1,7 @@
 /** Pausing one type or one key of a queue: the rest goes on, and everybody who looks is told. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { findUnhandled } from '../src/inspect/unhandled.js';
 import { job, type PauseOptions } from '../src/index.js';
+import { findUnhandled } from '../src/inspect/unhandled.js';
 import { recover } from '../src/maintenance/recover.js';
 import { MAX_PAUSED } from '../src/operate/queue.js';
 import { claimByTime, claimSuspected, numbers } from './support/claiming.js';
@@ -23,7 +23,9 @@ beforeAll(() => db.hf.createQueue('lines', { ordering: 'key' }));
 beforeEach(async () => {
   for (const table of ['inbox', 'lines', 'inbox_claims', 'lines_claims', 'workers', 'audit'])
     await db.rows(`DELETE FROM holdfast.${table}`);
-  await db.rows('UPDATE holdfast.queues SET paused = false, paused_types = NULL, paused_keys = NULL');
+  await db.rows(
+    'UPDATE holdfast.queues SET paused = false, paused_types = NULL, paused_keys = NULL',
+  );
 });
 
 const taken = async () => numbers(await claimByTime(db.engine, 'w', { versions }));
@@ -175,21 +177,26 @@ describe('whoever looks is told', () => {
     await db.hf.configureQueue('inbox', { auditRetention: '90d' });
   });
 
-  test.each([false, true])('and nobody says that no worker handles it (by key: %s)', async (byKey) => {
-    const names = byKey ? keyed : INBOX;
-    const items = [
-      (byKey ? inLine : step).item({ n: 1 }, { partitionKey: 'a' }),
-      (byKey ? otherInLine : other).item({ n: 2 }, { partitionKey: 'b' }),
-    ];
-    await db.hf.enqueueMany(items);
-    const unhandled = async () =>
-      (await findUnhandled(db.engine, names, { keyed: byKey, graceMs: 0 })).map(({ type }) => type);
-    expect((await unhandled()).sort()).toEqual(['other', 'step']);
-    await db.hf.pause(names.queue, { type: 'step' });
-    expect(await unhandled()).toEqual(['other']);
-    await db.hf.pause(names.queue, { key: 'b' });
-    expect(await unhandled()).toEqual([]);
-  });
+  test.each([false, true])(
+    'and nobody says that no worker handles it (by key: %s)',
+    async (byKey) => {
+      const names = byKey ? keyed : INBOX;
+      const items = [
+        (byKey ? inLine : step).item({ n: 1 }, { partitionKey: 'a' }),
+        (byKey ? otherInLine : other).item({ n: 2 }, { partitionKey: 'b' }),
+      ];
+      await db.hf.enqueueMany(items);
+      const unhandled = async () =>
+        (await findUnhandled(db.engine, names, { keyed: byKey, graceMs: 0 })).map(
+          ({ type }) => type,
+        );
+      expect((await unhandled()).sort()).toEqual(['other', 'step']);
+      await db.hf.pause(names.queue, { type: 'step' });
+      expect(await unhandled()).toEqual(['other']);
+      await db.hf.pause(names.queue, { key: 'b' });
+      expect(await unhandled()).toEqual([]);
+    },
+  );
 });
 
 describe('is refused', () => {

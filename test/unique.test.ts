@@ -106,7 +106,10 @@ describe('while a job stands', () => {
   });
 
   test('at most one waits behind the one that runs, which is the one that is found', async () => {
-    for (const terms of [{ while: 'running', onConflict: 'later' }, { onConflict: 'replace' }] as const) {
+    for (const terms of [
+      { while: 'running', onConflict: 'later' },
+      { onConflict: 'replace' },
+    ] as const) {
       await db.rows('DELETE FROM holdfast.inbox');
       await enqueue(1, terms);
       await claimed();
@@ -134,10 +137,15 @@ describe('while a job stands', () => {
 
 describe('a replacement', () => {
   test('is everything that the enqueue says; its id, its key and its place stay', async () => {
-    const before = async (id: string) =>
-      (await db.rows('SELECT * FROM holdfast.inbox WHERE id = $1', [id]))[0]!;
+    const stored = async (id: string) =>
+      (
+        await db.rows<Record<string, unknown> & { available_at: Date }>(
+          'SELECT * FROM holdfast.inbox WHERE id = $1',
+          [id],
+        )
+      )[0]!;
     const { id } = await enqueue(1, {}, { partitionKey: 'a', priority: 4, delay: '1h' });
-    const was = await before(id);
+    const was = await stored(id);
     const definition = job<{ n: number }>('step', { version: 2, maxAttempts: 9 });
     await db.hf.enqueue(
       definition,
@@ -147,7 +155,7 @@ describe('a replacement', () => {
         headers: { a: 'b' },
       },
     );
-    const is = await before(id);
+    const is = await stored(id);
     expect(is).toMatchObject({
       ...{ id, payload: { n: 2 }, priority: 1, version: 2, max_attempts: 9, headers: { a: 'b' } },
       ...{ status: 'pending', lease_generation: '0', partition_key: 'a' },
@@ -212,7 +220,11 @@ describe('many at once', () => {
     Promise.all(
       clients.map(async (client, n) => {
         await client.query('BEGIN');
-        const one = await db.hf.enqueue(step, { n }, { tx: client, unique: { key: 'k', ...terms } });
+        const one = await db.hf.enqueue(
+          step,
+          { n },
+          { tx: client, unique: { key: 'k', ...terms } },
+        );
         await client.query('COMMIT');
         return one;
       }),
@@ -227,7 +239,10 @@ describe('many at once', () => {
   });
 
   test('50 producers beside one that runs: at most one waits behind it', async () => {
-    for (const terms of [{ onConflict: 'replace' }, { while: 'running', onConflict: 'later' }] as const) {
+    for (const terms of [
+      { onConflict: 'replace' },
+      { while: 'running', onConflict: 'later' },
+    ] as const) {
       await db.rows('DELETE FROM holdfast.inbox');
       await enqueue(-1, terms);
       await claimed();
@@ -262,9 +277,7 @@ describe('many at once', () => {
       db.hf.enqueueMany(
         order.map((key, n) => step.item({ n }, { unique: { key, onConflict: 'replace' } })),
       );
-    await Promise.all(
-      Array.from({ length: 20 }, (_, n) => call(n % 2 ? keys : keys.toReversed())),
-    );
+    await Promise.all(Array.from({ length: 20 }, (_, n) => call(n % 2 ? keys : keys.toReversed())));
     expect(await rows()).toHaveLength(keys.length);
   });
 });
@@ -379,7 +392,9 @@ describe('the definition', () => {
 
   test('holds for children too, in the transaction that completes their parent', async () => {
     const ran: number[] = [];
-    const child = job<{ n: number }>('child', { unique: { by: () => 'one', onConflict: 'replace' } });
+    const child = job<{ n: number }>('child', {
+      unique: { by: () => 'one', onConflict: 'replace' },
+    });
     const { id: standing } = await db.hf.enqueue(child, { n: 0 }, { delay: '1h' });
     start(db.hf, (worker) =>
       worker
@@ -397,7 +412,10 @@ describe('the definition', () => {
       [{ by: 'user' }, /unique\.by/],
       [{ by: () => 'k', while: 'ever' }, /unique\.while must be one of pending, running, kept/],
       [{ by: () => 'k', onConflict: 'x' }, /unique\.onConflict/],
-      [{ by: () => 'k', while: 'kept', onConflict: 'replace' }, /what has ended cannot be replaced/],
+      [
+        { by: () => 'k', while: 'kept', onConflict: 'replace' },
+        /what has ended cannot be replaced/,
+      ],
       [{ by: () => 'k', window: '1m' }, /unique\.window goes with while "kept"/],
       [{ by: () => 'k', key: 'k' }, /has no option/],
       ['k', /must be an object/],
@@ -451,9 +469,11 @@ describe('an enqueue is refused, and nothing is written,', () => {
 
 describe('in SQL', () => {
   const call = async (args: string) =>
-    (await db.rows<{ id: string; deduplicated: boolean }>(
-      `SELECT id, deduplicated FROM holdfast.inbox_enqueue('step', ${args})`,
-    ))[0]!;
+    (
+      await db.rows<{ id: string; deduplicated: boolean }>(
+        `SELECT id, deduplicated FROM holdfast.inbox_enqueue('step', ${args})`,
+      )
+    )[0]!;
 
   test('the function folds with enqueue, both ways', async () => {
     const first = await call(`'{"n": 1}', unique_key => 'k', delay => '1 hour'`);

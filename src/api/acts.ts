@@ -75,9 +75,7 @@ export function turnQueue(
 ): Promise<boolean> {
   const act = { act: paused ? 'pause' : 'resume', queue: names.queue, filter: part } as const;
   return together(pool, async (db) => {
-    const found = await (part
-      ? turnPart(db, names, part, paused)
-      : setPaused(db, names, paused));
+    const found = await (part ? turnPart(db, names, part, paused) : setPaused(db, names, paused));
     if (found) await recordOf(act, options)?.add(db, names);
     return found;
   });

@@ -125,7 +125,8 @@ export class Backpressure {
     const entries = this.#own.get(queue) ?? [];
     const last = entries.at(-1);
     // The later time counts: rather counted twice for a moment than not at all.
-    if (last && at - last.at < ENTRY_MS) entries[entries.length - 1] = { at, jobs: last.jobs + jobs };
+    if (last && at - last.at < ENTRY_MS)
+      entries[entries.length - 1] = { at, jobs: last.jobs + jobs };
     else entries.push({ at, jobs });
     this.#own.set(queue, entries);
   }

@@ -152,7 +152,8 @@ export async function claimKeyed(
     stop: inside ? { stretch: stretch - 1, bucket, key } : null,
     wanted: head.wanted ?? 0,
     due: dueHeads(head.due),
-    news: suspects === null
+    news:
+      suspects === null
         ? null
         : { suspects, dueInMs: null, maintainedMs, recount: recount ?? false },
     jobs: rows.sort(byKey),

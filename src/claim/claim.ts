@@ -160,9 +160,7 @@ export async function claim(
     epoch: epoch ?? 0,
     seenUntil: seenUntil ?? '-infinity',
     clock: clock ?? 0,
-    news: suspects === null
-        ? null
-        : { suspects, dueInMs, maintainedMs, recount: recount ?? false },
+    news: suspects === null ? null : { suspects, dueInMs, maintainedMs, recount: recount ?? false },
     jobs: rows.sort(byDue),
   };
 }

@@ -22,4 +22,3 @@ export function partPaused({ queue, job }: Situation): Reason | null {
     fix: `${resume} --key ${shellWord(job.partitionKey)}`,
   };
 }
-

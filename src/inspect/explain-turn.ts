@@ -85,10 +85,7 @@ function byTime(found: Ahead | null, situation: Situation): Line {
     ...(urgent ? [`${urgent} of a priority before ${situation.job.priority}`] : []),
   ];
   const passed = found.olderPassed + found.moreUrgentPassed;
-  const others =
-    passed > 0
-      ? ` (beside ${many(passed, 'job')} ${skipped(situation)})`
-      : '';
+  const others = passed > 0 ? ` (beside ${many(passed, 'job')} ${skipped(situation)})` : '';
   if (before.length > 0) {
     const aged = urgent ? ageing(situation) : '';
     return { text: `before it come ${before.join(' and ')}${others}.${aged}`, isNext: false };

@@ -14,7 +14,13 @@ import { checkKnown, type Known } from './known-options.js';
 import { refuseOrdering } from './order.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
-import { checkUniqueBy, type Unique, type UniqueBy, type UniqueOptions, uniqueOf } from './unique.js';
+import {
+  checkUniqueBy,
+  type Unique,
+  type UniqueBy,
+  type UniqueOptions,
+  uniqueOf,
+} from './unique.js';
 
 export interface JobOptions<Input, Output> {
   readonly schema?: StandardSchema<Input, Output>;

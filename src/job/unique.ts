@@ -102,7 +102,10 @@ export function uniqueOf<Input>(
   if (given === false || (given === undefined && usual === undefined)) return null;
   const { by, ...terms } = usual ?? {};
   if (given === undefined) {
-    return { key: uniqueKey(keyBy(type, by as (payload: Input) => string, payload)), ...termsOf(terms, NOTHING) };
+    return {
+      key: uniqueKey(keyBy(type, by as (payload: Input) => string, payload)),
+      ...termsOf(terms, NOTHING),
+    };
   }
   checkKnown(given, { ...TERMS, key: true }, `unique of a job of "${type}"`, NOTHING);
   const { key, ...own } = given;

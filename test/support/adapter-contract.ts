@@ -68,7 +68,9 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
     await db.rows('CREATE TABLE orders (id integer PRIMARY KEY)');
     library = open(db.url);
   });
-  beforeEach(() => db.rows('TRUNCATE orders, holdfast.inbox, holdfast.inbox_idempotency, holdfast.inbox_unique'));
+  beforeEach(() =>
+    db.rows('TRUNCATE orders, holdfast.inbox, holdfast.inbox_idempotency, holdfast.inbox_unique'),
+  );
   afterAll(() => library?.close());
 
   function send(tx: Queryable, items: EnqueueItem[]) {

@@ -27,7 +27,9 @@ const NOTHING = 'nothing was enqueued';
 
 /** Checked where it is used, with a message that names what is allowed. */
 function uniqueOf(given: Given): { unique?: UniqueOptions } {
-  const [key, scope, onConflict] = ['unique', 'while', 'on-conflict'].map((name) => given.text(name));
+  const [key, scope, onConflict] = ['unique', 'while', 'on-conflict'].map((name) =>
+    given.text(name),
+  );
   const terms = {
     ...(scope !== undefined && { while: scope }),
     ...(onConflict !== undefined && { onConflict }),

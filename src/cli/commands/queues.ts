@@ -2,11 +2,11 @@
 import { turnQueue } from '../../api/acts.js';
 import { makeQueue, partOf } from '../../api/queue-settings.js';
 import { queueFigures, queuesOverview } from '../../inspect/overview.js';
+import { describePaused, isPartlyPaused } from '../../inspect/paused.js';
 import type { QueueRow } from '../../inspect/queues.js';
+import type { QueuePart } from '../../operate/queue.js';
 import type { NewQueueOptions } from '../../schema/queue.js';
 import { actOptions } from '../actor.js';
-import type { QueuePart } from '../../operate/queue.js';
-import { describePaused, isPartlyPaused } from '../../inspect/paused.js';
 import { type Call, UsageError } from '../command.js';
 import { queueColumns } from '../views.js';
 
