@@ -166,6 +166,8 @@ describe('waiting for room', () => {
     await expect(call).rejects.toMatchObject({ ...FULL, message: /full after 120 ms/ });
     const closed = hf.enqueue(work, {}, { onFull: 'wait' });
     const seen = expect(closed).rejects.toMatchObject({ code: 'STOPPED' });
+    // By then it waits.
+    await new Promise(setImmediate);
     await hf.close();
     await seen;
     expect(await waiting()).toBe(MOST);
