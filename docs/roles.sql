@@ -33,6 +33,11 @@ GRANT SELECT (id) ON holdfast.inbox TO holdfast_producer;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_producer;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_producer;
 
+-- Unique keys: one job for a key, which may replace what a job that still waits is to do.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique TO holdfast_producer;
+-- What waits is counted where a queue has a limit.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_count_waiting TO holdfast_producer;
+
 -- Schedules: a job for each tick. Whoever makes one has jobs enqueued into the queue that it names, by a worker of
 -- that queue; leave this out for producers that make none. To run one now is for workers: it looks at the last job.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_producer;
@@ -53,6 +58,8 @@ GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_claims TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting TO holdfast_worker;
+GRANT SELECT, UPDATE, DELETE ON holdfast.inbox_unique TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
 -- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up, and
 -- of what is written there they can only raise the counts of their own acts.
@@ -62,16 +69,16 @@ GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint), holdfast.prune_audit
 -- The viewer: reads everything, payloads and results included, and writes nothing. To keep these from it,
 -- grant the other columns of inbox and inbox_archive by name instead.
 GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
-  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_claims,
-  holdfast.schedules, holdfast.audit TO holdfast_viewer;
+  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
+  holdfast.inbox_claims, holdfast.schedules, holdfast.audit TO holdfast_viewer;
 
 -- The operator: a person on call. It reads what the viewer reads, and it retries, discards, cancels, updates and
 -- replays jobs, pauses and resumes queues, drains workers, and enqueues. It neither claims nor settles, and it
 -- changes no table, no migration and no other setting of a queue.
 GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
-  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_effects, holdfast.inbox_claims,
-  holdfast.schedules, holdfast.audit TO holdfast_operator;
-GRANT UPDATE (paused) ON holdfast.queues TO holdfast_operator;
+  holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
+  holdfast.inbox_claims, holdfast.schedules, holdfast.audit TO holdfast_operator;
+GRANT UPDATE (paused, paused_types, paused_keys) ON holdfast.queues TO holdfast_operator;
 -- Schedules are paused, resumed, run and deleted.
 GRANT UPDATE (paused, next_instant, next_at, last_instant, last_at, last_job, ticks, skipped, missed), DELETE
   ON holdfast.schedules TO holdfast_operator;
@@ -85,6 +92,7 @@ GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 -- What is discarded or cancelled goes to the archive, and a replay takes it out again.
 GRANT INSERT, DELETE ON holdfast.inbox_archive TO holdfast_operator;
 GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting TO holdfast_operator;
 -- A replay may be told to do again what a job has done before.
 GRANT DELETE ON holdfast.inbox_effects TO holdfast_operator;
 -- Who did what: when and as whom is not the operator's to say.
@@ -120,6 +128,15 @@ BEGIN
         FROM relations AS r
         JOIN pg_attribute AS c ON c.attrelid = r.from_oid AND c.attnum > 0 AND NOT c.attisdropped
         CROSS JOIN aclexplode(c.attacl) AS a
+        UNION ALL
+        SELECT format('FUNCTION %I.%I(%s)', space, t.proname, pg_get_function_identity_arguments(t.oid)),
+          t.proowner, a.*, NULL
+        FROM pg_proc AS t
+        JOIN pg_proc AS f ON f.pronamespace = t.pronamespace AND f.proargtypes = t.proargtypes
+          AND f.proname = 'inbox' || substr(t.proname, length(queue) + 1)
+        CROSS JOIN aclexplode(f.proacl) AS a
+        WHERE t.pronamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = space)
+          AND starts_with(t.proname, queue || '_')
       )
       SELECT format('GRANT %s ON %s TO %s%s', concat(r.privilege_type, ' (' || quote_ident(r.of_column) || ')'), r.name,
         CASE r.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(r.grantee)) END,

@@ -8,6 +8,7 @@ import type pg from 'pg';
 import type { Access } from './api/access.js';
 import { archive } from './api/archive.js';
 import { type AuditPage, type AuditRequest, auditPage } from './api/audit.js';
+import { Backpressure } from './api/backpressure.js';
 import { byId } from './api/by-id.js';
 import { deadLetters } from './api/dead-letters.js';
 import { examine } from './api/doctor.js';
@@ -18,6 +19,7 @@ import {
   checkCall,
   checkHoldfast,
   type EnqueueCall,
+  fullWaitMs,
   type HoldfastOptions,
 } from './api/options.js';
 import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/queue-settings.js';
@@ -138,6 +140,10 @@ export function holdfast(options: HoldfastOptions = {}) {
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
   const pooled = async () => options.pooler ?? behindPooler(pool());
 
+  /** Statements outside of any transaction. */
+  const outside = async () => engineExecutor(pool(), { prepare: prepare && !(await pooled()) });
+  const backpressure = new Backpressure(outside);
+
   async function enqueueMany(
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
@@ -145,7 +151,8 @@ export function holdfast(options: HoldfastOptions = {}) {
     checkCall(items, call);
     if (items.length === 0) return [];
     const queue = items[0]?.job.queue as string;
-    if (!tracing) return send(queue, items, call);
+    const waitMs = fullWaitMs(call);
+    if (!tracing) return send(queue, items, call, waitMs);
     const first = items[0]?.job.type as string;
     const type = items.every((item) => item.job.type === first) ? first : null;
     return tracing.send({ queue, type, count: items.length, operation: 'send' }, (withContext) =>
@@ -153,13 +160,21 @@ export function holdfast(options: HoldfastOptions = {}) {
         queue,
         items.map((item) => withHeaders(item, withContext)),
         call,
+        waitMs,
       ),
     );
   }
 
-  async function send(queue: string, items: readonly EnqueueItem[], call: EnqueueCall) {
+  async function send(
+    queue: string,
+    items: readonly EnqueueItem[],
+    call: EnqueueCall,
+    waitMs: number | null,
+  ) {
     const limits = { maxPayloadBytes, onMismatch: call.onMismatch ?? 'error' } as const;
     const jobs = await prepareJobs(items, limits);
+    const tx = call.tx ? executor(call.tx) : null;
+    await backpressure.admit({ names: names(queue), jobs: jobs.length, tx, waitMs });
     const written = await write(queue, jobs, limits, call);
     if (listeners.size > 0) for (const event of enqueuedEvents(queue, jobs, written)) tell(event);
     return written;
@@ -172,10 +187,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     call: EnqueueCall,
   ): Promise<Enqueued[]> {
     if (call.tx) return writeJobs(executor(call.tx), names(queue), jobs, limits);
-    if (!needsTransaction(jobs)) {
-      const mode = { prepare: prepare && !(await pooled()) };
-      return writeJobs(engineExecutor(pool(), mode), names(queue), jobs, limits);
-    }
+    if (!needsTransaction(jobs)) return writeJobs(await outside(), names(queue), jobs, limits);
     return withTransaction(pool(), (client) =>
       writeJobs(executor(client), names(queue), jobs, { ...limits, rolledBack: true }),
     );
@@ -203,6 +215,7 @@ export function holdfast(options: HoldfastOptions = {}) {
   /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
   async function close(): Promise<void> {
     waiting.close();
+    backpressure.close();
     const pools = [ownPool, observerPool];
     ownPool = null;
     observerPool = null;
@@ -229,9 +242,14 @@ export function holdfast(options: HoldfastOptions = {}) {
       const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };
       checkKnown(enqueueOptions, known, 'enqueue()', 'Nothing was enqueued.');
       checkDefinition(job, 'The first argument of enqueue()', 'Nothing was enqueued.');
-      const { tx, onMismatch, ...rest } = enqueueOptions;
+      const { tx, onMismatch, onFull, fullTimeout, ...rest } = enqueueOptions;
       const given = 'tx' in enqueueOptions && { tx: tx as Queryable };
-      const call: EnqueueCall = { ...given, ...(onMismatch !== undefined && { onMismatch }) };
+      const call: EnqueueCall = {
+        ...given,
+        ...(onMismatch !== undefined && { onMismatch }),
+        ...(onFull !== undefined && { onFull }),
+        ...(fullTimeout !== undefined && { fullTimeout }),
+      };
       const [enqueued] = await enqueueMany([job.item(payload, rest)], call);
       return enqueued as Enqueued;
     },

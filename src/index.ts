@@ -9,7 +9,7 @@ export type {
 export type { DeadLetterFilter, JobsFilter } from './api/filter.js';
 export type { JobsPage, JobsRequest } from './api/look.js';
 export type { EnqueueCall, HoldfastOptions } from './api/options.js';
-export type { QueueOptions } from './api/queue-settings.js';
+export type { PauseOptions, QueueOptions } from './api/queue-settings.js';
 export type { ReplayStep } from './api/replay.js';
 export type {
   Schedule,
@@ -59,6 +59,7 @@ export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';
 export { type JobState, TRANSITIONS, type Transition, type Verb } from './job/states.js';
+export type { UniqueBy, UniqueOptions } from './job/unique.js';
 export type { ActName } from './operate/audit.js';
 export type { ActOptions } from './operate/options.js';
 export type { Logger, LogLevel, Redact } from './postgres/log.js';

@@ -192,6 +192,35 @@ describe('a claim takes', () => {
   });
 });
 
+describe('an aged claim takes', () => {
+  const LOW = FRONT.slice(1).reverse();
+  const age = (ids: readonly string[], interval: string) =>
+    db.rows('UPDATE holdfast.inbox SET available_at = now() - $2::interval WHERE id = ANY ($1)', [
+      ids,
+      interval,
+    ]);
+
+  test('what has been due for longer than the queue says, oldest first, and nothing if it is off', async () => {
+    await enqueue(1, 5, { priority: 1 });
+    const low = await enqueue(6, 8, { priority: 4 });
+    await age(low.slice(0, 2), '11 min');
+    await age(low.slice(1, 2), '12 min');
+    await db.hf.configureQueue('inbox', { ageAfter: 'off' });
+    expect(await taken({ aged: true, cursors: LOW })).toEqual([]);
+    await db.hf.configureQueue('inbox', { ageAfter: '10m' });
+    expect(await taken({ aged: true, cursors: LOW })).toEqual([7, 6]);
+    expect(await taken({ aged: true, cursors: LOW })).toEqual([]);
+    expect(await taken()).toEqual([1, 2, 3, 4, 5, 8]);
+  });
+
+  test('only of the priorities that it is given, and up to its limit', async () => {
+    for (const priority of [2, 3, 4]) await age(await enqueue(1, 3, { priority }), '1 h');
+    const three = LOW.filter(({ priority }) => priority === 3);
+    const { jobs } = await claim({ aged: true, cursors: three, limit: 2 });
+    expect(jobs.map(({ priority }) => priority)).toEqual([3, 3]);
+  });
+});
+
 describe('a claim says', () => {
   test('when the next job is due, also of other priorities', async () => {
     expect((await claim({ ask: true })).news?.dueInMs).toBeNull();

@@ -282,6 +282,19 @@ describe('queues and workers', () => {
     expect((await cli('queues ls')).out).toMatch(/^outbox .* paused$/m);
     expect((await cli('queues resume outbox')).err).toContain('is open');
     expect((await cli('queues resume outbox')).err).toContain('was open already');
+    const part = await cli('queues pause outbox --type step --json');
+    expect(values(part.out)).toEqual([{ queue: 'outbox', type: 'step', paused: true }]);
+    expect((await cli('queues pause outbox --partition-key k')).err).toContain(
+      'of the key "k" of queue "outbox" are paused',
+    );
+    expect((await cli('queues ls')).out).toMatch(/^outbox .* partly paused$/m);
+    expect((await cli('queues resume outbox')).err).toContain('the type step; the key k');
+    expect((await cli('queues resume outbox --type step')).err).toContain('are claimed again');
+    expect((await cli('queues resume outbox --partition-key k')).code).toBe(0);
+    expect((await cli('queues resume outbox --partition-key k')).err).toContain(
+      'were open already',
+    );
+    expect((await cli('queues pause outbox --partition-key k --type step')).code).toBe(2);
   });
 
   test('workers with their last heartbeat and what they hold; a drain reaches the registry', async () => {

@@ -90,6 +90,9 @@ test('queues set shows and sets; queues drop says what goes, and refuses while j
   const set = await line('queues set outbox --archive-retention 1d --notify off');
   expect(set.out).toMatch(/^archive retention +1 d \(was 7 d\)$/m);
   expect(await line('queues set outbox --notify maybe')).toMatchObject({ code: 2 });
+  expect((await line('queues set outbox --age-after off')).out).toMatch(
+    /^age after +off \(was 10 min\)$/m,
+  );
   expect(await line('queues set nowhere')).toMatchObject({ code: 2 });
   const id = await plantJob(db, { queue: 'outbox' });
   const busy = await line('queues drop outbox --yes');

@@ -44,7 +44,8 @@ describe('by time', () => {
     // What comes before it is said too; and with a free worker its turn is near again.
     await plantJob(db, { priority: 1 });
     expect((await explain(id)).text).toContain(
-      ': before it come 1 due job of a priority before 2. The',
+      ': before it come 1 due job of a priority before 2. From 10 min on it gets a share of the claims ' +
+        'whatever is more urgent. The',
     );
     await plantWorker(db, { id: 'w2', metadata: TWO });
     expect(await explain(id)).toMatchObject({ code: 'waiting_its_turn' });

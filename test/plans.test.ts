@@ -132,6 +132,25 @@ describe('a claim of 25', () => {
     expect(buffers(plan)).toBeLessThanOrEqual(MAX_BUFFERS);
   });
 
+  test(`of aged jobs reads none of ${BACKLOG} urgent ones, and none that is not aged`, async () => {
+    await session.query('TRUNCATE holdfast.inbox');
+    await prepare('claim', claimJobs);
+    await fill(BACKLOG, 7_200, { priority: 1 });
+    await fill(1_000, 60, { priority: 3 });
+    await fill(10, 3_600, { priority: 4 });
+    const cursors = FRONT.slice(1).reverse();
+    const params = await paramsOf((catcher) =>
+      claimByTime(catcher, 'w', { cursors, limit: 6, versions, aged: true }),
+    );
+    await explainedAndUndone(session, 'claim', params);
+    const plan = await explainedAndUndone(session, 'claim', params);
+    expect(ways(plan)).toEqual(GOOD_CLAIM);
+    expect(plan['Actual Rows']).toBe(HEAD + 6);
+    expect(buffers(plan)).toBeLessThanOrEqual(80);
+    // And the ordinary claim beside it costs what it did.
+    await expectGoodClaim();
+  });
+
   test('does not read what lies in the future, nor dead letters', async () => {
     await session.query('TRUNCATE holdfast.inbox');
     await prepare('claim', claimJobs);

@@ -34,7 +34,7 @@ describe('a queue beside the first', () => {
         WHERE p.pronamespace = 'holdfast'::regnamespace
       ) AS o CROSS JOIN LATERAL (SELECT format('%s to %s', x.privilege_type, x.grantee::regrole) AS right
         FROM aclexplode(o.acl) AS x WHERE x.grantee <> o.owner) AS a
-      WHERE o.name ~ ('^' || $1 || '(_(archive|claims|idempotency|effects|position_seq|enqueue|wake|fill|take_key))?(\\.|$)')
+      WHERE o.name ~ ('^' || $1 || '(_(archive|claims|idempotency|unique|effects|position_seq|enqueue|enqueue_unique|count_waiting|wake|fill|take_key))?(\\.|$)')
       ORDER BY 1`,
       [queue],
     );

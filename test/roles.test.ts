@@ -28,6 +28,7 @@ beforeEach(async () => {
     'inbox_claims',
     'inbox_archive',
     'inbox_idempotency',
+    'inbox_unique',
     'inbox_effects',
   ])
     await db.rows(`DELETE FROM holdfast.${table}`);
@@ -44,6 +45,7 @@ const TABLES = [
   'inbox',
   'inbox_archive',
   'inbox_idempotency',
+  'inbox_unique',
   'inbox_effects',
   'inbox_claims',
   'fleet',
@@ -83,6 +85,22 @@ describe('the producer', () => {
     await db.rows('UPDATE holdfast.inbox_idempotency SET expires_at = now()');
     expect((await enqueue(2, 'k')).deduplicated).toBe(false);
     expect(await db.rows('SELECT id FROM holdfast.inbox')).toHaveLength(7);
+  });
+
+  test('enqueues under a unique key, and changes nothing by itself', async () => {
+    const unique = { key: 'u', onConflict: 'replace' } as const;
+    const first = await members.producer.hf.enqueue(work, { n: 1 }, { unique });
+    expect(await members.producer.hf.enqueue(work, { n: 2 }, { unique })).toEqual({
+      ...{ id: first.id, deduplicated: true, replaced: true },
+    });
+    const sql = `SELECT id FROM holdfast.inbox_enqueue('work', '{"n": 3}', unique_key => 'u')`;
+    expect((await members.producer.pool.query(sql)).rows).toEqual([{ id: first.id }]);
+    await denied('producer', [
+      `UPDATE holdfast.inbox SET payload = '{}'`,
+      'DELETE FROM holdfast.inbox_unique',
+      'SELECT key FROM holdfast.inbox_unique',
+    ]);
+    await denied('viewer', [sql]);
   });
 
   test('enqueues by the SQL function', async () => {

@@ -24,7 +24,7 @@ test('another queue has the same columns, constraints and settings as inbox', as
     );
   const settings = (table: string) =>
     db.rows('SELECT reloptions FROM pg_class WHERE oid = $1::regclass', [table]);
-  for (const side of ['', '_archive', '_idempotency', '_effects', '_claims']) {
+  for (const side of ['', '_archive', '_idempotency', '_unique', '_effects', '_claims']) {
     expect(await shape(`holdfast.outbox${side}`)).toEqual(await shape(`holdfast.inbox${side}`));
     expect(await checks(`holdfast.outbox${side}`)).toEqual(await checks(`holdfast.inbox${side}`));
     expect(await settings(`holdfast.outbox${side}`)).toEqual(

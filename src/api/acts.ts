@@ -4,13 +4,14 @@
  */
 import type pg from 'pg';
 import { hintQueue } from '../fleet/wake.js';
+import { HoldfastError } from '../job/errors.js';
 import { type Act, type ActName, ActRecord } from '../operate/audit.js';
 import { cancel } from '../operate/cancel.js';
 import { discard, retryLetters } from '../operate/dead-letters.js';
 import { drainWorker } from '../operate/drain.js';
 import type { ActOptions } from '../operate/options.js';
 import { pruneArchiveOlder } from '../operate/prune.js';
-import { setPaused } from '../operate/queue.js';
+import { MAX_PAUSED, type QueuePart, setPartPaused, setPaused } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
@@ -72,19 +73,37 @@ export function moveJobs(
   });
 }
 
-/** Whether the queue was paused before; null: there is no such queue. */
+/** Whether the queue, or this part of it, was paused before; null: there is no such queue. */
 export function turnQueue(
   pool: pg.Pool,
   names: Names,
   paused: boolean,
   options: ActOptions,
+  part: QueuePart | null = null,
 ): Promise<boolean | null> {
-  const act = { act: paused ? 'pause' : 'resume', queue: names.queue } as const;
+  const act = { act: paused ? 'pause' : 'resume', queue: names.queue, filter: part } as const;
   return together(pool, async (db) => {
-    const was = await setPaused(db, names, paused);
+    const was = await (part ? turnPart(db, names, part, paused) : setPaused(db, names, paused));
     if (was !== null && was !== paused) await recordOf(act, options)?.add(db, names);
     return was;
   });
+}
+
+async function turnPart(
+  db: Executor,
+  names: Names,
+  part: QueuePart,
+  paused: boolean,
+): Promise<boolean | null> {
+  const row = await setPartPaused(db, names, part, paused);
+  if (paused && row && row.most > MAX_PAUSED) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `${MAX_PAUSED} types or keys of the queue "${names.queue}" are paused already; nothing was paused. ` +
+        'Pause the queue, or resume some of them.',
+    );
+  }
+  return row?.was ?? null;
 }
 
 /** What the worker was before; see operate/drain.ts. */

@@ -2,6 +2,7 @@
 import type pg from 'pg';
 import { checkItems } from '../enqueue/enqueue.js';
 import { checkTx } from '../enqueue/transaction.js';
+import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import type { EnqueueItem } from '../job/job.js';
 import { checkChoice, checkFlag, checkKnown, type Known } from '../job/known-options.js';
@@ -50,9 +51,15 @@ export interface EnqueueCall {
   readonly tx?: Queryable & { readonly totalCount?: never };
   /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
   readonly onMismatch?: 'error' | 'existing';
+  /** When more jobs wait than `maxPending` of the queue: throw (default), or wait for room. Not with `tx`. */
+  readonly onFull?: 'error' | 'wait';
+  /** How long to wait for room; default 30 s. */
+  readonly fullTimeout?: Duration;
 }
 
-export const CALL_OPTIONS = { tx: true, onMismatch: true } as const satisfies Known<EnqueueCall>;
+export const CALL_OPTIONS = {
+  ...{ tx: true, onMismatch: true, onFull: true, fullTimeout: true },
+} as const satisfies Known<EnqueueCall>;
 
 /** Throws what is wrong with them; names and numbers are checked where they are used. */
 export function checkHoldfast(options: HoldfastOptions): void {
@@ -89,4 +96,27 @@ export function checkCall(items: readonly EnqueueItem[], call: EnqueueCall): voi
     );
   }
   if ('tx' in call) checkTx(call.tx);
+}
+
+const FULL_TIMEOUT_MS = 30_000;
+const MAX_FULL_TIMEOUT_MS = 86_400_000;
+
+/** How long an enqueue waits for room; null: not at all. */
+export function fullWaitMs({ tx, onFull = 'error', fullTimeout }: EnqueueCall): number | null {
+  const refused = (problem: string) =>
+    new HoldfastError('OPTION_INVALID', `${problem} Nothing was enqueued.`);
+  if (onFull !== 'error' && onFull !== 'wait')
+    throw refused(`onFull must be 'error' or 'wait', not ${shown(onFull)}.`);
+  if (onFull === 'error') {
+    if (fullTimeout !== undefined) throw refused("fullTimeout goes with onFull: 'wait' only.");
+    return null;
+  }
+  if (tx) {
+    throw refused(
+      "onFull: 'wait' would hold your transaction open, with its locks, until the queue has room. " +
+        'Wait before you begin it, or leave onFull out.',
+    );
+  }
+  if (fullTimeout === undefined) return FULL_TIMEOUT_MS;
+  return durationMs(fullTimeout, 'fullTimeout', { min: 1, max: MAX_FULL_TIMEOUT_MS });
 }

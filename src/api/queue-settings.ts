@@ -5,9 +5,10 @@ import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
+import { checkKey, checkType } from '../job/key.js';
 import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
-import { configure, type QueueSettings } from '../operate/queue.js';
+import { configure, type QueuePart, type QueueSettings } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
 import { withClient } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
@@ -26,15 +27,50 @@ export interface QueueOptions extends NewQueueOptions {
   readonly effectRetention?: Duration;
   /** How long the audit keeps acts on this queue. */
   readonly auditRetention?: Duration;
+  /** How long a job waits for more urgent ones before it gets a share of the claims; `'off'`: for ever. */
+  readonly ageAfter?: Duration | 'off';
+  /** Enqueues are refused, or wait, while about so many jobs wait; `'off'` (default): never. */
+  readonly maxPending?: number | 'off';
+}
+
+/** With neither `type` nor `key`, the whole queue. */
+export interface PauseOptions extends ActOptions {
+  /** Only jobs of this type. */
+  readonly type?: string;
+  /** Only jobs of this partition key. */
+  readonly key?: string;
+}
+
+const PAUSE_OPTIONS = {
+  ...{ type: true, key: true, ...ACT_OPTIONS },
+} as const satisfies Known<PauseOptions>;
+
+/** Null: all of the queue. */
+export function partOf({ type, key }: PauseOptions): QueuePart | null {
+  if (type !== undefined && key !== undefined) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'type and key were both given; nothing was done. Give one of them, in two calls if need be.',
+    );
+  }
+  try {
+    if (type !== undefined) return { type: checkType(type) };
+    return key === undefined ? null : { key: checkKey(key) };
+  } catch (error) {
+    const { code, message } = error as HoldfastError;
+    const told = message.replace('nothing was enqueued', 'nothing was done');
+    throw new HoldfastError(code, told, { cause: error });
+  }
 }
 
 const QUEUE_OPTIONS = {
   ...{ ordering: true, deadLetters: true, notify: true, maxPayloadBytes: true },
   ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
-  auditRetention: true,
+  ...{ auditRetention: true, ageAfter: true, maxPending: true },
 } as const satisfies Known<QueueOptions>;
 
 export const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
+const MAX_PENDING_LIMIT = 10_000_000;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
 
 /** What is left out stays as it is. */
@@ -61,8 +97,17 @@ function settingsOf(settings: QueueOptions): QueueSettings {
     archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention', 0),
     effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
     auditRetentionMs: time(settings.auditRetention, 'auditRetention'),
+    ageAfterMs:
+      settings.ageAfter === 'off' ? 0 : time(settings.ageAfter, `ageAfter, unless it is 'off',`),
+    maxPending: pendingOf(settings.maxPending),
     ...order(settings),
   };
+}
+
+function pendingOf(most: number | 'off' | undefined): number | undefined {
+  if (most === undefined) return undefined;
+  if (most === 'off') return 0;
+  return checkInteger(most, `maxPending, unless it is 'off',`, 1, MAX_PENDING_LIMIT);
 }
 
 const rowOf = async (db: Executor, { schema, queue }: Names) =>
@@ -71,7 +116,12 @@ const rowOf = async (db: Executor, { schema, queue }: Names) =>
 /** Settings that have changed, from what to what. */
 function changesOf(before: QueueRow, after: QueueRow, notify: boolean | undefined): object {
   const names = Object.keys(after) as (keyof QueueRow)[];
-  const changed = names.filter((name) => before[name] !== after[name] && name !== 'maintainedAt');
+  const changed = names.filter(
+    (name) =>
+      JSON.stringify(before[name]) !== JSON.stringify(after[name]) &&
+      name !== 'maintainedAt' &&
+      name !== 'waiting',
+  );
   const pairs = changed.map((name) => [name, { from: before[name], to: after[name] }]);
   return { ...Object.fromEntries(pairs), ...(notify !== undefined && { notify }) };
 }
@@ -137,9 +187,11 @@ export function queueSettings(access: Access) {
     return checkActOptions(options);
   };
 
-  async function turn(queue: string, paused: boolean, options: ActOptions): Promise<void> {
-    checked(options, paused ? 'pause()' : 'resume()');
-    if ((await turnQueue(pool(), names(queue), paused, options)) === null)
+  async function turn(queue: string, paused: boolean, options: PauseOptions): Promise<void> {
+    checkKnown(options, PAUSE_OPTIONS, paused ? 'pause()' : 'resume()', 'Nothing was done.');
+    checkActOptions(options);
+    const part = partOf(options);
+    if ((await turnQueue(pool(), names(queue), paused, options, part)) === null)
       throw unknownQueue(queue);
   }
 
@@ -164,9 +216,11 @@ export function queueSettings(access: Access) {
     dropQueue: async (queue: string, options: ActOptions = {}): Promise<QueueLoss> =>
       removeQueue(pool(), names(queue), checked(options, 'dropQueue()')),
 
-    pause: async (queue = 'inbox', options: ActOptions = {}): Promise<void> =>
+    /** Jobs are taken and none is claimed: of the queue, or of one type or one key of it. */
+    pause: async (queue = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, true, options),
-    resume: async (queue = 'inbox', options: ActOptions = {}): Promise<void> =>
+    /** What was paused by itself stays so when its queue is resumed. */
+    resume: async (queue = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, false, options),
   };
 }

@@ -14,7 +14,7 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int4, int8, plainArray, statement, text, textArray } from '../postgres/statement.js';
-import { MAINTAINED_MS, type QueueNews, SUSPECTS_WAIT } from './claim.js';
+import { MAINTAINED_MS, type QueueNews, RECOUNT, SUSPECTS_WAIT } from './claim.js';
 import { KEY_WALK } from './key-walk.js';
 import {
   CLOCK,
@@ -69,6 +69,7 @@ SELECT f.epoch, ${CLOCK}, s.stretch AS stop_stretch,
   (SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM walk AS w CROSS JOIN LATERAL unnest(w.due) AS d(due)) AS due,
   CASE WHEN $14::boolean THEN ${SUSPECTS_WAIT} END AS suspects,
   CASE WHEN $14::boolean THEN ${MAINTAINED_MS} END AS maintained_ms,
+  CASE WHEN $14::boolean THEN ${RECOUNT} END AS recount,
   ${NO_JOB}
 FROM holdfast.fleet AS f
 -- The chunk with which it had enough, or the last: one more may have been read for what stands behind.
@@ -82,7 +83,7 @@ LEFT JOIN holdfast.inbox AS cut
   ON s.wanted > $5::integer AND cut.ctid = s.places[cardinality(s.places)]
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -94,6 +95,7 @@ FROM claimed AS c`,
     due: text.orNull,
     suspects: bool.orNull,
     maintained_ms: int8.orNull,
+    recount: bool.orNull,
     ...TAKEN_COLUMNS,
   },
 });
@@ -142,7 +144,7 @@ export async function claimKeyed(
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;
-  const { suspects, maintainedMs } = head;
+  const { suspects, maintainedMs, recount } = head;
   const inside = stretch !== null && stretch <= stretches.length && bucket !== null && key !== null;
   return {
     epoch: head.epoch ?? 0,
@@ -150,7 +152,10 @@ export async function claimKeyed(
     stop: inside ? { stretch: stretch - 1, bucket, key } : null,
     wanted: head.wanted ?? 0,
     due: dueHeads(head.due),
-    news: suspects === null ? null : { suspects, dueInMs: null, maintainedMs },
+    news:
+      suspects === null
+        ? null
+        : { suspects, dueInMs: null, maintainedMs, recount: recount ?? false },
     jobs: rows.sort(byKey),
   };
 }

@@ -17,6 +17,8 @@ import {
   type ClaimTerms,
   HANDLED,
   NO_JOB,
+  NOT_PAUSED,
+  openQueue,
   RECORD_CLAIM,
   RETURN_TAKEN,
   SELECT_TAKEN,
@@ -32,10 +34,11 @@ export const ALONE_FROM = 4;
 export const claimSuspectJobs = statement({
   name: 'claim_suspects',
   text: `
-WITH waiting AS MATERIALIZED (
+WITH ${openQueue('true')}, waiting AS MATERIALIZED (
   SELECT i.id, i.crashes
   FROM holdfast.inbox AS i
   WHERE i.crashes > 1 AND i.status = 'pending' AND i.available_at <= now() AND ${HANDLED}
+    AND ${NOT_PAUSED}
     AND EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND NOT q.paused
       AND (q.ordering = 'none' OR NOT EXISTS (
         SELECT FROM holdfast.inbox AS b

@@ -6,6 +6,9 @@
  * so two claimers never wait for each other and never get the same generation of a job. The cursor lets it
  * skip the dead index entries of finished jobs. It is a hint, never a fact: what commits late, is released or
  * recovered lies behind it, so the worker starts over from the front now and then and after such a hint.
+ *
+ * An aged claim is the same statement with an earlier end: it takes only what has been due for longer than the queue's
+ * `age_after`, of the priorities that it is given. When one is sent is decided in worker/claim/aged-reader.ts.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -18,6 +21,8 @@ import {
   EXPIRED,
   HANDLED,
   NO_JOB,
+  NOT_PAUSED,
+  openQueue,
   RECORD_CLAIM,
   RETURN_TAKEN,
   SELECT_TAKEN,
@@ -40,6 +45,8 @@ export interface ClaimRequest extends ClaimTerms {
   readonly lagMs: number;
   /** Also say when the next job is due, whether suspects wait, and when the queue was maintained. */
   readonly ask: boolean;
+  /** Only what has been due for longer than the queue lets a job wait for more urgent ones. */
+  readonly aged?: boolean;
 }
 
 /** What a claim says of its queue when it is asked. */
@@ -50,6 +57,8 @@ export interface QueueNews {
   readonly suspects: boolean;
   /** How long ago a round of maintenance began; null before the first. */
   readonly maintainedMs: number | null;
+  /** The queue has a limit, and it is time to count what waits. */
+  readonly recount: boolean;
 }
 
 /** Asked by claims that read by time and by key. */
@@ -58,10 +67,16 @@ export const SUSPECTS_WAIT = `EXISTS (SELECT FROM holdfast.inbox AS s
 export const MAINTAINED_MS = `(SELECT (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint
     FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
 
+export const RECOUNT = `(SELECT q.max_pending IS NOT NULL AND coalesce(q.recount_at <= now(), true)
+    FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
+
+/** Read by aged claims only; NULL, and so nothing is aged, where the queue says so. */
+const AGED_UNTIL = `(SELECT now() - o.age_after FROM open_queue AS o)`;
+
 export const claimJobs = statement({
   name: 'claim',
   text: `
-WITH claimed AS (
+WITH ${openQueue(`q.ordering = 'none'`)}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = false
   WHERE i.ctid = ANY (ARRAY(
@@ -72,16 +87,16 @@ WITH claimed AS (
     FROM holdfast.inbox AS i
     WHERE i.priority = p.priority
       AND (i.available_at, i.position) > (p.after_at, p.after_position)
-      AND i.available_at <= now()
+      AND i.available_at <= CASE WHEN $13::boolean THEN ${AGED_UNTIL} ELSE now() END
       AND i.crashes < 2
       AND (i.status = 'pending' OR ${EXPIRED})
       AND ${HANDLED}
+      AND ${NOT_PAUSED}
     ORDER BY i.available_at, i.position
     LIMIT $5::integer
     FOR UPDATE SKIP LOCKED
   ) AS c
-  WHERE EXISTS (SELECT FROM holdfast.queues AS q
-    WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none')
+  WHERE EXISTS (SELECT FROM open_queue)
   LIMIT $5::integer
   ))
   RETURNING ${RETURN_TAKEN}
@@ -99,11 +114,12 @@ SELECT f.epoch, (SELECT now() - $11::integer * interval '1 millisecond') AS seen
     ) AS n) END AS due_in_ms,
   CASE WHEN $12::boolean THEN ${SUSPECTS_WAIT} END AS suspects,
   CASE WHEN $12::boolean THEN ${MAINTAINED_MS} END AS maintained_ms,
+  CASE WHEN $12::boolean THEN ${RECOUNT} END AS recount,
   ${NO_JOB}
 FROM holdfast.fleet AS f
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -112,6 +128,7 @@ FROM claimed AS c`,
     due_in_ms: int8.orNull,
     suspects: bool.orNull,
     maintained_ms: int8.orNull,
+    recount: bool.orNull,
     ...TAKEN_COLUMNS,
   },
 });
@@ -136,13 +153,14 @@ export async function claim(
     plainArray(cursors.map(({ afterPosition }) => afterPosition)),
     request.lagMs,
     request.ask,
+    request.aged ?? false,
   ]);
-  const { epoch, seenUntil, clock, suspects, dueInMs, maintainedMs } = splitHead(rows);
+  const { epoch, seenUntil, clock, suspects, dueInMs, maintainedMs, recount } = splitHead(rows);
   return {
     epoch: epoch ?? 0,
     seenUntil: seenUntil ?? '-infinity',
     clock: clock ?? 0,
-    news: suspects === null ? null : { suspects, dueInMs, maintainedMs },
+    news: suspects === null ? null : { suspects, dueInMs, maintainedMs, recount: recount ?? false },
     jobs: rows.sort(byDue),
   };
 }

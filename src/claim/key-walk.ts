@@ -4,20 +4,20 @@
  * enough.
  *
  * A job that has failed before, or whose lease ran out, comes alone: what follows would only be released. A
- * suspect (`crashes` of 2 or more) holds its key and is claimed by claim-suspects.ts.
+ * suspect (`crashes` of 2 or more) holds its key and is claimed by claim-suspects.ts. One that is paused, or of a type
+ * that is not handled, holds its key too.
  */
-import { HANDLED } from './taking.js';
+import { HANDLED, NOT_PAUSED, openQueue } from './taking.js';
 
 export const KEY_WALK = `
-WITH RECURSIVE walk AS (
+WITH RECURSIVE ${openQueue(`q.ordering <> 'none'`)}, walk AS (
   -- One row per chunk: where it ended, and the places of what it would take and of what stands behind.
   SELECT 0 AS step, 1 AS stretch, ($8::integer[])[1] AS bucket, ($9::text[])[1] COLLATE "C" AS key,
     9223372036854775807 AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,
     0::bigint AS seen, 0::bigint AS wanted,
     NULL::tid[] AS places, NULL::bigint[] AS runs, NULL::tid[] AS behind, NULL::bigint[] AS behind_runs,
     false AS cut_off, NULL::text[] AS due
-  WHERE EXISTS (SELECT FROM holdfast.queues AS q
-    WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering <> 'none')
+  WHERE EXISTS (SELECT FROM open_queue)
   UNION ALL
   SELECT w.step + 1,
     -- A chunk that came back short was the last of its stretch.
@@ -79,7 +79,7 @@ WITH RECURSIVE walk AS (
             -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be taken alone. 3: ready.
             CASE WHEN i.status = 'processing' AND i.lease_expires_at > now() THEN 0
               WHEN i.crashes > 1 THEN 1
-              WHEN ${HANDLED} THEN
+              WHEN ${HANDLED} AND ${NOT_PAUSED} THEN
                 CASE WHEN i.status = 'processing' THEN 2
                   WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
                   -- One that may well fail again: what follows it is not taken along.

@@ -56,6 +56,17 @@ export function termsOf({
 export const HANDLED = `(i.version = 1 AND i.type = ANY ($6::text[])
         OR i.version <= ($7::jsonb -> i.type)::integer)`;
 
+/** The queue, while jobs may be claimed from it in the way that `how` says. */
+export const openQueue = (how: string) => `open_queue AS MATERIALIZED (
+  SELECT q.paused_types, q.paused_keys, q.age_after
+  FROM holdfast.queues AS q
+  WHERE q.name = 'inbox' AND NOT q.paused AND ${how}
+)`;
+
+/** Neither its type nor its key is paused. Where none is, the lists are NULL and nothing is compared. */
+export const NOT_PAUSED = `(i.type = ANY ((SELECT o.paused_types FROM open_queue AS o)::text[])) IS NOT TRUE
+        AND (i.partition_key = ANY ((SELECT o.paused_keys FROM open_queue AS o)::text[])) IS NOT TRUE`;
+
 /** Its lease ran out and nobody has recovered it yet. */
 export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;
 

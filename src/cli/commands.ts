@@ -61,6 +61,12 @@ export const COMMANDS: readonly Command[] = [
         help: 'the stream that it belongs to; default: one of its own',
       },
       'idempotency-key': { type: 'string', value: 'KEY', help: 'the same key is one job' },
+      unique: {
+        ...{ type: 'string', value: 'KEY' },
+        help: 'one job of this type for the key, as long as one waits',
+      },
+      while: { type: 'string', value: 'pending|running|kept', help: 'how long that one stands' },
+      'on-conflict': { type: 'string', value: 'ignore|replace|later', help: 'what then happens' },
       delay: { type: 'string', value: 'TIME', help: 'due so much later, such as 10m' },
       priority: { type: 'string', value: 'N', help: '1 (first) to 4 (last); default 2' },
       'max-attempts': { type: 'string', value: 'N', help: 'default 5' },

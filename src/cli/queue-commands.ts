@@ -22,10 +22,23 @@ const SETTINGS: Options = {
   'idempotency-retention': time('how long an idempotency key stands'),
   'effect-retention': time('how long what was done under ctx.once is known'),
   'audit-retention': time('how long the audit keeps acts on this queue'),
+  'age-after': {
+    ...{ type: 'string', value: 'TIME|off' },
+    help: 'how long a job waits for more urgent ones before it gets a share of the claims',
+  },
+  'max-pending': {
+    ...{ type: 'string', value: 'N|off' },
+    help: 'enqueues are refused while about so many jobs wait',
+  },
   'max-payload-bytes': { type: 'string', value: 'N', help: 'for enqueues in SQL' },
   notify: { type: 'string', value: 'on|off', help: 'whether an insert wakes workers that sleep' },
   ordering: { type: 'string', value: 'key|none', help: 'only while the queue is empty' },
   'dead-letters': { type: 'string', value: 'hold|free', help: 'with --ordering key' },
+};
+
+const PART: Options = {
+  type: { type: 'string', value: 'TYPE', help: 'only the jobs of this type' },
+  'partition-key': { type: 'string', value: 'KEY', help: 'only the jobs of this partition key' },
 };
 
 export const QUEUE_COMMANDS: readonly Command[] = [
@@ -67,7 +80,7 @@ export const QUEUE_COMMANDS: readonly Command[] = [
     words: ['queues', 'pause'],
     args: 'NAME',
     summary: 'take jobs, but let none be claimed',
-    options: REASON,
+    options: { ...PART, ...REASON },
     needs: 'schema',
     load: async () => (await import('./commands/queues.js')).runPause,
   },
@@ -75,7 +88,7 @@ export const QUEUE_COMMANDS: readonly Command[] = [
     words: ['queues', 'resume'],
     args: 'NAME',
     summary: 'let jobs be claimed again',
-    options: REASON,
+    options: { ...PART, ...REASON },
     needs: 'schema',
     load: async () => (await import('./commands/queues.js')).runResume,
   },

@@ -156,7 +156,8 @@ test.each([
     const tx = counting();
     const items = Array.from({ length: 10_000 }, (_, n) => work.item({ n }, options(n)));
     const enqueued = await db.hf.enqueueMany(items, { tx });
-    expect(tx.texts).toHaveLength(1);
+    // Beside the question that a process asks once in ten seconds, whether the queue has a limit.
+    expect(tx.texts.filter((text) => !text.includes('max_pending'))).toHaveLength(1);
     expect(enqueued.every(({ deduplicated }) => deduplicated === false)).toBe(true);
     const rows = await db.rows<{ id: string; n: number }>(
       `SELECT id, (payload ->> 'n')::int AS n FROM holdfast.inbox ORDER BY position`,

@@ -23,11 +23,14 @@ import { uuidv7 } from '../job/uuid.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { dropKeys, insert, insertWithKeys, type NewJob } from './insert.js';
+import { insertFolded } from './unique.js';
 
 export interface Enqueued {
   readonly id: string;
-  /** True when the idempotency key already stood for this job and nothing new was written. */
+  /** True when the idempotency key or the unique key already stood for this job and no new one was written. */
   readonly deduplicated: boolean;
+  /** The job that stood for the unique key, and had not been claimed, has the new payload, priority and time. */
+  readonly replaced?: true;
 }
 
 export interface EnqueueLimits {
@@ -39,7 +42,9 @@ export interface EnqueueLimits {
 }
 
 const UNDONE = 'Nothing was enqueued.';
-const ITEM = { job: true, payload: true, options: true } as const satisfies Known<EnqueueItem>;
+const ITEM = {
+  ...{ job: true, payload: true, options: true, unique: true },
+} as const satisfies Known<EnqueueItem>;
 
 /** One statement carries them all, and a statement has to end some time. */
 export const MAX_ITEMS = 50_000;
@@ -88,7 +93,14 @@ export async function prepareJobs(
 }
 
 async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promise<NewJob> {
-  const { job, options = {} } = item;
+  const { job, options = {}, unique = null } = item;
+  if (unique && options.idempotencyKey !== undefined) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'idempotencyKey and unique were both given, and they may stand for two different jobs; nothing was enqueued. ' +
+        'Give one of them; unique: false leaves out that of the definition.',
+    );
+  }
   // First the shape that Postgres can hold, then the schema: a validator may choke on what the first refuses.
   const payload = encodePayload(item.payload, { maxBytes, what });
   // What is stored is checked, because that is what the handler's check will see: a Date is a text by then.
@@ -111,6 +123,7 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
       options.idempotencyKey === undefined
         ? null
         : checkKey(options.idempotencyKey, 'idempotencyKey'),
+    unique,
   };
 }
 
@@ -148,8 +161,7 @@ export function dueTime(
 }
 
 /**
- * Writes prepared jobs. `db` must be inside a transaction when there are several jobs and any carries an
- * idempotency key; the caller sees to that.
+ * Writes prepared jobs. `db` must be inside a transaction when `needsTransaction` says so; the caller sees to that.
  */
 export async function writeJobs(
   db: Executor,
@@ -157,8 +169,23 @@ export async function writeJobs(
   jobs: readonly NewJob[],
   limits: EnqueueLimits,
 ): Promise<Enqueued[]> {
+  if (jobs.every(({ unique }) => unique === null)) return writePlain(db, names, jobs, limits);
+  // These first: they may be refused, and then nothing was folded.
+  const plain = jobs.filter(({ unique }) => unique === null);
+  const written = (await writePlain(db, names, plain, limits)).values();
+  const folded = jobs.filter(({ unique }) => unique !== null);
+  const outcomes = (await insertFolded(db, names, folded)).values();
+  return jobs.map(({ unique }) => (unique ? outcomes : written).next().value as Enqueued);
+}
+
+async function writePlain(
+  db: Executor,
+  names: Names,
+  jobs: readonly NewJob[],
+  limits: EnqueueLimits,
+): Promise<Enqueued[]> {
   if (jobs.length === 0) return [];
-  if (!needsTransaction(jobs) && jobs[0]?.idempotencyKey == null) {
+  if (!jobs.some((job) => job.idempotencyKey !== null)) {
     await insert(db, names, jobs);
     return jobs.map(({ id }) => ({ id, deduplicated: false }));
   }
@@ -178,6 +205,9 @@ export async function writeJobs(
   return outcomes.map(({ id, deduplicated }) => ({ id, deduplicated }));
 }
 
+/** Several statements, or one that may have to be taken back. */
 export function needsTransaction(jobs: readonly NewJob[]): boolean {
-  return jobs.length > 1 && jobs.some((job) => job.idempotencyKey !== null);
+  const plain = jobs.filter(({ unique }) => unique === null);
+  const keyed = plain.some((job) => job.idempotencyKey !== null);
+  return (plain.length > 0 && plain.length < jobs.length) || (keyed && jobs.length > 1);
 }

@@ -12,6 +12,7 @@
  * knows that everything is checked and filled in already. Every column that comes back is text and every
  * parameter is one text, so the statements mean the same through any driver.
  */
+import type { Unique } from '../job/unique.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { plainArray, statement, text, textArray } from '../postgres/statement.js';
@@ -31,6 +32,8 @@ export interface NewJob {
   /** ISO time, or null for now plus the delay. */
   readonly runAt: string | null;
   readonly idempotencyKey: string | null;
+  /** Null: it stands for itself alone. */
+  readonly unique: Unique | null;
 }
 
 export const insertUsual = statement({
@@ -58,7 +61,7 @@ VALUES ($1::text::uuid, $2::text, $3::text::integer, $4::text, $5::text::integer
 /** A value that all jobs have in common is sent once, and an empty array stands for NULLs: unnest fills up. */
 const shared = (column: string, array: string) => `coalesce(j.${column}, (SELECT (${array})[1]))`;
 
-const input = ({ keyed }: { keyed: boolean }) => `
+export const input = ({ keyed }: { keyed: boolean }) => `
   SELECT j.id, ${shared('type', '$2::text::text[]')} AS type,
     ${shared('version', '$3::text::integer[]')} AS version, coalesce(j.key, j.id::text) AS key, j.bucket,
     j.payload, j.headers, ${shared('priority', '$8::text::smallint[]')} AS priority,
@@ -135,7 +138,7 @@ WHERE k.key = mine.key AND k.job_id = ANY ($1::text::uuid[])`,
   columns: {},
 });
 
-function columnsOf(jobs: readonly NewJob[]): string[] {
+export function columnsOf(jobs: readonly NewJob[]): string[] {
   const keyless = jobs.every((job) => job.key === job.id);
   return [
     plainArray(jobs.map((job) => job.id)),

@@ -2,6 +2,8 @@
 import type { Finding, Limits } from './doctor.js';
 import { note, ok, problem } from './doctor.js';
 import type { Overview, QueueOverview, WorkerOverview } from './overview.js';
+import { describePaused, isPartlyPaused } from './paused.js';
+import type { QueueRow } from './queues.js';
 import { many, span } from './words.js';
 import { saysOf } from './workers.js';
 
@@ -12,6 +14,7 @@ export function judgeQueues({ queues, workers }: Overview, limits: Limits): Find
   const alive = workers.filter(({ worker }) => worker.status === 'alive');
   return queues.flatMap((one) => [
     ...waiting(one, limits, alive.length),
+    ...full(one),
     expired(one),
     deadLetters(one, limits),
     ...maintenance(one, limits, alive.length),
@@ -31,8 +34,20 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
       ),
     ];
   }
-  if (oldestMs <= limits.oldestMs) return [ok('oldest pending', `${name}: ${span(oldestMs)}`)];
+  const parts = isPartlyPaused(queue)
+    ? [
+        note(
+          'paused',
+          `Of the queue "${name}" ${describePaused(queue)} ${verb(queue)} paused.`,
+          'Their jobs are accepted and none of them runs. The oldest job that waits may be one of them.',
+          `holdfast queues resume ${name} --type TYPE, or --key KEY`,
+        ),
+      ]
+    : [];
+  if (oldestMs <= limits.oldestMs)
+    return [...parts, ok('oldest pending', `${name}: ${span(oldestMs)}`)];
   return [
+    ...parts,
     problem(
       'oldest pending',
       `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${many(counts.pending, 'job')} wait, ${many(alive, 'worker')} alive.`,
@@ -41,6 +56,22 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
     ),
   ];
 }
+
+function full({ queue, counts }: QueueOverview): Finding[] {
+  const { name, maxPending } = queue;
+  if (maxPending === null || counts.pending < maxPending) return [];
+  return [
+    problem(
+      'full',
+      `${many(counts.pending, 'job')} of "${name}" wait, and ${maxPending.toLocaleString('en')} may.`,
+      'Enqueues are refused, or wait, until there is room.',
+      `Add workers, or raise the limit: holdfast queues set ${name} --max-pending N`,
+    ),
+  ];
+}
+
+const verb = ({ pausedTypes, pausedKeys }: QueueRow) =>
+  pausedTypes.length + pausedKeys.length === 1 ? 'is' : 'are';
 
 function expired({ queue, counts }: QueueOverview): Finding {
   if (counts.expired === 0) return ok('expired leases', `${queue.name}: none`);

@@ -17,6 +17,8 @@ export type ReasonCode =
   | 'lease_expired'
   | 'owner_dead'
   | 'queue_paused'
+  | 'type_paused'
+  | 'key_paused'
   | 'no_worker'
   | 'no_handler'
   | 'version_too_new'

@@ -16,7 +16,7 @@ import { listQueues, type QueueRow } from './queues.js';
 import { type RowLock, rowLocks } from './row-locks.js';
 import { type ShownJob, showJob } from './show.js';
 import { type Trace, traceOf } from './trace.js';
-import { listWorkers, versionsOf, type WorkerRow } from './workers.js';
+import { listWorkers, type Versions, versionsOf, type WorkerRow } from './workers.js';
 
 /**
  * Who comes first for a bucket of a queue that is read by key. The ring belongs to the fleet, so it is handed
@@ -95,7 +95,7 @@ export async function readSituation(
     };
   }
   const able = ableWorkers(workers, job);
-  const versions = versionsOf(able, job.queue);
+  const versions = unpaused(versionsOf(able, job.queue), queue);
   const head = keyed ? await keyHead(db, names, job) : null;
   const rows = [job.id, head?.id, head ? null : line?.next].filter(
     (one) => typeof one === 'string',
@@ -111,6 +111,10 @@ export async function readSituation(
     owner,
   };
 }
+
+/** Claims pass over types that are paused as they do over those that nobody handles. */
+const unpaused = (versions: Versions, { pausedTypes }: QueueRow): Versions =>
+  Object.fromEntries(Object.entries(versions).filter(([type]) => !pausedTypes.includes(type)));
 
 const NOTHING = { head: null, ahead: null, behind: null, suspects: null, able: [], locks: [] };
 

@@ -85,17 +85,16 @@ function byTime(found: Ahead | null, situation: Situation): Line {
     ...(urgent ? [`${urgent} of a priority before ${situation.job.priority}`] : []),
   ];
   const passed = found.olderPassed + found.moreUrgentPassed;
-  const others =
-    passed > 0
-      ? ` (beside ${many(passed, 'job')} that these workers do not handle and pass over)`
-      : '';
-  if (before.length > 0)
-    return { text: `before it come ${before.join(' and ')}${others}.`, isNext: false };
+  const others = passed > 0 ? ` (beside ${many(passed, 'job')} ${skipped(situation)})` : '';
+  if (before.length > 0) {
+    const aged = urgent ? ageing(situation) : '';
+    return { text: `before it come ${before.join(' and ')}${others}.${aged}`, isNext: false };
+  }
   if (found.olderRead >= MAX_AHEAD || found.moreUrgentRead >= MAX_AHEAD) {
     return {
       text:
-        `the first ${MAX_AHEAD.toLocaleString('en')} jobs of the queue are of types that these workers do not ` +
-        'handle and pass over; what stands between them and this job was not counted.',
+        `the first ${MAX_AHEAD.toLocaleString('en')} of the queue are jobs ${skipped(situation)}; ` +
+        'what stands between them and this job was not counted.',
       isNext: false,
     };
   }
@@ -104,6 +103,21 @@ function byTime(found: Ahead | null, situation: Situation): Line {
     text: `${isFree ? 'it is the next' : 'no other job comes before it'}${others}.`,
     isNext: true,
   };
+}
+
+const skipped = ({ queue }: Situation) =>
+  queue.pausedTypes.length > 0
+    ? 'of types that are paused, or that these workers do not handle, and that they pass over'
+    : 'that these workers do not handle and pass over';
+
+/** For how long more urgent jobs go first. */
+function ageing(situation: Situation): string {
+  const { ageAfterMs } = situation.queue;
+  if (ageAfterMs === null) return '';
+  const share = 'gets a share of the claims whatever is more urgent';
+  return sinceMs(situation, situation.job.runAt) > ageAfterMs
+    ? ` It has been due for longer than ${span(ageAfterMs)}, so it ${share}.`
+    : ` From ${span(ageAfterMs)} on it ${share}.`;
 }
 
 /** Null: none. */

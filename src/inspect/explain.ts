@@ -6,6 +6,7 @@ import type { Executor } from '../postgres/queryable.js';
 import { keyHeld, laterRuns } from './explain-key.js';
 import { rowLocked } from './explain-locked.js';
 import { deadLetter, ended, inHand } from './explain-outcomes.js';
+import { partPaused } from './explain-paused.js';
 import { nobodyHandles, notDue, paused, type Reason, suspect } from './explain-reasons.js';
 import { fromSchedule } from './explain-schedule.js';
 import { type RingOwner, readSituation, type Situation } from './explain-situation.js';
@@ -46,7 +47,10 @@ function reasons(situation: Situation): Reason[] {
   const { job } = situation;
   if (job.archived) return [ended(situation)];
   if (job.status === 'dead_letter') return [deadLetter(situation)];
-  const obstacles = [paused(situation), nobodyHandles(situation), rowLocked(situation)];
+  const obstacles = [
+    ...[paused(situation), partPaused(situation)],
+    ...[nobodyHandles(situation), rowLocked(situation)],
+  ];
   if (job.status === 'processing') {
     const now = inHand(situation);
     // Somebody runs it: what would keep others from claiming it does not matter.

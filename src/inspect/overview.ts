@@ -18,6 +18,8 @@ export function queueFigures({ queue, counts, rate }: QueueOverview) {
   return {
     queue: queue.name,
     paused: queue.paused,
+    pausedTypes: queue.pausedTypes,
+    pausedKeys: queue.pausedKeys,
     ordering: queue.ordering,
     ...figures,
     oldestDue,
@@ -26,6 +28,7 @@ export function queueFigures({ queue, counts, rate }: QueueOverview) {
     tableBytes: size.tableBytes + size.indexBytes,
     archiveBytes: size.archiveBytes,
     archiveRetentionMs: queue.archiveRetentionMs,
+    maxPending: queue.maxPending,
     maintainedAt: queue.maintainedAt,
     createdAt: queue.createdAt,
   };

@@ -4,7 +4,8 @@
  *
  * It reads a bounded part of the queue: the jobs that have been due for longest, and those that became due
  * last. What nobody handles stays where it is while the rest leaves, so behind a long backlog it is found at
- * the latest when its turn would have come. Dead letters do not leave: they are passed over.
+ * the latest when its turn would have come. Dead letters do not leave: they are passed over. What is paused waits for
+ * the resume and not for a worker.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -15,14 +16,14 @@ const ROWS = 1_000;
 const WITH_DEAD = 100_000;
 
 const DUE = (order: 'ASC' | 'DESC') => `
-    (SELECT i.id, i.type, i.version, i.status, i.available_at
+    (SELECT i.id, i.type, i.version, i.status, i.available_at, i.partition_key
      FROM holdfast.inbox AS i
      WHERE i.priority = p.priority::smallint AND i.crashes < 2
        AND i.available_at <= now() - $1::integer * interval '1 millisecond'
      ORDER BY i.available_at ${order}, i.position ${order} LIMIT ${ROWS})`;
 
 const BY_ID = (order: 'ASC' | 'DESC') => `
-    (SELECT i.id, i.type, i.version, i.status, i.available_at
+    (SELECT i.id, i.type, i.version, i.status, i.available_at, i.partition_key
      FROM (SELECT * FROM holdfast.inbox ORDER BY id ${order} LIMIT ${WITH_DEAD}) AS i
      WHERE i.status <> 'dead_letter' LIMIT ${ROWS})`;
 
@@ -42,6 +43,8 @@ SELECT d.type, max(d.version) AS version, min(d.id::text) AS id,
 FROM (${due}) AS d
 WHERE d.status = 'pending' AND d.available_at <= now() - $1::integer * interval '1 millisecond'
   AND NOT EXISTS (SELECT FROM handled AS h WHERE h.type = d.type AND h.version >= d.version)
+  AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox'
+    AND (d.type = ANY (q.paused_types) OR d.partition_key = ANY (q.paused_keys)))
 GROUP BY d.type
 ORDER BY due_for_ms DESC, d.type`;
 

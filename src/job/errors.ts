@@ -22,6 +22,7 @@ export type HoldfastErrorCode =
   | 'QUEUE_UNKNOWN'
   | 'QUEUE_EXISTS'
   | 'QUEUE_BUSY'
+  | 'QUEUE_FULL'
   | 'NAME_INVALID'
   | 'HANDLER_TIMEOUT'
   | 'HANDLER_MISSING'

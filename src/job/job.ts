@@ -14,6 +14,13 @@ import { checkKnown, type Known } from './known-options.js';
 import { refuseOrdering } from './order.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
+import {
+  checkUniqueBy,
+  type Unique,
+  type UniqueBy,
+  type UniqueOptions,
+  uniqueOf,
+} from './unique.js';
 
 export interface JobOptions<Input, Output> {
   readonly schema?: StandardSchema<Input, Output>;
@@ -32,6 +39,8 @@ export interface JobOptions<Input, Output> {
   readonly retry?: RetryOptions | RetryFunction;
   /** The handler's time: then its signal is aborted and the attempt fails. Default: none. */
   readonly timeout?: Duration;
+  /** Fold enqueues of the same key into one job, by a key of the payload. Default: every enqueue is a job. */
+  readonly unique?: UniqueBy<Input>;
 }
 
 /** A payload without what does not come back from JSON as it went in: a Date, which becomes a text, or a BigInt. */
@@ -62,6 +71,8 @@ export interface EnqueueOptions {
   readonly priority?: number;
   readonly maxAttempts?: number;
   readonly headers?: Readonly<Record<string, string>>;
+  /** One job for a key, as long as one stands for it. `false`: not even if the definition says so. */
+  readonly unique?: UniqueOptions | false;
 }
 
 /** Throws unless it was made by `job()`, of whichever copy of the package. `undone` says what was not done. */
@@ -78,18 +89,20 @@ export function checkDefinition(given: unknown, what: string, undone: string): v
 /** Of one job, not of the call. */
 export const ENQUEUE_OPTIONS = {
   ...{ partitionKey: true, idempotencyKey: true, delay: true, runAt: true },
-  ...{ priority: true, maxAttempts: true, headers: true },
+  ...{ priority: true, maxAttempts: true, headers: true, unique: true },
 } as const satisfies Known<EnqueueOptions>;
 
 const JOB_OPTIONS = {
   ...{ schema: true, version: true, upgrade: true, queue: true },
-  ...{ maxAttempts: true, priority: true, retry: true, timeout: true },
+  ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true },
 } as const satisfies Known<JobOptions<unknown, unknown>>;
 
 export interface EnqueueItem {
   readonly job: JobDefinition<never, unknown>;
   readonly payload: unknown;
   readonly options: EnqueueOptions;
+  /** What `options.unique` and the definition come to. */
+  readonly unique?: Unique | null;
 }
 
 export interface JobDefinition<Input, Output> {
@@ -161,6 +174,7 @@ export function job<Input = unknown, Output = Input>(
     Record<number, (payload: unknown) => unknown>
   >;
   const oldest = checkUpgrades(type, version, upgrade);
+  if (options.unique !== undefined) checkUniqueBy(type, options.unique);
 
   async function check(payload: unknown): Promise<Output> {
     if (!options.schema) return payload as Output;
@@ -189,7 +203,12 @@ export function job<Input = unknown, Output = Input>(
     retry: resolveRetry(options.retry),
     item(payload, itemOptions = {}) {
       checkKnown(itemOptions, ENQUEUE_OPTIONS, `A job of "${type}"`, 'Nothing was enqueued.');
-      return { job: definition as JobDefinition<never, unknown>, payload, options: itemOptions };
+      return {
+        job: definition as JobDefinition<never, unknown>,
+        payload,
+        options: itemOptions,
+        unique: uniqueOf(type, payload, options.unique, itemOptions.unique),
+      };
     },
     check,
     read(payload, storedVersion) {

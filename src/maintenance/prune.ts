@@ -1,7 +1,7 @@
 /**
  * Pruning: what is past its retention is deleted, a batch at a time, oldest first.
  *
- * An idempotency key and an effect marker are kept as long as their job is in the queue, however old
+ * An idempotency key, a unique key and an effect marker are kept as long as their job is in the queue, however old
  * they are; the archive and the audit are pruned by age alone. A batch is small enough to be over in a moment, so
  * no lock and no snapshot is held for long. Each call returns how many rows it removed.
  */
@@ -35,6 +35,33 @@ WITH gone AS (
       AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = old.job_id)
     LIMIT $1::integer
     FOR UPDATE SKIP LOCKED))
+  RETURNING 1
+)
+SELECT count(*) AS pruned FROM gone`,
+  columns: { pruned: int8 },
+});
+
+/** Those that still stand for a job are looked at again later, so that a batch reads no more than it may delete. */
+export const pruneUniqueRows = statement({
+  name: 'prune_unique',
+  text: `
+WITH old AS MATERIALIZED (
+  SELECT u.ctid AS place, u.kept_until > now() OR EXISTS (
+    SELECT FROM unnest(u.jobs) AS held(id)
+    -- One value for each, so that it cannot be planned as a join that reads the whole queue.
+    WHERE (SELECT true FROM holdfast.inbox AS i WHERE i.id = held.id LIMIT 1)) AS stands
+  FROM holdfast.inbox_unique AS u
+  WHERE u.prune_at <= now()
+  ORDER BY u.prune_at
+  LIMIT $1::integer
+  FOR UPDATE SKIP LOCKED
+), later AS (
+  UPDATE holdfast.inbox_unique AS u
+  SET prune_at = greatest(u.kept_until, now() + interval '10 minutes')
+  WHERE u.ctid = ANY (ARRAY(SELECT o.place FROM old AS o WHERE o.stands))
+), gone AS (
+  DELETE FROM holdfast.inbox_unique AS u
+  WHERE u.ctid = ANY (ARRAY(SELECT o.place FROM old AS o WHERE o.stands IS NOT TRUE))
   RETURNING 1
 )
 SELECT count(*) AS pruned FROM gone`,
@@ -75,6 +102,8 @@ export const pruneArchive = (db: Executor, names: Names, limit: number) =>
   prune(db, names, pruneArchiveRows, limit);
 export const pruneIdempotency = (db: Executor, names: Names, limit: number) =>
   prune(db, names, pruneIdempotencyRows, limit);
+export const pruneUnique = (db: Executor, names: Names, limit: number) =>
+  prune(db, names, pruneUniqueRows, limit);
 export const pruneEffects = (db: Executor, names: Names, limit: number) =>
   prune(db, names, pruneEffectRows, limit);
 /** Of all queues. */

@@ -7,7 +7,7 @@
 import { checkOrdering, type OrderOptions } from '../job/order.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { bool, statement, text } from '../postgres/statement.js';
+import { bool, int4, statement, text } from '../postgres/statement.js';
 
 export const pauseQueue = statement({
   name: 'pause_queue',
@@ -32,12 +32,51 @@ export async function setPaused(
   return row?.was ?? null;
 }
 
+/** One type, or one key, of a queue. */
+export type QueuePart = { readonly type: string } | { readonly key: string };
+
+/** More of each are not kept: claims compare every job with them. */
+export const MAX_PAUSED = 100;
+
+const without = (list: string, name: string) => `CASE WHEN ${name} IS NULL THEN ${list} ELSE
+      nullif(array_remove(${list}, ${name}) || CASE WHEN $1::boolean THEN ARRAY[${name}] ELSE '{}' END, '{}') END`;
+
+export const pauseQueuePart = statement({
+  name: 'pause_part',
+  text: `
+UPDATE holdfast.queues AS q
+SET paused_types = ${without('q.paused_types', '$2::text')},
+    paused_keys = ${without('q.paused_keys', '$3::text')}
+FROM (SELECT b.* FROM holdfast.queues AS b WHERE b.name = 'inbox' FOR NO KEY UPDATE) AS before
+WHERE q.name = before.name
+RETURNING coalesce($2::text = ANY (before.paused_types), false)
+    OR coalesce($3::text = ANY (before.paused_keys), false) AS was,
+  greatest(coalesce(cardinality(q.paused_types), 0), coalesce(cardinality(q.paused_keys), 0)) AS most`,
+  columns: { was: bool, most: int4 },
+});
+
+/** Whether it was paused before, and how many types, or keys, are paused now; null: there is no such queue. */
+export async function setPartPaused(
+  db: Executor,
+  names: Names,
+  part: QueuePart,
+  paused: boolean,
+): Promise<{ was: boolean; most: number } | null> {
+  const name = 'type' in part ? [part.type, null] : [null, part.key];
+  const [row] = await db.run(pauseQueuePart, names, [paused, ...name]);
+  return row ?? null;
+}
+
 export interface QueueSettings extends OrderOptions {
   readonly maxPayloadBytes?: number | undefined;
   readonly idempotencyRetentionMs?: number | undefined;
   readonly archiveRetentionMs?: number | undefined;
   readonly effectRetentionMs?: number | undefined;
   readonly auditRetentionMs?: number | undefined;
+  /** 0: off. */
+  readonly ageAfterMs?: number | undefined;
+  /** 0: off. */
+  readonly maxPending?: number | undefined;
 }
 
 export const configureQueue = statement({
@@ -49,7 +88,13 @@ SET max_payload_bytes = coalesce($1::integer, q.max_payload_bytes),
     archive_retention = coalesce($3::bigint * interval '1 millisecond', q.archive_retention),
     effect_retention = coalesce($4::bigint * interval '1 millisecond', q.effect_retention),
     ordering = coalesce($5::text::holdfast.ordering, q.ordering),
-    audit_retention = coalesce($6::bigint * interval '1 millisecond', q.audit_retention)
+    audit_retention = coalesce($6::bigint * interval '1 millisecond', q.audit_retention),
+    age_after = CASE WHEN $7::bigint IS NULL THEN q.age_after
+      ELSE nullif($7::bigint, 0) * interval '1 millisecond' END,
+    max_pending = CASE WHEN $8::integer IS NULL THEN q.max_pending ELSE nullif($8::integer, 0) END,
+    -- Counted with another limit, or no more.
+    waiting = CASE WHEN $8::integer IS NULL THEN q.waiting END,
+    recount_at = CASE WHEN $8::integer IS NULL THEN q.recount_at END
 WHERE q.name = 'inbox'
 RETURNING q.name`,
   columns: { name: text },
@@ -69,6 +114,8 @@ export async function configure(
     settings.effectRetentionMs ?? null,
     checkOrdering(where, settings),
     settings.auditRetentionMs ?? null,
+    settings.ageAfterMs ?? null,
+    settings.maxPending ?? null,
   ]);
   return rows.length === 1;
 }

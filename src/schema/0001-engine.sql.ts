@@ -112,12 +112,24 @@ CREATE TABLE holdfast.workers (
 CREATE TABLE holdfast.queues (
   name                  text PRIMARY KEY,
   paused                boolean NOT NULL DEFAULT false,
+  -- Of these none is claimed, although the queue is open. NULL: none of them.
+  paused_types          text[],
+  paused_keys           text[],
   ordering              holdfast.ordering NOT NULL DEFAULT 'none',
   max_payload_bytes     integer NOT NULL DEFAULT 1048576 CHECK (max_payload_bytes > 0),
   idempotency_retention interval NOT NULL DEFAULT '7 days' CHECK (idempotency_retention > '0'),
   archive_retention     interval NOT NULL DEFAULT '7 days' CHECK (archive_retention >= '0'),
   effect_retention      interval NOT NULL DEFAULT '7 days' CHECK (effect_retention > '0'),
   audit_retention       interval NOT NULL DEFAULT '90 days' CHECK (audit_retention > '0'),
+  -- A job that has been due for so long gets a share of the claims, however urgent the others are. NULL: never.
+  age_after             interval DEFAULT '10 minutes' CHECK (age_after > '0'),
+  -- Enqueues are refused while so many jobs wait. NULL: never.
+  max_pending           integer CHECK (max_pending > 0),
+  -- Of a queue that has a limit: how many waited when they were counted, at most one more than may; and when to count
+  -- again.
+  waiting               bigint,
+  waiting_at            timestamptz,
+  recount_at            timestamptz,
   maintained_at         timestamptz,
   created_at            timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
@@ -468,6 +480,20 @@ CREATE TABLE holdfast.inbox_idempotency (
 CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency
   USING brin (expires_at) WITH (autosummarize = on);
 
+-- Which jobs a unique key of a type stands for: those that had not ended when one was last enqueued under it, the
+-- newest last. Only enqueues under such a key write here.
+CREATE TABLE holdfast.inbox_unique (
+  type       text NOT NULL,
+  key        text NOT NULL,
+  jobs       uuid[] NOT NULL,
+  -- Until then it stands for its last job although that may have ended. NULL: it does not.
+  kept_until timestamptz,
+  -- When maintenance looks whether it still stands for anything.
+  prune_at   timestamptz NOT NULL,
+  PRIMARY KEY (type, key)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique (prune_at);
+
 -- What a handler has already done, by job and name, with the value that it returned.
 CREATE TABLE holdfast.inbox_effects (
   job_id     uuid NOT NULL,
@@ -506,6 +532,133 @@ BEGIN
 END
 $fn$;
 
+-- Counts the jobs that wait, up to the limit of the queue, unless that was done within the last second or somebody
+-- does it just now. Where counting takes long, it is done more rarely. With the rights of the owner, so that producers
+-- need no others. The queue is read through its index: the table may be much larger than what is in it.
+CREATE FUNCTION holdfast.inbox_count_waiting() RETURNS bigint
+  LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $fn$
+DECLARE
+  settings holdfast.queues;
+  began timestamptz := clock_timestamp();
+  jobs bigint;
+BEGIN
+  SELECT q.* INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  IF settings.max_pending IS NULL OR settings.recount_at > began
+    OR NOT pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, 1) THEN
+    RETURN settings.waiting;
+  END IF;
+  SELECT count(*) INTO jobs
+  FROM (SELECT FROM holdfast.inbox AS i WHERE i.status = 'pending' ORDER BY i.id
+    LIMIT settings.max_pending::bigint + 1) AS w;
+  UPDATE holdfast.queues AS q
+  SET waiting = jobs, waiting_at = began,
+      recount_at = clock_timestamp() + greatest(interval '1 second', 20 * (clock_timestamp() - began))
+  WHERE q.name = 'inbox';
+  RETURN jobs;
+END
+$fn$;
+REVOKE EXECUTE ON FUNCTION holdfast.inbox_count_waiting FROM PUBLIC;
+
+-- Enqueues a job under a unique key, unless one stands for it; returns the job that stands then, and whether it was
+-- written, ignored or replaced. The row of the key is locked, so producers of one key decide one after the other. A job
+-- that waits is locked too and looked at again under the lock, so a claim takes it before this or after the caller's
+-- commit, with what the caller has written; one that was claimed before is never locked. With the rights of the
+-- owner, so that whoever may enqueue needs no right to change jobs. Small tables are read through indexes too: these
+-- plans are kept while the tables grow.
+CREATE FUNCTION holdfast.inbox_enqueue_unique(
+  id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb,
+  priority integer, max_attempts integer, available_at timestamptz,
+  unique_key text, unique_while text, on_conflict text, unique_window interval,
+  OUT job_id uuid, OUT outcome text
+) LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $fn$
+#variable_conflict use_column
+DECLARE
+  a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
+  a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
+  a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
+  a_window ALIAS FOR $14;  o_id ALIAS FOR $15;  o_outcome ALIAS FOR $16;
+  held holdfast.inbox_unique;
+  waiting holdfast.inbox;
+  live uuid[];
+BEGIN
+  IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
+    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
+  ELSIF a_while IS NULL OR a_while NOT IN ('pending', 'running', 'kept')
+    OR a_conflict IS NULL OR a_conflict NOT IN ('ignore', 'replace', 'later') THEN
+    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
+      quote_nullable(a_while), quote_nullable(a_conflict)
+      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
+  ELSIF a_while = 'kept' AND a_conflict <> 'ignore' THEN
+    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
+  ELSIF a_window <= '0' OR a_window > '3650 days' OR a_window IS NOT NULL AND a_while <> 'kept' THEN
+    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
+  END IF;
+
+  FOR locked IN 0 .. 1 LOOP
+    IF locked = 0 THEN
+      -- Whether anything stands, of whatever state, is mostly seen without a lock.
+      CONTINUE WHEN a_conflict <> 'ignore' OR a_while = 'pending';
+      SELECT u.* INTO held FROM holdfast.inbox_unique AS u WHERE u.type = a_type AND u.key = a_unique;
+      CONTINUE WHEN NOT FOUND;
+    ELSE
+      INSERT INTO holdfast.inbox_unique AS u (type, key, jobs, prune_at)
+      VALUES (a_type, a_unique, '{}', now() + interval '10 minutes')
+      ON CONFLICT (type, key) DO UPDATE SET key = excluded.key
+      RETURNING u.* INTO held;
+    END IF;
+    SELECT array_agg(i.id ORDER BY i.position) INTO live
+    FROM holdfast.inbox AS i
+    WHERE i.id = ANY (held.jobs) AND i.status <> 'dead_letter';
+    IF a_conflict = 'ignore' AND a_while <> 'pending' THEN
+      IF live IS NOT NULL OR a_while = 'kept' AND held.kept_until > statement_timestamp() THEN
+        o_id := coalesce(live[cardinality(live)], held.jobs[cardinality(held.jobs)]);
+        o_outcome := 'ignored';
+        RETURN;
+      END IF;
+    ELSE
+      SELECT i.* INTO waiting
+      FROM holdfast.inbox AS i
+      WHERE i.id = ANY (held.jobs) AND i.status = 'pending' AND i.lease_generation = 0
+      ORDER BY i.position DESC
+      LIMIT 1
+      FOR UPDATE;
+      IF FOUND THEN
+        o_id := waiting.id;
+        o_outcome := 'ignored';
+        IF a_conflict = 'replace' THEN
+          -- Written anew and not updated, so that workers get the hint that an insert sends.
+          DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
+          INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
+            payload, priority, max_attempts, headers, version, parked)
+          VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket, a_type,
+            waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, false);
+          o_outcome := 'replaced';
+        END IF;
+        RETURN;
+      END IF;
+    END IF;
+  END LOOP;
+
+  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload, priority,
+    max_attempts, headers, version, parked)
+  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, false);
+  UPDATE holdfast.inbox_unique AS u
+  SET jobs = live || a_id,
+      kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
+        (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')) END,
+      prune_at = greatest(a_due, statement_timestamp()) + interval '10 minutes'
+  WHERE u.type = a_type AND u.key = a_unique;
+  o_id := a_id;
+  o_outcome := 'written';
+END
+$fn$;
+REVOKE EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique FROM PUBLIC;
+
 -- A plain INSERT gets what an enqueue gets: checks, the bucket of its key whatever it says, and one job for an
 -- idempotency key; a row whose key stands for the same job already is not written. The type may stand in the payload.
 -- With the rights of the owner, so that whoever may insert needs no others.
@@ -542,6 +695,10 @@ CREATE FUNCTION holdfast.inbox_enqueue(
   max_attempts integer DEFAULT 5,
   headers jsonb DEFAULT NULL,
   version integer DEFAULT 1,
+  unique_key text DEFAULT NULL,
+  unique_while text DEFAULT 'pending',
+  on_conflict text DEFAULT 'ignore',
+  unique_window interval DEFAULT NULL,
   OUT id uuid,
   OUT deduplicated boolean
 ) LANGUAGE plpgsql AS $fn$
@@ -550,14 +707,19 @@ DECLARE
   a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
   a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  o_id ALIAS FOR $11;  o_deduplicated ALIAS FOR $12;
+  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
+  o_id ALIAS FOR $15;  o_deduplicated ALIAS FOR $16;
   standing uuid;
   stream text;
   due timestamptz;
+  settings record;
 BEGIN
-  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_idempotency_key, a_headers,
-    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
-  IF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
+  SELECT q.max_payload_bytes, q.max_pending, q.waiting INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_idempotency_key, a_headers, settings.max_payload_bytes);
+  IF settings.waiting >= settings.max_pending THEN
+    RAISE EXCEPTION 'queue % is full, % jobs may wait: nothing was enqueued', quote_literal('inbox'), settings.max_pending
+      USING ERRCODE = 'HF006', HINT = 'Try again later, add workers, or raise max_pending.';
+  ELSIF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
     RAISE EXCEPTION 'both delay and available_at were given: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give one of them.';
   ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN
@@ -569,6 +731,9 @@ BEGIN
   ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
     RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
+  ELSIF a_unique IS NOT NULL AND a_idempotency_key IS NOT NULL THEN
+    RAISE EXCEPTION 'both unique_key and idempotency_key were given: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give one of them: they may stand for two different jobs.';
   END IF;
 
   o_id := holdfast.new_id();
@@ -585,6 +750,12 @@ BEGIN
   stream := coalesce(a_key, o_id::text);
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
+  IF a_unique IS NOT NULL THEN
+    SELECT u.job_id, u.outcome <> 'written' INTO o_id, o_deduplicated
+    FROM holdfast.inbox_enqueue_unique(o_id, a_type, a_version, stream, holdfast.bucket_of(stream), a_payload,
+      a_headers, a_priority, coalesce(a_max_attempts, 5), due, a_unique, a_while, a_conflict, a_window) AS u;
+    RETURN;
+  END IF;
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
     priority, max_attempts, headers, version, idempotency_key, parked)
   VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,

@@ -32,8 +32,9 @@ SELECT (SELECT count(*) FROM holdfast.inbox_archive)::text AS archived,
 /** Without CASCADE: what somebody else has built upon a table keeps it. */
 const DROP = `
 DROP TABLE holdfast.inbox, holdfast.inbox_claims, holdfast.inbox_archive, holdfast.inbox_idempotency,
-  holdfast.inbox_effects;
-DROP FUNCTION holdfast.inbox_enqueue, holdfast.inbox_fill, holdfast.inbox_take_key, holdfast.inbox_wake;
+  holdfast.inbox_effects, holdfast.inbox_unique;
+DROP FUNCTION holdfast.inbox_enqueue, holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting, holdfast.inbox_fill,
+  holdfast.inbox_take_key, holdfast.inbox_wake;
 DELETE FROM holdfast.queues WHERE name = 'inbox'`;
 
 /** What goes with a queue. */

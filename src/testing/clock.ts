@@ -21,8 +21,10 @@ const OF_QUEUE = [
     claimed_at = a.claimed_at - ${BY}, completed_at = a.completed_at - ${BY}`,
   `UPDATE holdfast.inbox_claims AS c SET claimed_at = c.claimed_at - ${BY}`,
   `UPDATE holdfast.inbox_idempotency AS k SET expires_at = k.expires_at - ${BY}`,
+  `UPDATE holdfast.inbox_unique AS u SET kept_until = u.kept_until - ${BY}, prune_at = u.prune_at - ${BY}`,
   `UPDATE holdfast.inbox_effects AS e SET created_at = e.created_at - ${BY}`,
-  `UPDATE holdfast.queues AS q SET maintained_at = q.maintained_at - ${BY} WHERE q.name = 'inbox'`,
+  `UPDATE holdfast.queues AS q SET maintained_at = q.maintained_at - ${BY},
+    waiting_at = q.waiting_at - ${BY}, recount_at = q.recount_at - ${BY} WHERE q.name = 'inbox'`,
 ];
 
 const OF_FLEET = `UPDATE holdfast.workers AS w SET last_seen_at = w.last_seen_at - ${BY},
@@ -42,7 +44,10 @@ async function shift(tx: Queryable, schema: string, ms: number): Promise<void> {
   await rowsOf(tx, { schema, queue: 'inbox' }, OF_FLEET, [String(ms)]);
 }
 
-const EMPTY = ['inbox', 'inbox_archive', 'inbox_claims', 'inbox_idempotency', 'inbox_effects'];
+const EMPTY = [
+  ...['inbox', 'inbox_archive', 'inbox_claims', 'inbox_idempotency', 'inbox_unique'],
+  'inbox_effects',
+];
 
 /** Empties every queue with its archive, keys and markers. Queues, their settings and your tables stay. */
 export async function clearJobs(hf: Holdfast): Promise<void> {

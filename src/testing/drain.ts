@@ -174,10 +174,18 @@ class Drain {
   }
 
   async #checkLeft(): Promise<void> {
-    for (const { name, paused } of await this.#states()) {
+    for (const { name, paused, pausedTypes } of await this.#states()) {
       const left = await pendingKinds(this.#deps.ownPool, this.#deps.names(name));
       const foreign = left.filter(({ type, version }) => !this.#handles(name, type, version));
       if (foreign.length > 0) throw unhandled(name, foreign);
+      const held = left.find(({ type }) => pausedTypes.includes(type));
+      if (!paused && held) {
+        throw new HoldfastError(
+          'JOB_STATE',
+          `Jobs of the type "${held.type}" wait in the queue "${name}", where it is paused; they were not run. ` +
+            `Call hf.resume("${name}", { type: "${held.type}" }) first.`,
+        );
+      }
       if (!paused || left.length === 0) continue;
       throw new HoldfastError(
         'JOB_STATE',

@@ -36,16 +36,19 @@ export interface QueueState {
   readonly name: string;
   readonly ordering: string;
   readonly paused: boolean;
+  readonly pausedTypes: readonly string[];
 }
 
 export async function queueStates(db: Queryable, schema: string): Promise<QueueState[]> {
-  const text = `SELECT q.name, q.ordering::text AS ordering, q.paused::text AS paused
+  const text = `SELECT q.name, q.ordering::text AS ordering, q.paused::text AS paused,
+      coalesce(to_jsonb(q.paused_types), '[]')::text AS paused_types
     FROM holdfast.queues AS q ORDER BY q.name`;
   const rows = await rowsOf(db, { schema, queue: 'inbox' }, text);
-  return rows.map(({ name, ordering, paused }) => ({
+  return rows.map(({ name, ordering, paused, paused_types }) => ({
     name: String(name),
     ordering: String(ordering),
     paused: paused === 'true',
+    pausedTypes: JSON.parse(String(paused_types)),
   }));
 }
 
@@ -131,7 +134,8 @@ export interface Place {
   readonly key: string;
   readonly crashes: number;
   readonly ordering: string;
-  readonly paused: boolean;
+  /** What of it is paused; null: nothing. */
+  readonly paused: 'queue' | 'type' | 'key' | null;
 }
 
 /** Makes a waiting job due, or a lease run out, in this moment; null when it neither waits nor runs. */
@@ -144,7 +148,9 @@ FROM holdfast.queues AS q
 WHERE q.name = 'inbox' AND i.id = $1::text::uuid AND i.status IN ('pending', 'processing')
 RETURNING i.available_at::text AS available_at, i.position::text AS position,
   i.priority::integer AS priority, i.partition_bucket::integer AS bucket, i.partition_key AS key,
-  i.crashes, q.ordering::text AS ordering, q.paused::text AS paused`;
+  i.crashes, q.ordering::text AS ordering,
+  CASE WHEN q.paused THEN 'queue' WHEN i.type = ANY (q.paused_types) THEN 'type'
+    WHEN i.partition_key = ANY (q.paused_keys) THEN 'key' END AS paused`;
   const [row] = await rowsOf(db, names, text, [id]);
   if (!row) return null;
   return {
@@ -155,7 +161,7 @@ RETURNING i.available_at::text AS available_at, i.position::text AS position,
     key: String(row.key),
     crashes: Number(row.crashes),
     ordering: String(row.ordering),
-    paused: row.paused === 'true',
+    paused: (row.paused ?? null) as Place['paused'],
   };
 }
 

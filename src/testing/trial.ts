@@ -121,7 +121,9 @@ function wrong(problem: string): HoldfastError {
 
 function unclaimed(queue: string, { paused, ordering, key }: Place): HoldfastError {
   const why = paused
-    ? `the queue "${queue}" is paused: call hf.resume("${queue}")`
+    ? paused === 'queue'
+      ? `the queue "${queue}" is paused: call hf.resume("${queue}")`
+      : `its ${paused} is paused: call hf.resume("${queue}", { ${paused} })`
     : ordering !== 'none'
       ? `the queue "${queue}" is read by key, and another job of the key ${JSON.stringify(key)} stands before it: use another key, or clearJobs(hf)`
       : 'it was taken by another worker: stop the workers that run on this database';

@@ -35,6 +35,10 @@ const bulk = [
   anything.item(JSON_LOOKING, { partitionKey: JSON_LOOKING, idempotencyKey: JSON_LOOKING }),
   anything.item([AWKWARD, ['NULL', null]], { partitionKey: 'NULL', idempotencyKey: 'NULL' }),
 ];
+const unique = anything.item(
+  { [AWKWARD]: JSON_LOOKING },
+  { unique: { key: AWKWARD, onConflict: 'replace' }, headers: { trace: AWKWARD } },
+);
 const withoutKeys = [plain, anything.item(null), anything.item('42')];
 
 const CASES: [string, EnqueueItem[]][] = [
@@ -43,6 +47,8 @@ const CASES: [string, EnqueueItem[]][] = [
   ['three jobs with idempotency keys', bulk],
   ['three jobs without idempotency keys', withoutKeys],
   ['jobs with and without idempotency keys', [...withoutKeys, ...bulk]],
+  ['a job with a unique key', [unique]],
+  ['jobs with and without unique keys', [...withoutKeys, unique]],
 ];
 const isKeyed = (item: EnqueueItem) => item.options.idempotencyKey !== undefined;
 const SOME_KEYED = CASES.filter(([, items]) => items.some(isKeyed));
@@ -62,7 +68,9 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
     await db.rows('CREATE TABLE orders (id integer PRIMARY KEY)');
     library = open(db.url);
   });
-  beforeEach(() => db.rows('TRUNCATE orders, holdfast.inbox, holdfast.inbox_idempotency'));
+  beforeEach(() =>
+    db.rows('TRUNCATE orders, holdfast.inbox, holdfast.inbox_idempotency, holdfast.inbox_unique'),
+  );
   afterAll(() => library?.close());
 
   function send(tx: Queryable, items: EnqueueItem[]) {

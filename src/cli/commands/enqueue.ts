@@ -7,8 +7,9 @@ import { ACTING } from '../../api/acts.js';
 import { many } from '../../inspect/words.js';
 import { durationMs } from '../../job/duration.js';
 import { job } from '../../job/job.js';
+import type { UniqueOptions } from '../../job/unique.js';
 import { withTransaction } from '../../postgres/pool.js';
-import { type Call, UsageError } from '../command.js';
+import { type Call, type Given, UsageError } from '../command.js';
 import { countOption } from '../filters.js';
 import { parsePayload, readStdin } from '../payload.js';
 
@@ -25,6 +26,20 @@ function headersOf(list: readonly string[] | undefined): Record<string, string> 
 }
 
 const NOTHING = 'nothing was enqueued';
+
+/** Checked where it is used, with a message that names what is allowed. */
+function uniqueOf(given: Given): { unique?: UniqueOptions } {
+  const [key, scope, onConflict] = ['unique', 'while', 'on-conflict'].map((name) =>
+    given.text(name),
+  );
+  const terms = {
+    ...(scope !== undefined && { while: scope }),
+    ...(onConflict !== undefined && { onConflict }),
+  } as Omit<UniqueOptions, 'key'>;
+  if (key !== undefined) return { unique: { key, ...terms } };
+  if (Object.keys(terms).length === 0) return {};
+  throw new UsageError('--while and --on-conflict say what --unique KEY means; give it as well.');
+}
 
 async function payloadsOf({ args, given }: Call): Promise<unknown[]> {
   const [, payload, ...rest] = args;
@@ -69,6 +84,7 @@ export async function run(call: Call): Promise<void> {
       maxAttempts: countOption(given, 'max-attempts', 5),
     }),
     ...(headers && { headers }),
+    ...uniqueOf(given),
   };
   const items = payloads.map((value) => definition.item(value, options));
   const enqueued = await withTransaction(
@@ -78,8 +94,10 @@ export async function run(call: Call): Promise<void> {
   );
   for (const one of enqueued)
     await (out.json ? out.value({ ...one, queue, type }) : out.line(one.id));
-  if (enqueued.some(({ deduplicated }) => deduplicated))
-    out.note('This idempotency key stands for that job already; nothing was added.');
+  if (enqueued.some(({ replaced }) => replaced))
+    out.note('That job waited under this unique key; it was replaced.');
+  else if (enqueued.some(({ deduplicated }) => deduplicated))
+    out.note('This key stands for that job already; nothing was added.');
   if (given.flag('lines') && key !== undefined && row?.ordering === 'none')
     out.note(`"${queue}" is read by time: jobs of one key may run side by side there.`);
   if (given.flag('lines')) out.note(`${many(enqueued.length, 'job')} enqueued.`);

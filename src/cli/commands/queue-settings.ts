@@ -1,5 +1,6 @@
 /** `holdfast queues set | drop`: what is set on a queue, and its end. */
 import { type QueueOptions, removeQueue, setQueue } from '../../api/queue-settings.js';
+import { describePaused } from '../../inspect/paused.js';
 import type { QueueRow } from '../../inspect/queues.js';
 import { many, span } from '../../inspect/words.js';
 import { withTransaction } from '../../postgres/pool.js';
@@ -28,6 +29,10 @@ function settingsOf(given: Given): QueueOptions {
     ...part('idempotency-retention', 'idempotencyRetention', time),
     ...part('effect-retention', 'effectRetention', time),
     ...part('audit-retention', 'auditRetention', time),
+    ...part('age-after', 'ageAfter', time),
+    ...part('max-pending', 'maxPending', (text) =>
+      text === 'off' ? text : countOption(given, 'max-pending', 1),
+    ),
     ...part('max-payload-bytes', 'maxPayloadBytes', () =>
       countOption(given, 'max-payload-bytes', 1),
     ),
@@ -40,11 +45,13 @@ function settingsOf(given: Given): QueueOptions {
 
 const SETTINGS: Readonly<Record<string, (row: QueueRow) => string>> = {
   ordering: ({ ordering }) => ordering,
-  paused: ({ paused }) => (paused ? 'yes' : 'no'),
+  paused: (row) => (row.paused ? 'yes' : describePaused(row) || 'no'),
   'archive retention': (row) => span(row.archiveRetentionMs),
   'idempotency retention': (row) => span(row.idempotencyRetentionMs),
   'effect retention': (row) => span(row.effectRetentionMs),
   'audit retention': (row) => span(row.auditRetentionMs),
+  'age after': (row) => (row.ageAfterMs === null ? 'off' : span(row.ageAfterMs)),
+  'max pending': ({ maxPending }) => maxPending?.toLocaleString('en') ?? 'off',
   'max payload bytes': (row) => row.maxPayloadBytes.toLocaleString('en'),
 };
 

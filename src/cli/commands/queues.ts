@@ -1,7 +1,10 @@
 /** `holdfast queues ls | create | pause | resume`; `set` and `drop` are in queue-settings.ts. */
 import { turnQueue } from '../../api/acts.js';
-import { makeQueue } from '../../api/queue-settings.js';
+import { makeQueue, partOf } from '../../api/queue-settings.js';
 import { queueFigures, queuesOverview } from '../../inspect/overview.js';
+import { describePaused, isPartlyPaused } from '../../inspect/paused.js';
+import type { QueueRow } from '../../inspect/queues.js';
+import type { QueuePart } from '../../operate/queue.js';
 import type { NewQueueOptions } from '../../schema/queue.js';
 import { actOptions } from '../actor.js';
 import { type Call, UsageError } from '../command.js';
@@ -37,9 +40,16 @@ export async function runCreate({ args, given, session, out }: Call): Promise<vo
 
 async function pause({ args, given, session, out }: Call, paused: boolean): Promise<void> {
   const name = oneName(args, paused ? 'pause' : 'resume');
-  await session.queues([name]);
-  const was = await turnQueue(session.pool, session.names(name), paused, actOptions(given));
-  await (out.json ? out.value({ queue: name, paused }) : out.line(name));
+  const [type, key] = [given.text('type'), given.text('partition-key')];
+  const part = partOf({ ...(type !== undefined && { type }), ...(key !== undefined && { key }) });
+  const [before] = (await session.queues([name])) as [QueueRow];
+  const options = actOptions(given);
+  const was = await turnQueue(session.pool, session.names(name), paused, options, part);
+  await (out.json ? out.value({ queue: name, ...part, paused }) : out.line(name));
+  if (part) {
+    out.note(partNote(before, part, paused, was === paused));
+    return;
+  }
   const state = paused ? 'paused' : 'open';
   out.note(
     was === paused
@@ -48,6 +58,16 @@ async function pause({ args, given, session, out }: Call, paused: boolean): Prom
         ? `Queue "${name}" is paused: it takes jobs and none is claimed. Jobs that run go on.`
         : `Queue "${name}" is open: its jobs are claimed again.`,
   );
+  if (!paused && isPartlyPaused(before))
+    out.note(`Still paused by themselves: ${describePaused(before)}.`);
+}
+
+function partNote(before: QueueRow, part: QueuePart, paused: boolean, already: boolean): string {
+  const what = 'type' in part ? `the type "${part.type}"` : `the key "${part.key}"`;
+  const whose = `${what} of queue "${before.name}"`;
+  if (already) return `Jobs of ${whose} were ${paused ? 'paused' : 'open'} already.`;
+  if (paused) return `Jobs of ${whose} are paused: none is claimed. Jobs that run go on.`;
+  return `Jobs of ${whose} are claimed again${before.paused ? ' when the queue is open' : ''}.`;
 }
 
 export const runPause = (call: Call) => pause(call, true);

@@ -8,6 +8,7 @@ import { claim, type QueueNews } from '../../claim/claim.js';
 import { claimKeyed, type WalkStop } from '../../claim/claim-keyed.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
+import { countWaiting } from '../../enqueue/pressure.js';
 import type { Ordering } from '../../job/order.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -16,6 +17,7 @@ import type { SettleResult } from '../events.js';
 import type { Settings } from '../options.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { Time } from '../time.js';
+import { AgedReader } from './aged-reader.js';
 import { ClaimLedger } from './claim-ledger.js';
 import { DueReader, LAG_MS } from './due-reader.js';
 import { KeyReader } from './key-reader.js';
@@ -76,6 +78,7 @@ export class ClaimReader {
   readonly ledger = new ClaimLedger();
   readonly #deps: ClaimReaderDeps;
   readonly #due = new DueReader();
+  readonly #aged = new AgedReader();
   readonly #keys: KeyReader;
   #ordering: Ordering = 'none';
   /** There are suspects to claim. */
@@ -164,6 +167,9 @@ export class ClaimReader {
       ? this.#readKeys(limit, now, ask)
       : this.#readDue(limit, now, ask));
     if (found.news) this.#suspects = found.news.suspects;
+    // Nobody waits for it, and whoever finds the figure old counts again.
+    if (found.news?.recount)
+      void countWaiting(this.#deps.engine, this.#deps.names).catch(() => undefined);
     return found;
   }
 
@@ -179,15 +185,35 @@ export class ClaimReader {
 
   async #readDue(limit: number, now: number, ask: boolean): Promise<Found> {
     const { engine, names, time } = this.#deps;
+    const aged = await this.#readAged(limit, now);
+    const rest = limit - aged;
+    if (rest === 0) return { jobs: limit, waitedMs: 0, news: null };
     const cursors = this.#due.take(now);
-    const { jobs, news, clock } = await this.#send(limit, async (terms) => {
+    const sentAt = time.now();
+    const { jobs, news, clock } = await this.#send(rest, async (terms) => {
       const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
-      this.#due.record(claimed, limit, time.now(), time.now() - now);
+      this.#due.record(claimed, rest, time.now(), time.now() - sentAt);
+      this.#aged.recordOrdinary(claimed.jobs, rest);
       return { ...claimed, run: null, stop: null, alone: false };
     });
     const [first] = jobs;
     const waitedMs = first ? clock - Date.parse(first.cursorAt) : 0;
-    return { jobs: jobs.length, waitedMs, news };
+    return { jobs: aged + jobs.length, waitedMs, news };
+  }
+
+  /** What more urgent jobs have kept waiting for too long. Returns how many it took. */
+  async #readAged(room: number, now: number): Promise<number> {
+    const { engine, names, time } = this.#deps;
+    const share = this.#aged.take(room, now);
+    if (!share) return 0;
+    const { cursors, limit } = share;
+    const { jobs } = await this.#send(limit, async (terms) => {
+      const request = { ...terms, cursors, lagMs: LAG_MS, ask: false, aged: true };
+      const claimed = await claim(engine, names, request);
+      this.#aged.record(claimed.jobs, limit, time.now(), time.now() - now);
+      return { ...claimed, run: null, stop: null, alone: false };
+    });
+    return jobs.length;
   }
 
   async #readKeys(limit: number, now: number, ask: boolean): Promise<Found> {

@@ -133,7 +133,9 @@ describe('a worker that others are quicker than', () => {
 });
 
 describe('the next due time', () => {
-  const news = (dueInMs: number | null) => ({ dueInMs, suspects: false, maintainedMs: null });
+  const news = (dueInMs: number | null) => ({
+    ...{ dueInMs, suspects: false, maintainedMs: null, recount: false },
+  });
 
   test('that is told while a claim is on its way stands, whatever the claim has seen', () => {
     for (const seen of [10_000, null]) {

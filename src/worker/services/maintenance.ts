@@ -8,6 +8,7 @@ import {
   pruneAudit,
   pruneEffects,
   pruneIdempotency,
+  pruneUnique,
 } from '../../maintenance/prune.js';
 import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
@@ -76,6 +77,7 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     },
     prune('prune archive', pruneArchive),
     prune('prune idempotency keys', pruneIdempotency),
+    prune('prune unique keys', pruneUnique),
     prune('prune effect markers', pruneEffects),
     prune('prune audit', pruneAudit),
     {

@@ -1,0 +1,56 @@
+/**
+ * Enqueue under unique keys: what stands is found, replaced or left by a function of the schema, one call for each job.
+ *
+ * Jobs are taken in the order of their keys, so that two bulk calls over the same keys cannot deadlock; of one key in
+ * the order in which they were given, so that the second finds the first. As in insert.ts, every parameter is one text.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { statement, text, textArray } from '../postgres/statement.js';
+import { columnsOf, input, type NewJob } from './insert.js';
+
+export const insertUnique = statement({
+  name: 'insert_unique',
+  text: `
+SELECT u.job_id::text AS id, u.outcome
+FROM (
+  -- The unique key takes the place of the idempotency key, which such a job has not.
+  SELECT i.*, x.unique_while, x.on_conflict, x.window_ms
+  FROM (${input({ keyed: true })}) AS i
+  JOIN unnest($13::text::text[], $14::text::text[], $15::text::bigint[]) WITH ORDINALITY
+    AS x(unique_while, on_conflict, window_ms, ordinal) ON x.ordinal = i.ordinal
+  ORDER BY i.type, i.idempotency_key, i.ordinal
+  OFFSET 0
+) AS j
+CROSS JOIN LATERAL holdfast.inbox_enqueue_unique(j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers,
+  j.priority, j.max_attempts, j.available_at, j.idempotency_key, j.unique_while, j.on_conflict,
+  j.window_ms * interval '1 millisecond') AS u
+ORDER BY j.ordinal`,
+  columns: { id: text, outcome: text },
+});
+
+export interface Folded {
+  readonly id: string;
+  readonly deduplicated: boolean;
+  readonly replaced?: true;
+}
+
+/** All of them have a unique key. */
+export async function insertFolded(
+  db: Executor,
+  names: Names,
+  jobs: readonly NewJob[],
+): Promise<Folded[]> {
+  const rows = await db.run(insertUnique, names, [
+    ...columnsOf(jobs),
+    textArray(jobs.map(({ unique }) => unique?.key ?? null)),
+    textArray(jobs.map(({ unique }) => unique?.while ?? null)),
+    textArray(jobs.map(({ unique }) => unique?.onConflict ?? null)),
+    textArray(jobs.map(({ unique }) => unique?.windowMs?.toString() ?? null)),
+  ]);
+  return rows.map(({ id, outcome }) => ({
+    id,
+    deduplicated: outcome !== 'written',
+    ...(outcome === 'replaced' && { replaced: true as const }),
+  }));
+}
