@@ -40,7 +40,7 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
           'paused',
           `Of the queue "${name}" ${describePaused(queue)} ${verb(queue)} paused.`,
           'Their jobs are accepted and none of them runs. The oldest job that waits may be one of them.',
-          `holdfast queues resume ${name} --type TYPE, or --key KEY`,
+          `holdfast queues resume ${name} --type TYPE, or --partition-key KEY`,
         ),
       ]
     : [];

@@ -19,6 +19,6 @@ export function partPaused({ queue, job }: Situation): Reason | null {
   return {
     code: 'key_paused',
     text: `The key ${job.partitionKey} of the queue "${queue.name}" is paused: its jobs are accepted and none is claimed.`,
-    fix: `${resume} --key ${shellWord(job.partitionKey)}`,
+    fix: `${resume} --partition-key ${shellWord(job.partitionKey)}`,
   };
 }
