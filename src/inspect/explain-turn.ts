@@ -85,7 +85,8 @@ function byTime(found: Ahead | null, situation: Situation): Line {
     ...(urgent ? [`${urgent} of a priority before ${situation.job.priority}`] : []),
   ];
   const passed = found.olderPassed + found.moreUrgentPassed;
-  const others = passed > 0 ? ` (beside ${many(passed, 'job')} ${skipped(situation)})` : '';
+  const kinds = situation.queue.pausedTypes.length > 0 ? 'of types ' : '';
+  const others = passed > 0 ? ` (beside ${many(passed, 'job')} ${kinds}${skipped(situation)})` : '';
   if (before.length > 0) {
     const aged = urgent ? ageing(situation) : '';
     return { text: `before it come ${before.join(' and ')}${others}.${aged}`, isNext: false };
@@ -93,7 +94,7 @@ function byTime(found: Ahead | null, situation: Situation): Line {
   if (found.olderRead >= MAX_AHEAD || found.moreUrgentRead >= MAX_AHEAD) {
     return {
       text:
-        `the first ${MAX_AHEAD.toLocaleString('en')} of the queue are jobs ${skipped(situation)}; ` +
+        `the first ${MAX_AHEAD.toLocaleString('en')} jobs of the queue are of types ${skipped(situation)}; ` +
         'what stands between them and this job was not counted.',
       isNext: false,
     };
@@ -105,9 +106,10 @@ function byTime(found: Ahead | null, situation: Situation): Line {
   };
 }
 
+/** What claims pass over, after `of types`. */
 const skipped = ({ queue }: Situation) =>
   queue.pausedTypes.length > 0
-    ? 'of types that are paused, or that these workers do not handle, and that they pass over'
+    ? 'that are paused, or that these workers do not handle, and that they pass over'
     : 'that these workers do not handle and pass over';
 
 /** For how long more urgent jobs go first. */

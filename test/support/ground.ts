@@ -110,6 +110,6 @@ export async function claimInFlight(on: Ground): Promise<() => Promise<void>> {
   onTestFinished(() => lock.release(true));
   await lock.query('BEGIN; LOCK TABLE holdfast.inbox IN EXCLUSIVE MODE');
   await lock.query('UPDATE holdfast.queues SET paused = false');
-  await blockedStatement(on, 'WITH claimed');
+  await blockedStatement(on, 'WITH open_queue');
   return async () => void (await lock.query('COMMIT'));
 }

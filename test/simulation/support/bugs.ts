@@ -56,7 +56,7 @@ export const BUGS: readonly Bug[] = [
     from: 7,
     within: 50,
     rewrite: replace(
-      'WITH RECURSIVE walk',
+      'WITH RECURSIVE open_queue',
       'WHERE NOT i.parked',
       "WHERE NOT i.parked AND i.status <> 'processing'",
     ),
