@@ -85,7 +85,7 @@ describe('the first five minutes', () => {
       ['holdfast explain JOB_ID', /send_receipt[\s\S]*handle/, { JOB_ID: late }],
       ['holdfast explain JOB_ID', /completed/, { JOB_ID: done }],
       ['holdfast jobs show JOB_ID', /completed/, { JOB_ID: done }],
-      ['holdfast ring --key KEY', /w1/, { KEY: 'order:9182' }],
+      ['holdfast ring --partition-key KEY', /w1/, { KEY: 'order:9182' }],
     ];
   });
 });
@@ -143,6 +143,12 @@ describe('alerts', () => {
       ['holdfast explain JOB_ID', /paused[\s\S]*holdfast queues resume inbox/, { JOB_ID: id }],
       ['holdfast top', /paused/],
       ['holdfast queues resume QUEUE', /open/, { QUEUE: 'inbox' }],
+      [
+        'holdfast queues resume QUEUE --type TYPE',
+        /open already/,
+        { QUEUE: 'inbox', TYPE: 'mail' },
+      ],
+      ['holdfast queues set QUEUE --age-after 1m', /was 10 min/, { QUEUE: 'inbox' }],
       ['holdfast explain JOB_ID', /next|free/, { JOB_ID: id }],
       ['holdfast doctor', /has waited/],
       ['holdfast jobs show JOB_ID', /pending/, { JOB_ID: id }],
@@ -293,7 +299,7 @@ describe('usual tasks', () => {
       ['holdfast archive ls', new RegExp(id)],
       ['holdfast archive replay JOB_ID', /replayed/, { JOB_ID: id }],
       ['holdfast audit ls --newer 1d', /replay[\s\S]*cancel[\s\S]*retry[\s\S]*pause/],
-      ['holdfast ring --key order:9182', /w1/],
+      ['holdfast ring --partition-key order:9182', /w1/],
       ['holdfast workers drain WORKER_ID', /w1/, { WORKER_ID: 'w1' }],
     ];
   });
