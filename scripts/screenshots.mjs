@@ -30,7 +30,6 @@ const browser = await launch();
 const open = async (width, height, colorScheme) => {
   const context = await browser.newContext({
     viewport: { width, height },
-    deviceScaleFactor: 1.5,
     colorScheme,
   });
   return context.newPage();
@@ -56,7 +55,7 @@ try {
   await dark.screenshot({ path: join(folder, 'overview-dark.png') });
   await shoot(phone, '', 'overview-phone', '.tiles');
   await shoot(light, 'jobs?queue=orders', 'jobs', 'tbody tr');
-  await shoot(light, 'dead-letters?queue=orders', 'dead-letters', 'tbody tr');
+  await light.goto(`${url}dead-letters?queue=orders`);
   await light
     .getByRole('link', { name: /^Newest of/ })
     .first()
@@ -66,9 +65,6 @@ try {
   await light.screenshot({ path: join(folder, 'job.png') });
   await shoot(light, 'workers?all=1', 'workers', 'tbody tr');
   await shoot(light, 'ring?queue=orders&key=order:9182', 'ring', '.ring path');
-  await shoot(light, 'queues', 'queues', '.card');
-  await shoot(light, 'schedules', 'schedules', 'tbody tr');
-  await shoot(light, 'health', 'health', '.findings');
 } finally {
   await browser.close();
   demo.kill('SIGINT');

@@ -46,7 +46,7 @@ function filesOf(folder: string): string[] {
 }
 
 /** What may stand in the folders that are packed as they are. */
-const PLAIN = /^(docs\/.+\.(md|svg|json|yml|sql)|examples\/.+\.(md|mjs|csv))$/;
+const PLAIN = /^(docs\/.+\.(md|svg|png|json|yml|sql)|examples\/.+\.(md|mjs|csv))$/;
 /** What the build makes without a source of that name. */
 const MADE =
   /^dist\/(worker\/lease\/(keeper-source\.js|LICENCES\.txt)|dashboard\/(client-files\.js|LICENCES\.txt)|cjs\/(package\.json|shared\/[\w-]+\.js))$/;

@@ -12,6 +12,8 @@ import { type Sample, type Snapshot, sampleOf, snapshotOf } from './snapshot.js'
 export const POLL_MS = 2_000;
 /** Ten minutes. */
 const KEPT = 300;
+/** Nobody looked for so long: the charts begin anew. */
+const GAP_MS = 30_000;
 /** Who handles what changes with a deploy, and asking is dearer than the rest. */
 const UNHANDLED_EVERY = 5;
 
@@ -133,13 +135,19 @@ export class Feed {
     const seen = await this.#deps.overview();
     if (this.#count % UNHANDLED_EVERY === 0) this.#unhandled = await this.#deps.unhandled(seen);
     const snapshot = snapshotOf(seen, this.#unhandled);
-    this.#samples.push(sampleOf(seen, this.#seen, snapshot.at));
-    if (this.#samples.length > KEPT) this.#samples.shift();
+    this.#sample(seen, snapshot.at);
     this.#count += 1;
     this.#seen = seen;
     this.#snapshot = snapshot;
     this.#polledAt = performance.now();
     return snapshot;
+  }
+
+  /** Rates need a reading before this one, and not one of an hour ago. */
+  #sample(seen: Overview, at: number): void {
+    if (performance.now() - this.#polledAt > GAP_MS) this.#samples = [];
+    else if (this.#seen) this.#samples.push(sampleOf(seen, this.#seen, at));
+    if (this.#samples.length > KEPT) this.#samples.shift();
   }
 
   #tell(snapshot: Snapshot): void {

@@ -60,6 +60,7 @@ export function snapshotOf(seen: Overview, unhandled: readonly UnhandledJobs[]):
   };
 }
 
+/** `before` is missing of a queue that is new: its rates are those of the next sample. */
 function figures(now: QueueOverview, before: QueueOverview | undefined): Figures {
   const { pending, processing, deadLetter, oldestDue, size } = now.counts;
   const earlier = before?.counts.size;
@@ -69,7 +70,7 @@ function figures(now: QueueOverview, before: QueueOverview | undefined): Figures
     seconds > 0 ? Math.round((Math.max(0, b - a) / seconds) * 10) / 10 : 0;
   return [
     perSecond(earlier?.enqueued ?? 0, size.enqueued),
-    earlier ? perSecond(earlier.finished, size.finished) : now.rate.completedPerSecond,
+    perSecond(earlier?.finished ?? 0, size.finished),
     pending,
     processing,
     deadLetter,
@@ -77,8 +78,8 @@ function figures(now: QueueOverview, before: QueueOverview | undefined): Figures
   ];
 }
 
-export function sampleOf(now: Overview, before: Overview | null, at: number): Sample {
-  const earlier = (name: string) => before?.queues.find(({ queue }) => queue.name === name);
+export function sampleOf(now: Overview, before: Overview, at: number): Sample {
+  const earlier = (name: string) => before.queues.find(({ queue }) => queue.name === name);
   const entries = now.queues.map((row) => [row.queue.name, figures(row, earlier(row.queue.name))]);
   return { at, queues: Object.fromEntries(entries) };
 }

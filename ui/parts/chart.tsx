@@ -17,7 +17,7 @@ const [WIDTH, HEIGHT, PAD] = [320, 88, 4];
 function niceMax(value: number): number {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  const step = [1, 2, 5, 10].find((one) => one * power >= value) as number;
+  const step = [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((one) => one * power >= value) as number;
   return step * power;
 }
 

@@ -9,8 +9,6 @@ import { post, useAsked } from '../state/api';
 import { samples, session, snapshot } from '../state/live';
 import type { LiveQueue, QueueSettings } from '../state/wire';
 
-const READ_BY: Readonly<Record<string, string>> = { none: 'time' };
-
 function turn(queue: string, verb: 'pause' | 'resume'): void {
   void doing(async () => {
     await post(`api/queues/${encodeURIComponent(queue)}/${verb}`, {});
@@ -61,9 +59,7 @@ function QueueCard(props: {
           {queue.oldestDueMs === null ? 'none' : span(queue.oldestDueMs)}
         </Fact>
         <Fact name="In / done a second">{`${rate(last?.[0] ?? 0)} / ${rate(last?.[1] ?? 0)}`}</Fact>
-        <Fact name="Read by">
-          {READ_BY[queue.ordering] ?? `key (${queue.ordering.replace('_', ' ')})`}
-        </Fact>
+        <Fact name="Read by">{queue.ordering === 'none' ? 'time' : 'key'}</Fact>
         <Fact name="Table and indexes">{bytes(queue.tableBytes)}</Fact>
         <Fact name="Archive">{bytes(queue.archiveBytes)}</Fact>
         <Fact name="Archive kept for">{span(queue.archiveRetentionMs)}</Fact>

@@ -1,4 +1,5 @@
 /** The ring of a queue that is read by key: who comes first for which part of the 1024 buckets, and for a key. */
+import { useState } from 'preact/hooks';
 import { Empty, Failed, Table, Title, Waiting } from '../parts/bits';
 import { useAsked } from '../state/api';
 import { snapshot } from '../state/live';
@@ -35,14 +36,23 @@ function arcsOf(owners: readonly number[]): { from: number; to: number; owner: n
   return arcs;
 }
 
-function Picture({ ring }: { ring: Ring }) {
+/** `marked`: the place of a worker whose arcs stand out. */
+function Picture({ ring, marked }: { ring: Ring; marked: number | null }) {
   const label = `The ring of ${ring.queue}: ${ring.workers.length} workers share ${BUCKETS} buckets`;
   return (
     <svg class="ring" viewBox="-100 -100 200 200" role="img" aria-label={label}>
       {arcsOf(ring.owners).map(({ from, to, owner }) => (
-        <path class={`owner-${owner % COLOURS}`} d={arc(from, to)} />
+        <path
+          class={`owner-${owner % COLOURS}${marked === null || marked === owner ? '' : ' faint'}`}
+          d={arc(from, to)}
+        />
       ))}
-      {ring.key && <path class="place" d={`M 0 0 L ${point(ring.key.bucket + 0.5, 99)}`} />}
+      {ring.key && (
+        <path
+          class="place"
+          d={`M ${point(ring.key.bucket + 0.5, 58)} L ${point(ring.key.bucket + 0.5, 99)}`}
+        />
+      )}
       <text y="-4">
         {ring.key ? `bucket ${ring.key.bucket}` : `${ring.workers.length} workers`}
       </text>
@@ -55,7 +65,7 @@ function Picture({ ring }: { ring: Ring }) {
 
 const share = (buckets: number) => `${((buckets / BUCKETS) * 100).toFixed(1)} %`;
 
-function Shares({ ring }: { ring: Ring }) {
+function Shares({ ring, onMark }: { ring: Ring; onMark: (place: number | null) => void }) {
   return (
     <div>
       {ring.key && (
@@ -70,7 +80,12 @@ function Shares({ ring }: { ring: Ring }) {
         numbers={[1, 2, 3]}
       >
         {ring.workers.map(({ id, buckets, leaving }, place) => (
-          <tr key={id} class={ring.key?.worker === id ? 'marked' : undefined}>
+          <tr
+            key={id}
+            class={ring.key?.worker === id ? 'marked' : undefined}
+            onPointerEnter={() => onMark(place)}
+            onPointerLeave={() => onMark(null)}
+          >
             <th scope="row">
               <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true">
                 <rect class={`owner-${place % COLOURS}`} width="10" height="10" rx="2" />
@@ -98,6 +113,8 @@ export function RingScreen() {
   const key = query.value.get('key') ?? '';
   const asked = new URLSearchParams({ queue: queue ?? '', ...(key && { key }) });
   const { data, error } = useAsked<Ring>(queue === null ? null : `api/ring?${asked}`, 2);
+  const [pointed, setPointed] = useState<number | null>(null);
+  const owner = data?.workers.findIndex(({ id }) => id === data.key?.worker) ?? -1;
   return (
     <>
       <Title>Ring</Title>
@@ -135,8 +152,8 @@ export function RingScreen() {
         <Empty>{`No live worker handles ${data.queue}.`}</Empty>
       ) : (
         <div class="columns ring-columns">
-          <Picture ring={data} />
-          <Shares ring={data} />
+          <Picture ring={data} marked={pointed ?? (owner === -1 ? null : owner)} />
+          <Shares ring={data} onMark={setPointed} />
         </div>
       )}
     </>

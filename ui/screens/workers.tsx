@@ -55,7 +55,7 @@ function Row({
       <td>{worker.version ?? '–'}</td>
       <td>{worker.host ? `${worker.host}:${worker.pid ?? ''}` : '–'}</td>
       <td>{span(worker.upMs)}</td>
-      <td class="error" title={handles.join('\n')}>
+      <td class="error narrow" title={handles.join('\n')}>
         {handles.join('; ')}
       </td>
       {onDrain && (
