@@ -96,23 +96,21 @@ const SCHEDULE_ACTS = {
   run: 'run_schedule',
 } as const;
 
+const TURN = { pause, resume, run: runNow } as const;
+
 /** With its row in the audit, in one transaction, as the command line does it. */
-export const schedule: Act = async ({ hf, parts }, acted) => {
+export const schedule: Act = async ({ parts }, acted) => {
   const { body } = acted;
   const name = needed(body, 'name');
   const verb = body.verb as keyof typeof SCHEDULE_ACTS;
   if (!Object.hasOwn(SCHEDULE_ACTS, String(verb)))
     throw new Refused(400, 'verb must be one of pause, resume, run; nothing was done.');
-  const { queue, paused } = await hf.schedules.get(name);
-  const names = { schema: parts.schema, queue };
+  const names = { schema: parts.schema, queue: 'inbox' };
   return together(parts.pool(), async (db) => {
-    const ran = verb === 'run' ? await runNow(db, parts.schema, name) : null;
-    if (verb === 'pause') await pause(db, names, name);
-    if (verb === 'resume') await resume(db, names, name);
-    const changed = ran ? !ran.skipped : paused !== (verb === 'pause');
+    const { queue, changed, ...ran } = await TURN[verb](db, names, name);
     const what: ActName = SCHEDULE_ACTS[verb];
     const record = recordOf({ act: what, queue, changes: { schedule: name } }, words(acted));
-    if (changed) await record?.add(db, names);
+    if (changed) await record?.add(db, { ...names, queue });
     return { ...ran, changed };
   });
 };

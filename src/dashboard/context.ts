@@ -76,12 +76,10 @@ export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): C
       if (!seen) throw denied;
       return seen;
     },
-    unhandled: (seen) =>
-      unhandledJobs(
-        pool(),
-        schema,
-        seen.queues.map(({ queue }) => queue.name),
-      ),
+    async unhandled(seen) {
+      const queues = seen.queues.map(({ queue }) => queue.name);
+      return (await unhandledJobs(pool(), schema, queues)).unhandled;
+    },
     everyMs: pollMs,
     explain: (error) => known(error)?.message ?? 'The database could not be read.',
   });
