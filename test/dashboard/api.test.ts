@@ -41,7 +41,7 @@ describe('what there is', () => {
 
   test('a job with its payload, its history and the reason why it does not run', async () => {
     const history = [
-      { attempt: 1, at: '2026-11-17T08:00:00Z', worker: 'w1', outcome: 'failed', error: 'no' },
+      { attempt: 1, at: '2026-11-17T08:00:00.000Z', worker: 'w1', outcome: 'failed', error: 'no' },
     ];
     const id = await plantJob(db, {
       history,
@@ -57,7 +57,7 @@ describe('what there is', () => {
   test('redaction is asked for every part that may hold a secret, in lists and in groups too', async () => {
     const error = 'Error: card 4242 refused';
     const history = [
-      { attempt: 1, at: '2026-11-17T08:00:00Z', worker: 'w1', outcome: 'failed', error },
+      { attempt: 1, at: '2026-11-17T08:00:00.000Z', worker: 'w1', outcome: 'failed', error },
     ];
     const id = await plantJob(db, {
       status: 'dead_letter',
