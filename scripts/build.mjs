@@ -1,11 +1,12 @@
-// Makes dist: the ES modules and their types by tsc, the program of the keeper's thread as a text, and beside
-// them the same package as CommonJS (dist/cjs) for whoever cannot load ES modules with require: Jest, and
+// Makes dist: the ES modules and their types by tsc, the program of the keeper's thread and the dashboard's client
+// as texts, and beside them the same package as CommonJS (dist/cjs) for whoever cannot load ES modules with require: Jest, and
 // TypeScript that compiles to CommonJS.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
+import { writeClientFiles } from './client.mjs';
 import { onLog, writeKeeperSource } from './keeper-source.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -77,5 +78,6 @@ function copyTypes() {
 compile();
 freeTypesOfPg();
 await writeKeeperSource(dist);
+await writeClientFiles(dist);
 await bundleCommonJs();
 copyTypes();

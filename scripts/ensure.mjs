@@ -38,9 +38,7 @@ function digest(paths) {
 
 function sources(folder) {
   return readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
-    .filter(
-      (entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts'),
-    )
+    .filter(({ name }) => /\.(tsx?|css|svg)$/.test(name) && !name.endsWith('.test.ts'))
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name).slice(root.length))
     .sort();
 }
@@ -65,8 +63,10 @@ const built = digest([
   'tsconfig.build.json',
   'package.json',
   'scripts/build.mjs',
+  'scripts/client.mjs',
   'scripts/keeper-source.mjs',
   ...sources('src'),
+  ...sources('ui'),
 ]);
 const buildStamp = 'node_modules/.holdfast-build';
 if (

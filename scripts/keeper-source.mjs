@@ -12,7 +12,7 @@ export function onLog(level, log, next) {
 }
 
 /** The licences of what was bundled want their texts to be kept. */
-function licencesOf(modules) {
+export function licencesOf(modules) {
   const folders = modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id) ?? []);
   return [...new Set(folders)].sort().map((folder) => {
     const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));

@@ -296,10 +296,19 @@ test('demo runs the demo, with the options and the exit code of it', async () =>
   expect(wrong.err).toContain('--for');
 });
 
-test('dashboard says that it does not exist yet', async () => {
-  expect(await run(['dashboard'])).toMatchObject({
-    code: 1,
-    out: '',
-    err: expect.stringContaining('does not exist yet'),
+test('dashboard serves until it is asked to end, and only to this machine without a token', async () => {
+  const env = { DATABASE_URL: db.url };
+  const serving = start(['dashboard', '--port', '0', '--write'], { env });
+  const url = await until(
+    'its address',
+    () => /^http:\/\/127\.0\.0\.1:\d+\/$/m.exec(serving.seen.out)?.[0],
+  );
+  expect(await (await fetch(`${url}api/session`)).json()).toMatchObject({ write: true });
+  serving.child.kill('SIGTERM');
+  expect(await serving.ended).toMatchObject({ code: 0 });
+  expect(await call(['dashboard', '--host', '0.0.0.0'], { env })).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('Set HOLDFAST_DASHBOARD_TOKEN'),
   });
+  expect(await call(['dashboard', '--port', 'x'], { env })).toMatchObject({ code: 2 });
 });

@@ -108,11 +108,19 @@ test(
     await run.says('the shop is open');
     const pids = await fleet();
     expect(pids).toHaveLength(4);
+    const address = /http:\/\/[\d.:]+\//.exec(run.said.text)?.[0] as string;
+    const page = await (await fetch(address)).text();
+    const events = (await fetch(`${address}api/events`)).body!.getReader();
+    let seenLive = '';
+    while (!seenLive.includes('event: ')) seenLive += Buffer.from((await events.read()).value!);
+    await events.cancel();
     expect(await run.ended).toBe(0);
     await allGone(pids);
 
     const { text } = run.said;
-    expect(text).toContain('dashboard   does not exist yet');
+    expect(text).toMatch(/^dashboard {2}http:\/\/127\.0\.0\.1:\d+\/\n/);
+    expect(page).toContain('<title>Holdfast</title>');
+    expect(seenLive).toMatch(/event: snapshot/);
     expect(text).toMatch(/worker \d is killed \(kill -9\)/);
     expect(text).toMatch(/went to others \d+\.\d s after kill -9/);
     expect(text).toMatch(/accepted +[\d,]+ jobs of [\d,]+ orders/);

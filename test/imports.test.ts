@@ -30,9 +30,9 @@ const LEVEL: Record<string, number> = {
   'index.ts': 5,
   embedded: 5,
   testing: 5,
+  dashboard: 5,
   cli: 6,
   demo: 6,
-  dashboard: 6,
 };
 
 function files(folder: string): string[] {
@@ -75,7 +75,9 @@ test('no file imports from a room above its own, nor from another room on its le
 });
 
 test('only the verbs hold SQL on the tables: loops and faces call them', () => {
-  const loops = files(SRC).filter((file) => ['worker', 'demo', 'cli'].includes(room(file)));
+  const loops = files(SRC).filter((file) =>
+    ['worker', 'demo', 'cli', 'dashboard'].includes(room(file)),
+  );
   const withSql = loops.filter((file) =>
     /\b(INSERT INTO|UPDATE|DELETE FROM) holdfast\./.test(readFileSync(file, 'utf8')),
   );

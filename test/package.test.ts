@@ -46,10 +46,10 @@ function filesOf(folder: string): string[] {
 }
 
 /** What may stand in the folders that are packed as they are. */
-const PLAIN = /^(docs\/.+\.(md|svg|json|yml|sql)|examples\/.+\.(md|mjs|csv))$/;
+const PLAIN = /^(docs\/.+\.(md|svg|png|json|yml|sql)|examples\/.+\.(md|mjs|csv))$/;
 /** What the build makes without a source of that name. */
 const MADE =
-  /^dist\/(worker\/lease\/(keeper-source\.js|LICENCES\.txt)|cjs\/(package\.json|shared\/[\w-]+\.js))$/;
+  /^dist\/(worker\/lease\/(keeper-source\.js|LICENCES\.txt)|dashboard\/(client-files\.js|LICENCES\.txt)|cjs\/(package\.json|shared\/[\w-]+\.js))$/;
 const TOP = ['package.json', 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
 
 describe('the package', () => {
@@ -73,6 +73,7 @@ describe('the package', () => {
       'holdfast/adapters',
       ['fromPg', 'fromPostgresJs', 'fromKysely', 'fromKnex', 'fromDrizzle', 'fromPrisma'],
     ],
+    ['holdfast/dashboard', ['dashboard', 'nodeHandler', 'serveDashboard']],
     ['holdfast/embedded', ['startEmbedded']],
     ['holdfast/config', ['defineConfig']],
     [
@@ -222,10 +223,11 @@ describe('the types', () => {
   const PROJECT = `import { holdfast, job, type HandlerContext } from 'holdfast';
     import { fromPg } from 'holdfast/adapters';
     import { defineConfig } from 'holdfast/config';
+    import { dashboard } from 'holdfast/dashboard';
     import { startEmbedded } from 'holdfast/embedded';
     import { metricsHandler } from 'holdfast/metrics';
     import { testJob } from 'holdfast/testing';
-    export const uses = [fromPg, defineConfig, startEmbedded, metricsHandler, testJob];
+    export const uses = [fromPg, defineConfig, dashboard, startEmbedded, metricsHandler, testJob];
     const hf = holdfast({ connectionString: 'postgres://localhost/app' });
     const receipt = job<{ orderId: number }>('send_receipt');
     hf.worker().handle(receipt, async (ctx: HandlerContext<{ orderId: number }>) => {

@@ -1,5 +1,6 @@
 /** An option that does not exist is refused, wherever options are taken, with what may have been meant. */
 import { expect, test } from 'vitest';
+import { dashboard, serveDashboard } from '../src/dashboard/index.js';
 import { startEmbedded } from '../src/embedded/index.js';
 import { type Holdfast, holdfast, job } from '../src/index.js';
 import { collectMetrics } from '../src/metrics/index.js';
@@ -36,6 +37,8 @@ const CALLS: [string, () => unknown, RegExp][] = [
     () => hf.enqueueMany([receipt.item({})], any({ trx: 1 })),
     /enqueueMany\(\).*"trx".*"tx"/,
   ],
+  ['dashboard()', () => dashboard(hf, any({ tokn: 'x' })), /dashboard\(\).*Did you mean "token"/],
+  ['serveDashboard()', () => serveDashboard(hf, any({ prt: 1 })), /Did you mean "port"/],
   ['createQueue()', () => db.hf.createQueue('a', any({ order: 'key' })), /"order".*"ordering"/],
   [
     'configureQueue()',

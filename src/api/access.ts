@@ -19,6 +19,8 @@ export interface Access {
   readonly pool: () => pg.Pool;
   /** Checks the name. */
   readonly names: (queue: string) => Names;
+  /** Of a question. Default: those of `reading`. */
+  readonly limits?: { readonly limitMs: number; readonly lockMs: number };
 }
 
 /** Which queue a method is about. */
@@ -28,7 +30,7 @@ export interface QueueChoice {
 }
 
 export function ask<Value>(access: Access, work: (db: Executor) => Promise<Value>): Promise<Value> {
-  return reading(access.pool(), work, { schema: access.schema });
+  return reading(access.pool(), work, { schema: access.schema, ...access.limits });
 }
 
 export const act = (access: Access): Executor => engineExecutor(access.pool(), { prepare: false });

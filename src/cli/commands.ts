@@ -208,8 +208,23 @@ export const COMMANDS: readonly Command[] = [
   ...ARCHIVE_COMMANDS,
   {
     words: ['dashboard'],
-    summary: 'the dashboard (not there yet)',
-    needs: 'nothing',
+    summary: 'the system in a browser, live; on 127.0.0.1 and read-only unless told otherwise',
+    detail:
+      'Elsewhere than on 127.0.0.1 it wants a token of at least 16 characters, in the environment variable HOLDFAST_DASHBOARD_TOKEN.',
+    options: {
+      host: { type: 'string', value: 'ADDRESS', help: 'where to listen; default 127.0.0.1' },
+      port: { type: 'string', value: 'PORT', help: 'default 7433; 0: any that is free' },
+      path: { type: 'string', value: 'PATH', help: 'under which it is, such as /jobs; default /' },
+      write: { type: 'boolean', help: 'let people act: retry, discard, cancel, pause, run, drain' },
+      'allow-host': {
+        type: 'string',
+        multiple: true,
+        value: 'NAME',
+        help: 'a name under which it answers; several times for several',
+      },
+    },
+    needs: 'schema',
+    onInterrupt: 'finish',
     load: async () => (await import('./commands/dashboard.js')).run,
   },
   {

@@ -25,10 +25,6 @@ const CLOSE_MS = 300;
 
 /** Returns the exit code: 0 only if the proof holds. */
 export async function runDemo({ forMs }: DemoOptions, screen: Screen): Promise<number> {
-  screen.print(
-    ['holdfast demo', 'bold'],
-    ': a small shop on Postgres, and a fleet that works for it',
-  );
   const opened = await openDemo(screen);
   const { pool, hf, fleet, recoveries, ordersBefore } = opened;
   const { say } = screen;
@@ -76,7 +72,7 @@ interface Running {
 }
 
 async function close(opened: Opened, running: Running): Promise<number> {
-  const { database, pool, fleet, recoveries } = opened;
+  const { dashboard, database, pool, hf, fleet, recoveries } = opened;
   const { producer, watch, ending, screen, restore } = running;
   const asked = ending.hurry.aborted;
   screen.say(
@@ -95,6 +91,8 @@ async function close(opened: Opened, running: Running): Promise<number> {
   screen.print(`  ${'till counted'.padEnd(16)}`, await tillText(pool));
   screen.print();
   screen.print(verdict(picture.proof));
+  await dashboard.close();
+  await hf.close();
   await closePool(pool, CLOSE_MS);
   await database.close();
   return holds(picture.proof) ? 0 : 1;

@@ -5,6 +5,7 @@
 import type pg from 'pg';
 import { type Holdfast, holdfast } from '../holdfast.js';
 import { plainPool } from '../postgres/pool.js';
+import { type DemoDashboard, openDashboard } from './dashboard.js';
 import { type DemoDatabase, openDatabase } from './database.js';
 import { Fleet } from './fleet.js';
 import { type Leftovers, settleLeftovers } from './leftovers.js';
@@ -20,6 +21,7 @@ const count = (value: number) => value.toLocaleString('en');
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 export interface Opened {
+  readonly dashboard: DemoDashboard;
   readonly database: DemoDatabase;
   readonly pool: pg.Pool;
   readonly hf: Holdfast;
@@ -31,6 +33,12 @@ export interface Opened {
 
 export async function openDemo(screen: Screen): Promise<Opened> {
   const { say } = screen;
+  const dashboard = await openDashboard();
+  screen.print(['dashboard', 'bold'], `  ${dashboard.url}`);
+  screen.print(
+    ['holdfast demo', 'bold'],
+    ': a small shop on Postgres, and a fleet that works for it',
+  );
   const database = await openDatabase(say);
   const connection = { connectionString: database.url, applicationName: 'shop' };
   const pool = plainPool(connection, CONNECTIONS, quiet);
@@ -38,6 +46,7 @@ export async function openDemo(screen: Screen): Promise<Opened> {
   await hf.migrate();
   await openShop(pool, hf);
   await openTill(pool, hf);
+  dashboard.show(hf);
   say('the tables are there: holdfast.orders for jobs, shop.orders for orders');
   // It stays connected until the end: its lock tells another demo that this one is running.
   const session = await pool.connect();
@@ -49,10 +58,11 @@ export async function openDemo(screen: Screen): Promise<Opened> {
   await Promise.all(Array.from({ length: WORKERS }, () => fleet.add()));
   say('they are registered, and share the keys');
   screen.print();
-  screen.print('  dashboard   does not exist yet');
+  screen.print(`  dashboard   ${dashboard.url}`);
   screen.print(`  psql        psql '${database.shownUrl}'`);
   screen.print();
-  return { database, pool, hf, fleet, recoveries, ordersBefore: leftovers.kept.orders };
+  const ordersBefore = leftovers.kept.orders;
+  return { dashboard, database, pool, hf, fleet, recoveries, ordersBefore };
 }
 
 function tellLeftovers({ shared, found, kept }: Leftovers, say: (text: string) => void): void {

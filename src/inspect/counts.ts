@@ -22,6 +22,8 @@ export interface QueueCounts {
   readonly pending: number;
   /** Of the pending, so many that are not due yet; null if that is not known. */
   readonly scheduled: number | null;
+  /** Of the pending, so many that have failed before; null if that is not known. */
+  readonly retrying: number | null;
   readonly processing: number;
   readonly deadLetter: number;
   /** Beyond their lease: their owner is gone and nobody has taken over yet. */
@@ -42,12 +44,12 @@ export const tallyJobs = statement({
   name: 'tally',
   text: `
 SELECT j.status::text AS status, j.claimed_by, count(*) AS jobs,
-  count(*) FILTER (WHERE j.available_at > now()) AS later,
+  count(*) FILTER (WHERE j.available_at > now()) AS later, count(*) FILTER (WHERE j.attempts > 0) AS tried,
   count(*) FILTER (WHERE j.lease_expires_at <= now()) AS expired,
   min(j.available_at) FILTER (WHERE j.available_at <= now()) AS oldest_due,
   min(j.claimed_at) AS oldest_claim
 FROM (
-  SELECT i.status, i.claimed_by, i.available_at, i.lease_expires_at, i.claimed_at
+  SELECT i.status, i.claimed_by, i.available_at, i.attempts, i.lease_expires_at, i.claimed_at
   FROM holdfast.inbox AS i
   ORDER BY i.id
   LIMIT $1::integer
@@ -58,6 +60,7 @@ GROUP BY j.status, j.claimed_by`,
     claimed_by: text.orNull,
     jobs: int8,
     later: int8,
+    tried: int8,
     expired: int8,
     oldest_due: instant,
     oldest_claim: instant,
@@ -92,6 +95,7 @@ async function tally(db: Executor, names: Names, size: QueueSize): Promise<Queue
   return {
     pending: sum((one) => one.jobs, 'pending'),
     scheduled: sum((one) => one.later, 'pending'),
+    retrying: sum((one) => one.tried, 'pending'),
     processing: sum((one) => one.jobs, 'processing'),
     deadLetter: sum((one) => one.jobs, 'dead_letter'),
     expired: sum((one) => one.expired),
@@ -127,6 +131,7 @@ async function estimate(
   return {
     pending: Math.max(0, total - dead.jobs - processing),
     scheduled: size.keyed ? null : await scheduled(db, names),
+    retrying: null,
     processing,
     deadLetter: dead.jobs,
     expired: held.reduce((sum, { expired }) => sum + expired, 0),

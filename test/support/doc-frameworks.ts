@@ -1,4 +1,4 @@
-/** What the code of docs/hosting.md takes for granted: its own module, and as much of each framework as it uses. */
+/** What the code of docs/hosting.md and docs/dashboard.md takes for granted: its own module, and as much of each framework as it uses. */
 
 /** `./jobs.js`, as the page prints it. */
 export const JOBS = `
@@ -15,6 +15,7 @@ declare module 'express' {
   type Handler = (request: Request, response: Response) => unknown;
   interface App {
     use(handler: unknown): this;
+    use(path: string, handler: (request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => unknown): this;
     get(path: string, handler: Handler): this;
     post(path: string, handler: Handler): this;
     listen(port: number): unknown;
@@ -24,7 +25,15 @@ declare module 'express' {
   export default express;
 }
 declare module 'fastify' {
+  interface Raw { readonly raw: import('node:http').ServerResponse }
   interface App {
+    register(plugin: (scope: App) => Promise<void>): Promise<void>;
+    removeAllContentTypeParsers(): void;
+    addContentTypeParser(type: string, parse: (request: unknown, body: unknown, done: (error: null) => void) => void): void;
+    all(
+      path: string,
+      handler: (request: { readonly raw: import('node:http').IncomingMessage }, reply: { hijack(): Raw }) => unknown,
+    ): this;
     addHook(name: 'onClose', hook: () => Promise<void>): this;
     post(
       path: string,
@@ -36,10 +45,11 @@ declare module 'fastify' {
 }
 declare module 'hono' {
   interface Context {
-    readonly req: { json<Body>(): Promise<Body> };
+    readonly req: { json<Body>(): Promise<Body>; readonly raw: Request };
     json(value: unknown, status?: number): Response;
   }
   export class Hono {
+    all(path: string, handler: (c: Context) => Promise<Response>): this;
     post(path: string, handler: (c: Context) => Promise<Response>): this;
   }
 }

@@ -1,0 +1,116 @@
+/**
+ * What people do, through the verbs of a Holdfast, so that the audit has a row for each. An act over a filter goes in
+ * steps of a thousand jobs that the page asks for one by one: it shows how far it is, and whoever closes it stops it.
+ */
+import { drain as drainWorker, recordOf, together } from '../api/acts.js';
+import type { ActName } from '../operate/audit.js';
+import { pause, resume, runNow } from '../schedule/operate.js';
+import type { Context } from './context.js';
+import { type Body, filterOf, ids, needed, text } from './input.js';
+import type { Visitor } from './options.js';
+import { Refused } from './reply.js';
+
+const STEP = 1_000;
+
+export interface Acted {
+  readonly body: Body;
+  readonly params: Readonly<Record<string, string>>;
+  readonly visitor: Visitor;
+}
+
+export type Act = (context: Context, acted: Acted) => Promise<unknown>;
+
+const VERBS = ['retry', 'discard', 'cancel'] as const;
+type Verb = (typeof VERBS)[number];
+
+function verbOf(body: Body): Verb {
+  const verb = VERBS.find((one) => one === body.verb);
+  if (verb) return verb;
+  throw new Refused(400, `verb must be one of ${VERBS.join(', ')}; nothing was done.`);
+}
+
+/** Who and why, for the audit. */
+function words({ body, visitor }: Acted) {
+  const reason = text(body, 'reason');
+  return { actor: visitor.actor, ...(reason && { reason }) };
+}
+
+const queueOf = (body: Body) => text(body, 'queue') ?? 'inbox';
+
+export const act: Act = async ({ hf }, acted) => {
+  const { body } = acted;
+  const verb = verbOf(body);
+  return { moved: await hf[verb](ids(body), { queue: queueOf(body), ...words(acted) }) };
+};
+
+/** One step; `next` goes into `after` of the next one, null: that was the last. */
+export const bulk: Act = async ({ hf, look }, acted) => {
+  const { body } = acted;
+  const [verb, queue] = [verbOf(body), queueOf(body)];
+  const filter = filterOf((name) => text(body, name));
+  if (!filter.status) throw new Refused(400, 'Say which status; nothing was done.');
+  const after = text(body, 'after') ?? null;
+  const page = await look.jobs({ queue, filter, after, limit: STEP, order: 'oldest' });
+  const found = page.jobs.map(({ id }) => id);
+  const moved = found.length > 0 ? await hf[verb](found, { queue, ...words(acted) }) : [];
+  return { found: found.length, moved, next: page.next };
+};
+
+/** The way back from a discard or a cancel. */
+export const replay: Act = async ({ hf }, acted) => {
+  const { body } = acted;
+  const { moved, keyTaken } = await hf.archive.replay(ids(body), {
+    queue: queueOf(body),
+    ...words(acted),
+  });
+  return { moved, keyTaken };
+};
+
+export const runJob: Act = async ({ hf }, acted) => {
+  const [id, queue] = [acted.params.id as string, queueOf(acted.body)];
+  await hf.update(id, { runAt: new Date() }, { queue, ...words(acted) });
+  return { moved: [id] };
+};
+
+export const pauseQueue: Act = async ({ hf }, acted) => {
+  await hf.pause(acted.params.queue as string, words(acted));
+  return { paused: true };
+};
+
+export const resumeQueue: Act = async ({ hf }, acted) => {
+  await hf.resume(acted.params.queue as string, words(acted));
+  return { paused: false };
+};
+
+export const drain: Act = async ({ parts }, acted) => {
+  const id = needed(acted.body, 'id');
+  const was = await drainWorker(parts.pool(), parts.schema, id, words(acted));
+  if (was === null) throw new Refused(404, `There is no worker "${id}"; nothing was done.`);
+  if (was === 'dead') throw new Refused(409, `Worker "${id}" is dead; nothing was done.`);
+  return { was };
+};
+
+const SCHEDULE_ACTS = {
+  pause: 'pause_schedule',
+  resume: 'resume_schedule',
+  run: 'run_schedule',
+} as const;
+
+const TURN = { pause, resume, run: runNow } as const;
+
+/** With its row in the audit, in one transaction, as the command line does it. */
+export const schedule: Act = async ({ parts }, acted) => {
+  const { body } = acted;
+  const name = needed(body, 'name');
+  const verb = body.verb as keyof typeof SCHEDULE_ACTS;
+  if (!Object.hasOwn(SCHEDULE_ACTS, String(verb)))
+    throw new Refused(400, 'verb must be one of pause, resume, run; nothing was done.');
+  const names = { schema: parts.schema, queue: 'inbox' };
+  return together(parts.pool(), async (db) => {
+    const { queue, changed, ...ran } = await TURN[verb](db, names, name);
+    const what: ActName = SCHEDULE_ACTS[verb];
+    const record = recordOf({ act: what, queue, changes: { schedule: name } }, words(acted));
+    if (changed) await record?.add(db, { ...names, queue });
+    return { ...ran, changed };
+  });
+};

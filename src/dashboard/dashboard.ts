@@ -1,0 +1,136 @@
+/**
+ * The dashboard as a fetch handler, to be mounted under any path. Every request goes the same way: is it for us, under
+ * a name of ours, by somebody who may look, to an address that exists, and if it is an act, from our own page and by
+ * somebody who may act? Only then is the database asked.
+ */
+import type { Holdfast } from '../holdfast.js';
+import { type Context, contextOf } from './context.js';
+import { eventStream } from './events.js';
+import { failure } from './failure.js';
+import { actProblem, hostProblem, sameOrigin } from './guard.js';
+import { bodyText, jsonBody } from './input.js';
+import { login, loginPage, logout, visitorOf } from './login.js';
+import { checkOptions, type DashboardOptions, type Visitor } from './options.js';
+import { page } from './pages.js';
+import { json, problem, reply } from './reply.js';
+import { matching } from './routes.js';
+
+/** Mount it where your requests for `path` and all below it go. */
+export type DashboardHandler = (request: Request) => Promise<Response>;
+
+export function dashboard(hf: Holdfast, options: DashboardOptions = {}): DashboardHandler {
+  return handlerOf(contextOf(hf, checkOptions(options)));
+}
+
+export function handlerOf(context: Context): DashboardHandler {
+  return async (request) => {
+    try {
+      const response = await answer(context, request);
+      if (request.method !== 'HEAD') return response;
+      await response.body?.cancel();
+      return new Response(null, response);
+    } catch (error) {
+      return failure(error, context.parts.log);
+    }
+  };
+}
+
+async function answer(context: Context, request: Request): Promise<Response> {
+  const { settings } = context;
+  const { base } = settings;
+  const url = new URL(request.url);
+  const { pathname } = url;
+  if (`${pathname}/` === base) return reply(308, null, { location: `${base}${url.search}` });
+  if (!pathname.startsWith(base)) return problem(404, 'There is nothing here.');
+  const wrongHost = hostProblem(request, settings);
+  if (wrongHost) return problem(403, wrongHost);
+  const path = pathname.slice(base.length);
+  if (path === 'login' && request.method === 'POST' && settings.token) {
+    if (!sameOrigin(request, settings)) return problem(403, 'This came from another site.');
+    return login(request, settings, await bodyText(request));
+  }
+  const visitor = await visitorOf(request, settings);
+  if (!visitor) return refusal(context, request);
+  return inside(context, request, { path, url, visitor });
+}
+
+/** A person gets the form, a program a sentence. */
+function refusal({ settings }: Context, request: Request): Response {
+  const wantsPage = request.headers.get('accept')?.includes('text/html') ?? false;
+  if (settings.token && wantsPage && request.method === 'GET') return loginPage(settings);
+  return problem(401, 'Sign in first.', { 'www-authenticate': 'Bearer' });
+}
+
+interface Inside {
+  readonly path: string;
+  readonly url: URL;
+  readonly visitor: Visitor;
+}
+
+async function inside(context: Context, request: Request, asked: Inside): Promise<Response> {
+  const { path, url, visitor } = asked;
+  const { settings, feed, shared } = context;
+  const method = request.method === 'HEAD' ? 'GET' : request.method;
+  if (path === 'api/events' && method === 'GET')
+    return eventStream(feed, request.headers.get('last-event-id') ?? url.searchParams.get('last'));
+  const fits = matching(safely(path));
+  const fit = fits.find(({ route }) => route.method === method);
+  if (!fit)
+    return elsewhere(
+      context,
+      request,
+      path,
+      method,
+      fits.map(({ route }) => route.method),
+    );
+  const { route, params } = fit;
+  if (route.method === 'GET') {
+    const ask = () => route.read(context, { query: url.searchParams, params, visitor });
+    const keptMs = route.keptMs ?? 0;
+    const key = `${path}?${url.searchParams}`;
+    return json(200, await (keptMs > 0 ? shared.get(key, keptMs, ask) : ask()));
+  }
+  const problemFound = actProblem(request, settings);
+  if (problemFound) return problem(403, problemFound);
+  if (!visitor.write) return problem(403, 'This dashboard is read-only; nothing was done.');
+  const body = await jsonBody(request);
+  try {
+    return json(200, await route.act(context, { body, params, visitor }));
+  } finally {
+    shared.clear();
+  }
+}
+
+/** Pages, files, the way out, and what is not there. */
+function elsewhere(
+  { settings }: Context,
+  request: Request,
+  path: string,
+  method: string,
+  methods: readonly string[],
+): Response {
+  if (path === 'logout' && method === 'POST') {
+    const wrong = actProblem(request, settings);
+    return wrong ? problem(403, wrong) : logout(request, settings);
+  }
+  if (methods.length > 0) return notAllowed(methods);
+  const found = page(path, request, settings);
+  if (path === 'api/events' || path === 'login' || path === 'logout')
+    return notAllowed([path === 'api/events' ? 'GET' : 'POST']);
+  if (!found) return problem(404, 'There is nothing here.');
+  return method === 'GET' ? found : notAllowed(['GET']);
+}
+
+const notAllowed = (methods: readonly string[]) => {
+  const allow = [...new Set(methods)].join(', ');
+  return problem(405, `Use ${allow}.`, { allow });
+};
+
+/** The parts of a path are names, which may have been escaped. */
+function safely(path: string): string {
+  try {
+    return path.split('/').map(decodeURIComponent).join('/');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,53 @@
+/** What a failure looks like from outside: a status and a sentence, never a stack, and never what a row held. */
+import { HoldfastError, type HoldfastErrorCode } from '../job/errors.js';
+import type { Logger } from '../postgres/log.js';
+import { isOutage } from '../postgres/pool.js';
+import { problem, Refused } from './reply.js';
+
+const STATUS: Partial<Record<HoldfastErrorCode, number>> = {
+  OPTION_INVALID: 400,
+  NAME_INVALID: 400,
+  KEY_INVALID: 400,
+  TYPE_INVALID: 400,
+  QUEUE_UNKNOWN: 404,
+  JOB_UNKNOWN: 404,
+  SCHEDULE_UNKNOWN: 404,
+  JOB_STATE: 409,
+  LOCKED: 503,
+  SCHEMA_MISSING: 503,
+  SCHEMA_TOO_OLD: 503,
+  SCHEMA_TOO_NEW: 503,
+};
+
+export interface Failed {
+  readonly status: number;
+  readonly message: string;
+}
+
+/** Null: something that nobody foresaw. */
+export function known(error: unknown): Failed | null {
+  if (error instanceof Refused) return { status: error.status, message: error.message };
+  if (error instanceof HoldfastError) {
+    const status = STATUS[error.code];
+    return status === undefined ? null : { status, message: error.message };
+  }
+  const { code } = error as { code?: unknown };
+  if (code === '57014')
+    return { status: 503, message: 'The database took too long to answer; narrow the filter.' };
+  if (code === '42501')
+    return {
+      status: 403,
+      message: `The database refuses this: ${(error as Error).message}. See \`holdfast doctor\`.`,
+    };
+  if (isOutage(error))
+    return { status: 503, message: 'The database cannot be reached; trying again.' };
+  return null;
+}
+
+export function failure(error: unknown, log: Logger): Response {
+  const told = known(error);
+  if (told) return problem(told.status, told.message);
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  log.error({ code, err: String(message) }, 'the dashboard could not answer');
+  return problem(500, 'Something failed here. The log of the dashboard has the error.');
+}

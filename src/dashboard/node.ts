@@ -1,0 +1,63 @@
+/**
+ * The handler on node:http, and so in Express, Fastify and whatever else has requests of Node: a Request is made of
+ * what came in, and the Response is written as fast as it is read. Who hangs up ends his stream.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import type { DashboardHandler } from './dashboard.js';
+
+/** What frameworks add: the path before they cut it, and a body that was read already. */
+type Incoming = IncomingMessage & { readonly originalUrl?: string; readonly body?: unknown };
+
+export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+function bodyOf(request: Incoming): string | ReadableStream<Uint8Array> | null {
+  if (request.method === 'GET' || request.method === 'HEAD') return null;
+  const { body } = request;
+  if (body === undefined || body === null || request.readable)
+    return Readable.toWeb(request) as ReadableStream<Uint8Array>;
+  if (typeof body === 'string') return body;
+  const form = /^application\/x-www-form-urlencoded/.test(request.headers['content-type'] ?? '');
+  return form
+    ? new URLSearchParams(body as Record<string, string>).toString()
+    : JSON.stringify(body);
+}
+
+/** Null: the address is none. */
+function requestOf(request: Incoming): Request | null {
+  const scheme = 'encrypted' in request.socket ? 'https' : 'http';
+  const address = `${scheme}://${request.headers.host ?? 'localhost'}${request.originalUrl ?? request.url ?? '/'}`;
+  if (!URL.canParse(address)) return null;
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(request.headers))
+    if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(', ') : value);
+  const body = bodyOf(request);
+  const options = { method: request.method ?? 'GET', headers, body, duplex: 'half' };
+  return new Request(address, options as RequestInit);
+}
+
+async function write(answer: Response, response: ServerResponse): Promise<void> {
+  response.writeHead(answer.status, Object.fromEntries(answer.headers));
+  if (!answer.body) return void response.end();
+  const reader = answer.body.getReader();
+  response.on('close', () => void reader.cancel().catch(() => undefined));
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    if (response.write(value) || response.destroyed) continue;
+    await new Promise<void>((resolve) => {
+      response.once('drain', resolve);
+      response.once('close', resolve);
+    });
+  }
+  response.end();
+}
+
+/** `createServer(nodeHandler(dashboard(hf, options)))`, `app.use('/ops', nodeHandler(…))`. */
+export function nodeHandler(handle: DashboardHandler): NodeHandler {
+  return async (request, response) => {
+    const asked = requestOf(request);
+    if (!asked) return void response.writeHead(400).end();
+    await write(await handle(asked), response);
+  };
+}

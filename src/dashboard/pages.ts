@@ -1,0 +1,37 @@
+/** The client's files, and the one page that all its screens share. */
+import { CLIENT_FILES } from './client-files.js';
+import type { Settings } from './options.js';
+import { html, reply } from './reply.js';
+
+const SCREENS =
+  /^(jobs(\/[0-9a-f-]{36})?|workers|ring|dead-letters|queues|schedules|health|audit)?$/i;
+
+/** Null: there is no such page. */
+export function page(path: string, request: Request, settings: Settings): Response | null {
+  const file = Object.hasOwn(CLIENT_FILES, path) ? CLIENT_FILES[path] : undefined;
+  if (file) {
+    const headers = { 'cache-control': 'no-cache', etag: file.etag };
+    if (request.headers.get('if-none-match') === file.etag) return reply(304, null, headers);
+    return reply(200, file.text, { ...headers, 'content-type': file.type });
+  }
+  return SCREENS.test(path) ? html(200, shell(settings)) : null;
+}
+
+const shell = ({ base }: Settings) => `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<base href="${base}">
+<title>Holdfast</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="app.css">
+<script type="module" src="app.js"></script>
+</head>
+<body>
+<div id="app"></div>
+<noscript>The dashboard needs JavaScript. In a terminal: npx holdfast top</noscript>
+</body>
+</html>
+`;

@@ -1,0 +1,135 @@
+/** What the screens ask for, beside the feed. The same question of many browsers is asked once. */
+import { jobsFilter } from '../api/filter.js';
+import { countFinished } from '../inspect/finished.js';
+import { countJobs } from '../inspect/list.js';
+import { overview } from '../inspect/overview.js';
+import { listQueues } from '../inspect/queues.js';
+import { listWorkers } from '../inspect/workers.js';
+import { VERSION } from '../job/version.js';
+import { inQueue } from '../postgres/in-queue.js';
+import { upcoming } from '../schedule/instants.js';
+import type { Context } from './context.js';
+import { filterOf, fromQuery, numberOf } from './input.js';
+import type { Visitor } from './options.js';
+import { Refused } from './reply.js';
+import { ringPicture } from './ring.js';
+import { seenWorker } from './snapshot.js';
+
+/** A count stops here and says that there are more. */
+const MAX_COUNT = 100_000;
+const COUNT_MS = 2_000;
+const NEXT_RUNS = 3;
+
+export interface Asked {
+  readonly query: URLSearchParams;
+  readonly params: Readonly<Record<string, string>>;
+  readonly visitor: Visitor;
+}
+
+export type Read = (context: Context, asked: Asked) => Promise<unknown>;
+
+export const session: Read = async ({ settings, parts }, { visitor }) => ({
+  ...{ actor: visitor.actor, write: visitor.write === true, version: VERSION },
+  ...{ schema: parts.schema, signedIn: settings.token !== undefined },
+});
+
+const queueOf = (query: URLSearchParams) => query.get('queue') || 'inbox';
+
+export const jobs: Read = async ({ look, redactor }, { query }) => {
+  const queue = queueOf(query);
+  const limit = numberOf(query, 'limit');
+  const page = await look.jobs({
+    queue,
+    filter: filterOf(fromQuery(query)),
+    after: query.get('after') || null,
+    order: query.get('order') === 'oldest' ? 'oldest' : 'newest',
+    ...(limit !== undefined && { limit }),
+  });
+  return { ...page, jobs: page.jobs.map((job) => redactor.of(job, queue)) };
+};
+
+/** Up to a bound in number and in time: `more` says that it was met. */
+export const count: Read = async ({ read, access }, { query }) => {
+  const { filter, place } = jobsFilter(filterOf(fromQuery(query)));
+  const names = access.names(queueOf(query));
+  const ask = <Value>(work: Parameters<typeof read<Value>>[0]) => inQueue(names, read(work));
+  if (place === 'archive')
+    return { count: await ask((db) => countFinished(db, names, filter)), more: false };
+  const deadline = performance.now() + COUNT_MS;
+  let [sum, after] = [0, null as string | null];
+  do {
+    const step = await ask((db) => countJobs(db, names, filter, after));
+    sum += step.matched;
+    after = step.next;
+  } while (after !== null && sum < MAX_COUNT && performance.now() < deadline);
+  return { count: sum, more: after !== null };
+};
+
+export const job: Read = async ({ look, redactor }, { params }) => {
+  const id = params.id as string;
+  const found = await look.job(id);
+  if (!found) throw new Refused(404, 'No queue and no archive has a job with this id.');
+  const { job: _, text, also, ...rest } = await look.explain(id);
+  const { queue, type } = found;
+  // They quote the last error.
+  const explanation = {
+    ...rest,
+    text: redactor.text(text, queue, type),
+    also: also.map((reason) => ({ ...reason, text: redactor.text(reason.text, queue, type) })),
+  };
+  return { job: redactor.of(found, queue), explanation };
+};
+
+export const workers: Read = async ({ read, access }, { query }) => {
+  const withDead = query.get('all') === '1';
+  const seen = await read((db) => overview(db, access.schema, { withDead }));
+  return { workers: seen.workers.map(seenWorker) };
+};
+
+export const ring: Read = async ({ read, access }, { query }) => {
+  const { queues, members } = await read(async (db) => ({
+    queues: await listQueues(db, access.schema),
+    members: await listWorkers(db, access.schema),
+  }));
+  const name = queueOf(query);
+  const queue = queues.find((one) => one.name === name);
+  if (!queue) throw new Refused(404, `There is no queue "${name}".`);
+  return ringPicture(name, queue.ordering, members, query.get('key') || null);
+};
+
+export const deadLetterGroups: Read = async ({ letters, redactor }, { query }) => {
+  const queue = queueOf(query);
+  const { status, ...filter } = filterOf(fromQuery(query));
+  const groups = await letters.groups({ queue, filter });
+  return { groups: groups.map((group) => redactor.of(group, queue)) };
+};
+
+export const queues: Read = async ({ read, access }) => ({
+  queues: await read((db) => listQueues(db, access.schema)),
+});
+
+export const schedules: Read = async ({ schedules: list, redactor }, { query }) => {
+  const queue = query.get('queue');
+  const prefix = query.get('prefix');
+  const after = query.get('after');
+  const page = await list.list({
+    ...(queue && { queue }),
+    ...(prefix && { prefix }),
+    ...(after && { after }),
+  });
+  const now = Date.now();
+  return {
+    ...page,
+    schedules: page.schedules.map((schedule) => ({
+      ...redactor.of(schedule, schedule.queue),
+      nextRuns: schedule.paused ? [] : upcoming(schedule, now, NEXT_RUNS),
+    })),
+  };
+};
+
+export const health: Read = async ({ hf }) => ({ findings: await hf.doctor(), at: Date.now() });
+
+export const audit: Read = async ({ hf }, { query }) => {
+  const after = query.get('after') || null;
+  return hf.audit({ after, limit: 50 });
+};

@@ -1,0 +1,65 @@
+/**
+ * What people are not to see. The host's function is asked for every payload, result, header and error before it
+ * leaves this process. If it fails, nothing of the value is shown.
+ */
+
+/** What the value belongs to. */
+export interface Shown {
+  readonly field: 'payload' | 'result' | 'headers' | 'error';
+  readonly queue: string;
+  readonly type: string;
+}
+
+export type Redact = (value: unknown, shown: Shown) => unknown;
+
+const FAILED = '[hidden: redact failed]';
+
+interface Facts {
+  readonly type: string;
+  readonly lastError?: string | null;
+  readonly headers?: unknown;
+  readonly history?: readonly { readonly error?: string }[];
+  readonly payload?: unknown;
+  readonly result?: unknown;
+  readonly error?: string | null;
+}
+
+export class Redactor {
+  readonly #redact: Redact | undefined;
+
+  constructor(redact: Redact | undefined) {
+    this.#redact = redact;
+  }
+
+  /** A job, a line of a list or a group: every part that it has and that may hold a secret. */
+  of<Value extends Facts>(value: Value, queue: string): Value {
+    if (!this.#redact) return value;
+    const { type } = value;
+    const see = (part: unknown, field: Shown['field']) =>
+      part === null || part === undefined ? part : this.#see(part, { field, queue, type });
+    const parts: Record<string, unknown> = {};
+    if ('payload' in value) parts.payload = see(value.payload, 'payload');
+    if ('result' in value) parts.result = see(value.result, 'result');
+    if ('headers' in value) parts.headers = see(value.headers, 'headers');
+    for (const name of ['lastError', 'error'] as const)
+      if (name in value) parts[name] = see(value[name], 'error');
+    if (value.history)
+      parts.history = value.history.map((entry) =>
+        'error' in entry ? { ...entry, error: see(entry.error, 'error') } : entry,
+      );
+    return { ...value, ...parts };
+  }
+
+  /** A sentence of ours, which may quote an error. */
+  text(value: string, queue: string, type: string): string {
+    return this.#redact ? String(this.#see(value, { field: 'error', queue, type })) : value;
+  }
+
+  #see(value: unknown, shown: Shown): unknown {
+    try {
+      return this.#redact?.(value, shown);
+    } catch {
+      return FAILED;
+    }
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * What every open page shows: queues, workers and what is wrong, in one reading. It asks what `holdfast top` asks, so
+ * the terminal and the browser agree. Rates are those between two readings.
+ */
+import type { WorkerInfo } from '../api/views.js';
+import { queueView, workerView } from '../api/views.js';
+import type { UnhandledJobs } from '../inspect/gauges.js';
+import type { Overview, QueueOverview } from '../inspect/overview.js';
+import { saysOf } from '../inspect/workers.js';
+import { type Problem, problemsOf } from './problems.js';
+
+/** More are counted and not shown. */
+const MAX_WORKERS = 200;
+
+/** Of one queue at one time: in and out per second, waiting, running, dead letters, milliseconds of lag. */
+export type Figures = readonly [
+  inPerSecond: number,
+  outPerSecond: number,
+  pending: number,
+  running: number,
+  dead: number,
+  lagMs: number,
+];
+
+export interface Sample {
+  readonly at: number;
+  readonly queues: Readonly<Record<string, Figures>>;
+}
+
+export interface SeenWorker extends Omit<WorkerInfo, 'metadata'> {
+  readonly version: string | null;
+  readonly host: string | null;
+  readonly pid: string | null;
+}
+
+export interface Snapshot {
+  readonly at: number;
+  readonly queues: readonly ReturnType<typeof queueView>[];
+  readonly workers: readonly SeenWorker[];
+  /** Beyond those that are shown. */
+  readonly moreWorkers: number;
+  readonly problems: readonly Problem[];
+}
+
+export function seenWorker(row: Overview['workers'][number]): SeenWorker {
+  const { metadata, ...worker } = workerView(row);
+  const says = (fact: string) => saysOf(row.worker, fact);
+  return { ...worker, version: says('version'), host: says('host'), pid: says('pid') };
+}
+
+export function snapshotOf(seen: Overview, unhandled: readonly UnhandledJobs[]): Snapshot {
+  const queues = seen.queues.map(queueView);
+  const workers = seen.workers.slice(0, MAX_WORKERS).map(seenWorker);
+  return {
+    at: Date.parse(seen.queues[0]?.counts.size.at ?? new Date().toISOString()),
+    queues,
+    workers,
+    moreWorkers: Math.max(0, seen.workers.length - MAX_WORKERS),
+    problems: problemsOf(queues, workers, unhandled),
+  };
+}
+
+/** `before` is missing of a queue that is new: its rates are those of the next sample. */
+function figures(now: QueueOverview, before: QueueOverview | undefined): Figures {
+  const { pending, processing, deadLetter, oldestDue, size } = now.counts;
+  const earlier = before?.counts.size;
+  const seconds = earlier ? (Date.parse(size.at) - Date.parse(earlier.at)) / 1000 : 0;
+  // A server that restarted counts from zero.
+  const perSecond = (a: number, b: number) =>
+    seconds > 0 ? Math.round((Math.max(0, b - a) / seconds) * 10) / 10 : 0;
+  return [
+    perSecond(earlier?.enqueued ?? 0, size.enqueued),
+    perSecond(earlier?.finished ?? 0, size.finished),
+    pending,
+    processing,
+    deadLetter,
+    oldestDue === null ? 0 : Math.max(0, Date.parse(size.at) - Date.parse(oldestDue)),
+  ];
+}
+
+export function sampleOf(now: Overview, before: Overview, at: number): Sample {
+  const earlier = (name: string) => before.queues.find(({ queue }) => queue.name === name);
+  const entries = now.queues.map((row) => [row.queue.name, figures(row, earlier(row.queue.name))]);
+  return { at, queues: Object.fromEntries(entries) };
+}

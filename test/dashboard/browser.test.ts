@@ -1,0 +1,290 @@
+/** The dashboard in a real Chromium: live data on every screen, acts with their effect, and no script of a payload. */
+import type { Page } from 'playwright-core';
+import { test as anyTest, beforeAll, beforeEach, expect, onTestFinished } from 'vitest';
+import { hasBrowser, NO_BROWSER } from '../../scripts/chromium.mjs';
+import { contextOf } from '../../src/dashboard/context.js';
+import { handlerOf } from '../../src/dashboard/dashboard.js';
+import { checkOptions, type DashboardOptions } from '../../src/dashboard/options.js';
+import { listen } from '../../src/dashboard/serve.js';
+import { holdfast, job } from '../../src/index.js';
+import { seriousFindings, testBrowser, wrongsOf } from '../support/browser.js';
+import { clearAll, plantArchived, plantJob, plantWorker } from '../support/cli-plant.js';
+import { testDatabase } from '../support/database.js';
+import { quietLogger } from '../support/logger.js';
+import { until } from '../support/until.js';
+import { testWorkers } from '../support/workers.js';
+
+/** Left out only where there is no browser at all, and that is said. */
+const test = anyTest.skipIf(!hasBrowser());
+if (!hasBrowser()) console.warn(`The browser tests are left out. ${NO_BROWSER}`);
+
+const db = testDatabase();
+const open = testBrowser();
+const start = testWorkers();
+const report = job<object>('report');
+const POLL_MS = 250;
+
+beforeAll(() => db.hf.createQueue('ledger', { ordering: 'key' }));
+beforeEach(async () => {
+  await clearAll(db);
+  await db.rows('DELETE FROM holdfast.schedules');
+});
+
+/** As `serveDashboard` does it, with a poll that keeps a test waiting for less. */
+async function serve(options: DashboardOptions = { loopback: true, write: true }): Promise<string> {
+  const hf = holdfast({ connectionString: db.url, logger: quietLogger });
+  const handle = handlerOf(contextOf(hf, checkOptions(options), POLL_MS));
+  const server = await listen(handle, { host: '127.0.0.1', port: 0, path: '/' });
+  onTestFinished(async () => {
+    await server.close();
+    await hf.close();
+  });
+  return server.url;
+}
+
+const status = async (id: string) => (await db.hf.job(id))?.status;
+const click = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
+const says = (page: Page, text: string) => page.getByText(text).first().waitFor();
+
+async function plantAll(): Promise<{ dead: string; later: string; done: string }> {
+  await plantWorker(db, {
+    id: 'worker-one',
+    handles: { inbox: { send_receipt: 1 }, ledger: { post: 1 } },
+    metadata: {
+      version: '1.4.2',
+      host: 'box',
+      pid: 7,
+      concurrency: 10,
+      load: { running: 3, held: 3 },
+    },
+  });
+  await plantWorker(db, { id: 'worker-two', handles: { ledger: { post: 1 } } });
+  const error = 'Error: no order 9182\n    at send (mail.ts:7:3)';
+  const history = [
+    {
+      attempt: 1,
+      at: new Date(Date.now() - 9_000).toISOString(),
+      worker: 'worker-one',
+      outcome: 'failed',
+      error,
+    },
+  ];
+  const dead = await plantJob(db, {
+    ...{ key: 'order:9182', status: 'dead_letter', attempts: 5, error, history },
+    payload: { orderId: 9182 },
+  });
+  await plantJob(db, { status: 'processing', worker: 'worker-one' });
+  const later = await plantJob(db, { key: 'order:7', dueInMs: 3_600_000 });
+  const done = await plantArchived(db, { type: 'finished_one' });
+  await db.hf.schedule('nightly', { job: report, payload: {}, cron: '0 3 * * *' });
+  return { dead, later, done };
+}
+
+/** By screen: where it is, and a text that only live data brings. */
+const SCREENS: readonly [path: string, text: string][] = [
+  ['', '1 dead letter in inbox waits for a person.'],
+  ['jobs', 'order:9182'],
+  ['jobs?status=completed', 'finished_one'],
+  ['dead-letters', 'Error: no order #'],
+  ['queues', 'Archive kept for'],
+  ['workers', 'worker-one'],
+  ['ring?queue=ledger&key=account:7', 'comes first for it'],
+  ['schedules', 'nightly'],
+  ['health', 'Look again'],
+  ['audit', 'pause'],
+];
+
+test('every screen shows what there is, is accessible in light and dark, and fits on a telephone', async () => {
+  const { dead } = await plantAll();
+  await db.hf.pause('inbox', { actor: 'ada' });
+  await db.hf.resume('inbox', { actor: 'ada' });
+  const url = await serve();
+  const found: string[] = [];
+  const [light, dark] = [await open(url), await open(url, { dark: true })];
+  for (const [path, text] of [...SCREENS, [`jobs/${dead}`, '"orderId": 9182'] as const]) {
+    const show = async (page: Page) => {
+      await page.goto(url + path);
+      await says(page, text);
+      if (path === 'health') await says(page, 'In order');
+    };
+    await Promise.all([show(light), show(dark)]);
+    // The two differ in their colours only.
+    const [all, colours] = [
+      await seriousFindings(light),
+      await seriousFindings(dark, 'color-contrast'),
+    ];
+    found.push(...[...all, ...colours].map((one) => `${path} ${one}`));
+    await light.setViewportSize({ width: 390, height: 800 });
+    const wide = Number(await light.evaluate('document.documentElement.scrollWidth'));
+    if (wide > 390) found.push(`${path} is ${wide} px wide at 390`);
+    await light.setViewportSize({ width: 1280, height: 900 });
+  }
+  expect(found).toEqual([]);
+});
+
+test('the picture is live, and is paused while nobody sees it', async () => {
+  const page = await open(await serve());
+  await says(page, 'All is well.');
+  await plantJob(db);
+  await says(page, 'No worker is alive, and jobs are due: nothing runs.');
+  start(db.hf, (worker) => worker.handle(job('send_receipt'), () => undefined));
+  await says(page, 'All is well.');
+  const hide = (hidden: boolean) =>
+    page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));`);
+  await hide(true);
+  await says(page, 'Paused');
+  await hide(false);
+  await says(page, 'Live');
+});
+
+test('a dead letter is retried, discarded and taken back from its page', async () => {
+  const { dead } = await plantAll();
+  const page = await open(`${await serve()}jobs/${dead}`);
+  await says(page, 'attempt 1: failed');
+  await click(page, 'Discard');
+  await says(page, '1 job discarded.');
+  expect(await status(dead)).toBe('discarded');
+  await click(page, 'Undo');
+  await says(page, '1 job wait again.').catch(() => says(page, 'Undone'));
+  expect(await status(dead)).toBe('pending');
+  await click(page, 'Cancel');
+  await says(page, '1 job cancelled.');
+  expect(await status(dead)).toBe('cancelled');
+});
+
+test('a job that is not due runs now, and its result is shown', async () => {
+  const { later } = await plantAll();
+  const page = await open(`${await serve()}jobs/${later}`);
+  await click(page, 'Run now');
+  await says(page, 'It is due now.');
+  start(db.hf, (worker) => worker.handle(job('send_receipt'), () => ({ sent: 'yes, it was' })));
+  await says(page, '"sent": "yes, it was"');
+  expect(await status(later)).toBe('completed');
+});
+
+test('jobs are found by key, error and id; those selected and all that match are acted on', async () => {
+  const paper: string[] = [];
+  for (let n = 0; n < 3; n++)
+    paper.push(await plantJob(db, { status: 'dead_letter', error: 'Error: no paper' }));
+  const ink = await plantJob(db, { status: 'dead_letter', error: 'Error: no ink', key: 'order:1' });
+  const page = await open(`${await serve()}jobs`);
+  await page.getByLabel('Key or id').fill('order:1');
+  await page.keyboard.press('Enter');
+  await says(page, 'Error: no ink');
+  expect(await page.getByText('Error: no paper').count()).toBe(0);
+  expect(page.url()).toContain('key=order%3A1');
+  await page.getByLabel(`Select ${ink}`).check();
+  await click(page, 'Retry');
+  await says(page, '1 job retried.');
+  expect(await status(ink)).toBe('pending');
+  await page.getByLabel('Key or id').fill('');
+  await page.getByLabel('Error holds').fill('paper');
+  await page.getByLabel('Status').selectOption('dead_letter');
+  await click(page, 'Discard all…');
+  await says(page, 'This is about 3 jobs of inbox.');
+  await page.getByLabel('Why (kept in the audit)').fill('the printer is gone');
+  await click(page, 'Discard 3 jobs');
+  await says(page, '3 jobs discarded.');
+  expect(await Promise.all(paper.map(status))).toEqual(['discarded', 'discarded', 'discarded']);
+  const [entry] = (await db.hf.audit()).acts;
+  expect(entry).toMatchObject({ act: 'discard', jobs: 3, reason: 'the printer is gone' });
+  await click(page, 'Undo');
+  await until('they wait again', async () => (await status(paper[0] as string)) === 'pending');
+  await page.getByLabel('Key or id').fill(ink);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/jobs/${ink}`);
+});
+
+test('a group of dead letters is redriven, a queue paused, a worker drained, a schedule run', async () => {
+  const { dead } = await plantAll();
+  const page = await open(`${await serve()}dead-letters`);
+  await click(page, 'Redrive…');
+  await click(page, 'Retry 1 job');
+  await says(page, '1 job retried.');
+  expect(await status(dead)).toBe('pending');
+  await page.getByRole('link', { name: 'Queues' }).click();
+  const inbox = page.getByRole('region', { name: 'Queue inbox' });
+  await inbox.getByRole('button', { name: 'Pause…' }).click();
+  await click(page, 'Pause');
+  await inbox.getByRole('button', { name: 'Resume' }).waitFor();
+  expect((await db.hf.queues())[0]).toMatchObject({ paused: true });
+  await page.keyboard.press('g');
+  await page.keyboard.press('w');
+  await click(page, 'Drain worker-two');
+  await click(page, 'Drain');
+  await says(page, 'worker-two was asked to drain');
+  const drained = (await db.hf.workers()).find(({ id }) => id === 'worker-two');
+  expect(drained).toMatchObject({ status: 'draining' });
+  await page.getByRole('link', { name: 'Schedules' }).click();
+  await click(page, 'Run now');
+  await says(page, 'nightly made a job.');
+  expect((await db.hf.jobs({ filter: { type: 'report' } })).jobs).toHaveLength(1);
+});
+
+test('without the right to write there is nothing to press, and a token opens the door', async () => {
+  const { dead } = await plantAll();
+  const token = 'a-token-of-32-characters-exactly';
+  const page = await open(`${await serve({ token })}jobs/${dead}`);
+  await page.getByLabel('Token').fill('wrong');
+  await click(page, 'Sign in');
+  await says(page, 'That is not the token.');
+  await page.getByLabel('Token').fill(token);
+  await click(page, 'Sign in');
+  await says(page, 'read-only');
+  await page.goto(`${new URL(page.url()).origin}/jobs/${dead}`);
+  await says(page, 'Payload');
+  expect(await page.getByRole('button', { name: 'Retry' }).count()).toBe(0);
+  await click(page, 'Sign out');
+  await page.getByLabel('Token').waitFor();
+});
+
+const ATTACKS = [
+  '<script>pwned(1)</script>',
+  '<img src=x onerror=pwned(2)>',
+  '"><svg onload=pwned(3)>',
+  "javascript:pwned(4)//'",
+  '</pre></script><script>pwned(5)</script>',
+  '{{constructor.constructor("pwned(6)")()}}',
+  '<iframe srcdoc="<script>parent.pwned(7)</script>">',
+  '<a href="javascript:pwned(8)">x</a>',
+  '<style>@import "//evil.example/x.css"</style>',
+  `${'\u202e\u0000'.replace('\u0000', '\u200b')}<b onmouseover=pwned(9)>hover</b>`,
+];
+
+test('what payloads, keys, errors and workers say is text and nothing else', async () => {
+  const ids: string[] = [];
+  for (const [n, attack] of ATTACKS.entries()) {
+    await plantWorker(db, { id: `${attack}${n}`, metadata: { version: attack, host: attack } });
+    const history = [
+      { attempt: 1, at: new Date().toISOString(), worker: attack, outcome: attack, error: attack },
+    ];
+    ids.push(
+      await plantJob(db, {
+        ...{ key: attack, status: 'dead_letter', error: attack, history },
+        payload: { [attack]: attack, list: ATTACKS },
+      }),
+    );
+  }
+  await db.hf.pause('inbox', { actor: ATTACKS[0] as string, reason: ATTACKS[1] as string });
+  const url = await serve();
+  const page = await open(url);
+  for (const path of [
+    '',
+    'jobs',
+    'dead-letters',
+    'workers',
+    'ring',
+    'audit',
+    ...ids.slice(0, 3).map((id) => `jobs/${id}`),
+  ]) {
+    await page.goto(url + path);
+    if (path !== '' && path !== 'ring') await page.getByText('pwned').first().waitFor();
+    await page.getByText('Live', { exact: true }).waitFor();
+    for (const one of await page.locator('summary').all()) await one.click();
+    expect(await wrongsOf(page)).toEqual([]);
+    expect(await page.locator('main :is(script, img, iframe, style)').count()).toBe(0);
+  }
+  await page.goto(`${url}jobs?error=${encodeURIComponent(ATTACKS[0] as string)}`);
+  await page.getByText('pwned').first().waitFor();
+});

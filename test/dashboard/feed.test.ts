@@ -1,0 +1,141 @@
+/** Live updates: one poll for all pages and none for nobody, resumed where a page was cut off. */
+import pg from 'pg';
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
+import { problemsOf } from '../../src/dashboard/problems.js';
+import { holdfast } from '../../src/index.js';
+import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
+import { asking, eventsOf } from '../support/dashboard.js';
+import { testDatabase } from '../support/database.js';
+import { quietLogger } from '../support/logger.js';
+import { until } from '../support/until.js';
+
+const db = testDatabase();
+afterEach(() => clearAll(db));
+
+function fresh(connectionString = db.url) {
+  const hf = holdfast({ connectionString, logger: quietLogger });
+  onTestFinished(() => hf.close());
+  const { handle } = asking(hf, { loopback: true });
+  const open = async (headers: Record<string, string> = {}) => {
+    const request = new Request('http://localhost/api/events', {
+      headers: { host: 'localhost', ...headers },
+    });
+    const stream = eventsOf(await handle(request));
+    onTestFinished(() => stream.close());
+    return stream;
+  };
+  return { hf, handle, open };
+}
+
+test('a page sees queues, workers and what is wrong, and then what changes', async () => {
+  const { open } = fresh();
+  await plantJob(db);
+  const stream = await open();
+  const first = await stream.next();
+  expect(first).toMatchObject({
+    event: 'snapshot',
+    data: { reset: true, snapshot: { queues: [{ queue: 'inbox', pending: 1 }], workers: [] } },
+  });
+  expect(first!.data.snapshot.problems[0]).toMatchObject({ level: 'bad', link: 'workers' });
+  // Rates need two readings.
+  expect(first!.data.samples).toEqual([]);
+  await plantWorker(db, { id: 'w1' });
+  const second = await stream.next();
+  expect(second!.data).toMatchObject({ reset: false, snapshot: { workers: [{ id: 'w1' }] } });
+  expect(second!.data.samples).toHaveLength(1);
+});
+
+test('who was cut off gets the samples that he missed; a stranger gets all', async () => {
+  const { open } = fresh();
+  const stream = await open();
+  const first = await stream.next();
+  const [second, third] = [await stream.next(), await stream.next()];
+  const resumed = await (await open({ 'last-event-id': first!.id as string })).next();
+  expect(resumed).toMatchObject({ id: third!.id, data: { reset: false } });
+  const times = (one: typeof first) => one!.data.samples.map(({ at }: { at: number }) => at);
+  expect(times(resumed)).toEqual([...times(second), ...times(third)]);
+  const stranger = await (await open({ 'last-event-id': 'ffffffff-1' })).next();
+  expect(stranger!.data).toMatchObject({ reset: true });
+  expect(stranger!.data.samples).toHaveLength(2);
+});
+
+/** How often a transaction begins on a connection of the dashboard. */
+function countReadings() {
+  const query = vi.spyOn(pg.Client.prototype, 'query');
+  onTestFinished(() => query.mockRestore());
+  return () => query.mock.calls.filter(([text]) => String(text).includes('READ ONLY')).length;
+}
+
+test('fifty pages cost one poll, and none when all are closed', async () => {
+  const { open } = fresh();
+  const readings = countReadings();
+  /** Readings for each poll, over a few of them. */
+  const costs = async (streams: Awaited<ReturnType<typeof open>>[]) => {
+    const before = readings();
+    let polls: number[] = [];
+    for (let n = 0; n < 4; n++) {
+      const heard = await Promise.all(streams.map((stream) => stream.next()));
+      polls = heard.map((event) => Number(event?.id?.split('-')[1]));
+    }
+    return { readings: readings() - before, last: Math.max(...polls) };
+  };
+  const one = await open();
+  const alone = await costs([one]);
+  const many = await Promise.all(Array.from({ length: 49 }, () => open()));
+  const all = await costs([one, ...many]);
+  const each = alone.readings / alone.last;
+  expect(all.readings / (all.last - alone.last)).toBeLessThanOrEqual(2 * each);
+  await one.close();
+  await Promise.all(many.map((stream) => stream.close()));
+  await until('the poll on its way is over', async () => {
+    const before = readings();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    return readings() === before;
+  });
+  const before = readings();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(readings()).toBe(before);
+});
+
+test('a database that does not answer is said, again and again, until the Holdfast is closed', async () => {
+  const { hf, open } = fresh('postgres://nobody@127.0.0.1:1/nowhere');
+  const stream = await open();
+  const down = { event: 'down', data: { error: expect.stringMatching(/cannot be reached/) } };
+  expect(await stream.next()).toMatchObject(down);
+  expect(await stream.next()).toMatchObject(down);
+  const last = stream.next();
+  await hf.close();
+  expect([null, 'down']).toContain((await last)?.event ?? null);
+  expect(await stream.next()).toBeNull();
+});
+
+test('what is wrong is said in words, the worst first', () => {
+  const queue = {
+    ...{ queue: 'mail', paused: false, pending: 3, expired: 0, deadLetter: 2, oldestDueMs: 90_000 },
+  } as Parameters<typeof problemsOf>[0][number];
+  const worker = { id: 'w1', status: 'alive', silentMs: 0 };
+  expect(problemsOf([queue], [worker], [{ queue: 'mail', type: 'x', jobs: 1 }])).toEqual([
+    {
+      level: 'bad',
+      text: 'No live worker handles 1 due job of type x in mail.',
+      link: 'jobs?queue=mail&type=x',
+    },
+    {
+      level: 'bad',
+      text: 'Queue mail is behind: its oldest due job has waited for 1 min 30 s.',
+      link: 'jobs?queue=mail&status=pending&order=oldest',
+    },
+    {
+      level: 'note',
+      text: '2 dead letters in mail wait for a person.',
+      link: 'dead-letters?queue=mail',
+    },
+  ]);
+  expect(problemsOf([{ ...queue, paused: true, deadLetter: 0 }], [], [])).toEqual([
+    { level: 'note', text: 'Queue mail is paused; 3 jobs wait in it.', link: 'queues' },
+  ]);
+  expect(problemsOf([{ ...queue, oldestDueMs: null, deadLetter: 0 }], [], [])).toEqual([]);
+  expect(problemsOf([queue], [{ ...worker, silentMs: 45_000 }], [])[0]!.text).toContain(
+    'silent for 45 s',
+  );
+});

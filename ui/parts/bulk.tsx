@@ -1,0 +1,133 @@
+/**
+ * Retry, discard or cancel all that a filter names: counted first, then confirmed, then done in steps with a bar that
+ * shows how far it is. It can be stopped; what was done stays done, and a discard or a cancel can be taken back.
+ */
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { jobsText, PAST, say, sayMoved, type Verb } from '../state/act';
+import { get, post } from '../state/api';
+import { acted } from '../state/live';
+import { Dialog } from './dialog';
+
+export interface Which {
+  readonly queue: string;
+  /** Parts of the filter, in the words of the query. */
+  readonly filter: Readonly<Record<string, string>>;
+  /** In words. */
+  readonly text: string;
+}
+
+/** More are not kept for the way back. */
+const MAX_UNDO = 10_000;
+const NAMES: Readonly<Record<Verb, string>> = {
+  retry: 'Retry',
+  discard: 'Discard',
+  cancel: 'Cancel',
+};
+const WHAT: Readonly<Record<Verb, string>> = {
+  retry: 'They run again, with all their attempts.',
+  discard: 'They go to the archive as discarded and do not run.',
+  cancel:
+    'They go to the archive as cancelled. One that runs loses its lease; what its handler has done stays done.',
+};
+
+interface Step {
+  readonly found: number;
+  readonly moved: readonly string[];
+  readonly next: string | null;
+}
+
+export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClose: () => void }) {
+  const [total, setTotal] = useState<{ count: number; more: boolean } | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [done, setDone] = useState<number | null>(null);
+  const [reason, setReason] = useState('');
+  const stopped = useRef(false);
+  useEffect(() => {
+    const query = new URLSearchParams({ queue: which.queue, ...which.filter });
+    get<{ count: number; more: boolean }>(`api/jobs/count?${query}`).then(
+      setTotal,
+      (failed: Error) => setError(failed.message),
+    );
+    return () => {
+      stopped.current = true;
+    };
+  }, []);
+
+  async function run(): Promise<void> {
+    const moved: string[] = [];
+    let [found, after] = [0, null as string | null];
+    setDone(0);
+    try {
+      do {
+        const body = { verb, queue: which.queue, ...which.filter, after, reason };
+        const step: Step = await post<Step>('api/jobs/bulk', body);
+        found += step.found;
+        moved.push(...step.moved);
+        after = step.next;
+        setDone(found);
+      } while (after !== null && !stopped.current);
+      if (moved.length <= MAX_UNDO) sayMoved(verb, which.queue, moved, found);
+      else say(`${jobsText(moved.length)} ${PAST[verb]}.`);
+    } catch (failed) {
+      say(`${(failed as Error).message} ${jobsText(moved.length)} were ${PAST[verb]} before.`, {
+        bad: true,
+      });
+    }
+    acted.value += 1;
+    onClose();
+  }
+
+  const many = total ? `${total.more ? 'more than ' : ''}${jobsText(total.count)}` : null;
+  return (
+    <Dialog title={`${NAMES[verb]} ${which.text}?`} onClose={onClose}>
+      {error && (
+        <p class="failed" role="alert">
+          {error}
+        </p>
+      )}
+      <p>
+        {many === null ? 'Counting…' : `This is about ${many} of ${which.queue}. ${WHAT[verb]}`}
+      </p>
+      {done === null ? (
+        <>
+          <label class="field">
+            Why (kept in the audit)
+            <input
+              value={reason}
+              onInput={(event) => setReason(event.currentTarget.value)}
+              maxLength={500}
+            />
+          </label>
+          <div class="row end">
+            <button type="button" onClick={onClose}>
+              Keep them
+            </button>
+            <button
+              type="button"
+              class={verb === 'retry' ? 'primary' : 'danger'}
+              disabled={!total || total.count === 0}
+              onClick={() => void run()}
+            >
+              {many === null ? NAMES[verb] : `${NAMES[verb]} ${many}`}
+            </button>
+          </div>
+        </>
+      ) : (
+        <>
+          <progress max={Math.max(1, total?.count ?? 1)} value={done} aria-label="How far it is" />
+          <div class="row end">
+            <span class="grow">{jobsText(done)}</span>
+            <button
+              type="button"
+              onClick={() => {
+                stopped.current = true;
+              }}
+            >
+              Stop
+            </button>
+          </div>
+        </>
+      )}
+    </Dialog>
+  );
+}

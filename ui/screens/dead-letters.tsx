@@ -1,0 +1,103 @@
+/** Dead letters by what they have in common, and all of a group again or gone. */
+import { useState } from 'preact/hooks';
+import { Empty, Failed, Link, Table, Title, Waiting, When } from '../parts/bits';
+import { Bulk, type Which } from '../parts/bulk';
+import { count } from '../parts/format';
+import type { Verb } from '../state/act';
+import { useAsked } from '../state/api';
+import { session, snapshot } from '../state/live';
+import { go, query, withQuery } from '../state/route';
+import type { Group } from '../state/wire';
+
+/** In the error of a group `#` stands for numbers and ids; the longest part between them is what a filter can find. */
+const findable = (error: string) =>
+  error
+    .split('#')
+    .reduce((best, part) => (part.trim().length > best.length ? part.trim() : best), '');
+
+function whichOf(queue: string, { type, error }: Group): Which {
+  const text = findable(error);
+  return {
+    queue,
+    filter: { status: 'dead_letter', type, ...(text && { error: text }) },
+    text: `dead letters of ${type}${text ? ` whose error holds “${text}”` : ''}`,
+  };
+}
+
+export function DeadLetters() {
+  const queues = snapshot.value?.queues ?? [];
+  const fullest = [...queues].sort((a, b) => b.deadLetter - a.deadLetter)[0];
+  const queue = query.value.get('queue') ?? fullest?.queue ?? null;
+  const { data, error } = useAsked<{ groups: readonly Group[] }>(
+    queue === null ? null : `api/dead-letters?queue=${encodeURIComponent(queue)}`,
+    3,
+  );
+  const [bulk, setBulk] = useState<{ verb: Verb; which: Which } | null>(null);
+  const write = session.value?.write === true;
+  const head = ['Type', 'Error', 'Jobs', 'Oldest', 'Newest', 'Example', ...(write ? ['Acts'] : [])];
+  return (
+    <>
+      <Title
+        aside={
+          <label>
+            Queue{' '}
+            <select
+              value={queue ?? ''}
+              onChange={(event) => go(withQuery({ queue: event.currentTarget.value }))}
+            >
+              {queues.map((one) => (
+                <option value={one.queue}>{`${one.queue} (${count(one.deadLetter)})`}</option>
+              ))}
+            </select>
+          </label>
+        }
+      >
+        Dead letters
+      </Title>
+      <Failed error={error} />
+      {!data || queue === null ? (
+        error === null && <Waiting />
+      ) : data.groups.length === 0 ? (
+        <Empty>{`There is no dead letter in ${queue}: nothing has failed for good.`}</Empty>
+      ) : (
+        <Table label="Groups of dead letters" head={head} numbers={[2]}>
+          {data.groups.map((group) => {
+            const which = whichOf(queue, group);
+            const list = new URLSearchParams({ queue, ...which.filter });
+            return (
+              <tr key={group.type + group.error}>
+                <th scope="row">{group.type}</th>
+                <td class="error wide">
+                  <Link to={`jobs?${list}`}>{group.error || 'no error'}</Link>
+                </td>
+                <td class="number">{count(group.jobs)}</td>
+                <td>
+                  <When at={group.oldest} />
+                </td>
+                <td>
+                  <When at={group.newest} />
+                </td>
+                <td>
+                  <Link to={`jobs/${group.example}`} label={`Newest of ${group.type}`}>
+                    newest
+                  </Link>
+                </td>
+                {write && (
+                  <td class="row">
+                    <button type="button" onClick={() => setBulk({ verb: 'retry', which })}>
+                      Redrive…
+                    </button>
+                    <button type="button" onClick={() => setBulk({ verb: 'discard', which })}>
+                      Discard…
+                    </button>
+                  </td>
+                )}
+              </tr>
+            );
+          })}
+        </Table>
+      )}
+      {bulk && <Bulk {...bulk} onClose={() => setBulk(null)} />}
+    </>
+  );
+}

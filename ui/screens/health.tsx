@@ -1,0 +1,64 @@
+/** What the doctor finds: what is wrong, why it matters, and the fix. */
+import { Failed, Title, Waiting, When } from '../parts/bits';
+import { useAsked } from '../state/api';
+import type { HealthAnswer } from '../state/wire';
+
+type Finding = HealthAnswer['findings'][number];
+const GROUPS = [
+  ['problem', 'Problems'],
+  ['note', 'Worth knowing'],
+  ['ok', 'In order'],
+] as const;
+
+const Found = ({ finding }: { finding: Finding }) => (
+  <li class={`is-${finding.level}`}>
+    <div class="row">
+      <code>{finding.check}</code>
+      <span class="grow">{finding.text}</span>
+    </div>
+    {finding.why && <p class="dim">{finding.why}</p>}
+    {finding.fix && <pre>{finding.fix}</pre>}
+  </li>
+);
+
+export function Health() {
+  const { data, error, reload } = useAsked<HealthAnswer>('api/health', 0);
+  return (
+    <>
+      <Title
+        aside={
+          <span class="row">
+            {data && (
+              <span class="dim">
+                looked <When at={data.at} />
+              </span>
+            )}
+            <button type="button" onClick={reload}>
+              Look again
+            </button>
+          </span>
+        }
+      >
+        Health
+      </Title>
+      <Failed error={error} />
+      {!data && error === null && <Waiting />}
+      {data &&
+        GROUPS.map(([level, title]) => {
+          const found = data.findings.filter((finding) => finding.level === level);
+          if (found.length === 0)
+            return level === 'problem' && <p class="well">The doctor finds no problem.</p>;
+          return (
+            <section key={level}>
+              <h2>{`${title} (${found.length})`}</h2>
+              <ul class="findings">
+                {found.map((finding) => (
+                  <Found key={finding.check + finding.text} finding={finding} />
+                ))}
+              </ul>
+            </section>
+          );
+        })}
+    </>
+  );
+}

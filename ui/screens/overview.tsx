@@ -1,0 +1,182 @@
+/** Is all well? What is wrong now, in words, and how the last minutes went. */
+import type { Figures } from '../../src/dashboard/snapshot.js';
+import { Empty, Link, Status, Table, Title, Waiting } from '../parts/bits';
+import { Chart, Spark } from '../parts/chart';
+import { count, rate, span } from '../parts/format';
+import { samples, snapshot } from '../state/live';
+import { go, query, withQuery } from '../state/route';
+import type { LiveQueue, LiveSnapshot } from '../state/wire';
+
+/** Places in the figures of a sample. */
+const [IN, OUT, PENDING, RUNNING, DEAD, LAG] = [0, 1, 2, 3, 4, 5] as const;
+
+function series(place: number, queue: string | null, how: 'sum' | 'max' = 'sum'): number[] {
+  return samples.value.map(({ queues }) => {
+    const all = queue === null ? Object.values(queues) : queues[queue] ? [queues[queue]] : [];
+    const values = all.map((figures: Figures) => figures[place] as number);
+    return how === 'max' ? Math.max(0, ...values) : values.reduce((sum, value) => sum + value, 0);
+  });
+}
+
+const latest = (name: string, place: number) => samples.value.at(-1)?.queues[name]?.[place] ?? 0;
+
+function Problems({ problems }: { problems: LiveSnapshot['problems'] }) {
+  if (problems.length === 0) return <p class="well">All is well.</p>;
+  return (
+    <ul class="problems" aria-label="What is wrong now">
+      {problems.map(({ level, text, link }) => (
+        <li key={text} class={level}>
+          <Link to={link}>{text}</Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Tiles({ seen }: { seen: LiveSnapshot }) {
+  const sum = (of: (queue: LiveQueue) => number) =>
+    seen.queues.reduce((total, queue) => total + of(queue), 0);
+  const rough = seen.queues.some(({ approximate }) => approximate) ? '~' : '';
+  const retrying = seen.queues.some((queue) => queue.retrying === null)
+    ? null
+    : sum((queue) => queue.retrying ?? 0);
+  const lag = Math.max(0, ...seen.queues.map(({ oldestDueMs }) => oldestDueMs ?? 0));
+  const dead = sum((queue) => queue.deadLetter);
+  const alive = seen.workers.filter(({ status }) => status === 'alive');
+  const busy = alive.flatMap((worker) => worker.busy ?? []);
+  const load = busy.reduce((total, one) => total + one.running, 0);
+  const handlers = busy.reduce((total, one) => total + one.handlers, 0);
+  const tiles: [string, string, string, boolean][] = [
+    ['Waiting', rough + count(sum((queue) => queue.pending)), 'jobs?status=pending', false],
+    ['Running', count(sum((queue) => queue.processing)), 'jobs?status=processing', false],
+    ['Retrying', retrying === null ? '–' : count(retrying), 'jobs?status=pending', false],
+    ['Dead letters', count(dead), 'dead-letters', dead > 0],
+    ['Oldest due', lag === 0 ? '–' : span(lag), 'jobs?status=pending&order=oldest', lag > 60_000],
+    ['Workers', count(alive.length), 'workers', alive.length === 0],
+    ['Handlers busy', handlers === 0 ? '–' : `${load} of ${handlers}`, 'workers', false],
+  ];
+  return (
+    <ul class="tiles">
+      {tiles.map(([name, value, to, worry]) => (
+        <li key={name} class={worry ? 'worry' : undefined}>
+          <Link to={to}>
+            <span>{name}</span>
+            <b>{value}</b>
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function QueueRow({ queue }: { queue: LiveQueue }) {
+  const name = queue.queue;
+  return (
+    <tr>
+      <th scope="row">
+        <Link to={`jobs?queue=${encodeURIComponent(name)}`}>{name}</Link>
+      </th>
+      <td>{queue.paused ? <Status of="paused" /> : <Status of="open" />}</td>
+      <td>
+        <Spark values={series(OUT, name)} label={`Throughput of ${name}`} />
+      </td>
+      <td class="number">{rate(latest(name, IN))}</td>
+      <td class="number">{rate(latest(name, OUT))}</td>
+      <td class="number">{(queue.approximate ? '~' : '') + count(queue.pending)}</td>
+      <td class="number">{queue.retrying === null ? '–' : count(queue.retrying)}</td>
+      <td class="number">{count(queue.processing)}</td>
+      <td class="number">
+        {queue.deadLetter > 0 ? (
+          <Link to={`dead-letters?queue=${encodeURIComponent(name)}`} class="bad">
+            {count(queue.deadLetter)}
+          </Link>
+        ) : (
+          0
+        )}
+      </td>
+      <td class="number">{queue.oldestDueMs === null ? '–' : span(queue.oldestDueMs)}</td>
+    </tr>
+  );
+}
+
+export function Overview() {
+  const seen = snapshot.value;
+  if (!seen) return <Waiting />;
+  const asked = query.value.get('queue');
+  const queue = seen.queues.some((one) => one.queue === asked) ? asked : null;
+  const times = samples.value.map(({ at }) => at);
+  const line = (name: string, place: number, colour: number, how?: 'max') => ({
+    name,
+    colour,
+    values: series(place, queue, how),
+  });
+  return (
+    <>
+      <Title
+        aside={
+          <label>
+            Charts of{' '}
+            <select
+              value={queue ?? ''}
+              onChange={(event) => go(withQuery({ queue: event.currentTarget.value }), 'replace')}
+            >
+              <option value="">all queues</option>
+              {seen.queues.map((one) => (
+                <option value={one.queue}>{one.queue}</option>
+              ))}
+            </select>
+          </label>
+        }
+      >
+        Overview
+      </Title>
+      <Problems problems={seen.problems} />
+      <Tiles seen={seen} />
+      <div class="charts">
+        <Chart
+          title="Jobs a second"
+          times={times}
+          show={rate}
+          lines={[line('done', OUT, 1), line('in', IN, 2)]}
+        />
+        <Chart
+          title="Jobs"
+          times={times}
+          show={count}
+          lines={[line('waiting', PENDING, 1), line('running', RUNNING, 2)]}
+        />
+        <Chart title="Lag" times={times} show={span} lines={[line('oldest due', LAG, 3, 'max')]} />
+        <Chart
+          title="Failed for good"
+          times={times}
+          show={count}
+          lines={[line('dead letters', DEAD, 4)]}
+        />
+      </div>
+      {seen.queues.length === 0 ? (
+        <Empty>There is no queue that this user may read.</Empty>
+      ) : (
+        <Table
+          label="Queues"
+          head={[
+            'Queue',
+            'State',
+            'Done',
+            'In/s',
+            'Done/s',
+            'Waiting',
+            'Retrying',
+            'Running',
+            'Dead',
+            'Oldest due',
+          ]}
+          numbers={[3, 4, 5, 6, 7, 8, 9]}
+        >
+          {seen.queues.map((one) => (
+            <QueueRow key={one.queue} queue={one} />
+          ))}
+        </Table>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,155 @@
+/** Workers: who is alive, when each was last heard, how busy it is and what it holds. */
+import { useState } from 'preact/hooks';
+import { Empty, Failed, Status, Table, Title, Waiting, When } from '../parts/bits';
+import { Dialog } from '../parts/dialog';
+import { count, span } from '../parts/format';
+import { doing } from '../state/act';
+import { post, useAsked } from '../state/api';
+import { serverNow, session, snapshot } from '../state/live';
+import { go, query, withQuery } from '../state/route';
+import type { LiveWorker, Ring } from '../state/wire';
+
+/** When a worker counts as dead, by default. */
+const TTL_MS = 30_000;
+
+function Heartbeat({ worker }: { worker: LiveWorker }) {
+  const silent = Math.max(0, serverNow() - Date.parse(worker.lastSeenAt));
+  const part = Math.min(1, silent / TTL_MS);
+  const level = part > 0.9 ? 'bad' : part > 0.5 ? 'worry' : 'good';
+  return (
+    <span class="heartbeat">
+      <svg viewBox="0 0 60 10" aria-hidden="true">
+        <rect class="lane" width="60" height="10" rx="2" />
+        <rect class={level} width={Math.max(2, part * 60)} height="10" rx="2" />
+      </svg>
+      {span(silent)}
+    </span>
+  );
+}
+
+function Row({
+  worker,
+  ring,
+  onDrain,
+}: {
+  worker: LiveWorker;
+  ring: Ring | null;
+  onDrain: (() => void) | null;
+}) {
+  const { busy } = worker;
+  const share = ring?.workers.find(({ id }) => id === worker.id)?.buckets;
+  const gone = worker.status === 'dead';
+  const handles = Object.entries(worker.handles).map(
+    ([queue, types]) => `${queue}: ${Object.keys(types).join(', ')}`,
+  );
+  return (
+    <tr>
+      <th scope="row">{worker.id}</th>
+      <td>
+        <Status of={worker.state} />
+      </td>
+      <td>{gone ? <When at={worker.lastSeenAt} /> : <Heartbeat worker={worker} />}</td>
+      <td class="number">{busy ? `${busy.running} / ${busy.handlers}` : '–'}</td>
+      <td class="number">{count(worker.held)}</td>
+      <td class="number">{share === undefined ? '–' : `${((share / 1024) * 100).toFixed(1)} %`}</td>
+      <td>{worker.version ?? '–'}</td>
+      <td>{worker.host ? `${worker.host}:${worker.pid ?? ''}` : '–'}</td>
+      <td>{span(worker.upMs)}</td>
+      <td class="error narrow" title={handles.join('\n')}>
+        {handles.join('; ')}
+      </td>
+      {onDrain && (
+        <td>
+          {worker.status === 'alive' && (
+            <button type="button" onClick={onDrain} aria-label={`Drain ${worker.id}`}>
+              Drain…
+            </button>
+          )}
+        </td>
+      )}
+    </tr>
+  );
+}
+
+export function Workers() {
+  const seen = snapshot.value;
+  const all = query.value.get('all') === '1';
+  const dead = useAsked<{ workers: readonly LiveWorker[] }>(all ? 'api/workers?all=1' : null, 3);
+  const keyed = seen?.queues.find(({ ordering }) => ordering !== 'none')?.queue;
+  const ring = useAsked<Ring>(keyed ? `api/ring?queue=${encodeURIComponent(keyed)}` : null, 5);
+  const [asked, setAsked] = useState<string | null>(null);
+  if (!seen) return <Waiting />;
+  const workers = all ? (dead.data?.workers ?? seen.workers) : seen.workers;
+  const write = session.value?.write === true;
+  const drain = (id: string) =>
+    void doing(async () => {
+      await post('api/workers/drain', { id });
+      return `${id} was asked to drain: it learns it with its next heartbeat.`;
+    });
+  return (
+    <>
+      <Title
+        aside={
+          <label>
+            <input
+              type="checkbox"
+              checked={all}
+              onChange={(event) =>
+                go(withQuery({ all: event.currentTarget.checked ? '1' : null }), 'replace')
+              }
+            />{' '}
+            with those that are gone
+          </label>
+        }
+      >
+        Workers
+      </Title>
+      <Failed error={dead.error} />
+      {workers.length === 0 ? (
+        <Empty>No worker is registered. Start one with npx holdfast work.</Empty>
+      ) : (
+        <Table
+          label="Workers"
+          head={[
+            ...['Worker', 'State', 'Last heard', 'Busy', 'Holds', 'Buckets', 'Version', 'Host'],
+            ...['Up', 'Handles', ...(write ? ['Acts'] : [])],
+          ]}
+          numbers={[3, 4, 5]}
+        >
+          {workers.map((worker) => (
+            <Row
+              key={worker.id}
+              worker={worker}
+              ring={ring.data}
+              onDrain={write ? () => setAsked(worker.id) : null}
+            />
+          ))}
+        </Table>
+      )}
+      {seen.moreWorkers > 0 && !all && <p class="dim">{`and ${count(seen.moreWorkers)} more`}</p>}
+      {asked && (
+        <Dialog title={`Drain ${asked}?`} onClose={() => setAsked(null)}>
+          <p>
+            It claims nothing more, finishes what it holds and ends with exit code 0. Nothing starts
+            it again.
+          </p>
+          <div class="row end">
+            <button type="button" onClick={() => setAsked(null)}>
+              Leave it
+            </button>
+            <button
+              type="button"
+              class="danger"
+              onClick={() => {
+                drain(asked);
+                setAsked(null);
+              }}
+            >
+              Drain
+            </button>
+          </div>
+        </Dialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,85 @@
+/** Acts of a person, said in a message that stays for a while; a discard and a cancel can be taken back from there. */
+import { signal } from '@preact/signals';
+import { post } from './api';
+import { acted } from './live';
+
+export interface Message {
+  readonly id: number;
+  readonly text: string;
+  readonly bad: boolean;
+  readonly undo: (() => void) | null;
+}
+
+export const messages = signal<readonly Message[]>([]);
+let count = 0;
+
+const SHOWN_MS = 8_000;
+/** Long enough to notice what one has done. */
+const UNDO_MS = 30_000;
+
+export function say(text: string, options: { bad?: boolean; undo?: () => void } = {}): void {
+  const id = ++count;
+  const undo = options.undo ?? null;
+  messages.value = [...messages.value.slice(-3), { id, text, bad: options.bad ?? false, undo }];
+  setTimeout(() => dismiss(id), undo ? UNDO_MS : SHOWN_MS);
+}
+
+export function dismiss(id: number): void {
+  messages.value = messages.value.filter((message) => message.id !== id);
+}
+
+/** Does it and says so; false: it was refused, and that was said. */
+export async function doing(work: () => Promise<string>): Promise<boolean> {
+  try {
+    const text = await work();
+    if (text) say(text);
+    return true;
+  } catch (error) {
+    say((error as Error).message, { bad: true });
+    return false;
+  } finally {
+    acted.value += 1;
+  }
+}
+
+export type Verb = 'retry' | 'discard' | 'cancel';
+export const PAST: Readonly<Record<Verb, string>> = {
+  retry: 'retried',
+  discard: 'discarded',
+  cancel: 'cancelled',
+};
+
+export const jobsText = (count: number) =>
+  `${count.toLocaleString('en')} ${count === 1 ? 'job' : 'jobs'}`;
+
+const BATCH = 1_000;
+
+async function takeBack(queue: string, ids: readonly string[]): Promise<string> {
+  let moved = 0;
+  for (let at = 0; at < ids.length; at += BATCH) {
+    const answer = await post<{ moved: number }>('api/jobs/replay', {
+      queue,
+      ids: ids.slice(at, at + BATCH),
+      reason: 'undone',
+    });
+    moved += answer.moved;
+  }
+  return `Undone: ${jobsText(moved)} wait again.`;
+}
+
+/** Says what was done, with the way back where there is one. */
+export function sayMoved(verb: Verb, queue: string, ids: readonly string[], found: number): void {
+  const left = found - ids.length;
+  const rest = left > 0 ? ` ${jobsText(left)} had changed meanwhile and stayed as they are.` : '';
+  const text = `${jobsText(ids.length)} ${PAST[verb]}.${rest}`;
+  const undo = () => void doing(() => takeBack(queue, ids));
+  say(text, verb === 'retry' || ids.length === 0 ? {} : { undo });
+}
+
+export async function actOn(verb: Verb, queue: string, ids: readonly string[]): Promise<boolean> {
+  return doing(async () => {
+    const { moved } = await post<{ moved: string[] }>('api/jobs/act', { verb, queue, ids });
+    sayMoved(verb, queue, moved, ids.length);
+    return '';
+  });
+}

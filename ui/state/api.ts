@@ -1,0 +1,68 @@
+/** Questions and acts. What the server refuses becomes an error with its sentence. */
+import { useEffect, useState } from 'preact/hooks';
+import { acted, tick } from './live';
+import { href } from './route';
+
+async function call(path: string, options: RequestInit = {}): Promise<unknown> {
+  let response: Response;
+  try {
+    response = await fetch(href(path), { ...options, credentials: 'same-origin' });
+  } catch {
+    throw new Error('The dashboard’s server does not answer.');
+  }
+  // The session is over: the page that comes has the form.
+  if (response.status === 401) location.reload();
+  const value = (await response.json().catch(() => ({}))) as { error?: string };
+  if (response.ok) return value;
+  throw new Error(value.error ?? `The server answered ${response.status}.`);
+}
+
+export const get = <Value>(path: string): Promise<Value> => call(path) as Promise<Value>;
+
+export const post = <Value>(path: string, body: object): Promise<Value> =>
+  call(path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-holdfast': '1' },
+    body: JSON.stringify(body),
+  }) as Promise<Value>;
+
+export interface Asked<Value> {
+  readonly data: Value | null;
+  readonly error: string | null;
+  readonly reload: () => void;
+}
+
+/** Asks at once, and again every `every` polls of the feed while the page is seen; 0: only when told to. */
+export function useAsked<Value>(path: string | null, every = 2): Asked<Value> {
+  const [state, setState] = useState<{
+    path: string | null;
+    data: Value | null;
+    error: string | null;
+  }>({ path, data: null, error: null });
+  const [asked, setAsked] = useState(0);
+  const round = every > 0 ? Math.floor(tick.value / every) : 0;
+  const acts = acted.value;
+  useEffect(() => {
+    if (path === null) return;
+    let current = true;
+    get<Value>(path).then(
+      (data) => current && setState({ path, data, error: null }),
+      (error: Error) =>
+        current &&
+        setState((old) => ({
+          path,
+          data: old.path === path ? old.data : null,
+          error: error.message,
+        })),
+    );
+    return () => {
+      current = false;
+    };
+  }, [path, asked, round, acts]);
+  const fresh = state.path === path;
+  return {
+    data: fresh ? state.data : null,
+    error: fresh ? state.error : null,
+    reload: () => setAsked((count) => count + 1),
+  };
+}

@@ -1,0 +1,91 @@
+/**
+ * The feed: one stream of events, closed while nobody sees the page and opened again with what was heard last. `fresh`
+ * says how old the picture is, in words.
+ */
+import { computed, signal } from '@preact/signals';
+import type { Sample } from '../../src/dashboard/snapshot.js';
+import { href } from './route';
+import type { LiveSnapshot, Session } from './wire';
+
+const KEPT = 300;
+const STALE_MS = 7_000;
+
+export const session = signal<Session | null>(null);
+export const snapshot = signal<LiveSnapshot | null>(null);
+export const samples = signal<readonly Sample[]>([]);
+/** Counts the polls. */
+export const tick = signal(0);
+/** Counts acts, so that screens look again. */
+export const acted = signal(0);
+const down = signal<string | null>(null);
+const heardAt = signal(0);
+const now = signal(Date.now());
+const hidden = signal(document.hidden);
+/** Of the server's clock against ours. */
+let offsetMs = 0;
+
+export const serverNow = () => now.value + offsetMs;
+
+export type Freshness = 'live' | 'late' | 'down' | 'paused' | 'opening';
+export const freshness = computed<{ state: Freshness; text: string }>(() => {
+  if (hidden.value) return { state: 'paused', text: 'Paused' };
+  if (down.value) return { state: 'down', text: down.value };
+  if (heardAt.value === 0) return { state: 'opening', text: 'Connecting' };
+  const age = Math.max(0, now.value - heardAt.value);
+  if (age < STALE_MS) return { state: 'live', text: 'Live' };
+  return { state: 'late', text: `${Math.round(age / 1000)} s old` };
+});
+
+let source: EventSource | null = null;
+let lastId = '';
+
+function heard(message: MessageEvent<string>): void {
+  const data = JSON.parse(message.data) as {
+    snapshot: LiveSnapshot;
+    samples: Sample[];
+    reset: boolean;
+  };
+  lastId = message.lastEventId;
+  offsetMs = data.snapshot.at - Date.now();
+  samples.value = [...(data.reset ? [] : samples.value), ...data.samples].slice(-KEPT);
+  snapshot.value = data.snapshot;
+  heardAt.value = Date.now();
+  now.value = Date.now();
+  down.value = null;
+  tick.value += 1;
+}
+
+function open(): void {
+  if (source) return;
+  // A new EventSource does not know what the old one heard.
+  source = new EventSource(
+    href(lastId ? `api/events?last=${encodeURIComponent(lastId)}` : 'api/events'),
+  );
+  source.addEventListener('snapshot', heard);
+  source.addEventListener('down', (message: MessageEvent<string>) => {
+    down.value = (JSON.parse(message.data) as { error: string }).error;
+  });
+  source.onerror = () => {
+    if (source?.readyState !== EventSource.CLOSED) return;
+    close();
+    setTimeout(() => document.hidden || open(), 5_000);
+  };
+}
+
+function close(): void {
+  source?.close();
+  source = null;
+}
+
+export function startLive(): void {
+  const turn = () => {
+    hidden.value = document.hidden;
+    if (document.hidden) close();
+    else open();
+  };
+  document.addEventListener('visibilitychange', turn);
+  setInterval(() => {
+    if (!document.hidden) now.value = Date.now();
+  }, 1_000);
+  turn();
+}

@@ -1,0 +1,55 @@
+/** What the server sends, as it arrives: a Date is a text by then. */
+
+import type { AuditEntry } from '../../src/api/audit.js';
+import type { Schedule } from '../../src/api/schedules.js';
+import type { DeadLetterGroup, Explanation, Job, JobSummary } from '../../src/api/views.js';
+import type { RingPicture } from '../../src/dashboard/ring.js';
+import type { SeenWorker, Snapshot } from '../../src/dashboard/snapshot.js';
+import type { Finding } from '../../src/inspect/doctor.js';
+import type { QueueRow } from '../../src/inspect/queues.js';
+
+type Wire<Value> = Value extends Date
+  ? string
+  : Value extends readonly (infer Item)[]
+    ? readonly Wire<Item>[]
+    : Value extends object
+      ? { readonly [Name in keyof Value]: Wire<Value[Name]> }
+      : Value;
+
+export interface Session {
+  readonly actor: string;
+  readonly write: boolean;
+  readonly version: string;
+  readonly schema: string;
+  readonly signedIn: boolean;
+}
+
+export type LiveSnapshot = Wire<Snapshot>;
+export type LiveQueue = LiveSnapshot['queues'][number];
+export type LiveWorker = Wire<SeenWorker>;
+export type ListedJob = Wire<JobSummary>;
+export type JobsPage = { readonly jobs: readonly ListedJob[]; readonly next: string | null };
+export type ShownJob = Wire<Omit<Job, 'payload' | 'result'>> & {
+  readonly payload: unknown;
+  readonly result: unknown;
+};
+export type JobAnswer = {
+  readonly job: ShownJob;
+  readonly explanation: Omit<Explanation, 'job'>;
+};
+export type Group = Wire<DeadLetterGroup>;
+export type QueueSettings = QueueRow;
+export type ListedSchedule = Wire<Omit<Schedule, 'payload'>> & {
+  readonly payload: unknown;
+  readonly nextRuns: readonly number[];
+};
+export type SchedulesAnswer = {
+  readonly schedules: readonly ListedSchedule[];
+  readonly next: string | null;
+};
+export type Ring = RingPicture;
+export type HealthAnswer = { readonly findings: readonly Finding[]; readonly at: number };
+export type AuditAnswer = {
+  readonly acts: readonly Wire<AuditEntry>[];
+  readonly next: string | null;
+};
