@@ -58,6 +58,7 @@ export {
 } from './job/job.js';
 export { bucketOf, hash32 } from './job/key.js';
 export type { OrderOptions } from './job/order.js';
+export type { TurnOptions } from './job/turns.js';
 export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';

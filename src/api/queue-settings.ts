@@ -6,6 +6,7 @@ import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
+import type { ReadPolicy } from '../job/turns.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { configure, type QueueSettings } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
@@ -29,7 +30,8 @@ export interface QueueOptions extends NewQueueOptions {
 }
 
 const QUEUE_OPTIONS = {
-  ...{ ordering: true, deadLetters: true, notify: true, maxPayloadBytes: true },
+  ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
+  ...{ notify: true, maxPayloadBytes: true },
   ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
   auditRetention: true,
 } as const satisfies Known<QueueOptions>;
@@ -38,10 +40,15 @@ export const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
 
 /** What is left out stays as it is. */
-function order({ ordering, deadLetters }: NewQueueOptions): NewQueueOptions {
+function reading(options: NewQueueOptions): NewQueueOptions {
+  const { ordering, deadLetters, perKey, perGroup, fair, weights } = options;
   return {
     ...(ordering !== undefined && { ordering }),
     ...(deadLetters !== undefined && { deadLetters }),
+    ...(perKey !== undefined && { perKey }),
+    ...(perGroup !== undefined && { perGroup }),
+    ...(fair !== undefined && { fair }),
+    ...(weights !== undefined && { weights }),
   };
 }
 
@@ -61,7 +68,7 @@ function settingsOf(settings: QueueOptions): QueueSettings {
     archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention', 0),
     effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
     auditRetentionMs: time(settings.auditRetention, 'auditRetention'),
-    ...order(settings),
+    ...reading(settings),
   };
 }
 
@@ -71,7 +78,9 @@ const rowOf = async (db: Executor, { schema, queue }: Names) =>
 /** Settings that have changed, from what to what. */
 function changesOf(before: QueueRow, after: QueueRow, notify: boolean | undefined): object {
   const names = Object.keys(after) as (keyof QueueRow)[];
-  const changed = names.filter((name) => before[name] !== after[name] && name !== 'maintainedAt');
+  const same = (name: keyof QueueRow) =>
+    JSON.stringify(before[name]) === JSON.stringify(after[name]) || name === 'maintainedAt';
+  const changed = names.filter((name) => !same(name));
   const pairs = changed.map((name) => [name, { from: before[name], to: after[name] }]);
   return { ...Object.fromEntries(pairs), ...(notify !== undefined && { notify }) };
 }
@@ -88,7 +97,8 @@ export async function setQueue(
   const { notify } = settings;
   return together(pool, async (db, client) => {
     const before = await rowOf(db, names);
-    if (!before || !(await configure(db, names, wanted))) throw unknownQueue(names.queue);
+    if (!before || !(await configure(db, names, wanted, before as ReadPolicy)))
+      throw unknownQueue(names.queue);
     if (notify !== undefined) await setNotify(client, names, notify);
     const after = (await rowOf(db, names)) as QueueRow;
     const changes = changesOf(before, after, notify);

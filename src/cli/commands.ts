@@ -59,6 +59,7 @@ export const COMMANDS: readonly Command[] = [
         value: 'KEY',
         help: 'the partition key; default: a stream of its own',
       },
+      group: { type: 'string', value: 'GROUP', help: 'its group, where keys take turns' },
       'idempotency-key': { type: 'string', value: 'KEY', help: 'the same key is one job' },
       delay: { type: 'string', value: 'TIME', help: 'due so much later, such as 10m' },
       priority: { type: 'string', value: 'N', help: '1 (first) to 4 (last); default 2' },

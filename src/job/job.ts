@@ -55,6 +55,8 @@ export type JobName<Payload> = [Payload] extends [Plain<Payload>]
 export interface EnqueueOptions {
   /** The stream that the job belongs to, such as `order:9182`. Default: a stream of its own. */
   readonly partitionKey?: string;
+  /** A coarser key, such as `tenant:7`, for queues whose keys take turns (`perGroup`). Default: none. */
+  readonly group?: string;
   readonly idempotencyKey?: string;
   readonly delay?: Duration;
   readonly runAt?: Date;
@@ -66,7 +68,7 @@ export interface EnqueueOptions {
 
 /** Of one job, not of the call. */
 export const ENQUEUE_OPTIONS = {
-  ...{ partitionKey: true, idempotencyKey: true, delay: true, runAt: true },
+  ...{ partitionKey: true, group: true, idempotencyKey: true, delay: true, runAt: true },
   ...{ priority: true, maxAttempts: true, headers: true },
 } as const satisfies Known<EnqueueOptions>;
 

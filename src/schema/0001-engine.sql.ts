@@ -9,6 +9,7 @@
  * because Postgres parses the text of every check constraint again for every statement.
  */
 import type { Migration } from './migration.js';
+import { turns } from './turns.sql.js';
 
 const common = `
 CREATE TYPE holdfast.inbox_status AS ENUM (
@@ -16,8 +17,9 @@ CREATE TYPE holdfast.inbox_status AS ENUM (
 );
 
 -- How a queue is read. none: by time, oldest first. key: by key, one job of a key after the other; a dead
--- letter frees its key. key_strict: the same, but a dead letter holds its key until a human acts.
-CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict');
+-- letter frees its key. key_strict: the same, but a dead letter holds its key until a human acts. turns: by key,
+-- a few jobs of a key beside each other, and keys take turns.
+CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'turns');
 
 CREATE DOMAIN holdfast.bucket AS integer CHECK (VALUE >= 0 AND VALUE < 1024);
 CREATE DOMAIN holdfast.priority AS smallint CHECK (VALUE BETWEEN 1 AND 4);
@@ -113,13 +115,24 @@ CREATE TABLE holdfast.queues (
   name                  text PRIMARY KEY,
   paused                boolean NOT NULL DEFAULT false,
   ordering              holdfast.ordering NOT NULL DEFAULT 'none',
+  -- Of a queue whose keys take turns: how many jobs of a key, and of a group, run at once in the whole fleet.
+  -- NULL: any number.
+  per_key               integer CONSTRAINT queues_per_key_check CHECK (per_key BETWEEN 1 AND 10000),
+  per_group             integer CONSTRAINT queues_per_group_check CHECK (per_group BETWEEN 1 AND 10000),
+  -- A key gets so many jobs a turn as its weight says, 1 if it has none. Not fair: as many as may run.
+  fair                  boolean NOT NULL DEFAULT false,
+  weights               jsonb NOT NULL DEFAULT '{}' CONSTRAINT queues_weights_check CHECK (
+    jsonb_typeof(weights) = 'object' AND (fair OR weights = '{}')
+    AND NOT jsonb_path_exists(weights, '$.* ? (@.type() <> "number" || @ < 1 || @ > 1000 || @ % 1 <> 0)')),
   max_payload_bytes     integer NOT NULL DEFAULT 1048576 CHECK (max_payload_bytes > 0),
   idempotency_retention interval NOT NULL DEFAULT '7 days' CHECK (idempotency_retention > '0'),
   archive_retention     interval NOT NULL DEFAULT '7 days' CHECK (archive_retention >= '0'),
   effect_retention      interval NOT NULL DEFAULT '7 days' CHECK (effect_retention > '0'),
   audit_retention       interval NOT NULL DEFAULT '90 days' CHECK (audit_retention > '0'),
   maintained_at         timestamptz,
-  created_at            timestamptz NOT NULL DEFAULT now()
+  created_at            timestamptz NOT NULL DEFAULT now(),
+  CONSTRAINT queues_turns_check CHECK (
+    (ordering = 'turns') = (fair OR per_key IS NOT NULL OR per_group IS NOT NULL))
 ) WITH (fillfactor = 50);
 
 -- One row. The epoch rises with every change of who is alive and of how a queue is read.
@@ -184,8 +197,11 @@ CREATE TRIGGER workers_joined AFTER INSERT ON holdfast.workers
   FOR EACH ROW EXECUTE FUNCTION holdfast.fleet_changed();
 CREATE TRIGGER workers_changed AFTER UPDATE OF status ON holdfast.workers
   FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status) EXECUTE FUNCTION holdfast.fleet_changed();
-CREATE TRIGGER queues_changed AFTER UPDATE OF ordering ON holdfast.queues
-  FOR EACH ROW WHEN (OLD.ordering IS DISTINCT FROM NEW.ordering) EXECUTE FUNCTION holdfast.fleet_changed();
+-- What waited for a limit is looked for at once when that is raised.
+CREATE TRIGGER queues_changed AFTER UPDATE OF ordering, per_key, per_group, fair, weights ON holdfast.queues
+  FOR EACH ROW WHEN ((OLD.ordering, OLD.per_key, OLD.per_group, OLD.fair, OLD.weights)
+    IS DISTINCT FROM (NEW.ordering, NEW.per_key, NEW.per_group, NEW.fair, NEW.weights))
+  EXECUTE FUNCTION holdfast.fleet_changed();
 
 -- A queue has one index that claims read, by time or by key, and it tells inserts which hint to send. It is
 -- made with the queue. It can be changed while the queue is empty; the table is locked for that moment.
@@ -209,6 +225,10 @@ BEGIN
   EXECUTE format(CASE NEW.ordering
       -- Oldest first within a priority. Dead letters lie at the far end, at infinity; suspects are elsewhere.
       WHEN 'none' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (priority, available_at, position) WHERE crashes < 2'
+      -- The jobs of a key as they become due, so that nothing that waits stands before one that is due. The keys
+      -- of a group stand together: a full group is passed in one step.
+      WHEN 'turns' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, coalesce(group_key, '''') COLLATE "C", '
+        'partition_key COLLATE "C", available_at, position) WHERE NOT parked AND crashes < 2'
       -- The jobs of a key in their order. A claim steps from key to key and reads the head of each.
       ELSE 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked'
     END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx');
@@ -229,7 +249,7 @@ CREATE TRIGGER queues_ordered AFTER UPDATE OF ordering ON holdfast.queues
 
 -- What a job must be that is written in SQL. NULL for a partition key means a stream of its own.
 CREATE FUNCTION holdfast.check_job(
-  type text, payload jsonb, key text, idempotency_key text, headers jsonb, max_bytes integer
+  type text, payload jsonb, key text, group_key text, idempotency_key text, headers jsonb, max_bytes integer
 ) RETURNS void LANGUAGE plpgsql AS $fn$
 BEGIN
   IF type IS NULL OR type !~ '^[A-Za-z][A-Za-z0-9_.:-]{0,99}$' THEN
@@ -245,6 +265,9 @@ BEGIN
   ELSIF key = '' OR octet_length(key) > 512 THEN
     RAISE EXCEPTION 'the partition key is empty or longer than 512 bytes: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for a stream of its own.';
+  ELSIF group_key = '' OR octet_length(group_key) > 512 THEN
+    RAISE EXCEPTION 'the group is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
   ELSIF idempotency_key = '' OR octet_length(idempotency_key) > 512 THEN
     RAISE EXCEPTION 'the idempotency key is empty or longer than 512 bytes: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
@@ -375,6 +398,8 @@ CREATE TABLE holdfast.inbox (
   completed_at     timestamptz,
   last_error       text,
   history          jsonb,
+  -- A coarser key, such as the tenant of a user; only where keys take turns. NULL: it belongs to no group.
+  group_key        text,
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation,
     available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
@@ -432,7 +457,8 @@ CREATE TABLE holdfast.inbox_archive (
   last_error       text,
   history          jsonb,
   -- What the handler returned; NULL: nothing.
-  result           jsonb
+  result           jsonb,
+  group_key        text
 ) WITH (
   -- Never updated, so pages are filled; vacuum follows the inserts to summarise the block ranges.
   fillfactor = 100, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 100000
@@ -490,18 +516,26 @@ BEGIN
 END
 $fn$;
 
--- A plain INSERT gets what an enqueue gets: checks, the bucket of its key whatever it says, and one job for an
+-- A plain INSERT gets what an enqueue gets: checks, the bucket of its key or group whatever it says, and one job for an
 -- idempotency key; a row whose key stands for the same job already is not written. The type may stand in the payload.
 -- With the rights of the owner, so that whoever may insert needs no others.
 CREATE FUNCTION holdfast.inbox_fill() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $fn$
 BEGIN
+  -- The bucket of a job with a group is that of its group. Elsewhere that would take a key's line apart.
+  IF NEW.group_key IS NOT NULL
+    AND (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox') <> 'turns' THEN
+    RAISE EXCEPTION 'queue % has no groups: nothing was enqueued', quote_literal('inbox')
+      USING ERRCODE = 'HF002', HINT = 'Leave the group out, or make a queue with perGroup, perKey or fair.';
+  ELSIF NEW.parked IS NOT NULL THEN
+    RETURN NEW;
+  END IF;
   NEW.parked := false;
   NEW.type := coalesce(NEW.type, NEW.payload ->> 'type');
-  PERFORM holdfast.check_job(NEW.type, NEW.payload, NEW.partition_key, NEW.idempotency_key, NEW.headers,
-    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
+  PERFORM holdfast.check_job(NEW.type, NEW.payload, NEW.partition_key, NEW.group_key, NEW.idempotency_key,
+    NEW.headers, (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
   NEW.partition_key := coalesce(NEW.partition_key, NEW.id::text);
-  NEW.partition_bucket := holdfast.bucket_of(NEW.partition_key);
+  NEW.partition_bucket := holdfast.bucket_of(coalesce(NEW.group_key, NEW.partition_key));
   IF NEW.idempotency_key IS NOT NULL
     AND holdfast.inbox_take_key(NEW.idempotency_key, NEW.id, NEW.type, NEW.payload) <> NEW.id THEN
     RETURN NULL;
@@ -510,7 +544,7 @@ BEGIN
 END
 $fn$;
 CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox
-  FOR EACH ROW WHEN (NEW.parked IS NULL) EXECUTE FUNCTION holdfast.inbox_fill();
+  FOR EACH ROW WHEN (NEW.parked IS NULL OR NEW.group_key IS NOT NULL) EXECUTE FUNCTION holdfast.inbox_fill();
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
 
 -- Enqueue for producers in any language and for triggers. Everything is checked before it is written;
@@ -526,6 +560,7 @@ CREATE FUNCTION holdfast.inbox_enqueue(
   max_attempts integer DEFAULT 5,
   headers jsonb DEFAULT NULL,
   version integer DEFAULT 1,
+  group_key text DEFAULT NULL,
   OUT id uuid,
   OUT deduplicated boolean
 ) LANGUAGE plpgsql AS $fn$
@@ -533,13 +568,13 @@ CREATE FUNCTION holdfast.inbox_enqueue(
 DECLARE
   a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
-  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  o_id ALIAS FOR $11;  o_deduplicated ALIAS FOR $12;
+  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;  a_group ALIAS FOR $11;
+  o_id ALIAS FOR $12;  o_deduplicated ALIAS FOR $13;
   standing uuid;
   stream text;
   due timestamptz;
 BEGIN
-  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_idempotency_key, a_headers,
+  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_group, a_idempotency_key, a_headers,
     (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
   IF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
     RAISE EXCEPTION 'both delay and available_at were given: nothing was enqueued'
@@ -570,9 +605,9 @@ BEGIN
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
-    priority, max_attempts, headers, version, idempotency_key, parked)
-  VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
-    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, false);
+    priority, max_attempts, headers, version, idempotency_key, group_key, parked)
+  VALUES (o_id, due, holdfast.bucket_of(coalesce(a_group, stream)), a_type, stream, a_payload, a_priority,
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, a_group, false);
 END
 $fn$;
 
@@ -618,6 +653,7 @@ $fn$;
 -- Who may make triggers with it could have it run code of theirs with the rights of the owner.
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
+${turns}
 -- Its trigger makes the index that claims read and the trigger that calls inbox_wake.
 INSERT INTO holdfast.queues (name) VALUES ('inbox');
 `;

@@ -129,6 +129,7 @@ export interface Place {
   readonly priority: number;
   readonly bucket: number;
   readonly key: string;
+  readonly group: string;
   readonly crashes: number;
   readonly ordering: string;
   readonly paused: boolean;
@@ -144,7 +145,7 @@ FROM holdfast.queues AS q
 WHERE q.name = 'inbox' AND i.id = $1::text::uuid AND i.status IN ('pending', 'processing')
 RETURNING i.available_at::text AS available_at, i.position::text AS position,
   i.priority::integer AS priority, i.partition_bucket::integer AS bucket, i.partition_key AS key,
-  i.crashes, q.ordering::text AS ordering, q.paused::text AS paused`;
+  coalesce(i.group_key, '') AS group_key, i.crashes, q.ordering::text AS ordering, q.paused::text AS paused`;
   const [row] = await rowsOf(db, names, text, [id]);
   if (!row) return null;
   return {
@@ -153,6 +154,7 @@ RETURNING i.available_at::text AS available_at, i.position::text AS position,
     priority: Number(row.priority),
     bucket: Number(row.bucket),
     key: String(row.key),
+    group: String(row.group_key),
     crashes: Number(row.crashes),
     ordering: String(row.ordering),
     paused: row.paused === 'true',
