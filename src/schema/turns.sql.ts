@@ -117,7 +117,7 @@ BEGIN
         WHEN r.of_group <= 0 THEN '' ELSE h.key END COLLATE "C",
       CASE WHEN h.bucket IS NULL THEN lefts[w.stretch + 1]
         -- The claim has enough in the middle of a turn: the next one goes on with the rest of it.
-        WHEN w.wanted + n.jobs > most AND queue.fair THEN r.part - (most - w.wanted)::integer ELSE 0 END,
+        WHEN w.wanted + n.jobs >= most AND queue.fair THEN r.part - n.jobs::integer ELSE 0 END,
       w.wanted + n.jobs,
       w.buckets + CASE WHEN n.jobs > 0 AND h.bucket IS DISTINCT FROM w.last_bucket THEN 1 ELSE 0 END,
       CASE WHEN n.jobs > 0 THEN h.bucket ELSE w.last_bucket END,
@@ -136,14 +136,17 @@ BEGIN
       LIMIT 1
     ) AS h ON true
     CROSS JOIN LATERAL (
-      SELECT o.*, CASE WHEN w.left > 0 AND h.grp = w.grp AND h.key = w.key THEN w.left ELSE o.weight END AS part,
-        -- How many it may have now.
-        least(most, o.of_key, o.of_group,
-          CASE WHEN w.left > 0 AND h.grp = w.grp AND h.key = w.key THEN w.left ELSE o.weight END) AS room
+      SELECT o.*, p.part, least(most - w.wanted, o.of_key, o.of_group, p.part) AS room
       FROM (
         SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
           ${ROOM_OF_KEY('h.grp', 'h.key')} AS of_key, ${ROOM_OF_GROUP('h.grp')} AS of_group
+        -- Without it, each of these would be computed again wherever it is used.
+        OFFSET 0
       ) AS o
+      CROSS JOIN LATERAL (
+        SELECT CASE WHEN w.left > 0 AND h.grp = w.grp AND h.key = w.key THEN w.left ELSE o.weight END AS part
+      ) AS p
+      OFFSET 0
     ) AS r
     CROSS JOIN LATERAL (
       SELECT CASE WHEN h.bucket IS NULL OR r.room <= 0 THEN 0
@@ -159,11 +162,12 @@ BEGIN
           WHERE ${READY}
           LIMIT r.room
         ) AS l) END::bigint AS jobs
+      OFFSET 0
     ) AS n
     -- A key of which nothing can be taken yet: when will that be?
     LEFT JOIN LATERAL (
       SELECT i.available_at FROM ${LINE('h')}
-        AND i.available_at > now() AND i.available_at < soon AND n.jobs = 0 AND h.available_at <= now()
+        AND i.available_at > now() AND i.available_at < soon AND n.jobs = 0 AND r.room > 0 AND h.available_at <= now()
       ORDER BY i.available_at, i.position LIMIT 1
     ) AS d ON true
     WHERE w.wanted < most AND w.step < max_keys AND w.buckets < ${MOST_BUCKETS}
@@ -215,6 +219,7 @@ BEGIN
         FROM unnest(walked.buckets, walked.groups, walked.keys, walked.weights, walked.parts) WITH ORDINALITY
           AS c(bucket, grp, key, weight, part, n)
         WHERE c.bucket = ANY (mine)
+        OFFSET 0
       ) AS k
       CROSS JOIN LATERAL (
         SELECT s.*, row_number() OVER () AS nth
