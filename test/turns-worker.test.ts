@@ -41,7 +41,7 @@ describe('perKey', () => {
           running.set(key, now);
           most.set(key, Math.max(most.get(key) ?? 0, now));
           await new Promise((resolve) => setTimeout(resolve, 5));
-          running.set(key, now - 1);
+          running.set(key, (running.get(key) ?? 0) - 1);
         }),
       { concurrency: 20 },
     );

@@ -113,8 +113,9 @@ describe('perKey', () => {
 
   test('finds what is due behind any number of jobs of its key that are not', async () => {
     await db.rows(
-      `INSERT INTO holdfast.inbox (type, partition_key, payload, available_at)
-       SELECT 'step', 'a', jsonb_build_object('n', n), now() + interval '1 hour' FROM generate_series(1, 7000) AS n`,
+      `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at, parked)
+       SELECT 'step', 'a', $1, '{"n": 1}', now() + interval '1 hour', false FROM generate_series(1, 7000)`,
+      [bucketOf('a')],
     );
     await enqueue({ key: 'a', jobs: 1 });
     expect(numbers(await claim('w'))).toEqual([0]);

@@ -126,7 +126,7 @@ export async function claimTurns(
         : null,
     wanted: head.wanted,
     due: dueHeads(head.due),
-    busy: head.busy === null ? [] : head.busy.split(',').map(Number),
+    busy: head.busy ? head.busy.split(',').map(Number) : [],
     missed: head.missed > 0,
     news: suspects === null ? null : { suspects, dueInMs: null, maintainedMs },
     jobs: rows.sort((a, b) => a.turn - b.turn),

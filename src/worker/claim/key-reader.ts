@@ -182,7 +182,8 @@ export class KeyReader {
 
   #end(now: number): void {
     this.#plenty = false;
-    this.#look.record(now, this.#walkMs);
+    // A round that brought plenty was no overhead, although its last claim may have found nothing.
+    this.#look.record(now, this.#turns && this.#wasPlenty ? 0 : this.#walkMs);
     // There was plenty, and keys that were passed may be free by now.
     if (this.#wasPlenty) this.#look.hasten(now);
   }
