@@ -58,11 +58,11 @@ export {
 } from './job/job.js';
 export { bucketOf, hash32 } from './job/key.js';
 export type { OrderOptions } from './job/order.js';
-export type { TurnOptions } from './job/turns.js';
 export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';
 export { type JobState, TRANSITIONS, type Transition, type Verb } from './job/states.js';
+export type { TurnOptions } from './job/turns.js';
 export type { ActName } from './operate/audit.js';
 export type { ActOptions } from './operate/options.js';
 export type { Logger, LogLevel, Redact } from './postgres/log.js';

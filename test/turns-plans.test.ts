@@ -4,7 +4,14 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { claimTurnsJobs } from '../src/claim/claim-turns.js';
 import { load } from '../src/postgres/statement.js';
 import { INBOX, testDatabase } from './support/database.js';
-import { accesses, buffers, explainedAndUndone, type PlanNode, paramsOf, planSession } from './support/plans.js';
+import {
+  accesses,
+  buffers,
+  explainedAndUndone,
+  type PlanNode,
+  paramsOf,
+  planSession,
+} from './support/plans.js';
 import { claimInTurns, type TurnsOptions } from './support/turns.js';
 
 const db = testDatabase();

@@ -4,13 +4,13 @@
  * may run; and when all is over, as many may run as before.
  */
 import { expect, test } from 'vitest';
+import type { ClaimedJob } from '../src/claim/taking.js';
 import { job } from '../src/index.js';
 import { recover } from '../src/maintenance/recover.js';
 import { configure } from '../src/operate/queue.js';
 import { complete } from '../src/settle/complete.js';
 import { fail } from '../src/settle/fail.js';
 import { release } from '../src/settle/release.js';
-import type { ClaimedJob } from '../src/claim/taking.js';
 import { claimSuspected, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { long } from './support/long.js';
@@ -53,7 +53,11 @@ class Race {
     const zombies: Promise<void>[] = [];
     while (this.on) {
       const { jobs } = chance(0.85)
-        ? await claimInTurns(db.engine, me, { limit: any([1, 3, 10]), again: chance(0.5), maxKeys: any([2, 100]) })
+        ? await claimInTurns(db.engine, me, {
+            limit: any([1, 3, 10]),
+            again: chance(0.5),
+            maxKeys: any([2, 100]),
+          })
         : await claimSuspected(db.engine, me);
       if (jobs.length > 0) this.claims++;
       if (jobs.length > 0 && chance(0.05)) {

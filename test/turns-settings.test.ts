@@ -139,7 +139,9 @@ test('explain says that a key or a group is full, and what comes before', async 
   expect(await explain(third)).toMatchObject({
     code: 'key_full',
     text: expect.stringMatching(
-      new RegExp(`^2 jobs of its key a are in the hands of workers, .* allows 2 at once \\(perKey\\)\\. The longest is job ${first}, on worker w `),
+      new RegExp(
+        `^2 jobs of its key a are in the hands of workers, .* allows 2 at once \\(perKey\\)\\. The longest is job ${first}, on worker w `,
+      ),
     ),
     fix: 'Wait, or allow more: holdfast queues set mails --per-key 3',
   });

@@ -27,7 +27,9 @@ describe('perKey', () => {
     await db.hf.createQueue(queue, { perKey: 3 });
     const step = define();
     await db.hf.enqueueMany(
-      Array.from({ length: 60 }, (_, n) => step.item({ n }, { partitionKey: n % 2 ? 'odd' : 'even' })),
+      Array.from({ length: 60 }, (_, n) =>
+        step.item({ n }, { partitionKey: n % 2 ? 'odd' : 'even' }),
+      ),
     );
     const running = new Map<string, number>();
     const most = new Map<string, number>();
@@ -86,7 +88,9 @@ describe('perKey', () => {
     const step = define();
     const held = gate();
     let running = 0;
-    await db.hf.enqueueMany(Array.from({ length: 4 }, (_, n) => step.item({ n }, { partitionKey: 'a' })));
+    await db.hf.enqueueMany(
+      Array.from({ length: 4 }, (_, n) => step.item({ n }, { partitionKey: 'a' })),
+    );
     start(
       db.hf,
       (w) =>
@@ -152,7 +156,9 @@ describe('fair', () => {
     const step = define();
     const keys = ['gold', 'silver', 'tin'];
     await db.hf.enqueueMany(
-      keys.flatMap((key) => Array.from({ length: 600 }, (_, n) => step.item({ n }, { partitionKey: key }))),
+      keys.flatMap((key) =>
+        Array.from({ length: 600 }, (_, n) => step.item({ n }, { partitionKey: key })),
+      ),
     );
     const begun: string[] = [];
     const { worker } = start(
@@ -175,7 +181,9 @@ describe('fair', () => {
   test('a single key is worked off in large claims', async () => {
     await db.hf.createQueue(queue, { fair: true });
     const step = define();
-    await db.hf.enqueueMany(Array.from({ length: 2_000 }, (_, n) => step.item({ n }, { partitionKey: 'a' })));
+    await db.hf.enqueueMany(
+      Array.from({ length: 2_000 }, (_, n) => step.item({ n }, { partitionKey: 'a' })),
+    );
     let claims = 0;
     start(db.hf, (w) => w.handle(step, () => undefined), {
       onEvent: (event) => {

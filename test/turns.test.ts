@@ -104,7 +104,9 @@ describe('perKey', () => {
 
   test('holds for jobs that crashed their workers and run apart', async () => {
     await enqueue({ key: 'a', jobs: 4 });
-    await db.rows('UPDATE holdfast.inbox SET crashes = 2 WHERE position > (SELECT min(position) FROM holdfast.inbox)');
+    await db.rows(
+      'UPDATE holdfast.inbox SET crashes = 2 WHERE position > (SELECT min(position) FROM holdfast.inbox)',
+    );
     expect(numbers(await claim('w'))).toEqual([0]);
     expect((await claimSuspected(db.engine, 'w')).jobs).toHaveLength(1);
     expect((await claimSuspected(db.engine, 'w')).jobs).toEqual([]);
@@ -225,12 +227,17 @@ describe('group', () => {
     await queueWith({ perGroup: 2 });
     await enqueue({ key: 'a', group: 'g' });
     await db.hf.enqueue(step, { n: 0 }, { partitionKey: 'b', group: 'g', idempotencyKey: 'once' });
-    await db.rows(`SELECT holdfast.inbox_enqueue('step', '{"n": 1}', partition_key => 'c', group_key => 'g')`);
+    await db.rows(
+      `SELECT holdfast.inbox_enqueue('step', '{"n": 1}', partition_key => 'c', group_key => 'g')`,
+    );
     await db.rows(
       `INSERT INTO holdfast.inbox (type, partition_key, group_key, payload) VALUES ('step', 'd', 'g', '{"n": 2}')`,
     );
     expect(
-      await db.rows('SELECT DISTINCT partition_bucket AS bucket FROM holdfast.inbox WHERE group_key = $1', ['g']),
+      await db.rows(
+        'SELECT DISTINCT partition_bucket AS bucket FROM holdfast.inbox WHERE group_key = $1',
+        ['g'],
+      ),
     ).toEqual([{ bucket: bucketOf('g') }]);
     expect((await claim('w')).jobs).toHaveLength(2);
     expect((await claim('other')).jobs).toEqual([]);
@@ -257,7 +264,12 @@ describe('group', () => {
     const { jobs } = await claim('w');
     expect(jobs).toHaveLength(7);
     expect(await held()).toEqual({ 'one/ann': 2, 'one/bob': 1, 'two/ann': 2, zoe: 2 });
-    await settle('w', jobs.filter(({ payload, partitionKey }) => partitionKey === 'ann' && JSON.parse(payload).n === 0));
+    await settle(
+      'w',
+      jobs.filter(
+        ({ payload, partitionKey }) => partitionKey === 'ann' && JSON.parse(payload).n === 0,
+      ),
+    );
     expect((await claim('other')).jobs).toHaveLength(2);
     expect((await claim('other')).jobs).toEqual([]);
   });
@@ -272,7 +284,10 @@ describe('group', () => {
 
   test('is refused by a queue that has none, and nothing is written', async () => {
     await queueWith({});
-    const refusal = { code: 'HF002', message: expect.stringMatching(/has no groups: nothing was enqueued/) };
+    const refusal = {
+      code: 'HF002',
+      message: expect.stringMatching(/has no groups: nothing was enqueued/),
+    };
     await expect(enqueue({ key: 'a', group: 'g' })).rejects.toMatchObject(refusal);
     await expect(enqueue({ key: 'a' }, { key: 'b', group: 'g' })).rejects.toMatchObject(refusal);
     await expect(

@@ -1,6 +1,7 @@
 // Keys that take turns, beside no order: 10,000 keys of which each has two jobs at once, in turns; and one key.
-import { fillMore } from '../ground.mjs';
+
 import { drainRate } from '../fleet/draining.mjs';
+import { fillMore } from '../ground.mjs';
 import { pairwise } from '../statistics.mjs';
 
 const GOAL = 0.7;

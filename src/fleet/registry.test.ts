@@ -86,7 +86,9 @@ test('a dead worker stays dead, whatever it says', async () => {
 });
 
 test('the settings of a queue are told to the whole fleet', async () => {
-  expect(await queueSettings(db.engine, INBOX)).toMatchObject([{ name: 'inbox', ordering: 'none' }]);
+  expect(await queueSettings(db.engine, INBOX)).toMatchObject([
+    { name: 'inbox', ordering: 'none' },
+  ]);
   const { epoch } = await view();
   await db.rows(`UPDATE holdfast.queues SET ordering = 'key' WHERE name = 'inbox'`);
   expect(await queueSettings(db.engine, INBOX)).toMatchObject([{ name: 'inbox', ordering: 'key' }]);

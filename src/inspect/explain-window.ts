@@ -13,7 +13,8 @@ import type { ShownJob } from './show.js';
 import { many, span } from './words.js';
 
 /** The first of these that was claimed. */
-const FIRST = (of: string) => `(array_agg(${of} ORDER BY h.claimed_at, h.id) FILTER (WHERE h.of_key))[1]`;
+const FIRST = (of: string) =>
+  `(array_agg(${of} ORDER BY h.claimed_at, h.id) FILTER (WHERE h.of_key))[1]`;
 
 export const readWindow = statement({
   name: 'explain_window',
@@ -90,7 +91,9 @@ export function groupFull({ job, queue, window }: Situation): Reason | null {
 }
 
 const lineOf = ({ before }: Window) =>
-  before === 0 ? '' : ` Of its key, ${counted(before, 'job')} that became due earlier wait before it.`;
+  before === 0
+    ? ''
+    : ` Of its key, ${counted(before, 'job')} that became due earlier wait before it.`;
 
 /** What comes before it when neither is full. */
 export function inTurn({ queue, window }: Situation): { text: string; isNext: boolean } {

@@ -13,7 +13,8 @@
  */
 
 /** One name for a key, with its group; and one for a group. */
-const KEY_NAME = (group: string, key: string) => `concat('k', length(${group}), ':', ${group}, ${key})`;
+const KEY_NAME = (group: string, key: string) =>
+  `concat('k', length(${group}), ':', ${group}, ${key})`;
 const GROUP_NAME = (group: string) => `concat('g', ${group})`;
 
 /** How many jobs of each key and group are held, as a map. */

@@ -128,8 +128,7 @@ export class TestWorker {
   ): Promise<ClaimedJob[]> {
     const asked = { ...this.#terms(names.queue), ask: false };
     const { cursors, stretch, turn, maxKeys } = from;
-    if (ordering === 'none')
-      return (await claim(db, names, { ...asked, cursors, lagMs: 0 })).jobs;
+    if (ordering === 'none') return (await claim(db, names, { ...asked, cursors, lagMs: 0 })).jobs;
     if (ordering !== 'turns')
       return (await claimKeyed(db, names, { ...asked, stretches: [stretch], run: 1 })).jobs;
     const again = { again: false, ...(maxKeys !== undefined && { maxKeys }) };

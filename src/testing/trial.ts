@@ -126,6 +126,6 @@ function unclaimed(queue: string, { paused, ordering, key }: Place): HoldfastErr
       ? `in the queue "${queue}" an older job of the key ${JSON.stringify(key)} waits, or as many run as may: use another key, or clearJobs(hf)`
       : ordering !== 'none'
         ? `the queue "${queue}" is read by key, and another job of the key ${JSON.stringify(key)} stands before it: use another key, or clearJobs(hf)`
-      : 'it was taken by another worker: stop the workers that run on this database';
+        : 'it was taken by another worker: stop the workers that run on this database';
   return new HoldfastError('JOB_STATE', `The job could not be claimed, and was not run: ${why}.`);
 }

@@ -101,7 +101,9 @@ class Load {
   }
 
   async left(): Promise<number> {
-    const rows = await this.#db.rows<{ n: number }>('SELECT count(*)::int AS n FROM holdfast.inbox');
+    const rows = await this.#db.rows<{ n: number }>(
+      'SELECT count(*)::int AS n FROM holdfast.inbox',
+    );
     return rows[0]?.n as number;
   }
 
@@ -122,62 +124,76 @@ const isDead = (db: Ground, { workerId }: FleetWorker) =>
 
 const completedSince = async (db: Ground, count: number) => {
   const before = await db.rows('SELECT FROM witness');
-  await until('jobs are done', async () => (await db.rows('SELECT FROM witness')).length >= before.length + count);
+  await until(
+    'jobs are done',
+    async () => (await db.rows('SELECT FROM witness')).length >= before.length + count,
+  );
 };
 
-test('a fleet that is killed and frozen, in halves that do not know of each other, never runs too many of a key', async () => {
-  const db = await ground();
-  await db.pool.query(
-    `CREATE TABLE witness (job uuid, key text, grp text, began timestamptz, ended timestamptz);
+test(
+  'a fleet that is killed and frozen, in halves that do not know of each other, never runs too many of a key',
+  async () => {
+    const db = await ground();
+    await db.pool.query(
+      `CREATE TABLE witness (job uuid, key text, grp text, began timestamptz, ended timestamptz);
      CREATE INDEX ON witness (key, began)`,
-  );
-  await db.hf.configureQueue('inbox', { perKey: PER_KEY, perGroup: PER_GROUP, fair: true });
-  await db.pool.query(`
+    );
+    await db.hf.configureQueue('inbox', { perKey: PER_KEY, perGroup: PER_GROUP, fair: true });
+    await db.pool.query(`
     ALTER TABLE holdfast.workers ENABLE ROW LEVEL SECURITY;
     CREATE POLICY own ON holdfast.workers
       USING (metadata ->> 'fleet' = current_user) WITH CHECK (true)`);
-  const halves = [await blindRole(db), await blindRole(db)];
-  const join = (n: number) => {
-    const { name, url } = halves[n % 2] as (typeof halves)[number];
-    const options = { ...QUICK, poll: '100ms', concurrency: 6, metadata: { fleet: name } } as const;
-    return fleetWorker(url, { options });
-  };
-  const load = new Load(db);
-  let fleet = await Promise.all(Array.from({ length: WORKERS }, (_, n) => join(n)));
-  await completedSince(db, 50);
-  for (let round = 0; round < ROUNDS; round++) {
-    // The first two are of different halves.
-    const [killed, frozen, ...others] = fleet as [FleetWorker, FleetWorker, ...FleetWorker[]];
-    killed.signal('SIGKILL');
-    frozen.signal('SIGSTOP');
-    const joined = await Promise.all([join(0), join(1)]);
-    await Promise.all([isDead(db, killed), isDead(db, frozen)]);
-    await completedSince(db, 20);
-    frozen.signal('SIGCONT');
-    await frozen.hears('reregistered');
-    // Those that were frozen leave as well: the next round takes others.
-    frozen.signal('SIGKILL');
-    fleet = [...others, ...joined];
-  }
-  await load.finish();
+    const halves = [await blindRole(db), await blindRole(db)];
+    const join = (n: number) => {
+      const { name, url } = halves[n % 2] as (typeof halves)[number];
+      const options = {
+        ...QUICK,
+        poll: '100ms',
+        concurrency: 6,
+        metadata: { fleet: name },
+      } as const;
+      return fleetWorker(url, { options });
+    };
+    const load = new Load(db);
+    let fleet = await Promise.all(Array.from({ length: WORKERS }, (_, n) => join(n)));
+    await completedSince(db, 50);
+    for (let round = 0; round < ROUNDS; round++) {
+      // The first two are of different halves.
+      const [killed, frozen, ...others] = fleet as [FleetWorker, FleetWorker, ...FleetWorker[]];
+      killed.signal('SIGKILL');
+      frozen.signal('SIGSTOP');
+      const joined = await Promise.all([join(0), join(1)]);
+      await Promise.all([isDead(db, killed), isDead(db, frozen)]);
+      await completedSince(db, 20);
+      frozen.signal('SIGCONT');
+      await frozen.hears('reregistered');
+      // Those that were frozen leave as well: the next round takes others.
+      frozen.signal('SIGKILL');
+      fleet = [...others, ...joined];
+    }
+    await load.finish();
 
-  expect(load.broken).toEqual([]);
-  expect(await db.rows(MOST('key'))).toEqual([{ most: PER_KEY }]);
-  const [groups] = await db.rows<{ most: number }>(MOST('grp'));
-  expect(groups?.most).toBeLessThanOrEqual(PER_GROUP);
-  // Every job counts once, whatever happened to its workers.
-  const [jobs] = await db.rows('SELECT count(*)::int AS n, count(DISTINCT job)::int AS jobs FROM witness');
-  expect(jobs).toEqual({ n: load.enqueued, jobs: load.enqueued });
+    expect(load.broken).toEqual([]);
+    expect(await db.rows(MOST('key'))).toEqual([{ most: PER_KEY }]);
+    const [groups] = await db.rows<{ most: number }>(MOST('grp'));
+    expect(groups?.most).toBeLessThanOrEqual(PER_GROUP);
+    // Every job counts once, whatever happened to its workers.
+    const [jobs] = await db.rows(
+      'SELECT count(*)::int AS n, count(DISTINCT job)::int AS jobs FROM witness',
+    );
+    expect(jobs).toEqual({ n: load.enqueued, jobs: load.enqueued });
 
-  // Nothing leaked: the limit can be reached in full.
-  await db.rows('TRUNCATE witness');
-  const group = 'tenant:1';
-  await db.hf.enqueueMany(
-    Array.from({ length: 60 }, (_, n) =>
-      witnessed.item({ ms: 50, group }, { partitionKey: `user:${n % USERS}`, group }),
-    ),
-  );
-  await until('all are done', async () => (await db.rows('SELECT FROM witness')).length === 60);
-  expect(await db.rows(MOST('grp'))).toEqual([{ most: PER_GROUP }]);
-  expect(await db.rows(MOST('key'))).toEqual([{ most: PER_KEY }]);
-}, long(120_000, 1_800_000));
+    // Nothing leaked: the limit can be reached in full.
+    await db.rows('TRUNCATE witness');
+    const group = 'tenant:1';
+    await db.hf.enqueueMany(
+      Array.from({ length: 60 }, (_, n) =>
+        witnessed.item({ ms: 50, group }, { partitionKey: `user:${n % USERS}`, group }),
+      ),
+    );
+    await until('all are done', async () => (await db.rows('SELECT FROM witness')).length === 60);
+    expect(await db.rows(MOST('grp'))).toEqual([{ most: PER_GROUP }]);
+    expect(await db.rows(MOST('key'))).toEqual([{ most: PER_KEY }]);
+  },
+  long(120_000, 1_800_000),
+);

@@ -272,39 +272,46 @@ describe('where keys take turns', () => {
   });
 });
 
-test.each([false, true])('whatever happens, nothing is left unread for longer than a look (turns: %s)', (turns) => {
-  const bucket = fc.integer({ min: 0, max: BUCKETS - 1 });
-  const step = fc.record({
-    afterMs: fc.integer({ min: 1, max: 400 }),
-    jobs: fc.array(fc.tuple(bucket, fc.constantFrom('a', 'b', 'c')), { maxLength: 8 }),
-    hint: fc.constantFrom('none', 'all', 'exact'),
-    limit: fc.integer({ min: 1, max: 6 }),
-    owned: fc.option(fc.uniqueArray(bucket, { maxLength: 20 })),
-    fails: fc.boolean(),
-  });
-  fc.assert(
-    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
-      const queue = new Queue(EVERY, turns);
-      let now = 0;
-      for (const { afterMs, jobs, hint, limit, owned, fails } of steps) {
-        now += afterMs;
-        if (owned) queue.reader.own(owned.sort((a, b) => a - b), turns);
-        for (const [where, key] of jobs) queue.add(where, key);
-        if (hint === 'all') queue.reader.hint(null, now);
-        if (hint === 'exact')
-          queue.reader.hint(
-            jobs.map(([where]) => where),
-            now,
-          );
-        if (fails && queue.reader.take(now).length > 0) queue.reader.failed();
-        queue.claim(now, limit, { maxKeys: 7 });
-      }
-      const end = now + 3_000;
-      while (queue.left > 0 && now < end) {
-        now = Math.max(now + 1, Math.min(end, queue.reader.readAt(now)));
-        queue.claim(now, 5, { maxKeys: 7 });
-      }
-      expect(queue.left).toBe(0);
-    }),
-  );
-});
+test.each([false, true])(
+  'whatever happens, nothing is left unread for longer than a look (turns: %s)',
+  (turns) => {
+    const bucket = fc.integer({ min: 0, max: BUCKETS - 1 });
+    const step = fc.record({
+      afterMs: fc.integer({ min: 1, max: 400 }),
+      jobs: fc.array(fc.tuple(bucket, fc.constantFrom('a', 'b', 'c')), { maxLength: 8 }),
+      hint: fc.constantFrom('none', 'all', 'exact'),
+      limit: fc.integer({ min: 1, max: 6 }),
+      owned: fc.option(fc.uniqueArray(bucket, { maxLength: 20 })),
+      fails: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+        const queue = new Queue(EVERY, turns);
+        let now = 0;
+        for (const { afterMs, jobs, hint, limit, owned, fails } of steps) {
+          now += afterMs;
+          if (owned)
+            queue.reader.own(
+              owned.sort((a, b) => a - b),
+              turns,
+            );
+          for (const [where, key] of jobs) queue.add(where, key);
+          if (hint === 'all') queue.reader.hint(null, now);
+          if (hint === 'exact')
+            queue.reader.hint(
+              jobs.map(([where]) => where),
+              now,
+            );
+          if (fails && queue.reader.take(now).length > 0) queue.reader.failed();
+          queue.claim(now, limit, { maxKeys: 7 });
+        }
+        const end = now + 3_000;
+        while (queue.left > 0 && now < end) {
+          now = Math.max(now + 1, Math.min(end, queue.reader.readAt(now)));
+          queue.claim(now, 5, { maxKeys: 7 });
+        }
+        expect(queue.left).toBe(0);
+      }),
+    );
+  },
+);
