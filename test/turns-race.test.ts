@@ -19,6 +19,9 @@ import { until } from './support/until.js';
 
 const db = testDatabase();
 const RACE_MS = long(2_500, 60_000);
+/** On a slow machine it goes on until there was much to do, but not for ever. */
+const LONGEST_MS = long(20_000, 120_000);
+const MUCH = 50;
 const WORKERS = 8;
 const PER_KEY = 2;
 const PER_GROUP = 3;
@@ -38,14 +41,16 @@ SELECT 'group', group_key, count(*)::int
 FROM holdfast.inbox WHERE status = 'processing' AND group_key IS NOT NULL GROUP BY 2 HAVING count(*) > ${PER_GROUP}`;
 
 class Race {
-  readonly end = Date.now() + RACE_MS;
+  readonly begun = Date.now();
   readonly broken: unknown[] = [];
   claims = 0;
   crashes = 0;
   #names = 0;
 
   get on(): boolean {
-    return this.broken.length === 0 && Date.now() < this.end;
+    const enough = this.claims > MUCH && this.crashes > 0;
+    const ms = Date.now() - this.begun;
+    return this.broken.length === 0 && ms < (enough ? RACE_MS : LONGEST_MS);
   }
 
   async work(): Promise<void> {
@@ -119,7 +124,7 @@ test('eight claimers of the same buckets never hold too many of a key or a group
     ...Array.from({ length: WORKERS }, () => race.work()),
   ]);
   expect(race.broken).toEqual([]);
-  expect(race.claims).toBeGreaterThan(50);
+  expect(race.claims).toBeGreaterThan(MUCH);
   expect(race.crashes).toBeGreaterThan(0);
 
   // Nothing of what vanished is counted for ever: the limits can be reached in full.

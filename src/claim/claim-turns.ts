@@ -15,7 +15,7 @@ import {
   type ClaimedJob,
   type ClaimTerms,
   NO_JOB,
-  RECORD_CLAIM,
+  RECORD_CLAIM_IN_BUCKETS,
   RETURN_TAKEN,
   SELECT_TAKEN,
   splitHead,
@@ -51,7 +51,7 @@ WITH picked AS MATERIALIZED (
   FROM picked AS p
   WHERE i.ctid = p.place
   RETURNING ${RETURN_TAKEN}, p.turn, p.more
-), ${RECORD_CLAIM}
+), ${RECORD_CLAIM_IN_BUCKETS}
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${CLOCK}, s.stop_stretch, s.stop_bucket, s.stop_place AS stop_key, s.busy,
   (SELECT array_to_string((array_agg(p.due))[1:200], ',') FROM picked AS p WHERE p.due IS NOT NULL) AS due,

@@ -454,6 +454,8 @@ CREATE TABLE holdfast.inbox_claims (
   number     bigint NOT NULL,
   claimed_at timestamptz NOT NULL DEFAULT now(),
   jobs       uuid[] NOT NULL,
+  -- The bucket of each, where keys take turns: a claim looks for what is held in some of them.
+  buckets    smallint[],
   CONSTRAINT inbox_claims_pkey PRIMARY KEY (worker_id, number)
 ) WITH (
   toast_tuple_target = 8160,

@@ -17,20 +17,20 @@ const KEY_NAME = (group: string, key: string) =>
   `concat('k', length(${group}), ':', ${group}, ${key})`;
 const GROUP_NAME = (group: string) => `concat('g', ${group})`;
 
-/** How many jobs of each key and group are held, as a map. */
-const HELD = (only: string) => `(
+/** How many jobs of each key and group are held, as a map. `from`: of which claimed jobs, with their buckets. */
+const HELD = (from: string) => `(
     SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
     FROM (
       SELECT n.name, count(*) AS jobs
       FROM (
         SELECT DISTINCT i.id, i.group_key, i.partition_key
-        FROM holdfast.inbox_claims AS c
-        CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+        FROM ${from} AS j
         -- It has a limit, so it cannot be planned as a join that reads the whole queue.
         CROSS JOIN LATERAL (
           SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
-          WHERE i.id = j.id AND i.status = 'processing'${only} LIMIT 1
+          WHERE i.id = j.id AND i.status = 'processing' LIMIT 1
         ) AS i
+        OFFSET 0
       ) AS i
       CROSS JOIN LATERAL (VALUES
         (${KEY_NAME("coalesce(i.group_key, '')", 'i.partition_key')}),
@@ -39,6 +39,18 @@ const HELD = (only: string) => `(
       WHERE n.name IS NOT NULL
       GROUP BY n.name
     ) AS h)`;
+
+/** A claim that does not say where its jobs are has them anywhere. */
+const CLAIMED = `holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)`;
+const OF_CROWDED_BUCKETS = `(
+          SELECT t.id FROM (
+            SELECT u.id, u.bucket, count(*) OVER (PARTITION BY u.bucket) AS jobs FROM ${CLAIMED}
+          ) AS t
+          WHERE t.bucket IS NULL OR t.jobs >= queue.per_group)`;
+const OF_MY_BUCKETS = `(
+          SELECT u.id FROM ${CLAIMED}
+          WHERE u.bucket IS NULL OR u.bucket BETWEEN lowest AND highest AND u.bucket = ANY (mine))`;
+const OF_ALL = `(SELECT u.id FROM ${CLAIMED})`;
 
 const ROOM_OF_KEY = (group: string, key: string) =>
   `(queue.per_key - coalesce((held ->> ${KEY_NAME(group, key)})::integer, 0))`;
@@ -75,12 +87,13 @@ DECLARE
   queue   holdfast.queues;
   soon    timestamptz := now() + soon_ms * interval '1 millisecond';
   held    jsonb := '{}';
-  counted boolean;
   groups  text[];
   keys    text[];
   lefts   integer[];
   walked  record;
   mine    integer[];
+  lowest  integer;
+  highest integer;
   rounds  integer := 1;
 BEGIN
   SELECT q.* INTO queue FROM holdfast.queues AS q
@@ -97,9 +110,8 @@ BEGIN
   FROM (
     SELECT u.n, nullif(u.place, '')::jsonb AS at FROM unnest(after_places) WITH ORDINALITY AS u(place, n)
   ) AS p;
-  counted := queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL;
-  IF counted THEN
-    held := ${HELD('')};
+  IF queue.per_group IS NOT NULL THEN
+    held := ${HELD(OF_CROWDED_BUCKETS)};
   END IF;
 
   -- From key to key: which have room and something to take. This is a guess; it says which mutexes to take.
@@ -137,10 +149,10 @@ BEGIN
       LIMIT 1
     ) AS h ON true
     CROSS JOIN LATERAL (
-      SELECT o.*, p.part, least(most - w.wanted, o.of_key, o.of_group, p.part) AS room
+      SELECT o.*, p.part, least(most - w.wanted, queue.per_key, o.of_group, p.part) AS room
       FROM (
         SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
-          ${ROOM_OF_KEY('h.grp', 'h.key')} AS of_key, ${ROOM_OF_GROUP('h.grp')} AS of_group
+          ${ROOM_OF_GROUP('h.grp')} AS of_group
         -- Without it, each of these would be computed again wherever it is used.
         OFFSET 0
       ) AS o
@@ -154,14 +166,16 @@ BEGIN
         -- The head alone tells, nearly always.
         WHEN h.ready AND r.room = 1 THEN 1
         WHEN h.available_at > now() THEN 0
-        ELSE (SELECT count(*) FROM (
-          SELECT FROM (
+        -- What of the key runs stands before the rest, nearly always.
+        ELSE (SELECT greatest(0, least(r.room, count(*) FILTER (WHERE l.ready),
+            queue.per_key - count(*) FILTER (WHERE NOT l.ready))) FROM (
+          SELECT ${READY} AS ready FROM (
             SELECT i.status, i.lease_expires_at, i.version, i.type FROM ${LINE('h')}
               AND i.available_at <= now()
             ORDER BY i.available_at, i.position LIMIT most + ${READ_OVER}
           ) AS i
-          WHERE ${READY}
-          LIMIT r.room
+          WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR ${READY}
+          LIMIT r.room + coalesce(queue.per_key, 0)
         ) AS l) END::bigint AS jobs
       OFFSET 0
     ) AS n
@@ -194,15 +208,16 @@ BEGIN
     FROM walk AS w WHERE w.due_at < soon
   ) AS w;
 
-  SELECT array_agg(m.bucket) FILTER (WHERE m.locked), string_agg(m.bucket::text, ',') FILTER (WHERE NOT m.locked)
-  INTO mine, busy
+  SELECT array_agg(m.bucket) FILTER (WHERE m.locked), min(m.bucket), max(m.bucket),
+    string_agg(m.bucket::text, ',') FILTER (WHERE NOT m.locked)
+  INTO mine, lowest, highest, busy
   FROM (
     SELECT b.bucket, pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, b.bucket + 1) AS locked
     FROM (SELECT DISTINCT u.bucket FROM unnest(walked.buckets) AS u(bucket)) AS b
   ) AS m;
   IF mine IS NOT NULL THEN
-    IF counted THEN
-      held := ${HELD(' AND i.partition_bucket = ANY (mine)')};
+    IF queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL THEN
+      held := ${HELD(OF_MY_BUCKETS)};
     END IF;
     -- Every key has had its turn and there is room: as many turns as fill it, and more, because lines may be short.
     IF again AND queue.fair AND walked.came_round AND walked.wanted < most THEN
@@ -210,7 +225,7 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH line AS MATERIALIZED (
-      SELECT k.n, k.bucket, k.grp, l.place, l.available_at, l.nth, k.of_group,
+      SELECT k.n, k.bucket, k.grp, l.place, l.available_at, l.nth, l.seen, k.of_group,
         -- Part of a turn may have been taken before.
         CASE WHEN l.nth <= k.part THEN 0 ELSE (l.nth - k.part - 1) / k.weight + 1 END AS round,
         l.available_at <= now() AND l.nth <= k.room AS fits
@@ -223,7 +238,7 @@ BEGIN
         OFFSET 0
       ) AS k
       CROSS JOIN LATERAL (
-        SELECT s.*, row_number() OVER () AS nth
+        SELECT s.*, row_number() OVER () AS nth, count(*) OVER () AS seen
         FROM (
           SELECT i.place, i.available_at FROM (
             SELECT i.ctid AS place, i.available_at, i.status, i.lease_expires_at, i.version, i.type FROM ${LINE('k')}
@@ -236,7 +251,7 @@ BEGIN
         ) AS s
       ) AS l
     ), chosen AS MATERIALIZED (
-      SELECT o.n, o.place, row_number() OVER (ORDER BY o.round, o.n, o.nth) AS turn
+      SELECT o.n, o.place, o.seen, row_number() OVER (ORDER BY o.round, o.n, o.nth) AS turn
       FROM (
         SELECT l.*, CASE WHEN l.of_group IS NOT NULL
           THEN row_number() OVER (PARTITION BY l.grp ORDER BY l.round, l.n, l.nth) END AS in_group
@@ -245,19 +260,11 @@ BEGIN
       WHERE o.in_group IS NULL OR o.in_group <= o.of_group
       ORDER BY o.round, o.n, o.nth
       LIMIT most
-    ), whole AS MATERIALIZED (
-      -- Of which keys something is left.
-      SELECT array_agg(s.n) FILTER (WHERE s.seen > s.taken) AS rest
-      FROM (
-        SELECT b.n, count(*) FILTER (WHERE b.seen) AS seen, count(*) FILTER (WHERE NOT b.seen) AS taken
-        FROM (SELECT l.n, true AS seen FROM line AS l UNION ALL SELECT c.n, false FROM chosen AS c) AS b
-        GROUP BY b.n
-      ) AS s
     )
-    SELECT l.place, c.turn, coalesce(c.n = ANY (s.rest), false), NULL::text,
+    -- Of some keys more was seen than is taken.
+    SELECT l.place, c.turn, c.seen > count(*) OVER (PARTITION BY c.n), NULL::text,
       NULL::integer, NULL::integer, NULL::text, NULL::text
     FROM chosen AS c
-    CROSS JOIN whole AS s
     -- Somebody may have changed the row, or holds it: then it is not taken, and counted as wanted.
     LEFT JOIN LATERAL (
       SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = c.place FOR UPDATE SKIP LOCKED
@@ -286,7 +293,7 @@ BEGIN
   SELECT array_agg(i.id) INTO mine
   FROM (SELECT i.id, i.partition_bucket FROM holdfast.inbox AS i WHERE i.id = ANY (jobs) OFFSET 0) AS i
   WHERE pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, i.partition_bucket + 1);
-  held := ${HELD('')};
+  held := ${HELD(OF_ALL)};
   RETURN QUERY
   SELECT r.id
   FROM (
