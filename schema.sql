@@ -2,7 +2,7 @@
 
 CREATE TYPE holdfast.inbox_status AS ENUM ('pending', 'processing', 'completed', 'failed', 'dead_letter', 'cancelled');
 
-CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict');
+CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'turns');
 
 CREATE SEQUENCE holdfast.inbox_position_seq;
 
@@ -56,6 +56,7 @@ CREATE TABLE holdfast.inbox (
   completed_at timestamp with time zone,
   last_error text,
   history jsonb,
+  group_key text,
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
@@ -81,6 +82,7 @@ CREATE TABLE holdfast.inbox_archive (
   last_error text,
   history jsonb,
   result jsonb,
+  group_key text,
   CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
 ) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
 
@@ -89,6 +91,7 @@ CREATE TABLE holdfast.inbox_claims (
   number bigint NOT NULL,
   claimed_at timestamp with time zone NOT NULL DEFAULT now(),
   jobs uuid[] NOT NULL,
+  buckets smallint[],
   CONSTRAINT inbox_claims_pkey PRIMARY KEY (worker_id, number)
 ) WITH (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
 
@@ -109,15 +112,6 @@ CREATE TABLE holdfast.inbox_idempotency (
   CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
 ) WITH (autovacuum_vacuum_scale_factor=0.05);
 
-CREATE TABLE holdfast.inbox_unique (
-  type text NOT NULL,
-  key text NOT NULL,
-  jobs uuid[] NOT NULL,
-  kept_until timestamp with time zone,
-  prune_at timestamp with time zone NOT NULL,
-  CONSTRAINT inbox_unique_pkey PRIMARY KEY (type, key)
-) WITH (autovacuum_vacuum_scale_factor=0.05);
-
 CREATE TABLE holdfast.migrations (
   id integer NOT NULL,
   name text NOT NULL,
@@ -129,29 +123,28 @@ CREATE TABLE holdfast.migrations (
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
-  paused_types text[],
-  paused_keys text[],
   ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
+  per_key integer,
+  per_group integer,
+  fair boolean NOT NULL DEFAULT false,
+  weights jsonb NOT NULL DEFAULT '{}'::jsonb,
   max_payload_bytes integer NOT NULL DEFAULT 1048576,
   idempotency_retention interval NOT NULL DEFAULT '7 days'::interval,
   archive_retention interval NOT NULL DEFAULT '7 days'::interval,
   effect_retention interval NOT NULL DEFAULT '7 days'::interval,
   audit_retention interval NOT NULL DEFAULT '90 days'::interval,
-  age_after interval DEFAULT '00:10:00'::interval,
-  max_pending integer,
-  waiting bigint,
-  waiting_at timestamp with time zone,
-  recount_at timestamp with time zone,
   maintained_at timestamp with time zone,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
-  CONSTRAINT queues_age_after_check CHECK ((age_after > '00:00:00'::interval)),
   CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
   CONSTRAINT queues_audit_retention_check CHECK ((audit_retention > '00:00:00'::interval)),
   CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
   CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
   CONSTRAINT queues_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
-  CONSTRAINT queues_max_pending_check CHECK ((max_pending > 0)),
-  CONSTRAINT queues_pkey PRIMARY KEY (name)
+  CONSTRAINT queues_per_group_check CHECK (((per_group >= 1) AND (per_group <= 10000))),
+  CONSTRAINT queues_per_key_check CHECK (((per_key >= 1) AND (per_key <= 10000))),
+  CONSTRAINT queues_pkey PRIMARY KEY (name),
+  CONSTRAINT queues_turns_check CHECK (((ordering = 'turns'::holdfast.ordering) = (fair OR (per_key IS NOT NULL) OR (per_group IS NOT NULL)))),
+  CONSTRAINT queues_weights_check CHECK (((jsonb_typeof(weights) = 'object'::text) AND (fair OR (weights = '{}'::jsonb)) AND (NOT jsonb_path_exists(weights, '$.*?(((@.type() != "number" || @ < 1) || @ > 1000) || @ % 1 != 0)'::jsonpath))))
 ) WITH (fillfactor=50);
 
 CREATE TABLE holdfast.schedules (
@@ -205,8 +198,6 @@ CREATE TABLE holdfast.workers (
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
 
-CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
-
 CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
@@ -221,8 +212,6 @@ CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING b
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
 
-CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
-
 CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
 
 CREATE INDEX schedules_due_idx ON holdfast.schedules USING btree (queue, next_at) WHERE (NOT paused);
@@ -233,7 +222,7 @@ CREATE OR REPLACE FUNCTION holdfast.bucket_of(key text)
  IMMUTABLE PARALLEL SAFE STRICT
 AS $function$SELECT (holdfast.hash32(key) & 1023)::integer$function$;
 
-CREATE OR REPLACE FUNCTION holdfast.check_job(type text, payload jsonb, key text, idempotency_key text, headers jsonb, max_bytes integer)
+CREATE OR REPLACE FUNCTION holdfast.check_job(type text, payload jsonb, key text, group_key text, idempotency_key text, headers jsonb, max_bytes integer)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -251,6 +240,9 @@ BEGIN
   ELSIF key = '' OR octet_length(key) > 512 THEN
     RAISE EXCEPTION 'the partition key is empty or longer than 512 bytes: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for a stream of its own.';
+  ELSIF group_key = '' OR octet_length(group_key) > 512 THEN
+    RAISE EXCEPTION 'the group is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
   ELSIF idempotency_key = '' OR octet_length(idempotency_key) > 512 THEN
     RAISE EXCEPTION 'the idempotency key is empty or longer than 512 bytes: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
@@ -259,19 +251,6 @@ BEGIN
     RAISE EXCEPTION 'headers must be a JSON object of strings: nothing was enqueued'
       USING ERRCODE = 'HF002';
   END IF;
-END
-$function$;
-
-CREATE OR REPLACE FUNCTION holdfast.count_act(counted uuid, more bigint)
- RETURNS boolean
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-BEGIN
-  UPDATE holdfast.audit AS a SET jobs = a.jobs + more
-  WHERE a.id = counted AND a.role = session_user AND a.at > now() - interval '1 day' AND more > 0;
-  RETURN FOUND;
 END
 $function$;
 
@@ -307,36 +286,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_count_waiting()
- RETURNS bigint
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
-AS $function$
-DECLARE
-  settings holdfast.queues;
-  began timestamptz := clock_timestamp();
-  jobs bigint;
-BEGIN
-  SELECT q.* INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
-  IF settings.max_pending IS NULL OR settings.recount_at > began
-    OR NOT pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, 1) THEN
-    RETURN settings.waiting;
-  END IF;
-  SELECT count(*) INTO jobs
-  FROM (SELECT FROM holdfast.inbox AS i WHERE i.status = 'pending' ORDER BY i.id
-    LIMIT settings.max_pending::bigint + 1) AS w;
-  UPDATE holdfast.queues AS q
-  SET waiting = jobs, waiting_at = began,
-      recount_at = clock_timestamp() + greatest(interval '1 second', 20 * (clock_timestamp() - began))
-  WHERE q.name = 'inbox';
-  RETURN jobs;
-END
-$function$;
-
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, partition_key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, unique_key text DEFAULT NULL::text, unique_while text DEFAULT 'pending'::text, on_conflict text DEFAULT 'ignore'::text, unique_window interval DEFAULT NULL::interval, OUT id uuid, OUT deduplicated boolean)
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, partition_key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, group_key text DEFAULT NULL::text, OUT id uuid, OUT deduplicated boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -344,20 +294,15 @@ AS $function$
 DECLARE
   a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
-  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
-  o_id ALIAS FOR $15;  o_deduplicated ALIAS FOR $16;
+  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;  a_group ALIAS FOR $11;
+  o_id ALIAS FOR $12;  o_deduplicated ALIAS FOR $13;
   standing uuid;
   stream text;
   due timestamptz;
-  settings record;
 BEGIN
-  SELECT q.max_payload_bytes, q.max_pending, q.waiting INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
-  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_idempotency_key, a_headers, settings.max_payload_bytes);
-  IF settings.waiting >= settings.max_pending THEN
-    RAISE EXCEPTION 'queue % is full, % jobs may wait: nothing was enqueued', quote_literal('inbox'), settings.max_pending
-      USING ERRCODE = 'HF006', HINT = 'Try again later, add workers, or raise max_pending.';
-  ELSIF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
+  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_group, a_idempotency_key, a_headers,
+    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
+  IF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
     RAISE EXCEPTION 'both delay and available_at were given: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give one of them.';
   ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN
@@ -369,9 +314,6 @@ BEGIN
   ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
     RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
-  ELSIF a_unique IS NOT NULL AND a_idempotency_key IS NOT NULL THEN
-    RAISE EXCEPTION 'both unique_key and idempotency_key were given: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Give one of them: they may stand for two different jobs.';
   END IF;
 
   o_id := holdfast.new_id();
@@ -388,109 +330,10 @@ BEGIN
   stream := coalesce(a_key, o_id::text);
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
-  IF a_unique IS NOT NULL THEN
-    SELECT u.job_id, u.outcome <> 'written' INTO o_id, o_deduplicated
-    FROM holdfast.inbox_enqueue_unique(o_id, a_type, a_version, stream, holdfast.bucket_of(stream), a_payload,
-      a_headers, a_priority, coalesce(a_max_attempts, 5), due, a_unique, a_while, a_conflict, a_window) AS u;
-    RETURN;
-  END IF;
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
-    priority, max_attempts, headers, version, idempotency_key, parked)
-  VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
-    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, false);
-END
-$function$;
-
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb, priority integer, max_attempts integer, available_at timestamp with time zone, unique_key text, unique_while text, on_conflict text, unique_window interval, OUT job_id uuid, OUT outcome text)
- RETURNS record
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
-AS $function$
-#variable_conflict use_column
-DECLARE
-  a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
-  a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
-  a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
-  a_window ALIAS FOR $14;  o_id ALIAS FOR $15;  o_outcome ALIAS FOR $16;
-  held holdfast.inbox_unique;
-  waiting holdfast.inbox;
-  live uuid[];
-BEGIN
-  IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
-    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
-  ELSIF a_while IS NULL OR a_while NOT IN ('pending', 'running', 'kept')
-    OR a_conflict IS NULL OR a_conflict NOT IN ('ignore', 'replace', 'later') THEN
-    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
-      quote_nullable(a_while), quote_nullable(a_conflict)
-      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
-  ELSIF a_while = 'kept' AND a_conflict <> 'ignore' THEN
-    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
-  ELSIF a_window <= '0' OR a_window > '3650 days' OR a_window IS NOT NULL AND a_while <> 'kept' THEN
-    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
-  END IF;
-
-  FOR locked IN 0 .. 1 LOOP
-    IF locked = 0 THEN
-      -- Whether anything stands, of whatever state, is mostly seen without a lock.
-      CONTINUE WHEN a_conflict <> 'ignore' OR a_while = 'pending';
-      SELECT u.* INTO held FROM holdfast.inbox_unique AS u WHERE u.type = a_type AND u.key = a_unique;
-      CONTINUE WHEN NOT FOUND;
-    ELSE
-      INSERT INTO holdfast.inbox_unique AS u (type, key, jobs, prune_at)
-      VALUES (a_type, a_unique, '{}', now() + interval '10 minutes')
-      ON CONFLICT (type, key) DO UPDATE SET key = excluded.key
-      RETURNING u.* INTO held;
-    END IF;
-    SELECT array_agg(i.id ORDER BY i.position) INTO live
-    FROM holdfast.inbox AS i
-    WHERE i.id = ANY (held.jobs) AND i.status <> 'dead_letter';
-    IF a_conflict = 'ignore' AND a_while <> 'pending' THEN
-      IF live IS NOT NULL OR a_while = 'kept' AND held.kept_until > statement_timestamp() THEN
-        o_id := coalesce(live[cardinality(live)], held.jobs[cardinality(held.jobs)]);
-        o_outcome := 'ignored';
-        RETURN;
-      END IF;
-    ELSE
-      SELECT i.* INTO waiting
-      FROM holdfast.inbox AS i
-      WHERE i.id = ANY (held.jobs) AND i.status = 'pending' AND i.lease_generation = 0
-      ORDER BY i.position DESC
-      LIMIT 1
-      FOR UPDATE;
-      IF FOUND THEN
-        o_id := waiting.id;
-        o_outcome := 'ignored';
-        IF a_conflict = 'replace' THEN
-          -- Written anew and not updated, so that workers get the hint that an insert sends.
-          DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
-          INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, parked)
-          VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket, a_type,
-            waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, false);
-          o_outcome := 'replaced';
-        END IF;
-        RETURN;
-      END IF;
-    END IF;
-  END LOOP;
-
-  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload, priority,
-    max_attempts, headers, version, parked)
-  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, false);
-  UPDATE holdfast.inbox_unique AS u
-  SET jobs = live || a_id,
-      kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
-        (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')) END,
-      prune_at = greatest(a_due, statement_timestamp()) + interval '10 minutes'
-  WHERE u.type = a_type AND u.key = a_unique;
-  o_id := a_id;
-  o_outcome := 'written';
+    priority, max_attempts, headers, version, idempotency_key, group_key, parked)
+  VALUES (o_id, due, holdfast.bucket_of(coalesce(a_group, stream)), a_type, stream, a_payload, a_priority,
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, a_group, false);
 END
 $function$;
 
@@ -501,17 +344,73 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_fill()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
+  -- The bucket of a job with a group is that of its group. Elsewhere that would take a key's line apart.
+  IF NEW.group_key IS NOT NULL
+    AND (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox') <> 'turns' THEN
+    RAISE EXCEPTION 'queue % has no groups: nothing was enqueued', quote_literal('inbox')
+      USING ERRCODE = 'HF002', HINT = 'Leave the group out, or make a queue with perGroup, perKey or fair.';
+  ELSIF NEW.parked IS NOT NULL THEN
+    RETURN NEW;
+  END IF;
   NEW.parked := false;
   NEW.type := coalesce(NEW.type, NEW.payload ->> 'type');
-  PERFORM holdfast.check_job(NEW.type, NEW.payload, NEW.partition_key, NEW.idempotency_key, NEW.headers,
-    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
+  PERFORM holdfast.check_job(NEW.type, NEW.payload, NEW.partition_key, NEW.group_key, NEW.idempotency_key,
+    NEW.headers, (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
   NEW.partition_key := coalesce(NEW.partition_key, NEW.id::text);
-  NEW.partition_bucket := holdfast.bucket_of(NEW.partition_key);
+  NEW.partition_bucket := holdfast.bucket_of(coalesce(NEW.group_key, NEW.partition_key));
   IF NEW.idempotency_key IS NOT NULL
     AND holdfast.inbox_take_key(NEW.idempotency_key, NEW.id, NEW.type, NEW.payload) <> NEW.id THEN
     RETURN NULL;
   END IF;
   RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_room(jobs uuid[])
+ RETURNS SETOF uuid
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  queue holdfast.queues;
+  held  jsonb;
+  mine  uuid[];
+BEGIN
+  SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  SELECT array_agg(i.id) INTO mine
+  FROM (SELECT i.id, i.partition_bucket FROM holdfast.inbox AS i WHERE i.id = ANY (jobs) OFFSET 0) AS i
+  WHERE pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, i.partition_bucket + 1);
+  held := (
+    SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
+    FROM (
+      SELECT n.name, count(*) AS jobs
+      FROM (
+        SELECT DISTINCT i.id, i.group_key, i.partition_key
+        FROM (SELECT u.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)) AS j
+        -- It has a limit, so it cannot be planned as a join that reads the whole queue.
+        CROSS JOIN LATERAL (
+          SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
+          WHERE i.id = j.id AND i.status = 'processing' LIMIT 1
+        ) AS i
+        OFFSET 0
+      ) AS i
+      CROSS JOIN LATERAL (VALUES
+        (concat('k', length(coalesce(i.group_key, '')), ':', coalesce(i.group_key, ''), i.partition_key)),
+        (CASE WHEN i.group_key IS NOT NULL THEN concat('g', i.group_key) END)
+      ) AS n(name)
+      WHERE n.name IS NOT NULL
+      GROUP BY n.name
+    ) AS h);
+  RETURN QUERY
+  SELECT r.id
+  FROM (
+    SELECT i.id, (queue.per_key - coalesce((held ->> concat('k', length(i.grp), ':', i.grp, i.partition_key))::integer, 0)) AS of_key, (CASE WHEN i.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', i.grp))::integer, 0) END) AS of_group,
+      row_number() OVER (PARTITION BY i.grp, i.partition_key ORDER BY i.id) AS in_key,
+      row_number() OVER (PARTITION BY i.grp ORDER BY i.id) AS in_group
+    FROM (
+      SELECT i.id, i.partition_key, coalesce(i.group_key, '') AS grp FROM holdfast.inbox AS i WHERE i.id = ANY (mine)
+    ) AS i
+  ) AS r
+  WHERE (r.of_key IS NULL OR r.in_key <= r.of_key) AND (r.of_group IS NULL OR r.in_group <= r.of_group);
 END
 $function$;
 
@@ -539,6 +438,265 @@ BEGIN
       USING ERRCODE = 'HF003', HINT = 'Use a new key for new work, or enqueue exactly what was enqueued before.';
   END IF;
   RETURN held.job_id;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns(most integer, types text[], versions jsonb, from_buckets integer[], after_places text[], until_buckets integer[], again boolean, soon_ms integer, max_keys integer, OUT place tid, OUT turn bigint, OUT more boolean, OUT due text, OUT stop_stretch integer, OUT stop_bucket integer, OUT stop_place text, OUT busy text)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  queue   holdfast.queues;
+  soon    timestamptz := now() + soon_ms * interval '1 millisecond';
+  held    jsonb := '{}';
+  groups  text[];
+  keys    text[];
+  lefts   integer[];
+  walked  record;
+  mine    integer[];
+  lowest  integer;
+  highest integer;
+  rounds  integer := 1;
+BEGIN
+  SELECT q.* INTO queue FROM holdfast.queues AS q
+  WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns';
+  IF NOT FOUND OR most < 1 THEN
+    RETURN;
+  ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'claims of queue % need READ COMMITTED: nothing was claimed', quote_literal('inbox')
+      USING ERRCODE = '0A000', HINT = 'In a stricter transaction a claim cannot see what others hold.';
+  END IF;
+  SELECT array_agg(coalesce(p.at ->> 0, '') ORDER BY p.n), array_agg(coalesce(p.at ->> 1, '') ORDER BY p.n),
+    array_agg(coalesce((p.at ->> 2)::integer, 0) ORDER BY p.n)
+  INTO groups, keys, lefts
+  FROM (
+    SELECT u.n, nullif(u.place, '')::jsonb AS at FROM unnest(after_places) WITH ORDINALITY AS u(place, n)
+  ) AS p;
+  IF queue.per_group IS NOT NULL THEN
+    held := (
+    SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
+    FROM (
+      SELECT n.name, count(*) AS jobs
+      FROM (
+        SELECT DISTINCT i.id, i.group_key, i.partition_key
+        FROM (
+          SELECT t.id FROM (
+            SELECT u.id, u.bucket, count(*) OVER (PARTITION BY u.bucket) AS jobs FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
+          ) AS t
+          WHERE t.bucket IS NULL OR t.jobs >= queue.per_group) AS j
+        -- It has a limit, so it cannot be planned as a join that reads the whole queue.
+        CROSS JOIN LATERAL (
+          SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
+          WHERE i.id = j.id AND i.status = 'processing' LIMIT 1
+        ) AS i
+        OFFSET 0
+      ) AS i
+      CROSS JOIN LATERAL (VALUES
+        (concat('k', length(coalesce(i.group_key, '')), ':', coalesce(i.group_key, ''), i.partition_key)),
+        (CASE WHEN i.group_key IS NOT NULL THEN concat('g', i.group_key) END)
+      ) AS n(name)
+      WHERE n.name IS NOT NULL
+      GROUP BY n.name
+    ) AS h);
+  END IF;
+
+  -- From key to key: which have room and something to take. This is a guess; it says which mutexes to take.
+  WITH RECURSIVE walk AS (
+    SELECT 0 AS step, 1 AS stretch, from_buckets[1] AS bucket, groups[1] COLLATE "C" AS grp,
+      keys[1] COLLATE "C" AS key, lefts[1] AS left, 0::bigint AS wanted, 0 AS buckets, NULL::integer AS last_bucket,
+      0::bigint AS jobs, 0 AS weight, 0 AS part, NULL::timestamptz AS due_at
+    UNION ALL
+    SELECT w.step + 1,
+      CASE WHEN h.bucket IS NULL THEN w.stretch + 1 ELSE w.stretch END,
+      CASE WHEN h.bucket IS NULL THEN from_buckets[w.stretch + 1] ELSE h.bucket END,
+      -- A full group is passed as a whole: no other group stands between it and this place.
+      CASE WHEN h.bucket IS NULL THEN groups[w.stretch + 1]
+        WHEN r.of_group <= 0 THEN h.grp || chr(1) ELSE h.grp END COLLATE "C",
+      CASE WHEN h.bucket IS NULL THEN keys[w.stretch + 1]
+        WHEN r.of_group <= 0 THEN '' ELSE h.key END COLLATE "C",
+      CASE WHEN h.bucket IS NULL THEN lefts[w.stretch + 1]
+        -- The claim has enough in the middle of a turn: the next one goes on with the rest of it.
+        WHEN w.wanted + n.jobs >= most AND queue.fair THEN r.part - n.jobs::integer ELSE 0 END,
+      w.wanted + n.jobs,
+      w.buckets + CASE WHEN n.jobs > 0 AND h.bucket IS DISTINCT FROM w.last_bucket THEN 1 ELSE 0 END,
+      CASE WHEN n.jobs > 0 THEN h.bucket ELSE w.last_bucket END,
+      n.jobs, r.weight, r.part, coalesce(CASE WHEN h.available_at > now() THEN h.available_at END, d.available_at)
+    FROM walk AS w
+    LEFT JOIN LATERAL (
+      SELECT i.partition_bucket AS bucket, coalesce(i.group_key, '') COLLATE "C" AS grp,
+        i.partition_key COLLATE "C" AS key, i.available_at, i.available_at <= now() AND (i.status = 'pending' OR i.lease_expires_at <= now())
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer) AS ready
+      FROM holdfast.inbox AS i
+      WHERE NOT i.parked AND i.crashes < 2
+        AND (i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at)
+          > (w.bucket, w.grp, w.key, CASE WHEN w.left > 0 THEN '-infinity'::timestamptz ELSE 'infinity'::timestamptz END)
+        AND i.partition_bucket < until_buckets[w.stretch]
+      ORDER BY i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C",
+        i.available_at, i.position
+      LIMIT 1
+    ) AS h ON true
+    CROSS JOIN LATERAL (
+      SELECT o.*, p.part, least(most - w.wanted, queue.per_key, o.of_group, p.part) AS room
+      FROM (
+        SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
+          (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group
+        -- Without it, each of these would be computed again wherever it is used.
+        OFFSET 0
+      ) AS o
+      CROSS JOIN LATERAL (
+        SELECT CASE WHEN w.left > 0 AND h.grp = w.grp AND h.key = w.key THEN w.left ELSE o.weight END AS part
+      ) AS p
+      OFFSET 0
+    ) AS r
+    CROSS JOIN LATERAL (
+      SELECT CASE WHEN h.bucket IS NULL OR r.room <= 0 THEN 0
+        -- The head alone tells, nearly always.
+        WHEN h.ready AND r.room = 1 THEN 1
+        WHEN h.available_at > now() THEN 0
+        -- What of the key runs stands before the rest, nearly always.
+        ELSE (SELECT greatest(0, least(r.room, count(*) FILTER (WHERE l.ready),
+            queue.per_key - count(*) FILTER (WHERE NOT l.ready))) FROM (
+          SELECT (i.status = 'pending' OR i.lease_expires_at <= now())
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer) AS ready FROM (
+            SELECT i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
+          WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = h.bucket
+            AND coalesce(i.group_key, '') COLLATE "C" = h.grp AND i.partition_key COLLATE "C" = h.key
+              AND i.available_at <= now()
+            ORDER BY i.available_at, i.position LIMIT most + 5000
+          ) AS i
+          WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR (i.status = 'pending' OR i.lease_expires_at <= now())
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          LIMIT r.room + coalesce(queue.per_key, 0)
+        ) AS l) END::bigint AS jobs
+      OFFSET 0
+    ) AS n
+    -- A key of which nothing can be taken yet: when will that be?
+    LEFT JOIN LATERAL (
+      SELECT i.available_at FROM holdfast.inbox AS i
+          WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = h.bucket
+            AND coalesce(i.group_key, '') COLLATE "C" = h.grp AND i.partition_key COLLATE "C" = h.key
+        AND i.available_at > now() AND i.available_at < soon AND n.jobs = 0 AND r.room > 0 AND h.available_at <= now()
+      ORDER BY i.available_at, i.position LIMIT 1
+    ) AS d ON true
+    WHERE w.wanted < most AND w.step < max_keys AND w.buckets < 128
+      AND w.stretch <= cardinality(from_buckets)
+  ), ready AS (
+    SELECT w.* FROM walk AS w WHERE w.jobs > 0
+  ), ended AS (
+    SELECT w.* FROM walk AS w ORDER BY w.step DESC LIMIT 1
+  )
+  SELECT e.stretch, e.bucket, jsonb_build_array(e.grp, e.key, e.left)::text AS place, e.wanted,
+    e.stretch > cardinality(from_buckets) AS came_round,
+    r.buckets, r.groups, r.keys, r.weights, r.parts, r.turn_size, w.due
+  INTO walked
+  FROM ended AS e
+  CROSS JOIN (
+    SELECT array_agg(r.bucket ORDER BY r.step) AS buckets, array_agg(r.grp ORDER BY r.step) AS groups,
+      array_agg(r.key ORDER BY r.step) AS keys, array_agg(r.weight ORDER BY r.step) AS weights,
+      array_agg(r.part ORDER BY r.step) AS parts, sum(least(r.weight, most)) AS turn_size
+    FROM ready AS r
+  ) AS r
+  CROSS JOIN (
+    SELECT string_agg(ceil(extract(epoch FROM w.due_at - now()) * 1000) || ':' || w.bucket, ',') AS due
+    FROM walk AS w WHERE w.due_at < soon
+  ) AS w;
+
+  SELECT array_agg(m.bucket) FILTER (WHERE m.locked), min(m.bucket), max(m.bucket),
+    string_agg(m.bucket::text, ',') FILTER (WHERE NOT m.locked)
+  INTO mine, lowest, highest, busy
+  FROM (
+    SELECT b.bucket, pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, b.bucket + 1) AS locked
+    FROM (SELECT DISTINCT u.bucket FROM unnest(walked.buckets) AS u(bucket)) AS b
+  ) AS m;
+  IF mine IS NOT NULL THEN
+    IF queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL THEN
+      held := (
+    SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
+    FROM (
+      SELECT n.name, count(*) AS jobs
+      FROM (
+        SELECT DISTINCT i.id, i.group_key, i.partition_key
+        FROM (
+          SELECT u.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
+          WHERE u.bucket IS NULL OR u.bucket BETWEEN lowest AND highest AND u.bucket = ANY (mine)) AS j
+        -- It has a limit, so it cannot be planned as a join that reads the whole queue.
+        CROSS JOIN LATERAL (
+          SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
+          WHERE i.id = j.id AND i.status = 'processing' LIMIT 1
+        ) AS i
+        OFFSET 0
+      ) AS i
+      CROSS JOIN LATERAL (VALUES
+        (concat('k', length(coalesce(i.group_key, '')), ':', coalesce(i.group_key, ''), i.partition_key)),
+        (CASE WHEN i.group_key IS NOT NULL THEN concat('g', i.group_key) END)
+      ) AS n(name)
+      WHERE n.name IS NOT NULL
+      GROUP BY n.name
+    ) AS h);
+    END IF;
+    -- Every key has had its turn and there is room: as many turns as fill it, and more, because lines may be short.
+    IF again AND queue.fair AND walked.came_round AND walked.wanted < most THEN
+      rounds := 2 * ceil(most::numeric / walked.turn_size)::integer;
+    END IF;
+    RETURN QUERY
+    WITH line AS MATERIALIZED (
+      SELECT k.n, k.bucket, k.grp, l.place, l.available_at, l.nth, l.seen, k.of_group,
+        -- Part of a turn may have been taken before.
+        CASE WHEN l.nth <= k.part THEN 0 ELSE (l.nth - k.part - 1) / k.weight + 1 END AS round,
+        l.available_at <= now() AND l.nth <= k.room AS fits
+      FROM (
+        SELECT c.*, (CASE WHEN c.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', c.grp))::integer, 0) END) AS of_group,
+          least(most, (queue.per_key - coalesce((held ->> concat('k', length(c.grp), ':', c.grp, c.key))::integer, 0)), c.part + c.weight * (rounds - 1)) AS room
+        FROM unnest(walked.buckets, walked.groups, walked.keys, walked.weights, walked.parts) WITH ORDINALITY
+          AS c(bucket, grp, key, weight, part, n)
+        WHERE c.bucket = ANY (mine)
+        OFFSET 0
+      ) AS k
+      CROSS JOIN LATERAL (
+        SELECT s.*, row_number() OVER () AS nth, count(*) OVER () AS seen
+        FROM (
+          SELECT i.place, i.available_at FROM (
+            SELECT i.ctid AS place, i.available_at, i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
+          WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = k.bucket
+            AND coalesce(i.group_key, '') COLLATE "C" = k.grp AND i.partition_key COLLATE "C" = k.key
+              AND i.available_at < greatest(soon, now() + interval '1 microsecond')
+            ORDER BY i.available_at, i.position LIMIT most + 5000
+          ) AS i
+          WHERE (i.status = 'pending' OR i.lease_expires_at <= now())
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          -- One more: it says whether something is left.
+          LIMIT greatest(k.room, 0) + 1
+        ) AS s
+      ) AS l
+    ), chosen AS MATERIALIZED (
+      SELECT o.n, o.place, o.seen, row_number() OVER (ORDER BY o.round, o.n, o.nth) AS turn
+      FROM (
+        SELECT l.*, CASE WHEN l.of_group IS NOT NULL
+          THEN row_number() OVER (PARTITION BY l.grp ORDER BY l.round, l.n, l.nth) END AS in_group
+        FROM line AS l WHERE l.fits
+      ) AS o
+      WHERE o.in_group IS NULL OR o.in_group <= o.of_group
+      ORDER BY o.round, o.n, o.nth
+      LIMIT most
+    )
+    -- Of some keys more was seen than is taken.
+    SELECT l.place, c.turn, c.seen > count(*) OVER (PARTITION BY c.n), NULL::text,
+      NULL::integer, NULL::integer, NULL::text, NULL::text
+    FROM chosen AS c
+    -- Somebody may have changed the row, or holds it: then it is not taken, and counted as wanted.
+    LEFT JOIN LATERAL (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = c.place FOR UPDATE SKIP LOCKED
+    ) AS l ON l.place = c.place
+    UNION ALL
+    SELECT NULL, NULL, NULL, ceil(extract(epoch FROM l.available_at - now()) * 1000) || ':' || l.bucket,
+      NULL, NULL, NULL, NULL
+    FROM line AS l WHERE l.available_at > now();
+  END IF;
+  stop_stretch := CASE WHEN NOT walked.came_round THEN walked.stretch END;
+  stop_bucket := walked.bucket;
+  stop_place := walked.place;
+  due := walked.due;
+  RETURN NEXT;
 END
 $function$;
 
@@ -594,12 +752,10 @@ BEGIN
   DELETE FROM holdfast.audit AS a
   WHERE a.id = ANY (ARRAY(
     SELECT old.id FROM holdfast.audit AS old
-    -- What is younger than the shortest retention is not even read.
-    WHERE old.at < now() - (SELECT min(q.audit_retention) FROM holdfast.queues AS q)
-      AND old.at < now() - coalesce(
-        (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
-        (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
-    ORDER BY old.at
+    WHERE old.at < now() - coalesce(
+      (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
+      (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
+    ORDER BY old.id
     LIMIT most));
   GET DIAGNOSTICS pruned = ROW_COUNT;
   RETURN pruned;
@@ -629,6 +785,10 @@ BEGIN
   EXECUTE format(CASE NEW.ordering
       -- Oldest first within a priority. Dead letters lie at the far end, at infinity; suspects are elsewhere.
       WHEN 'none' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (priority, available_at, position) WHERE crashes < 2'
+      -- The jobs of a key as they become due, so that nothing that waits stands before one that is due. The keys
+      -- of a group stand together: a full group is passed in one step.
+      WHEN 'turns' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, coalesce(group_key, '''') COLLATE "C", '
+        'partition_key COLLATE "C", available_at, position) WHERE NOT parked AND crashes < 2'
       -- The jobs of a key in their order. A claim steps from key to key and reads the head of each.
       ELSE 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked'
     END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx');
@@ -703,11 +863,11 @@ BEGIN
 END
 $function$;
 
-CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN ((new.parked IS NULL)) EXECUTE FUNCTION holdfast.inbox_fill();
+CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN (((new.parked IS NULL) OR (new.group_key IS NOT NULL))) EXECUTE FUNCTION holdfast.inbox_fill();
 
 CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake('time');
 
-CREATE TRIGGER queues_changed AFTER UPDATE OF ordering ON holdfast.queues FOR EACH ROW WHEN ((old.ordering IS DISTINCT FROM new.ordering)) EXECUTE FUNCTION holdfast.fleet_changed();
+CREATE TRIGGER queues_changed AFTER UPDATE OF ordering, per_key, per_group, fair, weights ON holdfast.queues FOR EACH ROW WHEN ((((((old.ordering IS DISTINCT FROM new.ordering) OR (old.per_key IS DISTINCT FROM new.per_key)) OR (old.per_group IS DISTINCT FROM new.per_group)) OR (old.fair IS DISTINCT FROM new.fair)) OR (old.weights IS DISTINCT FROM new.weights))) EXECUTE FUNCTION holdfast.fleet_changed();
 
 CREATE TRIGGER queues_made AFTER INSERT ON holdfast.queues FOR EACH ROW EXECUTE FUNCTION holdfast.queue_ordered();
 

@@ -48,6 +48,7 @@ const settings = {
 /** Loaded when they run, as the parts are. */
 const more = {
   fleet: async (context) => (await import('./fleet/index.mjs')).fleet(context),
+  flow: async (context) => (await import('./flow.mjs')).flow(context),
   inspect: async (context) => (await import('./inspect.mjs')).inspect(context),
   schedules: async (context) => (await import('./schedules.mjs')).schedules(context),
 };

@@ -542,16 +542,21 @@ describe('in batches', () => {
       );
       return reads as { whole: number; by_index: number };
     };
-    const before = await readsOfArchive();
-    const own = enginePool({ connectionString: db.url }, 1, quietLogger);
-    expect(await round(INBOX, own)).toMatchObject({ pruned: 0 });
-    // A session that ends tells what it has read.
-    await own.end();
-    const after = await until('the reads are counted', async () => {
-      const reads = await readsOfArchive();
-      return reads.by_index + reads.whole > before.by_index + before.whole ? reads : null;
-    });
-    expect(after.whole).toBe(before.whole);
+    // What other sessions have read may be counted late, so one round without a scan is enough.
+    let scans = 1;
+    for (let tries = 0; tries < 3 && scans > 0; tries++) {
+      const before = await readsOfArchive();
+      const own = enginePool({ connectionString: db.url }, 1, quietLogger);
+      expect(await round(INBOX, own)).toMatchObject({ pruned: 0 });
+      // A session that ends tells what it has read.
+      await own.end();
+      const after = await until('the reads are counted', async () => {
+        const reads = await readsOfArchive();
+        return reads.by_index + reads.whole > before.by_index + before.whole ? reads : null;
+      });
+      scans = after.whole - before.whole;
+    }
+    expect(scans).toBe(0);
   });
 
   test('12,000 archived jobs are pruned in one round, at most 5,000 in a statement', async () => {

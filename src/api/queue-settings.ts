@@ -7,6 +7,7 @@ import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkKey, checkType } from '../job/key.js';
 import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
+import type { ReadPolicy } from '../job/turns.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { configure, type QueuePart, type QueueSettings } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
@@ -64,7 +65,8 @@ export function partOf({ type, key }: PauseOptions): QueuePart | null {
 }
 
 const QUEUE_OPTIONS = {
-  ...{ ordering: true, deadLetters: true, notify: true, maxPayloadBytes: true },
+  ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
+  ...{ notify: true, maxPayloadBytes: true },
   ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
   ...{ auditRetention: true, ageAfter: true, maxPending: true },
 } as const satisfies Known<QueueOptions>;
@@ -74,10 +76,15 @@ const MAX_PENDING_LIMIT = 10_000_000;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
 
 /** What is left out stays as it is. */
-function order({ ordering, deadLetters }: NewQueueOptions): NewQueueOptions {
+function reading(options: NewQueueOptions): NewQueueOptions {
+  const { ordering, deadLetters, perKey, perGroup, fair, weights } = options;
   return {
     ...(ordering !== undefined && { ordering }),
     ...(deadLetters !== undefined && { deadLetters }),
+    ...(perKey !== undefined && { perKey }),
+    ...(perGroup !== undefined && { perGroup }),
+    ...(fair !== undefined && { fair }),
+    ...(weights !== undefined && { weights }),
   };
 }
 
@@ -100,7 +107,7 @@ function settingsOf(settings: QueueOptions): QueueSettings {
     ageAfterMs:
       settings.ageAfter === 'off' ? 0 : time(settings.ageAfter, `ageAfter, unless it is 'off',`),
     maxPending: pendingOf(settings.maxPending),
-    ...order(settings),
+    ...reading(settings),
   };
 }
 
@@ -116,12 +123,10 @@ const rowOf = async (db: Executor, { schema, queue }: Names) =>
 /** Settings that have changed, from what to what. */
 function changesOf(before: QueueRow, after: QueueRow, notify: boolean | undefined): object {
   const names = Object.keys(after) as (keyof QueueRow)[];
-  const changed = names.filter(
-    (name) =>
-      JSON.stringify(before[name]) !== JSON.stringify(after[name]) &&
-      name !== 'maintainedAt' &&
-      name !== 'waiting',
-  );
+  const passing = new Set<keyof QueueRow>(['maintainedAt', 'waiting']);
+  const same = (name: keyof QueueRow) =>
+    JSON.stringify(before[name]) === JSON.stringify(after[name]) || passing.has(name);
+  const changed = names.filter((name) => !same(name));
   const pairs = changed.map((name) => [name, { from: before[name], to: after[name] }]);
   return { ...Object.fromEntries(pairs), ...(notify !== undefined && { notify }) };
 }
@@ -138,7 +143,8 @@ export async function setQueue(
   const notify = checkFlag(settings.notify, 'notify', 'Nothing was set.');
   return together(pool, async (db, client) => {
     const before = await rowOf(db, names);
-    if (!before || !(await configure(db, names, wanted))) throw unknownQueue(names.queue);
+    if (!before || !(await configure(db, names, wanted, before as ReadPolicy)))
+      throw unknownQueue(names.queue);
     if (notify !== undefined) await setNotify(client, names, notify);
     const after = (await rowOf(db, names)) as QueueRow;
     const changes = changesOf(before, after, notify);

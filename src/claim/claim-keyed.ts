@@ -160,7 +160,8 @@ export async function claimKeyed(
   };
 }
 
-function dueHeads(text: string | null): DueHead[] {
+/** As a claim by key writes them: pairs of milliseconds and a bucket. */
+export function dueHeads(text: string | null): DueHead[] {
   return (text ?? '').split(',').flatMap((pair) => {
     const [inMs, bucket] = pair.split(':').map(Number);
     return inMs === undefined || bucket === undefined ? [] : [{ inMs, bucket }];

@@ -4,7 +4,8 @@
  * Most crashes are kills and deploys, so a first one changes nothing. What crashes again runs apart, in ever
  * smaller groups: 16 after the second crash, 4 after the third, then alone. One group is in flight in the whole
  * fleet. Only a job that ran alone can be blamed for the next crash: the row says so (`isolated`), and then
- * the attempt counts. In a queue that is read by key a suspect is taken only as the head of its key.
+ * the attempt counts. In a queue with order per key a suspect is taken only as the head of its key; where keys take
+ * turns, only if its key and its group have room (`holdfast.inbox_room`).
  */
 import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
@@ -28,6 +29,9 @@ import {
   termsOf,
 } from './taking.js';
 
+/** The keys of the first ones may be full. */
+const MOST_LOOKED_AT = 100;
+
 /** From so many crashes on a job runs alone. */
 export const ALONE_FROM = 4;
 
@@ -40,23 +44,30 @@ WITH ${openQueue('true')}, waiting AS MATERIALIZED (
   WHERE i.crashes > 1 AND i.status = 'pending' AND i.available_at <= now() AND ${HANDLED}
     AND ${NOT_PAUSED}
     AND EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND NOT q.paused
-      AND (q.ordering = 'none' OR NOT EXISTS (
+      AND (q.ordering IN ('none', 'turns') OR NOT EXISTS (
         SELECT FROM holdfast.inbox AS b
         WHERE NOT b.parked AND b.partition_bucket = i.partition_bucket
           AND b.partition_key COLLATE "C" = i.partition_key COLLATE "C" AND b.position < i.position)))
     -- One group at a time in the whole fleet.
     AND NOT EXISTS (SELECT FROM holdfast.inbox AS r
       WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
+), next AS MATERIALIZED (
+  SELECT w.id FROM waiting AS w
+  WHERE w.crashes = (SELECT min(m.crashes) FROM waiting AS m)
+    AND (SELECT pg_try_advisory_xact_lock($8::integer, 'holdfast.inbox'::regclass::oid::integer))
+  ORDER BY w.id
+  LIMIT ${MOST_LOOKED_AT}
 ), claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = i.crashes >= ${ALONE_FROM}
   WHERE i.ctid = ANY (ARRAY(
     SELECT l.ctid
     FROM (
-      SELECT w.id FROM waiting AS w
-      WHERE w.crashes = (SELECT min(m.crashes) FROM waiting AS m)
-        AND (SELECT pg_try_advisory_xact_lock($8::integer, 'holdfast.inbox'::regclass::oid::integer))
-      ORDER BY w.id
+      SELECT n.id
+      FROM unnest(CASE WHEN (SELECT q.ordering = 'turns' FROM holdfast.queues AS q WHERE q.name = 'inbox')
+        THEN ARRAY(SELECT r.id FROM holdfast.inbox_room(ARRAY(SELECT n.id FROM next AS n)) AS r(id))
+        ELSE ARRAY(SELECT n.id FROM next AS n) END) AS n(id)
+      ORDER BY n.id
       LIMIT (SELECT CASE min(m.crashes) WHEN 2 THEN 16 WHEN 3 THEN 4 ELSE 1 END FROM waiting AS m)
     ) AS w
     CROSS JOIN LATERAL (

@@ -10,7 +10,7 @@
 import { HANDLED, NOT_PAUSED, openQueue } from './taking.js';
 
 export const KEY_WALK = `
-WITH RECURSIVE ${openQueue(`q.ordering <> 'none'`)}, walk AS (
+WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
   -- One row per chunk: where it ended, and the places of what it would take and of what stands behind.
   SELECT 0 AS step, 1 AS stretch, ($8::integer[])[1] AS bucket, ($9::text[])[1] COLLATE "C" AS key,
     9223372036854775807 AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,

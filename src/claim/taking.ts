@@ -109,13 +109,20 @@ export const RETURN_TAKEN = `i.id, i.type, nullif(i.version, 1) AS version, i.pa
  * The claim's own row: by it, others find what this worker holds. It is written in the statement that takes
  * the jobs, and deleted by a later claim of the same worker, when all of them have left.
  */
-export const RECORD_CLAIM = `recorded AS (
-  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
-  SELECT $1::text, $3::bigint, array_agg(c.id) FROM claimed AS c HAVING count(*) > 0
+const record = (columns: string, values: string) => `recorded AS (
+  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs${columns})
+  SELECT $1::text, $3::bigint, array_agg(c.id)${values} FROM claimed AS c HAVING count(*) > 0
 ), forgotten AS (
   DELETE FROM holdfast.inbox_claims AS f
   WHERE f.worker_id = $1::text AND f.number = ANY ($4::bigint[])
 )`;
+
+export const RECORD_CLAIM = record('', '');
+/** With the buckets of its jobs. */
+export const RECORD_CLAIM_IN_BUCKETS = record(
+  ', buckets',
+  ', array_agg(c.partition_bucket::smallint)',
+);
 
 /** The database's time of the claim, in milliseconds. */
 export const CLOCK = `(SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock`;

@@ -60,6 +60,7 @@ export const COMMANDS: readonly Command[] = [
         value: 'KEY',
         help: 'the stream that it belongs to; default: one of its own',
       },
+      group: { type: 'string', value: 'GROUP', help: 'its group, where keys take turns' },
       'idempotency-key': { type: 'string', value: 'KEY', help: 'the same key is one job' },
       unique: {
         ...{ type: 'string', value: 'KEY' },

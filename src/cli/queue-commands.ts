@@ -1,6 +1,7 @@
 /** The commands about queues and workers. */
 import type { Command, Options } from './command.js';
 import { ASKING, QUEUE, REASON } from './shared-options.js';
+import { TURNS } from './turn-options.js';
 
 const ORDER: Options = {
   ordering: {
@@ -52,7 +53,7 @@ export const QUEUE_COMMANDS: readonly Command[] = [
     words: ['queues', 'create'],
     args: 'NAME',
     summary: 'create another queue of the same shape as inbox',
-    options: { ...ORDER, ...REASON },
+    options: { ...ORDER, ...TURNS, ...REASON },
     needs: 'schema',
     load: async () => (await import('./commands/queues.js')).runCreate,
   },
@@ -61,7 +62,7 @@ export const QUEUE_COMMANDS: readonly Command[] = [
     args: 'NAME',
     summary: 'show what is set on a queue, or set it',
     detail: 'Without a setting it shows them. All of them are set in one transaction, or none.',
-    options: { ...SETTINGS, ...REASON },
+    options: { ...SETTINGS, ...TURNS, ...REASON },
     needs: 'schema',
     load: async () => (await import('./commands/queue-settings.js')).runSet,
   },

@@ -108,12 +108,15 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   const id = uuidv7();
   const key =
     options.partitionKey === undefined ? id : checkKey(options.partitionKey, 'partitionKey');
+  const group = options.group === undefined ? null : checkKey(options.group, 'group');
   return {
     id,
     type: job.type,
     version: job.version,
     key,
-    bucket: bucketOf(key),
+    group,
+    // All keys of a group are in its bucket.
+    bucket: bucketOf(group ?? key),
     payload,
     headers: encodeHeaders(options.headers),
     priority: checkInteger(options.priority ?? job.priority, 'priority', 1, 4),

@@ -86,9 +86,17 @@ test('a dead worker stays dead, whatever it says', async () => {
 });
 
 test('the settings of a queue are told to the whole fleet', async () => {
-  expect(await queueSettings(db.engine, INBOX)).toEqual([{ name: 'inbox', ordering: 'none' }]);
+  expect(await queueSettings(db.engine, INBOX)).toMatchObject([
+    { name: 'inbox', ordering: 'none' },
+  ]);
   const { epoch } = await view();
   await db.rows(`UPDATE holdfast.queues SET ordering = 'key' WHERE name = 'inbox'`);
-  expect(await queueSettings(db.engine, INBOX)).toEqual([{ name: 'inbox', ordering: 'key' }]);
+  expect(await queueSettings(db.engine, INBOX)).toMatchObject([{ name: 'inbox', ordering: 'key' }]);
   expect((await view()).epoch).toBe(epoch + 1);
+  await db.rows(`UPDATE holdfast.queues SET ordering = 'turns', per_key = 2 WHERE name = 'inbox'`);
+  const [before] = await queueSettings(db.engine, INBOX);
+  await db.rows(`UPDATE holdfast.queues SET per_key = 3 WHERE name = 'inbox'`);
+  const [after] = await queueSettings(db.engine, INBOX);
+  expect(after?.limits).not.toBe(before?.limits);
+  expect((await view()).epoch).toBe(epoch + 3);
 });

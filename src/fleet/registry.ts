@@ -6,6 +6,7 @@
  * others to take a dead worker's jobs at once, without waiting for their leases.
  */
 import { hash32 } from '../job/key.js';
+import type { Ordering } from '../job/order.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, json, statement, text } from '../postgres/statement.js';
@@ -124,16 +125,18 @@ export async function fleetView(db: Executor, names: Names): Promise<FleetView> 
 
 export interface QueueSettings {
   readonly name: string;
-  readonly ordering: 'none' | 'key' | 'key_strict';
+  readonly ordering: Ordering;
+  /** What else decides which jobs may be claimed now; another text: look for them. */
+  readonly limits: string;
 }
 
 export const listQueueSettings = statement({
   name: 'list_queue_settings',
   text: `
-SELECT q.name, q.ordering::text AS ordering
+SELECT q.name, q.ordering::text AS ordering, concat_ws(' ', q.per_key, '/', q.per_group, q.fair, q.weights) AS limits
 FROM holdfast.queues AS q
 ORDER BY q.name`,
-  columns: { name: text, ordering: text },
+  columns: { name: text, ordering: text, limits: text },
 });
 
 /** How each queue is read. */

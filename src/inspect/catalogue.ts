@@ -143,7 +143,7 @@ async function makings(client: pg.ClientBase, scratch: string, schema: string) {
 /** How a queue is read is a setting, and a trigger makes the index and the wake-up that belong to it. */
 const orderedAs = (schema: string, scratch: string) => `
 UPDATE ${scratch}.queues AS made
-SET ordering = live.ordering::text::${scratch}.ordering
+SET ordering = live.ordering::text::${scratch}.ordering, fair = live.ordering::text = 'turns'
 FROM "${schema}".queues AS live
 WHERE live.name = made.name`;
 

@@ -55,9 +55,9 @@ export function judgePositions({ schema, queue }: Names, positions: Positions): 
 export const askBuckets = statement({
   name: 'doctor_buckets',
   text: `
-SELECT e.id::text AS id, e.partition_key, e.partition_bucket::integer AS partition_bucket
-FROM (${ENDS('i.id, i.partition_key, i.partition_bucket')}) AS e`,
-  columns: { id: text, partition_key: text, partition_bucket: int4 },
+SELECT e.id::text AS id, e.partition_key, e.group_key, e.partition_bucket::integer AS partition_bucket
+FROM (${ENDS('i.id, i.partition_key, i.group_key, i.partition_bucket')}) AS e`,
+  columns: { id: text, partition_key: text, group_key: text.orNull, partition_bucket: int4 },
 });
 
 export type BucketRow = Row<typeof askBuckets.columns>;
@@ -72,19 +72,21 @@ export function judgeBuckets(
   rows: readonly BucketRow[],
 ): Finding {
   const check = 'buckets';
-  const wrong = rows.filter((row) => row.partitionBucket !== bucketOf(row.partitionKey));
+  const bucketFor = (row: BucketRow) => bucketOf(row.groupKey ?? row.partitionKey);
+  const wrong = rows.filter((row) => row.partitionBucket !== bucketFor(row));
   const [one] = wrong;
   if (!one) return ok(check, `${queue}: they fit their keys`);
   const table = `${schema}.${queue}`;
+  const wanted = `${schema}.bucket_of(${wrong.some(({ groupKey }) => groupKey !== null) ? 'coalesce(group_key, partition_key)' : 'partition_key'})`;
   return (keyed ? problem : note)(
     check,
-    `Of the ${many(new Set(rows.map(({ id }) => id)).size, 'job')} of "${queue}" that were read, ${new Set(wrong.map(({ id }) => id)).size} have a bucket that does not fit their key: ${one.id} has ${one.partitionBucket}, and its key "${one.partitionKey}" belongs to ${bucketOf(one.partitionKey)}.`,
+    `Of the ${many(new Set(rows.map(({ id }) => id)).size, 'job')} of "${queue}" that were read, ${new Set(wrong.map(({ id }) => id)).size} have a bucket that does not fit their key: ${one.id} has ${one.partitionBucket}, and its ${one.groupKey === null ? 'key' : 'group'} "${one.groupKey ?? one.partitionKey}" belongs to ${bucketFor(one)}.`,
     keyed
       ? 'Jobs of one key in two buckets run beside each other and out of order. Something else than Holdfast wrote them.'
       : 'The queue is read by time, so nothing depends on it yet. Something else than Holdfast wrote them.',
     lines(
-      `Let the producer leave out partition_bucket, or write ${schema}.bucket_of(partition_key). For what waits:`,
-      `UPDATE ${table} SET partition_bucket = ${schema}.bucket_of(partition_key) WHERE partition_bucket <> ${schema}.bucket_of(partition_key) AND status <> 'processing';`,
+      `Let the producer leave out partition_bucket, or write ${wanted}. For what waits:`,
+      `UPDATE ${table} SET partition_bucket = ${wanted} WHERE partition_bucket <> ${wanted} AND status <> 'processing';`,
     ),
   );
 }

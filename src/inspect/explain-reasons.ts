@@ -27,6 +27,8 @@ export type ReasonCode =
   | 'not_due'
   | 'row_locked'
   | 'key_held'
+  | 'key_full'
+  | 'group_full'
   | 'suspect'
   | 'handlers_busy'
   | 'beside_suspect'

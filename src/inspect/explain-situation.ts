@@ -11,6 +11,7 @@ import {
   type Suspects,
   suspects,
 } from './explain-line.js';
+import { keyWindow, type Window } from './explain-window.js';
 import { type AbleWorker, ableWorkers, readAble } from './explain-workers.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { type RowLock, rowLocks } from './row-locks.js';
@@ -37,11 +38,13 @@ export interface Situation {
   readonly keyed: boolean;
   readonly workers: readonly WorkerRow[];
   readonly nowMs: number;
-  /** The first job of the key, if it stands before this one. */
+  /** The first job of the key, if it stands before this one and the queue has an order per key. */
   readonly head: KeyHead | null;
+  /** Null unless the job waits where keys take turns. */
+  readonly window: Window | null;
   /** Null unless the job waits in a queue that is read by time. */
   readonly ahead: Ahead | null;
-  /** Null unless the queue is read by key. */
+  /** Null unless the queue has an order per key. */
   readonly behind: Behind | null;
   /** Null unless the job waits and is a suspect. */
   readonly suspects: Suspects | null;
@@ -81,9 +84,10 @@ export async function readSituation(
   const queue = queues.find(({ name }) => name === job.queue) as QueueRow;
   const workers = await listWorkers(db, schema, { withDead: true });
   const keyed = queue.ordering !== 'none';
+  const turns = queue.ordering === 'turns';
   const known = { job, queue, keyed, workers, nowMs };
   if (job.archived) return { ...known, ...NOTHING, owner: null };
-  const line = keyed ? await behind(db, names, job) : null;
+  const line = keyed && !turns ? await behind(db, names, job) : null;
   const owner = keyed ? ownerOf(workers, job, options.ringOwner) : null;
   if (job.status !== 'pending') {
     return {
@@ -96,17 +100,21 @@ export async function readSituation(
   }
   const able = ableWorkers(workers, job);
   const versions = unpaused(versionsOf(able, job.queue), queue);
-  const head = keyed ? await keyHead(db, names, job) : null;
+  const head = keyed && !turns ? await keyHead(db, names, job) : null;
   const rows = [job.id, head?.id, head ? null : line?.next].filter(
     (one) => typeof one === 'string',
   );
   return {
     ...known,
     head,
+    window: turns ? await keyWindow(db, names, job) : null,
     ahead: keyed ? null : await ahead(db, names, job, versions),
     behind: line,
     suspects: job.crashes >= SUSPECT_FROM ? await suspects(db, names, job, versions) : null,
-    able: await readAble(db, names, able, { keyed, queues: every.map(({ name }) => name) }),
+    able: await readAble(db, names, able, {
+      inRuns: keyed && !turns,
+      queues: every.map(({ name }) => name),
+    }),
     locks: await rowLocks(db, names, rows),
     owner,
   };
@@ -116,7 +124,10 @@ export async function readSituation(
 const unpaused = (versions: Versions, { pausedTypes }: QueueRow): Versions =>
   Object.fromEntries(Object.entries(versions).filter(([type]) => !pausedTypes.includes(type)));
 
-const NOTHING = { head: null, ahead: null, behind: null, suspects: null, able: [], locks: [] };
+const NOTHING = {
+  ...{ head: null, window: null, ahead: null, behind: null, suspects: null },
+  ...{ able: [], locks: [] },
+};
 
 function ownerOf(
   workers: readonly WorkerRow[],

@@ -5,6 +5,7 @@
 import { type Ahead, MAX_AHEAD } from './explain-ahead.js';
 import { describeWorker, type Reason, type ReasonCode, sinceMs } from './explain-reasons.js';
 import type { Situation } from './explain-situation.js';
+import { inTurn } from './explain-window.js';
 import { type AbleWorker, describeAble } from './explain-workers.js';
 import { firstFew, many, span } from './words.js';
 
@@ -14,7 +15,7 @@ const MOST_WORKERS = 3;
 
 export function itsTurn(situation: Situation): Reason {
   const dueMs = sinceMs(situation, situation.job.runAt);
-  const line = situation.keyed ? firstOfItsKey(situation) : byTime(situation.ahead, situation);
+  const line = lineOf(situation);
   const busy = noneIsFree(situation);
   const text = (rest: string) => `It has been due for ${span(dueMs)}: ${line.text} ${rest}`;
   if (busy) return { ...busy, text: text(busy.text) };
@@ -34,6 +35,11 @@ export function itsTurn(situation: Situation): Reason {
     };
   }
   return { code: 'waiting_its_turn', text: text(whoCan(situation)), fix: null };
+}
+
+function lineOf(situation: Situation): Line {
+  if (situation.window) return inTurn(situation);
+  return situation.keyed ? firstOfItsKey(situation) : byTime(situation.ahead, situation);
 }
 
 const has = (free: readonly unknown[]) => (free.length === 1 ? 'has' : 'have');

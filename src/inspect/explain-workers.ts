@@ -39,12 +39,15 @@ export const ableWorkers = (workers: readonly WorkerRow[], job: ShownJob): Worke
       (handlesVersion(worker, job.queue, job.type) ?? 0) >= job.version,
   );
 
-/** `queues`: all of them; a suspect of another queue keeps its worker from this one as well. */
+/**
+ * `inRuns`: jobs of a key run one after the other. `queues`: all of them; a suspect of another queue keeps its worker
+ * from this one as well.
+ */
 export async function readAble(
   db: Executor,
   names: Names,
   workers: readonly WorkerRow[],
-  { keyed, queues }: { readonly keyed: boolean; readonly queues: readonly string[] },
+  { inRuns, queues }: { readonly inRuns: boolean; readonly queues: readonly string[] },
 ): Promise<AbleWorker[]> {
   if (workers.length === 0) return [];
   const held = await heldTypes(
@@ -61,7 +64,7 @@ export async function readAble(
     const concurrency = numberOf(worker, 'concurrency');
     const suspect = isolated.find((one) => one.worker === worker.id) ?? null;
     // Jobs of one key that came together run one after the other, in one handler.
-    const running = (keyed ? total?.keys : total?.jobs) ?? 0;
+    const running = (inRuns ? total?.keys : total?.jobs) ?? 0;
     const lost = lostIn(worker);
     return {
       worker,

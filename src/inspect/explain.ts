@@ -12,6 +12,7 @@ import { fromSchedule } from './explain-schedule.js';
 import { type RingOwner, readSituation, type Situation } from './explain-situation.js';
 import { itsTurn, noneIsFree } from './explain-turn.js';
 import { unknown } from './explain-unknown.js';
+import { groupFull, keyFull } from './explain-window.js';
 import type { ShownJob } from './show.js';
 
 export interface Explanation extends Reason {
@@ -62,6 +63,8 @@ function reasons(situation: Situation): Reason[] {
     ...obstacles,
     later,
     keyHeld(situation) ?? laterRuns(situation),
+    keyFull(situation),
+    groupFull(situation),
     apart,
     apart && noneIsFree(situation),
   ]);

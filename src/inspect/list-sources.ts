@@ -1,7 +1,8 @@
 /**
  * Where the jobs of a list come from. Dead letters are read from their own index, and jobs that run, in a large
- * queue, from the workers' claims. The jobs of one key have an index where the queue is read by key, or where
- * somebody made one on the column (`own`); elsewhere they are searched for among all.
+ * queue, from the workers' claims. The jobs of one key have an index where the queue has an order per key, or where
+ * somebody made one on the column (`own`); elsewhere they are searched for among all: where keys take turns, a key
+ * alone does not say in which group to look.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -85,7 +86,7 @@ SELECT k.keyed, o.own, CASE WHEN k.keyed THEN (
   SELECT count(*) FROM (
     SELECT FROM holdfast.inbox AS i WHERE i.partition_key = $1::text LIMIT $2::integer
   ) AS line) ELSE 0 END AS rows
-FROM (SELECT q.ordering <> 'none' AS keyed FROM holdfast.queues AS q WHERE q.name = 'inbox') AS k
+FROM (SELECT q.ordering IN ('key', 'key_strict') AS keyed FROM holdfast.queues AS q WHERE q.name = 'inbox') AS k
 CROSS JOIN (
   SELECT EXISTS (
     SELECT FROM pg_index AS x

@@ -4,7 +4,7 @@
  * A queue that is read by time has its jobs in that order: the first that is not running is the answer, and it
  * is exact. A queue that is read by key has no index in due order. Two samples are read there, the first
  * jobs by id, which is by age, and the heads of the first keys, which are spread over all ages; the older of
- * both is near the truth, and never older than it.
+ * both is near the truth, and never older than it. Where keys take turns the first jobs by id have to do.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -41,6 +41,7 @@ const HEAD = (after: string) => `
       SELECT i.partition_bucket, i.partition_key COLLATE "C" AS key, i.status, i.available_at
       FROM holdfast.inbox AS i
       WHERE NOT i.parked ${after}
+        AND (SELECT q.ordering <> 'turns' FROM holdfast.queues AS q WHERE q.name = 'inbox')
       ORDER BY i.partition_bucket, i.partition_key COLLATE "C", i.position LIMIT 1`;
 
 export const oldestByKey = statement({

@@ -1,7 +1,7 @@
 /** The queues of a schema and what is set on each. */
 import type { Executor } from '../postgres/queryable.js';
 import { bool, type Column, int4, int8, type Row, statement, text } from '../postgres/statement.js';
-import { instant, moment } from './columns.js';
+import { instant, moment, parsed } from './columns.js';
 
 /** NULL stands for none. */
 const names: Column<readonly string[]> = {
@@ -12,7 +12,7 @@ export const listQueueRows = statement({
   name: 'list_queues',
   text: `
 SELECT q.name, q.paused, to_jsonb(q.paused_types) AS paused_types, to_jsonb(q.paused_keys) AS paused_keys,
-  q.ordering::text AS ordering, q.max_payload_bytes,
+  q.ordering::text AS ordering, q.per_key, q.per_group, q.fair, q.weights, q.max_payload_bytes,
   (extract(epoch FROM q.archive_retention) * 1000)::bigint AS archive_retention_ms,
   (extract(epoch FROM q.idempotency_retention) * 1000)::bigint AS idempotency_retention_ms,
   (extract(epoch FROM q.effect_retention) * 1000)::bigint AS effect_retention_ms,
@@ -27,6 +27,11 @@ ORDER BY q.name <> 'inbox', q.name`,
     paused_types: names,
     paused_keys: names,
     ordering: text,
+    /** Of a queue whose keys take turns; null: any number. */
+    per_key: int4.orNull,
+    per_group: int4.orNull,
+    fair: bool,
+    weights: parsed as Column<Readonly<Record<string, number>>>,
     max_payload_bytes: int4,
     archive_retention_ms: int8,
     idempotency_retention_ms: int8,

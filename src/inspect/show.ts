@@ -14,7 +14,7 @@ SELECT 'inbox' AS queue, false AS archived, i.id, i.status::text AS status, i.ty
   (SELECT q.ordering::text FROM holdfast.queues AS q WHERE q.name = 'inbox') AS ordering, i.parked,
   i.position, i.attempts, i.max_attempts, i.lease_generation, i.crashes, i.isolated, i.claimed_by,
   i.claimed_at, i.lease_expires_at, i.available_at AS run_at, i.created_at, i.completed_at, i.idempotency_key,
-  i.last_error, i.history, i.headers, CASE WHEN $2::boolean THEN i.payload END AS payload,
+  i.last_error, i.history, i.headers, i.group_key, CASE WHEN $2::boolean THEN i.payload END AS payload,
   NULL::jsonb AS result
 FROM holdfast.inbox AS i
 WHERE i.id = $1::uuid
@@ -22,7 +22,7 @@ UNION ALL
 SELECT 'inbox', true, a.id, a.status::text, a.type, a.version, a.partition_key, a.partition_bucket,
   a.priority::integer, NULL, false, NULL, a.attempts, a.max_attempts, a.lease_generation, 0, false,
   a.claimed_by, a.claimed_at, NULL, NULL, a.created_at, a.completed_at, a.idempotency_key,
-  a.last_error, a.history, a.headers, CASE WHEN $2::boolean THEN a.payload END,
+  a.last_error, a.history, a.headers, a.group_key, CASE WHEN $2::boolean THEN a.payload END,
   CASE WHEN $2::boolean THEN a.result END
 FROM holdfast.inbox_archive AS a
 WHERE a.id = $1::uuid
@@ -51,6 +51,8 @@ LIMIT 1`,
     last_error: text.orNull,
     history: parsed,
     headers: parsed,
+    /** Null: it belongs to no group. */
+    group_key: text.orNull,
     payload: parsed,
     /** What the handler returned; null: nothing, or it is not completed. */
     result: parsed,

@@ -64,6 +64,8 @@ export type JobName<Payload> = [Payload] extends [Plain<Payload>]
 export interface EnqueueOptions {
   /** The stream that the job belongs to, such as `order:9182`. Default: a stream of its own. */
   readonly partitionKey?: string;
+  /** A coarser key, such as `tenant:7`, for queues whose keys take turns (`perGroup`). Default: none. */
+  readonly group?: string;
   readonly idempotencyKey?: string;
   readonly delay?: Duration;
   readonly runAt?: Date;
@@ -88,7 +90,7 @@ export function checkDefinition(given: unknown, what: string, undone: string): v
 
 /** Of one job, not of the call. */
 export const ENQUEUE_OPTIONS = {
-  ...{ partitionKey: true, idempotencyKey: true, delay: true, runAt: true },
+  ...{ partitionKey: true, group: true, idempotencyKey: true, delay: true, runAt: true },
   ...{ priority: true, maxAttempts: true, headers: true, unique: true },
 } as const satisfies Known<EnqueueOptions>;
 

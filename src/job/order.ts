@@ -2,11 +2,12 @@
  * Order between the jobs of one key: what a queue may ask for, and the one word that the registry of queues has
  * for it. `key` lets a job start when all earlier ones of its key are completed or dead letters; a job that
  * waits for a retry, or for its time, holds its key. `key_strict` is the same with dead letters that hold
- * their key until a human acts. A queue with an order is read by key, one without is read by time.
+ * their key until a human acts. A queue with an order is read by key, one without is read by time, unless its keys
+ * take turns (turns.ts).
  */
 import { HoldfastError, shown } from './errors.js';
 
-export type Ordering = 'none' | 'key' | 'key_strict';
+export type Ordering = 'none' | 'key' | 'key_strict' | 'turns';
 
 export interface OrderOptions {
   /** `key`: one job of a key after the other, in the order in which they were enqueued. */
@@ -28,17 +29,23 @@ export function checkOrdering(where: string, options: OrderOptions): Ordering | 
   return deadLetters === 'hold' ? 'key_strict' : 'key';
 }
 
+/** By property of a queue, an example of one that has it. */
+const OF_QUEUES: Readonly<Record<string, string>> = {
+  ...{ ordering: `ordering: 'key'`, deadLetters: `ordering: 'key'` },
+  ...{ perKey: 'perKey: 2', perGroup: 'perGroup: 20', fair: 'fair: true', weights: 'fair: true' },
+};
+
 /** Order belongs to the queue: one index serves all of its jobs, and none can overtake by its definition. */
 export function refuseOrdering(type: string, options: object): void {
-  const asked = ['ordering', 'deadLetters'].find((name) => name in options);
+  const asked = Object.keys(OF_QUEUES).find((name) => name in options);
   if (asked === undefined) return;
   throw refused(
     `Job "${type}"`,
-    `${asked} is a property of a queue: createQueue('orders', { ordering: 'key' }) makes one, and ` +
+    `${asked} is a property of a queue: createQueue('orders', { ${OF_QUEUES[asked]} }) makes one, and ` +
       `job('${type}', { queue: 'orders' }) goes there`,
   );
 }
 
-function refused(where: string, problem: string): HoldfastError {
+export function refused(where: string, problem: string): HoldfastError {
   return new HoldfastError('OPTION_INVALID', `${where}: ${problem}. Nothing was done.`);
 }

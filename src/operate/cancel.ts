@@ -20,10 +20,10 @@ WITH gone AS (
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
   partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
-  payload, headers, idempotency_key, claimed_by, last_error, history)
+  payload, headers, idempotency_key, claimed_by, last_error, history, group_key)
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
   version, 'cancelled', priority, type, partition_key, payload, headers, idempotency_key,
-  claimed_by, $2::text, history
+  claimed_by, $2::text, history, group_key
 FROM gone
 RETURNING id`,
   columns: { id: uuid },

@@ -59,10 +59,10 @@ WITH gone AS (
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
   partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
-  payload, headers, idempotency_key, claimed_by, last_error, history)
+  payload, headers, idempotency_key, claimed_by, last_error, history, group_key)
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
   version, 'dead_letter', priority, type, partition_key, payload, headers, idempotency_key,
-  claimed_by, last_error, history
+  claimed_by, last_error, history, group_key
 FROM gone
 RETURNING id`,
   columns: { id: uuid },

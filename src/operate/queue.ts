@@ -1,10 +1,12 @@
 /**
- * What a human sets on a queue: pause, resume, retentions, the payload limit of the SQL function, and order.
+ * What a human sets on a queue: pause, resume, retentions, the payload limit of the SQL function, order, and how its
+ * keys share the workers.
  *
  * The order of a queue can be changed while it is empty: its index is made anew (a trigger does that in the same
  * transaction, HF005 if the queue holds jobs). If somebody keeps the table in use, nothing is set (55P03).
  */
-import { checkOrdering, type OrderOptions } from '../job/order.js';
+import type { OrderOptions } from '../job/order.js';
+import { checkPolicy, type ReadPolicy, type TurnOptions } from '../job/turns.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int4, statement, text } from '../postgres/statement.js';
@@ -67,7 +69,7 @@ export async function setPartPaused(
   return row ?? null;
 }
 
-export interface QueueSettings extends OrderOptions {
+export interface QueueSettings extends OrderOptions, TurnOptions {
   readonly maxPayloadBytes?: number | undefined;
   readonly idempotencyRetentionMs?: number | undefined;
   readonly archiveRetentionMs?: number | undefined;
@@ -94,28 +96,37 @@ SET max_payload_bytes = coalesce($1::integer, q.max_payload_bytes),
     max_pending = CASE WHEN $8::integer IS NULL THEN q.max_pending ELSE nullif($8::integer, 0) END,
     -- Counted with another limit, or no more.
     waiting = CASE WHEN $8::integer IS NULL THEN q.waiting END,
-    recount_at = CASE WHEN $8::integer IS NULL THEN q.recount_at END
+    recount_at = CASE WHEN $8::integer IS NULL THEN q.recount_at END,
+    per_key = CASE WHEN $5::text IS NULL THEN q.per_key ELSE $9::integer END,
+    per_group = CASE WHEN $5::text IS NULL THEN q.per_group ELSE $10::integer END,
+    fair = coalesce($11::boolean, q.fair),
+    weights = coalesce($12::text::jsonb, q.weights)
 WHERE q.name = 'inbox'
 RETURNING q.name`,
   columns: { name: text },
 });
 
-/** What is left out stays as it is. False: there is no such queue. */
+/** What is left out stays as it is; `now`: how the queue is read. False: there is no such queue. */
 export async function configure(
   db: Executor,
   names: Names,
   settings: QueueSettings,
+  now?: ReadPolicy,
 ): Promise<boolean> {
-  const where = `Queue "${names.queue}"`;
+  const policy = checkPolicy(`Queue "${names.queue}"`, settings, now);
   const rows = await db.run(configureQueue, names, [
     settings.maxPayloadBytes ?? null,
     settings.idempotencyRetentionMs ?? null,
     settings.archiveRetentionMs ?? null,
     settings.effectRetentionMs ?? null,
-    checkOrdering(where, settings),
+    policy?.ordering ?? null,
     settings.auditRetentionMs ?? null,
     settings.ageAfterMs ?? null,
     settings.maxPending ?? null,
+    policy?.perKey ?? null,
+    policy?.perGroup ?? null,
+    policy?.fair ?? null,
+    policy ? JSON.stringify(policy.weights) : null,
   ]);
   return rows.length === 1;
 }

@@ -73,15 +73,20 @@ WITH wanted AS MATERIALIZED (
 ), written AS (
   INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, max_attempts, version,
     priority, parked, attempts, lease_generation, type, partition_key, payload, headers, idempotency_key,
-    last_error, history)
-  SELECT p.id, p.position, p.created_at, statement_timestamp(), p.partition_bucket, p.max_attempts, p.version,
+    last_error, history, group_key)
+  SELECT p.id, p.position, p.created_at, statement_timestamp(),
+    holdfast.bucket_of(coalesce(CASE WHEN q.ordering = 'turns' THEN p.group_key END, p.partition_key)),
+    p.max_attempts, p.version,
     p.priority, false, 0, p.lease_generation, p.type, p.partition_key, p.payload, p.headers, p.idempotency_key,
     p.last_error,
     jsonb_path_query_array(
       coalesce(p.history, '[]') || jsonb_build_object('attempt', p.attempts, 'at', now(), 'worker', NULL,
         'outcome', 'replayed', 'was', CASE p.status WHEN 'dead_letter' THEN 'discarded' ELSE p.status::text END),
-      '$[last-19 to last]')
+      '$[last-19 to last]'),
+    -- The queue may have no groups any more.
+    CASE WHEN q.ordering = 'turns' THEN p.group_key END
   FROM placed AS p
+  JOIN holdfast.queues AS q ON q.name = 'inbox'
   ORDER BY p.position
 )
 SELECT v.id, v.key_taken, g.id IS NOT NULL AS moved

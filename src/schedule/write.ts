@@ -117,7 +117,7 @@ function checkQueue(schedule: NewSchedule, ordering: string | null, schema: stri
         'Check the name, or make it with createQueue().',
     );
   }
-  if (overlap !== 'queue' || ordering !== 'none') return;
+  if (overlap !== 'queue' || (ordering !== 'none' && ordering !== 'turns')) return;
   throw new HoldfastError(
     'OPTION_INVALID',
     `Schedule "${name}": overlap 'queue' lets one job run after the other, and queue "${queue}" keeps no order. ` +

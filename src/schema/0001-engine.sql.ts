@@ -9,6 +9,7 @@
  * because Postgres parses the text of every check constraint again for every statement.
  */
 import type { Migration } from './migration.js';
+import { turns } from './turns.sql.js';
 
 const common = `
 CREATE TYPE holdfast.inbox_status AS ENUM (
@@ -16,8 +17,9 @@ CREATE TYPE holdfast.inbox_status AS ENUM (
 );
 
 -- How a queue is read. none: by time, oldest first. key: by key, one job of a key after the other; a dead
--- letter frees its key. key_strict: the same, but a dead letter holds its key until a human acts.
-CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict');
+-- letter frees its key. key_strict: the same, but a dead letter holds its key until a human acts. turns: by key,
+-- a few jobs of a key beside each other, and keys take turns.
+CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'turns');
 
 CREATE DOMAIN holdfast.bucket AS integer CHECK (VALUE >= 0 AND VALUE < 1024);
 CREATE DOMAIN holdfast.priority AS smallint CHECK (VALUE BETWEEN 1 AND 4);
@@ -116,6 +118,15 @@ CREATE TABLE holdfast.queues (
   paused_types          text[],
   paused_keys           text[],
   ordering              holdfast.ordering NOT NULL DEFAULT 'none',
+  -- Of a queue whose keys take turns: how many jobs of a key, and of a group, run at once in the whole fleet.
+  -- NULL: any number.
+  per_key               integer CONSTRAINT queues_per_key_check CHECK (per_key BETWEEN 1 AND 10000),
+  per_group             integer CONSTRAINT queues_per_group_check CHECK (per_group BETWEEN 1 AND 10000),
+  -- A key gets so many jobs a turn as its weight says, 1 if it has none. Not fair: as many as may run.
+  fair                  boolean NOT NULL DEFAULT false,
+  weights               jsonb NOT NULL DEFAULT '{}' CONSTRAINT queues_weights_check CHECK (
+    jsonb_typeof(weights) = 'object' AND (fair OR weights = '{}')
+    AND NOT jsonb_path_exists(weights, '$.* ? (@.type() <> "number" || @ < 1 || @ > 1000 || @ % 1 <> 0)')),
   max_payload_bytes     integer NOT NULL DEFAULT 1048576 CHECK (max_payload_bytes > 0),
   idempotency_retention interval NOT NULL DEFAULT '7 days' CHECK (idempotency_retention > '0'),
   archive_retention     interval NOT NULL DEFAULT '7 days' CHECK (archive_retention >= '0'),
@@ -131,7 +142,9 @@ CREATE TABLE holdfast.queues (
   waiting_at            timestamptz,
   recount_at            timestamptz,
   maintained_at         timestamptz,
-  created_at            timestamptz NOT NULL DEFAULT now()
+  created_at            timestamptz NOT NULL DEFAULT now(),
+  CONSTRAINT queues_turns_check CHECK (
+    (ordering = 'turns') = (fair OR per_key IS NOT NULL OR per_group IS NOT NULL))
 ) WITH (fillfactor = 50);
 
 -- One row. The epoch rises with every change of who is alive and of how a queue is read.
@@ -212,8 +225,11 @@ CREATE TRIGGER workers_joined AFTER INSERT ON holdfast.workers
   FOR EACH ROW EXECUTE FUNCTION holdfast.fleet_changed();
 CREATE TRIGGER workers_changed AFTER UPDATE OF status ON holdfast.workers
   FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status) EXECUTE FUNCTION holdfast.fleet_changed();
-CREATE TRIGGER queues_changed AFTER UPDATE OF ordering ON holdfast.queues
-  FOR EACH ROW WHEN (OLD.ordering IS DISTINCT FROM NEW.ordering) EXECUTE FUNCTION holdfast.fleet_changed();
+-- What waited for a limit is looked for at once when that is raised.
+CREATE TRIGGER queues_changed AFTER UPDATE OF ordering, per_key, per_group, fair, weights ON holdfast.queues
+  FOR EACH ROW WHEN ((OLD.ordering, OLD.per_key, OLD.per_group, OLD.fair, OLD.weights)
+    IS DISTINCT FROM (NEW.ordering, NEW.per_key, NEW.per_group, NEW.fair, NEW.weights))
+  EXECUTE FUNCTION holdfast.fleet_changed();
 
 -- A queue has one index that claims read, by time or by key, and it tells inserts which hint to send. It is
 -- made with the queue. It can be changed while the queue is empty; the table is locked for that moment.
@@ -237,6 +253,10 @@ BEGIN
   EXECUTE format(CASE NEW.ordering
       -- Oldest first within a priority. Dead letters lie at the far end, at infinity; suspects are elsewhere.
       WHEN 'none' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (priority, available_at, position) WHERE crashes < 2'
+      -- The jobs of a key as they become due, so that nothing that waits stands before one that is due. The keys
+      -- of a group stand together: a full group is passed in one step.
+      WHEN 'turns' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, coalesce(group_key, '''') COLLATE "C", '
+        'partition_key COLLATE "C", available_at, position) WHERE NOT parked AND crashes < 2'
       -- The jobs of a key in their order. A claim steps from key to key and reads the head of each.
       ELSE 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked'
     END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx');
@@ -257,7 +277,7 @@ CREATE TRIGGER queues_ordered AFTER UPDATE OF ordering ON holdfast.queues
 
 -- What a job must be that is written in SQL. NULL for a partition key means a stream of its own.
 CREATE FUNCTION holdfast.check_job(
-  type text, payload jsonb, key text, idempotency_key text, headers jsonb, max_bytes integer
+  type text, payload jsonb, key text, group_key text, idempotency_key text, headers jsonb, max_bytes integer
 ) RETURNS void LANGUAGE plpgsql AS $fn$
 BEGIN
   IF type IS NULL OR type !~ '^[A-Za-z][A-Za-z0-9_.:-]{0,99}$' THEN
@@ -273,6 +293,9 @@ BEGIN
   ELSIF key = '' OR octet_length(key) > 512 THEN
     RAISE EXCEPTION 'the partition key is empty or longer than 512 bytes: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for a stream of its own.';
+  ELSIF group_key = '' OR octet_length(group_key) > 512 THEN
+    RAISE EXCEPTION 'the group is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
   ELSIF idempotency_key = '' OR octet_length(idempotency_key) > 512 THEN
     RAISE EXCEPTION 'the idempotency key is empty or longer than 512 bytes: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
@@ -403,6 +426,8 @@ CREATE TABLE holdfast.inbox (
   completed_at     timestamptz,
   last_error       text,
   history          jsonb,
+  -- A coarser key, such as the tenant of a user; only where keys take turns. NULL: it belongs to no group.
+  group_key        text,
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation,
     available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
@@ -429,6 +454,8 @@ CREATE TABLE holdfast.inbox_claims (
   number     bigint NOT NULL,
   claimed_at timestamptz NOT NULL DEFAULT now(),
   jobs       uuid[] NOT NULL,
+  -- The bucket of each, where keys take turns: a claim looks for what is held in some of them.
+  buckets    smallint[],
   CONSTRAINT inbox_claims_pkey PRIMARY KEY (worker_id, number)
 ) WITH (
   toast_tuple_target = 8160,
@@ -460,7 +487,8 @@ CREATE TABLE holdfast.inbox_archive (
   last_error       text,
   history          jsonb,
   -- What the handler returned; NULL: nothing.
-  result           jsonb
+  result           jsonb,
+  group_key        text
 ) WITH (
   -- Never updated, so pages are filled; vacuum follows the inserts to summarise the block ranges.
   fillfactor = 100, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 100000
@@ -545,7 +573,8 @@ DECLARE
 BEGIN
   SELECT q.* INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
   IF settings.max_pending IS NULL OR settings.recount_at > began
-    OR NOT pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, 1) THEN
+    -- Those from 1 on are the mutexes of buckets.
+    OR NOT pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, -1) THEN
     RETURN settings.waiting;
   END IF;
   SELECT count(*) INTO jobs
@@ -569,7 +598,7 @@ REVOKE EXECUTE ON FUNCTION holdfast.inbox_count_waiting FROM PUBLIC;
 CREATE FUNCTION holdfast.inbox_enqueue_unique(
   id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb,
   priority integer, max_attempts integer, available_at timestamptz,
-  unique_key text, unique_while text, on_conflict text, unique_window interval,
+  unique_key text, unique_while text, on_conflict text, unique_window interval, group_key text,
   OUT job_id uuid, OUT outcome text
 ) LANGUAGE plpgsql SECURITY DEFINER
   SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $fn$
@@ -578,7 +607,7 @@ DECLARE
   a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
   a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
   a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
-  a_window ALIAS FOR $14;  o_id ALIAS FOR $15;  o_outcome ALIAS FOR $16;
+  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  o_id ALIAS FOR $16;  o_outcome ALIAS FOR $17;
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
@@ -634,9 +663,10 @@ BEGIN
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, parked)
+            payload, priority, max_attempts, headers, version, group_key, parked)
           VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket, a_type,
-            waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, false);
+            waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, waiting.group_key,
+            false);
           o_outcome := 'replaced';
         END IF;
         RETURN;
@@ -645,8 +675,9 @@ BEGIN
   END LOOP;
 
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload, priority,
-    max_attempts, headers, version, parked)
-  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, false);
+    max_attempts, headers, version, group_key, parked)
+  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, a_group,
+    false);
   UPDATE holdfast.inbox_unique AS u
   SET jobs = live || a_id,
       kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
@@ -659,18 +690,26 @@ END
 $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique FROM PUBLIC;
 
--- A plain INSERT gets what an enqueue gets: checks, the bucket of its key whatever it says, and one job for an
+-- A plain INSERT gets what an enqueue gets: checks, the bucket of its key or group whatever it says, and one job for an
 -- idempotency key; a row whose key stands for the same job already is not written. The type may stand in the payload.
 -- With the rights of the owner, so that whoever may insert needs no others.
 CREATE FUNCTION holdfast.inbox_fill() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $fn$
 BEGIN
+  -- The bucket of a job with a group is that of its group. Elsewhere that would take a key's line apart.
+  IF NEW.group_key IS NOT NULL
+    AND (SELECT q.ordering FROM holdfast.queues AS q WHERE q.name = 'inbox') <> 'turns' THEN
+    RAISE EXCEPTION 'queue % has no groups: nothing was enqueued', quote_literal('inbox')
+      USING ERRCODE = 'HF002', HINT = 'Leave the group out, or make a queue with perGroup, perKey or fair.';
+  ELSIF NEW.parked IS NOT NULL THEN
+    RETURN NEW;
+  END IF;
   NEW.parked := false;
   NEW.type := coalesce(NEW.type, NEW.payload ->> 'type');
-  PERFORM holdfast.check_job(NEW.type, NEW.payload, NEW.partition_key, NEW.idempotency_key, NEW.headers,
-    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
+  PERFORM holdfast.check_job(NEW.type, NEW.payload, NEW.partition_key, NEW.group_key, NEW.idempotency_key,
+    NEW.headers, (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
   NEW.partition_key := coalesce(NEW.partition_key, NEW.id::text);
-  NEW.partition_bucket := holdfast.bucket_of(NEW.partition_key);
+  NEW.partition_bucket := holdfast.bucket_of(coalesce(NEW.group_key, NEW.partition_key));
   IF NEW.idempotency_key IS NOT NULL
     AND holdfast.inbox_take_key(NEW.idempotency_key, NEW.id, NEW.type, NEW.payload) <> NEW.id THEN
     RETURN NULL;
@@ -679,7 +718,7 @@ BEGIN
 END
 $fn$;
 CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox
-  FOR EACH ROW WHEN (NEW.parked IS NULL) EXECUTE FUNCTION holdfast.inbox_fill();
+  FOR EACH ROW WHEN (NEW.parked IS NULL OR NEW.group_key IS NOT NULL) EXECUTE FUNCTION holdfast.inbox_fill();
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
 
 -- Enqueue for producers in any language and for triggers. Everything is checked before it is written;
@@ -699,6 +738,7 @@ CREATE FUNCTION holdfast.inbox_enqueue(
   unique_while text DEFAULT 'pending',
   on_conflict text DEFAULT 'ignore',
   unique_window interval DEFAULT NULL,
+  group_key text DEFAULT NULL,
   OUT id uuid,
   OUT deduplicated boolean
 ) LANGUAGE plpgsql AS $fn$
@@ -708,14 +748,14 @@ DECLARE
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
   a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
   a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
-  o_id ALIAS FOR $15;  o_deduplicated ALIAS FOR $16;
+  a_group ALIAS FOR $15;  o_id ALIAS FOR $16;  o_deduplicated ALIAS FOR $17;
   standing uuid;
   stream text;
   due timestamptz;
   settings record;
 BEGIN
   SELECT q.max_payload_bytes, q.max_pending, q.waiting INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
-  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_idempotency_key, a_headers, settings.max_payload_bytes);
+  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_group, a_idempotency_key, a_headers, settings.max_payload_bytes);
   IF settings.waiting >= settings.max_pending THEN
     RAISE EXCEPTION 'queue % is full, % jobs may wait: nothing was enqueued', quote_literal('inbox'), settings.max_pending
       USING ERRCODE = 'HF006', HINT = 'Try again later, add workers, or raise max_pending.';
@@ -752,14 +792,15 @@ BEGIN
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
   IF a_unique IS NOT NULL THEN
     SELECT u.job_id, u.outcome <> 'written' INTO o_id, o_deduplicated
-    FROM holdfast.inbox_enqueue_unique(o_id, a_type, a_version, stream, holdfast.bucket_of(stream), a_payload,
-      a_headers, a_priority, coalesce(a_max_attempts, 5), due, a_unique, a_while, a_conflict, a_window) AS u;
+    FROM holdfast.inbox_enqueue_unique(o_id, a_type, a_version, stream,
+      holdfast.bucket_of(coalesce(a_group, stream)), a_payload, a_headers, a_priority, coalesce(a_max_attempts, 5), due,
+      a_unique, a_while, a_conflict, a_window, a_group) AS u;
     RETURN;
   END IF;
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
-    priority, max_attempts, headers, version, idempotency_key, parked)
-  VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
-    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, false);
+    priority, max_attempts, headers, version, idempotency_key, group_key, parked)
+  VALUES (o_id, due, holdfast.bucket_of(coalesce(a_group, stream)), a_type, stream, a_payload, a_priority,
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, a_group, false);
 END
 $fn$;
 
@@ -805,6 +846,7 @@ $fn$;
 -- Who may make triggers with it could have it run code of theirs with the rights of the owner.
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
+${turns}
 -- Its trigger makes the index that claims read and the trigger that calls inbox_wake.
 INSERT INTO holdfast.queues (name) VALUES ('inbox');
 `;

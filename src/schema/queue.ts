@@ -9,23 +9,29 @@
 import { HoldfastError } from '../job/errors.js';
 import { hash32 } from '../job/key.js';
 import { checkKnown, type Known } from '../job/known-options.js';
-import { checkOrdering, type OrderOptions } from '../job/order.js';
+import type { OrderOptions } from '../job/order.js';
+import { checkPolicy, type TurnOptions } from '../job/turns.js';
 import { checkQueueName, loadText, quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
 import { grantsLikeInbox } from './grants.js';
 import { MIGRATIONS } from './migrations.js';
 
 const SETTINGS = `
-UPDATE holdfast.queues AS q SET ordering = $1::text::holdfast.ordering WHERE q.name = 'inbox'`;
+UPDATE holdfast.queues AS q
+SET ordering = $1::text::holdfast.ordering, per_key = $2::integer, per_group = $3::integer, fair = $4::boolean,
+  weights = $5::text::jsonb
+WHERE q.name = 'inbox'`;
 
 /** Queues are made and dropped under the lock that migrations take. */
 export const migrationLock = (schema: string) =>
   `SELECT pg_advisory_xact_lock(${hash32('holdfast.migrate') | 0}, ${hash32(schema) | 0})`;
 
-/** How the queue is read; see `OrderOptions`. */
-export type NewQueueOptions = OrderOptions;
+/** How the queue is read. */
+export interface NewQueueOptions extends OrderOptions, TurnOptions {}
 
-const OPTIONS = { ordering: true, deadLetters: true } as const satisfies Known<NewQueueOptions>;
+const OPTIONS = {
+  ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
+} as const satisfies Known<NewQueueOptions>;
 
 /**
  * Returns false when the queue existed already, and changes nothing then. Needs one client, not a pool. `made` is
@@ -40,7 +46,7 @@ export async function createQueue(
 ): Promise<boolean> {
   checkQueueName(queue);
   checkKnown(options, OPTIONS, 'createQueue()', 'No queue was made.');
-  const ordering = checkOrdering(`Queue "${queue}"`, options);
+  const policy = checkPolicy(`Queue "${queue}"`, options);
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   try {
     await client.query(migrationLock(schema));
@@ -54,7 +60,11 @@ export async function createQueue(
         await client.query(loadText(migration.perQueue, { schema, queue }));
       }
       for (const grant of await grantsLikeInbox(client, schema, queue)) await client.query(grant);
-      if (ordering) await client.query(loadText(SETTINGS, { schema, queue }), [ordering]);
+      if (policy) {
+        const { ordering, perKey, perGroup, fair, weights } = policy;
+        const values = [ordering, perKey, perGroup, fair, JSON.stringify(weights)];
+        await client.query(loadText(SETTINGS, { schema, queue }), values);
+      }
       await made();
     }
     await client.query('COMMIT');

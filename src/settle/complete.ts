@@ -31,10 +31,10 @@ const KEEPS_ARCHIVE = `(SELECT q.archive_retention > '0' FROM holdfast.queues AS
 
 const ARCHIVE = `INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
   partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
-  payload, headers, idempotency_key, claimed_by, last_error, history, result)
+  payload, headers, idempotency_key, claimed_by, last_error, history, group_key, result)
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
   version, 'completed', priority, type, partition_key, payload, headers, idempotency_key,
-  claimed_by, last_error, history,
+  claimed_by, last_error, history, group_key,
   -- Parsed once for all rows, by the inner SELECT.
   CASE WHEN $4::text IS NOT NULL THEN (SELECT $4::text::jsonb) -> id::text END
 FROM gone
@@ -42,7 +42,7 @@ WHERE ${KEEPS_ARCHIVE}`;
 
 const GONE = `i.id, i.created_at, i.claimed_at, i.lease_generation, i.partition_bucket, i.attempts,
     i.max_attempts, i.version, i.priority, i.type, i.partition_key, i.payload, i.headers,
-    i.idempotency_key, i.claimed_by, i.last_error, i.history`;
+    i.idempotency_key, i.claimed_by, i.last_error, i.history, i.group_key`;
 
 /** Nearly always all of them move; then their number says it, and the ids stay where they are. */
 const MOVED = `archived AS (

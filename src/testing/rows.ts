@@ -132,6 +132,7 @@ export interface Place {
   readonly priority: number;
   readonly bucket: number;
   readonly key: string;
+  readonly group: string;
   readonly crashes: number;
   readonly ordering: string;
   /** What of it is paused; null: nothing. */
@@ -148,7 +149,7 @@ FROM holdfast.queues AS q
 WHERE q.name = 'inbox' AND i.id = $1::text::uuid AND i.status IN ('pending', 'processing')
 RETURNING i.available_at::text AS available_at, i.position::text AS position,
   i.priority::integer AS priority, i.partition_bucket::integer AS bucket, i.partition_key AS key,
-  i.crashes, q.ordering::text AS ordering,
+  coalesce(i.group_key, '') AS group_key, i.crashes, q.ordering::text AS ordering,
   CASE WHEN q.paused THEN 'queue' WHEN i.type = ANY (q.paused_types) THEN 'type'
     WHEN i.partition_key = ANY (q.paused_keys) THEN 'key' END AS paused`;
   const [row] = await rowsOf(db, names, text, [id]);
@@ -159,6 +160,7 @@ RETURNING i.available_at::text AS available_at, i.position::text AS position,
     priority: Number(row.priority),
     bucket: Number(row.bucket),
     key: String(row.key),
+    group: String(row.group_key),
     crashes: Number(row.crashes),
     ordering: String(row.ordering),
     paused: (row.paused ?? null) as Place['paused'],

@@ -5,9 +5,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import timers from 'node:timers';
-import { claim } from '../claim/claim.js';
+import { claim, type DueCursor } from '../claim/claim.js';
 import { claimKeyed, type KeyStretch } from '../claim/claim-keyed.js';
 import { claimSuspects } from '../claim/claim-suspects.js';
+import { claimTurns } from '../claim/claim-turns.js';
 import type { ClaimedJob, ClaimTerms } from '../claim/taking.js';
 import { leave, lockKeyOf, register } from '../fleet/registry.js';
 import { BUCKETS } from '../job/key.js';
@@ -73,13 +74,10 @@ export class TestWorker {
 
   /** The next due job of a queue, as its order has it; null when there is none. */
   async claimNext(names: Names, ordering: string): Promise<LeasedJob | null> {
-    const { engine } = this.#deps;
-    const terms = this.#terms(names.queue);
-    const first =
-      ordering === 'none'
-        ? await claim(engine, names, { ...terms, cursors: FRONT, lagMs: 0, ask: false })
-        : await claimKeyed(engine, names, { ...terms, stretches: [ALL_KEYS], run: 1, ask: false });
-    const [job] = first.jobs;
+    const cursors = FRONT;
+    const [job] = await this.#claim(this.#deps.engine, names, ordering, {
+      ...{ cursors, stretch: ALL_KEYS, turn: ALL_KEYS },
+    });
     return job ? this.#leased(names, job) : null;
   }
 
@@ -105,20 +103,36 @@ export class TestWorker {
     id: string,
     place: Place,
   ): Promise<LeasedJob | null> {
-    const terms = this.#terms(names.queue);
     const { priority, runAt: afterAt, position } = place;
-    const cursors = [{ priority, afterAt, afterPosition: position - 1 }];
-    const { jobs } =
-      place.ordering === 'none'
-        ? await claim(db, names, { ...terms, cursors, lagMs: 0, ask: false })
-        : await claimKeyed(db, names, {
-            ...terms,
-            stretches: [onlyKey(place)],
-            run: 1,
-            ask: false,
-          });
+    const jobs = await this.#claim(db, names, place.ordering, {
+      cursors: [{ priority, afterAt, afterPosition: position - 1 }],
+      stretch: onlyKey(place),
+      turn: turnOf(place),
+      maxKeys: 1,
+    });
     const job = jobs.find((one) => one.id === id);
     return job ? this.#leased(names, job) : null;
+  }
+
+  /** From the places that the order of the queue has. */
+  async #claim(
+    db: Executor,
+    names: Names,
+    ordering: string,
+    from: {
+      readonly cursors: readonly DueCursor[];
+      readonly stretch: KeyStretch;
+      readonly turn: KeyStretch;
+      readonly maxKeys?: number;
+    },
+  ): Promise<ClaimedJob[]> {
+    const asked = { ...this.#terms(names.queue), ask: false };
+    const { cursors, stretch, turn, maxKeys } = from;
+    if (ordering === 'none') return (await claim(db, names, { ...asked, cursors, lagMs: 0 })).jobs;
+    if (ordering !== 'turns')
+      return (await claimKeyed(db, names, { ...asked, stretches: [stretch], run: 1 })).jobs;
+    const again = { again: false, ...(maxKeys !== undefined && { maxKeys }) };
+    return (await claimTurns(db, names, { ...asked, ...again, stretches: [turn] })).jobs;
   }
 
   #terms(queue: string): ClaimTerms {
@@ -196,6 +210,12 @@ export class TestWorker {
 /** The stretch of the index that holds one key. */
 function onlyKey({ bucket, key }: Place): KeyStretch {
   return { bucket, afterKey: before(key), untilBucket: bucket, untilKey: `${key}\u0001` };
+}
+
+/** One more of this key's turn: the walk begins with the key itself. */
+function turnOf({ bucket, group, key }: Place): KeyStretch {
+  const afterKey = JSON.stringify([group, key, 1]);
+  return { bucket, afterKey, untilBucket: bucket + 1, untilKey: '' };
 }
 
 const HIGHEST = '\u{10FFFF}';

@@ -124,8 +124,10 @@ function unclaimed(queue: string, { paused, ordering, key }: Place): HoldfastErr
     ? paused === 'queue'
       ? `the queue "${queue}" is paused: call hf.resume("${queue}")`
       : `its ${paused} is paused: call hf.resume("${queue}", { ${paused} })`
-    : ordering !== 'none'
-      ? `the queue "${queue}" is read by key, and another job of the key ${JSON.stringify(key)} stands before it: use another key, or clearJobs(hf)`
-      : 'it was taken by another worker: stop the workers that run on this database';
+    : ordering === 'turns'
+      ? `in the queue "${queue}" an older job of the key ${JSON.stringify(key)} waits, or as many run as may: use another key, or clearJobs(hf)`
+      : ordering !== 'none'
+        ? `the queue "${queue}" is read by key, and another job of the key ${JSON.stringify(key)} stands before it: use another key, or clearJobs(hf)`
+        : 'it was taken by another worker: stop the workers that run on this database';
   return new HoldfastError('JOB_STATE', `The job could not be claimed, and was not run: ${why}.`);
 }

@@ -189,7 +189,7 @@ export class Loops {
   }
 
   #useFleet(view: FleetView): void {
-    const orders = this.#settings.map(({ name, ordering }) => [name, ordering]);
+    const orders = this.#settings.map(({ name, ordering, limits }) => [name, ordering, limits]);
     const picture = JSON.stringify([this.#deps.workerId(), view.members, orders]);
     if (picture !== this.#picture) for (const queue of this.queues) this.#share(queue, view);
     this.#picture = picture;

@@ -188,14 +188,15 @@ export class QueueWorker {
     return Math.min(this.#deps.settings.batchSize, Math.max(idle, target - unfinished - spare, 0));
   }
 
-  #receive({ jobs: rows, workerId, number, clock, sentAt, run, stop, alone }: ClaimBatch): void {
+  #receive(batch: ClaimBatch): void {
+    const { jobs: rows, workerId, number, clock, sentAt, run, stop, more, alone } = batch;
     if (rows.length === 0) return;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
     const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
-    for (const job of jobs) job.hasMore = run === null;
+    for (const job of jobs) job.hasMore = more ? more.has(job.row) : run === null;
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;

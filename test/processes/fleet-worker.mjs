@@ -91,6 +91,19 @@ const handlers = {
       ]),
     );
   },
+  /** When it began and ended is written in the transaction that completes it, so only attempts that count are. */
+  async witnessed(ctx) {
+    await ctx.transaction(async (tx) => {
+      const { rows } = await tx.query('SELECT clock_timestamp()::text AS at');
+      await sleep(ctx.payload.ms);
+      await tx.query('INSERT INTO witness VALUES ($1, $2, $3, $4, clock_timestamp())', [
+        ctx.id,
+        ctx.partitionKey,
+        ctx.payload.group ?? null,
+        rows[0].at,
+      ]);
+    });
+  },
   /** Waits for the parent's word; does not look at its signal. */
   async gated(ctx) {
     await note(ctx, 'start');

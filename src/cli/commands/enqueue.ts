@@ -64,8 +64,8 @@ export async function run(call: Call): Promise<void> {
   const type = args[0] as string;
   const queue = given.text('queue') ?? 'inbox';
   const definition = job(type, { queue, version: countOption(given, 'job-version', 1) });
-  const [key, idempotencyKey, delay] = ['partition-key', 'idempotency-key', 'delay'].map((name) =>
-    given.text(name),
+  const [key, group, idempotencyKey, delay] = ['partition-key', 'group', 'idempotency-key', 'delay'].map(
+    (name) => given.text(name),
   );
   const headers = headersOf(given.texts('header'));
   const [row] = await session.queues([queue]);
@@ -77,6 +77,7 @@ export async function run(call: Call): Promise<void> {
   });
   const options = {
     ...(key !== undefined && { partitionKey: key }),
+    ...(group !== undefined && { group }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
     ...(delay !== undefined && { delay: durationMs(delay, '--delay') }),
     ...(given.text('priority') !== undefined && { priority: countOption(given, 'priority', 2) }),

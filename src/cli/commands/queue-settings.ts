@@ -9,6 +9,7 @@ import { actOptions } from '../actor.js';
 import { type Call, EXIT, type Given, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { countOption } from '../filters.js';
+import { turnOptions } from '../turn-options.js';
 import { oneName } from './queues.js';
 
 function onOff(text: string): boolean {
@@ -40,11 +41,16 @@ function settingsOf(given: Given): QueueOptions {
     // Checked where they are used, with a message that names what is allowed.
     ...part('ordering', 'ordering', String),
     ...part('dead-letters', 'deadLetters', String),
+    ...turnOptions(given),
   } as QueueOptions;
 }
 
 const SETTINGS: Readonly<Record<string, (row: QueueRow) => string>> = {
   ordering: ({ ordering }) => ordering,
+  'per key': ({ perKey }) => String(perKey ?? 'any number'),
+  'per group': ({ perGroup }) => String(perGroup ?? 'any number'),
+  fair: ({ fair }) => (fair ? 'yes' : 'no'),
+  weights: ({ weights }) => (Object.keys(weights).length > 0 ? JSON.stringify(weights) : 'none'),
   paused: (row) => (row.paused ? 'yes' : describePaused(row) || 'no'),
   'archive retention': (row) => span(row.archiveRetentionMs),
   'idempotency retention': (row) => span(row.idempotencyRetentionMs),

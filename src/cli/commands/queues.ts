@@ -8,6 +8,7 @@ import type { QueuePart } from '../../operate/queue.js';
 import type { NewQueueOptions } from '../../schema/queue.js';
 import { actOptions } from '../actor.js';
 import { type Call, UsageError } from '../command.js';
+import { turnOptions } from '../turn-options.js';
 import { queueColumns } from '../views.js';
 
 export function oneName(args: readonly string[], verb: string): string {
@@ -29,6 +30,7 @@ export async function runCreate({ args, given, session, out }: Call): Promise<vo
   const options = {
     ...(ordering !== undefined && { ordering }),
     ...(deadLetters !== undefined && { deadLetters }),
+    ...turnOptions(given),
   } as NewQueueOptions;
   const names = session.names(name);
   const created = await makeQueue(session.pool, names, options, actOptions(given));

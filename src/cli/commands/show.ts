@@ -50,6 +50,7 @@ function lines(job: ShownJob): Record<string, string | number | null> {
     status: job.archived && job.status === 'dead_letter' ? 'discarded' : job.status,
     type: job.version === 1 ? job.type : `${job.type} (version ${job.version})`,
     key: job.partitionKey,
+    group: job.groupKey,
     bucket: job.partitionBucket,
     ordering: job.ordering === 'none' ? null : job.ordering,
     position: job.position,

@@ -1,12 +1,13 @@
 /**
  * What a claim of a queue sends, and what it brings.
  *
- * Here one of the three claim statements is chosen (suspects, by time, by key), every claim gets its number, and
- * the place is kept where the next one begins. When to claim is the schedule's business (claim-schedule.ts).
+ * Here one of the four claim statements is chosen (suspects, by time, by key, by turns), every claim gets its number,
+ * and the place is kept where the next one begins. When to claim is the schedule's business (claim-schedule.ts).
  */
 import { claim, type QueueNews } from '../../claim/claim.js';
-import { claimKeyed, type WalkStop } from '../../claim/claim-keyed.js';
+import { claimKeyed, type KeyedClaimRequest, type WalkStop } from '../../claim/claim-keyed.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
+import { claimTurns, type TurnsRequest } from '../../claim/claim-turns.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
 import { countWaiting } from '../../enqueue/pressure.js';
 import type { Ordering } from '../../job/order.js';
@@ -35,6 +36,8 @@ export interface ClaimBatch {
   readonly run: number | null;
   /** Where a walk ended before the end: it may have cut the run of this key short. */
   readonly stop: WalkStop | null;
+  /** Where keys take turns: the jobs of whose keys more wait. */
+  readonly more?: ReadonlySet<ClaimedJob>;
   /** A suspect that must be the only job of its process. */
   readonly alone: boolean;
 }
@@ -65,6 +68,8 @@ export interface ClaimReaderDeps {
 
 /** Heads of keys that are due within this time are remembered. */
 const SOON_MS = 5_000;
+/** A bucket that another worker was claiming from is read again after this time: a claim takes about as long. */
+const BUSY_MS = 5;
 
 /** After these the next job of a key may run; a released one waits again, perhaps as the head of its key. */
 const FREES_KEY: readonly (SettleResult | null)[] = [
@@ -103,7 +108,7 @@ export class ClaimReader {
 
   assign(ordering: Ordering, buckets: readonly number[]): void {
     this.#ordering = ordering;
-    this.#keys.own(buckets);
+    this.#keys.own(buckets, ordering === 'turns');
   }
 
   /** How long it is until this time of the database's clock; 0 if that is not known. */
@@ -163,9 +168,9 @@ export class ClaimReader {
       // Nothing may run beside it; the rest is read when it has left.
       if (alone) return { jobs: limit, waitedMs: 0, news: null };
     }
-    const found = await (this.keyed
-      ? this.#readKeys(limit, now, ask)
-      : this.#readDue(limit, now, ask));
+    const found = await (this.#ordering === 'none'
+      ? this.#readDue(limit, now, ask)
+      : this.#readKeys(limit, now, ask));
     if (found.news) this.#suspects = found.news.suspects;
     // Nobody waits for it, and whoever finds the figure old counts again.
     if (found.news?.recount)
@@ -217,26 +222,40 @@ export class ClaimReader {
   }
 
   async #readKeys(limit: number, now: number, ask: boolean): Promise<Found> {
-    const { engine, names, time, settings } = this.#deps;
+    const { time, settings } = this.#deps;
     const stretches = this.#keys.take(now);
     if (stretches.length === 0) return { jobs: 0, waitedMs: 0, news: null };
-    const run = Math.min(limit, this.#deps.run());
     // What becomes due until the next walk, however rare walks are.
-    const soonMs = Math.max(SOON_MS, 3 * settings.pollMs);
+    const asked = { stretches, ask, soonMs: Math.max(SOON_MS, 3 * settings.pollMs) };
     try {
       const { jobs, news, wanted } = await this.#send(limit, async (terms) => {
-        const claimed = await claimKeyed(engine, names, { ...terms, stretches, run, ask, soonMs });
+        const claimed = await (this.#ordering === 'turns'
+          ? this.#claimTurns({ ...terms, ...asked })
+          : this.#claimRuns({ ...terms, ...asked }));
         this.#keys.record(claimed, limit, time.now(), time.now() - now);
         // Heads that wait for their time are read again then.
         for (const { inMs, bucket } of claimed.due)
           this.#keys.later([bucket], time.now() + inMs + 1);
-        return { ...claimed, run, alone: false };
+        return { ...claimed, alone: false };
       });
       return { jobs: Math.max(jobs.length, Math.min(wanted, limit - 1)), waitedMs: 0, news };
     } catch (error) {
       this.#keys.failed();
       throw error;
     }
+  }
+
+  async #claimRuns(asked: Omit<KeyedClaimRequest, 'run'>) {
+    const run = Math.min(asked.limit, this.#deps.run());
+    return { ...(await claimKeyed(this.#deps.engine, this.#deps.names, { ...asked, run })), run };
+  }
+
+  async #claimTurns(asked: Omit<TurnsRequest, 'again'>) {
+    const { engine, names, time } = this.#deps;
+    const claimed = await claimTurns(engine, names, { ...asked, again: this.#keys.readsAll });
+    if (claimed.busy.length > 0) this.#keys.later(claimed.busy, time.now() + BUSY_MS);
+    if (claimed.missed) this.#keys.later(null, time.now() + BUSY_MS);
+    return { ...claimed, run: null, more: new Set(claimed.jobs.filter(({ more }) => more)) };
   }
 
   /** Sends a claim and hands on what it brought. */

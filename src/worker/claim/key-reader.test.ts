@@ -23,9 +23,9 @@ class Queue {
   readonly taken: Taken[] = [];
   readonly #lines = new Map<string, { bucket: number; key: string; jobs: number; held: boolean }>();
 
-  constructor(owned = EVERY) {
+  constructor(owned = EVERY, turns = false) {
     this.reader = new KeyReader(1_000, () => 0);
-    this.reader.own(owned);
+    this.reader.own(owned, turns);
   }
 
   get left(): number {
@@ -240,39 +240,78 @@ describe('a key that became free', () => {
   });
 });
 
-test('whatever happens, nothing is left unread for longer than a look', () => {
-  const bucket = fc.integer({ min: 0, max: BUCKETS - 1 });
-  const step = fc.record({
-    afterMs: fc.integer({ min: 1, max: 400 }),
-    jobs: fc.array(fc.tuple(bucket, fc.constantFrom('a', 'b', 'c')), { maxLength: 8 }),
-    hint: fc.constantFrom('none', 'all', 'exact'),
-    limit: fc.integer({ min: 1, max: 6 }),
-    owned: fc.option(fc.uniqueArray(bucket, { maxLength: 20 })),
-    fails: fc.boolean(),
+describe('where keys take turns', () => {
+  test('no hint gives a key another turn while rounds bring plenty', () => {
+    const queue = new Queue(EVERY, true);
+    for (const bucket of [3, 500, 900]) queue.add(bucket, 'k', 20);
+    for (let now = 0; queue.taken.length < 30; now += 2) {
+      queue.claim(now, 1);
+      // A job of the first key has ended, and more of it wait.
+      queue.reader.freed(3, now, true);
+    }
+    const turns = queue.taken.map(({ bucket }) => bucket);
+    expect(turns).toEqual(Array.from({ length: 10 }, () => [3, 500, 900]).flat());
   });
-  fc.assert(
-    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
-      const queue = new Queue();
-      let now = 0;
-      for (const { afterMs, jobs, hint, limit, owned, fails } of steps) {
-        now += afterMs;
-        if (owned) queue.reader.own(owned.sort((a, b) => a - b));
-        for (const [where, key] of jobs) queue.add(where, key);
-        if (hint === 'all') queue.reader.hint(null, now);
-        if (hint === 'exact')
-          queue.reader.hint(
-            jobs.map(([where]) => where),
-            now,
-          );
-        if (fails && queue.reader.take(now).length > 0) queue.reader.failed();
-        queue.claim(now, limit, { maxKeys: 7 });
-      }
-      const end = now + 3_000;
-      while (queue.left > 0 && now < end) {
-        now = Math.max(now + 1, Math.min(end, queue.reader.readAt(now)));
-        queue.claim(now, 5, { maxKeys: 7 });
-      }
-      expect(queue.left).toBe(0);
-    }),
-  );
+
+  test('a hint is read at once while there is nothing else to do', () => {
+    const queue = new Queue(EVERY, true);
+    while (queue.reader.readAt(0) <= 0) queue.claim(0);
+    queue.add(7, 'k');
+    queue.reader.hint([7], 5);
+    expect(queue.claim(5)).toEqual([7]);
+    expect(queue.taken).toHaveLength(1);
+  });
+
+  test('a claim knows whether it reads all that there is', () => {
+    const queue = new Queue(EVERY, true);
+    for (let n = 0; n < 4; n++) queue.add(n, 'k', 2);
+    queue.claim(0, 3);
+    expect(queue.reader.readsAll).toBe(true);
+    queue.claim(2, 3);
+    expect(queue.reader.readsAll).toBe(false);
+  });
 });
+
+test.each([false, true])(
+  'whatever happens, nothing is left unread for longer than a look (turns: %s)',
+  (turns) => {
+    const bucket = fc.integer({ min: 0, max: BUCKETS - 1 });
+    const step = fc.record({
+      afterMs: fc.integer({ min: 1, max: 400 }),
+      jobs: fc.array(fc.tuple(bucket, fc.constantFrom('a', 'b', 'c')), { maxLength: 8 }),
+      hint: fc.constantFrom('none', 'all', 'exact'),
+      limit: fc.integer({ min: 1, max: 6 }),
+      owned: fc.option(fc.uniqueArray(bucket, { maxLength: 20 })),
+      fails: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+        const queue = new Queue(EVERY, turns);
+        let now = 0;
+        for (const { afterMs, jobs, hint, limit, owned, fails } of steps) {
+          now += afterMs;
+          if (owned)
+            queue.reader.own(
+              owned.sort((a, b) => a - b),
+              turns,
+            );
+          for (const [where, key] of jobs) queue.add(where, key);
+          if (hint === 'all') queue.reader.hint(null, now);
+          if (hint === 'exact')
+            queue.reader.hint(
+              jobs.map(([where]) => where),
+              now,
+            );
+          if (fails && queue.reader.take(now).length > 0) queue.reader.failed();
+          queue.claim(now, limit, { maxKeys: 7 });
+        }
+        const end = now + 3_000;
+        while (queue.left > 0 && now < end) {
+          now = Math.max(now + 1, Math.min(end, queue.reader.readAt(now)));
+          queue.claim(now, 5, { maxKeys: 7 });
+        }
+        expect(queue.left).toBe(0);
+      }),
+    );
+  },
+);

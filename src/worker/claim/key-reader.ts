@@ -6,6 +6,9 @@
  * plenty, every key has its turn and hints are left for later. Otherwise hinted buckets are read at once if
  * they are ours. Those of others are read a moment later: by then their owner has taken what it can, and what
  * is left is for whoever has a free handler. So the ring is a preference, and never keeps a job waiting.
+ *
+ * Where keys take turns a walk is a round. While rounds bring plenty one follows the other, and no hint gives a key
+ * another turn in between.
  */
 import type { KeyedClaim, KeyStretch } from '../../claim/claim-keyed.js';
 import { BUCKETS } from '../../job/key.js';
@@ -21,6 +24,8 @@ export class KeyReader {
   readonly #look: LookTimer;
   readonly #random: () => number;
   #owned: ReadonlySet<number> = new Set(EVERY_BUCKET);
+  /** Keys take turns. */
+  #turns = false;
   #hints = new Set<number>();
   /** Buckets to read at a time, the earliest of each; and the earliest of all. */
   readonly #later = new Map<number, number>();
@@ -37,6 +42,7 @@ export class KeyReader {
   #walkMs = 0;
   #taken: readonly KeyStretch[] = [];
   #walking = false;
+  #readsAll = false;
 
   constructor(everyMs: number, random: () => number) {
     this.#look = new LookTimer(everyMs);
@@ -47,9 +53,15 @@ export class KeyReader {
     return this.#owned.size;
   }
 
+  /** What was taken last is all that there is to read, and not the rest of a walk. */
+  get readsAll(): boolean {
+    return this.#readsAll;
+  }
+
   /** The buckets that the ring prefers this worker for. */
-  own(buckets: readonly number[]): void {
+  own(buckets: readonly number[], turns = false): void {
     this.#owned = new Set(buckets);
+    this.#turns = turns;
     this.#look.hasten(Number.NEGATIVE_INFINITY);
   }
 
@@ -95,13 +107,20 @@ export class KeyReader {
     if (now >= this.#laterAt) this.#bringForward(now);
     // A walk and hints take turns, unless the walk brings plenty.
     const walkable = this.#walk.length > 0 || this.#look.due(now);
-    this.#walking = this.#plenty || this.#hints.size === 0 || (walkable && !this.#walking);
+    const again = this.#turns && this.#wasPlenty;
+    this.#walking =
+      this.#plenty || this.#hints.size === 0 || (walkable && (!this.#walking || again));
+    this.#readsAll = !this.#walking || this.#walk.length === 0;
     if (!this.#walking) {
       this.#taken = stretchesOf([...this.#hints].sort((a, b) => a - b));
       this.#hints.clear();
       return this.#taken;
     }
-    if (this.#walk.length === 0 && this.#look.due(now)) this.#begin();
+    if (this.#walk.length === 0 && this.#look.due(now)) {
+      this.#begin();
+      // A round reads all of them.
+      if (this.#turns) this.#hints.clear();
+    }
     this.#taken = this.#walk;
     return this.#taken;
   }
@@ -163,7 +182,8 @@ export class KeyReader {
 
   #end(now: number): void {
     this.#plenty = false;
-    this.#look.record(now, this.#walkMs);
+    // A round that brought plenty was no overhead, although its last claim may have found nothing.
+    this.#look.record(now, this.#turns && this.#wasPlenty ? 0 : this.#walkMs);
     // There was plenty, and keys that were passed may be free by now.
     if (this.#wasPlenty) this.#look.hasten(now);
   }
