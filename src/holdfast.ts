@@ -12,6 +12,7 @@ import { deadLetters } from './api/dead-letters.js';
 import { examine } from './api/doctor.js';
 import { gaugesReader } from './api/gauges.js';
 import { looking } from './api/look.js';
+import { limits } from './api/limits.js';
 import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/queue-settings.js';
 import { schedules } from './api/schedules.js';
 import { type JobChanges, type UpdateChoice, update } from './api/update.js';
@@ -247,6 +248,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     ...byId(access),
     ...queueSettings(access),
     ...schedules(access),
+    ...limits(access),
     deadLetters: deadLetters(access),
     archive: archive(access),
 

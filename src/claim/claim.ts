@@ -17,6 +17,7 @@ import {
   type ClaimTerms,
   EXPIRED,
   HANDLED,
+  LIMITS_KNOWN,
   NO_JOB,
   RECORD_CLAIM,
   RETURN_TAKEN,
@@ -81,7 +82,7 @@ WITH claimed AS (
     FOR UPDATE SKIP LOCKED
   ) AS c
   WHERE EXISTS (SELECT FROM holdfast.queues AS q
-    WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none')
+    WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none' AND ${LIMITS_KNOWN})
   LIMIT $5::integer
   ))
   RETURNING ${RETURN_TAKEN}

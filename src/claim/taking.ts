@@ -4,7 +4,8 @@
  *
  * The parameters that all claims share come first: `$1` the worker, `$2` its lease in milliseconds, `$3` the
  * number of this claim, `$4` the worker's claims of which nothing is left, `$5` how many jobs it wants, `$6`
- * the types whose first version it handles, `$7` the newest version that it handles by type.
+ * the types whose first version it handles, `$7` the newest version that it handles by type, and under '' the
+ * version of the queue's limits that it knows.
  */
 import {
   bool,
@@ -31,6 +32,8 @@ export interface ClaimTerms {
   readonly limit: number;
   /** Handled types with the newest payload version that this worker understands. */
   readonly versions: Readonly<Record<string, number>>;
+  /** The version of the queue's limits that says which types are not among them. Left out: whatever they are. */
+  readonly limitsVersion?: number;
 }
 
 export function termsOf({
@@ -40,6 +43,7 @@ export function termsOf({
   finished,
   limit,
   versions,
+  limitsVersion,
 }: ClaimTerms): Param[] {
   return [
     workerId,
@@ -48,13 +52,17 @@ export function termsOf({
     plainArray(finished),
     limit,
     textArray(Object.keys(versions)),
-    JSON.stringify(versions),
+    // No type has an empty name.
+    JSON.stringify(limitsVersion === undefined ? versions : { ...versions, '': limitsVersion }),
   ];
 }
 
 /** Whether this worker handles the job. Nearly every job is of version 1; that is cheap to find out. */
 export const HANDLED = `(i.version = 1 AND i.type = ANY ($6::text[])
         OR i.version <= ($7::jsonb -> i.type)::integer)`;
+
+/** The worker knows which types of the queue `q` are limited. One that does not would take them without asking. */
+export const LIMITS_KNOWN = `coalesce(q.limits_version = ($7::jsonb -> '')::bigint, true)`;
 
 /** Its lease ran out and nobody has recovered it yet. */
 export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;

@@ -2,6 +2,7 @@
 import { ARCHIVE_COMMANDS } from './archive-commands.js';
 import type { Command } from './command.js';
 import { FILTERS, STATUS } from './filters.js';
+import { LIMIT_COMMANDS } from './limit-commands.js';
 import { QUEUE_COMMANDS } from './queue-commands.js';
 import { ACT, BULK, LIST, QUEUE, REASON, YES } from './shared-options.js';
 
@@ -180,6 +181,7 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/act.js')).runDiscard,
   },
   ...QUEUE_COMMANDS,
+  ...LIMIT_COMMANDS,
   {
     words: ['schedules', 'ls'],
     summary: 'list schedules, when they fire next and who declares them',

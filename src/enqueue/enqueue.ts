@@ -77,6 +77,7 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
       options.idempotencyKey === undefined
         ? null
         : checkKey(options.idempotencyKey, 'idempotencyKey'),
+    limitKey: job.limitKey(item.payload),
   };
 }
 

@@ -11,6 +11,7 @@ import { type Duration, durationMs } from './duration.js';
 import { HoldfastError } from './errors.js';
 import { checkType } from './key.js';
 import { checkKnown, type Known } from './known-options.js';
+import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
 import { refuseOrdering } from './order.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
@@ -32,6 +33,8 @@ export interface JobOptions<Input, Output> {
   readonly retry?: RetryOptions | RetryFunction;
   /** The handler's time: then its signal is aborted and the attempt fails. Default: none. */
   readonly timeout?: Duration;
+  /** How many run at once, and how many start in a time, in the whole fleet. Default: no limit. */
+  readonly limit?: JobLimit<Input>;
 }
 
 /** A payload without what does not come back from JSON as it went in: a Date, which becomes a text, or a BigInt. */
@@ -72,7 +75,7 @@ export const ENQUEUE_OPTIONS = {
 
 const JOB_OPTIONS = {
   ...{ schema: true, version: true, upgrade: true, queue: true },
-  ...{ maxAttempts: true, priority: true, retry: true, timeout: true },
+  ...{ maxAttempts: true, priority: true, retry: true, timeout: true, limit: true },
 } as const satisfies Known<JobOptions<unknown, unknown>>;
 
 export interface EnqueueItem {
@@ -89,6 +92,11 @@ export interface JobDefinition<Input, Output> {
   readonly priority: number;
   readonly timeoutMs: number | null;
   readonly hasSchema: boolean;
+  readonly limit: Limit | null;
+  /** Its rate has keys. */
+  readonly hasLimitKey: boolean;
+  /** For whom a payload counts in the rate; null: the rate has no keys. */
+  limitKey(payload: unknown): string | null;
   readonly retry: (attempt: number, error: unknown) => RetryDelay;
   /** One item for `enqueueMany`. */
   item(payload: Input, options?: EnqueueOptions): EnqueueItem;
@@ -150,6 +158,7 @@ export function job<Input = unknown, Output = Input>(
     Record<number, (payload: unknown) => unknown>
   >;
   const oldest = checkUpgrades(type, version, upgrade);
+  const rateKey = options.limit?.rate?.key;
 
   async function check(payload: unknown): Promise<Output> {
     if (!options.schema) return payload as Output;
@@ -175,6 +184,13 @@ export function job<Input = unknown, Output = Input>(
     timeoutMs:
       options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
     hasSchema: options.schema !== undefined,
+    limit:
+      options.limit === undefined
+        ? null
+        : checkLimit(options.limit, `Job "${type}"`, 'No definition was made.'),
+    hasLimitKey: rateKey !== undefined,
+    limitKey: (payload) =>
+      rateKey === undefined ? null : limitKeyOf(type, rateKey, payload as Input),
     retry: resolveRetry(options.retry),
     item(payload, itemOptions = {}) {
       checkKnown(itemOptions, ENQUEUE_OPTIONS, `A job of "${type}"`, 'Nothing was enqueued.');

@@ -8,6 +8,7 @@
  * update. A check constraint ties a status to its columns. It calls a function, and ranges are domains,
  * because Postgres parses the text of every check constraint again for every statement.
  */
+import { limitsCommon, limitsPerQueue } from './0001-limits.sql.js';
 import type { Migration } from './migration.js';
 
 const common = `
@@ -119,6 +120,8 @@ CREATE TABLE holdfast.queues (
   effect_retention      interval NOT NULL DEFAULT '7 days' CHECK (effect_retention > '0'),
   audit_retention       interval NOT NULL DEFAULT '90 days' CHECK (audit_retention > '0'),
   maintained_at         timestamptz,
+  -- Rises with every change of its limits; see limits.
+  limits_version        bigint NOT NULL DEFAULT 0,
   created_at            timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
 
@@ -201,6 +204,11 @@ BEGIN
     IF busy THEN
       RAISE EXCEPTION 'queue % holds jobs: its order was not changed', quote_literal(NEW.name)
         USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
+    END IF;
+    IF NEW.ordering <> 'none' AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.queue = NEW.name) THEN
+      RAISE EXCEPTION 'queue % has limits, which are for queues that are read by time: its order was not changed',
+        quote_literal(NEW.name)
+        USING ERRCODE = 'HF005', HINT = 'Remove its limits first, or make another queue.';
     END IF;
     EXECUTE format('DROP INDEX IF EXISTS %I.%I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx');
     SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t
@@ -340,7 +348,7 @@ CREATE TRIGGER schedules_made AFTER INSERT ON holdfast.schedules REFERENCING NEW
 CREATE TRIGGER schedules_earlier AFTER UPDATE ON holdfast.schedules
   FOR EACH ROW WHEN (NOT NEW.paused AND (NEW.next_at < OLD.next_at OR OLD.paused OR OLD.next_at IS NULL))
   EXECUTE FUNCTION holdfast.schedules_changed();
-`;
+${limitsCommon}`;
 
 const perQueue = `
 CREATE SEQUENCE holdfast.inbox_position_seq;
@@ -375,6 +383,10 @@ CREATE TABLE holdfast.inbox (
   completed_at     timestamptz,
   last_error       text,
   history          jsonb,
+  -- Whose rate it counts for, where the rate of its type has keys.
+  limit_key        text,
+  -- The slot that a rate gave it. It waits for it as long as available_at says the same time.
+  limit_slot       timestamptz,
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation,
     available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
@@ -526,6 +538,7 @@ CREATE FUNCTION holdfast.inbox_enqueue(
   max_attempts integer DEFAULT 5,
   headers jsonb DEFAULT NULL,
   version integer DEFAULT 1,
+  limit_key text DEFAULT NULL,
   OUT id uuid,
   OUT deduplicated boolean
 ) LANGUAGE plpgsql AS $fn$
@@ -534,7 +547,7 @@ DECLARE
   a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
   a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  o_id ALIAS FOR $11;  o_deduplicated ALIAS FOR $12;
+  a_limit_key ALIAS FOR $11;  o_id ALIAS FOR $12;  o_deduplicated ALIAS FOR $13;
   standing uuid;
   stream text;
   due timestamptz;
@@ -553,6 +566,9 @@ BEGIN
   ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
     RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
+  ELSIF a_limit_key = '' OR octet_length(a_limit_key) > 512 THEN
+    RAISE EXCEPTION 'the limit key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
   END IF;
 
   o_id := holdfast.new_id();
@@ -570,9 +586,9 @@ BEGIN
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
-    priority, max_attempts, headers, version, idempotency_key, parked)
+    priority, max_attempts, headers, version, idempotency_key, limit_key, parked)
   VALUES (o_id, due, holdfast.bucket_of(stream), a_type, stream, a_payload, a_priority,
-    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, false);
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, a_limit_key, false);
 END
 $fn$;
 
@@ -618,6 +634,7 @@ $fn$;
 -- Who may make triggers with it could have it run code of theirs with the rights of the owner.
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
+${limitsPerQueue}
 -- Its trigger makes the index that claims read and the trigger that calls inbox_wake.
 INSERT INTO holdfast.queues (name) VALUES ('inbox');
 `;

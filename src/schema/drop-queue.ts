@@ -26,7 +26,9 @@ SELECT (SELECT count(*) FROM holdfast.inbox_archive)::text AS archived,
 const DROP = `
 DROP TABLE holdfast.inbox, holdfast.inbox_claims, holdfast.inbox_archive, holdfast.inbox_idempotency,
   holdfast.inbox_effects;
-DROP FUNCTION holdfast.inbox_enqueue, holdfast.inbox_fill, holdfast.inbox_take_key, holdfast.inbox_wake;
+DROP FUNCTION holdfast.inbox_enqueue, holdfast.inbox_fill, holdfast.inbox_take_key, holdfast.inbox_wake,
+  holdfast.inbox_set_limit, holdfast.inbox_claim_limited;
+DELETE FROM holdfast.limits WHERE queue = 'inbox';
 DELETE FROM holdfast.queues WHERE name = 'inbox'`;
 
 /** What goes with a queue. */

@@ -1,13 +1,15 @@
 /**
  * What a claim of a queue sends, and what it brings.
  *
- * Here one of the three claim statements is chosen (suspects, by time, by key), every claim gets its number, and
+ * Here one of the claim statements is chosen (suspects, by time, by key, limited), every claim gets its number, and
  * the place is kept where the next one begins. When to claim is the schedule's business (claim-schedule.ts).
  */
 import { claim, type QueueNews } from '../../claim/claim.js';
 import { claimKeyed, type WalkStop } from '../../claim/claim-keyed.js';
+import { claimLimited, type LimitedClaim } from '../../claim/claim-limited.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
+import type { LimitedTypes } from '../../fleet/limited.js';
 import type { Ordering } from '../../job/order.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -19,6 +21,7 @@ import type { Time } from '../time.js';
 import { ClaimLedger } from './claim-ledger.js';
 import { DueReader, LAG_MS } from './due-reader.js';
 import { KeyReader } from './key-reader.js';
+import { type LimitedGroup, LimitedReader } from './limited-reader.js';
 
 /** What a claim brought into this process. */
 export interface ClaimBatch {
@@ -35,6 +38,8 @@ export interface ClaimBatch {
   readonly stop: WalkStop | null;
   /** A suspect that must be the only job of its process. */
   readonly alone: boolean;
+  /** Its jobs hold places of a limit: they start before others. */
+  readonly limited?: boolean;
 }
 
 /** What a claim found; the limit itself means that there is more. */
@@ -59,6 +64,8 @@ export interface ClaimReaderDeps {
   readonly receive: (batch: ClaimBatch) => void;
   readonly recordEpoch: (epoch: number) => void;
   readonly took: (ms: number) => void;
+  /** So many jobs of these limited types got a slot and wait for it. */
+  readonly throttled?: (type: string | null, jobs: number) => void;
 }
 
 /** Heads of keys that are due within this time are remembered. */
@@ -77,6 +84,7 @@ export class ClaimReader {
   readonly #deps: ClaimReaderDeps;
   readonly #due = new DueReader();
   readonly #keys: KeyReader;
+  readonly #limited: LimitedReader;
   #ordering: Ordering = 'none';
   /** There are suspects to claim. */
   #suspects = false;
@@ -87,6 +95,7 @@ export class ClaimReader {
   constructor(deps: ClaimReaderDeps) {
     this.#deps = deps;
     this.#keys = new KeyReader(deps.settings.pollMs, deps.time.random);
+    this.#limited = new LimitedReader(deps.versions);
   }
 
   get keyed(): boolean {
@@ -103,6 +112,23 @@ export class ClaimReader {
     this.#keys.own(buckets);
   }
 
+  /** Which types are limited. True: that has changed, and what waits may be found elsewhere. */
+  limit(limited: LimitedTypes): boolean {
+    const changed = this.#limited.use(limited);
+    if (changed) this.#due.hint(null, this.#deps.time.now());
+    return changed;
+  }
+
+  /** When there is something to read under a limit. */
+  get limitedAt(): number {
+    return this.keyed ? Number.POSITIVE_INFINITY : this.#limited.at;
+  }
+
+  /** A job may be due at this time. */
+  limitedFrom(at: number): void {
+    this.#limited.readFrom(at);
+  }
+
   /** How long it is until this time of the database's clock; 0 if that is not known. */
   msUntil(at: Date | null): number {
     if (at === null || this.#clockOffset === null) return 0;
@@ -111,8 +137,12 @@ export class ClaimReader {
 
   /** Jobs were written that are due since this time, in these buckets if that is known. */
   hint(since: Date | null, buckets: readonly number[] | null): void {
-    if (this.keyed) this.#keys.hint(buckets, this.#deps.time.now());
-    else this.#due.hint(since, this.#deps.time.now());
+    const now = this.#deps.time.now();
+    if (this.keyed) this.#keys.hint(buckets, now);
+    else {
+      this.#due.hint(since, now);
+      this.#limited.hint(since, now);
+    }
   }
 
   /** In a queue that is read by key: read these buckets at this time; null: all of them. */
@@ -129,6 +159,7 @@ export class ClaimReader {
     if (!this.keyed) {
       // It waits again where this worker has read already.
       if (how === 'released') this.#due.returned(row);
+      if (claim.limited) this.#limited.left(row, how === 'released', this.#deps.time.now());
       return lastSuspect || how === 'released';
     }
     if (!FREES_KEY.includes(how)) return lastSuspect;
@@ -153,18 +184,61 @@ export class ClaimReader {
     const now = this.#deps.time.now();
     if (now >= this.#suspectsAt) {
       this.#suspects = false;
-      const { alone } = await this.#send(limit, async (terms) => ({
-        ...(await claimSuspects(this.#deps.engine, this.#deps.names, terms)),
-        ...{ run: null, stop: null },
-      }));
       // Nothing may run beside it; the rest is read when it has left.
-      if (alone) return { jobs: limit, waitedMs: 0, news: null };
+      if (await this.#readSuspects(limit)) return { jobs: limit, waitedMs: 0, news: null };
     }
     const found = await (this.keyed
       ? this.#readKeys(limit, now, ask)
       : this.#readDue(limit, now, ask));
     if (found.news) this.#suspects = found.news.suspects;
     return found;
+  }
+
+  /** True: one of them must run alone. */
+  async #readSuspects(limit: number): Promise<boolean> {
+    const { engine, names } = this.#deps;
+    const { alone } = await this.#send(limit, async (terms) => ({
+      ...(await claimSuspects(engine, names, terms)),
+      ...{ run: null, stop: null },
+    }));
+    if (alone || this.keyed) return alone;
+    for (const group of this.#limited.groups)
+      if ((await this.#sendLimited(group, 1, true)).alone) return true;
+    return false;
+  }
+
+  /** Reads what is due under limits, for so many free handlers. */
+  async readLimited(room: number): Promise<void> {
+    await this.#releaseUnknown();
+    const { settings, time, throttled } = this.#deps;
+    let left = room;
+    for (const group of this.#limited.groups) {
+      if (left <= 0) return;
+      if (group.at > time.now()) continue;
+      group.sent(time.now());
+      try {
+        const claimed = await this.#sendLimited(group, left, false);
+        group.record(claimed, left, settings.pollMs, time);
+        if (claimed.throttled > 0) throttled?.(group.ofType, claimed.throttled);
+        left -= claimed.jobs.length;
+      } catch (error) {
+        group.readFrom(time.now() + settings.pollMs);
+        throw error;
+      }
+    }
+  }
+
+  #sendLimited(group: LimitedGroup, limit: number, suspects: boolean) {
+    const { engine, names, time } = this.#deps;
+    const cursors = group.due.take(time.now());
+    type Sent = LimitedClaim & Pick<ClaimBatch, 'run' | 'stop' | 'limited'>;
+    return this.#send(limit, async (terms): Promise<Sent> => {
+      const request = { ...terms, versions: group.versions, ofType: group.ofType };
+      const claimed = await claimLimited(engine, names, {
+        ...{ ...request, cursors, lagMs: LAG_MS, suspects },
+      });
+      return { ...claimed, run: null, stop: null, limited: true };
+    });
   }
 
   /** A claim whose answer was lost may hold jobs that nobody here knows of. */
@@ -180,7 +254,9 @@ export class ClaimReader {
   async #readDue(limit: number, now: number, ask: boolean): Promise<Found> {
     const { engine, names, time } = this.#deps;
     const cursors = this.#due.take(now);
-    const { jobs, news, clock } = await this.#send(limit, async (terms) => {
+    // With nothing to take, it only tells the news.
+    const most = Object.keys(this.#limited.unlimited).length > 0 ? limit : 0;
+    const { jobs, news, clock } = await this.#send(most, async (terms) => {
       const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
       this.#due.record(claimed, limit, time.now(), time.now() - now);
       return { ...claimed, run: null, stop: null, alone: false };
@@ -218,11 +294,15 @@ export class ClaimReader {
     limit: number,
     send: (terms: ClaimTerms) => Promise<C>,
   ): Promise<C> {
-    const { settings, versions, recordEpoch, receive, took, time } = this.#deps;
+    const { settings, recordEpoch, receive, took, time } = this.#deps;
     const workerId = this.#deps.workerId();
     const sentAt = time.now();
     const { number, finished } = this.ledger.begin();
-    const terms = { workerId, leaseMs: settings.leaseMs, number, finished, limit, versions };
+    const { unlimited: versions, version } = this.#limited;
+    const terms = {
+      ...{ workerId, leaseMs: settings.leaseMs, number, finished, limit, versions },
+      ...(version !== undefined && { limitsVersion: version }),
+    };
     let claimed: C;
     try {
       claimed = await send(terms);

@@ -6,6 +6,7 @@
  * What lies further behind is found by looks from the front (look-timer.ts).
  */
 import type { ClaimedByTime, DueCursor } from '../../claim/claim.js';
+import type { DuePlace } from '../../claim/claim-limited.js';
 import type { ClaimedJob } from '../../claim/taking.js';
 import { LookTimer } from './look-timer.js';
 
@@ -35,7 +36,12 @@ export class DueReader {
     return this.#cursors;
   }
 
-  record(claimed: ClaimedByTime, limit: number, now: number, tookMs: number): void {
+  record(
+    claimed: Pick<ClaimedByTime, 'seenUntil'> & { readonly jobs: readonly DuePlace[] },
+    limit: number,
+    now: number,
+    tookMs: number,
+  ): void {
     const { jobs, seenUntil } = claimed;
     if (this.#looking) this.#look.record(now, tookMs);
     const last = jobs.length >= limit ? jobs.at(-1) : undefined;

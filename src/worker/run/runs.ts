@@ -71,8 +71,10 @@ export class Runs {
     this.#unfinished += jobs;
   }
 
-  add(run: LeasedJob[]): void {
-    this.#waiting.push(run);
+  /** `first`: it starts before all others that wait. */
+  add(run: LeasedJob[], first = false): void {
+    if (first) this.#waiting.unshift(run);
+    else this.#waiting.push(run);
   }
 
   /** Starts what waits, as far as there are handlers for it. */

@@ -8,6 +8,7 @@ import {
   pruneAudit,
   pruneEffects,
   pruneIdempotency,
+  pruneRates,
 } from '../../maintenance/prune.js';
 import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
@@ -78,6 +79,7 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     prune('prune idempotency keys', pruneIdempotency),
     prune('prune effect markers', pruneEffects),
     prune('prune audit', pruneAudit),
+    prune('prune rates', pruneRates),
     {
       name: 'prune registry',
       everyMs: PRUNE_EVERY_MS,
