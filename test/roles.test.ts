@@ -52,6 +52,8 @@ const TABLES = [
   'migrations',
   'audit',
   'schedules',
+  'limits',
+  'rates',
 ];
 const OWNERS_ONLY = [
   'CREATE TABLE holdfast.mine (id int)',

@@ -21,14 +21,8 @@ SELECT holdfast.inbox_set_limit($1::text, $2::text, $3::integer, $4::integer,
 export const readLimitFacts = statement({
   name: 'limit_facts',
   text: `
-SELECT q.ordering::text AS ordering, l.id IS NOT NULL AS has_rate, l.type
-FROM holdfast.queues AS q
--- A rate of the other kind: of the queue for a type, of a type for the queue.
-LEFT JOIN holdfast.limits AS l
-  ON l.queue = q.name AND l.rate_limit IS NOT NULL AND (l.type IS NULL) <> ($1::text IS NULL)
-WHERE q.name = 'inbox'
-LIMIT 1`,
-  columns: { ordering: text, has_rate: bool, type: text.orNull },
+SELECT q.ordering::text AS ordering FROM holdfast.queues AS q WHERE q.name = 'inbox'`,
+  columns: { ordering: text },
 });
 
 /**
@@ -56,7 +50,7 @@ export async function putLimit(
   act: LimitAct,
   { type, limit, keyed = false }: Limited,
 ): Promise<boolean> {
-  if (limit !== null) await checkPossible(db, names, type, limit);
+  if (limit !== null) await checkPossible(db, names, type);
   const { concurrency = null, rate = null } = limit ?? {};
   const numbers = [rate?.limit ?? null, rate?.perMs ?? null, rate?.burst ?? null];
   const [row] = await db.run(setLimit, names, [act, type, concurrency, ...numbers, keyed]);
@@ -64,13 +58,8 @@ export async function putLimit(
 }
 
 /** Whether the queue can have it. The database refuses it too, with fewer words. */
-async function checkPossible(
-  db: Executor,
-  names: Names,
-  type: string | null,
-  limit: Limit,
-): Promise<void> {
-  const [found] = await db.run(readLimitFacts, names, [type]);
+async function checkPossible(db: Executor, names: Names, type: string | null): Promise<void> {
+  const [found] = await db.run(readLimitFacts, names, []);
   const undone = `No limit was set for ${nameOf(names, type)}.`;
   if (!found) {
     throw new HoldfastError(
@@ -78,18 +67,11 @@ async function checkPossible(
       `There is no queue "${names.queue}" in schema "${names.schema}". ${undone} Make it with createQueue().`,
     );
   }
-  if (found.ordering !== 'none') {
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      `In a queue that is read by key, as "${names.queue}" is, limits do not hold. ${undone} ` +
-        'Leave the limit out, or put the job into a queue that is read by time.',
-    );
-  }
-  if (limit.rate === null || !found.hasRate) return;
+  if (found.ordering === 'none') return;
   throw new HoldfastError(
     'OPTION_INVALID',
-    `A job has one rate, and ${nameOf(names, found.type)} has one already. ${undone} ` +
-      'Give the rate to the types or to the queue; a concurrency may stand on both.',
+    `In a queue that is read by key, as "${names.queue}" is, limits do not hold. ${undone} ` +
+      'Leave the limit out, or put the job into a queue that is read by time.',
   );
 }
 

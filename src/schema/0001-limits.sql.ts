@@ -94,12 +94,6 @@ BEGIN
       quote_literal('inbox')
       USING ERRCODE = 'HF002', HINT = 'Put the job into a queue that is read by time.';
   END IF;
-  IF act IN ('declare', 'set') AND new_limit IS NOT NULL AND EXISTS (
-    SELECT FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.rate_limit IS NOT NULL
-      AND (l.type IS NULL) <> (of_type IS NULL)) THEN
-    RAISE EXCEPTION 'a job has one rate, that of its type or that of its queue %: no limit was set', quote_literal('inbox')
-      USING ERRCODE = 'HF002', HINT = 'Give the rate to the types, or to the queue.';
-  END IF;
   LOOP
     SELECT l.* INTO was FROM holdfast.limits AS l
     WHERE l.queue = 'inbox' AND l.type IS NOT DISTINCT FROM of_type FOR UPDATE;
@@ -158,7 +152,9 @@ BEGIN
     -- In the order of their enqueues, which their positions have kept.
     UPDATE holdfast.inbox AS i SET available_at = moment, limit_slot = NULL
     WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
-      AND (of_type IS NULL OR i.type = of_type);
+      AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
+        ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
+          WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END;
     DELETE FROM holdfast.rates AS r WHERE r.limit_id = was.id;
   ELSIF old_pace <> new_pace THEN
     UPDATE holdfast.inbox AS i
@@ -166,7 +162,9 @@ BEGIN
       FROM (SELECT moment + least(extract(epoch FROM i.limit_slot - moment)::double precision * new_pace / old_pace,
         315360000) * interval '1 second') AS m(slot))
     WHERE i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending'
-      AND (of_type IS NULL OR i.type = of_type);
+      AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
+        ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
+          WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END;
     UPDATE holdfast.rates AS r
     SET started_tat = moment + least(extract(epoch FROM greatest(r.started_tat - moment, '0'))::double precision
           * new_pace / old_pace, 315360000) * interval '1 second',
@@ -209,6 +207,7 @@ BEGIN
   SELECT l.* INTO of_queue FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type IS NULL FOR UPDATE;
   SELECT l.* INTO own FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type = $11 FOR UPDATE;
   moment := clock_timestamp();
+  -- A job has one rate: that of its type, or else that of its queue.
   IF own.rate_limit IS NOT NULL THEN
     rate := own;
   ELSE
