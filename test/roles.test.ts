@@ -110,6 +110,24 @@ describe('the producer', () => {
     expect(events.filter(({ kind }) => kind === 'error')).toEqual([]);
   });
 
+  test('sets no limit; the worker declares and keeps them, and the operator sets them', async () => {
+    const limited = job<{ n: number }>('limited', {
+      limit: { concurrency: 2, rate: { limit: 100, per: '1s', burst: 1, key: ({ n }) => `${n}` } },
+    });
+    const limit = { concurrency: 1, rate: { limit: 50, per: '1s' } };
+    await expect(
+      members.producer.hf.limits.set({ type: 'limited' }, limit),
+    ).rejects.toMatchObject({ code: DENIED });
+    const { worker, events } = start(members.worker.hf, (w) => w.handle(limited, () => undefined));
+    await members.producer.hf.enqueueMany([1, 1, 1, 2].map((n) => limited.item({ n })));
+    await until('they ran', () => worker.stats.completed === 4);
+    await members.operator.hf.limits.set({ type: 'limited' }, limit);
+    expect(await members.viewer.hf.limits.list()).toMatchObject([{ overridden: true }]);
+    await members.operator.hf.limits.reset({ type: 'limited' });
+    await members.operator.hf.limits.remove({ type: 'limited' });
+    expect(events.filter(({ kind }) => kind === 'error')).toEqual([]);
+  });
+
   test('is told of a key that stands for other work, alone and in bulk', async () => {
     await enqueue(1, 'k');
     const mismatch = { code: 'IDEMPOTENCY_MISMATCH' };
