@@ -406,7 +406,7 @@ BEGIN
         ) AS n)
     ) - moment) * 1000)::bigint,
     (SELECT count(*) FROM moved),
-    (SELECT count(*) FROM due AS d WHERE NOT d.reserved) >= reads AND pace IS NOT NULL,
+    EXISTS (SELECT FROM moved) AND (SELECT count(*) FROM due AS d WHERE NOT d.reserved) >= reads,
     EXISTS (SELECT FROM turns AS t WHERE NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
       AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)),
     w.priority::smallint, w.available_at, w.position, false,

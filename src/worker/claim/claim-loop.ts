@@ -90,6 +90,7 @@ export class ClaimLoop {
   /** Hints arrive from now on; read what was written just before, and ask when the next job is due. */
   listening(): void {
     if (this.#reader.keyed) this.#reader.hint(null, null);
+    this.#reader.limitedFrom(this.#deps.time.now());
     this.#schedule.hint(true);
     this.pump();
   }

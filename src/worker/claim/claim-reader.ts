@@ -222,8 +222,7 @@ export class ClaimReader {
         if (claimed.throttled > 0) throttled?.(group.ofType, claimed.throttled);
         left -= claimed.jobs.length;
       } catch (error) {
-        group.readFrom(time.now() + settings.pollMs);
-        throw error;
+        if (!group.failed(error, settings.pollMs, time)) throw error;
       }
     }
   }

@@ -18,6 +18,10 @@ type Versions = Readonly<Record<string, number>>;
 /** Claims of one limit come no closer together. */
 const PACE_MS = 4;
 const LATEST_MS = 40;
+/** So often in a row others may hold the lock of a limit for too long before that is an error. */
+const PATIENCE = 10;
+const AGAIN_MS = 100;
+const LOCK_TIMEOUT = '55P03';
 
 export class LimitedGroup {
   /** Null: types that only the queue's limit holds for. */
@@ -29,6 +33,7 @@ export class LimitedGroup {
   #lateMs = 0;
   /** Jobs were due and found no place or no token. */
   #waits = true;
+  #lockedOut = 0;
 
   constructor(ofType: string | null, versions: Versions) {
     this.ofType = ofType;
@@ -50,8 +55,16 @@ export class LimitedGroup {
     if (this.#waits) this.at = Math.min(this.at, now);
   }
 
+  /** The claim failed. True: others held the lock of the limit for too long, as they may for a while. */
+  failed(error: unknown, pollMs: number, time: Time): boolean {
+    const busy = (error as { code?: unknown }).code === LOCK_TIMEOUT && ++this.#lockedOut < PATIENCE;
+    this.readFrom(time.now() + jittered(busy ? AGAIN_MS : pollMs, time));
+    return busy;
+  }
+
   record(claim: LimitedClaim, asked: number, pollMs: number, time: Time): void {
     const now = time.now();
+    this.#lockedOut = 0;
     const { jobs, left, againMs, seenUntil } = claim;
     this.due.record(
       { jobs: left ? [{ ...left, cursorPosition: left.cursorPosition - 1 }] : [], seenUntil },
