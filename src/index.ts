@@ -81,7 +81,13 @@ export type { Overlap, ScheduleOptions } from './schedule/options.js';
 export type { WrittenSchedules } from './schedule/write.js';
 export type { MigrationState } from './schema/migrate.js';
 export type { Telemetry } from './tracing/api.js';
-export type { EnqueuedEvent, JobEvent, ThrottledEvent, WorkerEvent, WorkerStats } from './worker/events.js';
+export type {
+  EnqueuedEvent,
+  JobEvent,
+  ThrottledEvent,
+  WorkerEvent,
+  WorkerStats,
+} from './worker/events.js';
 export type { WorkerOptions } from './worker/options.js';
 export type { HandlerContext } from './worker/run/handler-context.js';
 export type { Worker } from './worker/worker.js';

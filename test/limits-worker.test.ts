@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { holdfast, job, type WorkerEvent } from '../src/index.js';
 import { collectMetrics } from '../src/metrics/index.js';
 import { testDatabase } from './support/database.js';
-import { mostWithin, NOTE_STARTS } from './support/limited.js';
+import { mostWithin, NOTE_STARTS, type NotedStart, STARTS } from './support/limited.js';
 import { quietLogger } from './support/logger.js';
 import { long } from './support/long.js';
 import { until } from './support/until.js';
@@ -56,8 +56,8 @@ describe('a worker', () => {
   test('does not start with a limit in a queue that is read by key', async () => {
     await db.hf.createQueue('keyed', { ordering: 'key' });
     const limited = job('limited', { queue: 'keyed', limit: { concurrency: 1 } });
-    const { running } = start(db.hf, (w) => w.handle(limited, () => undefined));
-    await expect(running).rejects.toThrow(/In a queue that is read by key, as "keyed" is/);
+    const worker = db.hf.worker({ handleSignals: false }).handle(limited, () => undefined);
+    await expect(worker.run()).rejects.toThrow(/In a queue that is read by key, as "keyed" is/);
   });
 });
 
@@ -153,21 +153,22 @@ describe('a concurrency', () => {
         w
           .handle(busy, async () => {
             ran++;
-            await new Promise((resolve) => setTimeout(resolve, 2));
+            await new Promise((resolve) => setTimeout(resolve, 10));
           })
           .handle(held, () => void limited++),
       { concurrency: 4 },
     );
     await until('it is busy', () => ran > 100);
-    await db.hf.enqueueMany(items(held, 20));
-    await until('the limited ones ran', () => limited === 20);
+    await db.hf.enqueueMany(items(held, 6));
+    await until('the limited ones ran', () => limited === 6);
     expect(ran).toBeLessThan(4_000);
   });
 });
 
 describe('a rate', () => {
   const LIMIT = 50;
-  const BURST = 5;
+  /** What half a second of a busy machine may cost. */
+  const BURST = 25;
   const SECONDS = long(2, 20);
 
   test('is kept in every window and used in full, by several workers', async () => {
@@ -175,7 +176,6 @@ describe('a rate', () => {
     const paced = job<{ n: number }>('paced', {
       limit: { rate: { limit: LIMIT, per: '1s', burst: BURST } },
     });
-    const events: WorkerEvent[] = [];
     const metrics = collectMetrics(db.hf, { freshFor: 0 });
     for (let n = 0; n < 3; n++) {
       const one = start(db.hf, (w) => w.handle(paced, () => undefined), { concurrency: 4 });
@@ -183,19 +183,17 @@ describe('a rate', () => {
     }
     await db.hf.enqueueMany(items(paced, LIMIT * SECONDS + BURST));
     await done(LIMIT * SECONDS + BURST);
-    const rows = await db.rows<{ ms: number }>(
-      'SELECT (extract(epoch FROM at) * 1000)::float8 AS ms FROM claims_noted',
-    );
-    const times = rows.map(({ ms }) => ms);
-    // What a claim did between its clock and the note of it, at most.
-    expect(mostWithin(times, 1_000 - 25)).toBeLessThanOrEqual(LIMIT + BURST);
+    const starts = await db.rows<NotedStart>(STARTS);
+    expect(starts).toHaveLength(LIMIT * SECONDS + BURST);
+    expect(mostWithin(starts, 1_000)).toBeLessThanOrEqual(LIMIT + BURST);
+    const times = starts.map(({ before }) => before);
     const seconds = (Math.max(...times) - Math.min(...times)) / 1_000;
     const reached = (times.length - BURST) / seconds / LIMIT;
+    if (process.env.CALM_FIGURES) console.error(`${(100 * reached).toFixed(1)} % of the rate`);
     expect(reached).toBeGreaterThan(long(0.9, 0.98));
     const page = await metrics.text();
     expect(page).toMatch(/holdfast_jobs_throttled_total\{queue="inbox",type="paced"\} \d+/);
     expect(page).toMatch(/holdfast_limit_waiting\{queue="inbox",type="paced"\} 0/);
-    void events;
   }, 60_000);
 
   test('that is raised lets those that wait start earlier, without a poll', async () => {
@@ -224,10 +222,8 @@ describe('a rate', () => {
     );
     await db.hf.enqueueMany(items(flaky, 15));
     await done(15);
-    const rows = await db.rows<{ ms: number }>(
-      'SELECT (extract(epoch FROM at) * 1000)::float8 AS ms FROM claims_noted',
-    );
-    expect(rows).toHaveLength(30);
-    expect(mostWithin(rows.map(({ ms }) => ms), 250 - 10)).toBeLessThanOrEqual(11);
+    const starts = await db.rows<NotedStart>(STARTS);
+    expect(starts).toHaveLength(30);
+    expect(mostWithin(starts, 250)).toBeLessThanOrEqual(11);
   });
 });

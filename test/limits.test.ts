@@ -1,10 +1,17 @@
 /** Limits, statement by statement: what a claim under a limit takes, and what becomes of those that wait. */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { TAKE, RECORD_CLAIM, RETURN_TAKEN, EXPIRED, HANDLED, LIMITS_KNOWN } from '../src/claim/taking.js';
+import {
+  EXPIRED,
+  HANDLED,
+  LIMITS_KNOWN,
+  RECORD_CLAIM,
+  RETURN_TAKEN,
+  TAKE,
+} from '../src/claim/taking.js';
 import { limitedTypes } from '../src/fleet/limited.js';
 import { type Holdfast, job } from '../src/index.js';
-import { recover } from '../src/maintenance/recover.js';
 import { pruneRates } from '../src/maintenance/prune.js';
+import { recover } from '../src/maintenance/recover.js';
 import { limitsPerQueue } from '../src/schema/0001-limits.sql.js';
 import { complete } from '../src/settle/complete.js';
 import { claimByTime, claimSuspected, heldOf, numbers } from './support/claiming.js';
@@ -175,7 +182,9 @@ describe('a rate', () => {
     expect(done).toBe(50);
     const rows = await db.rows(`SELECT times, count(*)::int AS jobs FROM updates GROUP BY times
       ORDER BY times`);
-    await db.rows('DROP TRIGGER counting ON holdfast.inbox; DROP FUNCTION count_update; DROP TABLE updates');
+    await db.rows(
+      'DROP TRIGGER counting ON holdfast.inbox; DROP FUNCTION count_update; DROP TABLE updates',
+    );
     // A claim each; and for all but the first burst the move to its slot.
     expect(rows).toEqual([
       { times: 1, jobs: 2 },
@@ -396,7 +405,9 @@ describe('an operator', () => {
     expect(await listed()).toMatchObject([{ concurrency: null, declared: 6, overridden: true }]);
     await db.hf.limits.remove({ type: 'step' });
     expect(await listed()).toEqual([]);
-    const acts = await db.rows(`SELECT act, actor, reason, changes FROM holdfast.audit ORDER BY id`);
+    const acts = await db.rows(
+      `SELECT act, actor, reason, changes FROM holdfast.audit ORDER BY id`,
+    );
     expect(acts.map(({ act }) => act)).toEqual([
       ...['set_limit', 'reset_limit', 'set_limit', 'remove_limit'],
     ]);

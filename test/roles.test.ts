@@ -115,9 +115,9 @@ describe('the producer', () => {
       limit: { concurrency: 2, rate: { limit: 100, per: '1s', burst: 1, key: ({ n }) => `${n}` } },
     });
     const limit = { concurrency: 1, rate: { limit: 50, per: '1s' } };
-    await expect(
-      members.producer.hf.limits.set({ type: 'limited' }, limit),
-    ).rejects.toMatchObject({ code: DENIED });
+    await expect(members.producer.hf.limits.set({ type: 'limited' }, limit)).rejects.toMatchObject({
+      code: DENIED,
+    });
     const { worker, events } = start(members.worker.hf, (w) => w.handle(limited, () => undefined));
     await members.producer.hf.enqueueMany([1, 1, 1, 2].map((n) => limited.item({ n })));
     await until('they ran', () => worker.stats.completed === 4);

@@ -96,7 +96,10 @@ export function changeLimit(
   pool: pg.Pool,
   names: Names,
   act: Exclude<LimitAct, 'declare'>,
-  { type, limit }: { readonly type: string | null; readonly limit: (now: Limit | null) => Limit | null },
+  {
+    type,
+    limit,
+  }: { readonly type: string | null; readonly limit: (now: Limit | null) => Limit | null },
   options: ActOptions = {},
 ): Promise<LimitChange> {
   const change = together(pool, async (db) => {

@@ -19,7 +19,14 @@ import {
 } from '../postgres/statement.js';
 import { byDue, type DueCursor } from './claim.js';
 import { SUSPECTS_LOCK } from './claim-suspects.js';
-import { type Claimed, type ClaimTerms, SELECT_TAKEN, splitHead, TAKEN_COLUMNS, termsOf } from './taking.js';
+import {
+  type Claimed,
+  type ClaimTerms,
+  SELECT_TAKEN,
+  splitHead,
+  TAKEN_COLUMNS,
+  termsOf,
+} from './taking.js';
 
 export interface LimitedClaimRequest extends ClaimTerms {
   /** The type whose limit holds; null: only that of the queue does. */

@@ -22,7 +22,11 @@ export const LIMIT_COMMANDS: readonly Command[] = [
     options: {
       ...OF,
       concurrency: { type: 'string', value: 'N|none', help: 'so many run at once in the fleet' },
-      rate: { type: 'string', value: 'N/TIME|none', help: 'so many start in a time, such as 100/1m' },
+      rate: {
+        type: 'string',
+        value: 'N/TIME|none',
+        help: 'so many start in a time, such as 100/1m',
+      },
       burst: { type: 'string', value: 'N', help: 'so many of them at once after a pause' },
       ...REASON,
     },

@@ -3,6 +3,7 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { databaseNow } from './clock.js';
 import { type Ahead, ahead } from './explain-ahead.js';
+import { type LimitSituation, limitSituation } from './explain-limits.js';
 import {
   type Behind,
   behind,
@@ -11,7 +12,6 @@ import {
   type Suspects,
   suspects,
 } from './explain-line.js';
-import { type LimitSituation, limitSituation } from './explain-limits.js';
 import { type AbleWorker, ableWorkers, readAble } from './explain-workers.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { type RowLock, rowLocks } from './row-locks.js';

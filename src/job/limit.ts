@@ -112,7 +112,11 @@ function whole(value: unknown, what: string, where: string, undone: string): num
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_LIMIT)
     return value;
   const most = MAX_LIMIT.toLocaleString('en');
-  throw refused(where, `${what} must be a whole number from 1 to ${most}, not ${shown(value)}`, undone);
+  throw refused(
+    where,
+    `${what} must be a whole number from 1 to ${most}, not ${shown(value)}`,
+    undone,
+  );
 }
 
 /** The key of a payload; what a key function throws is the caller's to see. */

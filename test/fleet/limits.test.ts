@@ -65,54 +65,60 @@ const running = async (db: Ground) => {
   return row?.n as number;
 };
 
-test('a concurrency is never exceeded and never leaks while processes are killed and frozen', async () => {
-  const db = await ground();
-  await db.pool.query(WITNESS);
-  let fleet = await Promise.all(Array.from({ length: WORKERS }, () => limitWorker(db.url)));
-  let on = true;
-  const producing = (async () => {
-    while (on) {
-      await db.hf.enqueueMany(Array.from({ length: 40 }, () => limited.item({ ms: 20 })));
-      await until('the backlog is short', async () => {
-        const [row] = await db.rows<{ n: number }>('SELECT count(*)::int AS n FROM holdfast.inbox');
-        return !on || (row?.n as number) < 60;
-      });
+test(
+  'a concurrency is never exceeded and never leaks while processes are killed and frozen',
+  async () => {
+    const db = await ground();
+    await db.pool.query(WITNESS);
+    let fleet = await Promise.all(Array.from({ length: WORKERS }, () => limitWorker(db.url)));
+    let on = true;
+    const producing = (async () => {
+      while (on) {
+        await db.hf.enqueueMany(Array.from({ length: 40 }, () => limited.item({ ms: 20 })));
+        await until('the backlog is short', async () => {
+          const [row] = await db.rows<{ n: number }>(
+            'SELECT count(*)::int AS n FROM holdfast.inbox',
+          );
+          return !on || (row?.n as number) < 60;
+        });
+      }
+    })();
+    const ran = async () => {
+      const [row] = await db.rows<{ n: number }>('SELECT count(*)::int AS n FROM witness');
+      return row?.n as number;
+    };
+    for (let kill = 0; kill < KILLS; kill++) {
+      const [victim, ...rest] = fleet as [Child, ...Child[]];
+      const before = await ran();
+      if (kill % 4 === 3) {
+        victim.signal('SIGSTOP');
+        await until('it is declared dead', async () => {
+          const rows = await db.rows<{ status: string }>(
+            'SELECT status FROM holdfast.workers WHERE id = $1',
+            [victim.heard('started')?.workerId],
+          );
+          return rows[0]?.status === 'dead';
+        });
+        victim.signal('SIGCONT');
+        await victim.hears('reregistered');
+      }
+      victim.signal('SIGKILL');
+      fleet = [...rest, await limitWorker(db.url)];
+      await until('the others go on', async () => (await ran()) > before + 5);
     }
-  })();
-  const ran = async () => {
-    const [row] = await db.rows<{ n: number }>('SELECT count(*)::int AS n FROM witness');
-    return row?.n as number;
-  };
-  for (let kill = 0; kill < KILLS; kill++) {
-    const [victim, ...rest] = fleet as [Child, ...Child[]];
-    const before = await ran();
-    if (kill % 4 === 3) {
-      victim.signal('SIGSTOP');
-      await until('it is declared dead', async () => {
-        const rows = await db.rows<{ status: string }>(
-          'SELECT status FROM holdfast.workers WHERE id = $1',
-          [victim.heard('started')?.workerId],
-        );
-        return rows[0]?.status === 'dead';
-      });
-      victim.signal('SIGCONT');
-      await victim.hears('reregistered');
-    }
-    victim.signal('SIGKILL');
-    fleet = [...rest, await limitWorker(db.url)];
-    await until('the others go on', async () => (await ran()) > before + 5);
-  }
-  on = false;
-  await producing;
-  await until('all is done', async () => (await running(db)) === 0, { timeoutMs: 60_000 });
-  expect(await mostAtOnce(db)).toBeLessThanOrEqual(LIMIT);
+    on = false;
+    await producing;
+    await until('all is done', async () => (await running(db)) === 0, { timeoutMs: 60_000 });
+    expect(await mostAtOnce(db)).toBeLessThanOrEqual(LIMIT);
 
-  // After all of this the limit is reached in full.
-  await db.hf.enqueueMany(Array.from({ length: 3 * LIMIT }, () => limited.item({ ms: 400 })));
-  await until('all places are taken', async () => (await running(db)) === LIMIT, { everyMs: 5 });
-  await until('the queue is empty', async () => {
-    const rows = await db.rows('SELECT FROM holdfast.inbox');
-    return rows.length === 0;
-  });
-  expect(await mostAtOnce(db)).toBe(LIMIT);
-}, long(60_000, 900_000));
+    // After all of this the limit is reached in full.
+    await db.hf.enqueueMany(Array.from({ length: 3 * LIMIT }, () => limited.item({ ms: 400 })));
+    await until('all places are taken', async () => (await running(db)) === LIMIT, { everyMs: 5 });
+    await until('the queue is empty', async () => {
+      const rows = await db.rows('SELECT FROM holdfast.inbox');
+      return rows.length === 0;
+    });
+    expect(await mostAtOnce(db)).toBe(LIMIT);
+  },
+  long(60_000, 900_000),
+);

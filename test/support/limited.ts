@@ -22,20 +22,30 @@ export const limitStep = (db: TestGround, limit: Partial<Limit> | null, keyed = 
     limit: limit && { concurrency: null, rate: null, ...limit },
   });
 
-/** The most that start in any window of this length. */
-export function mostWithin(times: readonly number[], windowMs: number): number {
-  const sorted = [...times].sort((a, b) => a - b);
-  let [most, from] = [0, 0];
-  for (const [to, time] of sorted.entries()) {
-    while (time - (sorted[from] as number) >= windowMs) from++;
-    most = Math.max(most, to - from + 1);
+/** A claim's clock was read between the two, in milliseconds. */
+export interface NotedStart {
+  readonly after: number;
+  readonly before: number;
+}
+
+/** The most of which it is certain that they started within less than this time. */
+export function mostWithin(starts: readonly NotedStart[], windowMs: number): number {
+  const sorted = starts.toSorted((a, b) => a.before - b.before);
+  let most = 0;
+  for (const [from, { after }] of sorted.entries()) {
+    const end = sorted.findLastIndex(({ before }) => before - after < windowMs);
+    most = Math.max(most, end - from + 1);
   }
   return most;
 }
 
+export const STARTS = `SELECT (extract(epoch FROM began) * 1000)::float8 AS after,
+  (extract(epoch FROM at) * 1000)::float8 AS before FROM claims_noted`;
+
 /** Notes when jobs are claimed, by the database's clock, while the claim still holds the lock of its limit. */
 export const NOTE_STARTS = `
-CREATE TABLE claims_noted (job uuid, type text, key text, at timestamptz NOT NULL DEFAULT clock_timestamp());
+CREATE TABLE claims_noted (job uuid, type text, key text, began timestamptz NOT NULL DEFAULT now(),
+  at timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE FUNCTION note_start() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO claims_noted (job, type, key) VALUES (NEW.id, NEW.type, NEW.limit_key);

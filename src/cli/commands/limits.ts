@@ -31,7 +31,8 @@ const columns: readonly TableColumn<LimitView>[] = [
   { title: 'TYPE', of: ({ type }) => type ?? '(all)' },
   {
     title: 'RUNNING',
-    of: ({ running, concurrency }) => (concurrency === null ? running : `${running} of ${concurrency}`),
+    of: ({ running, concurrency }) =>
+      concurrency === null ? running : `${running} of ${concurrency}`,
     align: 'right',
   },
   { title: 'RATE', of: rateText },
@@ -76,8 +77,14 @@ function wanted(given: Given, name: string): (now: Limit | null) => Limit {
     throw new UsageError(`--rate is written N/TIME, such as 100/1m, or none; not "${rate}".`);
   return (now) => {
     const kept = now?.rate ? { limit: now.rate.limit, per: now.rate.perMs } : undefined;
-    const pace = rate === undefined ? kept : parts ? { limit: Number(parts[1]), per: parts[2] as string } : undefined;
-    if (burst !== undefined && !pace) throw new UsageError('--burst is about a rate; add --rate N/TIME.');
+    const pace =
+      rate === undefined
+        ? kept
+        : parts
+          ? { limit: Number(parts[1]), per: parts[2] as string }
+          : undefined;
+    if (burst !== undefined && !pace)
+      throw new UsageError('--burst is about a rate; add --rate N/TIME.');
     const most = burst ?? (rate === undefined ? now?.rate?.burst : undefined);
     const places =
       concurrency === undefined

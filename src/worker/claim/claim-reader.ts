@@ -115,7 +115,8 @@ export class ClaimReader {
   /** Which types are limited. True: that has changed, and what waits may be found elsewhere. */
   limit(limited: LimitedTypes): boolean {
     const changed = this.#limited.use(limited);
-    if (changed) this.#due.hint(null, this.#deps.time.now());
+    // What was limited may lie where this worker has read already.
+    if (changed) this.#due.restart();
     return changed;
   }
 

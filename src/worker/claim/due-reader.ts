@@ -66,6 +66,11 @@ export class DueReader {
     for (const priority of PRIORITIES) this.#rewind({ priority, afterAt, afterPosition: 0 });
   }
 
+  /** Read everything once more, whatever that costs. */
+  restart(): void {
+    for (const cursor of front()) this.#rewind(cursor);
+  }
+
   /** This job waits again. */
   returned({ priority, cursorAt, cursorPosition }: ClaimedJob): void {
     this.#rewind({ priority, afterAt: cursorAt, afterPosition: cursorPosition - 1 });

@@ -57,7 +57,8 @@ export class LimitedGroup {
 
   /** The claim failed. True: others held the lock of the limit for too long, as they may for a while. */
   failed(error: unknown, pollMs: number, time: Time): boolean {
-    const busy = (error as { code?: unknown }).code === LOCK_TIMEOUT && ++this.#lockedOut < PATIENCE;
+    const busy =
+      (error as { code?: unknown }).code === LOCK_TIMEOUT && ++this.#lockedOut < PATIENCE;
     this.readFrom(time.now() + jittered(busy ? AGAIN_MS : pollMs, time));
     return busy;
   }
