@@ -142,7 +142,8 @@ export class Fleet {
       {
         ...{ id, key, type: 'work', version: 1, bucket: bucketOf(key), headers: null, priority: 2 },
         ...{ payload: JSON.stringify({ name }), maxAttempts: 5, delayMs: 0, runAt: null },
-        idempotencyKey: null, limitKey: null,
+        idempotencyKey: null,
+        limitKey: null,
       },
     ]);
     this.#history.enqueued(planned);
