@@ -133,7 +133,7 @@ describe('a concurrency', () => {
 });
 
 describe('a rate', () => {
-  const rate = { limit: 10, perMs: 1_000, burst: 2 };
+  const rate = { limit: 10, perMs: 600_000, burst: 2 };
 
   test('lets a burst start, and gives the others a slot each, once', async () => {
     await limitStep(db, { rate });
@@ -142,7 +142,7 @@ describe('a rate', () => {
     expect(numbers(claimed)).toEqual([0, 1]);
     expect(claimed.throttled).toBe(4);
     expect(claimed.againMs).toBeGreaterThan(0);
-    expect(claimed.againMs).toBeLessThanOrEqual(101);
+    expect(claimed.againMs).toBeLessThanOrEqual(60_001);
     const slots = await waiting();
     expect(slots.map(({ n, slot, attempts }) => [n, slot, attempts])).toEqual([
       [2, true, 0],
@@ -151,11 +151,11 @@ describe('a rate', () => {
       [5, true, 0],
     ]);
     const gaps = slots.slice(1).map(({ in_ms }, n) => in_ms - (slots[n]?.in_ms as number));
-    for (const gap of gaps) expect(Math.abs(gap - 100)).toBeLessThan(3);
+    for (const gap of gaps) expect(Math.abs(gap - 60_000)).toBeLessThan(3);
     expect(await taken()).toEqual([]);
-    await pass(101);
+    await pass(60_100);
     expect(await taken()).toEqual([2]);
-    await pass(250);
+    await pass(150_000);
     // The slots of both have come, and there are tokens for both.
     expect(await taken()).toEqual([3, 4]);
   });
@@ -176,7 +176,7 @@ describe('a rate', () => {
         done += jobs.length;
       }
       await db.rows('ALTER TABLE holdfast.inbox DISABLE TRIGGER counting');
-      await pass(100);
+      await pass(60_000);
       await db.rows('ALTER TABLE holdfast.inbox ENABLE TRIGGER counting');
     }
     expect(done).toBe(50);
@@ -197,30 +197,40 @@ describe('a rate', () => {
     await enqueue(4);
     await taken();
     await enqueue(1, step, 10);
-    await pass(101);
+    await pass(60_100);
     expect(await taken()).toEqual([2]);
     expect((await waiting()).map(({ n }) => n)).toEqual([3, 10]);
-    await pass(1_000);
+    await pass(600_000);
     expect(await taken()).toEqual([3, 10]);
     // Nobody waits any more: a new one starts at once.
-    await pass(1_000);
+    await pass(600_000);
     await enqueue(1, step, 20);
     expect(await taken()).toEqual([20]);
+    // One that waits is cancelled, and nobody has its slot: the line stays as it is all the same.
+    await limitStep(db, { rate: { limit: 1, perMs: 60_000, burst: 1 } });
+    await pass(1_200_000);
+    await enqueue(3, step, 30);
+    expect(await taken()).toEqual([30]);
+    await db.rows(`DELETE FROM holdfast.inbox WHERE payload ->> 'n' = '31'`);
+    await pass(61_000);
+    await enqueue(1, step, 40);
+    expect(await taken()).toEqual([]);
+    expect((await waiting()).map(({ n }) => n)).toEqual([32, 40]);
   });
 
   test('holds after a time in which nobody was there: slots that have passed are no right to start', async () => {
     await limitStep(db, { rate });
     await enqueue(20);
     expect(await taken()).toEqual([0, 1]);
-    await pass(60_000);
+    await pass(3_600_000);
     expect(await taken()).toEqual([2, 3]);
     expect(await taken()).toEqual([]);
     expect((await waiting()).every(({ in_ms, slot }) => in_ms < 0 && slot)).toBe(true);
-    await pass(100);
+    await pass(60_000);
     expect(await taken()).toEqual([4]);
     const again = await claimStep(db, 'w');
     expect(again.againMs).toBeGreaterThan(0);
-    expect(again.againMs).toBeLessThanOrEqual(101);
+    expect(again.againMs).toBeLessThanOrEqual(60_001);
   });
 
   test('counts a retry as a start, and gives it a slot of its own', async () => {
@@ -258,17 +268,17 @@ describe('a rate', () => {
 
   test('of a queue is for the types that have none of their own', async () => {
     await limitStep(db, { rate });
-    await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '10s', burst: 1 } } });
+    await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '10m', burst: 1 } } });
     await enqueue(4);
     await enqueue(3, other, 100);
     const others = { ofType: null, versions: { other: 1 } };
     expect(await taken(others)).toEqual([100]);
     expect(await taken()).toEqual([0, 1]);
     expect(await taken(others)).toEqual([]);
-    await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '1000s', burst: 1 } } });
+    await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '10h', burst: 1 } } });
     const slots = new Map((await waiting()).map(({ n, in_ms }) => [n, in_ms]));
-    expect(slots.get(2)).toBeLessThan(101);
-    expect(slots.get(101)).toBeGreaterThan(100_000);
+    expect(slots.get(2)).toBeLessThan(60_001);
+    expect(slots.get(101)).toBeGreaterThan(18_000_000);
   });
 
   test('of one start a year gives slots as far as a time reaches', async () => {
@@ -283,9 +293,9 @@ describe('a rate', () => {
 
 describe('a rate with keys', () => {
   const keyed = job<{ n: number; tenant: string }>('step', {
-    limit: { rate: { limit: 10, per: '1s', burst: 1, key: ({ tenant }) => tenant } },
+    limit: { rate: { limit: 10, per: '10m', burst: 1, key: ({ tenant }) => tenant } },
   });
-  const rate = { limit: 10, perMs: 1_000, burst: 1 };
+  const rate = { limit: 10, perMs: 600_000, burst: 1 };
 
   test('holds for each key by itself', async () => {
     await limitStep(db, { rate }, true);
@@ -293,7 +303,7 @@ describe('a rate with keys', () => {
     await db.hf.enqueueMany(items);
     expect(await taken()).toEqual([0, 1, 2]);
     expect(await taken()).toEqual([]);
-    await pass(101);
+    await pass(60_100);
     expect(await taken()).toEqual([3, 4, 5]);
     // One that comes later waits for nobody but its own key.
     await db.hf.enqueue(keyed, { n: 20, tenant: 'new' });
@@ -306,7 +316,7 @@ describe('a rate with keys', () => {
       Array.from({ length: 1_200 }, (_, n) => keyed.item({ n, tenant: 'large' })),
     );
     while ((await claimStep(db, 'w')).more);
-    await pass(10 * 60_000);
+    await pass(1_300 * 60_000);
     expect(await taken()).toHaveLength(1);
     await db.hf.enqueue(keyed, { n: 5_000, tenant: 'small' });
     expect(await taken()).toEqual([5_000]);
@@ -317,7 +327,7 @@ describe('a rate with keys', () => {
     await db.hf.enqueue(keyed, { n: 1, tenant: 'a' });
     expect(await taken()).toEqual([1]);
     expect(await pruneRates(db.engine, INBOX, 100)).toBe(0);
-    await pass(60_000);
+    await pass(600_000);
     expect(await pruneRates(db.engine, INBOX, 100)).toBe(1);
   });
 
@@ -333,7 +343,7 @@ describe('a rate with keys', () => {
 });
 
 describe('changing a limit', () => {
-  const rate = { limit: 10, perMs: 1_000, burst: 1 };
+  const rate = { limit: 10, perMs: 600_000, burst: 1 };
 
   test('moves those that wait at once, in proportion', async () => {
     await limitStep(db, { rate });
@@ -344,12 +354,12 @@ describe('changing a limit', () => {
     const after = await waiting();
     expect(after.map(({ n, slot }) => [n, slot])).toEqual(before.map(({ n, slot }) => [n, slot]));
     const [first, latest] = [after[0]?.in_ms as number, after.at(-1)?.in_ms as number];
-    expect(Math.abs(latest - first - 30)).toBeLessThan(5);
+    expect(Math.abs(latest - first - 18_000)).toBeLessThan(100);
     await enqueue(1, step, 9);
     await taken();
     const [last] = (await waiting()).slice(-1);
     expect(last?.n).toBe(9);
-    expect(last?.in_ms).toBeLessThanOrEqual(60);
+    expect(last?.in_ms).toBeLessThanOrEqual(36_000);
   });
 
   test('to no rate lets all of them go, in their order', async () => {
