@@ -13,7 +13,7 @@ export const PARTS = [
   'scale',
 ];
 /** Measurements of Holdfast alone; they run only when they are named. */
-export const MORE = ['fleet', 'inspect', 'schedules'];
+export const MORE = ['fleet', 'inspect', 'schedules', 'flow'];
 
 const USAGE = `Usage: npm run bench -- [PART …] [--quick] [--whole] [--write-docs] [--only SECTION]
   steady also takes --rates 50,400  --workers 1,2  --systems holdfast,pg-boss  --rounds 1

@@ -50,6 +50,7 @@ const more = {
   fleet: async (context) => (await import('./fleet/index.mjs')).fleet(context),
   inspect: async (context) => (await import('./inspect.mjs')).inspect(context),
   schedules: async (context) => (await import('./schedules.mjs')).schedules(context),
+  flow: async (context) => (await import('./flow.mjs')).flow(context),
 };
 
 async function prepare(entries, urls) {

@@ -27,6 +27,8 @@ export type ReasonCode =
   | 'not_due'
   | 'row_locked'
   | 'key_held'
+  | 'rate_limited'
+  | 'limit_reached'
   | 'suspect'
   | 'handlers_busy'
   | 'beside_suspect'

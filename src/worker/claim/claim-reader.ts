@@ -1,14 +1,16 @@
 /**
  * What a claim of a queue sends, and what it brings.
  *
- * Here one of the three claim statements is chosen (suspects, by time, by key), every claim gets its number, and
+ * Here one of the claim statements is chosen (suspects, by time, by key, limited), every claim gets its number, and
  * the place is kept where the next one begins. When to claim is the schedule's business (claim-schedule.ts).
  */
 import { claim, type QueueNews } from '../../claim/claim.js';
 import { claimKeyed, type WalkStop } from '../../claim/claim-keyed.js';
+import { claimLimited, type LimitedClaim } from '../../claim/claim-limited.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
 import { countWaiting } from '../../enqueue/pressure.js';
+import type { LimitedTypes } from '../../fleet/limited.js';
 import type { Ordering } from '../../job/order.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -21,6 +23,7 @@ import { AgedReader } from './aged-reader.js';
 import { ClaimLedger } from './claim-ledger.js';
 import { DueReader, LAG_MS } from './due-reader.js';
 import { KeyReader } from './key-reader.js';
+import { type LimitedGroup, LimitedReader } from './limited-reader.js';
 
 /** What a claim brought into this process. */
 export interface ClaimBatch {
@@ -37,6 +40,8 @@ export interface ClaimBatch {
   readonly stop: WalkStop | null;
   /** A suspect that must be the only job of its process. */
   readonly alone: boolean;
+  /** Its jobs hold places of a limit: they start before others. */
+  readonly limited?: boolean;
 }
 
 /** What a claim found; the limit itself means that there is more. */
@@ -61,6 +66,8 @@ export interface ClaimReaderDeps {
   readonly receive: (batch: ClaimBatch) => void;
   readonly recordEpoch: (epoch: number) => void;
   readonly took: (ms: number) => void;
+  /** So many jobs of these limited types got a slot and wait for it. */
+  readonly throttled?: (type: string | null, jobs: number) => void;
 }
 
 /** Heads of keys that are due within this time are remembered. */
@@ -80,6 +87,7 @@ export class ClaimReader {
   readonly #due = new DueReader();
   readonly #aged = new AgedReader();
   readonly #keys: KeyReader;
+  readonly #limited: LimitedReader;
   #ordering: Ordering = 'none';
   /** There are suspects to claim. */
   #suspects = false;
@@ -90,6 +98,7 @@ export class ClaimReader {
   constructor(deps: ClaimReaderDeps) {
     this.#deps = deps;
     this.#keys = new KeyReader(deps.settings.pollMs, deps.time.random);
+    this.#limited = new LimitedReader(deps.versions);
   }
 
   get keyed(): boolean {
@@ -106,6 +115,24 @@ export class ClaimReader {
     this.#keys.own(buckets);
   }
 
+  /** Which types are limited. True: that has changed, and what waits may be found elsewhere. */
+  limit(limited: LimitedTypes): boolean {
+    const changed = this.#limited.use(limited);
+    // What was limited may lie where this worker has read already.
+    if (changed) this.#due.restart();
+    return changed;
+  }
+
+  /** When there is something to read under a limit. */
+  get limitedAt(): number {
+    return this.keyed ? Number.POSITIVE_INFINITY : this.#limited.at;
+  }
+
+  /** A job may be due at this time. */
+  limitedFrom(at: number): void {
+    this.#limited.readFrom(at);
+  }
+
   /** How long it is until this time of the database's clock; 0 if that is not known. */
   msUntil(at: Date | null): number {
     if (at === null || this.#clockOffset === null) return 0;
@@ -114,8 +141,12 @@ export class ClaimReader {
 
   /** Jobs were written that are due since this time, in these buckets if that is known. */
   hint(since: Date | null, buckets: readonly number[] | null): void {
-    if (this.keyed) this.#keys.hint(buckets, this.#deps.time.now());
-    else this.#due.hint(since, this.#deps.time.now());
+    const now = this.#deps.time.now();
+    if (this.keyed) this.#keys.hint(buckets, now);
+    else {
+      this.#due.hint(since, now);
+      this.#limited.hint(since, now);
+    }
   }
 
   /** In a queue that is read by key: read these buckets at this time; null: all of them. */
@@ -132,6 +163,7 @@ export class ClaimReader {
     if (!this.keyed) {
       // It waits again where this worker has read already.
       if (how === 'released') this.#due.returned(row);
+      if (claim.limited) this.#limited.left(row, how === 'released', this.#deps.time.now());
       return lastSuspect || how === 'released';
     }
     if (!FREES_KEY.includes(how)) return lastSuspect;
@@ -156,12 +188,8 @@ export class ClaimReader {
     const now = this.#deps.time.now();
     if (now >= this.#suspectsAt) {
       this.#suspects = false;
-      const { alone } = await this.#send(limit, async (terms) => ({
-        ...(await claimSuspects(this.#deps.engine, this.#deps.names, terms)),
-        ...{ run: null, stop: null },
-      }));
       // Nothing may run beside it; the rest is read when it has left.
-      if (alone) return { jobs: limit, waitedMs: 0, news: null };
+      if (await this.#readSuspects(limit)) return { jobs: limit, waitedMs: 0, news: null };
     }
     const found = await (this.keyed
       ? this.#readKeys(limit, now, ask)
@@ -171,6 +199,52 @@ export class ClaimReader {
     if (found.news?.recount)
       void countWaiting(this.#deps.engine, this.#deps.names).catch(() => undefined);
     return found;
+  }
+
+  /** True: one of them must run alone. */
+  async #readSuspects(limit: number): Promise<boolean> {
+    const { engine, names } = this.#deps;
+    const { alone } = await this.#send(limit, async (terms) => ({
+      ...(await claimSuspects(engine, names, terms)),
+      ...{ run: null, stop: null },
+    }));
+    if (alone || this.keyed) return alone;
+    for (const group of this.#limited.groups)
+      if ((await this.#sendLimited(group, 1, true)).alone) return true;
+    return false;
+  }
+
+  /** Reads what is due under limits, for so many free handlers. */
+  async readLimited(room: number): Promise<void> {
+    await this.#releaseUnknown();
+    const { settings, time, throttled } = this.#deps;
+    let left = room;
+    for (const group of this.#limited.groups) {
+      if (left <= 0) return;
+      if (group.at > time.now()) continue;
+      group.sent(time.now());
+      try {
+        const claimed = await this.#sendLimited(group, left, false);
+        group.record(claimed, left, settings.pollMs, time);
+        if (claimed.throttled > 0) throttled?.(group.ofType, claimed.throttled);
+        left -= claimed.jobs.length;
+      } catch (error) {
+        if (!group.failed(error, settings.pollMs, time)) throw error;
+      }
+    }
+  }
+
+  #sendLimited(group: LimitedGroup, limit: number, suspects: boolean) {
+    const { engine, names, time } = this.#deps;
+    const cursors = group.due.take(time.now());
+    type Sent = LimitedClaim & Pick<ClaimBatch, 'run' | 'stop' | 'limited'>;
+    return this.#send(limit, async (terms): Promise<Sent> => {
+      const request = { ...terms, versions: group.versions, ofType: group.ofType };
+      const claimed = await claimLimited(engine, names, {
+        ...{ ...request, cursors, lagMs: LAG_MS, suspects },
+      });
+      return { ...claimed, run: null, stop: null, limited: true };
+    });
   }
 
   /** A claim whose answer was lost may hold jobs that nobody here knows of. */
@@ -189,8 +263,10 @@ export class ClaimReader {
     const rest = limit - aged;
     if (rest === 0) return { jobs: limit, waitedMs: 0, news: null };
     const cursors = this.#due.take(now);
+    // With nothing to take, it only tells the news.
+    const most = this.#takesDue ? rest : 0;
     const sentAt = time.now();
-    const { jobs, news, clock } = await this.#send(rest, async (terms) => {
+    const { jobs, news, clock } = await this.#send(most, async (terms) => {
       const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
       this.#due.record(claimed, rest, time.now(), time.now() - sentAt);
       this.#aged.recordOrdinary(claimed.jobs, rest);
@@ -199,6 +275,11 @@ export class ClaimReader {
     const [first] = jobs;
     const waitedMs = first ? clock - Date.parse(first.cursorAt) : 0;
     return { jobs: aged + jobs.length, waitedMs, news };
+  }
+
+  /** Some of what is handled has no limit. */
+  get #takesDue(): boolean {
+    return Object.keys(this.#limited.unlimited).length > 0;
   }
 
   /** What more urgent jobs have kept waiting for too long. Returns how many it took. */
@@ -244,11 +325,15 @@ export class ClaimReader {
     limit: number,
     send: (terms: ClaimTerms) => Promise<C>,
   ): Promise<C> {
-    const { settings, versions, recordEpoch, receive, took, time } = this.#deps;
+    const { settings, recordEpoch, receive, took, time } = this.#deps;
     const workerId = this.#deps.workerId();
     const sentAt = time.now();
     const { number, finished } = this.ledger.begin();
-    const terms = { workerId, leaseMs: settings.leaseMs, number, finished, limit, versions };
+    const { unlimited: versions, version } = this.#limited;
+    const terms = {
+      ...{ workerId, leaseMs: settings.leaseMs, number, finished, limit, versions },
+      ...(version !== undefined && { limitsVersion: version }),
+    };
     let claimed: C;
     try {
       claimed = await send(terms);

@@ -144,6 +144,7 @@ export class Fleet {
         ...{ payload: JSON.stringify({ name }), maxAttempts: 5, delayMs: 0, runAt: null },
         idempotencyKey: null,
         unique: null,
+        limitKey: null,
       },
     ]);
     this.#history.enqueued(planned);
