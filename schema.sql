@@ -6,6 +6,8 @@ CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'turns');
 
 CREATE SEQUENCE holdfast.inbox_position_seq;
 
+CREATE SEQUENCE holdfast.limits_id_seq;
+
 CREATE TABLE holdfast.audit (
   id uuid NOT NULL DEFAULT holdfast.new_id(),
   at timestamp with time zone NOT NULL DEFAULT now(),
@@ -134,6 +136,7 @@ CREATE TABLE holdfast.queues (
   effect_retention interval NOT NULL DEFAULT '7 days'::interval,
   audit_retention interval NOT NULL DEFAULT '90 days'::interval,
   maintained_at timestamp with time zone,
+  limits_version bigint NOT NULL DEFAULT 0,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
   CONSTRAINT queues_audit_retention_check CHECK ((audit_retention > '00:00:00'::interval)),
@@ -146,6 +149,15 @@ CREATE TABLE holdfast.queues (
   CONSTRAINT queues_turns_check CHECK (((ordering = 'turns'::holdfast.ordering) = (fair OR (per_key IS NOT NULL) OR (per_group IS NOT NULL)))),
   CONSTRAINT queues_weights_check CHECK (((jsonb_typeof(weights) = 'object'::text) AND (fair OR (weights = '{}'::jsonb)) AND (NOT jsonb_path_exists(weights, '$.*?(((@.type() != "number" || @ < 1) || @ > 1000) || @ % 1 != 0)'::jsonpath))))
 ) WITH (fillfactor=50);
+
+CREATE TABLE holdfast.rates (
+  limit_id integer NOT NULL,
+  key text NOT NULL,
+  started_tat timestamp with time zone NOT NULL,
+  slot_tat timestamp with time zone NOT NULL,
+  CONSTRAINT rates_limit_id_fkey FOREIGN KEY (limit_id) REFERENCES holdfast.limits(id) ON DELETE CASCADE,
+  CONSTRAINT rates_pkey PRIMARY KEY (limit_id, key)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
 
 CREATE TABLE holdfast.schedules (
   name text NOT NULL,
@@ -209,6 +221,8 @@ CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_
 CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (created_at) WITH (autosummarize='on');
 
 CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
+
+CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (limit_slot) WHERE (limit_slot IS NOT NULL);
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
 
@@ -738,6 +752,21 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.limits_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  UPDATE holdfast.queues AS q SET limits_version = q.limits_version + 1
+  WHERE q.name = CASE TG_OP WHEN 'DELETE' THEN OLD.queue ELSE NEW.queue END;
+  UPDATE holdfast.fleet SET epoch = epoch + 1;
+  PERFORM pg_notify('holdfast_fleet', TG_TABLE_SCHEMA);
+  RETURN NULL;
+END
+$function$;
+
 CREATE FUNCTION holdfast.new_id() RETURNS uuid; -- body by server version
 
 CREATE OR REPLACE FUNCTION holdfast.prune_audit(most integer)
@@ -777,6 +806,11 @@ BEGIN
     IF busy THEN
       RAISE EXCEPTION 'queue % holds jobs: its order was not changed', quote_literal(NEW.name)
         USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
+    END IF;
+    IF NEW.ordering <> 'none' AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.queue = NEW.name) THEN
+      RAISE EXCEPTION 'queue % has limits, which are for queues that are read by time: its order was not changed',
+        quote_literal(NEW.name)
+        USING ERRCODE = 'HF005', HINT = 'Remove its limits first, or make another queue.';
     END IF;
     EXECUTE format('DROP INDEX IF EXISTS %I.%I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx');
     SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t

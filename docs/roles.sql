@@ -51,6 +51,8 @@ GRANT SELECT ON holdfast.migrations, holdfast.queues TO holdfast_worker;
 GRANT SELECT, UPDATE ON holdfast.fleet TO holdfast_worker;
 GRANT UPDATE (maintained_at) ON holdfast.queues TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.workers TO holdfast_worker;
+-- It declares the limits of its job types when it starts, and counts what starts.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.limits, holdfast.rates TO holdfast_worker;
 -- It writes the ticks of schedules, and may make schedules as a producer does.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
@@ -70,23 +72,27 @@ GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint), holdfast.prune_audit
 -- grant the other columns of inbox and inbox_archive by name instead.
 GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
-  holdfast.inbox_claims, holdfast.schedules, holdfast.audit TO holdfast_viewer;
+  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.audit TO holdfast_viewer;
 
 -- The operator: a person on call. It reads what the viewer reads, and it retries, discards, cancels, updates and
 -- replays jobs, pauses and resumes queues, drains workers, and enqueues. It neither claims nor settles, and it
 -- changes no table, no migration and no other setting of a queue.
 GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
-  holdfast.inbox_claims, holdfast.schedules, holdfast.audit TO holdfast_operator;
+  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.audit TO holdfast_operator;
 GRANT UPDATE (paused, paused_types, paused_keys) ON holdfast.queues TO holdfast_operator;
 -- Schedules are paused, resumed, run and deleted.
 GRANT UPDATE (paused, next_instant, next_at, last_instant, last_at, last_job, ticks, skipped, missed), DELETE
   ON holdfast.schedules TO holdfast_operator;
+-- Limits are set, reset and removed; those who wait for a slot of a rate are moved with it.
+GRANT INSERT, UPDATE, DELETE ON holdfast.limits TO holdfast_operator;
+GRANT UPDATE, DELETE ON holdfast.rates TO holdfast_operator;
 -- To ask a worker to drain; the epoch of the fleet rises with it.
 GRANT UPDATE (status) ON holdfast.workers TO holdfast_operator;
 GRANT UPDATE (epoch) ON holdfast.fleet TO holdfast_operator;
 -- What a retry or an update writes, and not who holds the job or until when.
-GRANT INSERT, DELETE, UPDATE (status, available_at, attempts, crashes, position, parked, payload, version, priority)
+GRANT INSERT, DELETE, UPDATE (status, available_at, attempts, crashes, position, parked, payload, version, priority,
+  limit_slot)
   ON holdfast.inbox TO holdfast_operator;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 -- What is discarded or cancelled goes to the archive, and a replay takes it out again.

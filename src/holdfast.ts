@@ -13,6 +13,7 @@ import { byId } from './api/by-id.js';
 import { deadLetters } from './api/dead-letters.js';
 import { examine } from './api/doctor.js';
 import { gaugesReader } from './api/gauges.js';
+import { limits } from './api/limits.js';
 import { looking } from './api/look.js';
 import {
   CALL_OPTIONS,
@@ -231,6 +232,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     ...byId(access),
     ...queueSettings(access),
     ...schedules(access),
+    ...limits(access),
     deadLetters: deadLetters(access),
     archive: archive(access),
 

@@ -7,9 +7,10 @@ export type {
   WhichLetters,
 } from './api/dead-letters.js';
 export type { DeadLetterFilter, JobsFilter } from './api/filter.js';
+export type { LimitOf, LimitView } from './api/limits.js';
 export type { JobsPage, JobsRequest } from './api/look.js';
 export type { EnqueueCall, HoldfastOptions } from './api/options.js';
-export type { PauseOptions, QueueOptions } from './api/queue-settings.js';
+export type { CreateQueueOptions, PauseOptions, QueueOptions } from './api/queue-settings.js';
 export type { ReplayStep } from './api/replay.js';
 export type {
   Schedule,
@@ -54,6 +55,14 @@ export {
   job,
 } from './job/job.js';
 export { bucketOf, hash32 } from './job/key.js';
+export type {
+  JobLimit,
+  JobRate,
+  Limit,
+  LimitOptions,
+  Rate,
+  RateOptions,
+} from './job/limit.js';
 export type { OrderOptions } from './job/order.js';
 export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
@@ -71,7 +80,13 @@ export type { Overlap, ScheduleOptions } from './schedule/options.js';
 export type { WrittenSchedules } from './schedule/write.js';
 export type { MigrationState } from './schema/migrate.js';
 export type { Telemetry } from './tracing/api.js';
-export type { EnqueuedEvent, JobEvent, WorkerEvent, WorkerStats } from './worker/events.js';
+export type {
+  EnqueuedEvent,
+  JobEvent,
+  ThrottledEvent,
+  WorkerEvent,
+  WorkerStats,
+} from './worker/events.js';
 export type { WorkerOptions } from './worker/options.js';
 export type { HandlerContext } from './worker/run/handler-context.js';
 export type { BatchContext, BatchJob, BatchOptions } from './worker/run/many.js';

@@ -54,6 +54,8 @@ const TABLES = [
   'migrations',
   'audit',
   'schedules',
+  'limits',
+  'rates',
 ];
 const OWNERS_ONLY = [
   'CREATE TABLE holdfast.mine (id int)',
@@ -123,6 +125,24 @@ describe('the producer', () => {
     const { events } = start(members.worker.hf, (w) => w.handle(work, () => undefined));
     await until('it ticked', () => events.some(({ kind }) => kind === 'ticked'));
     await hf.schedules.delete('a');
+    expect(events.filter(({ kind }) => kind === 'error')).toEqual([]);
+  });
+
+  test('sets no limit; the worker declares and keeps them, and the operator sets them', async () => {
+    const limited = job<{ n: number }>('limited', {
+      limit: { concurrency: 2, rate: { limit: 100, per: '1s', burst: 1, key: ({ n }) => `${n}` } },
+    });
+    const limit = { concurrency: 1, rate: { limit: 50, per: '1s' } };
+    await expect(members.producer.hf.limits.set({ type: 'limited' }, limit)).rejects.toMatchObject({
+      code: DENIED,
+    });
+    const { worker, events } = start(members.worker.hf, (w) => w.handle(limited, () => undefined));
+    await members.producer.hf.enqueueMany([1, 1, 1, 2].map((n) => limited.item({ n })));
+    await until('they ran', () => worker.stats.completed === 4);
+    await members.operator.hf.limits.set({ type: 'limited' }, limit);
+    expect(await members.viewer.hf.limits.list()).toMatchObject([{ overridden: true }]);
+    await members.operator.hf.limits.reset({ type: 'limited' });
+    await members.operator.hf.limits.remove({ type: 'limited' });
     expect(events.filter(({ kind }) => kind === 'error')).toEqual([]);
   });
 

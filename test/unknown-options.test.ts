@@ -65,6 +65,8 @@ const CALLS: [string, () => unknown, RegExp][] = [
     () => hf.schedule('a', any({ cron: '@daily', job: receipt, payload: {}, timeZone: 'UTC' })),
     /"timeZone".*Did you mean "timezone"/,
   ],
+  ['limits.list()', () => hf.limits.list(any({ queu: 'a' })), /"queu".*"queue"/],
+  ['limits.set()', () => hf.limits.set(any({ typ: 'a' }), null), /"typ".*"type"/],
   ['schedules.declare()', () => hf.schedules.declare('a', {}, any({ trx: 1 })), /"trx".*"tx"/],
   ['schedules.list()', () => hf.schedules.list(any({ prefx: '' })), /Did you mean "prefix"/],
   ['schedules.pause()', () => hf.schedules.pause('a', any({ trx: 1 })), /"trx".*"tx"/],

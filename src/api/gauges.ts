@@ -16,7 +16,9 @@ const LIMITS = { lockMs: 500, limitMs: 4_000 } as const;
 const AGAIN_MS = 600_000;
 /** Messages may differ by their numbers; beyond this the record begins anew. */
 const MAX_SAID = 100;
-const NOTHING: BasicGauges = { queues: [], unread: [], workers: null, oldestHeartbeatMs: null };
+const NOTHING: BasicGauges = {
+  ...{ limits: [], queues: [], unread: [], workers: null, oldestHeartbeatMs: null },
+};
 
 /** Each call reads anew. */
 export function gaugesReader(

@@ -1,13 +1,16 @@
 /** What a program sets on queues: made, configured, paused, resumed and dropped. */
 import type pg from 'pg';
 import { setNotify } from '../fleet/wake.js';
+import { inForce, readLimits } from '../inspect/limits.js';
 import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkKey, checkType } from '../job/key.js';
 import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
+import { checkLimit, type LimitOptions } from '../job/limit.js';
 import type { ReadPolicy } from '../job/turns.js';
+import { putLimit } from '../operate/limits.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { configure, type QueuePart, type QueueSettings } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
@@ -17,6 +20,12 @@ import { dropQueue, type QueueLoss } from '../schema/drop-queue.js';
 import { createQueue, type NewQueueOptions } from '../schema/queue.js';
 import type { Access } from './access.js';
 import { recordOf, together, turnQueue } from './acts.js';
+import { withoutKey } from './limits.js';
+
+export interface CreateQueueOptions extends NewQueueOptions {
+  /** How many of its jobs run at once, and how many start in a time, in the whole fleet. */
+  readonly limit?: LimitOptions;
+}
 
 export interface QueueOptions extends NewQueueOptions {
   /** Whether inserts wake sleeping workers. Default true. */
@@ -32,6 +41,8 @@ export interface QueueOptions extends NewQueueOptions {
   readonly ageAfter?: Duration | 'off';
   /** Enqueues are refused, or wait, while about so many jobs wait; `'off'` (default): never. */
   readonly maxPending?: number | 'off';
+  /** How many of its jobs run at once, and how many start in a time, in the whole fleet; null: no limit. */
+  readonly limit?: LimitOptions | null;
 }
 
 /** With neither `type` nor `key`, the whole queue. */
@@ -68,7 +79,7 @@ const QUEUE_OPTIONS = {
   ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
   ...{ notify: true, maxPayloadBytes: true },
   ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
-  ...{ auditRetention: true, ageAfter: true, maxPending: true },
+  ...{ auditRetention: true, ageAfter: true, maxPending: true, limit: true },
 } as const satisfies Known<QueueOptions>;
 
 export const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
@@ -117,6 +128,15 @@ function pendingOf(most: number | 'off' | undefined): number | undefined {
   return checkInteger(most, `maxPending, unless it is 'off',`, 1, MAX_PENDING_LIMIT);
 }
 
+const limitOf = (queue: string, limit: LimitOptions | null | undefined) =>
+  limit == null ? null : checkLimit(withoutKey(limit), `Queue "${queue}"`, 'Nothing was set.');
+
+const limitInForce = async (db: Executor, names: Names) => {
+  const rows = await readLimits(db, names, names.queue);
+  const row = rows.find(({ type }) => type === null);
+  return row ? inForce(row) : null;
+};
+
 const rowOf = async (db: Executor, { schema, queue }: Names) =>
   (await listQueues(db, schema)).find(({ name }) => name === queue);
 
@@ -141,13 +161,20 @@ export async function setQueue(
   checkKnown(settings, QUEUE_OPTIONS, 'configureQueue()', 'Nothing was set.');
   const wanted = settingsOf(settings);
   const notify = checkFlag(settings.notify, 'notify', 'Nothing was set.');
+  const limit = limitOf(names.queue, settings.limit);
   return together(pool, async (db, client) => {
     const before = await rowOf(db, names);
     if (!before || !(await configure(db, names, wanted, before as ReadPolicy)))
       throw unknownQueue(names.queue);
     if (notify !== undefined) await setNotify(client, names, notify);
+    const from = await limitInForce(db, names);
+    const limited =
+      settings.limit !== undefined && (await putLimit(db, names, 'declare', { type: null, limit }));
     const after = (await rowOf(db, names)) as QueueRow;
-    const changes = changesOf(before, after, notify);
+    const changes = {
+      ...changesOf(before, after, notify),
+      ...(limited && { limit: { from, to: await limitInForce(db, names) } }),
+    };
     const act = { act: 'set_queue', queue: names.queue, changes } as const;
     if (Object.keys(changes).length > 0) await recordOf(act, options)?.add(db, names);
     return { before, after };
@@ -158,15 +185,19 @@ export async function setQueue(
 export function makeQueue(
   pool: pg.Pool,
   names: Names,
-  settings: NewQueueOptions,
+  settings: CreateQueueOptions,
   options: ActOptions = {},
 ): Promise<boolean> {
   const { schema, queue } = names;
   const changes = Object.keys(settings).length > 0 ? settings : null;
   const act = { act: 'create_queue', queue, changes } as const;
+  const { limit: given, ...rest } = settings;
+  const limit = limitOf(queue, given);
   return withClient(pool, (client) =>
-    createQueue(client, schema, queue, settings, async () => {
-      await recordOf(act, options)?.add(engineExecutor(client, { prepare: false }), names);
+    createQueue(client, schema, queue, rest, async () => {
+      const db = engineExecutor(client, { prepare: false });
+      if (limit) await putLimit(db, names, 'declare', { type: null, limit });
+      await recordOf(act, options)?.add(db, names);
     }),
   );
 }
@@ -205,7 +236,7 @@ export function queueSettings(access: Access) {
     /** Another queue of the shape of `inbox`. False: it existed already. */
     createQueue: async (
       queue: string,
-      settings: NewQueueOptions = {},
+      settings: CreateQueueOptions = {},
       options: ActOptions = {},
     ): Promise<boolean> =>
       makeQueue(pool(), names(queue), settings, checked(options, 'createQueue()')),

@@ -5,7 +5,8 @@
  * smaller groups: 16 after the second crash, 4 after the third, then alone. One group is in flight in the whole
  * fleet. Only a job that ran alone can be blamed for the next crash: the row says so (`isolated`), and then
  * the attempt counts. In a queue with order per key a suspect is taken only as the head of its key; where keys take
- * turns, only if its key and its group have room (`holdfast.inbox_room`).
+ * turns, only if its key and its group have room (`holdfast.inbox_room`). Those of limited types are claimed one by one,
+ * by claim-limited.ts.
  */
 import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
@@ -35,6 +36,9 @@ const MOST_LOOKED_AT = 100;
 /** From so many crashes on a job runs alone. */
 export const ALONE_FROM = 4;
 
+/** Whoever claims suspects of a queue holds it, with the number of the table. */
+export const SUSPECTS_LOCK = hash32('holdfast.suspects') | 0;
+
 export const claimSuspectJobs = statement({
   name: 'claim_suspects',
   text: `
@@ -43,8 +47,8 @@ WITH ${openQueue('true')}, waiting AS MATERIALIZED (
   FROM holdfast.inbox AS i
   WHERE i.crashes > 1 AND i.status = 'pending' AND i.available_at <= now() AND ${HANDLED}
     AND ${NOT_PAUSED}
-    AND EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND NOT q.paused
-      AND (q.ordering IN ('none', 'turns') OR NOT EXISTS (
+    AND EXISTS (SELECT FROM open_queue AS q
+      WHERE (q.ordering IN ('none', 'turns') OR NOT EXISTS (
         SELECT FROM holdfast.inbox AS b
         WHERE NOT b.parked AND b.partition_bucket = i.partition_bucket
           AND b.partition_key COLLATE "C" = i.partition_key COLLATE "C" AND b.position < i.position)))
@@ -96,8 +100,7 @@ export async function claimSuspects(
   names: Names,
   terms: ClaimTerms,
 ): Promise<ClaimedSuspects> {
-  const space = hash32('holdfast.suspects') | 0;
-  const rows = await db.run(claimSuspectJobs, names, [...termsOf(terms), space]);
+  const rows = await db.run(claimSuspectJobs, names, [...termsOf(terms), SUSPECTS_LOCK]);
   const { epoch, clock } = splitHead(rows);
   return {
     epoch: epoch ?? 0,

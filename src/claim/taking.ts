@@ -4,7 +4,8 @@
  *
  * The parameters that all claims share come first: `$1` the worker, `$2` its lease in milliseconds, `$3` the
  * number of this claim, `$4` the worker's claims of which nothing is left, `$5` how many jobs it wants, `$6`
- * the types whose first version it handles, `$7` the newest version that it handles by type.
+ * the types whose first version it handles, `$7` the newest version that it handles by type, and under '' the
+ * version of the queue's limits that it knows.
  */
 import {
   bool,
@@ -31,6 +32,8 @@ export interface ClaimTerms {
   readonly limit: number;
   /** Handled types with the newest payload version that this worker understands. */
   readonly versions: Readonly<Record<string, number>>;
+  /** The version of the queue's limits that says which types are not among them. Left out: whatever they are. */
+  readonly limitsVersion?: number;
 }
 
 export function termsOf({
@@ -40,6 +43,7 @@ export function termsOf({
   finished,
   limit,
   versions,
+  limitsVersion,
 }: ClaimTerms): Param[] {
   return [
     workerId,
@@ -48,7 +52,8 @@ export function termsOf({
     plainArray(finished),
     limit,
     textArray(Object.keys(versions)),
-    JSON.stringify(versions),
+    // No type has an empty name.
+    JSON.stringify(limitsVersion === undefined ? versions : { ...versions, '': limitsVersion }),
   ];
 }
 
@@ -56,11 +61,14 @@ export function termsOf({
 export const HANDLED = `(i.version = 1 AND i.type = ANY ($6::text[])
         OR i.version <= ($7::jsonb -> i.type)::integer)`;
 
-/** The queue, while jobs may be claimed from it in the way that `how` says. */
+/** The worker knows which types of the queue `q` are limited. One that does not would take them without asking. */
+export const LIMITS_KNOWN = `coalesce(q.limits_version = ($7::jsonb -> '')::bigint, true)`;
+
+/** The queue, while jobs may be claimed from it in the way that `how` says, by a worker that knows its limits. */
 export const openQueue = (how: string) => `open_queue AS MATERIALIZED (
-  SELECT q.paused_types, q.paused_keys, q.age_after
+  SELECT q.paused_types, q.paused_keys, q.age_after, q.ordering
   FROM holdfast.queues AS q
-  WHERE q.name = 'inbox' AND NOT q.paused AND ${how}
+  WHERE q.name = 'inbox' AND NOT q.paused AND ${LIMITS_KNOWN} AND ${how}
 )`;
 
 /** Neither its type nor its key is paused. Where none is, the lists are NULL and nothing is compared. */

@@ -2,6 +2,7 @@
 import { ARCHIVE_COMMANDS } from './archive-commands.js';
 import type { Command } from './command.js';
 import { FILTERS, STATUS } from './filters.js';
+import { LIMIT_COMMANDS } from './limit-commands.js';
 import { QUEUE_COMMANDS } from './queue-commands.js';
 import { SCHEDULE_COMMANDS } from './schedule-commands.js';
 import { ACT, BULK, LIST, QUEUE, REASON } from './shared-options.js';
@@ -188,6 +189,7 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/act.js')).runDiscard,
   },
   ...QUEUE_COMMANDS,
+  ...LIMIT_COMMANDS,
   ...SCHEDULE_COMMANDS,
   {
     words: ['top'],

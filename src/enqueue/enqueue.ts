@@ -127,6 +127,7 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
         ? null
         : checkKey(options.idempotencyKey, 'idempotencyKey'),
     unique,
+    limitKey: job.limitKey(item.payload),
   };
 }
 

@@ -3,7 +3,7 @@
  *
  * `insertUsual` writes one job of which nothing special is said: it is due now, and the columns' defaults say
  * the rest. It is as cheap as an INSERT gets, also for a driver that plans
- * it anew every time. `insertJob` writes one that is delayed, or has headers or a group, and `insertJobs` many,
+ * it anew every time. `insertJob` writes one that is delayed, or has headers, a group or a limit key, and `insertJobs` many,
  * none of them with an idempotency key. `insertKeyed` writes jobs of
  * which some carry one: the key's row is taken or found first, in the same statement, and only
  * the jobs that took their key are written, or none if a key stands for other work. A race on one key is decided by that row's unique index: the
@@ -35,6 +35,8 @@ export interface NewJob {
   readonly idempotencyKey: string | null;
   /** Null: it stands for itself alone. */
   readonly unique: Unique | null;
+  /** For whom it counts in a rate that has keys. */
+  readonly limitKey: string | null;
 }
 
 export const insertUsual = statement({
@@ -51,12 +53,12 @@ export const insertJob = statement({
   name: 'insert_job',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-  priority, max_attempts, available_at, group_key, parked)
+  priority, max_attempts, available_at, group_key, limit_key, parked)
 VALUES ($1::text::uuid, $2::text, $3::text::integer, $4::text, $5::text::integer, $6::text::jsonb,
   $9::text::jsonb, $7::text::smallint, $8::text::integer,
   greatest(coalesce($11::text::timestamptz,
     statement_timestamp() + $10::text::bigint * interval '1 millisecond'), statement_timestamp()),
-  $12::text, false)`,
+  $12::text, $13::text, false)`,
   columns: {},
 });
 
@@ -70,20 +72,21 @@ export const input = ({ keyed }: { keyed: boolean }) => `
     ${shared('max_attempts', '$9::text::integer[]')} AS max_attempts,
     greatest(coalesce(j.available_at, statement_timestamp()
         + ${shared('delay_ms', '$10::text::bigint[]')} * interval '1 millisecond'),
-      statement_timestamp()) AS available_at, j.group_key
+      statement_timestamp()) AS available_at, j.group_key, j.limit_key
     ${keyed ? ', j.idempotency_key, j.ordinal' : ', false'}
   FROM unnest($1::text::uuid[], $2::text::text[], $3::text::integer[], $4::text::text[],
     $5::text::integer[], $6::text::jsonb[], $7::text::jsonb[], $8::text::smallint[],
-    $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[], $12::text::text[]
-    ${keyed ? ', $13::text::text[]) WITH ORDINALITY' : ')'}
-    AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at, group_key
+    $9::text::integer[], $10::text::bigint[], $11::text::timestamptz[], $12::text::text[], $13::text::text[]
+    ${keyed ? ', $14::text::text[]) WITH ORDINALITY' : ')'}
+    AS j(id, type, version, key, bucket, payload, headers, priority, max_attempts, delay_ms, available_at, group_key,
+      limit_key
       ${keyed ? ', idempotency_key, ordinal' : ''})`;
 
 export const insertJobs = statement({
   name: 'insert_jobs',
   text: `
 INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-  priority, max_attempts, available_at, group_key, parked)
+  priority, max_attempts, available_at, group_key, limit_key, parked)
 ${input({ keyed: false })}`,
   columns: {},
 });
@@ -115,14 +118,14 @@ WITH input AS MATERIALIZED (
   LEFT JOIN held AS h ON h.key = j.idempotency_key
 ), written AS (
   INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-    priority, max_attempts, available_at, idempotency_key, group_key, parked)
+    priority, max_attempts, available_at, idempotency_key, group_key, limit_key, parked)
   SELECT j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers, j.priority, j.max_attempts,
-    j.available_at, j.idempotency_key, j.group_key, false
+    j.available_at, j.idempotency_key, j.group_key, j.limit_key, false
   FROM input AS j
   JOIN verdict AS v ON v.ordinal = j.ordinal
   WHERE NOT v.deduplicated
     -- All or nothing: no job is written beside one whose key stands for other work.
-    AND ($14::boolean OR NOT EXISTS (SELECT FROM verdict AS wrong WHERE wrong.mismatch))
+    AND ($15::boolean OR NOT EXISTS (SELECT FROM verdict AS wrong WHERE wrong.mismatch))
   ORDER BY j.ordinal
 )
 SELECT v.id::text AS id, v.deduplicated::text AS deduplicated, v.mismatch::text AS mismatch
@@ -155,6 +158,7 @@ export function columnsOf(jobs: readonly NewJob[]): string[] {
     plainArray(once(jobs.map((job) => job.delayMs))),
     textArray(known(jobs.map((job) => job.runAt))),
     textArray(known(jobs.map((job) => job.group))),
+    textArray(known(jobs.map((job) => job.limitKey))),
   ];
 }
 
@@ -168,8 +172,8 @@ function known<Value>(values: readonly (Value | null)[]): readonly (Value | null
   return values.every((value) => value === null) ? [] : values;
 }
 
-const isUsual = ({ headers, delayMs, runAt, group }: NewJob) =>
-  headers === null && delayMs === 0 && runAt === null && group === null;
+const isUsual = ({ headers, delayMs, runAt, group, limitKey }: NewJob) =>
+  headers === null && delayMs === 0 && runAt === null && group === null && limitKey === null;
 
 const usualOf = (job: NewJob) => [
   job.id,
@@ -182,7 +186,13 @@ const usualOf = (job: NewJob) => [
   String(job.maxAttempts),
 ];
 
-const specialOf = (job: NewJob) => [job.headers, String(job.delayMs), job.runAt, job.group];
+const specialOf = (job: NewJob) => [
+  job.headers,
+  String(job.delayMs),
+  job.runAt,
+  job.group,
+  job.limitKey,
+];
 
 export async function insert(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
   const [first] = jobs;

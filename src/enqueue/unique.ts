@@ -17,14 +17,14 @@ FROM (
   -- The unique key takes the place of the idempotency key, which such a job has not.
   SELECT i.*, x.unique_while, x.on_conflict, x.window_ms
   FROM (${input({ keyed: true })}) AS i
-  JOIN unnest($14::text::text[], $15::text::text[], $16::text::bigint[]) WITH ORDINALITY
+  JOIN unnest($15::text::text[], $16::text::text[], $17::text::bigint[]) WITH ORDINALITY
     AS x(unique_while, on_conflict, window_ms, ordinal) ON x.ordinal = i.ordinal
   ORDER BY i.type, i.idempotency_key, i.ordinal
   OFFSET 0
 ) AS j
 CROSS JOIN LATERAL holdfast.inbox_enqueue_unique(j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers,
   j.priority, j.max_attempts, j.available_at, j.idempotency_key, j.unique_while, j.on_conflict,
-  j.window_ms * interval '1 millisecond', j.group_key) AS u
+  j.window_ms * interval '1 millisecond', j.group_key, j.limit_key) AS u
 ORDER BY j.ordinal`,
   columns: { id: text, outcome: text },
 });

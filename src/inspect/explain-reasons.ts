@@ -29,6 +29,8 @@ export type ReasonCode =
   | 'key_held'
   | 'key_full'
   | 'group_full'
+  | 'rate_limited'
+  | 'limit_reached'
   | 'suspect'
   | 'handlers_busy'
   | 'beside_suspect'

@@ -3,6 +3,7 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { databaseNow } from './clock.js';
 import { type Ahead, ahead } from './explain-ahead.js';
+import { type LimitSituation, limitSituation } from './explain-limits.js';
 import {
   type Behind,
   behind,
@@ -48,6 +49,8 @@ export interface Situation {
   readonly behind: Behind | null;
   /** Null unless the job waits and is a suspect. */
   readonly suspects: Suspects | null;
+  /** Null unless the job waits and something limits it. */
+  readonly limits: LimitSituation | null;
   /** The workers that can run it, and what they do, while it waits. */
   readonly able: readonly AbleWorker[];
   /** Locked rows among its own, the head of its key, and the one behind it in its key. */
@@ -111,6 +114,7 @@ export async function readSituation(
     ahead: keyed ? null : await ahead(db, names, job, versions),
     behind: line,
     suspects: job.crashes >= SUSPECT_FROM ? await suspects(db, names, job, versions) : null,
+    limits: keyed ? null : await limitSituation(db, names, job),
     able: await readAble(db, names, able, {
       inRuns: keyed && !turns,
       queues: every.map(({ name }) => name),
@@ -125,7 +129,7 @@ const unpaused = (versions: Versions, { pausedTypes }: QueueRow): Versions =>
   Object.fromEntries(Object.entries(versions).filter(([type]) => !pausedTypes.includes(type)));
 
 const NOTHING = {
-  ...{ head: null, window: null, ahead: null, behind: null, suspects: null },
+  ...{ head: null, window: null, ahead: null, behind: null, suspects: null, limits: null },
   ...{ able: [], locks: [] },
 };
 

@@ -4,6 +4,7 @@
  */
 import type { Executor } from '../postgres/queryable.js';
 import { keyHeld, laterRuns } from './explain-key.js';
+import { limitReached, rateLimited } from './explain-limits.js';
 import { rowLocked } from './explain-locked.js';
 import { deadLetter, ended, inHand } from './explain-outcomes.js';
 import { partPaused } from './explain-paused.js';
@@ -57,11 +58,13 @@ function reasons(situation: Situation): Reason[] {
     // Somebody runs it: what would keep others from claiming it does not matter.
     return now.code === 'running' ? [now] : present([now, ...obstacles]);
   }
-  const later = notDue(situation);
+  const paced = rateLimited(situation);
+  const later = paced ? null : notDue(situation);
   const apart = later ? null : suspect(situation);
   const waiting = present([
     ...obstacles,
-    later,
+    paced ?? later,
+    paced || later ? null : limitReached(situation),
     keyHeld(situation) ?? laterRuns(situation),
     keyFull(situation),
     groupFull(situation),

@@ -6,6 +6,7 @@
 import { isOutage } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
 import { countByStatus } from './counts.js';
+import { readLimits, reservedByType, runningByType, runningOf } from './limits.js';
 import { overdueMs } from './overdue.js';
 import { listQueues, type QueueRow } from './queues.js';
 import type { Part } from './reading.js';
@@ -48,7 +49,21 @@ export interface UnhandledJobs {
   readonly jobs: number;
 }
 
+/** What is used of a limit. */
+export interface LimitGauges {
+  readonly queue: string;
+  /** Null: all types of the queue together. */
+  readonly type: string | null;
+  /** Null: any number may run. */
+  readonly concurrency: number | null;
+  readonly running: number;
+  /** How many wait for a slot of the rate; null: there is no rate. */
+  readonly waiting: number | null;
+}
+
 export interface Gauges {
+  /** Of the queues that could be read. */
+  readonly limits: readonly LimitGauges[];
   /** Those that this user may read. */
   readonly queues: readonly QueueGauges[];
   /** Locked, or without the right to read it. */
@@ -92,16 +107,43 @@ export async function readGauges(
       unread.push({ queue: row.name, error: error as Error });
     }
   }
-  if (barred('workers')) return { queues, unread, workers: null, oldestHeartbeatMs: null };
+  const limits = barred('limits') ? [] : await limitGauges(db, schema, queues);
+  if (barred('workers')) return { limits, queues, unread, workers: null, oldestHeartbeatMs: null };
   const workers = await listWorkers(db, schema);
   const having = (status: string) => workers.filter((worker) => worker.status === status).length;
   const silent = workers.map((worker) => worker.silentMs);
   return {
+    limits,
     queues,
     unread,
     workers: { alive: having('alive'), draining: having('draining') },
     oldestHeartbeatMs: silent.length === 0 ? null : Math.max(...silent),
   };
+}
+
+/** Asked of queues only that have a limit. */
+async function limitGauges(
+  db: Executor,
+  schema: string,
+  queues: readonly QueueGauges[],
+): Promise<LimitGauges[]> {
+  const found: LimitGauges[] = [];
+  const rows = await readLimits(db, { schema, queue: 'inbox' }, null);
+  for (const { queue } of queues) {
+    const own = rows.filter((row) => row.queue === queue);
+    if (own.length === 0) continue;
+    const names = { schema, queue };
+    const running = await runningByType(db, names);
+    const reserved = own.some((row) => row.rateLimit !== null)
+      ? await reservedByType(db, names)
+      : new Map<string, number>();
+    for (const row of own) {
+      const { type, concurrency, rateLimit } = row;
+      const waiting = rateLimit === null ? null : runningOf(row, reserved);
+      found.push({ queue, type, concurrency, running: runningOf(row, running), waiting });
+    }
+  }
+  return found;
 }
 
 async function queueGauges(

@@ -39,6 +39,7 @@ const LOOK: readonly Need[] = [
   ...[on('migrations', 'SELECT', 'id'), on('queues', 'SELECT', 'name')],
   ...[on('workers', 'SELECT', 'status'), on('fleet', 'SELECT', 'epoch')],
   on('schedules', 'SELECT', 'name'),
+  on('limits', 'SELECT', 'queue'),
   ...[see('', 'status'), see('_claims', 'jobs'), see('_archive', 'status')],
 ];
 const ENQUEUE: readonly Need[] = [
@@ -49,7 +50,8 @@ const ENQUEUE: readonly Need[] = [
   ...ofQueue('_idempotency', 'SELECT INSERT UPDATE DELETE'),
 ];
 /** What an operator changes of a job that waits or is a dead letter. */
-const CHANGED = 'status available_at attempts crashes position parked payload version priority';
+const CHANGED =
+  'status available_at attempts crashes position parked payload version priority limit_slot';
 
 export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
   worker: [
@@ -61,6 +63,8 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...['SELECT', 'INSERT', 'UPDATE', 'DELETE'].flatMap((right) => [
       on('workers', right),
       on('schedules', right),
+      on('limits', right),
+      on('rates', right),
     ]),
     ...ofQueue('', 'SELECT INSERT UPDATE DELETE'),
     ...ofQueue('_claims', 'SELECT INSERT DELETE'),
@@ -75,6 +79,8 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     on('fleet', 'UPDATE', 'epoch'),
     ...[on('audit', 'INSERT', 'act'), call('count_act(uuid, bigint)')],
     ...[on('schedules', 'UPDATE', 'paused'), on('schedules', 'DELETE')],
+    ...['INSERT', 'UPDATE', 'DELETE'].map((right) => on('limits', right)),
+    ...['SELECT', 'UPDATE', 'DELETE'].map((right) => on('rates', right)),
     ...CHANGED.split(' ').map((column) => ({
       ...{ table: '', queue: true, right: 'UPDATE', column, grant: `UPDATE (${column})` },
     })),

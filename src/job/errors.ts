@@ -34,6 +34,7 @@ export type HoldfastErrorCode =
   | 'WAIT_TIMEOUT'
   | 'SCHEDULE_UNKNOWN'
   | 'SCHEDULE_TAKEN'
+  | 'LIMIT_UNKNOWN'
   | 'LOCKED'
   | 'STOPPED';
 

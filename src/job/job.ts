@@ -11,6 +11,7 @@ import { type Duration, durationMs } from './duration.js';
 import { HoldfastError, shown } from './errors.js';
 import { checkType } from './key.js';
 import { checkKnown, type Known } from './known-options.js';
+import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
 import { refuseOrdering } from './order.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
@@ -41,6 +42,8 @@ export interface JobOptions<Input, Output> {
   readonly timeout?: Duration;
   /** Fold enqueues of the same key into one job, by a key of the payload. Default: every enqueue is a job. */
   readonly unique?: UniqueBy<Input>;
+  /** How many run at once, and how many start in a time, in the whole fleet. Default: no limit. */
+  readonly limit?: JobLimit<Input>;
 }
 
 /** A payload without what does not come back from JSON as it went in: a Date, which becomes a text, or a BigInt. */
@@ -96,7 +99,7 @@ export const ENQUEUE_OPTIONS = {
 
 const JOB_OPTIONS = {
   ...{ schema: true, version: true, upgrade: true, queue: true },
-  ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true },
+  ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true, limit: true },
 } as const satisfies Known<JobOptions<unknown, unknown>>;
 
 export interface EnqueueItem {
@@ -115,6 +118,11 @@ export interface JobDefinition<Input, Output> {
   readonly priority: number;
   readonly timeoutMs: number | null;
   readonly hasSchema: boolean;
+  readonly limit: Limit | null;
+  /** Its rate has keys. */
+  readonly hasLimitKey: boolean;
+  /** For whom a payload counts in the rate; null: the rate has no keys. */
+  limitKey(payload: unknown): string | null;
   readonly retry: (attempt: number, error: unknown) => RetryDelay;
   /** One item for `enqueueMany`. */
   item(payload: Input, options?: EnqueueOptions): EnqueueItem;
@@ -177,6 +185,7 @@ export function job<Input = unknown, Output = Input>(
   >;
   const oldest = checkUpgrades(type, version, upgrade);
   if (options.unique !== undefined) checkUniqueBy(type, options.unique);
+  const rateKey = options.limit?.rate?.key;
 
   async function check(payload: unknown): Promise<Output> {
     if (!options.schema) return payload as Output;
@@ -202,6 +211,13 @@ export function job<Input = unknown, Output = Input>(
     timeoutMs:
       options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
     hasSchema: options.schema !== undefined,
+    limit:
+      options.limit === undefined
+        ? null
+        : checkLimit(options.limit, `Job "${type}"`, 'No definition was made.'),
+    hasLimitKey: rateKey !== undefined,
+    limitKey: (payload) =>
+      rateKey === undefined ? null : limitKeyOf(type, rateKey, payload as Input),
     retry: resolveRetry(options.retry),
     item(payload, itemOptions = {}) {
       checkKnown(itemOptions, ENQUEUE_OPTIONS, `A job of "${type}"`, 'Nothing was enqueued.');

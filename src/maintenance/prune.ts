@@ -91,6 +91,24 @@ export const pruneAuditRows = statement({
   columns: { pruned: int8 },
 });
 
+export const pruneRateRows = statement({
+  name: 'prune_rates',
+  text: `
+WITH gone AS (
+  DELETE FROM holdfast.rates AS r
+  WHERE r.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM holdfast.rates AS old
+    -- Its times have passed, so it says nothing; one that is claimed under just now is left alone.
+    WHERE old.started_tat < now() - interval '10 seconds' AND old.slot_tat < now() - interval '10 seconds'
+      AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.id = old.limit_id AND l.queue = 'inbox' AND l.keyed)
+    LIMIT $1::integer
+    FOR UPDATE SKIP LOCKED))
+  RETURNING 1
+)
+SELECT count(*) AS pruned FROM gone`,
+  columns: { pruned: int8 },
+});
+
 type Prune = typeof pruneArchiveRows;
 
 async function prune(db: Executor, names: Names, what: Prune, limit: number): Promise<number> {
@@ -106,6 +124,9 @@ export const pruneUnique = (db: Executor, names: Names, limit: number) =>
   prune(db, names, pruneUniqueRows, limit);
 export const pruneEffects = (db: Executor, names: Names, limit: number) =>
   prune(db, names, pruneEffectRows, limit);
+/** Of rates that have keys: those that nobody has waited for lately. */
+export const pruneRates = (db: Executor, names: Names, limit: number) =>
+  prune(db, names, pruneRateRows, limit);
 /** Of all queues. */
 export const pruneAudit = (db: Executor, names: Names, limit: number) =>
   prune(db, names, pruneAuditRows, limit);

@@ -122,6 +122,11 @@ export const PROCESS_METRICS = {
     LATENCY_S,
     'From the time at which a schedule was due until its job was written.',
   ),
+  throttled: counter(
+    'jobs_throttled',
+    JOB,
+    'Jobs that found no token of a rate and wait for a slot; type "*" where the rate is that of the queue.',
+  ),
   errors: counter('worker_errors', [], 'Errors that a worker met and retries after.'),
   reregistrations: counter(
     'worker_reregistrations',
@@ -172,6 +177,13 @@ export const DATABASE_METRICS = {
     QUEUE,
     'How long the schedule has been due that has waited longest; 0 when none is due.',
   ),
+  limitPlaces: gauge(
+    'limit_places',
+    JOB,
+    'How many jobs of a limited type may run at once in the fleet; type "*" where the limit is that of the queue.',
+  ),
+  limitRunning: gauge('limit_running', JOB, 'Jobs that hold a place of a limit.'),
+  limitWaiting: gauge('limit_waiting', JOB, 'Jobs that wait for a slot of a rate.'),
   workers: gauge('workers', ['status'], 'Workers in the registry that are not dead.'),
   workerAge: gauge(
     'worker_heartbeat_age_seconds',

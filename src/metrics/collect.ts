@@ -32,6 +32,7 @@ export class Collector {
   readonly #scheduleSkipped: Family<NumberCell>;
   readonly #scheduleMissed: Family<NumberCell>;
   readonly #scheduleLag: Family<HistogramCell>;
+  readonly #throttled: Family<NumberCell>;
   readonly #heartbeatAge: Family<NumberCell>;
   readonly #errors: NumberCell;
   readonly #reregistrations: NumberCell;
@@ -57,6 +58,7 @@ export class Collector {
     this.#scheduleSkipped = registry.counter(PROCESS_METRICS.scheduleSkipped);
     this.#scheduleMissed = registry.counter(PROCESS_METRICS.scheduleMissed);
     this.#scheduleLag = registry.histogram(PROCESS_METRICS.scheduleLag);
+    this.#throttled = registry.counter(PROCESS_METRICS.throttled);
     this.#heartbeatAge = registry.gauge(PROCESS_METRICS.heartbeatAge);
     this.#errors = registry.counter(PROCESS_METRICS.errors).at();
     this.#reregistrations = registry.counter(PROCESS_METRICS.reregistrations).at();
@@ -124,6 +126,9 @@ export class Collector {
         for (const ms of event.lagsMs) lag.observe(ms / 1000);
         break;
       }
+      case 'throttled':
+        this.#throttled.at(event.queue, event.type ?? '*').add(event.jobs);
+        break;
       case 'heartbeat':
         this.#beats.set(event.workerId, performance.now());
         break;

@@ -77,8 +77,16 @@ export class DatabaseGauges {
     return (await within(this.#options.timeoutMs, answer)) ?? NO_ANSWER;
   }
 
-  #show({ queues, workers, unhandled, missingGrants, oldestHeartbeatMs }: Gauges): void {
+  #show(gauges: Gauges): void {
+    const { queues, workers, unhandled, missingGrants, oldestHeartbeatMs } = gauges;
     const families = this.#families;
+    for (const { queue, type, concurrency, running, waiting } of gauges.limits) {
+      const of = [queue, type ?? '*'] as const;
+      // Added: beyond a number of types they share a cell.
+      if (concurrency !== null) families.limitPlaces.at(...of).add(concurrency);
+      families.limitRunning.at(...of).add(running);
+      if (waiting !== null) families.limitWaiting.at(...of).add(waiting);
+    }
     for (const [status, count] of Object.entries(workers ?? {}))
       families.workers.at(status).set(count);
     // Added: beyond a number of types they share a cell.

@@ -14,6 +14,7 @@ export const ACTS = [
   ...(['retry', 'discard', 'cancel', 'update', 'replay', 'prune', 'pause', 'resume'] as const),
   ...(['drain', 'create_queue', 'set_queue', 'drop_queue'] as const),
   ...(['pause_schedule', 'resume_schedule', 'run_schedule', 'delete_schedule'] as const),
+  ...(['set_limit', 'reset_limit', 'remove_limit'] as const),
 ] as const;
 
 export type ActName = (typeof ACTS)[number];

@@ -16,7 +16,16 @@ export interface Names {
 const SCHEMA_PATTERN = /^[a-z_][a-z0-9_]{0,62}$/;
 const QUEUE_PATTERN = /^[a-z][a-z0-9_]{0,39}$/;
 /** Tables and types that are the schema's own, and the endings of a queue's side tables. */
-const TABLES = ['workers', 'queues', 'migrations', 'fleet', 'audit', 'schedules'];
+const TABLES = [
+  'workers',
+  'queues',
+  'migrations',
+  'fleet',
+  'audit',
+  'schedules',
+  'limits',
+  'rates',
+];
 /** A table has a type of its own name. */
 const TYPES = ['ordering', 'bucket', 'priority', 'positive'];
 const TAKEN = new Set([...TABLES, ...TYPES]);

@@ -8,6 +8,7 @@
  * update. A check constraint ties a status to its columns. It calls a function, and ranges are domains,
  * because Postgres parses the text of every check constraint again for every statement.
  */
+import { limitsCommon, limitsPerQueue } from './0001-limits.sql.js';
 import type { Migration } from './migration.js';
 import { turns } from './turns.sql.js';
 
@@ -142,6 +143,8 @@ CREATE TABLE holdfast.queues (
   waiting_at            timestamptz,
   recount_at            timestamptz,
   maintained_at         timestamptz,
+  -- Rises with every change of its limits; see limits.
+  limits_version        bigint NOT NULL DEFAULT 0,
   created_at            timestamptz NOT NULL DEFAULT now(),
   CONSTRAINT queues_turns_check CHECK (
     (ordering = 'turns') = (fair OR per_key IS NOT NULL OR per_group IS NOT NULL))
@@ -245,6 +248,11 @@ BEGIN
     IF busy THEN
       RAISE EXCEPTION 'queue % holds jobs: its order was not changed', quote_literal(NEW.name)
         USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
+    END IF;
+    IF NEW.ordering <> 'none' AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.queue = NEW.name) THEN
+      RAISE EXCEPTION 'queue % has limits, which are for queues that are read by time: its order was not changed',
+        quote_literal(NEW.name)
+        USING ERRCODE = 'HF005', HINT = 'Remove its limits first, or make another queue.';
     END IF;
     EXECUTE format('DROP INDEX IF EXISTS %I.%I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx');
     SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t
@@ -391,7 +399,7 @@ CREATE TRIGGER schedules_made AFTER INSERT ON holdfast.schedules REFERENCING NEW
 CREATE TRIGGER schedules_earlier AFTER UPDATE ON holdfast.schedules
   FOR EACH ROW WHEN (NOT NEW.paused AND (NEW.next_at < OLD.next_at OR OLD.paused OR OLD.next_at IS NULL))
   EXECUTE FUNCTION holdfast.schedules_changed();
-`;
+${limitsCommon}`;
 
 const perQueue = `
 CREATE SEQUENCE holdfast.inbox_position_seq;
@@ -428,6 +436,10 @@ CREATE TABLE holdfast.inbox (
   history          jsonb,
   -- A coarser key, such as the tenant of a user; only where keys take turns. NULL: it belongs to no group.
   group_key        text,
+  -- Whose rate it counts for, where the rate of its type has keys.
+  limit_key        text,
+  -- The slot that a rate gave it. It waits for it as long as available_at says the same time.
+  limit_slot       timestamptz,
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation,
     available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
@@ -598,7 +610,7 @@ REVOKE EXECUTE ON FUNCTION holdfast.inbox_count_waiting FROM PUBLIC;
 CREATE FUNCTION holdfast.inbox_enqueue_unique(
   id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb,
   priority integer, max_attempts integer, available_at timestamptz,
-  unique_key text, unique_while text, on_conflict text, unique_window interval, group_key text,
+  unique_key text, unique_while text, on_conflict text, unique_window interval, group_key text, limit_key text,
   OUT job_id uuid, OUT outcome text
 ) LANGUAGE plpgsql SECURITY DEFINER
   SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $fn$
@@ -607,10 +619,12 @@ DECLARE
   a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
   a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
   a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
-  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  o_id ALIAS FOR $16;  o_outcome ALIAS FOR $17;
+  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;
+  o_id ALIAS FOR $17;  o_outcome ALIAS FOR $18;
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
+  slot timestamptz;
 BEGIN
   IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
     RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
@@ -660,13 +674,18 @@ BEGIN
         o_id := waiting.id;
         o_outcome := 'ignored';
         IF a_conflict = 'replace' THEN
+          -- A slot of a rate is kept, or the line would have a hole for each enqueue.
+          IF waiting.limit_slot = waiting.available_at AND waiting.limit_slot >= a_due
+            AND waiting.limit_key IS NOT DISTINCT FROM a_limit_key THEN
+            slot := waiting.limit_slot;
+          END IF;
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, group_key, parked)
-          VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket, a_type,
-            waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, waiting.group_key,
-            false);
+            payload, priority, max_attempts, headers, version, group_key, limit_key, limit_slot, parked)
+          VALUES (waiting.id, waiting.position, waiting.created_at, coalesce(slot, a_due), waiting.partition_bucket,
+            a_type, waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version,
+            waiting.group_key, a_limit_key, slot, false);
           o_outcome := 'replaced';
         END IF;
         RETURN;
@@ -675,9 +694,9 @@ BEGIN
   END LOOP;
 
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload, priority,
-    max_attempts, headers, version, group_key, parked)
+    max_attempts, headers, version, group_key, limit_key, parked)
   VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, a_group,
-    false);
+    a_limit_key, false);
   UPDATE holdfast.inbox_unique AS u
   SET jobs = live || a_id,
       kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
@@ -739,6 +758,7 @@ CREATE FUNCTION holdfast.inbox_enqueue(
   on_conflict text DEFAULT 'ignore',
   unique_window interval DEFAULT NULL,
   group_key text DEFAULT NULL,
+  limit_key text DEFAULT NULL,
   OUT id uuid,
   OUT deduplicated boolean
 ) LANGUAGE plpgsql AS $fn$
@@ -748,7 +768,7 @@ DECLARE
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
   a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
   a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
-  a_group ALIAS FOR $15;  o_id ALIAS FOR $16;  o_deduplicated ALIAS FOR $17;
+  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;  o_id ALIAS FOR $17;  o_deduplicated ALIAS FOR $18;
   standing uuid;
   stream text;
   due timestamptz;
@@ -774,6 +794,9 @@ BEGIN
   ELSIF a_unique IS NOT NULL AND a_idempotency_key IS NOT NULL THEN
     RAISE EXCEPTION 'both unique_key and idempotency_key were given: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give one of them: they may stand for two different jobs.';
+  ELSIF a_limit_key = '' OR octet_length(a_limit_key) > 512 THEN
+    RAISE EXCEPTION 'the limit key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
   END IF;
 
   o_id := holdfast.new_id();
@@ -794,13 +817,13 @@ BEGIN
     SELECT u.job_id, u.outcome <> 'written' INTO o_id, o_deduplicated
     FROM holdfast.inbox_enqueue_unique(o_id, a_type, a_version, stream,
       holdfast.bucket_of(coalesce(a_group, stream)), a_payload, a_headers, a_priority, coalesce(a_max_attempts, 5), due,
-      a_unique, a_while, a_conflict, a_window, a_group) AS u;
+      a_unique, a_while, a_conflict, a_window, a_group, a_limit_key) AS u;
     RETURN;
   END IF;
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
-    priority, max_attempts, headers, version, idempotency_key, group_key, parked)
+    priority, max_attempts, headers, version, idempotency_key, group_key, limit_key, parked)
   VALUES (o_id, due, holdfast.bucket_of(coalesce(a_group, stream)), a_type, stream, a_payload, a_priority,
-    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, a_group, false);
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, a_group, a_limit_key, false);
 END
 $fn$;
 
@@ -847,6 +870,7 @@ $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
 ${turns}
+${limitsPerQueue}
 -- Its trigger makes the index that claims read and the trigger that calls inbox_wake.
 INSERT INTO holdfast.queues (name) VALUES ('inbox');
 `;

@@ -31,6 +31,7 @@ export type WorkerEvent =
       readonly ms: number;
     }
   | TickedEvent
+  | ThrottledEvent
   /** The database confirmed a heartbeat. */
   | { readonly kind: 'heartbeat'; readonly workerId: string }
   /** What the worker owns of a queue: so many buckets, of 1024. */
@@ -98,6 +99,15 @@ export interface TickedEvent {
   readonly missed: number;
   /** How late each schedule that wrote a job was. */
   readonly lagsMs: readonly number[];
+}
+
+/** Jobs found no token of a rate, and wait for the slots that they got. */
+export interface ThrottledEvent {
+  readonly kind: 'throttled';
+  readonly queue: string;
+  /** The type whose rate it is; null: that of the queue. */
+  readonly type: string | null;
+  readonly jobs: number;
 }
 
 /** What a handler returned could not be kept: too large, or not JSON. Its job is completed all the same. */

@@ -5,6 +5,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
+import { type LimitedTypes, limitedTypes } from '../fleet/limited.js';
 import { type FleetView, fleetView, type QueueSettings, queueSettings } from '../fleet/registry.js';
 import { ringOwners } from '../fleet/ring.js';
 import { channelOf } from '../fleet/wake.js';
@@ -83,6 +84,7 @@ export class Loops {
   readonly #deps: LoopsDeps;
   readonly #engine: Executor;
   #settings: readonly QueueSettings[] = [];
+  #limited: ReadonlyMap<string, LimitedTypes> = new Map();
   #dead: ReadonlySet<string> = new Set();
   /** What the shares were last made from. */
   #picture = '';
@@ -185,13 +187,18 @@ export class Loops {
   async #readFleet(): Promise<FleetView> {
     const names = { schema: this.#deps.schema, queue: this.#deps.queues[0] as string };
     this.#settings = await queueSettings(this.#engine, names);
+    this.#limited = await limitedTypes(this.#engine, names);
     return fleetView(this.#engine, names);
   }
 
   #useFleet(view: FleetView): void {
     const orders = this.#settings.map(({ name, ordering, limits }) => [name, ordering, limits]);
     const picture = JSON.stringify([this.#deps.workerId(), view.members, orders]);
-    if (picture !== this.#picture) for (const queue of this.queues) this.#share(queue, view);
+    for (const queue of this.queues) {
+      const limited = this.#limited.get(queue.queue);
+      if (limited) queue.limit(limited);
+      if (picture !== this.#picture) this.#share(queue, view);
+    }
     this.#picture = picture;
     this.#members = view.members.length;
     this.#first = view.members[0]?.id ?? null;

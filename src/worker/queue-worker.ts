@@ -4,6 +4,7 @@
  * Here claimed rows become jobs in flight and runs of handlers, and what leaves tells the claim loop that there
  * is room, that a key is free, or that a job comes back later.
  */
+import type { LimitedTypes } from '../fleet/limited.js';
 import { HoldfastError } from '../job/errors.js';
 import type { Ordering } from '../job/order.js';
 import { isolate } from '../lease/isolate.js';
@@ -52,6 +53,8 @@ export class QueueWorker {
   readonly #perHandler: number;
   /** Until the worker is watched: a hint must not make it claim before its death would be noticed. */
   #onHold = true;
+  /** So many of the jobs in flight hold places of a limit. */
+  #limited = 0;
   #stopping = false;
   #pumping = false;
   #onEmpty: (() => void) | null = null;
@@ -87,6 +90,8 @@ export class QueueWorker {
       ...{ workerId: deps.workerId, recordEpoch: deps.recordEpoch },
       mayClaim: () => this.#mayClaim(),
       room: () => this.#room(),
+      roomLimited: () => this.#roomLimited(),
+      limitedFirst: () => this.#limited < this.#halfOfHandlers,
       free: () => this.#runs.running + this.#runs.waiting < deps.settings.concurrency,
       run: () => Math.max(this.#prefetch.run, this.#perHandler),
       suspectsAt: () => quarantine.readyAt,
@@ -94,6 +99,7 @@ export class QueueWorker {
       ended: () => this.#checkEmpty(),
       recordRound: (agoMs) => deps.recordRound(queue, agoMs),
       took: (ms) => deps.emit({ kind: 'statement', queue, statement: 'claim', ms }),
+      throttled: (type, jobs) => deps.emit({ kind: 'throttled', queue, type, jobs }),
       reportError: deps.reportError,
     });
   }
@@ -118,6 +124,11 @@ export class QueueWorker {
 
   assign(ordering: Ordering, buckets: readonly number[]): void {
     this.#claims.assign(ordering, buckets);
+  }
+
+  /** Which types of the queue are limited. */
+  limit(limited: LimitedTypes): void {
+    this.#claims.limit(limited);
   }
 
   hint(since: Date | null, buckets: readonly number[] | null): void {
@@ -188,15 +199,33 @@ export class QueueWorker {
     return Math.min(this.#deps.settings.batchSize, Math.max(idle, target - unfinished - spare, 0));
   }
 
+  get #halfOfHandlers(): number {
+    return Math.max(1, Math.floor(this.#deps.settings.concurrency / 2));
+  }
+
+  /**
+   * A job of a limited type starts at once, so it is claimed for a handler that is free. While quick jobs keep all
+   * handlers busy, one comes before those that wait, up to half of the handlers: neither kind starves the other.
+   */
+  #roomLimited(): number {
+    const { concurrency, batchSize } = this.#deps.settings;
+    const { running, waiting, gathered } = this.#runs;
+    const free = concurrency - running - waiting;
+    const idle = this.#perHandler > 1 ? free * this.#perHandler - gathered : free;
+    if (idle > 0) return Math.min(idle, batchSize);
+    return waiting > 0 && this.#limited < this.#halfOfHandlers ? 1 : 0;
+  }
+
   #receive(batch: ClaimBatch): void {
-    const { jobs: rows, workerId, number, clock, sentAt, run, stop, more, alone } = batch;
+    const { jobs: rows, workerId, number, clock, sentAt, run, stop, keysWithMore, alone } = batch;
     if (rows.length === 0) return;
+    const limited = batch.limited === true;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
-    const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock };
+    const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock, limited };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
-    for (const job of jobs) job.hasMore = more ? more.has(job.row) : run === null;
+    for (const job of jobs) job.hasMore = keysWithMore ? keysWithMore.has(job.row) : run === null;
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;
@@ -205,6 +234,7 @@ export class QueueWorker {
       this.#claims.missed(jobs);
       return;
     }
+    if (limited) this.#limited += jobs.length;
     this.#inFlight.take(jobs);
     for (const { row } of jobs) this.#prefetch.recordPayload(row.payload.length);
     if (this.#stopping || !this.#alive) {
@@ -217,7 +247,9 @@ export class QueueWorker {
       this.#runAlone(first);
       return;
     }
-    for (const one of runsOf({ run, stop }, jobs)) this.#runs.add(one);
+    const runs = runsOf({ run, stop }, jobs);
+    if (limited) this.#runs.addFirst(runs);
+    else for (const one of runs) this.#runs.add(one);
     this.#runs.start();
   }
 
@@ -238,6 +270,7 @@ export class QueueWorker {
   }
 
   #left(held: LeasedJob): void {
+    if (held.claim.limited) this.#limited--;
     this.#claims.left(held);
     this.#checkEmpty();
     this.pump();

@@ -1,8 +1,11 @@
 /** Which queues a worker serves: those of its handlers, or those that were named, if they exist. */
 import type pg from 'pg';
 import type { Handles } from '../fleet/registry.js';
+import { declaredIn, readLimits } from '../inspect/limits.js';
 import { HoldfastError } from '../job/errors.js';
+import { declareLimits } from '../operate/limits.js';
 import { quoteName } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
 import type { Route } from './run/attempt.js';
 
 /** What the registry says that this worker handles: by queue and type, the newest payload version. */
@@ -43,6 +46,25 @@ export function queuesToServe(
     );
   }
   return [...named];
+}
+
+/** Writes what the definitions say of limits, as far as it differs from what is there. */
+export async function declareLimitsOf(
+  db: Executor,
+  schema: string,
+  routes: ReadonlyMap<string, Route>,
+  queues: readonly string[],
+): Promise<void> {
+  const rows = await readLimits(db, { schema, queue: 'inbox' }, null);
+  for (const queue of queues) {
+    const before = rows
+      .filter((row) => row.queue === queue)
+      .map((row) => ({ type: row.type, limit: declaredIn(row), keyed: row.keyed }));
+    const types = [...routes.values()]
+      .filter(({ job }) => job.queue === queue)
+      .map(({ job: { type, limit, hasLimitKey } }) => ({ type, limit, keyed: hasLimitKey }));
+    await declareLimits(db, { schema, queue }, before, types);
+  }
 }
 
 export async function checkQueues(

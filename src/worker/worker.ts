@@ -28,7 +28,7 @@ import type { WorkerEvent, WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
 import { channelsOf, Loops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
-import { checkQueues, handlesOf, queuesToServe, typesOf } from './queues.js';
+import { checkQueues, declareLimitsOf, handlesOf, queuesToServe, typesOf } from './queues.js';
 import {
   checkDirect,
   findPooler,
@@ -245,7 +245,9 @@ export class Worker {
       await this.#checkDatabases(pool);
       await checkSchema(pool, this.#deps.schema);
       await checkQueues(pool, this.#deps.schema, queues);
-      channels = await channelsOf(engineExecutor(pool, mode), this.#deps.schema, queues);
+      const engine = engineExecutor(pool, mode);
+      await declareLimitsOf(engine, this.#deps.schema, this.#routes, queues);
+      channels = await channelsOf(engine, this.#deps.schema, queues);
       this.#registeredAt = monotonicMs();
       await registration.enter(this.#id);
     });

@@ -5,6 +5,7 @@
  * claim is decided in claim-schedule.ts, what a claim reads in claim-reader.ts. Hints that come in quick succession
  * share a claim.
  */
+import type { LimitedTypes } from '../../fleet/limited.js';
 import type { Ordering } from '../../job/order.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { Timer } from '../time.js';
@@ -25,6 +26,10 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
   readonly mayClaim: () => boolean;
   /** How many jobs there is room for; 0: none, for now. */
   readonly room: () => number;
+  /** For how many jobs of limited types there is a handler; 0: none. Left out: as `room` says. */
+  readonly roomLimited?: () => number;
+  /** Other jobs have had more than their share: limited ones come first. */
+  readonly limitedFirst?: () => boolean;
   /** A handler waits for a job. */
   readonly free: () => boolean;
   /** A claim is over, whatever it brought. */
@@ -62,6 +67,11 @@ export class ClaimLoop {
     this.wake();
   }
 
+  /** Which types of the queue are limited. */
+  limit(limited: LimitedTypes): void {
+    if (this.#reader.limit(limited)) this.wake();
+  }
+
   /** Jobs were written that are due from this time on, in these buckets if that is known. */
   hint(since: Date | null, buckets: readonly number[] | null): void {
     const inMs = this.#reader.msUntil(since);
@@ -80,6 +90,7 @@ export class ClaimLoop {
   /** Hints arrive from now on; read what was written just before, and ask when the next job is due. */
   listening(): void {
     if (this.#reader.keyed) this.#reader.hint(null, null);
+    this.#reader.limitedFrom(this.#deps.time.now());
     this.#schedule.hint(true);
     this.pump();
   }
@@ -88,7 +99,10 @@ export class ClaimLoop {
   dueIn(ms: number, buckets: readonly number[] | null): void {
     const at = this.#deps.time.now() + Math.max(0, ms) + 1;
     if (this.#reader.keyed) this.#reader.later(buckets, at);
-    else this.#schedule.due(at);
+    else {
+      this.#schedule.due(at);
+      this.#reader.limitedFrom(at);
+    }
     this.pump();
   }
 
@@ -118,12 +132,18 @@ export class ClaimLoop {
   /** Claims if there is room and something to read; otherwise sees to it that it is called again. */
   pump(): void {
     if (this.#claiming || this.#stopped || !this.#deps.mayClaim()) return;
-    const limit = this.#deps.room();
-    if (limit <= 0) return;
+    if (this.#deps.room() <= 0) return;
     const now = this.#deps.time.now();
     const at = this.#schedule.nextAt(now, this.#reader.readAt(now), this.#deps.free());
-    if (at > now) this.#wait(at, now);
-    else void this.#claim(limit, now);
+    const limitedAt = this.#roomLimited > 0 ? this.#reader.limitedAt : Number.POSITIVE_INFINITY;
+    // While claims fail, only the ordinary ones are tried again.
+    const soonest = this.#schedule.failing ? at : Math.min(at, limitedAt);
+    if (soonest > now) this.#wait(soonest, now);
+    else void this.#claim(now, { ordinary: at <= now, limited: limitedAt <= now });
+  }
+
+  get #roomLimited(): number {
+    return (this.#deps.roomLimited ?? this.#deps.room)();
   }
 
   stop(): void {
@@ -141,18 +161,15 @@ export class ClaimLoop {
     });
   }
 
-  async #claim(limit: number, now: number): Promise<void> {
-    const { queue, wakeups, recordRound, reportError, ended } = this.#deps;
+  async #claim(now: number, due: { ordinary: boolean; limited: boolean }): Promise<void> {
+    const { queue, reportError, ended } = this.#deps;
     this.#claiming = true;
     try {
-      const ask = this.#schedule.begin(now);
-      const { jobs, waitedMs, news } = await this.#reader.read(limit, ask);
-      if (news) {
-        this.#schedule.record(news);
-        recordRound(news.maintainedMs);
-      }
-      const wanted = this.#schedule.succeeded(jobs, waitedMs, limit, wakeups.getsHints(queue));
-      if (wanted !== null) wakeups.want(queue, wanted);
+      // Whoever comes first takes the free handlers.
+      const first = due.limited && (this.#deps.limitedFirst?.() ?? true);
+      if (first) await this.#readLimited();
+      if (due.ordinary) await this.#read(now);
+      if (due.limited && !first) await this.#readLimited();
     } catch (error) {
       reportError(`claiming from ${queue}`, error);
       this.#schedule.failed();
@@ -161,5 +178,24 @@ export class ClaimLoop {
     }
     ended();
     this.pump();
+  }
+
+  async #read(now: number): Promise<void> {
+    const { queue, wakeups, recordRound } = this.#deps;
+    const limit = this.#deps.room();
+    if (limit <= 0) return;
+    const ask = this.#schedule.begin(now);
+    const { jobs, waitedMs, news } = await this.#reader.read(limit, ask);
+    if (news) {
+      this.#schedule.record(news);
+      recordRound(news.maintainedMs);
+    }
+    const wanted = this.#schedule.succeeded(jobs, waitedMs, limit, wakeups.getsHints(queue));
+    if (wanted !== null) wakeups.want(queue, wanted);
+  }
+
+  async #readLimited(): Promise<void> {
+    const room = this.#roomLimited;
+    if (room > 0 && !this.#stopped && this.#deps.mayClaim()) await this.#reader.readLimited(room);
   }
 }

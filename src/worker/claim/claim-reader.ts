@@ -1,15 +1,17 @@
 /**
  * What a claim of a queue sends, and what it brings.
  *
- * Here one of the four claim statements is chosen (suspects, by time, by key, by turns), every claim gets its number,
+ * Here one of the claim statements is chosen (suspects, by time, by key, by turns, limited), every claim gets its number,
  * and the place is kept where the next one begins. When to claim is the schedule's business (claim-schedule.ts).
  */
 import { claim, type QueueNews } from '../../claim/claim.js';
 import { claimKeyed, type KeyedClaimRequest, type WalkStop } from '../../claim/claim-keyed.js';
+import { claimLimited, type LimitedClaim } from '../../claim/claim-limited.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
 import { claimTurns, type TurnsRequest } from '../../claim/claim-turns.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
 import { countWaiting } from '../../enqueue/pressure.js';
+import type { LimitedTypes } from '../../fleet/limited.js';
 import type { Ordering } from '../../job/order.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -22,6 +24,7 @@ import { AgedReader } from './aged-reader.js';
 import { ClaimLedger } from './claim-ledger.js';
 import { DueReader, LAG_MS } from './due-reader.js';
 import { KeyReader } from './key-reader.js';
+import { type LimitedGroup, LimitedReader } from './limited-reader.js';
 
 /** What a claim brought into this process. */
 export interface ClaimBatch {
@@ -37,9 +40,11 @@ export interface ClaimBatch {
   /** Where a walk ended before the end: it may have cut the run of this key short. */
   readonly stop: WalkStop | null;
   /** Where keys take turns: the jobs of whose keys more wait. */
-  readonly more?: ReadonlySet<ClaimedJob>;
+  readonly keysWithMore?: ReadonlySet<ClaimedJob>;
   /** A suspect that must be the only job of its process. */
   readonly alone: boolean;
+  /** Its jobs hold places of a limit: they start before others. */
+  readonly limited?: boolean;
 }
 
 /** What a claim found; the limit itself means that there is more. */
@@ -64,6 +69,8 @@ export interface ClaimReaderDeps {
   readonly receive: (batch: ClaimBatch) => void;
   readonly recordEpoch: (epoch: number) => void;
   readonly took: (ms: number) => void;
+  /** So many jobs of these limited types got a slot and wait for it. */
+  readonly throttled?: (type: string | null, jobs: number) => void;
 }
 
 /** Heads of keys that are due within this time are remembered. */
@@ -85,6 +92,7 @@ export class ClaimReader {
   readonly #due = new DueReader();
   readonly #aged = new AgedReader();
   readonly #keys: KeyReader;
+  readonly #limited: LimitedReader;
   #ordering: Ordering = 'none';
   /** There are suspects to claim. */
   #suspects = false;
@@ -95,6 +103,7 @@ export class ClaimReader {
   constructor(deps: ClaimReaderDeps) {
     this.#deps = deps;
     this.#keys = new KeyReader(deps.settings.pollMs, deps.time.random);
+    this.#limited = new LimitedReader(deps.versions);
   }
 
   get keyed(): boolean {
@@ -111,6 +120,24 @@ export class ClaimReader {
     this.#keys.own(buckets, ordering === 'turns');
   }
 
+  /** Which types are limited. True: that has changed, and what waits may be found elsewhere. */
+  limit(limited: LimitedTypes): boolean {
+    const changed = this.#limited.use(limited);
+    // What was limited may lie where this worker has read already.
+    if (changed) this.#due.restart();
+    return changed;
+  }
+
+  /** When there is something to read under a limit. */
+  get limitedAt(): number {
+    return this.keyed ? Number.POSITIVE_INFINITY : this.#limited.at;
+  }
+
+  /** A job may be due at this time. */
+  limitedFrom(at: number): void {
+    this.#limited.readFrom(at);
+  }
+
   /** How long it is until this time of the database's clock; 0 if that is not known. */
   msUntil(at: Date | null): number {
     if (at === null || this.#clockOffset === null) return 0;
@@ -119,8 +146,12 @@ export class ClaimReader {
 
   /** Jobs were written that are due since this time, in these buckets if that is known. */
   hint(since: Date | null, buckets: readonly number[] | null): void {
-    if (this.keyed) this.#keys.hint(buckets, this.#deps.time.now());
-    else this.#due.hint(since, this.#deps.time.now());
+    const now = this.#deps.time.now();
+    if (this.keyed) this.#keys.hint(buckets, now);
+    else {
+      this.#due.hint(since, now);
+      this.#limited.hint(since, now);
+    }
   }
 
   /** In a queue that is read by key: read these buckets at this time; null: all of them. */
@@ -137,6 +168,7 @@ export class ClaimReader {
     if (!this.keyed) {
       // It waits again where this worker has read already.
       if (how === 'released') this.#due.returned(row);
+      if (claim.limited) this.#limited.left(row, how === 'released', this.#deps.time.now());
       return lastSuspect || how === 'released';
     }
     if (!FREES_KEY.includes(how)) return lastSuspect;
@@ -161,12 +193,8 @@ export class ClaimReader {
     const now = this.#deps.time.now();
     if (now >= this.#suspectsAt) {
       this.#suspects = false;
-      const { alone } = await this.#send(limit, async (terms) => ({
-        ...(await claimSuspects(this.#deps.engine, this.#deps.names, terms)),
-        ...{ run: null, stop: null },
-      }));
       // Nothing may run beside it; the rest is read when it has left.
-      if (alone) return { jobs: limit, waitedMs: 0, news: null };
+      if (await this.#readSuspects(limit)) return { jobs: limit, waitedMs: 0, news: null };
     }
     const found = await (this.#ordering === 'none'
       ? this.#readDue(limit, now, ask)
@@ -176,6 +204,52 @@ export class ClaimReader {
     if (found.news?.recount)
       void countWaiting(this.#deps.engine, this.#deps.names).catch(() => undefined);
     return found;
+  }
+
+  /** True: one of them must run alone. */
+  async #readSuspects(limit: number): Promise<boolean> {
+    const { engine, names } = this.#deps;
+    const { alone } = await this.#send(limit, async (terms) => ({
+      ...(await claimSuspects(engine, names, terms)),
+      ...{ run: null, stop: null },
+    }));
+    if (alone || this.keyed) return alone;
+    for (const group of this.#limited.groups)
+      if ((await this.#sendLimited(group, 1, true)).alone) return true;
+    return false;
+  }
+
+  /** Reads what is due under limits, for so many free handlers. */
+  async readLimited(room: number): Promise<void> {
+    await this.#releaseUnknown();
+    const { settings, time, throttled } = this.#deps;
+    let left = room;
+    for (const group of this.#limited.groups) {
+      if (left <= 0) return;
+      if (group.at > time.now()) continue;
+      group.sent(time.now());
+      try {
+        const claimed = await this.#sendLimited(group, left, false);
+        group.record(claimed, left, settings.pollMs, time);
+        if (claimed.throttled > 0) throttled?.(group.ofType, claimed.throttled);
+        left -= claimed.jobs.length;
+      } catch (error) {
+        if (!group.failed(error, settings.pollMs, time)) throw error;
+      }
+    }
+  }
+
+  #sendLimited(group: LimitedGroup, limit: number, suspects: boolean) {
+    const { engine, names, time } = this.#deps;
+    const cursors = group.due.take(time.now());
+    type Sent = LimitedClaim & Pick<ClaimBatch, 'run' | 'stop' | 'limited'>;
+    return this.#send(limit, async (terms): Promise<Sent> => {
+      const request = { ...terms, versions: group.versions, ofType: group.ofType };
+      const claimed = await claimLimited(engine, names, {
+        ...{ ...request, cursors, lagMs: LAG_MS, suspects },
+      });
+      return { ...claimed, run: null, stop: null, limited: true };
+    });
   }
 
   /** A claim whose answer was lost may hold jobs that nobody here knows of. */
@@ -194,8 +268,10 @@ export class ClaimReader {
     const rest = limit - aged;
     if (rest === 0) return { jobs: limit, waitedMs: 0, news: null };
     const cursors = this.#due.take(now);
+    // With nothing to take, it only tells the news.
+    const most = this.#takesDue ? rest : 0;
     const sentAt = time.now();
-    const { jobs, news, clock } = await this.#send(rest, async (terms) => {
+    const { jobs, news, clock } = await this.#send(most, async (terms) => {
       const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
       this.#due.record(claimed, rest, time.now(), time.now() - sentAt);
       this.#aged.recordOrdinary(claimed.jobs, rest);
@@ -204,6 +280,11 @@ export class ClaimReader {
     const [first] = jobs;
     const waitedMs = first ? clock - Date.parse(first.cursorAt) : 0;
     return { jobs: aged + jobs.length, waitedMs, news };
+  }
+
+  /** Some of what is handled has no limit. */
+  get #takesDue(): boolean {
+    return Object.keys(this.#limited.unlimited).length > 0;
   }
 
   /** What more urgent jobs have kept waiting for too long. Returns how many it took. */
@@ -255,7 +336,11 @@ export class ClaimReader {
     const claimed = await claimTurns(engine, names, { ...asked, again: this.#keys.readsAll });
     if (claimed.busy.length > 0) this.#keys.later(claimed.busy, time.now() + BUSY_MS);
     if (claimed.missed) this.#keys.later(null, time.now() + BUSY_MS);
-    return { ...claimed, run: null, more: new Set(claimed.jobs.filter(({ more }) => more)) };
+    return {
+      ...claimed,
+      run: null,
+      keysWithMore: new Set(claimed.jobs.filter(({ more }) => more)),
+    };
   }
 
   /** Sends a claim and hands on what it brought. */
@@ -263,11 +348,15 @@ export class ClaimReader {
     limit: number,
     send: (terms: ClaimTerms) => Promise<C>,
   ): Promise<C> {
-    const { settings, versions, recordEpoch, receive, took, time } = this.#deps;
+    const { settings, recordEpoch, receive, took, time } = this.#deps;
     const workerId = this.#deps.workerId();
     const sentAt = time.now();
     const { number, finished } = this.ledger.begin();
-    const terms = { workerId, leaseMs: settings.leaseMs, number, finished, limit, versions };
+    const { unlimited: versions, version } = this.#limited;
+    const terms = {
+      ...{ workerId, leaseMs: settings.leaseMs, number, finished, limit, versions },
+      ...(version !== undefined && { limitsVersion: version }),
+    };
     let claimed: C;
     try {
       claimed = await send(terms);

@@ -75,6 +75,11 @@ export class ClaimSchedule {
     this.#dueSince = Math.min(at, this.#dueSince);
   }
 
+  /** The last claim failed; the next one comes after a pause. */
+  get failing(): boolean {
+    return this.#backoff.failing;
+  }
+
   /** `readerAt`: when the reader itself has something to read. `free`: a handler waits for a job. */
   nextAt(now: number, readerAt: number, free: boolean): number {
     if (this.#backoff.failing) return this.#pollAt;

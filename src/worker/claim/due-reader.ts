@@ -6,6 +6,7 @@
  * What lies further behind is found by looks from the front (look-timer.ts).
  */
 import type { ClaimedByTime, DueCursor } from '../../claim/claim.js';
+import type { DuePlace } from '../../claim/claim-limited.js';
 import type { ClaimedJob } from '../../claim/taking.js';
 import { LookTimer } from './look-timer.js';
 
@@ -35,7 +36,12 @@ export class DueReader {
     return this.#cursors;
   }
 
-  record(claimed: ClaimedByTime, limit: number, now: number, tookMs: number): void {
+  record(
+    claimed: Pick<ClaimedByTime, 'seenUntil'> & { readonly jobs: readonly DuePlace[] },
+    limit: number,
+    now: number,
+    tookMs: number,
+  ): void {
     const { jobs, seenUntil } = claimed;
     if (this.#looking) this.#look.record(now, tookMs);
     const last = jobs.length >= limit ? jobs.at(-1) : undefined;
@@ -58,6 +64,11 @@ export class DueReader {
     }
     const afterAt = since.toISOString().replace('T', ' ').replace('Z', '+00');
     for (const priority of PRIORITIES) this.#rewind({ priority, afterAt, afterPosition: 0 });
+  }
+
+  /** Read everything once more, whatever that costs. */
+  restart(): void {
+    for (const cursor of front()) this.#rewind(cursor);
   }
 
   /** This job waits again. */

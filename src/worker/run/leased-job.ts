@@ -21,6 +21,8 @@ export interface ClaimFacts {
   readonly clock: number;
   /** Which of the worker's claims it was. */
   readonly number: number;
+  /** It was claimed under a limit. */
+  readonly limited?: boolean;
 }
 
 export class LeasedJob {

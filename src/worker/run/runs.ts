@@ -97,6 +97,13 @@ export class Runs {
     if (gather.isReady) this.#join(gather);
   }
 
+  /** These start before all others that wait. */
+  addFirst(runs: readonly LeasedJob[][]): void {
+    const single = runs.filter((run) => !this.#gatherOf(run));
+    for (const run of runs) if (!single.includes(run)) this.add(run);
+    this.#waiting.unshift(...single);
+  }
+
   /** A run of several types is worked through job by job, as its order wants it. */
   #gatherOf(run: readonly LeasedJob[]): Gather | undefined {
     if (this.#gathers.size === 0) return undefined;

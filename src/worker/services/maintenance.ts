@@ -8,6 +8,7 @@ import {
   pruneAudit,
   pruneEffects,
   pruneIdempotency,
+  pruneRates,
   pruneUnique,
 } from '../../maintenance/prune.js';
 import { forgetClaims, recover } from '../../maintenance/recover.js';
@@ -80,6 +81,7 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     prune('prune unique keys', pruneUnique),
     prune('prune effect markers', pruneEffects),
     prune('prune audit', pruneAudit),
+    prune('prune rates', pruneRates),
     {
       name: 'prune registry',
       everyMs: PRUNE_EVERY_MS,

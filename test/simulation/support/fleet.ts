@@ -145,6 +145,7 @@ export class Fleet {
         idempotencyKey: null,
         unique: null,
         group: null,
+        limitKey: null,
       },
     ]);
     this.#history.enqueued(planned);

@@ -1,0 +1,84 @@
+// What a queue with a rate and many waiting jobs costs those who have no limit. Both sides alternate in one run.
+import { job } from '../../dist/index.js';
+import { median, pairwise } from '../statistics.mjs';
+
+const WAITING = 100_000;
+const free = job('free');
+const paced = job('paced', {
+  queue: 'paced',
+  // All day long, and never done.
+  limit: { rate: { limit: 100, per: '1s', burst: 10 } },
+});
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function until(ask) {
+  while (!(await ask())) await pause(50);
+}
+
+function startWorker(hf, definition) {
+  const worker = hf.worker({ handleSignals: false }).handle(definition, () => undefined);
+  const running = worker.run();
+  return async () => {
+    await worker.stop();
+    await running;
+  };
+}
+
+async function fill(hf, definition, count) {
+  for (let left = count; left > 0; left -= 10_000) {
+    const items = Array.from({ length: Math.min(left, 10_000) }, () => definition.item({}));
+    await hf.enqueueMany(items);
+  }
+}
+
+/** Jobs a second of a worker without a limit. */
+async function throughput({ hf, admin }, jobs) {
+  await admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive, holdfast.inbox_claims');
+  await fill(hf, free, jobs);
+  const began = performance.now();
+  const stop = startWorker(hf, free);
+  await until(async () => {
+    const { rows } = await admin.query('SELECT count(*)::int AS n FROM holdfast.inbox');
+    return rows[0].n === 0;
+  });
+  const perSecond = jobs / ((performance.now() - began) / 1_000);
+  await stop();
+  return perSecond;
+}
+
+/** A queue with a rate and 100,000 jobs that wait, and a worker of it, beside one without a limit. */
+async function besideRate(ground, { quick, say }) {
+  const { hf, admin } = ground;
+  await hf.createQueue('paced');
+  await fill(hf, paced, WAITING);
+  const began = performance.now();
+  const reserve = startWorker(hf, paced);
+  await until(async () => {
+    const { rows } = await admin.query(
+      'SELECT count(*)::int AS n FROM holdfast.paced WHERE limit_slot IS NULL',
+    );
+    return rows[0].n === 0;
+  });
+  say(`all have a slot after ${((performance.now() - began) / 1_000).toFixed(1)} s`);
+  await reserve();
+  const [rounds, jobs] = quick ? [3, 10_000] : [7, 40_000];
+  await throughput(ground, jobs);
+  const [alone, beside] = [[], []];
+  for (let round = 0; round < rounds; round++) {
+    alone.push(await throughput(ground, jobs));
+    const stop = startWorker(hf, paced);
+    beside.push(await throughput(ground, jobs));
+    await stop();
+  }
+  const loss = 1 - pairwise(beside, alone);
+  say(`${median(alone).toFixed(0)} jobs a second alone, ${median(beside).toFixed(0)} beside it`);
+  return loss * 100;
+}
+
+const MOST_LOST = 5;
+
+export async function rate({ ground, quick, figure, say }) {
+  const lost = await besideRate(ground, { quick, say });
+  figure('flow.loss_beside_rate_percent', lost.toFixed(1), `<= ${MOST_LOST}`, lost <= MOST_LOST);
+}

@@ -1,0 +1,442 @@
+/**
+ * The part of migration 1 that is about limits: how many jobs of a type or a queue run at once in the whole fleet, and
+ * how many start in a time.
+ *
+ * The row of a limit is its mutex: whoever claims under it locks the row first and counts then, with a snapshot that
+ * is newer than the lock. Nothing is written when a job ends, so nothing can leak. A rate has two times (GCRA):
+ * `started_tat` decides alone whether a job may start, `slot_tat` is the next free slot of those who wait in line.
+ *
+ * `inbox_claim_limited` has the parameters of the other claims in their order, so it takes a job with the same text
+ * as they do (src/claim/taking.ts); a test compares.
+ */
+
+export const limitsCommon = `
+CREATE TABLE holdfast.limits (
+  id                   integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  queue                text NOT NULL,
+  -- NULL: of all types of the queue together.
+  type                 text,
+  -- What is in force; NULL: no such limit.
+  concurrency          holdfast.positive,
+  rate_limit           holdfast.positive,
+  rate_per             interval CONSTRAINT limits_per_check CHECK (rate_per > '0'),
+  rate_burst           holdfast.positive,
+  -- Each key of the rate (inbox.limit_key) has a rate of its own.
+  keyed                boolean NOT NULL DEFAULT false,
+  -- What code declares; an operator's value stands beside it, so that a deploy does not undo it.
+  declared_concurrency holdfast.positive,
+  declared_rate_limit  holdfast.positive,
+  declared_rate_per    interval,
+  declared_rate_burst  holdfast.positive,
+  -- What is in force was set by an operator.
+  overridden           boolean NOT NULL DEFAULT false,
+  updated_at           timestamptz NOT NULL DEFAULT now(),
+  CONSTRAINT limits_rate_check CHECK (
+    (rate_limit IS NULL) = (rate_per IS NULL) AND (rate_limit IS NULL) = (rate_burst IS NULL))
+) WITH (fillfactor = 50);
+CREATE UNIQUE INDEX limits_of_idx ON holdfast.limits (queue, coalesce(type, ''));
+
+-- One row for each key that was limited lately; '' where the rate has no keys. A row whose times have passed says
+-- nothing that no row would not say.
+CREATE TABLE holdfast.rates (
+  limit_id    integer NOT NULL REFERENCES holdfast.limits ON DELETE CASCADE,
+  key         text NOT NULL,
+  -- The GCRA of starts: the theoretical arrival time of the next one.
+  started_tat timestamptz NOT NULL,
+  -- The next free slot of the line.
+  slot_tat    timestamptz NOT NULL,
+  CONSTRAINT rates_pkey PRIMARY KEY (limit_id, key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+
+-- Workers leave limited types out of their ordinary claims, so they must know which ones there are: an ordinary claim
+-- that knows an older version of the limits takes nothing. With the rights of the owner, so that whoever may set a
+-- limit needs none on queues.
+CREATE FUNCTION holdfast.limits_changed() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $fn$
+BEGIN
+  UPDATE holdfast.queues AS q SET limits_version = q.limits_version + 1
+  WHERE q.name = CASE TG_OP WHEN 'DELETE' THEN OLD.queue ELSE NEW.queue END;
+  UPDATE holdfast.fleet SET epoch = epoch + 1;
+  PERFORM pg_notify('holdfast_fleet', TG_TABLE_SCHEMA);
+  RETURN NULL;
+END
+$fn$;
+REVOKE EXECUTE ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
+CREATE TRIGGER limits_made AFTER INSERT OR DELETE ON holdfast.limits
+  FOR EACH ROW EXECUTE FUNCTION holdfast.limits_changed();
+CREATE TRIGGER limits_set AFTER UPDATE ON holdfast.limits
+  FOR EACH ROW WHEN ((OLD.concurrency, OLD.rate_limit, OLD.rate_per, OLD.rate_burst, OLD.keyed)
+    IS DISTINCT FROM (NEW.concurrency, NEW.rate_limit, NEW.rate_per, NEW.rate_burst, NEW.keyed))
+  EXECUTE FUNCTION holdfast.limits_changed();
+`;
+
+export const limitsPerQueue = `
+-- Jobs that wait for a slot of a rate. A job without one pays nothing for it.
+CREATE INDEX inbox_slot_idx ON holdfast.inbox (limit_slot) WHERE limit_slot IS NOT NULL;
+
+-- Sets a limit of this queue or of a type in it; true: something changed. act: declare (what code says; all NULL: it
+-- says nothing any more), set (an operator's value), reset (back to what is declared), remove. When the rate changes,
+-- the slots of those who wait are moved in the same transaction: nearer or further in the proportion of the paces.
+CREATE FUNCTION holdfast.inbox_set_limit(
+  act text, of_type text, new_concurrency integer, new_limit integer, new_per interval, new_burst integer,
+  with_keys boolean
+) RETURNS boolean LANGUAGE plpgsql AS $fn$
+DECLARE
+  was holdfast.limits;
+  wanted holdfast.limits;
+  moment timestamptz;
+  old_pace double precision;
+  new_pace double precision;
+BEGIN
+  IF NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'none')
+    AND act IN ('declare', 'set') AND (new_concurrency IS NOT NULL OR new_limit IS NOT NULL) THEN
+    RAISE EXCEPTION 'queue % is read by key, and limits are for queues that are read by time: no limit was set',
+      quote_literal('inbox')
+      USING ERRCODE = 'HF002', HINT = 'Put the job into a queue that is read by time.';
+  END IF;
+  LOOP
+    SELECT l.* INTO was FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND l.type IS NOT DISTINCT FROM of_type FOR UPDATE;
+    EXIT WHEN FOUND;
+    IF act IN ('reset', 'remove')
+      OR act = 'declare' AND new_concurrency IS NULL AND new_limit IS NULL THEN
+      RETURN false;
+    END IF;
+    INSERT INTO holdfast.limits (queue, type) VALUES ('inbox', of_type) ON CONFLICT DO NOTHING;
+  END LOOP;
+  wanted := was;
+  IF act = 'declare' THEN
+    wanted.declared_concurrency := new_concurrency;
+    wanted.declared_rate_limit := new_limit;
+    wanted.declared_rate_per := new_per;
+    wanted.declared_rate_burst := new_burst;
+    wanted.keyed := coalesce(with_keys, false);
+  ELSIF act = 'set' THEN
+    wanted.overridden := true;
+    wanted.concurrency := new_concurrency;
+    wanted.rate_limit := new_limit;
+    wanted.rate_per := new_per;
+    wanted.rate_burst := new_burst;
+  ELSE
+    wanted.overridden := false;
+  END IF;
+  IF NOT wanted.overridden THEN
+    wanted.concurrency := wanted.declared_concurrency;
+    wanted.rate_limit := wanted.declared_rate_limit;
+    wanted.rate_per := wanted.declared_rate_per;
+    wanted.rate_burst := wanted.declared_rate_burst;
+    IF act = 'remove' OR wanted.concurrency IS NULL AND wanted.rate_limit IS NULL THEN
+      wanted.rate_limit := NULL;
+      DELETE FROM holdfast.limits AS l WHERE l.id = was.id;
+      act := 'remove';
+    END IF;
+  END IF;
+  IF act <> 'remove' THEN
+    IF wanted IS NOT DISTINCT FROM was THEN
+      RETURN false;
+    END IF;
+    UPDATE holdfast.limits AS l
+    SET (concurrency, rate_limit, rate_per, rate_burst, keyed, declared_concurrency, declared_rate_limit,
+        declared_rate_per, declared_rate_burst, overridden, updated_at)
+      = (wanted.concurrency, wanted.rate_limit, wanted.rate_per, wanted.rate_burst, wanted.keyed,
+        wanted.declared_concurrency, wanted.declared_rate_limit, wanted.declared_rate_per,
+        wanted.declared_rate_burst, wanted.overridden, now())
+    WHERE l.id = was.id;
+  END IF;
+
+  old_pace := extract(epoch FROM was.rate_per) / was.rate_limit;
+  new_pace := CASE WHEN wanted.rate_limit IS NOT NULL
+    THEN extract(epoch FROM wanted.rate_per) / wanted.rate_limit END;
+  moment := clock_timestamp();
+  IF old_pace IS NOT NULL AND (new_pace IS NULL OR was.keyed <> wanted.keyed) THEN
+    -- In the order of their enqueues, which their positions have kept.
+    UPDATE holdfast.inbox AS i SET available_at = moment, limit_slot = NULL
+    WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
+      AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
+        ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
+          WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END;
+    DELETE FROM holdfast.rates AS r WHERE r.limit_id = was.id;
+  ELSIF old_pace <> new_pace THEN
+    UPDATE holdfast.inbox AS i
+    SET (available_at, limit_slot) = (SELECT m.slot, m.slot
+      FROM (SELECT moment + least(extract(epoch FROM i.limit_slot - moment)::double precision * new_pace / old_pace,
+        315360000) * interval '1 second') AS m(slot))
+    WHERE i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending'
+      AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
+        ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
+          WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END;
+    UPDATE holdfast.rates AS r
+    SET started_tat = moment + least(extract(epoch FROM greatest(r.started_tat - moment, '0'))::double precision
+          * new_pace / old_pace, 315360000) * interval '1 second',
+        slot_tat = moment + least(extract(epoch FROM greatest(r.slot_tat - moment, '0'))::double precision
+          * new_pace / old_pace, 315360000) * interval '1 second'
+    WHERE r.limit_id = was.id;
+  END IF;
+  RETURN true;
+END
+$fn$;
+
+-- Claims jobs of a limited type ($11; NULL: types that only the queue's limit holds for). The first row is about the
+-- whole claim: again_ms says when to come again, throttled how many jobs got a slot, more that it did not see all,
+-- waits that some that are due were not taken; left_* is the first job that is due and was not taken.
+CREATE FUNCTION holdfast.inbox_claim_limited(
+  worker text, lease_ms integer, number bigint, finished bigint[], wanted integer, types text[], versions jsonb,
+  priorities smallint[], after_at timestamptz[], after_position bigint[], of_type text, suspects boolean,
+  suspect_lock integer, lag_ms integer
+) RETURNS TABLE (
+  epoch bigint, clock bigint, seen_until timestamptz, again_ms bigint, throttled bigint, more boolean, waits boolean,
+  left_priority smallint, left_at timestamptz, left_position bigint, isolated boolean,
+  id uuid, type text, version integer, partition_key text, payload jsonb, headers jsonb, attempts integer,
+  max_attempts integer, lease_generation bigint, crashes integer, created_at timestamptz, partition_bucket integer,
+  priority smallint, taken boolean, cursor_at timestamptz, cursor_position bigint
+)
+  -- Its lists are joined by key, up to a thousand with a thousand; the queue is read by its indexes all the same.
+  LANGUAGE plpgsql SET enable_hashjoin = on AS $fn$
+#variable_conflict use_column
+DECLARE
+  of_queue holdfast.limits;
+  own holdfast.limits;
+  rate holdfast.limits;
+  moment timestamptz;
+  places bigint;
+  -- Seconds from one start to the next.
+  pace double precision;
+  reads integer := $5;
+  shut record;
+BEGIN
+  -- The mutex, always in this order.
+  SELECT l.* INTO of_queue FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type IS NULL FOR UPDATE;
+  SELECT l.* INTO own FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type = $11 FOR UPDATE;
+  SELECT q.paused_types, q.paused_keys INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  moment := clock_timestamp();
+  -- A job has one rate: that of its type, or else that of its queue.
+  IF own.rate_limit IS NOT NULL THEN
+    rate := own;
+  ELSE
+    rate := of_queue;
+  END IF;
+  IF rate.rate_limit IS NOT NULL THEN
+    pace := extract(epoch FROM rate.rate_per) / rate.rate_limit;
+    reads := 1000;
+  END IF;
+  -- Who runs: the claims name all that workers hold, so the queue is not read. A job may stand in two of them.
+  IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
+    SELECT least(of_queue.concurrency - count(*),
+      own.concurrency - count(*) FILTER (WHERE r.type = $11))
+    INTO places
+    FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)) AS h
+    CROSS JOIN LATERAL (
+      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
+    ) AS r;
+  END IF;
+
+  RETURN QUERY
+  WITH due AS MATERIALIZED (
+    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC, d.priority, d.available_at, d.position) AS nth
+    FROM (
+      -- Those whose slot has come. A key without a token is passed over: its jobs have all that they can get.
+      (SELECT i.ctid AS place, i.priority, i.available_at, i.position, i.status = 'pending' AS pending,
+        true AS reserved, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END AS key
+      FROM holdfast.inbox AS i
+      WHERE pace IS NOT NULL AND NOT $12::boolean
+        AND i.limit_slot <= moment AND i.limit_slot = i.available_at AND i.crashes < 2
+        AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+        AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+        AND NOT (rate.keyed AND EXISTS (SELECT FROM holdfast.rates AS r
+          WHERE r.limit_id = rate.id AND r.key = coalesce(i.limit_key, '')
+            AND r.started_tat > moment + (rate.rate_burst - 1 + 1e-6) * pace * interval '1 second'))
+      ORDER BY i.limit_slot
+      LIMIT reads)
+      UNION ALL
+      (SELECT c.*
+      FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
+      CROSS JOIN LATERAL (
+        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
+          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
+        FROM holdfast.inbox AS i
+        WHERE NOT $12::boolean AND i.priority = p.priority
+          AND (i.available_at, i.position) > (p.after_at, p.after_position)
+          AND i.available_at <= moment
+          AND i.crashes < 2
+          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
+          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+          AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+        ORDER BY i.available_at, i.position
+        LIMIT reads
+      ) AS c
+      LIMIT reads)
+      UNION ALL
+      -- A suspect comes alone: one of them runs at a time in the whole fleet.
+      (SELECT i.ctid, i.priority, i.available_at, i.position, true,
+        i.limit_slot IS NOT DISTINCT FROM i.available_at,
+        CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
+      FROM holdfast.inbox AS i
+      WHERE $12::boolean AND i.crashes > 1 AND i.status = 'pending' AND i.available_at <= moment
+        AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+        AND NOT EXISTS (SELECT FROM holdfast.inbox AS r
+          WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
+        AND (SELECT pg_try_advisory_xact_lock($13::integer, 'holdfast.inbox'::regclass::oid::integer))
+      ORDER BY i.crashes, i.id
+      LIMIT 1)
+    ) AS d
+    WHERE EXISTS (SELECT FROM holdfast.queues AS q
+      WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none'
+        AND coalesce(q.limits_version = ($7::jsonb -> '')::bigint, true))
+  ), turns AS MATERIALIZED (
+    SELECT d.*, r.started_tat, r.slot_tat, coalesce(r.slot_tat > moment, false) AS line,
+      row_number() OVER (PARTITION BY d.key ORDER BY d.nth) AS turn,
+      -- How many may start now. Rounded down, but for what a time of microseconds cannot hold.
+      CASE WHEN pace IS NULL THEN 2147483647 ELSE greatest(0, floor(rate.rate_burst + 1e-6
+        - greatest(extract(epoch FROM r.started_tat - moment)::double precision, 0) / pace)) END AS tokens
+    FROM due AS d
+    LEFT JOIN LATERAL (
+      SELECT r.started_tat, r.slot_tat FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = d.key LIMIT 1
+    ) AS r ON true
+  ), picked AS MATERIALIZED (
+    SELECT k.nth, k.place
+    FROM (
+      SELECT t.nth, t.place, t.pending, count(*) FILTER (WHERE t.pending) OVER (ORDER BY t.nth) AS pendings
+      FROM turns AS t
+      -- Nobody overtakes the line. A suspect does not wait in it.
+      WHERE t.turn <= t.tokens AND (t.reserved OR NOT t.line OR $12::boolean)
+      ORDER BY t.nth
+      LIMIT $5::integer
+    ) AS k
+    -- One whose lease ran out is counted already: it has a place.
+    WHERE places IS NULL OR NOT k.pending OR k.pendings <= places
+  ), locked AS MATERIALIZED (
+    SELECT p.nth, l.place
+    FROM picked AS p
+    CROSS JOIN LATERAL (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
+    ) AS l
+    WHERE l.place = p.place
+  ), claimed AS (
+    UPDATE holdfast.inbox AS i
+    SET status = 'processing',
+      claimed_by = $1::text,
+      claimed_at = now(),
+      lease_expires_at = (SELECT now() + $2::integer * interval '1 millisecond'),
+      lease_generation = i.lease_generation + 1,
+      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND (i.crashes = 0 OR i.started) THEN 1 ELSE 0 END,
+      started = false,
+      last_error = CASE WHEN i.status = 'processing'
+        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
+      history = CASE WHEN i.status = 'processing'
+        THEN jsonb_path_query_array(
+          coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
+            'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
+          '$[last-19 to last]')
+        ELSE i.history END, isolated = $12::boolean AND i.crashes >= 4
+    WHERE i.ctid = ANY (ARRAY(SELECT l.place FROM locked AS l))
+    RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
+    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
+    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
+    nullif(i.priority, 2) AS priority,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
+    i.available_at AS cursor_at, i.position AS cursor_position, i.isolated,
+    CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END AS rate_key
+  ), recorded AS (
+  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
+  SELECT $1::text, $3::bigint, array_agg(c.id) FROM claimed AS c HAVING count(*) > 0
+), forgotten AS (
+  DELETE FROM holdfast.inbox_claims AS f
+  WHERE f.worker_id = $1::text AND f.number = ANY ($4::bigint[])
+), used AS MATERIALIZED (
+    SELECT t.key, max(t.tokens) AS tokens, bool_or(t.line) AS line, max(t.started_tat) AS started_tat,
+      max(t.slot_tat) AS slot_tat, greatest(max(t.started_tat), moment) AS base, coalesce(max(c.jobs), 0) AS jobs
+    FROM turns AS t
+    LEFT JOIN (SELECT c.rate_key, count(*) AS jobs FROM claimed AS c GROUP BY c.rate_key) AS c ON c.rate_key = t.key
+    WHERE pace IS NOT NULL
+    GROUP BY t.key
+  ), slots AS MATERIALIZED (
+    -- The line: whoever finds no token and has no slot gets the next free one, once.
+    SELECT t.nth, t.place, t.key,
+      greatest(u.slot_tat, u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second')
+        + (row_number() OVER (PARTITION BY t.key ORDER BY t.nth) - 1) * pace * interval '1 second' AS slot
+    FROM turns AS t
+    JOIN used AS u ON u.key = t.key
+    WHERE t.pending AND NOT t.reserved AND (u.line OR u.jobs >= u.tokens) AND NOT $12::boolean
+      AND NOT EXISTS (SELECT FROM picked AS p WHERE p.nth = t.nth)
+      -- What lies beyond waits without one; a time has an end.
+      AND (coalesce(u.slot_tat, moment) < moment + interval '3650 days')
+  ), moved AS (
+    UPDATE holdfast.inbox AS i
+    SET available_at = s.slot, limit_slot = s.slot
+    FROM (
+      SELECT s.key, s.slot, l.place
+      FROM slots AS s
+      CROSS JOIN LATERAL (
+        SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = s.place FOR UPDATE SKIP LOCKED
+      ) AS l
+      WHERE l.place = s.place AND s.slot < moment + interval '7300 days'
+    ) AS s
+    WHERE i.ctid = s.place
+    RETURNING s.key, s.slot
+  ), paid AS (
+    INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat)
+    SELECT rate.id, u.key, u.base + u.jobs * pace * interval '1 second',
+      greatest(u.slot_tat, m.slot + pace * interval '1 second', moment)
+    FROM used AS u
+    LEFT JOIN (SELECT m.key, max(m.slot) AS slot FROM moved AS m GROUP BY m.key) AS m ON m.key = u.key
+    WHERE u.jobs > 0 OR m.slot IS NOT NULL
+    ON CONFLICT (limit_id, key) DO UPDATE
+    SET started_tat = excluded.started_tat, slot_tat = excluded.slot_tat
+  )
+  SELECT f.epoch, (SELECT (date_part('epoch', now()) * 1000)::bigint),
+    (SELECT now() - $14::integer * interval '1 millisecond'),
+    ceil(extract(epoch FROM least(
+      -- A token for somebody who is due; the next slot, of those before and of those from now; a job whose time comes.
+      (SELECT min(u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second')
+        FROM used AS u WHERE u.jobs >= u.tokens AND EXISTS (
+          SELECT FROM turns AS t WHERE t.key = u.key AND t.reserved AND t.turn > t.tokens)),
+      (SELECT min(i.limit_slot) FROM holdfast.inbox AS i WHERE i.limit_slot > moment),
+      (SELECT min(m.slot) FROM moved AS m),
+      (SELECT min(n.available_at)
+        FROM unnest($8::smallint[]) AS p(priority)
+        CROSS JOIN LATERAL (
+          SELECT i.available_at FROM holdfast.inbox AS i
+          WHERE i.priority = p.priority AND i.available_at > moment AND i.available_at < 'infinity'
+            AND i.crashes < 2
+          ORDER BY i.available_at LIMIT 1
+        ) AS n)
+    ) - moment) * 1000)::bigint,
+    (SELECT count(*) FROM moved),
+    EXISTS (SELECT FROM moved) AND (SELECT count(*) FROM due AS d WHERE NOT d.reserved) >= reads,
+    EXISTS (SELECT FROM turns AS t WHERE NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
+      AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)),
+    w.priority::smallint, w.available_at, w.position, false,
+    NULL::uuid, NULL::text, NULL::integer, NULL::text, NULL::jsonb, NULL::jsonb, NULL::integer,
+    NULL::integer, NULL::bigint, NULL::integer, NULL::timestamptz, NULL::integer,
+    NULL::smallint, NULL::boolean, NULL::timestamptz, NULL::bigint
+  FROM holdfast.fleet AS f
+  LEFT JOIN LATERAL (
+    SELECT t.priority, t.available_at, t.position
+    FROM turns AS t
+    WHERE NOT t.reserved AND NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
+      AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)
+    ORDER BY t.nth
+    LIMIT 1
+  ) AS w ON true
+  WHERE f.one
+  UNION ALL
+  SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.isolated,
+    c.id, c.type, c.version::integer, c.partition_key, c.payload, c.headers, c.attempts::integer,
+    c.max_attempts::integer, c.lease_generation, c.crashes::integer, c.created_at, c.partition_bucket::integer,
+    c.priority::smallint, c.taken, c.cursor_at, c.cursor_position
+  FROM claimed AS c;
+END
+$fn$;
+`;

@@ -1,0 +1,124 @@
+/**
+ * A concurrency while processes join, are killed and are frozen under load. What runs is written down by the handlers;
+ * the attempt of a process that vanished is over when the queue took its job back. (What a frozen process does before
+ * it learns of that counts for nothing, and is no part of it.)
+ */
+import { expect, test } from 'vitest';
+import { job } from '../../src/index.js';
+import { Child, QUICK } from '../support/child.js';
+import { type Ground, ground } from '../support/ground.js';
+import { long } from '../support/long.js';
+import { until } from '../support/until.js';
+
+const LIMIT = 5;
+const WORKERS = long(3, 8);
+const KILLS = long(4, 200);
+const limited = job<{ ms: number }>('limited');
+
+const WITNESS = `
+CREATE TABLE witness (job uuid, generation bigint, pid integer,
+  started timestamptz NOT NULL DEFAULT clock_timestamp(), ended timestamptz, PRIMARY KEY (job, generation))`;
+
+/** Attempts with their ends. A job that vanished has a line in its history, in the order of its generations. */
+const ATTEMPTS = `
+WITH jobs AS (
+  SELECT id, history FROM holdfast.inbox_archive UNION ALL SELECT id, history FROM holdfast.inbox
+), vanished AS (
+  SELECT j.id, (v.entry ->> 'at')::timestamptz AS at
+  FROM jobs AS j CROSS JOIN LATERAL jsonb_array_elements(coalesce(j.history, '[]')) AS v(entry)
+  WHERE v.entry ->> 'outcome' = 'vanished'
+), attempts AS (
+  SELECT w.started, coalesce(w.ended,
+    (SELECT min(v.at) FROM vanished AS v WHERE v.id = w.job AND v.at > w.started)) AS ended
+  FROM witness AS w
+)
+SELECT (extract(epoch FROM started) * 1000)::float8 AS started, (extract(epoch FROM ended) * 1000)::float8 AS ended
+FROM attempts WHERE ended IS NOT NULL`;
+
+async function mostAtOnce(db: Ground): Promise<number> {
+  const attempts = await db.rows<{ started: number; ended: number }>(ATTEMPTS);
+  const steps = attempts
+    .flatMap(({ started, ended }) => [
+      { at: started, by: 1 },
+      { at: ended, by: -1 },
+    ])
+    .sort((a, b) => a.at - b.at || a.by - b.by);
+  let [now, most] = [0, 0];
+  for (const { by } of steps) {
+    now += by;
+    most = Math.max(most, now);
+  }
+  return most;
+}
+
+async function limitWorker(url: string): Promise<Child> {
+  const options = { ...QUICK, concurrency: 4 };
+  const child = new Child('limit-worker', { url, options, limit: { concurrency: LIMIT } });
+  await child.hears('started');
+  return child;
+}
+
+const running = async (db: Ground) => {
+  const [row] = await db.rows<{ n: number }>(
+    `SELECT count(*)::int AS n FROM holdfast.inbox WHERE status = 'processing'`,
+  );
+  return row?.n as number;
+};
+
+test(
+  'a concurrency is never exceeded and never leaks while processes are killed and frozen',
+  async () => {
+    const db = await ground();
+    await db.pool.query(WITNESS);
+    let fleet = await Promise.all(Array.from({ length: WORKERS }, () => limitWorker(db.url)));
+    let on = true;
+    const producing = (async () => {
+      while (on) {
+        await db.hf.enqueueMany(Array.from({ length: 40 }, () => limited.item({ ms: 20 })));
+        await until('the backlog is short', async () => {
+          const [row] = await db.rows<{ n: number }>(
+            'SELECT count(*)::int AS n FROM holdfast.inbox',
+          );
+          return !on || (row?.n as number) < 60;
+        });
+      }
+    })();
+    const ran = async () => {
+      const [row] = await db.rows<{ n: number }>('SELECT count(*)::int AS n FROM witness');
+      return row?.n as number;
+    };
+    for (let kill = 0; kill < KILLS; kill++) {
+      const [victim, ...rest] = fleet as [Child, ...Child[]];
+      const before = await ran();
+      if (kill % 4 === 3) {
+        victim.signal('SIGSTOP');
+        await until('it is declared dead', async () => {
+          const rows = await db.rows<{ status: string }>(
+            'SELECT status FROM holdfast.workers WHERE id = $1',
+            [victim.heard('started')?.workerId],
+          );
+          return rows[0]?.status === 'dead';
+        });
+        victim.signal('SIGCONT');
+        await victim.hears('reregistered');
+      }
+      victim.signal('SIGKILL');
+      fleet = [...rest, await limitWorker(db.url)];
+      await until('the others go on', async () => (await ran()) > before + 5);
+    }
+    on = false;
+    await producing;
+    await until('all is done', async () => (await running(db)) === 0, { timeoutMs: 60_000 });
+    expect(await mostAtOnce(db)).toBeLessThanOrEqual(LIMIT);
+
+    // After all of this the limit is reached in full.
+    await db.hf.enqueueMany(Array.from({ length: 3 * LIMIT }, () => limited.item({ ms: 400 })));
+    await until('all places are taken', async () => (await running(db)) === LIMIT, { everyMs: 5 });
+    await until('the queue is empty', async () => {
+      const rows = await db.rows('SELECT FROM holdfast.inbox');
+      return rows.length === 0;
+    });
+    expect(await mostAtOnce(db)).toBe(LIMIT);
+  },
+  long(60_000, 900_000),
+);

@@ -1,0 +1,504 @@
+/** Limits, statement by statement: what a claim under a limit takes, and what becomes of those that wait. */
+import { beforeEach, describe, expect, test } from 'vitest';
+import {
+  EXPIRED,
+  HANDLED,
+  LIMITS_KNOWN,
+  RECORD_CLAIM,
+  RETURN_TAKEN,
+  TAKE,
+} from '../src/claim/taking.js';
+import { limitedTypes } from '../src/fleet/limited.js';
+import { type Holdfast, job } from '../src/index.js';
+import { pruneRates } from '../src/maintenance/prune.js';
+import { recover } from '../src/maintenance/recover.js';
+import { limitsPerQueue } from '../src/schema/0001-limits.sql.js';
+import { complete } from '../src/settle/complete.js';
+import { claimByTime, claimSuspected, heldOf, numbers } from './support/claiming.js';
+import { INBOX, testDatabase } from './support/database.js';
+import { claimStep, limitStep } from './support/limited.js';
+
+const db = testDatabase();
+const step = job<{ n: number }>('step');
+const other = job<{ n: number }>('other');
+
+beforeEach(async () => {
+  for (const table of ['limits', 'inbox', 'inbox_claims', 'inbox_archive', 'audit'])
+    await db.rows(`DELETE FROM holdfast.${table}`);
+});
+
+const enqueue = (count: number, of = step, from = 0) =>
+  db.hf.enqueueMany(Array.from({ length: count }, (_, n) => of.item({ n: from + n })));
+const taken = async (options = {}, by = 'w') => numbers(await claimStep(db, by, options));
+const version = async () => (await limitedTypes(db.engine, INBOX)).get('inbox')?.version as number;
+const waiting = () =>
+  db.rows<{ n: number; in_ms: number; slot: boolean; attempts: number }>(
+    `SELECT (payload ->> 'n')::int AS n, round(extract(epoch FROM available_at - now()) * 1000)::float8 AS in_ms,
+       limit_slot = available_at AS slot, attempts FROM holdfast.inbox WHERE status = 'pending'
+     ORDER BY available_at, position`,
+  );
+/** As if so much time had passed. */
+const pass = (ms: number) =>
+  db.rows(
+    `WITH j AS (UPDATE holdfast.inbox SET available_at = available_at - $1 * interval '1 ms',
+       limit_slot = limit_slot - $1 * interval '1 ms')
+     UPDATE holdfast.rates SET started_tat = started_tat - $1 * interval '1 ms',
+       slot_tat = slot_tat - $1 * interval '1 ms'`,
+    [ms],
+  );
+
+test('takes a job with the text of all other claims', () => {
+  for (const text of [TAKE, RETURN_TAKEN, RECORD_CLAIM, EXPIRED, HANDLED, LIMITS_KNOWN])
+    expect(limitsPerQueue).toContain(text);
+});
+
+describe('a concurrency', () => {
+  test('is never exceeded, and a place is free when its job is settled', async () => {
+    await limitStep(db, { concurrency: 3 });
+    await enqueue(10);
+    const first = await claimStep(db, 'one', { limit: 2 });
+    expect(numbers(first)).toEqual([0, 1]);
+    expect(await taken({}, 'two')).toEqual([2]);
+    expect(await taken({}, 'three')).toEqual([]);
+    expect((await claimStep(db, 'three')).waits).toBe(true);
+    await complete(db.engine, INBOX, 'one', first.jobs.map(heldOf));
+    expect(await taken({}, 'three')).toEqual([3, 4]);
+  });
+
+  test('holds for a whole queue, beside that of a type', async () => {
+    await limitStep(db, { concurrency: 3 });
+    await db.hf.configureQueue('inbox', { limit: { concurrency: 4 } });
+    await enqueue(10);
+    await enqueue(10, other, 100);
+    const others = { ofType: null, versions: { other: 1 } };
+    expect(await taken({ limit: 2 })).toEqual([0, 1]);
+    expect(await taken({ ...others, limit: 1 })).toEqual([100]);
+    // One place is left of four, and one of three.
+    expect(await taken()).toEqual([2]);
+    expect(await taken(others)).toEqual([]);
+    await db.hf.configureQueue('inbox', { limit: null });
+    expect(await taken()).toEqual([]);
+  });
+
+  test('twenty that claim at once take no more than there are places', async () => {
+    await limitStep(db, { concurrency: 7 });
+    await enqueue(100);
+    const claims = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, n) => claimStep(db, `w${n}`, { limit: 3 })),
+    );
+    // On a slow machine some do not get the lock in time.
+    const found = claims.flatMap((one) => (one.status === 'fulfilled' ? numbers(one.value) : []));
+    expect([...found, ...(await taken())].sort()).toEqual([0, 1, 2, 3, 4, 5, 6]);
+  });
+
+  test('counts a job whose lease ran out once, and its next owner has its place', async () => {
+    await limitStep(db, { concurrency: 2 });
+    await enqueue(5);
+    expect(await taken({}, 'gone')).toEqual([0, 1]);
+    await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'
+      WHERE status = 'processing'`);
+    const claims = await Promise.all(['a', 'b', 'c'].map((by) => claimStep(db, by, { limit: 1 })));
+    expect(claims.flatMap(numbers).sort()).toEqual([0, 1]);
+    expect(await taken()).toEqual([]);
+    const [row] = await db.rows(`SELECT count(*)::int AS running FROM holdfast.inbox
+      WHERE status = 'processing'`);
+    expect(row).toEqual({ running: 2 });
+  });
+
+  test('of a dead worker comes back with its jobs', async () => {
+    await limitStep(db, { concurrency: 2 });
+    await enqueue(3);
+    expect(await taken({}, 'dead')).toEqual([0, 1]);
+    expect(await taken()).toEqual([]);
+    await db.rows(`INSERT INTO holdfast.workers (id, status) VALUES ('dead', 'dead')`);
+    await recover(db.engine, INBOX, { limit: 10, recoverer: 'w' });
+    expect(await taken()).toEqual([0, 1]);
+    expect(await taken()).toEqual([]);
+  });
+
+  test('holds for suspects, which run one at a time', async () => {
+    await limitStep(db, { concurrency: 1 });
+    await enqueue(3);
+    await db.rows(`UPDATE holdfast.inbox SET crashes = 2 WHERE (payload ->> 'n')::int > 0`);
+    const [held] = (await claimStep(db, 'w')).jobs;
+    expect(await taken({ suspects: true })).toEqual([]);
+    await complete(db.engine, INBOX, 'w', [heldOf(held as never)]);
+    expect(await taken({ suspects: true })).toEqual([1]);
+    expect(await taken({ suspects: true })).toEqual([]);
+    expect(await taken()).toEqual([]);
+    // Ordinary claims of suspects leave limited types out: their worker does not name them.
+    const claimed = await claimSuspected(db.engine, 'x', { versions: { other: 1 } });
+    expect(claimed.jobs).toEqual([]);
+  });
+});
+
+describe('a rate', () => {
+  const rate = { limit: 10, perMs: 600_000, burst: 2 };
+
+  test('lets a burst start, and gives the others a slot each, once', async () => {
+    await limitStep(db, { rate });
+    await enqueue(6);
+    const claimed = await claimStep(db, 'w');
+    expect(numbers(claimed)).toEqual([0, 1]);
+    expect(claimed.throttled).toBe(4);
+    expect(claimed.againMs).toBeGreaterThan(0);
+    expect(claimed.againMs).toBeLessThanOrEqual(60_001);
+    const slots = await waiting();
+    expect(slots.map(({ n, slot, attempts }) => [n, slot, attempts])).toEqual([
+      [2, true, 0],
+      [3, true, 0],
+      [4, true, 0],
+      [5, true, 0],
+    ]);
+    const gaps = slots.slice(1).map(({ in_ms }, n) => in_ms - (slots[n]?.in_ms as number));
+    for (const gap of gaps) expect(Math.abs(gap - 60_000)).toBeLessThan(3);
+    expect(await taken()).toEqual([]);
+    await pass(60_100);
+    expect(await taken()).toEqual([2]);
+    await pass(150_000);
+    // The slots of both have come, and there are tokens for both.
+    expect(await taken()).toEqual([3, 4]);
+  });
+
+  test('costs a job that waits one update, and a job that does not wait none', async () => {
+    await limitStep(db, { rate });
+    const enqueued = await enqueue(50);
+    await db.rows(`CREATE TABLE updates AS SELECT id, 0 AS times FROM holdfast.inbox`);
+    await db.rows(`CREATE FUNCTION count_update() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      UPDATE updates SET times = times + 1 WHERE id = NEW.id; RETURN NULL; END $$`);
+    await db.rows(`CREATE TRIGGER counting AFTER UPDATE ON holdfast.inbox
+      FOR EACH ROW EXECUTE FUNCTION count_update()`);
+    let done = 0;
+    for (let round = 0; done < enqueued.length && round < 100; round++) {
+      for (const by of ['w', 'v']) {
+        const { jobs } = await claimStep(db, by);
+        await complete(db.engine, INBOX, by, jobs.map(heldOf));
+        done += jobs.length;
+      }
+      await db.rows('ALTER TABLE holdfast.inbox DISABLE TRIGGER counting');
+      await pass(60_000);
+      await db.rows('ALTER TABLE holdfast.inbox ENABLE TRIGGER counting');
+    }
+    expect(done).toBe(50);
+    const rows = await db.rows(`SELECT times, count(*)::int AS jobs FROM updates GROUP BY times
+      ORDER BY times`);
+    await db.rows(
+      'DROP TRIGGER counting ON holdfast.inbox; DROP FUNCTION count_update; DROP TABLE updates',
+    );
+    // A claim each; and for all but the first burst the move to its slot.
+    expect(rows).toEqual([
+      { times: 1, jobs: 2 },
+      { times: 2, jobs: 48 },
+    ]);
+  });
+
+  test('lets nobody overtake those that wait', async () => {
+    await limitStep(db, { rate });
+    await enqueue(4);
+    await taken();
+    await enqueue(1, step, 10);
+    await pass(60_100);
+    expect(await taken()).toEqual([2]);
+    expect((await waiting()).map(({ n }) => n)).toEqual([3, 10]);
+    await pass(600_000);
+    expect(await taken()).toEqual([3, 10]);
+    // Nobody waits any more: a new one starts at once.
+    await pass(600_000);
+    await enqueue(1, step, 20);
+    expect(await taken()).toEqual([20]);
+    // One that waits is cancelled, and nobody has its slot: the line stays as it is all the same.
+    await limitStep(db, { rate: { limit: 1, perMs: 60_000, burst: 1 } });
+    await pass(1_200_000);
+    await enqueue(3, step, 30);
+    expect(await taken()).toEqual([30]);
+    await db.rows(`DELETE FROM holdfast.inbox WHERE payload ->> 'n' = '31'`);
+    await pass(61_000);
+    await enqueue(1, step, 40);
+    expect(await taken()).toEqual([]);
+    expect((await waiting()).map(({ n }) => n)).toEqual([32, 40]);
+  });
+
+  test('holds after a time in which nobody was there: slots that have passed are no right to start', async () => {
+    await limitStep(db, { rate });
+    await enqueue(20);
+    expect(await taken()).toEqual([0, 1]);
+    await pass(3_600_000);
+    expect(await taken()).toEqual([2, 3]);
+    expect(await taken()).toEqual([]);
+    expect((await waiting()).every(({ in_ms, slot }) => in_ms < 0 && slot)).toBe(true);
+    await pass(60_000);
+    expect(await taken()).toEqual([4]);
+    const again = await claimStep(db, 'w');
+    expect(again.againMs).toBeGreaterThan(0);
+    expect(again.againMs).toBeLessThanOrEqual(60_001);
+  });
+
+  test('counts a retry as a start, and gives it a slot of its own', async () => {
+    await limitStep(db, { rate });
+    await enqueue(2);
+    const { jobs } = await claimStep(db, 'w');
+    expect(jobs).toHaveLength(2);
+    await db.rows(`UPDATE holdfast.inbox SET status = 'pending', claimed_by = NULL, claimed_at = NULL,
+      lease_expires_at = NULL, available_at = now()`);
+    expect(await taken()).toEqual([]);
+    expect((await waiting()).map(({ slot }) => slot)).toEqual([true, true]);
+  });
+
+  test('leaves what has a token and no handler where it is', async () => {
+    await limitStep(db, { rate: { ...rate, burst: 5 } });
+    await enqueue(8);
+    const { throttled, waits } = await claimStep(db, 'w', { limit: 2 });
+    expect([throttled, waits]).toEqual([0, true]);
+    expect((await waiting()).some(({ slot }) => slot)).toBe(false);
+    const next = await claimStep(db, 'w');
+    expect(numbers(next)).toEqual([2, 3, 4]);
+    expect(next.throttled).toBe(3);
+  });
+
+  test('and a concurrency hold together', async () => {
+    await limitStep(db, { concurrency: 1, rate: { ...rate, burst: 3 } });
+    await enqueue(3);
+    const { jobs } = await claimStep(db, 'w');
+    expect(jobs).toHaveLength(1);
+    expect((await waiting()).some(({ slot }) => slot)).toBe(false);
+    expect(await taken()).toEqual([]);
+    await complete(db.engine, INBOX, 'w', jobs.map(heldOf));
+    expect(await taken()).toEqual([1]);
+  });
+
+  test('of a queue is for the types that have none of their own', async () => {
+    await limitStep(db, { rate });
+    await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '10m', burst: 1 } } });
+    await enqueue(4);
+    await enqueue(3, other, 100);
+    const others = { ofType: null, versions: { other: 1 } };
+    expect(await taken(others)).toEqual([100]);
+    expect(await taken()).toEqual([0, 1]);
+    expect(await taken(others)).toEqual([]);
+    await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '10h', burst: 1 } } });
+    const slots = new Map((await waiting()).map(({ n, in_ms }) => [n, in_ms]));
+    expect(slots.get(2)).toBeLessThan(60_001);
+    expect(slots.get(101)).toBeGreaterThan(18_000_000);
+  });
+
+  test('of one start a year gives slots as far as a time reaches', async () => {
+    await limitStep(db, { rate: { limit: 1, perMs: 365 * 86_400_000, burst: 1 } });
+    await enqueue(40);
+    expect(await taken()).toEqual([0]);
+    const slots = (await waiting()).filter(({ slot }) => slot);
+    expect(slots.length).toBeGreaterThan(5);
+    expect(slots.length).toBeLessThan(25);
+  });
+});
+
+describe('a rate with keys', () => {
+  const keyed = job<{ n: number; tenant: string }>('step', {
+    limit: { rate: { limit: 10, per: '10m', burst: 1, key: ({ tenant }) => tenant } },
+  });
+  const rate = { limit: 10, perMs: 600_000, burst: 1 };
+
+  test('holds for each key by itself', async () => {
+    await limitStep(db, { rate }, true);
+    const items = Array.from({ length: 12 }, (_, n) => keyed.item({ n, tenant: `t${n % 3}` }));
+    await db.hf.enqueueMany(items);
+    expect(await taken()).toEqual([0, 1, 2]);
+    expect(await taken()).toEqual([]);
+    await pass(60_100);
+    expect(await taken()).toEqual([3, 4, 5]);
+    // One that comes later waits for nobody but its own key.
+    await db.hf.enqueue(keyed, { n: 20, tenant: 'new' });
+    expect(await taken()).toEqual([20]);
+  });
+
+  test('passes over a key without tokens, however many of it are due', async () => {
+    await limitStep(db, { rate }, true);
+    await db.hf.enqueueMany(
+      Array.from({ length: 1_200 }, (_, n) => keyed.item({ n, tenant: 'large' })),
+    );
+    while ((await claimStep(db, 'w')).more);
+    await pass(1_300 * 60_000);
+    expect(await taken()).toHaveLength(1);
+    await db.hf.enqueue(keyed, { n: 5_000, tenant: 'small' });
+    expect(await taken()).toEqual([5_000]);
+  });
+
+  test('forgets keys that nobody waits for', async () => {
+    await limitStep(db, { rate }, true);
+    await db.hf.enqueue(keyed, { n: 1, tenant: 'a' });
+    expect(await taken()).toEqual([1]);
+    expect(await pruneRates(db.engine, INBOX, 100)).toBe(0);
+    await pass(600_000);
+    expect(await pruneRates(db.engine, INBOX, 100)).toBe(1);
+  });
+
+  test('is enqueued in SQL too', async () => {
+    await limitStep(db, { rate }, true);
+    for (const key of ['a', 'a', 'b'])
+      await db.rows(`SELECT holdfast.inbox_enqueue('step', '{"n": 1}', limit_key => $1)`, [key]);
+    expect(await taken()).toHaveLength(2);
+    await expect(
+      db.rows(`SELECT holdfast.inbox_enqueue('step', '{}', limit_key => '')`),
+    ).rejects.toMatchObject({ code: 'HF002' });
+  });
+});
+
+describe('changing a limit', () => {
+  const rate = { limit: 10, perMs: 600_000, burst: 1 };
+
+  test('moves those that wait at once, in proportion', async () => {
+    await limitStep(db, { rate });
+    await enqueue(5);
+    await taken();
+    const before = await waiting();
+    await limitStep(db, { rate: { ...rate, limit: 100 } });
+    const after = await waiting();
+    expect(after.map(({ n, slot }) => [n, slot])).toEqual(before.map(({ n, slot }) => [n, slot]));
+    const [first, latest] = [after[0]?.in_ms as number, after.at(-1)?.in_ms as number];
+    expect(Math.abs(latest - first - 18_000)).toBeLessThan(100);
+    await enqueue(1, step, 9);
+    await taken();
+    const [last] = (await waiting()).slice(-1);
+    expect(last?.n).toBe(9);
+    expect(last?.in_ms).toBeLessThanOrEqual(36_000);
+  });
+
+  test('to no rate lets all of them go, in their order', async () => {
+    await limitStep(db, { concurrency: 100, rate });
+    await enqueue(5);
+    await taken();
+    await limitStep(db, { concurrency: 100 });
+    expect(await taken()).toEqual([1, 2, 3, 4]);
+    expect(await db.rows('SELECT FROM holdfast.rates')).toEqual([]);
+  });
+
+  test('raises the version that ordinary claims must know', async () => {
+    await enqueue(3);
+    const known = await version();
+    await limitStep(db, { concurrency: 1 });
+    const stale = await claimByTime(db.engine, 'w', { limitsVersion: known });
+    expect(stale.jobs).toEqual([]);
+    const now = await version();
+    expect(now).toBeGreaterThan(known);
+    expect((await limitedTypes(db.engine, INBOX)).get('inbox')).toEqual({
+      ...{ version: now, types: ['step'], whole: false },
+    });
+    const fresh = await claimByTime(db.engine, 'w', { limitsVersion: now, versions: { other: 1 } });
+    expect(fresh.jobs).toEqual([]);
+    expect((await claimStep(db, 'w', { limitsVersion: known })).jobs).toEqual([]);
+    expect((await claimStep(db, 'w', { limitsVersion: now })).jobs).toHaveLength(1);
+    // What is declared again as it was changes nothing.
+    expect(await limitStep(db, { concurrency: 1 })).toBe(false);
+    expect(await version()).toBe(now);
+  });
+});
+
+describe('an operator', () => {
+  const listed = async (hf: Holdfast = db.hf) =>
+    (await hf.limits.list()).map(({ type, concurrency, rate, overridden, declared }) => ({
+      ...{ type, concurrency, overridden, declared: declared?.concurrency ?? null },
+      rate: rate?.limit ?? null,
+    }));
+
+  test('sets what deploys do not undo, and resets it', async () => {
+    await limitStep(db, { concurrency: 5 });
+    await db.hf.limits.set({ type: 'step' }, { concurrency: 2 }, { actor: 'ann', reason: 'calm' });
+    await limitStep(db, { concurrency: 6 });
+    expect(await listed()).toEqual([
+      { type: 'step', concurrency: 2, overridden: true, declared: 6, rate: null },
+    ]);
+    await enqueue(9);
+    expect(await taken()).toHaveLength(2);
+    await db.hf.limits.reset({ type: 'step' });
+    expect(await listed()).toMatchObject([{ concurrency: 6, overridden: false }]);
+    expect(await taken()).toHaveLength(4);
+    await db.hf.limits.set({ type: 'step' }, null);
+    expect(await listed()).toMatchObject([{ concurrency: null, declared: 6, overridden: true }]);
+    await db.hf.limits.remove({ type: 'step' });
+    expect(await listed()).toEqual([]);
+    const acts = await db.rows(
+      `SELECT act, actor, reason, changes FROM holdfast.audit ORDER BY id`,
+    );
+    expect(acts.map(({ act }) => act)).toEqual([
+      ...['set_limit', 'reset_limit', 'set_limit', 'remove_limit'],
+    ]);
+    expect(acts[0]).toMatchObject({
+      ...{ actor: 'ann', reason: 'calm' },
+      changes: { type: 'step', from: { concurrency: 5 }, to: { concurrency: 2 } },
+    });
+  });
+
+  test('limits what code does not, and takes it away', async () => {
+    await db.hf.limits.set({}, { rate: { limit: 5, per: '1s' } });
+    expect(await listed()).toMatchObject([{ type: null, rate: 5, declared: null }]);
+    await db.hf.limits.reset({});
+    expect(await listed()).toEqual([]);
+    await expect(db.hf.limits.reset({ type: 'step' })).rejects.toMatchObject({
+      code: 'LIMIT_UNKNOWN',
+    });
+    await expect(db.hf.limits.remove({ queue: 'nowhere' })).rejects.toThrow(/no limit|no queue/);
+  });
+
+  test('is refused a key, and a limit in a queue that is read by key', async () => {
+    await expect(
+      db.hf.limits.set({}, { rate: { limit: 5, per: '1s', key: () => '' } as never }),
+    ).rejects.toThrow(/belongs to the definition of a job/);
+    await db.hf.createQueue('lines', { ordering: 'key' });
+    await expect(db.hf.limits.set({ queue: 'lines' }, { concurrency: 1 })).rejects.toThrow(
+      /In a queue that is read by key, as "lines" is/,
+    );
+    await expect(
+      db.rows(`SELECT holdfast.lines_set_limit('set', NULL, 1, NULL, NULL, NULL, false)`),
+    ).rejects.toMatchObject({ code: 'HF002' });
+    await db.hf.createQueue('calm', { limit: { concurrency: 3 } });
+    expect(await db.hf.limits.list({ queue: 'calm' })).toMatchObject([{ concurrency: 3 }]);
+    await expect(db.hf.configureQueue('calm', { ordering: 'key' })).rejects.toThrow(/has limits/);
+    await db.hf.dropQueue('calm');
+    await db.hf.dropQueue('lines');
+    expect(await db.hf.limits.list()).toEqual([]);
+  });
+});
+
+describe('explain', () => {
+  /** A worker that is free and handles both types. */
+  beforeEach(async () => {
+    await db.rows('DELETE FROM holdfast.workers');
+    await db.rows(`INSERT INTO holdfast.workers (id, handles, metadata)
+      VALUES ('w', '{"inbox": {"step": 1, "other": 1}}', '{"concurrency": 10}')`);
+  });
+
+  test('says that no place is free, and how many there are', async () => {
+    await limitStep(db, { concurrency: 2 });
+    const [, , third] = await enqueue(3);
+    await taken();
+    expect(await db.hf.explain(third?.id as string)).toMatchObject({
+      code: 'limit_reached',
+      text: 'It waits for a free place: 2 of 2 places for "step" jobs are taken in the whole fleet.',
+      fix: expect.stringContaining('holdfast limits set step --concurrency N'),
+    });
+  });
+
+  test('says for which slot a job waits, and why', async () => {
+    await limitStep(db, { rate: { limit: 60, perMs: 3_600_000, burst: 1 } });
+    const [, second] = await enqueue(2);
+    await taken();
+    expect(await db.hf.explain(second?.id as string)).toMatchObject({
+      code: 'rate_limited',
+      text: expect.stringMatching(
+        /^It waits for its slot at \S+ \d\d:\d\d:\d\dZ \(in (59 s|1 min)\): at most 60 "step" jobs start in 1 h, in the whole fleet\.$/,
+      ),
+    });
+    await pass(3_600_000);
+    await enqueue(1);
+    await taken({ limit: 1 });
+    const rows = await db.rows<{ id: string }>(
+      `SELECT id FROM holdfast.inbox WHERE status = 'pending'`,
+    );
+    expect(await db.hf.explain(rows[0]?.id as string)).toMatchObject({ code: 'rate_limited' });
+  });
+
+  test('does not speak of limits that do not hold the job up', async () => {
+    await limitStep(db, { concurrency: 2 });
+    const id = (await enqueue(1))[0]?.id as string;
+    expect((await db.hf.explain(id)).code).toBe('waiting_its_turn');
+  });
+});
