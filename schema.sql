@@ -59,6 +59,8 @@ CREATE TABLE holdfast.inbox (
   last_error text,
   history jsonb,
   group_key text,
+  limit_key text,
+  limit_slot timestamp with time zone,
   CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
@@ -114,6 +116,35 @@ CREATE TABLE holdfast.inbox_idempotency (
   CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
 ) WITH (autovacuum_vacuum_scale_factor=0.05);
 
+CREATE TABLE holdfast.inbox_unique (
+  type text NOT NULL,
+  key text NOT NULL,
+  jobs uuid[] NOT NULL,
+  kept_until timestamp with time zone,
+  prune_at timestamp with time zone NOT NULL,
+  CONSTRAINT inbox_unique_pkey PRIMARY KEY (type, key)
+) WITH (autovacuum_vacuum_scale_factor=0.05);
+
+CREATE TABLE holdfast.limits (
+  id integer NOT NULL,
+  queue text NOT NULL,
+  type text,
+  concurrency holdfast.positive,
+  rate_limit holdfast.positive,
+  rate_per interval,
+  rate_burst holdfast.positive,
+  keyed boolean NOT NULL DEFAULT false,
+  declared_concurrency holdfast.positive,
+  declared_rate_limit holdfast.positive,
+  declared_rate_per interval,
+  declared_rate_burst holdfast.positive,
+  overridden boolean NOT NULL DEFAULT false,
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT limits_per_check CHECK ((rate_per > '00:00:00'::interval)),
+  CONSTRAINT limits_pkey PRIMARY KEY (id),
+  CONSTRAINT limits_rate_check CHECK ((((rate_limit IS NULL) = (rate_per IS NULL)) AND ((rate_limit IS NULL) = (rate_burst IS NULL))))
+) WITH (fillfactor=50);
+
 CREATE TABLE holdfast.migrations (
   id integer NOT NULL,
   name text NOT NULL,
@@ -125,6 +156,8 @@ CREATE TABLE holdfast.migrations (
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
+  paused_types text[],
+  paused_keys text[],
   ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
   per_key integer,
   per_group integer,
@@ -135,14 +168,21 @@ CREATE TABLE holdfast.queues (
   archive_retention interval NOT NULL DEFAULT '7 days'::interval,
   effect_retention interval NOT NULL DEFAULT '7 days'::interval,
   audit_retention interval NOT NULL DEFAULT '90 days'::interval,
+  age_after interval DEFAULT '00:10:00'::interval,
+  max_pending integer,
+  waiting bigint,
+  waiting_at timestamp with time zone,
+  recount_at timestamp with time zone,
   maintained_at timestamp with time zone,
   limits_version bigint NOT NULL DEFAULT 0,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT queues_age_after_check CHECK ((age_after > '00:00:00'::interval)),
   CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
   CONSTRAINT queues_audit_retention_check CHECK ((audit_retention > '00:00:00'::interval)),
   CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
   CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
   CONSTRAINT queues_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
+  CONSTRAINT queues_max_pending_check CHECK ((max_pending > 0)),
   CONSTRAINT queues_per_group_check CHECK (((per_group >= 1) AND (per_group <= 10000))),
   CONSTRAINT queues_per_key_check CHECK (((per_key >= 1) AND (per_key <= 10000))),
   CONSTRAINT queues_pkey PRIMARY KEY (name),
@@ -210,6 +250,8 @@ CREATE TABLE holdfast.workers (
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
 
+CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
+
 CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
@@ -225,6 +267,10 @@ CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING b
 CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (limit_slot) WHERE (limit_slot IS NOT NULL);
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
+
+CREATE UNIQUE INDEX limits_of_idx ON holdfast.limits USING btree (queue, COALESCE(type, ''::text));
 
 CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
 
@@ -268,6 +314,19 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.count_act(counted uuid, more bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  UPDATE holdfast.audit AS a SET jobs = a.jobs + more
+  WHERE a.id = counted AND a.role = session_user AND a.at > now() - interval '1 day' AND more > 0;
+  RETURN FOUND;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.fleet_changed()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -300,7 +359,290 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, partition_key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, group_key text DEFAULT NULL::text, OUT id uuid, OUT deduplicated boolean)
+CREATE OR REPLACE FUNCTION holdfast.inbox_claim_limited(worker text, lease_ms integer, number bigint, finished bigint[], wanted integer, types text[], versions jsonb, priorities smallint[], after_at timestamp with time zone[], after_position bigint[], of_type text, suspects boolean, suspect_lock integer, lag_ms integer)
+ RETURNS TABLE(epoch bigint, clock bigint, seen_until timestamp with time zone, again_ms bigint, throttled bigint, more boolean, waits boolean, left_priority smallint, left_at timestamp with time zone, left_position bigint, isolated boolean, id uuid, type text, version integer, partition_key text, payload jsonb, headers jsonb, attempts integer, max_attempts integer, lease_generation bigint, crashes integer, created_at timestamp with time zone, partition_bucket integer, priority smallint, taken boolean, cursor_at timestamp with time zone, cursor_position bigint)
+ LANGUAGE plpgsql
+ SET enable_hashjoin TO 'on'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  of_queue holdfast.limits;
+  own holdfast.limits;
+  rate holdfast.limits;
+  moment timestamptz;
+  places bigint;
+  -- Seconds from one start to the next.
+  pace double precision;
+  reads integer := $5;
+  shut record;
+BEGIN
+  -- The mutex, always in this order.
+  SELECT l.* INTO of_queue FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type IS NULL FOR UPDATE;
+  SELECT l.* INTO own FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type = $11 FOR UPDATE;
+  SELECT q.paused_types, q.paused_keys INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  moment := clock_timestamp();
+  -- A job has one rate: that of its type, or else that of its queue.
+  IF own.rate_limit IS NOT NULL THEN
+    rate := own;
+  ELSE
+    rate := of_queue;
+  END IF;
+  IF rate.rate_limit IS NOT NULL THEN
+    pace := extract(epoch FROM rate.rate_per) / rate.rate_limit;
+    reads := 1000;
+  END IF;
+  -- Who runs: the claims name all that workers hold, so the queue is not read. A job may stand in two of them.
+  IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
+    SELECT least(of_queue.concurrency - count(*),
+      own.concurrency - count(*) FILTER (WHERE r.type = $11))
+    INTO places
+    FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)) AS h
+    CROSS JOIN LATERAL (
+      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
+    ) AS r;
+  END IF;
+
+  RETURN QUERY
+  WITH due AS MATERIALIZED (
+    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC, d.priority, d.available_at, d.position) AS nth
+    FROM (
+      -- Those whose slot has come. A key without a token is passed over: its jobs have all that they can get.
+      (SELECT i.ctid AS place, i.priority, i.available_at, i.position, i.status = 'pending' AS pending,
+        true AS reserved, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END AS key
+      FROM holdfast.inbox AS i
+      WHERE pace IS NOT NULL AND NOT $12::boolean
+        AND i.limit_slot <= moment AND i.limit_slot = i.available_at AND i.crashes < 2
+        AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+        AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+        AND NOT (rate.keyed AND EXISTS (SELECT FROM holdfast.rates AS r
+          WHERE r.limit_id = rate.id AND r.key = coalesce(i.limit_key, '')
+            AND r.started_tat > moment + (rate.rate_burst - 1 + 1e-6) * pace * interval '1 second'))
+      ORDER BY i.limit_slot
+      LIMIT reads)
+      UNION ALL
+      (SELECT c.*
+      FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
+      CROSS JOIN LATERAL (
+        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
+          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
+        FROM holdfast.inbox AS i
+        WHERE NOT $12::boolean AND i.priority = p.priority
+          AND (i.available_at, i.position) > (p.after_at, p.after_position)
+          AND i.available_at <= moment
+          AND i.crashes < 2
+          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
+          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+          AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+        ORDER BY i.available_at, i.position
+        LIMIT reads
+      ) AS c
+      LIMIT reads)
+      UNION ALL
+      -- A suspect comes alone: one of them runs at a time in the whole fleet.
+      (SELECT i.ctid, i.priority, i.available_at, i.position, true,
+        i.limit_slot IS NOT DISTINCT FROM i.available_at,
+        CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
+      FROM holdfast.inbox AS i
+      WHERE $12::boolean AND i.crashes > 1 AND i.status = 'pending' AND i.available_at <= moment
+        AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+        AND NOT EXISTS (SELECT FROM holdfast.inbox AS r
+          WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
+        AND (SELECT pg_try_advisory_xact_lock($13::integer, 'holdfast.inbox'::regclass::oid::integer))
+      ORDER BY i.crashes, i.id
+      LIMIT 1)
+    ) AS d
+    WHERE EXISTS (SELECT FROM holdfast.queues AS q
+      WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none'
+        AND coalesce(q.limits_version = ($7::jsonb -> '')::bigint, true))
+  ), turns AS MATERIALIZED (
+    SELECT d.*, r.started_tat, r.slot_tat, coalesce(r.slot_tat > moment, false) AS line,
+      row_number() OVER (PARTITION BY d.key ORDER BY d.nth) AS turn,
+      -- How many may start now. Rounded down, but for what a time of microseconds cannot hold.
+      CASE WHEN pace IS NULL THEN 2147483647 ELSE greatest(0, floor(rate.rate_burst + 1e-6
+        - greatest(extract(epoch FROM r.started_tat - moment)::double precision, 0) / pace)) END AS tokens
+    FROM due AS d
+    LEFT JOIN LATERAL (
+      SELECT r.started_tat, r.slot_tat FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = d.key LIMIT 1
+    ) AS r ON true
+  ), picked AS MATERIALIZED (
+    SELECT k.nth, k.place
+    FROM (
+      SELECT t.nth, t.place, t.pending, count(*) FILTER (WHERE t.pending) OVER (ORDER BY t.nth) AS pendings
+      FROM turns AS t
+      -- Nobody overtakes the line. A suspect does not wait in it.
+      WHERE t.turn <= t.tokens AND (t.reserved OR NOT t.line OR $12::boolean)
+      ORDER BY t.nth
+      LIMIT $5::integer
+    ) AS k
+    -- One whose lease ran out is counted already: it has a place.
+    WHERE places IS NULL OR NOT k.pending OR k.pendings <= places
+  ), locked AS MATERIALIZED (
+    SELECT p.nth, l.place
+    FROM picked AS p
+    CROSS JOIN LATERAL (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
+    ) AS l
+    WHERE l.place = p.place
+  ), claimed AS (
+    UPDATE holdfast.inbox AS i
+    SET status = 'processing',
+      claimed_by = $1::text,
+      claimed_at = now(),
+      lease_expires_at = (SELECT now() + $2::integer * interval '1 millisecond'),
+      lease_generation = i.lease_generation + 1,
+      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND (i.crashes = 0 OR i.started) THEN 1 ELSE 0 END,
+      started = false,
+      last_error = CASE WHEN i.status = 'processing'
+        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
+      history = CASE WHEN i.status = 'processing'
+        THEN jsonb_path_query_array(
+          coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
+            'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
+          '$[last-19 to last]')
+        ELSE i.history END, isolated = $12::boolean AND i.crashes >= 4
+    WHERE i.ctid = ANY (ARRAY(SELECT l.place FROM locked AS l))
+    RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
+    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
+    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
+    nullif(i.priority, 2) AS priority,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
+    i.available_at AS cursor_at, i.position AS cursor_position, i.isolated,
+    CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END AS rate_key
+  ), recorded AS (
+  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
+  SELECT $1::text, $3::bigint, array_agg(c.id) FROM claimed AS c HAVING count(*) > 0
+), forgotten AS (
+  DELETE FROM holdfast.inbox_claims AS f
+  WHERE f.worker_id = $1::text AND f.number = ANY ($4::bigint[])
+), used AS MATERIALIZED (
+    SELECT t.key, max(t.tokens) AS tokens, bool_or(t.line) AS line, max(t.started_tat) AS started_tat,
+      max(t.slot_tat) AS slot_tat, greatest(max(t.started_tat), moment) AS base, coalesce(max(c.jobs), 0) AS jobs
+    FROM turns AS t
+    LEFT JOIN (SELECT c.rate_key, count(*) AS jobs FROM claimed AS c GROUP BY c.rate_key) AS c ON c.rate_key = t.key
+    WHERE pace IS NOT NULL
+    GROUP BY t.key
+  ), slots AS MATERIALIZED (
+    -- The line: whoever finds no token and has no slot gets the next free one, once.
+    SELECT t.nth, t.place, t.key,
+      greatest(u.slot_tat, u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second')
+        + (row_number() OVER (PARTITION BY t.key ORDER BY t.nth) - 1) * pace * interval '1 second' AS slot
+    FROM turns AS t
+    JOIN used AS u ON u.key = t.key
+    WHERE t.pending AND NOT t.reserved AND (u.line OR u.jobs >= u.tokens) AND NOT $12::boolean
+      AND NOT EXISTS (SELECT FROM picked AS p WHERE p.nth = t.nth)
+      -- What lies beyond waits without one; a time has an end.
+      AND (coalesce(u.slot_tat, moment) < moment + interval '3650 days')
+  ), moved AS (
+    UPDATE holdfast.inbox AS i
+    SET available_at = s.slot, limit_slot = s.slot
+    FROM (
+      SELECT s.key, s.slot, l.place
+      FROM slots AS s
+      CROSS JOIN LATERAL (
+        SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = s.place FOR UPDATE SKIP LOCKED
+      ) AS l
+      WHERE l.place = s.place AND s.slot < moment + interval '7300 days'
+    ) AS s
+    WHERE i.ctid = s.place
+    RETURNING s.key, s.slot
+  ), paid AS (
+    INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat)
+    SELECT rate.id, u.key, u.base + u.jobs * pace * interval '1 second',
+      greatest(u.slot_tat, m.slot + pace * interval '1 second', moment)
+    FROM used AS u
+    LEFT JOIN (SELECT m.key, max(m.slot) AS slot FROM moved AS m GROUP BY m.key) AS m ON m.key = u.key
+    WHERE u.jobs > 0 OR m.slot IS NOT NULL
+    ON CONFLICT (limit_id, key) DO UPDATE
+    SET started_tat = excluded.started_tat, slot_tat = excluded.slot_tat
+  )
+  SELECT f.epoch, (SELECT (date_part('epoch', now()) * 1000)::bigint),
+    (SELECT now() - $14::integer * interval '1 millisecond'),
+    ceil(extract(epoch FROM least(
+      -- A token for somebody who is due; the next slot, of those before and of those from now; a job whose time comes.
+      (SELECT min(u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second')
+        FROM used AS u WHERE u.jobs >= u.tokens AND EXISTS (
+          SELECT FROM turns AS t WHERE t.key = u.key AND t.reserved AND t.turn > t.tokens)),
+      (SELECT min(i.limit_slot) FROM holdfast.inbox AS i WHERE i.limit_slot > moment),
+      (SELECT min(m.slot) FROM moved AS m),
+      (SELECT min(n.available_at)
+        FROM unnest($8::smallint[]) AS p(priority)
+        CROSS JOIN LATERAL (
+          SELECT i.available_at FROM holdfast.inbox AS i
+          WHERE i.priority = p.priority AND i.available_at > moment AND i.available_at < 'infinity'
+            AND i.crashes < 2
+          ORDER BY i.available_at LIMIT 1
+        ) AS n)
+    ) - moment) * 1000)::bigint,
+    (SELECT count(*) FROM moved),
+    EXISTS (SELECT FROM moved) AND (SELECT count(*) FROM due AS d WHERE NOT d.reserved) >= reads,
+    EXISTS (SELECT FROM turns AS t WHERE NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
+      AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)),
+    w.priority::smallint, w.available_at, w.position, false,
+    NULL::uuid, NULL::text, NULL::integer, NULL::text, NULL::jsonb, NULL::jsonb, NULL::integer,
+    NULL::integer, NULL::bigint, NULL::integer, NULL::timestamptz, NULL::integer,
+    NULL::smallint, NULL::boolean, NULL::timestamptz, NULL::bigint
+  FROM holdfast.fleet AS f
+  LEFT JOIN LATERAL (
+    SELECT t.priority, t.available_at, t.position
+    FROM turns AS t
+    WHERE NOT t.reserved AND NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
+      AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)
+    ORDER BY t.nth
+    LIMIT 1
+  ) AS w ON true
+  WHERE f.one
+  UNION ALL
+  SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.isolated,
+    c.id, c.type, c.version::integer, c.partition_key, c.payload, c.headers, c.attempts::integer,
+    c.max_attempts::integer, c.lease_generation, c.crashes::integer, c.created_at, c.partition_bucket::integer,
+    c.priority::smallint, c.taken, c.cursor_at, c.cursor_position
+  FROM claimed AS c;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_count_waiting()
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+DECLARE
+  settings holdfast.queues;
+  began timestamptz := clock_timestamp();
+  jobs bigint;
+BEGIN
+  SELECT q.* INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  IF settings.max_pending IS NULL OR settings.recount_at > began
+    -- Those from 1 on are the mutexes of buckets.
+    OR NOT pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, -1) THEN
+    RETURN settings.waiting;
+  END IF;
+  SELECT count(*) INTO jobs
+  FROM (SELECT FROM holdfast.inbox AS i WHERE i.status = 'pending' ORDER BY i.id
+    LIMIT settings.max_pending::bigint + 1) AS w;
+  UPDATE holdfast.queues AS q
+  SET waiting = jobs, waiting_at = began,
+      recount_at = clock_timestamp() + greatest(interval '1 second', 20 * (clock_timestamp() - began))
+  WHERE q.name = 'inbox';
+  RETURN jobs;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, partition_key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, unique_key text DEFAULT NULL::text, unique_while text DEFAULT 'pending'::text, on_conflict text DEFAULT 'ignore'::text, unique_window interval DEFAULT NULL::interval, group_key text DEFAULT NULL::text, limit_key text DEFAULT NULL::text, OUT id uuid, OUT deduplicated boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -308,15 +650,20 @@ AS $function$
 DECLARE
   a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
-  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;  a_group ALIAS FOR $11;
-  o_id ALIAS FOR $12;  o_deduplicated ALIAS FOR $13;
+  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
+  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
+  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;  o_id ALIAS FOR $17;  o_deduplicated ALIAS FOR $18;
   standing uuid;
   stream text;
   due timestamptz;
+  settings record;
 BEGIN
-  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_group, a_idempotency_key, a_headers,
-    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
-  IF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
+  SELECT q.max_payload_bytes, q.max_pending, q.waiting INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_group, a_idempotency_key, a_headers, settings.max_payload_bytes);
+  IF settings.waiting >= settings.max_pending THEN
+    RAISE EXCEPTION 'queue % is full, % jobs may wait: nothing was enqueued', quote_literal('inbox'), settings.max_pending
+      USING ERRCODE = 'HF006', HINT = 'Try again later, add workers, or raise max_pending.';
+  ELSIF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
     RAISE EXCEPTION 'both delay and available_at were given: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give one of them.';
   ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN
@@ -328,6 +675,12 @@ BEGIN
   ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
     RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
+  ELSIF a_unique IS NOT NULL AND a_idempotency_key IS NOT NULL THEN
+    RAISE EXCEPTION 'both unique_key and idempotency_key were given: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give one of them: they may stand for two different jobs.';
+  ELSIF a_limit_key = '' OR octet_length(a_limit_key) > 512 THEN
+    RAISE EXCEPTION 'the limit key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
   END IF;
 
   o_id := holdfast.new_id();
@@ -344,10 +697,119 @@ BEGIN
   stream := coalesce(a_key, o_id::text);
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
+  IF a_unique IS NOT NULL THEN
+    SELECT u.job_id, u.outcome <> 'written' INTO o_id, o_deduplicated
+    FROM holdfast.inbox_enqueue_unique(o_id, a_type, a_version, stream,
+      holdfast.bucket_of(coalesce(a_group, stream)), a_payload, a_headers, a_priority, coalesce(a_max_attempts, 5), due,
+      a_unique, a_while, a_conflict, a_window, a_group, a_limit_key) AS u;
+    RETURN;
+  END IF;
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
-    priority, max_attempts, headers, version, idempotency_key, group_key, parked)
+    priority, max_attempts, headers, version, idempotency_key, group_key, limit_key, parked)
   VALUES (o_id, due, holdfast.bucket_of(coalesce(a_group, stream)), a_type, stream, a_payload, a_priority,
-    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, a_group, false);
+    coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, a_group, a_limit_key, false);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb, priority integer, max_attempts integer, available_at timestamp with time zone, unique_key text, unique_while text, on_conflict text, unique_window interval, group_key text, limit_key text, OUT job_id uuid, OUT outcome text)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
+  a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
+  a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
+  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;
+  o_id ALIAS FOR $17;  o_outcome ALIAS FOR $18;
+  held holdfast.inbox_unique;
+  waiting holdfast.inbox;
+  live uuid[];
+  slot timestamptz;
+BEGIN
+  IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
+    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
+  ELSIF a_while IS NULL OR a_while NOT IN ('pending', 'running', 'kept')
+    OR a_conflict IS NULL OR a_conflict NOT IN ('ignore', 'replace', 'later') THEN
+    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
+      quote_nullable(a_while), quote_nullable(a_conflict)
+      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
+  ELSIF a_while = 'kept' AND a_conflict <> 'ignore' THEN
+    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
+  ELSIF a_window <= '0' OR a_window > '3650 days' OR a_window IS NOT NULL AND a_while <> 'kept' THEN
+    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
+  END IF;
+
+  FOR locked IN 0 .. 1 LOOP
+    IF locked = 0 THEN
+      -- Whether anything stands, of whatever state, is mostly seen without a lock.
+      CONTINUE WHEN a_conflict <> 'ignore' OR a_while = 'pending';
+      SELECT u.* INTO held FROM holdfast.inbox_unique AS u WHERE u.type = a_type AND u.key = a_unique;
+      CONTINUE WHEN NOT FOUND;
+    ELSE
+      INSERT INTO holdfast.inbox_unique AS u (type, key, jobs, prune_at)
+      VALUES (a_type, a_unique, '{}', now() + interval '10 minutes')
+      ON CONFLICT (type, key) DO UPDATE SET key = excluded.key
+      RETURNING u.* INTO held;
+    END IF;
+    SELECT array_agg(i.id ORDER BY i.position) INTO live
+    FROM holdfast.inbox AS i
+    WHERE i.id = ANY (held.jobs) AND i.status <> 'dead_letter';
+    IF a_conflict = 'ignore' AND a_while <> 'pending' THEN
+      IF live IS NOT NULL OR a_while = 'kept' AND held.kept_until > statement_timestamp() THEN
+        o_id := coalesce(live[cardinality(live)], held.jobs[cardinality(held.jobs)]);
+        o_outcome := 'ignored';
+        RETURN;
+      END IF;
+    ELSE
+      SELECT i.* INTO waiting
+      FROM holdfast.inbox AS i
+      WHERE i.id = ANY (held.jobs) AND i.status = 'pending' AND i.lease_generation = 0
+      ORDER BY i.position DESC
+      LIMIT 1
+      FOR UPDATE;
+      IF FOUND THEN
+        o_id := waiting.id;
+        o_outcome := 'ignored';
+        IF a_conflict = 'replace' THEN
+          -- A slot of a rate is kept, or the line would have a hole for each enqueue.
+          IF waiting.limit_slot = waiting.available_at AND waiting.limit_slot >= a_due
+            AND waiting.limit_key IS NOT DISTINCT FROM a_limit_key THEN
+            slot := waiting.limit_slot;
+          END IF;
+          -- Written anew and not updated, so that workers get the hint that an insert sends.
+          DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
+          INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
+            payload, priority, max_attempts, headers, version, group_key, limit_key, limit_slot, parked)
+          VALUES (waiting.id, waiting.position, waiting.created_at, coalesce(slot, a_due), waiting.partition_bucket,
+            a_type, waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version,
+            waiting.group_key, a_limit_key, slot, false);
+          o_outcome := 'replaced';
+        END IF;
+        RETURN;
+      END IF;
+    END IF;
+  END LOOP;
+
+  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload, priority,
+    max_attempts, headers, version, group_key, limit_key, parked)
+  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, a_group,
+    a_limit_key, false);
+  UPDATE holdfast.inbox_unique AS u
+  SET jobs = live || a_id,
+      kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
+        (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')) END,
+      prune_at = greatest(a_due, statement_timestamp()) + interval '10 minutes'
+  WHERE u.type = a_type AND u.key = a_unique;
+  o_id := a_id;
+  o_outcome := 'written';
 END
 $function$;
 
@@ -425,6 +887,105 @@ BEGIN
     ) AS i
   ) AS r
   WHERE (r.of_key IS NULL OR r.in_key <= r.of_key) AND (r.of_group IS NULL OR r.in_group <= r.of_group);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_set_limit(act text, of_type text, new_concurrency integer, new_limit integer, new_per interval, new_burst integer, with_keys boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  was holdfast.limits;
+  wanted holdfast.limits;
+  moment timestamptz;
+  old_pace double precision;
+  new_pace double precision;
+BEGIN
+  IF NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'none')
+    AND act IN ('declare', 'set') AND (new_concurrency IS NOT NULL OR new_limit IS NOT NULL) THEN
+    RAISE EXCEPTION 'queue % is read by key, and limits are for queues that are read by time: no limit was set',
+      quote_literal('inbox')
+      USING ERRCODE = 'HF002', HINT = 'Put the job into a queue that is read by time.';
+  END IF;
+  LOOP
+    SELECT l.* INTO was FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND l.type IS NOT DISTINCT FROM of_type FOR UPDATE;
+    EXIT WHEN FOUND;
+    IF act IN ('reset', 'remove')
+      OR act = 'declare' AND new_concurrency IS NULL AND new_limit IS NULL THEN
+      RETURN false;
+    END IF;
+    INSERT INTO holdfast.limits (queue, type) VALUES ('inbox', of_type) ON CONFLICT DO NOTHING;
+  END LOOP;
+  wanted := was;
+  IF act = 'declare' THEN
+    wanted.declared_concurrency := new_concurrency;
+    wanted.declared_rate_limit := new_limit;
+    wanted.declared_rate_per := new_per;
+    wanted.declared_rate_burst := new_burst;
+    wanted.keyed := coalesce(with_keys, false);
+  ELSIF act = 'set' THEN
+    wanted.overridden := true;
+    wanted.concurrency := new_concurrency;
+    wanted.rate_limit := new_limit;
+    wanted.rate_per := new_per;
+    wanted.rate_burst := new_burst;
+  ELSE
+    wanted.overridden := false;
+  END IF;
+  IF NOT wanted.overridden THEN
+    wanted.concurrency := wanted.declared_concurrency;
+    wanted.rate_limit := wanted.declared_rate_limit;
+    wanted.rate_per := wanted.declared_rate_per;
+    wanted.rate_burst := wanted.declared_rate_burst;
+    IF act = 'remove' OR wanted.concurrency IS NULL AND wanted.rate_limit IS NULL THEN
+      wanted.rate_limit := NULL;
+      DELETE FROM holdfast.limits AS l WHERE l.id = was.id;
+      act := 'remove';
+    END IF;
+  END IF;
+  IF act <> 'remove' THEN
+    IF wanted IS NOT DISTINCT FROM was THEN
+      RETURN false;
+    END IF;
+    UPDATE holdfast.limits AS l
+    SET (concurrency, rate_limit, rate_per, rate_burst, keyed, declared_concurrency, declared_rate_limit,
+        declared_rate_per, declared_rate_burst, overridden, updated_at)
+      = (wanted.concurrency, wanted.rate_limit, wanted.rate_per, wanted.rate_burst, wanted.keyed,
+        wanted.declared_concurrency, wanted.declared_rate_limit, wanted.declared_rate_per,
+        wanted.declared_rate_burst, wanted.overridden, now())
+    WHERE l.id = was.id;
+  END IF;
+
+  old_pace := extract(epoch FROM was.rate_per) / was.rate_limit;
+  new_pace := CASE WHEN wanted.rate_limit IS NOT NULL
+    THEN extract(epoch FROM wanted.rate_per) / wanted.rate_limit END;
+  moment := clock_timestamp();
+  IF old_pace IS NOT NULL AND (new_pace IS NULL OR was.keyed <> wanted.keyed) THEN
+    -- In the order of their enqueues, which their positions have kept.
+    UPDATE holdfast.inbox AS i SET available_at = moment, limit_slot = NULL
+    WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
+      AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
+        ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
+          WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END;
+    DELETE FROM holdfast.rates AS r WHERE r.limit_id = was.id;
+  ELSIF old_pace <> new_pace THEN
+    UPDATE holdfast.inbox AS i
+    SET (available_at, limit_slot) = (SELECT m.slot, m.slot
+      FROM (SELECT moment + least(extract(epoch FROM i.limit_slot - moment)::double precision * new_pace / old_pace,
+        315360000) * interval '1 second') AS m(slot))
+    WHERE i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending'
+      AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
+        ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
+          WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END;
+    UPDATE holdfast.rates AS r
+    SET started_tat = moment + least(extract(epoch FROM greatest(r.started_tat - moment, '0'))::double precision
+          * new_pace / old_pace, 315360000) * interval '1 second',
+        slot_tat = moment + least(extract(epoch FROM greatest(r.slot_tat - moment, '0'))::double precision
+          * new_pace / old_pace, 315360000) * interval '1 second'
+    WHERE r.limit_id = was.id;
+  END IF;
+  RETURN true;
 END
 $function$;
 
@@ -781,10 +1342,12 @@ BEGIN
   DELETE FROM holdfast.audit AS a
   WHERE a.id = ANY (ARRAY(
     SELECT old.id FROM holdfast.audit AS old
-    WHERE old.at < now() - coalesce(
-      (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
-      (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
-    ORDER BY old.id
+    -- What is younger than the shortest retention is not even read.
+    WHERE old.at < now() - (SELECT min(q.audit_retention) FROM holdfast.queues AS q)
+      AND old.at < now() - coalesce(
+        (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
+        (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
+    ORDER BY old.at
     LIMIT most));
   GET DIAGNOSTICS pruned = ROW_COUNT;
   RETURN pruned;
@@ -900,6 +1463,10 @@ $function$;
 CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN (((new.parked IS NULL) OR (new.group_key IS NOT NULL))) EXECUTE FUNCTION holdfast.inbox_fill();
 
 CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake('time');
+
+CREATE TRIGGER limits_made AFTER INSERT OR DELETE ON holdfast.limits FOR EACH ROW EXECUTE FUNCTION holdfast.limits_changed();
+
+CREATE TRIGGER limits_set AFTER UPDATE ON holdfast.limits FOR EACH ROW WHEN (((((((old.concurrency)::integer IS DISTINCT FROM (new.concurrency)::integer) OR ((old.rate_limit)::integer IS DISTINCT FROM (new.rate_limit)::integer)) OR (old.rate_per IS DISTINCT FROM new.rate_per)) OR ((old.rate_burst)::integer IS DISTINCT FROM (new.rate_burst)::integer)) OR (old.keyed IS DISTINCT FROM new.keyed))) EXECUTE FUNCTION holdfast.limits_changed();
 
 CREATE TRIGGER queues_changed AFTER UPDATE OF ordering, per_key, per_group, fair, weights ON holdfast.queues FOR EACH ROW WHEN ((((((old.ordering IS DISTINCT FROM new.ordering) OR (old.per_key IS DISTINCT FROM new.per_key)) OR (old.per_group IS DISTINCT FROM new.per_group)) OR (old.fair IS DISTINCT FROM new.fair)) OR (old.weights IS DISTINCT FROM new.weights))) EXECUTE FUNCTION holdfast.fleet_changed();
 
