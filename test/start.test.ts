@@ -23,7 +23,7 @@ const CHECKOUT = [
   'docs',
   'package.json',
   'schema.sql',
-].concat(['package-lock.json', 'scripts', 'src', 'tsconfig.json', 'tsconfig.build.json']);
+].concat(['package-lock.json', 'scripts', 'src', 'tsconfig.json', 'tsconfig.build.json', 'ui']);
 
 /** Half a gigabyte is written and deleted. */
 const HOOK_MS = 300_000;
