@@ -112,6 +112,15 @@ CREATE TABLE holdfast.inbox_idempotency (
   CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
 ) WITH (autovacuum_vacuum_scale_factor=0.05);
 
+CREATE TABLE holdfast.inbox_unique (
+  type text NOT NULL,
+  key text NOT NULL,
+  jobs uuid[] NOT NULL,
+  kept_until timestamp with time zone,
+  prune_at timestamp with time zone NOT NULL,
+  CONSTRAINT inbox_unique_pkey PRIMARY KEY (type, key)
+) WITH (autovacuum_vacuum_scale_factor=0.05);
+
 CREATE TABLE holdfast.migrations (
   id integer NOT NULL,
   name text NOT NULL,
@@ -123,6 +132,8 @@ CREATE TABLE holdfast.migrations (
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
+  paused_types text[],
+  paused_keys text[],
   ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
   per_key integer,
   per_group integer,
@@ -133,13 +144,20 @@ CREATE TABLE holdfast.queues (
   archive_retention interval NOT NULL DEFAULT '7 days'::interval,
   effect_retention interval NOT NULL DEFAULT '7 days'::interval,
   audit_retention interval NOT NULL DEFAULT '90 days'::interval,
+  age_after interval DEFAULT '00:10:00'::interval,
+  max_pending integer,
+  waiting bigint,
+  waiting_at timestamp with time zone,
+  recount_at timestamp with time zone,
   maintained_at timestamp with time zone,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT queues_age_after_check CHECK ((age_after > '00:00:00'::interval)),
   CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
   CONSTRAINT queues_audit_retention_check CHECK ((audit_retention > '00:00:00'::interval)),
   CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
   CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
   CONSTRAINT queues_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
+  CONSTRAINT queues_max_pending_check CHECK ((max_pending > 0)),
   CONSTRAINT queues_per_group_check CHECK (((per_group >= 1) AND (per_group <= 10000))),
   CONSTRAINT queues_per_key_check CHECK (((per_key >= 1) AND (per_key <= 10000))),
   CONSTRAINT queues_pkey PRIMARY KEY (name),
@@ -198,6 +216,8 @@ CREATE TABLE holdfast.workers (
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
 
+CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
+
 CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
@@ -211,6 +231,8 @@ CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (cre
 CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 
 CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
 
@@ -254,6 +276,19 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.count_act(counted uuid, more bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  UPDATE holdfast.audit AS a SET jobs = a.jobs + more
+  WHERE a.id = counted AND a.role = session_user AND a.at > now() - interval '1 day' AND more > 0;
+  RETURN FOUND;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.fleet_changed()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -286,7 +321,37 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, partition_key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, group_key text DEFAULT NULL::text, OUT id uuid, OUT deduplicated boolean)
+CREATE OR REPLACE FUNCTION holdfast.inbox_count_waiting()
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+DECLARE
+  settings holdfast.queues;
+  began timestamptz := clock_timestamp();
+  jobs bigint;
+BEGIN
+  SELECT q.* INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  IF settings.max_pending IS NULL OR settings.recount_at > began
+    -- Those from 1 on are the mutexes of buckets.
+    OR NOT pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, -1) THEN
+    RETURN settings.waiting;
+  END IF;
+  SELECT count(*) INTO jobs
+  FROM (SELECT FROM holdfast.inbox AS i WHERE i.status = 'pending' ORDER BY i.id
+    LIMIT settings.max_pending::bigint + 1) AS w;
+  UPDATE holdfast.queues AS q
+  SET waiting = jobs, waiting_at = began,
+      recount_at = clock_timestamp() + greatest(interval '1 second', 20 * (clock_timestamp() - began))
+  WHERE q.name = 'inbox';
+  RETURN jobs;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, partition_key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, unique_key text DEFAULT NULL::text, unique_while text DEFAULT 'pending'::text, on_conflict text DEFAULT 'ignore'::text, unique_window interval DEFAULT NULL::interval, group_key text DEFAULT NULL::text, OUT id uuid, OUT deduplicated boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -294,15 +359,20 @@ AS $function$
 DECLARE
   a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
-  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;  a_group ALIAS FOR $11;
-  o_id ALIAS FOR $12;  o_deduplicated ALIAS FOR $13;
+  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
+  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
+  a_group ALIAS FOR $15;  o_id ALIAS FOR $16;  o_deduplicated ALIAS FOR $17;
   standing uuid;
   stream text;
   due timestamptz;
+  settings record;
 BEGIN
-  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_group, a_idempotency_key, a_headers,
-    (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
-  IF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
+  SELECT q.max_payload_bytes, q.max_pending, q.waiting INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  PERFORM holdfast.check_job(a_type, a_payload, a_key, a_group, a_idempotency_key, a_headers, settings.max_payload_bytes);
+  IF settings.waiting >= settings.max_pending THEN
+    RAISE EXCEPTION 'queue % is full, % jobs may wait: nothing was enqueued', quote_literal('inbox'), settings.max_pending
+      USING ERRCODE = 'HF006', HINT = 'Try again later, add workers, or raise max_pending.';
+  ELSIF a_delay IS NOT NULL AND a_available_at IS NOT NULL THEN
     RAISE EXCEPTION 'both delay and available_at were given: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Give one of them.';
   ELSIF a_delay < '0' OR a_delay > '3650 days' OR a_available_at > now() + interval '3650 days' THEN
@@ -314,6 +384,9 @@ BEGIN
   ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
     RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
+  ELSIF a_unique IS NOT NULL AND a_idempotency_key IS NOT NULL THEN
+    RAISE EXCEPTION 'both unique_key and idempotency_key were given: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give one of them: they may stand for two different jobs.';
   END IF;
 
   o_id := holdfast.new_id();
@@ -330,10 +403,112 @@ BEGIN
   stream := coalesce(a_key, o_id::text);
   -- A time in the past means now: nobody jumps the queue by naming an old date.
   due := greatest(coalesce(a_available_at, statement_timestamp() + a_delay), statement_timestamp());
+  IF a_unique IS NOT NULL THEN
+    SELECT u.job_id, u.outcome <> 'written' INTO o_id, o_deduplicated
+    FROM holdfast.inbox_enqueue_unique(o_id, a_type, a_version, stream,
+      holdfast.bucket_of(coalesce(a_group, stream)), a_payload, a_headers, a_priority, coalesce(a_max_attempts, 5), due,
+      a_unique, a_while, a_conflict, a_window, a_group) AS u;
+    RETURN;
+  END IF;
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
     priority, max_attempts, headers, version, idempotency_key, group_key, parked)
   VALUES (o_id, due, holdfast.bucket_of(coalesce(a_group, stream)), a_type, stream, a_payload, a_priority,
     coalesce(a_max_attempts, 5), a_headers, a_version, a_idempotency_key, a_group, false);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb, priority integer, max_attempts integer, available_at timestamp with time zone, unique_key text, unique_while text, on_conflict text, unique_window interval, group_key text, OUT job_id uuid, OUT outcome text)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
+  a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
+  a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
+  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  o_id ALIAS FOR $16;  o_outcome ALIAS FOR $17;
+  held holdfast.inbox_unique;
+  waiting holdfast.inbox;
+  live uuid[];
+BEGIN
+  IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
+    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
+  ELSIF a_while IS NULL OR a_while NOT IN ('pending', 'running', 'kept')
+    OR a_conflict IS NULL OR a_conflict NOT IN ('ignore', 'replace', 'later') THEN
+    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
+      quote_nullable(a_while), quote_nullable(a_conflict)
+      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
+  ELSIF a_while = 'kept' AND a_conflict <> 'ignore' THEN
+    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
+  ELSIF a_window <= '0' OR a_window > '3650 days' OR a_window IS NOT NULL AND a_while <> 'kept' THEN
+    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
+  END IF;
+
+  FOR locked IN 0 .. 1 LOOP
+    IF locked = 0 THEN
+      -- Whether anything stands, of whatever state, is mostly seen without a lock.
+      CONTINUE WHEN a_conflict <> 'ignore' OR a_while = 'pending';
+      SELECT u.* INTO held FROM holdfast.inbox_unique AS u WHERE u.type = a_type AND u.key = a_unique;
+      CONTINUE WHEN NOT FOUND;
+    ELSE
+      INSERT INTO holdfast.inbox_unique AS u (type, key, jobs, prune_at)
+      VALUES (a_type, a_unique, '{}', now() + interval '10 minutes')
+      ON CONFLICT (type, key) DO UPDATE SET key = excluded.key
+      RETURNING u.* INTO held;
+    END IF;
+    SELECT array_agg(i.id ORDER BY i.position) INTO live
+    FROM holdfast.inbox AS i
+    WHERE i.id = ANY (held.jobs) AND i.status <> 'dead_letter';
+    IF a_conflict = 'ignore' AND a_while <> 'pending' THEN
+      IF live IS NOT NULL OR a_while = 'kept' AND held.kept_until > statement_timestamp() THEN
+        o_id := coalesce(live[cardinality(live)], held.jobs[cardinality(held.jobs)]);
+        o_outcome := 'ignored';
+        RETURN;
+      END IF;
+    ELSE
+      SELECT i.* INTO waiting
+      FROM holdfast.inbox AS i
+      WHERE i.id = ANY (held.jobs) AND i.status = 'pending' AND i.lease_generation = 0
+      ORDER BY i.position DESC
+      LIMIT 1
+      FOR UPDATE;
+      IF FOUND THEN
+        o_id := waiting.id;
+        o_outcome := 'ignored';
+        IF a_conflict = 'replace' THEN
+          -- Written anew and not updated, so that workers get the hint that an insert sends.
+          DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
+          INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
+            payload, priority, max_attempts, headers, version, group_key, parked)
+          VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket, a_type,
+            waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, waiting.group_key,
+            false);
+          o_outcome := 'replaced';
+        END IF;
+        RETURN;
+      END IF;
+    END IF;
+  END LOOP;
+
+  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload, priority,
+    max_attempts, headers, version, group_key, parked)
+  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, a_group,
+    false);
+  UPDATE holdfast.inbox_unique AS u
+  SET jobs = live || a_id,
+      kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
+        (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')) END,
+      prune_at = greatest(a_due, statement_timestamp()) + interval '10 minutes'
+  WHERE u.type = a_type AND u.key = a_unique;
+  o_id := a_id;
+  o_outcome := 'written';
 END
 $function$;
 
@@ -525,7 +700,8 @@ BEGIN
     LEFT JOIN LATERAL (
       SELECT i.partition_bucket AS bucket, coalesce(i.group_key, '') COLLATE "C" AS grp,
         i.partition_key COLLATE "C" AS key, i.available_at, i.available_at <= now() AND (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer) AS ready
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready
       FROM holdfast.inbox AS i
       WHERE NOT i.parked AND i.crashes < 2
         AND (i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at)
@@ -536,7 +712,10 @@ BEGIN
       LIMIT 1
     ) AS h ON true
     CROSS JOIN LATERAL (
-      SELECT o.*, p.part, least(most - w.wanted, queue.per_key, o.of_group, p.part) AS room
+      SELECT o.*, p.part,
+        -- Of a paused key nothing is read.
+        CASE WHEN h.key = ANY (queue.paused_keys) THEN 0
+          ELSE least(most - w.wanted, queue.per_key, o.of_group, p.part) END AS room
       FROM (
         SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
           (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group
@@ -557,7 +736,8 @@ BEGIN
         ELSE (SELECT greatest(0, least(r.room, count(*) FILTER (WHERE l.ready),
             queue.per_key - count(*) FILTER (WHERE NOT l.ready))) FROM (
           SELECT (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer) AS ready FROM (
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready FROM (
             SELECT i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
           WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = h.bucket
             AND coalesce(i.group_key, '') COLLATE "C" = h.grp AND i.partition_key COLLATE "C" = h.key
@@ -566,6 +746,7 @@ BEGIN
           ) AS i
           WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR (i.status = 'pending' OR i.lease_expires_at <= now())
           AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
           LIMIT r.room + coalesce(queue.per_key, 0)
         ) AS l) END::bigint AS jobs
       OFFSET 0
@@ -664,6 +845,7 @@ BEGIN
           ) AS i
           WHERE (i.status = 'pending' OR i.lease_expires_at <= now())
           AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
           -- One more: it says whether something is left.
           LIMIT greatest(k.room, 0) + 1
         ) AS s
@@ -752,10 +934,12 @@ BEGIN
   DELETE FROM holdfast.audit AS a
   WHERE a.id = ANY (ARRAY(
     SELECT old.id FROM holdfast.audit AS old
-    WHERE old.at < now() - coalesce(
-      (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
-      (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
-    ORDER BY old.id
+    -- What is younger than the shortest retention is not even read.
+    WHERE old.at < now() - (SELECT min(q.audit_retention) FROM holdfast.queues AS q)
+      AND old.at < now() - coalesce(
+        (SELECT q.audit_retention FROM holdfast.queues AS q WHERE q.name = old.queue),
+        (SELECT max(q.audit_retention) FROM holdfast.queues AS q))
+    ORDER BY old.at
     LIMIT most));
   GET DIAGNOSTICS pruned = ROW_COUNT;
   RETURN pruned;

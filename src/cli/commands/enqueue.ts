@@ -64,9 +64,12 @@ export async function run(call: Call): Promise<void> {
   const type = args[0] as string;
   const queue = given.text('queue') ?? 'inbox';
   const definition = job(type, { queue, version: countOption(given, 'job-version', 1) });
-  const [key, group, idempotencyKey, delay] = ['partition-key', 'group', 'idempotency-key', 'delay'].map(
-    (name) => given.text(name),
-  );
+  const [key, group, idempotencyKey, delay] = [
+    'partition-key',
+    'group',
+    'idempotency-key',
+    'delay',
+  ].map((name) => given.text(name));
   const headers = headersOf(given.texts('header'));
   const [row] = await session.queues([queue]);
   const { holdfast } = await import('../../holdfast.js');
