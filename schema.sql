@@ -813,6 +813,101 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb, priority integer, max_attempts integer, available_at timestamp with time zone, unique_key text, unique_while text, on_conflict text, unique_window interval, group_key text, OUT job_id uuid, OUT outcome text)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
+  a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
+  a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
+  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  o_id ALIAS FOR $16;  o_outcome ALIAS FOR $17;
+  held holdfast.inbox_unique;
+  waiting holdfast.inbox;
+  live uuid[];
+BEGIN
+  IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
+    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
+  ELSIF a_while IS NULL OR a_while NOT IN ('pending', 'running', 'kept')
+    OR a_conflict IS NULL OR a_conflict NOT IN ('ignore', 'replace', 'later') THEN
+    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
+      quote_nullable(a_while), quote_nullable(a_conflict)
+      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
+  ELSIF a_while = 'kept' AND a_conflict <> 'ignore' THEN
+    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
+  ELSIF a_window <= '0' OR a_window > '3650 days' OR a_window IS NOT NULL AND a_while <> 'kept' THEN
+    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
+  END IF;
+
+  FOR locked IN 0 .. 1 LOOP
+    IF locked = 0 THEN
+      -- Whether anything stands, of whatever state, is mostly seen without a lock.
+      CONTINUE WHEN a_conflict <> 'ignore' OR a_while = 'pending';
+      SELECT u.* INTO held FROM holdfast.inbox_unique AS u WHERE u.type = a_type AND u.key = a_unique;
+      CONTINUE WHEN NOT FOUND;
+    ELSE
+      INSERT INTO holdfast.inbox_unique AS u (type, key, jobs, prune_at)
+      VALUES (a_type, a_unique, '{}', now() + interval '10 minutes')
+      ON CONFLICT (type, key) DO UPDATE SET key = excluded.key
+      RETURNING u.* INTO held;
+    END IF;
+    SELECT array_agg(i.id ORDER BY i.position) INTO live
+    FROM holdfast.inbox AS i
+    WHERE i.id = ANY (held.jobs) AND i.status <> 'dead_letter';
+    IF a_conflict = 'ignore' AND a_while <> 'pending' THEN
+      IF live IS NOT NULL OR a_while = 'kept' AND held.kept_until > statement_timestamp() THEN
+        o_id := coalesce(live[cardinality(live)], held.jobs[cardinality(held.jobs)]);
+        o_outcome := 'ignored';
+        RETURN;
+      END IF;
+    ELSE
+      SELECT i.* INTO waiting
+      FROM holdfast.inbox AS i
+      WHERE i.id = ANY (held.jobs) AND i.status = 'pending' AND i.lease_generation = 0
+      ORDER BY i.position DESC
+      LIMIT 1
+      FOR UPDATE;
+      IF FOUND THEN
+        o_id := waiting.id;
+        o_outcome := 'ignored';
+        IF a_conflict = 'replace' THEN
+          -- Written anew and not updated, so that workers get the hint that an insert sends.
+          DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
+          INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
+            payload, priority, max_attempts, headers, version, group_key, parked)
+          VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket, a_type,
+            waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, waiting.group_key,
+            false);
+          o_outcome := 'replaced';
+        END IF;
+        RETURN;
+      END IF;
+    END IF;
+  END LOOP;
+
+  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload, priority,
+    max_attempts, headers, version, group_key, parked)
+  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, a_group,
+    false);
+  UPDATE holdfast.inbox_unique AS u
+  SET jobs = live || a_id,
+      kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
+        (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')) END,
+      prune_at = greatest(a_due, statement_timestamp()) + interval '10 minutes'
+  WHERE u.type = a_type AND u.key = a_unique;
+  o_id := a_id;
+  o_outcome := 'written';
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_fill()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1100,7 +1195,8 @@ BEGIN
     LEFT JOIN LATERAL (
       SELECT i.partition_bucket AS bucket, coalesce(i.group_key, '') COLLATE "C" AS grp,
         i.partition_key COLLATE "C" AS key, i.available_at, i.available_at <= now() AND (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer) AS ready
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready
       FROM holdfast.inbox AS i
       WHERE NOT i.parked AND i.crashes < 2
         AND (i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at)
@@ -1111,7 +1207,10 @@ BEGIN
       LIMIT 1
     ) AS h ON true
     CROSS JOIN LATERAL (
-      SELECT o.*, p.part, least(most - w.wanted, queue.per_key, o.of_group, p.part) AS room
+      SELECT o.*, p.part,
+        -- Of a paused key nothing is read.
+        CASE WHEN h.key = ANY (queue.paused_keys) THEN 0
+          ELSE least(most - w.wanted, queue.per_key, o.of_group, p.part) END AS room
       FROM (
         SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
           (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group
@@ -1132,7 +1231,8 @@ BEGIN
         ELSE (SELECT greatest(0, least(r.room, count(*) FILTER (WHERE l.ready),
             queue.per_key - count(*) FILTER (WHERE NOT l.ready))) FROM (
           SELECT (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer) AS ready FROM (
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready FROM (
             SELECT i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
           WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = h.bucket
             AND coalesce(i.group_key, '') COLLATE "C" = h.grp AND i.partition_key COLLATE "C" = h.key
@@ -1141,6 +1241,7 @@ BEGIN
           ) AS i
           WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR (i.status = 'pending' OR i.lease_expires_at <= now())
           AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
           LIMIT r.room + coalesce(queue.per_key, 0)
         ) AS l) END::bigint AS jobs
       OFFSET 0
@@ -1239,6 +1340,7 @@ BEGIN
           ) AS i
           WHERE (i.status = 'pending' OR i.lease_expires_at <= now())
           AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
           -- One more: it says whether something is left.
           LIMIT greatest(k.room, 0) + 1
         ) AS s

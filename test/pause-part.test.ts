@@ -7,6 +7,7 @@ import { MAX_PAUSED } from '../src/operate/queue.js';
 import { claimByTime, claimSuspected, numbers } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { claimInOrder } from './support/ordered.js';
+import { claimInTurns } from './support/turns.js';
 import { until } from './support/until.js';
 import { testWorkers } from './support/workers.js';
 
@@ -110,6 +111,65 @@ describe('by key', () => {
     expect(await walked()).toEqual([]);
     await db.hf.resume('lines', { type: 'step' });
     expect(await walked()).toEqual([2, 3, 4]);
+  });
+});
+
+describe('by turns', () => {
+  const names = { schema: 'holdfast', queue: 'shared' } as const;
+  const [mine, others] = ['step', 'other'].map((type) =>
+    job<{ n: number }>(type, { queue: 'shared' }),
+  ) as [typeof step, typeof step];
+  const taken = async (limit = 10) =>
+    numbers(await claimInTurns(db.engine, 'w', { names, versions, limit }));
+
+  beforeAll(() => db.hf.createQueue('shared', { fair: true, perKey: 5, perGroup: 5 }));
+  beforeEach(async () => {
+    for (const table of ['shared', 'shared_claims']) await db.rows(`DELETE FROM holdfast.${table}`);
+  });
+
+  test('a paused key is passed over, and holds up neither its group nor the others', async () => {
+    const enqueue = (n: number, partitionKey: string, group?: string) =>
+      db.hf.enqueue(mine, { n }, { partitionKey, ...(group !== undefined && { group }) });
+    for (const n of [1, 2]) await enqueue(n, 'a', 'g');
+    await enqueue(3, 'b', 'g');
+    await enqueue(4, 'c');
+    await db.hf.pause('shared', { key: 'a' });
+    expect((await taken()).sort()).toEqual([3, 4]);
+    expect(await taken()).toEqual([]);
+    await db.hf.resume('shared', { key: 'a' });
+    expect([...(await taken()), ...(await taken())]).toEqual([1, 2]);
+  });
+
+  test('jobs of a paused type are passed over, also by those behind them in their key', async () => {
+    await db.hf.enqueue(mine, { n: 1 }, { partitionKey: 'a' });
+    await db.hf.enqueue(others, { n: 2 }, { partitionKey: 'a' });
+    await db.hf.enqueue(mine, { n: 3 }, { partitionKey: 'b' });
+    await db.hf.pause('shared', { type: 'step' });
+    expect(await taken()).toEqual([2]);
+    await db.hf.resume('shared', { type: 'step' });
+    expect((await taken()).sort()).toEqual([1, 3]);
+  });
+
+  test('a suspect of a paused key waits', async () => {
+    await db.hf.enqueue(mine, { n: 1 }, { partitionKey: 'a' });
+    await db.rows('UPDATE holdfast.shared SET crashes = 2');
+    await db.hf.pause('shared', { key: 'a' });
+    const suspects = async () => numbers(await claimSuspected(db.engine, 'w', { names, versions }));
+    expect(await suspects()).toEqual([]);
+    await db.hf.resume('shared', { key: 'a' });
+    expect(await suspects()).toEqual([1]);
+  });
+
+  test('a worker runs the rest, and the paused key as soon as it is resumed', async () => {
+    await db.hf.pause('shared', { key: 'a' });
+    const ran: number[] = [];
+    start(db.hf, (worker) => worker.handle(mine, ({ payload }) => void ran.push(payload.n)));
+    await db.hf.enqueue(mine, { n: 1 }, { partitionKey: 'a' });
+    const { id } = await db.hf.enqueue(mine, { n: 2 }, { partitionKey: 'b' });
+    await db.hf.wait(id, { queue: 'shared' });
+    expect(ran).toEqual([2]);
+    await db.hf.resume('shared', { key: 'a' });
+    await until('the key runs again', () => ran.includes(1));
   });
 });
 

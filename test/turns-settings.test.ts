@@ -119,7 +119,7 @@ test('the command line sets and shows it', async () => {
   expect((await run('queues', 'set', 'mails', '--fair', 'yes')).err).toMatch(/on or off/);
   expect((await run('queues', 'set', 'mails', '--weights', '{a')).err).toMatch(/must be JSON/);
   const { out } = await run(
-    ...['enqueue', 'step', '{"n": 1}', '--queue', 'mails', '--key', 'k', '--group', 'g'],
+    ...['enqueue', 'step', '{"n": 1}', '--queue', 'mails', '--partition-key', 'k', '--group', 'g'],
   );
   expect((await run('jobs', 'show', out.trim())).out).toMatch(/group +g/);
 });

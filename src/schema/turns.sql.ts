@@ -57,9 +57,10 @@ const ROOM_OF_KEY = (group: string, key: string) =>
 const ROOM_OF_GROUP = (group: string) =>
   `(CASE WHEN ${group} <> '' THEN queue.per_group - coalesce((held ->> ${GROUP_NAME(group)})::integer, 0) END)`;
 
-/** Due, and nobody has it or its owner has vanished; and this worker handles it. */
+/** Due, and nobody has it or its owner has vanished; this worker handles it, and its type is not paused. */
 const READY = `(i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)`;
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE`;
 
 /** The line of one key, `of`, as its jobs become due. */
 const LINE = (of: string) => `holdfast.inbox AS i
@@ -149,7 +150,10 @@ BEGIN
       LIMIT 1
     ) AS h ON true
     CROSS JOIN LATERAL (
-      SELECT o.*, p.part, least(most - w.wanted, queue.per_key, o.of_group, p.part) AS room
+      SELECT o.*, p.part,
+        -- Of a paused key nothing is read.
+        CASE WHEN h.key = ANY (queue.paused_keys) THEN 0
+          ELSE least(most - w.wanted, queue.per_key, o.of_group, p.part) END AS room
       FROM (
         SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
           ${ROOM_OF_GROUP('h.grp')} AS of_group
