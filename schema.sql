@@ -113,6 +113,15 @@ CREATE TABLE holdfast.inbox_idempotency (
   CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
 ) WITH (autovacuum_vacuum_scale_factor=0.05);
 
+CREATE TABLE holdfast.inbox_unique (
+  type text NOT NULL,
+  key text NOT NULL,
+  jobs uuid[] NOT NULL,
+  kept_until timestamp with time zone,
+  prune_at timestamp with time zone NOT NULL,
+  CONSTRAINT inbox_unique_pkey PRIMARY KEY (type, key)
+) WITH (autovacuum_vacuum_scale_factor=0.05);
+
 CREATE TABLE holdfast.limits (
   id integer NOT NULL,
   queue text NOT NULL,
@@ -248,6 +257,8 @@ CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (limit_slot) WHERE (li
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
 
+CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
+
 CREATE UNIQUE INDEX limits_of_idx ON holdfast.limits USING btree (queue, COALESCE(type, ''::text));
 
 CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
@@ -349,10 +360,12 @@ DECLARE
   -- Seconds from one start to the next.
   pace double precision;
   reads integer := $5;
+  shut record;
 BEGIN
   -- The mutex, always in this order.
   SELECT l.* INTO of_queue FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type IS NULL FOR UPDATE;
   SELECT l.* INTO own FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type = $11 FOR UPDATE;
+  SELECT q.paused_types, q.paused_keys INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
   moment := clock_timestamp();
   -- A job has one rate: that of its type, or else that of its queue.
   IF own.rate_limit IS NOT NULL THEN
@@ -388,6 +401,8 @@ BEGIN
         AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
         AND (i.version = 1 AND i.type = ANY ($6::text[])
         OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
         AND NOT (rate.keyed AND EXISTS (SELECT FROM holdfast.rates AS r
           WHERE r.limit_id = rate.id AND r.key = coalesce(i.limit_key, '')
             AND r.started_tat > moment + (rate.rate_burst - 1 + 1e-6) * pace * interval '1 second'))
@@ -408,6 +423,8 @@ BEGIN
           AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
           AND (i.version = 1 AND i.type = ANY ($6::text[])
         OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
         ORDER BY i.available_at, i.position
         LIMIT reads
       ) AS c
@@ -421,6 +438,8 @@ BEGIN
       WHERE $12::boolean AND i.crashes > 1 AND i.status = 'pending' AND i.available_at <= moment
         AND (i.version = 1 AND i.type = ANY ($6::text[])
         OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
         AND NOT EXISTS (SELECT FROM holdfast.inbox AS r
           WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
         AND (SELECT pg_try_advisory_xact_lock($13::integer, 'holdfast.inbox'::regclass::oid::integer))
@@ -579,7 +598,36 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, partition_key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, limit_key text DEFAULT NULL::text, OUT id uuid, OUT deduplicated boolean)
+CREATE OR REPLACE FUNCTION holdfast.inbox_count_waiting()
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+DECLARE
+  settings holdfast.queues;
+  began timestamptz := clock_timestamp();
+  jobs bigint;
+BEGIN
+  SELECT q.* INTO settings FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  IF settings.max_pending IS NULL OR settings.recount_at > began
+    OR NOT pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, 1) THEN
+    RETURN settings.waiting;
+  END IF;
+  SELECT count(*) INTO jobs
+  FROM (SELECT FROM holdfast.inbox AS i WHERE i.status = 'pending' ORDER BY i.id
+    LIMIT settings.max_pending::bigint + 1) AS w;
+  UPDATE holdfast.queues AS q
+  SET waiting = jobs, waiting_at = began,
+      recount_at = clock_timestamp() + greatest(interval '1 second', 20 * (clock_timestamp() - began))
+  WHERE q.name = 'inbox';
+  RETURN jobs;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, partition_key text DEFAULT NULL::text, idempotency_key text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, version integer DEFAULT 1, unique_key text DEFAULT NULL::text, unique_while text DEFAULT 'pending'::text, on_conflict text DEFAULT 'ignore'::text, unique_window interval DEFAULT NULL::interval, limit_key text DEFAULT NULL::text, OUT id uuid, OUT deduplicated boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -588,7 +636,8 @@ DECLARE
   a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
   a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
   a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  a_limit_key ALIAS FOR $11;  o_id ALIAS FOR $12;  o_deduplicated ALIAS FOR $13;
+  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
+  a_limit_key ALIAS FOR $15;  o_id ALIAS FOR $16;  o_deduplicated ALIAS FOR $17;
   standing uuid;
   stream text;
   due timestamptz;
@@ -611,6 +660,9 @@ BEGIN
   ELSIF a_max_attempts NOT BETWEEN 1 AND 10000 OR a_version IS NULL OR a_version < 1 THEN
     RAISE EXCEPTION 'max_attempts or version is out of range: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'max_attempts is 1 to 10000, version is 1 or more.';
+  ELSIF a_unique IS NOT NULL AND a_idempotency_key IS NOT NULL THEN
+    RAISE EXCEPTION 'both unique_key and idempotency_key were given: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give one of them: they may stand for two different jobs.';
   ELSIF a_limit_key = '' OR octet_length(a_limit_key) > 512 THEN
     RAISE EXCEPTION 'the limit key is empty or longer than 512 bytes: nothing was enqueued'
       USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
@@ -633,7 +685,8 @@ BEGIN
   IF a_unique IS NOT NULL THEN
     SELECT u.job_id, u.outcome <> 'written' INTO o_id, o_deduplicated
     FROM holdfast.inbox_enqueue_unique(o_id, a_type, a_version, stream, holdfast.bucket_of(stream), a_payload,
-      a_headers, a_priority, coalesce(a_max_attempts, 5), due, a_unique, a_while, a_conflict, a_window) AS u;
+      a_headers, a_priority, coalesce(a_max_attempts, 5), due, a_unique, a_while, a_conflict, a_window,
+      a_limit_key) AS u;
     RETURN;
   END IF;
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload,
@@ -643,7 +696,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb, priority integer, max_attempts integer, available_at timestamp with time zone, unique_key text, unique_while text, on_conflict text, unique_window interval, OUT job_id uuid, OUT outcome text)
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb, priority integer, max_attempts integer, available_at timestamp with time zone, unique_key text, unique_while text, on_conflict text, unique_window interval, limit_key text, OUT job_id uuid, OUT outcome text)
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -656,10 +709,11 @@ DECLARE
   a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
   a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
   a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
-  a_window ALIAS FOR $14;  o_id ALIAS FOR $15;  o_outcome ALIAS FOR $16;
+  a_window ALIAS FOR $14;  a_limit_key ALIAS FOR $15;  o_id ALIAS FOR $16;  o_outcome ALIAS FOR $17;
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
+  slot timestamptz;
 BEGIN
   IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
     RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
@@ -709,12 +763,17 @@ BEGIN
         o_id := waiting.id;
         o_outcome := 'ignored';
         IF a_conflict = 'replace' THEN
+          -- A slot of a rate is kept, or the line would have a hole for each enqueue.
+          IF waiting.limit_slot = waiting.available_at AND waiting.limit_slot >= a_due
+            AND waiting.limit_key IS NOT DISTINCT FROM a_limit_key THEN
+            slot := waiting.limit_slot;
+          END IF;
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, parked)
-          VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket, a_type,
-            waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, false);
+            payload, priority, max_attempts, headers, version, limit_key, limit_slot, parked)
+          VALUES (waiting.id, waiting.position, waiting.created_at, coalesce(slot, a_due), waiting.partition_bucket, a_type,
+            waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, a_limit_key, slot, false);
           o_outcome := 'replaced';
         END IF;
         RETURN;
@@ -723,8 +782,9 @@ BEGIN
   END LOOP;
 
   INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload, priority,
-    max_attempts, headers, version, parked)
-  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, false);
+    max_attempts, headers, version, limit_key, parked)
+  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version,
+    a_limit_key, false);
   UPDATE holdfast.inbox_unique AS u
   SET jobs = live || a_id,
       kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
