@@ -830,6 +830,7 @@ DECLARE
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
+  slot timestamptz;
 BEGIN
   IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
     RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
@@ -879,6 +880,11 @@ BEGIN
         o_id := waiting.id;
         o_outcome := 'ignored';
         IF a_conflict = 'replace' THEN
+          -- A slot of a rate is kept, or the line would have a hole for each enqueue.
+          IF waiting.limit_slot = waiting.available_at AND waiting.limit_slot >= a_due
+            AND waiting.limit_key IS NOT DISTINCT FROM a_limit_key THEN
+            slot := waiting.limit_slot;
+          END IF;
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
