@@ -262,7 +262,7 @@ describe('one job a tick', () => {
         if (wrote.length === 0 || cuts >= 5) continue;
         cuts++;
         const cut = await db.rows(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-          WHERE pid <> pg_backend_pid() AND query LIKE '%FOR UPDATE OF s SKIP LOCKED%'`);
+          WHERE query LIKE '%FOR UPDATE OF s SKIP LOCKED%' AND query NOT LIKE '%pg_terminate_backend%'`);
         killed += cut.length;
       }
     };
