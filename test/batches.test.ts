@@ -49,6 +49,22 @@ const takeOver = (id: string) =>
     [id],
   );
 
+test('where keys take turns, jobs of one key come together, up to what runs at once', async () => {
+  await db.hf.createQueue('shared', { perKey: 3, fair: true });
+  const shared = job<Row>('shared', { queue: 'shared' });
+  await db.hf.enqueueMany(numbers(7).map((n) => shared.item({ n }, { partitionKey: 'a' })));
+  const calls: number[][] = [];
+  start(db.hf, (w) =>
+    w.handleMany(shared, { max: 10, within: '20ms' }, async (jobs) => {
+      calls.push(numbersOf(jobs));
+    }),
+  );
+  await archived(7, 'shared');
+  expect(calls.flat().sort()).toEqual(numbers(7));
+  expect(calls[0]).toEqual([0, 1, 2]);
+  expect(Math.max(...calls.map(({ length }) => length))).toBe(3);
+});
+
 test('at most so many come in one call, and a batch is one of the handlers at once', async () => {
   await enqueue(250);
   const calls: number[] = [];

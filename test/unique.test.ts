@@ -2,6 +2,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { job, type UniqueOptions } from '../src/index.js';
+import { bucketOf } from '../src/job/key.js';
 import { pruneUnique } from '../src/maintenance/prune.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
@@ -132,6 +133,34 @@ describe('while a job stands', () => {
       db.hf.enqueue(step, { n: 5 }),
     ];
     for (const one of await Promise.all(others)) expect(one.deduplicated).toBe(false);
+  });
+});
+
+test('a group is carried where keys take turns, and a replacement keeps its place', async () => {
+  const queue = 'shared';
+  await db.hf.createQueue(queue, { perGroup: 1 });
+  const unique = { key: 'k', onConflict: 'replace' } as const;
+  const place = () =>
+    db.rows('SELECT id, group_key, partition_key, partition_bucket AS bucket FROM holdfast.shared');
+  const { id } = await db.hf.enqueue(
+    job<{ n: number }>('step', { queue }),
+    { n: 1 },
+    { unique, partitionKey: 'a', group: 'g' },
+  );
+  const stands = [{ id, group_key: 'g', partition_key: 'a', bucket: bucketOf('g') }];
+  expect(await place()).toEqual(stands);
+  // In SQL, with another group: the job stays in the line in which it stands.
+  const again = await db.rows(
+    `SELECT * FROM holdfast.shared_enqueue('step', '{"n": 2}', partition_key => 'a', unique_key => 'k',
+       on_conflict => 'replace', group_key => 'h')`,
+  );
+  expect(again).toEqual([{ id, deduplicated: true }]);
+  expect(await place()).toEqual(stands);
+  const [row] = await db.rows(
+    `SELECT * FROM holdfast.shared_enqueue('step', '{"n": 3}', unique_key => 'other', group_key => 'h')`,
+  );
+  expect((await place()).find((one) => one.id === row?.id)).toMatchObject({
+    ...{ group_key: 'h', bucket: bucketOf('h') },
   });
 });
 
