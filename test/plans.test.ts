@@ -27,7 +27,11 @@ import {
 } from './support/plans.js';
 
 const db = testDatabase();
-const MAX_BUFFERS = 200;
+/**
+ * About 120 on a quiet server. What was deleted just before is passed over until the index can forget it, and on a busy
+ * one that takes a while; a plan that reads the backlog reads thousands.
+ */
+const MAX_BUFFERS = 400;
 const BACKLOG = long(100_000, 600_000);
 const versions = { noop: 1 };
 
@@ -69,21 +73,16 @@ const GOOD_CLAIM = [
   'Tid Scan',
 ];
 
-/**
- * The best of some: changes elsewhere on the server may make a session read its catalogues again, and while the table
- * is being analyzed, the index cannot forget what is gone.
- */
+/** The better of two: changes elsewhere on the server may make a session read its catalogues again. */
 async function expectGoodClaim(jobs = 25, ask = false): Promise<void> {
   const read: number[] = [];
-  for (let tries = 0; tries < 20 && !read.some((pages) => pages <= MAX_BUFFERS); tries++) {
-    // As if they were completed: the first claim passes over them, and the index remembers that they are gone.
-    await session.query("DELETE FROM holdfast.inbox WHERE status = 'processing'");
-    for (let claims = 0; claims < 2; claims++) {
-      const plan = await explained(session, 'claim', await claimParams(FRONT, 25, ask));
-      expect(ways(plan)).toEqual(GOOD_CLAIM);
-      expect(plan['Actual Rows']).toBe(HEAD + jobs);
-      read.push(buffers(plan));
-    }
+  // As if they were completed: the first claim passes over them, and the index remembers that they are gone.
+  await session.query("DELETE FROM holdfast.inbox WHERE status = 'processing'");
+  for (let claims = 0; claims < 2; claims++) {
+    const plan = await explained(session, 'claim', await claimParams(FRONT, 25, ask));
+    expect(ways(plan)).toEqual(GOOD_CLAIM);
+    expect(plan['Actual Rows']).toBe(HEAD + jobs);
+    read.push(buffers(plan));
   }
   expect(Math.min(...read)).toBeLessThanOrEqual(MAX_BUFFERS);
 }
