@@ -11,10 +11,10 @@ import { engineConfig } from '../src/postgres/pool.js';
 import { type Executor, engineExecutor } from '../src/postgres/queryable.js';
 import { complete } from '../src/settle/complete.js';
 import { release } from '../src/settle/release.js';
+import { allPast } from './support/all-past.js';
 import { claimByTime, claimSuspected, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { claimInOrder } from './support/ordered.js';
-import { until } from './support/until.js';
 
 const db = testDatabase();
 const work = job<object>('work');
@@ -74,21 +74,6 @@ async function updatesBy(
 }
 
 /**
- * Waits until what was written so far is past for every session of the server: a transaction that is
- * still running anywhere, in another database too, keeps the versions before it from being pruned.
- */
-async function allPast(): Promise<void> {
-  const [now] = await db.rows<{ id: string }>('SELECT pg_current_xact_id()::text AS id');
-  await until('everything so far is past', async () => {
-    const [row] = await db.rows<{ over: boolean }>(
-      'SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8 AS over',
-      [now?.id],
-    );
-    return row?.over;
-  });
-}
-
-/**
  * What others do on the server can keep a page from being pruned for a moment (a transaction that runs,
  * a page that is being written to disk), and then its rows move. So a few tries are allowed; an index
  * on what is updated would fail every one of them.
@@ -96,7 +81,7 @@ async function allPast(): Promise<void> {
 async function hotAtLast(count: number, statements: (engine: Executor) => Promise<unknown>) {
   let updates: Updates = { all: 0, hot: 0 };
   for (let tries = 0; tries < 10 && (tries === 0 || updates.hot < count); tries++) {
-    await allPast();
+    await allPast(db.rows);
     updates = await updatesBy(statements);
     expect(updates.all).toBe(count);
   }
