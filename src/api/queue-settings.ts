@@ -70,8 +70,8 @@ export function partOf({ type, key }: PauseOptions): QueuePart | null {
     return key === undefined ? null : { key: checkKey(key) };
   } catch (error) {
     const { code, message } = error as HoldfastError;
-    const told = message.replace('nothing was enqueued', 'nothing was done');
-    throw new HoldfastError(code, told, { cause: error });
+    const said = message.replace('nothing was enqueued', 'nothing was done');
+    throw new HoldfastError(code, said, { cause: error });
   }
 }
 

@@ -1,4 +1,4 @@
-/** Workers: who is alive, when each was last heard, how busy it is and what it holds. */
+/** Workers: who is alive, when each was last seen, how busy it is and what it holds. */
 import { useState } from 'preact/hooks';
 import { Empty, Failed, Status, Table, Title, Waiting, When } from '../parts/bits';
 import { Dialog } from '../parts/dialog';
@@ -111,7 +111,7 @@ export function Workers() {
         <Table
           label="Workers"
           head={[
-            ...['Worker', 'State', 'Last heard', 'Busy', 'Holds', 'Buckets', 'Version', 'Host'],
+            ...['Worker', 'State', 'Last seen', 'Busy', 'Holds', 'Buckets', 'Version', 'Host'],
             ...['Up', 'Handles', ...(write ? ['Acts'] : [])],
           ]}
           numbers={[3, 4, 5]}
