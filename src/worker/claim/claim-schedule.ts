@@ -14,11 +14,8 @@ import type { QueueNews } from '../../claim/claim.js';
 import { Backoff } from '../../postgres/backoff.js';
 import { jittered, type Time } from '../time.js';
 
-/**
- * Claims that bring little: two in this time, so that a single late-comer does not wait. A job that is older was
- * left lying.
- */
-const PACE_MS = 8;
+/** A job that was due for longer was left lying. */
+const LEFT_LYING_MS = 8;
 /** How often a claim asks for more than jobs; and after how long of full claims hints are switched off. */
 const NEWS_MS = 500;
 /** Without notifications, a claim that found something is followed by another after this time. */
@@ -41,9 +38,6 @@ export class ClaimSchedule {
   #asked = false;
   #answering = false;
   #answerMs = 0;
-  #sentAt = Number.NEGATIVE_INFINITY;
-  #sentBefore = Number.NEGATIVE_INFINITY;
-  #foundLittle = false;
   #idleMs = SOON_MS;
   #newsAt = Number.NEGATIVE_INFINITY;
   /** When the next job is due; and what was said of that since the last claim was sent. */
@@ -85,8 +79,7 @@ export class ClaimSchedule {
     if (this.#backoff.failing) return this.#pollAt;
     const answerAt = free ? this.#answerAt : Number.POSITIVE_INFINITY;
     const soonest = Math.min(this.#pollAt, this.#dueAt, readerAt, answerAt);
-    const wantedAt = this.#hinted ? now : Math.max(now, soonest);
-    return this.#foundLittle ? Math.max(wantedAt, this.#sentBefore + PACE_MS) : wantedAt;
+    return this.#hinted ? now : Math.max(now, soonest);
   }
 
   /** A claim is sent now. Returns whether it is to ask for news of the queue. */
@@ -95,8 +88,6 @@ export class ClaimSchedule {
     this.#answerAt = Number.POSITIVE_INFINITY;
     this.#answering = this.#asked;
     this.#asked = false;
-    this.#sentBefore = this.#sentAt;
-    this.#sentAt = now;
     this.#dueSince = Number.POSITIVE_INFINITY;
     if (now >= this.#dueAt) {
       // This claim takes what is due now, and says when the next one is.
@@ -118,10 +109,9 @@ export class ClaimSchedule {
   succeeded(found: number, waitedMs: number, limit: number, getsHints: boolean): boolean | null {
     const now = this.#time.now();
     this.#backoff.reset();
-    if (found > 0 && waitedMs >= Math.min(PACE_MS, this.#answerMs)) this.#answerMs = 0;
+    if (found > 0 && waitedMs >= Math.min(LEFT_LYING_MS, this.#answerMs)) this.#answerMs = 0;
     if (found === 0 && this.#answering)
       this.#answerMs = Math.min(Math.max(1, 2 * this.#answerMs), LATEST_ANSWER_MS);
-    this.#foundLittle = found * 2 < limit;
     if (found >= limit) {
       this.#pollAt = now;
       this.#idleMs = SOON_MS;
