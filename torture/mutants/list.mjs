@@ -253,8 +253,8 @@ export const MUTANTS = [
   {
     name: 'children outside of the transaction',
     patches: {
-      'worker/settle/children.js': [
-        ['writeJobs(db, names, children', 'writeJobs(executor(deps.house), names, children'],
+      'worker/settle/outcome.js': [
+        ['writeJobs(db, names, children', 'writeJobs(executor(ownPool), names, children'],
       ],
     },
     profile: 'network',

@@ -11,7 +11,7 @@
 
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { isHeldUp, isTransient } from '../../postgres/pool.js';
-import type { Settled } from '../../settle/complete.js';
+import type { Settled } from '../../settle/settled.js';
 import type { SettleResult, StatementName } from '../events.js';
 import type { Time } from '../time.js';
 
@@ -70,12 +70,10 @@ export interface BatcherDeps {
 }
 
 export class Batcher<T extends Settled> {
+  readonly #deps: BatcherDeps;
   readonly #statement: StatementName;
   readonly #run: Run<T>;
-  readonly #afterLoss: Run<T> | null;
-  readonly #reword: (item: T, error: unknown) => T | null;
-  readonly #insist: boolean;
-  readonly #deps: BatcherDeps;
+  readonly #options: BatcherOptions<T>;
   #gatherMs: number;
   #waiting: Waiting<T>[] = [];
   #busy = false;
@@ -87,15 +85,13 @@ export class Batcher<T extends Settled> {
     deps: BatcherDeps,
     statement: StatementName,
     run: Run<T>,
-    { afterLoss, gatherMs = 0, reword = () => null, insist = false }: BatcherOptions<T> = {},
+    options: BatcherOptions<T> = {},
   ) {
     this.#deps = deps;
     this.#statement = statement;
     this.#run = run;
-    this.#afterLoss = afterLoss ?? null;
-    this.#gatherMs = gatherMs;
-    this.#reword = reword;
-    this.#insist = insist;
+    this.#options = options;
+    this.#gatherMs = options.gatherMs ?? 0;
   }
 
   add(workerId: string, item: T, done: Done): void {
@@ -180,12 +176,13 @@ export class Batcher<T extends Settled> {
 
   async #sendAlone({ workerId, item, done }: Waiting<T>, first: Answer): Promise<void> {
     const { abandoned } = this.#deps;
+    const { reword, insist } = this.#options;
     const backoff = new Backoff();
     let [answer, asked] = [first, item];
     while (typeof answer !== 'function') {
-      const reworded = answer instanceof Refusal ? this.#reword(asked, answer.error) : null;
+      const reworded = answer instanceof Refusal ? reword?.(asked, answer.error) : null;
       if (reworded) asked = reworded;
-      else if (answer instanceof Refusal && !this.#insist) return done(answer);
+      else if (answer instanceof Refusal && !insist) return done(answer);
       else if (answer === 'abandoned' || abandoned.aborted) return done('lost');
       else await pause(backoff.nextMs(), abandoned);
       answer = await this.#ask([{ workerId, item: asked, done }], true);
@@ -195,25 +192,27 @@ export class Batcher<T extends Settled> {
 
   /** Asks until the database has answered; an answer that got lost is looked for. */
   async #ask(batch: readonly Waiting<T>[], again: boolean): Promise<Answer> {
+    const { time, took, reportError, abandoned } = this.#deps;
+    const { afterLoss } = this.#options;
     const workerId = batch[0]?.workerId as string;
     const items = batch.map(({ item }) => item);
     const backoff = new Backoff();
     for (let answerLost = again; ; answerLost = true) {
       try {
-        const from = this.#deps.time.now();
+        const from = time.now();
         const results = await this.#run(workerId, items);
-        this.#deps.took(this.#statement, this.#deps.time.now() - from);
-        if (!answerLost || !this.#afterLoss) return results;
+        took(this.#statement, time.now() - from);
+        if (!answerLost || !afterLoss) return results;
         const missing = items.filter(({ id }) => results(id) === 'lost');
         if (missing.length === 0) return results;
-        const before = await this.#afterLoss(workerId, missing);
+        const before = await afterLoss(workerId, missing);
         return (id) => (results(id) === 'lost' ? before(id) : results(id));
       } catch (error) {
-        this.#deps.reportError(`settling ${items.length} jobs`, error);
+        reportError(`settling ${items.length} jobs`, error);
         if (isHeldUp(error)) return 'held up';
         if (!isTransient(error)) return new Refusal(error);
-        if (this.#deps.abandoned.aborted) return 'abandoned';
-        await pause(backoff.nextMs(), this.#deps.abandoned);
+        if (abandoned.aborted) return 'abandoned';
+        await pause(backoff.nextMs(), abandoned);
       }
     }
   }

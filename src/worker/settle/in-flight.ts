@@ -123,14 +123,13 @@ export class InFlightJobs {
     }
     held.settling = true;
     held.releasing = true;
-    const job = { id: held.id, generation: held.generation };
-    this.#deps.settler.release(held.workerId, job, (result) => this.#settled(held, result));
+    this.#release(held, (result) => this.#settled(held, result));
   }
 
   #settled(held: LeasedJob, how: SettleResult, more: Partial<JobEvent> = {}): void {
     if (how === 'lost') {
       // Perhaps only what ran before it was lost: then the row is still ours, and must not wait for its lease.
-      if (held.before) this.#releaseQuietly(held);
+      if (held.before) this.#release(held, () => undefined);
       this.lose(held);
     } else {
       held.how = how;
@@ -140,9 +139,8 @@ export class InFlightJobs {
     this.remove(held);
   }
 
-  #releaseQuietly(held: LeasedJob): void {
-    const { id, generation, workerId } = held;
-    this.#deps.settler.release(workerId, { id, generation }, () => undefined);
+  #release({ id, generation, workerId }: LeasedJob, done: (result: SettleResult) => void): void {
+    this.#deps.settler.settle('release', workerId, { id, generation }, done);
   }
 
   lose(held: LeasedJob): void {
