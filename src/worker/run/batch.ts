@@ -12,6 +12,7 @@ import type { JobContext } from './context.js';
 import type { ContextDeps } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 import type { BatchContext, BatchHandler, BatchJob, Many } from './many.js';
+import type { OneJob } from './one-job.js';
 import { Seat } from './seat.js';
 
 /** A job by itself, for who knows of no batches, such as the test kit. */
@@ -25,7 +26,56 @@ export function aloneHandler(many: Many): Route['handler'] {
   };
 }
 
-export class Batch {
+/** One call of the handler for all of these jobs. Resolves when each has ended: whether the last run succeeded. */
+export async function runBatch(
+  { job, many }: { readonly job: Route['job']; readonly many: Many },
+  runs: readonly LeasedJob[][],
+  one: OneJob,
+  deps: ContextDeps,
+): Promise<boolean> {
+  const batch = new Batch(many.handler, deps.log, deps);
+  const size = runs.reduce((sum, run) => sum + run.length, 0);
+  const ends = runs.map((run) => {
+    for (const held of run) held.together = size;
+    return seatRun(batch, run, job, one);
+  });
+  void batch.run();
+  return (await Promise.all(ends)).at(-1) === true;
+}
+
+/** Starts the jobs of one run; each is settled after the one before it. True: all of them succeeded. */
+async function seatRun(
+  batch: Batch,
+  run: readonly LeasedJob[],
+  job: Route['job'],
+  one: OneJob,
+): Promise<boolean> {
+  let before = run[0]?.before ?? null;
+  if (before?.failed) return false;
+  let behind: Seat | null = null;
+  let ahead: Promise<boolean> | null = null;
+  for (const held of run) {
+    const seat: Seat = batch.seat(behind, held);
+    if (ahead) seat.ahead = ahead;
+    const handler: Route['handler'] = (context) => seat.join(context as never);
+    const went = one.run(held, before, { job, handler });
+    if (!held.started) {
+      seat.leave();
+      return false;
+    }
+    ahead = Promise.resolve(went).then(async (ok) => {
+      seat.leave();
+      // Until it is known how it ended, those behind it would be settled after a job that may have succeeded.
+      if (!ok) await held.left();
+      return ok;
+    });
+    behind = seat;
+    before = held;
+  }
+  return ahead ?? false;
+}
+
+class Batch {
   readonly #handler: BatchHandler<unknown>;
   readonly #log: Logger;
   readonly #deps: ContextDeps | null;

@@ -4,22 +4,14 @@
  */
 import { markStarted } from '../../lease/started.js';
 import type { PrefetchPolicy } from '../claim/prefetch.js';
-import type { Settings } from '../options.js';
+import type { QueueDeps } from '../deps.js';
 import type { InFlightJobs } from '../settle/in-flight.js';
-import type { Time } from '../time.js';
 import { type Outcome, type Route, runJob } from './attempt.js';
-import type { ContextDeps } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
-import type { Quarantine } from './quarantine.js';
 
-export interface OneJobDeps {
-  readonly settings: Settings;
-  readonly context: ContextDeps;
-  readonly quarantine: Quarantine;
+export interface OneJobDeps extends QueueDeps {
   readonly prefetch: PrefetchPolicy;
   readonly inFlight: InFlightJobs;
-  readonly time: Time;
-  readonly reportError: (what: string, error: unknown) => void;
   /** A handler has ended. */
   readonly ended: () => void;
 }

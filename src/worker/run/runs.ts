@@ -9,12 +9,10 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Timer } from '../time.js';
-import type { Route } from './attempt.js';
-import { Batch } from './batch.js';
+import { runBatch } from './batch.js';
 import { cutLost, Gather, type Taken } from './gather.js';
 import type { LeasedJob } from './leased-job.js';
 import { OneJob, type OneJobDeps } from './one-job.js';
-import type { Seat } from './seat.js';
 
 /** A job that has waited here for so long was claimed too early. */
 const STALE_MS = 100;
@@ -22,7 +20,6 @@ const STALE_MS = 100;
 const SLICE_MS = 10;
 
 export interface RunsDeps extends Omit<OneJobDeps, 'ended'> {
-  readonly routes: ReadonlyMap<string, Route>;
   /** False while nothing may be started. */
   readonly mayStart: () => boolean;
   /** There is room for another. */
@@ -230,21 +227,14 @@ export class Runs {
 
   /** One handler for all of them. It is over when each has ended, one way or the other. */
   async #workBatch(gather: Gather, { runs, rest }: Taken): Promise<void> {
-    const { context } = this.#deps;
-    const batch = new Batch(gather.many.handler, context.log, context);
-    const size = runs.reduce((sum, run) => sum + run.length, 0);
-    const spare = gather.many.max - size;
+    const jobs = runs.flat();
+    const spare = gather.many.max - jobs.length;
     this.#running++;
     this.#spare += spare;
-    const ends = runs.map((run) => {
-      for (const held of run) held.together = size;
-      return this.#seat(gather, batch, run);
-    });
-    void batch.run();
-    const went = await Promise.all(ends);
-    this.release(runs.flat().filter(({ started }) => !started));
+    const succeeded = await runBatch(gather, runs, this.#one, this.#deps.context);
+    this.release(jobs.filter(({ started }) => !started));
     this.#spare -= spare;
-    this.#goOn(gather, rest, runs.at(-1)?.at(-1) as LeasedJob, went.at(-1) === true);
+    this.#goOn(gather, rest, jobs.at(-1) as LeasedJob, succeeded);
     this.#running--;
     this.#deps.changed();
   }
@@ -260,34 +250,6 @@ export class Runs {
     first.before = before;
     gather.addFirst(rest);
     if (gather.isReady) this.#join(gather);
-  }
-
-  /** Starts the jobs of one run; each is settled after the one before it. True: all of them succeeded. */
-  async #seat(gather: Gather, batch: Batch, run: readonly LeasedJob[]): Promise<boolean> {
-    let before = run[0]?.before ?? null;
-    if (before?.failed) return false;
-    let behind: Seat | null = null;
-    let ahead: Promise<boolean> | null = null;
-    for (const held of run) {
-      const seat: Seat = batch.seat(behind, held);
-      if (ahead) seat.ahead = ahead;
-      const handler: Route['handler'] = (context) => seat.join(context as never);
-      const went = this.#one.run(held, before, { job: gather.job, handler });
-      if (!held.started) {
-        seat.leave();
-        ahead = Promise.resolve(false);
-        break;
-      }
-      ahead = Promise.resolve(went).then(async (ok) => {
-        seat.leave();
-        // Until it is known how it ended, those behind it would be settled after a job that may have succeeded.
-        if (!ok) await held.left();
-        return ok;
-      });
-      behind = seat;
-      before = held;
-    }
-    return ahead ?? false;
   }
 
   /** Jobs that were not started go back to the queue, unspent. */

@@ -1,5 +1,6 @@
 /**
- * A batcher: settles of one kind become statements, many at a time.
+ * A batcher: settles of one kind become statements, many at a time. Nothing is settled under the id of a dead worker,
+ * nor of one that may be dead until that is known.
  *
  * While one statement is in flight the next batch gathers, so a lone job settles at once and a flood shares
  * its commits. Each job learns its own result. When the connection breaks, the answer is unknown
@@ -12,17 +13,14 @@
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { isHeldUp, isTransient } from '../../postgres/pool.js';
 import type { Settled } from '../../settle/settled.js';
+import type { SharedDeps } from '../deps.js';
 import type { SettleResult, StatementName } from '../events.js';
-import type { Time } from '../time.js';
 
 const MAX_BATCH = 1_000;
 /** How often it is asked whether this worker is alive, when that is not known. */
 const CONFIRM_MS = 20;
 /** So many do not wait for more. */
 const ENOUGH = 32;
-
-/** Whether the registry calls a worker alive, as far as that is known here. */
-export type Standing = 'alive' | 'unknown' | 'dead';
 
 /** The result of each job of a statement, by its id. */
 export type Results = (id: string) => SettleResult;
@@ -58,13 +56,9 @@ interface BatcherOptions<T> {
 }
 
 /** What all kinds of settles have in common. */
-export interface BatcherDeps {
-  readonly reportError: (what: string, error: unknown) => void;
+export interface BatcherDeps extends Pick<SharedDeps, 'standing' | 'time' | 'reportError'> {
   /** The database has answered a settle after so long. */
   readonly took: (statement: StatementName, ms: number) => void;
-  /** Nothing is settled under the id of a dead worker, nor of one that may be dead until that is known. */
-  readonly standing: (workerId: string) => Standing;
-  readonly time: Time;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandoned: AbortSignal;
 }
