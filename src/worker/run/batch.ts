@@ -7,7 +7,7 @@ import type pg from 'pg';
 import { HoldfastError } from '../../job/errors.js';
 import { childLogger, type Logger } from '../../postgres/log.js';
 import type { Route } from './attempt.js';
-import { completeTogether } from './batch-transaction.js';
+import { completeTogether } from './completion.js';
 import type { JobContext } from './context.js';
 import type { ContextDeps } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';

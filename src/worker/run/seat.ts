@@ -3,7 +3,7 @@
  * it. In a run of a key each waits for the one before it; once that one has failed, those behind it are stopped:
  * nothing that they do counts any more, and they go back unspent.
  */
-import type { Member } from './batch-transaction.js';
+import type { Member } from './completion.js';
 import type { JobContext } from './context.js';
 import { leaseLost } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
