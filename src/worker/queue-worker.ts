@@ -14,6 +14,7 @@ import { LeasedJob } from './run/leased-job.js';
 import { Runs } from './run/runs.js';
 import { runsOf } from './run/runs-of.js';
 import { InFlightJobs } from './settle/in-flight.js';
+import { Wait } from './time.js';
 
 /** What is released at the very end has this long to leave. */
 const RELEASE_MS = 900;
@@ -39,7 +40,7 @@ export class QueueWorker {
   #limited = 0;
   #stopping = false;
   #pumping = false;
-  #onEmpty: (() => void) | null = null;
+  readonly #emptied = new Wait();
 
   constructor(queue: string, deps: QueueWorkerDeps) {
     this.queue = queue;
@@ -254,25 +255,14 @@ export class QueueWorker {
   }
 
   #checkEmpty(): void {
-    if (this.#empty) this.#onEmpty?.();
+    if (this.#empty) this.#emptied.end();
   }
 
   get #empty(): boolean {
     return this.inFlight.size === 0 && !this.claims.claiming;
   }
 
-  #emptyWithin(ms: number): Promise<boolean> {
-    if (this.#empty) return Promise.resolve(true);
-    return new Promise((resolve) => {
-      const timer = this.#deps.time.after(ms, () => {
-        this.#onEmpty = null;
-        resolve(false);
-      });
-      this.#onEmpty = () => {
-        timer.cancel();
-        this.#onEmpty = null;
-        resolve(true);
-      };
-    });
+  async #emptyWithin(ms: number): Promise<boolean> {
+    return this.#empty || this.#emptied.atMost(ms, this.#deps.time);
   }
 }

@@ -1,4 +1,5 @@
 /** A database that may be away: the start waits for it, until the worker is stopped; and what counts as away. */
+import { once } from 'node:events';
 import type pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import type { Address } from '../postgres/address.js';
@@ -21,7 +22,7 @@ export async function untilReachable(
   work: () => Promise<void>,
 ): Promise<void> {
   const backoff = new Backoff();
-  const stopped = aborted(halt);
+  const stopped = once(halt, 'abort');
   while (!halt.aborted) {
     try {
       // A database that accepts and does not answer must not hold up a stop.
@@ -68,10 +69,4 @@ export async function checkDirect(worker: pg.Pool, direct: Address, log: Logger)
   } finally {
     await closePool(pool, LAST_MS);
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) =>
-    signal.addEventListener('abort', () => resolve(), { once: true }),
-  );
 }

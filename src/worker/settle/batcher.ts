@@ -15,6 +15,7 @@ import { isHeldUp, isTransient } from '../../postgres/pool.js';
 import type { Settled } from '../../settle/settled.js';
 import type { SharedDeps } from '../deps.js';
 import type { SettleResult, StatementName } from '../events.js';
+import { Wait } from '../time.js';
 
 const MAX_BATCH = 1_000;
 /** How often it is asked whether this worker is alive, when that is not known. */
@@ -72,8 +73,8 @@ export class Batcher<T extends Settled> {
   #waiting: Waiting<T>[] = [];
   #busy = false;
   #sentAt = Number.NEGATIVE_INFINITY;
-  /** Ends the wait for more. */
-  #sendNow = () => {};
+  /** For more that can share the next statement. */
+  readonly #gathering = new Wait();
 
   constructor(
     deps: BatcherDeps,
@@ -94,25 +95,20 @@ export class Batcher<T extends Settled> {
       this.#busy = true;
       // Everything that ends in this turn of the loop shares the first statement.
       this.#deps.time.soon(() => void this.#drain());
-    } else if (this.#waiting.length >= ENOUGH) this.#sendNow();
+    } else if (this.#waiting.length >= ENOUGH) this.#gathering.end();
   }
 
   /** From now on nothing waits for others. */
   hurry(): void {
     this.#gatherMs = 0;
-    this.#sendNow();
+    this.#gathering.end();
   }
 
-  #gathered(): Promise<void> | null {
-    const earlyMs = this.#sentAt + this.#gatherMs - this.#deps.time.now();
+  #gathered(): Promise<boolean> | null {
+    const { time } = this.#deps;
+    const earlyMs = this.#sentAt + this.#gatherMs - time.now();
     if (earlyMs <= 0 || this.#waiting.length >= ENOUGH) return null;
-    return new Promise((resolve) => {
-      const timer = this.#deps.time.after(earlyMs, resolve);
-      this.#sendNow = () => {
-        timer.cancel();
-        resolve();
-      };
-    });
+    return this.#gathering.atMost(earlyMs, time);
   }
 
   async #drain(): Promise<void> {
