@@ -189,9 +189,7 @@ export class QueueWorker {
       this.#runAlone(first);
       return;
     }
-    const runs = runsOf({ run, stop }, jobs);
-    if (limited) this.runs.addFirst(runs);
-    else for (const one of runs) this.runs.add(one);
+    this.runs.add(runsOf({ run, stop }, jobs), limited);
     this.runs.start();
   }
 

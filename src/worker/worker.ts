@@ -24,7 +24,7 @@ import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
 import { type BoundedLogger, boundedLogger } from './bounded-log.js';
 import type { Standing } from './deps.js';
-import { Emitter } from './emitter.js';
+import { emitterOf } from './emitter.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
 import { Loops, type LoopsDeps } from './loops.js';
@@ -92,7 +92,7 @@ export class Worker {
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
   readonly #log: BoundedLogger;
-  readonly #emitter: Emitter;
+  readonly #events: ReturnType<typeof emitterOf>;
   readonly #routes = new Map<string, Route>();
   /** Aborted when the worker stops. */
   readonly #halt = new AbortController();
@@ -113,7 +113,7 @@ export class Worker {
     sendable(deps.address);
     this.#settings = resolveOptions(options);
     this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
-    this.#emitter = new Emitter(this.#settings.onEvent, deps.listeners, this.#log);
+    this.#events = emitterOf(this.#settings.onEvent, deps.listeners, this.#log);
   }
 
   /** The id under which this worker is registered now; it changes when the worker registers again. */
@@ -236,7 +236,7 @@ export class Worker {
       { worker: this.#id, queues, ...databaseOf(address), schema, version: VERSION },
       'worker started',
     );
-    this.#emitter.emit({ kind: 'started', workerId: this.#id, handles: typesOf(handles) });
+    this.#events.emit({ kind: 'started', workerId: this.#id, handles: typesOf(handles) });
     if (halt.aborted) void this.#stop(0, this.#signalled);
     else await loops.start();
   }
@@ -272,6 +272,7 @@ export class Worker {
       ...this.#deps,
       ...{ enginePool, engine, mode, ...found },
       ...{ settings: this.#settings, routes: this.#routes, log: this.#log, stats: this.stats },
+      ...this.#events,
       time: systemTime,
       workerId: () => this.#id,
       standing: (id) => this.#standing(id),
@@ -280,8 +281,6 @@ export class Worker {
       drainAsked: () => {
         if (this.#state === 'running') void this.#stop(graceMs, handleSignals);
       },
-      emit: (event) => this.#emitter.emit(event),
-      hasListeners: () => this.#emitter.hasListeners,
       reportError: this.#reportError,
     });
   }
@@ -313,7 +312,7 @@ export class Worker {
     for (const queue of loops.queues) queue.loseAll(was);
     await loops.recover();
     for (const queue of loops.queues) queue.hold(false);
-    this.#emitter.emit({ kind: 'reregistered', workerId: this.#id, was });
+    this.#events.emit({ kind: 'reregistered', workerId: this.#id, was });
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is released. */
@@ -371,7 +370,7 @@ export class Worker {
       { worker: this.#id, completed, failed, deadLetters, released, lost },
       'worker stopped',
     );
-    this.#emitter.emit({ kind: 'stopped', workerId: this.#id });
+    this.#events.emit({ kind: 'stopped', workerId: this.#id });
     if (exit) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
     this.#finish();
   }
@@ -381,6 +380,6 @@ export class Worker {
     if (wasAway(error, confirmedAgoMs, this.#queryTimeoutMs)) this.#loops?.services.recordOutage();
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'worker error');
-    this.#emitter.emit({ kind: 'error', what, error });
+    this.#events.emit({ kind: 'error', what, error });
   };
 }

@@ -14,7 +14,12 @@ import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors.js';
 import { describeError } from '../../job/failure.js';
-import { checkDefinition, type EnqueueOptions, type JobDefinition } from '../../job/job.js';
+import {
+  checkDefinition,
+  type EnqueueItem,
+  type EnqueueOptions,
+  type JobDefinition,
+} from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { isTransient } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
@@ -203,34 +208,25 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const { tracing } = this.#deps;
     // Where it is called is where it belongs, however long it takes to get there.
     const tx = this.#tx;
-    if (!tracing) return this.#enqueueChild(tx, job, payload, options);
+    if (!tracing) return this.#enqueueChild(tx, job.item(payload, options));
     const { queue, type } = job;
-    const operation = tx ? 'send' : 'create';
-    const [child] = await tracing.send(
-      { queue, type, count: 1, operation },
-      async (withContext) => {
-        const headers = withContext(options.headers);
-        return [
-          await this.#enqueueChild(tx, job, payload, { ...options, ...(headers && { headers }) }),
-        ];
-      },
-    );
+    const about = { queue, type, count: 1, operation: tx ? 'send' : 'create' } as const;
+    const [child] = await tracing.send(about, async (withContext) => {
+      const headers = withContext(options.headers);
+      const item = job.item(payload, { ...options, ...(headers && { headers }) });
+      return [await this.#enqueueChild(tx, item)];
+    });
     return child as { id: string };
   }
 
-  async #enqueueChild<Input>(
-    tx: Queryable | null,
-    job: JobDefinition<Input, unknown>,
-    payload: Input,
-    options: EnqueueOptions,
-  ): Promise<{ id: string }> {
+  async #enqueueChild(tx: Queryable | null, item: EnqueueItem): Promise<{ id: string }> {
+    const { type, queue } = item.job;
     const limits = { maxPayloadBytes: this.#deps.maxPayloadBytes, onMismatch: 'error' } as const;
-    const prepared = await prepareJobs([job.item(payload, options)], limits);
-    const child = prepared[0] as NewJob;
-    if (job.queue !== this.queue) {
+    const [child] = (await prepareJobs([item], limits)) as [NewJob];
+    if (queue !== this.queue) {
       throw new HoldfastError(
         'OPTION_INVALID',
-        `Job "${job.type}" belongs to queue "${job.queue}" and this handler runs on "${this.queue}"; ` +
+        `Job "${type}" belongs to queue "${queue}" and this handler runs on "${this.queue}"; ` +
           'the child was not enqueued. Use enqueue() with { tx } inside ctx.transaction for another queue.',
       );
     }

@@ -30,8 +30,8 @@ export class OneJob {
     held.started = true;
     held.before = before;
     quarantine.entered();
-    if (held.row.crashes === 0) return this.#call(held, before, route);
-    return this.#markStarted(held).then(() => this.#call(held, before, route));
+    if (held.row.crashes === 0) return this.#call(held, route);
+    return this.#markStarted(held).then(() => this.#call(held, route));
   }
 
   /** Of a job that crashed before, others must know whether it had been started, if this process dies. */
@@ -46,11 +46,11 @@ export class OneJob {
     }
   }
 
-  #call(held: LeasedJob, before: LeasedJob | null, route: Route): boolean | Promise<boolean> {
+  #call(held: LeasedJob, route: Route): boolean | Promise<boolean> {
     const { context, settings, inFlight } = this.#deps;
     const from = this.#deps.time.now();
     // It may have been lost, or released, while it was marked.
-    if (held.lost || held.settling) return this.#ran(held, before, route, from, { kind: 'lost' });
+    if (held.lost || held.settling) return this.#ran(held, route, from, { kind: 'lost' });
     inFlight.report('started-job', held);
     const run = () => runJob(held, route, context, settings.timeoutMs);
     let outcome: Outcome | Promise<Outcome>;
@@ -59,10 +59,10 @@ export class OneJob {
     } catch (error) {
       outcome = this.#unrun(held, error);
     }
-    if ('kind' in outcome) return this.#ran(held, before, route, from, outcome);
+    if ('kind' in outcome) return this.#ran(held, route, from, outcome);
     return outcome.then(
-      (ended) => this.#ran(held, before, route, from, ended),
-      (error) => this.#ran(held, before, route, from, this.#unrun(held, error)),
+      (ended) => this.#ran(held, route, from, ended),
+      (error) => this.#ran(held, route, from, this.#unrun(held, error)),
     );
   }
 
@@ -74,33 +74,23 @@ export class OneJob {
     return { kind: 'failed', delayMs: 60_000, ...facts, handed: false };
   }
 
-  #ran(
-    held: LeasedJob,
-    before: LeasedJob | null,
-    route: Route,
-    from: number,
-    outcome: Outcome,
-  ): boolean | Promise<boolean> {
+  #ran(held: LeasedJob, route: Route, from: number, outcome: Outcome): boolean | Promise<boolean> {
     const { prefetch, quarantine } = this.#deps;
+    const { before } = held;
     held.ranMs = this.#deps.time.now() - from;
     prefetch.recordHandler(held.ranMs / held.together);
     this.#deps.ended();
     quarantine.left();
     // Plain completions are settled in the order in which they come; anything else would overtake.
     if (!before || isPlain(outcome) || outcome.kind === 'transacted') {
-      return this.#settle(held, before, route, outcome);
+      return this.#settle(held, route, outcome);
     }
-    return before.left().then(() => this.#settle(held, before, route, outcome));
+    return before.left().then(() => this.#settle(held, route, outcome));
   }
 
-  #settle(
-    held: LeasedJob,
-    before: LeasedJob | null,
-    route: Route,
-    outcome: Outcome,
-  ): boolean | Promise<boolean> {
+  #settle(held: LeasedJob, route: Route, outcome: Outcome): boolean | Promise<boolean> {
     const { inFlight } = this.#deps;
-    if (before?.failed && outcome.kind !== 'transacted') {
+    if (held.before?.failed && outcome.kind !== 'transacted') {
       inFlight.release(held);
       return false;
     }

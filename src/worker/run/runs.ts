@@ -84,21 +84,18 @@ export class Runs {
     this.#unfinished += jobs;
   }
 
-  add(run: LeasedJob[]): void {
-    const gather = this.#gatherOf(run);
-    if (!gather) {
-      this.#waiting.push(run);
-      return;
+  /** `first`: they start before all others that wait, but for those that wait to be handled together. */
+  add(runs: readonly LeasedJob[][], first: boolean): void {
+    const before: LeasedJob[][] = [];
+    for (const run of runs) {
+      const gather = this.#gatherOf(run);
+      if (!gather) (first ? before : this.#waiting).push(run);
+      else {
+        gather.add(run);
+        if (gather.isReady) this.#join(gather);
+      }
     }
-    gather.add(run);
-    if (gather.isReady) this.#join(gather);
-  }
-
-  /** These start before all others that wait. */
-  addFirst(runs: readonly LeasedJob[][]): void {
-    const single = runs.filter((run) => !this.#gatherOf(run));
-    for (const run of runs) if (!single.includes(run)) this.add(run);
-    this.#waiting.unshift(...single);
+    if (first) this.#waiting.unshift(...before);
   }
 
   /** A run of several types is worked through job by job, as its order wants it. */
@@ -248,7 +245,7 @@ export class Runs {
       return;
     }
     first.before = before;
-    gather.addFirst(rest);
+    gather.add(rest, true);
     if (gather.isReady) this.#join(gather);
   }
 
