@@ -72,7 +72,7 @@ export class Loops {
       ...deps,
       services: maintenanceServices(settings.maintenanceMs, {
         dead: (ids) => this.#membership.recordDead(ids),
-        exhausted: this.#sayExhausted,
+        exhausted: this.#logExhausted,
       }),
     });
     const releaseWaiting = () => {
@@ -140,7 +140,7 @@ export class Loops {
     for (const { queue } of this.queues) {
       try {
         const names = { schema, queue };
-        const recovered = await recoverAll(engine, names, workerId(), this.#sayExhausted);
+        const recovered = await recoverAll(engine, names, workerId(), this.#logExhausted);
         if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
       } catch (error) {
         if (!this.abandon.signal.aborted) reportError(`recovery of ${queue}`, error);
@@ -148,7 +148,7 @@ export class Loops {
     }
   }
 
-  readonly #sayExhausted = (queue: string, job: string) => {
+  readonly #logExhausted = (queue: string, job: string) => {
     const err = 'its workers vanished while they ran it';
     this.#deps.log.error({ queue, job, err }, 'a job became a dead letter');
   };

@@ -234,7 +234,7 @@ export class QueueWorker {
   async drain(graceMs: number): Promise<boolean> {
     this.#stopping = true;
     this.claims.stop();
-    this.#deps.settler.hurry();
+    this.#deps.settler.flush();
     this.runs.stop();
     for (const held of this.inFlight.values()) if (!held.started) this.inFlight.release(held);
     if (await this.#emptyWithin(graceMs)) return true;

@@ -53,7 +53,7 @@ export class Turns {
   }
 
   /** Everything is due now, but for what has just failed. */
-  hurry(): void {
+  runNow(): void {
     for (const slot of this.#slots) if (!slot.backoff.failing) slot.dueAt = 0;
     this.#sleep.end();
   }
@@ -92,7 +92,7 @@ export class Turns {
     this.#connectAt = now + Math.min(this.#backoff.nextMs(), LONGEST_RECONNECT_MS);
     try {
       await this.#deps.connection.open();
-      this.hurry();
+      this.runNow();
     } catch (error) {
       // Once per outage: the other loops report it too.
       if (!this.#stopped && !failedBefore) this.#deps.error('connecting the keeper', error);

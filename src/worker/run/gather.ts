@@ -17,8 +17,8 @@ export interface Taken {
 export class Gather {
   readonly job: Route['job'];
   readonly many: Many;
-  /** It stands in the line for a handler. */
-  inLine = false;
+  /** It waits for a handler. */
+  queued = false;
   readonly #time: Time;
   readonly #ready: () => void;
   #waiting: { readonly run: LeasedJob[]; readonly since: number }[] = [];

@@ -57,17 +57,17 @@ export class OneJob {
     try {
       outcome = context.tracing ? context.tracing.process(held.facts, run) : run();
     } catch (error) {
-      outcome = this.#unrun(held, error);
+      outcome = this.#internalError(held, error);
     }
     if ('kind' in outcome) return this.#ran(held, route, from, outcome);
     return outcome.then(
       (ended) => this.#ran(held, route, from, ended),
-      (error) => this.#ran(held, route, from, this.#unrun(held, error)),
+      (error) => this.#ran(held, route, from, this.#internalError(held, error)),
     );
   }
 
   /** `runJob` does not throw; if it ever does, the slot and the job must not be lost with it. */
-  #unrun(held: LeasedJob, error: unknown): Outcome {
+  #internalError(held: LeasedJob, error: unknown): Outcome {
     this.#deps.reportError(`running job ${held.id}`, error);
     const summary = 'The attempt could not be evaluated; see the log of the worker.';
     const facts = { error: summary, summary, thrown: error, errorType: '_OTHER' };

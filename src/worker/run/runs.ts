@@ -30,7 +30,7 @@ export class Runs {
   readonly #deps: RunsDeps;
   readonly #one: OneJob;
   readonly #gathers = new Map<string, Gather>();
-  /** The line for a handler. Of a type that is handled in batches, one place for all that wait. */
+  /** What waits for a handler, in order. Of a type that is handled in batches, one place for all that wait. */
   #waiting: (LeasedJob[] | Gather)[] = [];
   #starting = false;
   #yielding = false;
@@ -49,7 +49,8 @@ export class Runs {
       },
     });
     for (const [type, { job, many }] of deps.routes)
-      if (many) this.#gathers.set(type, new Gather(job, many, deps.time, (one) => this.#line(one)));
+      if (many)
+        this.#gathers.set(type, new Gather(job, many, deps.time, (one) => this.#ready(one)));
   }
 
   /** How many handlers run. */
@@ -92,7 +93,7 @@ export class Runs {
       if (!gather) (first ? before : this.#waiting).push(run);
       else {
         gather.add(run);
-        if (gather.isReady) this.#join(gather);
+        if (gather.isReady) this.#queue(gather);
       }
     }
     if (first) this.#waiting.unshift(...before);
@@ -106,14 +107,14 @@ export class Runs {
     return gather && run.every(({ row }) => row.type === type) ? gather : undefined;
   }
 
-  #line(gather: Gather): void {
-    this.#join(gather);
+  #ready(gather: Gather): void {
+    this.#queue(gather);
     this.#deps.changed();
   }
 
-  #join(gather: Gather): void {
-    if (gather.inLine) return;
-    gather.inLine = true;
+  #queue(gather: Gather): void {
+    if (gather.queued) return;
+    gather.queued = true;
     this.#waiting.push(gather);
   }
 
@@ -179,9 +180,9 @@ export class Runs {
       return;
     }
     this.#running++;
-    const went = this.#runOne(held, null);
-    if (went instanceof Promise) void went.then((ok) => this.#end(run, ok ? held : null));
-    else this.#end(run, went ? held : null);
+    const ran = this.#runOne(held, null);
+    if (ran instanceof Promise) void ran.then((ok) => this.#end(run, ok ? held : null));
+    else this.#end(run, ran ? held : null);
   }
 
   /** Works through a run. Anything but success ends it: what follows must not overtake. */
@@ -216,9 +217,9 @@ export class Runs {
   }
 
   #beginBatch(gather: Gather): void {
-    gather.inLine = false;
+    gather.queued = false;
     const taken = gather.take();
-    if (gather.isReady) this.#join(gather);
+    if (gather.isReady) this.#queue(gather);
     if (taken.runs.length > 0) void this.#workBatch(gather, taken);
   }
 
@@ -231,13 +232,13 @@ export class Runs {
     const succeeded = await runBatch(gather, runs, this.#one, this.#deps.context);
     this.release(jobs.filter(({ started }) => !started));
     this.#spare -= spare;
-    this.#goOn(gather, rest, jobs.at(-1) as LeasedJob, succeeded);
+    this.#addRest(gather, rest, jobs.at(-1) as LeasedJob, succeeded);
     this.#running--;
     this.#deps.changed();
   }
 
   /** What was cut from the last run of a batch waits for the next one, if that run succeeded. */
-  #goOn(gather: Gather, rest: LeasedJob[], before: LeasedJob, succeeded: boolean): void {
+  #addRest(gather: Gather, rest: LeasedJob[], before: LeasedJob, succeeded: boolean): void {
     const [first] = rest;
     if (!first) return;
     if (!succeeded || this.#stopping || before.failed) {
@@ -246,7 +247,7 @@ export class Runs {
     }
     first.before = before;
     gather.add(rest, true);
-    if (gather.isReady) this.#join(gather);
+    if (gather.isReady) this.#queue(gather);
   }
 
   /** Jobs that were not started go back to the queue, unspent. */
@@ -276,9 +277,9 @@ export class Runs {
   }
 }
 
-/** What gives up its place in the line. */
+/** What waits no more. */
 function released(next: LeasedJob[] | Gather): LeasedJob[] {
   if (!(next instanceof Gather)) return next;
-  next.inLine = false;
+  next.queued = false;
   return next.clear();
 }

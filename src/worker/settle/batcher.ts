@@ -53,7 +53,7 @@ interface BatcherOptions<T> {
   /** The same job in words that the database takes; null: its words are not the reason. */
   readonly reword?: (item: T, error: unknown) => T | null;
   /** A job that is refused is kept and tried again: there is no other way to settle it. */
-  readonly insist?: boolean;
+  readonly retryRefused?: boolean;
 }
 
 /** What all kinds of settles have in common. */
@@ -99,7 +99,7 @@ export class Batcher<T extends Settled> {
   }
 
   /** From now on nothing waits for others. */
-  hurry(): void {
+  flush(): void {
     this.#gatherMs = 0;
     this.#gathering.end();
   }
@@ -166,13 +166,13 @@ export class Batcher<T extends Settled> {
 
   async #sendAlone({ workerId, item, done }: Waiting<T>, first: Answer): Promise<void> {
     const { abandoned } = this.#deps;
-    const { reword, insist } = this.#options;
+    const { reword, retryRefused } = this.#options;
     const backoff = new Backoff();
     let [answer, asked] = [first, item];
     while (typeof answer !== 'function') {
       const reworded = answer instanceof Refusal ? reword?.(asked, answer.error) : null;
       if (reworded) asked = reworded;
-      else if (answer instanceof Refusal && !insist) return done(answer);
+      else if (answer instanceof Refusal && !retryRefused) return done(answer);
       else if (answer === 'abandoned' || abandoned.aborted) return done('lost');
       else await pause(backoff.nextMs(), abandoned);
       answer = await this.#ask([{ workerId, item: asked, done }], true);

@@ -48,8 +48,8 @@ export function settleOutcome(
     (result) => {
       if (!(result instanceof Refusal)) return done(result, delayMs, failed);
       // A trigger of yours on the archive may do that. The lease is not lost.
-      const said = describeError(result.error).message;
-      const text = `the database refused to write the outcome "${outcome.kind}": ${said}`;
+      const why = describeError(result.error).message;
+      const text = `the database refused to write the outcome "${outcome.kind}": ${why}`;
       failInstead(deps, held, result.error, new Error(text, { cause: result.error }), done);
     };
   switch (outcome.kind) {
@@ -97,16 +97,16 @@ function settleFailed(
   );
 }
 
-/** The database does not take the outcome, so the attempt has failed. `said`: what the job's history says. */
+/** The database does not take the outcome, so the attempt has failed. `shown`: what its history says. */
 function failInstead(
   deps: OutcomeDeps,
   held: LeasedJob,
   error: unknown,
-  said: unknown,
+  shown: unknown,
   done: OnSettled,
 ): void {
   const { delayMs } = deps.route.job.retry(held.row.attempts, error);
-  settleFailed(deps, held, { delayMs, ...described(said) }, done);
+  settleFailed(deps, held, { delayMs, ...described(shown) }, done);
 }
 
 async function wasCompleted({ plain, names }: ContextDeps, held: LeasedJob): Promise<boolean> {
@@ -134,7 +134,7 @@ async function settleHanded(
       return resultOfFailure(row?.status);
     });
   } catch {
-    // Refused as it is, and reported. The settler finds words that are taken, or insists.
+    // Refused as it is, and reported. The settler finds words that are taken, or tries again.
     return settleFailed(deps, held, outcome, done);
   }
   done(result, outcome.delayMs, outcome);

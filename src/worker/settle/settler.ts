@@ -15,8 +15,8 @@ import { type Failure, fail } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { Settle, Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
+import { asAscii, isUnstorable } from './ascii.js';
 import { Batcher, type BatcherDeps, type Done, type Run, resultsOf } from './batcher.js';
-import { inPlainWords, isUnstorable } from './plain-words.js';
 
 /** Settles of one kind follow each other no faster than this, so that those of a moment share a commit. */
 const GATHER_MS = 4;
@@ -67,10 +67,10 @@ export class Settler {
           const status = new Map(rows.map((row) => [row.id, row.status]));
           return (id) => resultOfFailure(status.get(id));
         },
-        { gatherMs: GATHER_MS, insist: true, reword: inPlainWords('error', 'summary') },
+        { gatherMs: GATHER_MS, retryRefused: true, reword: asAscii('error', 'summary') },
       ),
       dead_letter: new Batcher(deps, 'dead_letter', moving(deadLetter, 'dead_letter'), {
-        reword: inPlainWords('error', 'summary'),
+        reword: asAscii('error', 'summary'),
       }),
       release: new Batcher(
         deps,
@@ -82,11 +82,11 @@ export class Settler {
           const ids = back.map(({ id }) => id);
           return resultsOf(ids, 'released', jobs.length);
         },
-        { insist: true },
+        { retryRefused: true },
       ),
       snooze: new Batcher(deps, 'snooze', moving(snooze, 'snoozed')),
       cancel: new Batcher(deps, 'cancel', moving(cancelOwn, 'cancelled'), {
-        reword: inPlainWords('reason'),
+        reword: asAscii('reason'),
       }),
     };
   }
@@ -101,8 +101,8 @@ export class Settler {
   }
 
   /** The worker is stopping: from now on nothing waits for others. */
-  hurry(): void {
-    for (const batcher of Object.values(this.#batchers)) batcher.hurry();
+  flush(): void {
+    for (const batcher of Object.values(this.#batchers)) batcher.flush();
   }
 
   /**
