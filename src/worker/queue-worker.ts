@@ -5,7 +5,7 @@
  * is room, that a key is free, or that a job comes back later.
  */
 import { HoldfastError } from '../job/errors.js';
-import { isolate } from '../lease/isolate.js';
+import { isolate } from '../lease/marks.js';
 import { ClaimLoop, type Hints } from './claim/claim-loop.js';
 import type { ClaimBatch } from './claim/claim-reader.js';
 import { PrefetchPolicy } from './claim/prefetch.js';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import type { Address } from '../postgres/address.js';
-import { Backoff, LAST_MS, pause } from '../postgres/backoff.js';
+import { LAST_MS, untilDone } from '../postgres/backoff.js';
 import type { Logger } from '../postgres/log.js';
 import { closePool, isHeldUp, isOutage, isTransient, plainPool } from '../postgres/pool.js';
 import { behindPooler } from '../postgres/pooled.js';
@@ -21,19 +21,13 @@ export async function untilReachable(
   { halt, reportError }: ReachableDeps,
   work: () => Promise<void>,
 ): Promise<void> {
-  const backoff = new Backoff();
+  // A database that accepts and does not answer must not hold up a stop.
   const stopped = once(halt, 'abort');
-  while (!halt.aborted) {
-    try {
-      // A database that accepts and does not answer must not hold up a stop.
-      await Promise.race([work(), stopped]);
-      return;
-    } catch (error) {
-      if (!isTransient(error)) throw error;
-      reportError('starting', error);
-      await pause(backoff.nextMs(), halt);
-    }
-  }
+  const orStopped = () => Promise.race([work(), stopped]);
+  await untilDone(halt, orStopped, (error) => {
+    if (!isTransient(error)) throw error;
+    reportError('starting', error);
+  });
 }
 
 /**

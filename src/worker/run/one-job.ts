@@ -2,7 +2,7 @@
  * One job of a run: it is marked if it crashed before, its handler is called, and what came of it is settled.
  * What a job of the same key left behind is waited for where it matters: nothing overtakes.
  */
-import { markStarted } from '../../lease/started.js';
+import { markStarted } from '../../lease/marks.js';
 import type { PrefetchPolicy } from '../claim/prefetch.js';
 import type { QueueDeps } from '../deps.js';
 import type { InFlightJobs } from '../settle/in-flight.js';

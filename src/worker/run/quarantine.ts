@@ -7,7 +7,7 @@
  * taken back too from a job that runs alone for longer than `ALONE_MS`. After that the worker does other work
  * for at least as long, so quarantine takes no more than half of its time.
  */
-import { type Time, type Timer, Wait } from '../time.js';
+import { type Time, Wait } from '../time.js';
 import type { LeasedJob } from './leased-job.js';
 
 const PATIENCE_MS = 5_000;
@@ -78,14 +78,10 @@ export class Quarantine {
 
   async #runWithin(job: IsolatedJob, aloneMs: number): Promise<void> {
     if (aloneMs === 0) await job.unmark();
-    const running = job.run();
-    let timer: Timer | undefined;
-    const limit = new Promise<'long'>((resolve) => {
-      timer = this.#time.after(aloneMs, () => resolve('long'));
-    });
-    const ended = await Promise.race([running, limit]);
-    timer?.cancel();
+    const running = new Wait();
+    void job.run().then(() => running.end());
+    const ended = await running.atMost(aloneMs, this.#time);
     // Other work begins beside it, or it was lost with its mark in the row.
-    if (aloneMs > 0 && (ended === 'long' || job.held.lost)) await job.unmark();
+    if (aloneMs > 0 && (!ended || job.held.lost)) await job.unmark();
   }
 }

@@ -5,7 +5,7 @@
 import { hostname } from 'node:os';
 import { type Handles, leave, lockKeyOf, markDraining, register } from '../../fleet/registry.js';
 import { VERSION } from '../../job/version.js';
-import { Backoff, LAST_MS, pause, within } from '../../postgres/backoff.js';
+import { LAST_MS, untilDone, within } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { Settings } from '../options.js';
 
@@ -36,16 +36,8 @@ export class Registration {
   /** Tries for as long as it takes: a worker that is not registered owns nothing. False: it stops. */
   async enterAgain(id: string): Promise<boolean> {
     const { reportError, halt } = this.#deps;
-    const backoff = new Backoff();
-    while (!halt.aborted) {
-      try {
-        await this.enter(id);
-        break;
-      } catch (error) {
-        reportError('registering again', error);
-        await pause(backoff.nextMs(), halt);
-      }
-    }
+    const failed = (error: unknown) => reportError('registering again', error);
+    await untilDone(halt, () => this.enter(id), failed);
     return !halt.aborted;
   }
 

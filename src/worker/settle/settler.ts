@@ -4,7 +4,7 @@
  * a failure or a release that it refuses is kept and tried again, because nothing is left to do in its place.
  */
 import { hintQueue } from '../../fleet/wake.js';
-import { Backoff, pause } from '../../postgres/backoff.js';
+import { untilDone } from '../../postgres/backoff.js';
 import type { Names } from '../../postgres/names.js';
 import { isTransient } from '../../postgres/pool.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -114,17 +114,11 @@ export class Settler {
     work: (again: boolean) => Promise<SettleResult>,
   ): Promise<SettleResult> {
     const { reportError, abandoned } = this.#deps;
-    const backoff = new Backoff();
-    for (let again = false; ; again = true) {
-      try {
-        return await work(again);
-      } catch (error) {
-        reportError(what, error);
-        if (!isTransient(error)) throw error;
-        if (abandoned.aborted) return 'lost';
-        await pause(backoff.nextMs(), abandoned);
-      }
-    }
+    const result = await untilDone(abandoned, work, (error) => {
+      reportError(what, error);
+      if (!isTransient(error)) throw error;
+    });
+    return result ?? 'lost';
   }
 }
 
