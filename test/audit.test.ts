@@ -1,7 +1,7 @@
 /** The audit: every act of a person leaves one row, in its own transaction, and none that did nothing. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { pruneAudit } from '../src/maintenance/prune.js';
+import { prune, pruneAudit } from '../src/maintenance/prune.js';
 import type { Queryable } from '../src/postgres/queryable.js';
 import { dropQueue } from '../src/schema/drop-queue.js';
 import { clearAll, plantJob } from './support/cli-plant.js';
@@ -175,10 +175,10 @@ test('it is pruned by the retention of its queue, and needs no right to delete a
   await db.rows(`INSERT INTO holdfast.audit (act, queue, at) VALUES
     ('pause', 'inbox', now() - interval '91 days'), ('pause', 'inbox', now() - interval '89 days'),
     ('pause', 'gone', now() - interval '91 days'), ('drain', NULL, now() - interval '1 day')`);
-  expect(await pruneAudit(db.plain, INBOX, 1)).toBe(1);
-  expect(await pruneAudit(db.plain, INBOX, 10)).toBe(1);
+  expect(await prune(db.plain, INBOX, pruneAudit, 1)).toBe(1);
+  expect(await prune(db.plain, INBOX, pruneAudit, 10)).toBe(1);
   await db.hf.configureQueue('inbox', { auditRetention: '2d' }, { audit: false });
-  expect(await pruneAudit(db.plain, INBOX, 10)).toBe(1);
+  expect(await prune(db.plain, INBOX, pruneAudit, 10)).toBe(1);
   expect((await acts()).map(({ act }) => act)).toEqual(['drain']);
   await db.hf.configureQueue('inbox', { auditRetention: '90d' }, { audit: false });
 });

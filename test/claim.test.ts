@@ -5,7 +5,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ClaimedJob } from '../src/claim/taking.js';
 import { job } from '../src/index.js';
-import { markStarted } from '../src/lease/started.js';
+import { markStarted } from '../src/lease/marks.js';
 import {
   forgetClaims,
   forgetDeadClaims,

@@ -1,9 +1,8 @@
 /** The five guarantees of part 8, in its words. */
 import { beforeEach, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { isolate } from '../src/lease/isolate.js';
+import { isolate, markStarted } from '../src/lease/marks.js';
 import { renew } from '../src/lease/renew.js';
-import { markStarted } from '../src/lease/started.js';
 import { recover } from '../src/maintenance/recover.js';
 import { cancelOwn } from '../src/settle/cancel.js';
 import { complete } from '../src/settle/complete.js';

@@ -5,7 +5,7 @@
 import pg from 'pg';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { isolateJob } from '../src/lease/isolate.js';
+import { isolateJob } from '../src/lease/marks.js';
 import { renew } from '../src/lease/renew.js';
 import { engineConfig } from '../src/postgres/pool.js';
 import { type Executor, engineExecutor } from '../src/postgres/queryable.js';

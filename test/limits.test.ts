@@ -10,7 +10,7 @@ import {
 } from '../src/claim/taking.js';
 import { limitedTypes } from '../src/fleet/limited.js';
 import { type Holdfast, job } from '../src/index.js';
-import { pruneRates } from '../src/maintenance/prune.js';
+import { prune, pruneRates } from '../src/maintenance/prune.js';
 import { recover } from '../src/maintenance/recover.js';
 import { limitsPerQueue } from '../src/schema/0001-limits.sql.js';
 import { complete } from '../src/settle/complete.js';
@@ -326,9 +326,9 @@ describe('a rate with keys', () => {
     await limitStep(db, { rate }, true);
     await db.hf.enqueue(keyed, { n: 1, tenant: 'a' });
     expect(await taken()).toEqual([1]);
-    expect(await pruneRates(db.engine, INBOX, 100)).toBe(0);
+    expect(await prune(db.engine, INBOX, pruneRates, 100)).toBe(0);
     await pass(600_000);
-    expect(await pruneRates(db.engine, INBOX, 100)).toBe(1);
+    expect(await prune(db.engine, INBOX, pruneRates, 100)).toBe(1);
   });
 
   test('is enqueued in SQL too', async () => {

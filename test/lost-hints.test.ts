@@ -30,7 +30,7 @@ test('a release is a release', async () => {
     ...{ reportError: () => {}, took: () => {}, standing: () => 'alive' },
     abandoned: new AbortController().signal,
   });
-  const result = await new Promise((done) => settler.release('w1', heldOf(row!), done));
+  const result = await new Promise((done) => settler.settle('release', 'w1', heldOf(row!), done));
   expect(result).toBe('released');
   expect(await claimAs(db.engine, 'w2', { types })).toHaveLength(1);
 });

@@ -8,7 +8,7 @@ import { claimSuspects } from '../src/claim/claim-suspects.js';
 import { findGone } from '../src/fleet/liveness.js';
 import { fleetView } from '../src/fleet/registry.js';
 import { job } from '../src/index.js';
-import { isolate } from '../src/lease/isolate.js';
+import { isolate } from '../src/lease/marks.js';
 import { forgetDeadClaims, recoverJobs } from '../src/maintenance/recover.js';
 import { sweepDeadWorkers } from '../src/maintenance/sweep.js';
 import { maintenanceLock, takeTurn } from '../src/maintenance/turn.js';

@@ -5,8 +5,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ClaimedJob } from '../src/claim/taking.js';
 import { type EnqueueOptions, job } from '../src/index.js';
-import { isolate } from '../src/lease/isolate.js';
-import { markStarted } from '../src/lease/started.js';
+import { isolate, markStarted } from '../src/lease/marks.js';
 import { recover } from '../src/maintenance/recover.js';
 import { discard, retry } from '../src/operate/dead-letters.js';
 import { setPaused } from '../src/operate/queue.js';

@@ -4,7 +4,7 @@
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { bool, int8, statement, text } from '../postgres/statement.js';
+import { bool, int8, json, statement, text } from '../postgres/statement.js';
 
 export interface LimitedTypes {
   readonly version: number;
@@ -16,12 +16,14 @@ export interface LimitedTypes {
 export const listLimitedTypes = statement({
   name: 'limited_types',
   text: `
-SELECT q.name AS queue, q.limits_version AS version, l.type, l.id IS NOT NULL AS limited
+SELECT q.name AS queue, q.limits_version AS version,
+  coalesce(jsonb_agg(l.type ORDER BY l.type) FILTER (WHERE l.type IS NOT NULL), '[]') AS types,
+  count(*) FILTER (WHERE l.id IS NOT NULL AND l.type IS NULL) > 0 AS whole
 FROM holdfast.queues AS q
 LEFT JOIN holdfast.limits AS l
   ON l.queue = q.name AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)
-ORDER BY q.name, l.type`,
-  columns: { queue: text, version: int8, type: text.orNull, limited: bool },
+GROUP BY q.name`,
+  columns: { queue: text, version: int8, types: json, whole: bool },
 });
 
 /** By queue. */
@@ -30,14 +32,9 @@ export async function limitedTypes(
   names: Names,
 ): Promise<ReadonlyMap<string, LimitedTypes>> {
   const rows = await db.run(listLimitedTypes, names, []);
-  const queues = new Map<string, LimitedTypes>();
-  for (const { queue, version, type, limited } of rows) {
-    const { types, whole } = queues.get(queue) ?? { types: [], whole: false };
-    queues.set(queue, {
-      version,
-      types: type === null ? types : [...types, type],
-      whole: whole || (limited && type === null),
-    });
-  }
-  return queues;
+  return new Map(
+    rows.map(({ queue, version, types, whole }) => {
+      return [queue, { version, types: JSON.parse(types), whole }];
+    }),
+  );
 }

@@ -3,13 +3,33 @@
  *
  * An idempotency key, a unique key and an effect marker are kept as long as their job is in the queue, however old
  * they are; the archive and the audit are pruned by age alone. A batch is small enough to be over in a moment, so
- * no lock and no snapshot is held for long. Each call returns how many rows it removed.
+ * no lock and no snapshot is held for long.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, statement } from '../postgres/statement.js';
 
-export const pruneArchiveRows = statement({
+const columns = { pruned: int8 } as const;
+
+/** Of a table, the rows that are `old`, but for those that somebody has locked. */
+const pruneOld = (name: string, table: string, old: string) =>
+  statement({
+    name,
+    text: `
+WITH gone AS (
+  DELETE FROM holdfast.${table} AS t
+  WHERE t.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM holdfast.${table} AS old
+    WHERE ${old}
+    LIMIT $1::integer
+    FOR UPDATE SKIP LOCKED))
+  RETURNING 1
+)
+SELECT count(*) AS pruned FROM gone`,
+    columns,
+  });
+
+export const pruneArchive = statement({
   name: 'prune_archive',
   text: `
 WITH gone AS (
@@ -21,28 +41,18 @@ WITH gone AS (
   RETURNING 1
 )
 SELECT count(*) AS pruned FROM gone`,
-  columns: { pruned: int8 },
+  columns,
 });
 
-export const pruneIdempotencyRows = statement({
-  name: 'prune_idempotency',
-  text: `
-WITH gone AS (
-  DELETE FROM holdfast.inbox_idempotency AS k
-  WHERE k.ctid = ANY (ARRAY(
-    SELECT old.ctid FROM holdfast.inbox_idempotency AS old
-    WHERE old.expires_at <= now()
-      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = old.job_id)
-    LIMIT $1::integer
-    FOR UPDATE SKIP LOCKED))
-  RETURNING 1
-)
-SELECT count(*) AS pruned FROM gone`,
-  columns: { pruned: int8 },
-});
+export const pruneIdempotency = pruneOld(
+  'prune_idempotency',
+  'inbox_idempotency',
+  `old.expires_at <= now()
+      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = old.job_id)`,
+);
 
 /** Those that still stand for a job are looked at again later, so that a batch reads no more than it may delete. */
-export const pruneUniqueRows = statement({
+export const pruneUnique = statement({
   name: 'prune_unique',
   text: `
 WITH old AS MATERIALIZED (
@@ -65,68 +75,39 @@ WITH old AS MATERIALIZED (
   RETURNING 1
 )
 SELECT count(*) AS pruned FROM gone`,
-  columns: { pruned: int8 },
+  columns,
 });
 
-export const pruneEffectRows = statement({
-  name: 'prune_effects',
-  text: `
-WITH gone AS (
-  DELETE FROM holdfast.inbox_effects AS e
-  WHERE e.ctid = ANY (ARRAY(
-    SELECT old.ctid FROM holdfast.inbox_effects AS old
-    WHERE old.created_at < now() - (SELECT q.effect_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
-      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = old.job_id)
-    LIMIT $1::integer
-    FOR UPDATE SKIP LOCKED))
-  RETURNING 1
-)
-SELECT count(*) AS pruned FROM gone`,
-  columns: { pruned: int8 },
-});
+export const pruneEffects = pruneOld(
+  'prune_effects',
+  'inbox_effects',
+  `old.created_at < now() - (SELECT q.effect_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
+      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = old.job_id)`,
+);
 
-export const pruneAuditRows = statement({
+/** Of all queues. */
+export const pruneAudit = statement({
   name: 'prune_audit',
   text: 'SELECT holdfast.prune_audit($1::integer) AS pruned',
-  columns: { pruned: int8 },
+  columns,
 });
 
-export const pruneRateRows = statement({
-  name: 'prune_rates',
-  text: `
-WITH gone AS (
-  DELETE FROM holdfast.rates AS r
-  WHERE r.ctid = ANY (ARRAY(
-    SELECT old.ctid FROM holdfast.rates AS old
-    -- Its times have passed, so it says nothing; one that is claimed under just now is left alone.
-    WHERE old.started_tat < now() - interval '10 seconds' AND old.slot_tat < now() - interval '10 seconds'
-      AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.id = old.limit_id AND l.queue = 'inbox' AND l.keyed)
-    LIMIT $1::integer
-    FOR UPDATE SKIP LOCKED))
-  RETURNING 1
-)
-SELECT count(*) AS pruned FROM gone`,
-  columns: { pruned: int8 },
-});
+/** Of rates that have keys: those that nobody has waited for lately. */
+export const pruneRates = pruneOld(
+  'prune_rates',
+  'rates',
+  // Its times have passed, so it says nothing; one that is claimed under just now is left alone.
+  `old.started_tat < now() - interval '10 seconds' AND old.slot_tat < now() - interval '10 seconds'
+      AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.id = old.limit_id AND l.queue = 'inbox' AND l.keyed)`,
+);
 
-type Prune = typeof pruneArchiveRows;
-
-async function prune(db: Executor, names: Names, what: Prune, limit: number): Promise<number> {
+/** One batch of one of the statements above. Returns how many rows it removed. */
+export async function prune(
+  db: Executor,
+  names: Names,
+  what: typeof pruneArchive,
+  limit: number,
+): Promise<number> {
   const [row] = await db.run(what, names, [limit]);
   return row?.pruned ?? 0;
 }
-
-export const pruneArchive = (db: Executor, names: Names, limit: number) =>
-  prune(db, names, pruneArchiveRows, limit);
-export const pruneIdempotency = (db: Executor, names: Names, limit: number) =>
-  prune(db, names, pruneIdempotencyRows, limit);
-export const pruneUnique = (db: Executor, names: Names, limit: number) =>
-  prune(db, names, pruneUniqueRows, limit);
-export const pruneEffects = (db: Executor, names: Names, limit: number) =>
-  prune(db, names, pruneEffectRows, limit);
-/** Of rates that have keys: those that nobody has waited for lately. */
-export const pruneRates = (db: Executor, names: Names, limit: number) =>
-  prune(db, names, pruneRateRows, limit);
-/** Of all queues. */
-export const pruneAudit = (db: Executor, names: Names, limit: number) =>
-  prune(db, names, pruneAuditRows, limit);

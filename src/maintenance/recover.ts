@@ -3,7 +3,7 @@
  *
  * What a worker holds is found by its claims (`inbox_claims`), so the cost does not depend on the backlog. An
  * owner is gone when the registry calls it dead; a lease that ran out counts too, whoever holds it. An attempt
- * is spent only if the job ran alone; otherwise it is given back. What had not been started (lease/started.ts) is
+ * is spent only if the job ran alone; otherwise it is given back. What had not been started (lease/marks.ts) is
  * not blamed. A job that took its worker along too often without ever running alone becomes a dead letter in the
  * end, so that nothing crashes a fleet for ever.
  */

@@ -30,6 +30,27 @@ export class Backoff {
   }
 }
 
+/**
+ * Tries until it works, with a pause after each failure. `failed` reports it, or throws what will not pass. Null: it
+ * failed, and was halted. `work` learns whether it is tried again.
+ */
+export async function untilDone<Value>(
+  halt: AbortSignal,
+  work: (again: boolean) => Promise<Value>,
+  failed: (error: unknown) => void,
+): Promise<Value | null> {
+  const backoff = new Backoff();
+  for (let again = false; ; again = true) {
+    try {
+      return await work(again);
+    } catch (error) {
+      failed(error);
+    }
+    if (halt.aborted) return null;
+    await pause(backoff.nextMs(), halt);
+  }
+}
+
 /** Waits for a promise, but no longer than this. */
 export async function within(ms: number, work: Promise<unknown>): Promise<void> {
   const limit = new AbortController();

@@ -2,10 +2,8 @@
  * Cancelling by the owner: the handler found that the work is no longer wanted. The job goes to the
  * archive as `cancelled` with the reason; it is neither completed nor a dead letter.
  */
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
-import { plainArray, statement, textArray, uuid } from '../postgres/statement.js';
-import type { Settled } from './complete.js';
+import { statement, textArray, uuid } from '../postgres/statement.js';
+import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
 export interface Cancellation extends Settled {
   readonly reason: string;
@@ -35,17 +33,7 @@ RETURNING id`,
   columns: { id: uuid },
 });
 
-export async function cancelOwn(
-  db: Executor,
-  names: Names,
-  workerId: string,
-  jobs: readonly Cancellation[],
-): Promise<string[]> {
-  const rows = await db.run(cancelOwnJobs, names, [
-    workerId,
-    plainArray(jobs.map((job) => job.id)),
-    plainArray(jobs.map((job) => job.generation)),
-    textArray(jobs.map((job) => job.reason)),
-  ]);
-  return rows.map((row) => row.id);
-}
+export const cancelOwn: Settle<Cancellation> = async (db, names, workerId, jobs) => {
+  const reasons = textArray(jobs.map((job) => job.reason));
+  return idsOf(await db.run(cancelOwnJobs, names, [...fence(workerId, jobs), reasons]));
+};

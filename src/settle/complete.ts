@@ -2,9 +2,6 @@
  * Completing: finished jobs leave the queue and enter the archive, in one statement. A queue that keeps no
  * archive (a retention of 0) deletes them.
  *
- * Fenced by owner, generation, state and a live lease. A job that is not returned was not completed by
- * this call: somebody else owns it now, or the lease ran out.
- *
  * Jobs of one key that run one after the other are completed in their order: one that names the job before it
  * (`after`) is completed only if that one is gone, or goes in the same statement. So a worker that has lost one
  * job of a run cannot complete those behind it.
@@ -12,20 +9,8 @@
  * What handlers returned is kept with the archived jobs. It travels as one JSON object, by id: nearly always there
  * is none, and then the statement costs what it cost without it.
  */
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
-import { int4, plainArray, statement, textArray, uuid } from '../postgres/statement.js';
-
-export interface Settled {
-  readonly id: string;
-  readonly generation: number;
-  /** The job that ran before this one in a run of its key, as long as it may not be settled. */
-  readonly after?: string | null;
-  /** Whether that one turned out to be lost; asked just before the statement is sent. */
-  readonly broken?: () => boolean;
-  /** What its handler returned, as JSON. */
-  readonly result?: string | null;
-}
+import { int4, statement, textArray, uuid } from '../postgres/statement.js';
+import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
 const KEEPS_ARCHIVE = `(SELECT q.archive_retention > '0' FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
 
@@ -104,25 +89,15 @@ WITH mine AS MATERIALIZED (
 });
 
 /** Jobs that name the one before them must not be completed inside a caller's transaction. */
-export async function complete(
-  db: Executor,
-  names: Names,
-  workerId: string,
-  jobs: readonly Settled[],
-): Promise<string[]> {
-  const batch = [
-    workerId,
-    plainArray(jobs.map((job) => job.id)),
-    plainArray(jobs.map((job) => job.generation)),
-    resultsById(jobs),
-  ];
+export const complete: Settle<Settled> = async (db, names, workerId, jobs) => {
+  const batch = [...fence(workerId, jobs), resultsById(jobs)];
   const before = jobs.map((job) => job.after ?? null);
   const rows = before.some((id) => id !== null)
     ? await db.run(completeRuns, names, [...batch, textArray(before)])
     : await db.run(completeJobs, names, batch);
-  if (rows[0]?.moved === jobs.length) return jobs.map(({ id }) => id);
+  if (rows[0]?.moved === jobs.length) return idsOf(jobs);
   return rows.flatMap(({ id }) => (id === null ? [] : [id]));
-}
+};
 
 /** Null: no handler of the batch returned anything. */
 function resultsById(jobs: readonly Settled[]): string | null {
@@ -152,16 +127,5 @@ WHERE NOT ${KEEPS_ARCHIVE} AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE
 });
 
 /** After a completion whose answer was lost with the connection: which of the jobs it did complete. */
-export async function completedBefore(
-  db: Executor,
-  names: Names,
-  workerId: string,
-  jobs: readonly Settled[],
-): Promise<string[]> {
-  const rows = await db.run(findCompleted, names, [
-    workerId,
-    plainArray(jobs.map((job) => job.id)),
-    plainArray(jobs.map((job) => job.generation)),
-  ]);
-  return rows.map((row) => row.id);
-}
+export const completedBefore: Settle<Settled> = async (db, names, workerId, jobs) =>
+  idsOf(await db.run(findCompleted, names, fence(workerId, jobs)));

@@ -3,10 +3,8 @@
  * at an `available_at` of infinity, where no claim reads. An ordered one frees its key, unless the queue is
  * `key_strict`: then it holds the key until somebody acts.
  */
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
-import { plainArray, statement, textArray, uuid } from '../postgres/statement.js';
-import type { Settled } from './complete.js';
+import { statement, textArray, uuid } from '../postgres/statement.js';
+import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
 export interface DeadLetter extends Settled {
   readonly error: string;
@@ -38,18 +36,8 @@ RETURNING i.id`,
   columns: { id: uuid },
 });
 
-export async function deadLetter(
-  db: Executor,
-  names: Names,
-  workerId: string,
-  jobs: readonly DeadLetter[],
-): Promise<string[]> {
-  const rows = await db.run(deadLetterJobs, names, [
-    workerId,
-    plainArray(jobs.map((job) => job.id)),
-    plainArray(jobs.map((job) => job.generation)),
-    textArray(jobs.map((job) => job.error)),
-    textArray(jobs.map((job) => job.summary)),
-  ]);
-  return rows.map((row) => row.id);
-}
+export const deadLetter: Settle<DeadLetter> = async (db, names, workerId, jobs) => {
+  const errors = textArray(jobs.map((job) => job.error));
+  const summaries = textArray(jobs.map((job) => job.summary));
+  return idsOf(await db.run(deadLetterJobs, names, [...fence(workerId, jobs), errors, summaries]));
+};

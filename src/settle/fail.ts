@@ -1,14 +1,14 @@
 /**
  * Failing: an attempt ended badly. The job waits for its next attempt, or is a dead letter if that was the last.
  *
- * Fenced as every settle is. The error is kept in `last_error`, a line of it in the bounded history.
+ * The error is kept in `last_error`, a line of it in the bounded history.
  * Until its next attempt an ordered job holds its key; as a dead letter it frees it, unless the queue is `key_strict`.
  * A failed attempt also proves that the job can end without taking its process along: `crashes` is cleared.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { jobStatus, plainArray, statement, textArray, uuid } from '../postgres/statement.js';
-import type { Settled } from './complete.js';
+import { fence, type Settled } from './settled.js';
 
 export interface Failure extends Settled {
   readonly delayMs: number;
@@ -49,9 +49,7 @@ RETURNING i.id, i.status`,
 /** Returns the jobs that moved, with `pending` or `dead_letter` for where they went. */
 export function fail(db: Executor, names: Names, workerId: string, jobs: readonly Failure[]) {
   return db.run(failJobs, names, [
-    workerId,
-    plainArray(jobs.map((job) => job.id)),
-    plainArray(jobs.map((job) => job.generation)),
+    ...fence(workerId, jobs),
     plainArray(jobs.map((job) => job.delayMs)),
     textArray(jobs.map((job) => job.error)),
     textArray(jobs.map((job) => job.summary)),

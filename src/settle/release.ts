@@ -8,7 +8,7 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, plainArray, type Row, statement, timestamp, uuid } from '../postgres/statement.js';
-import type { Settled } from './complete.js';
+import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
 export const releaseJobs = statement({
   name: 'release',
@@ -31,17 +31,13 @@ RETURNING i.id, i.available_at AS run_at, i.partition_bucket`,
 export type Released = Row<typeof releaseJobs.columns>;
 
 /** Returns those that it moved, with what others need to find them. */
-export async function release(
+export function release(
   db: Executor,
   names: Names,
   workerId: string,
   jobs: readonly Settled[],
 ): Promise<Released[]> {
-  return db.run(releaseJobs, names, [
-    workerId,
-    plainArray(jobs.map((job) => job.id)),
-    plainArray(jobs.map((job) => job.generation)),
-  ]);
+  return db.run(releaseJobs, names, fence(workerId, jobs));
 }
 
 export interface Snoozed extends Settled {
@@ -76,20 +72,10 @@ RETURNING i.id`,
   columns: { id: uuid },
 });
 
-export async function snooze(
-  db: Executor,
-  names: Names,
-  workerId: string,
-  jobs: readonly Snoozed[],
-): Promise<string[]> {
-  const rows = await db.run(snoozeJobs, names, [
-    workerId,
-    plainArray(jobs.map((job) => job.id)),
-    plainArray(jobs.map((job) => job.generation)),
-    plainArray(jobs.map((job) => job.delayMs)),
-  ]);
-  return rows.map((row) => row.id);
-}
+export const snooze: Settle<Snoozed> = async (db, names, workerId, jobs) => {
+  const delays = plainArray(jobs.map((job) => job.delayMs));
+  return idsOf(await db.run(snoozeJobs, names, [...fence(workerId, jobs), delays]));
+};
 
 export const releaseClaimedJobs = statement({
   name: 'release_claims',

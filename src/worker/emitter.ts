@@ -8,36 +8,23 @@ import type { WorkerEvent } from './events.js';
 
 type Listener = (event: WorkerEvent) => unknown;
 
-export class Emitter {
-  readonly #own: Listener | null;
-  readonly #others: ReadonlySet<Listener>;
-  readonly #log: Logger;
-
-  /** `own`: the worker's option `onEvent`. `others` may grow and shrink meanwhile. */
-  constructor(own: Listener | null, others: ReadonlySet<Listener>, log: Logger) {
-    this.#own = own;
-    this.#others = others;
-    this.#log = log;
-  }
-
-  get hasListeners(): boolean {
-    return this.#own !== null || this.#others.size > 0;
-  }
-
-  emit(event: WorkerEvent): void {
-    if (this.#own) this.#call(this.#own, event);
-    for (const listener of this.#others) this.#call(listener, event);
-  }
-
-  #call(listener: Listener, event: WorkerEvent): void {
+/** `own`: the worker's option `onEvent`. `others` may grow and shrink meanwhile. */
+export function emitterOf(own: Listener | null, others: ReadonlySet<Listener>, log: Logger) {
+  const failed = (error: unknown) =>
+    log.error({ err: describeError(error).message }, 'an onEvent listener failed');
+  const call = (listener: Listener, event: WorkerEvent) => {
     try {
       const answer = listener(event);
-      if (answer instanceof Promise) answer.catch(this.#failed);
+      if (answer instanceof Promise) answer.catch(failed);
     } catch (error) {
-      this.#failed(error);
+      failed(error);
     }
-  }
-
-  readonly #failed = (error: unknown) =>
-    this.#log.error({ err: describeError(error).message }, 'an onEvent listener failed');
+  };
+  return {
+    hasListeners: () => own !== null || others.size > 0,
+    emit(event: WorkerEvent): void {
+      if (own) call(own, event);
+      for (const listener of others) call(listener, event);
+    },
+  };
 }

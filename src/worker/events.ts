@@ -129,13 +129,5 @@ export type StatementName =
   | 'snooze'
   | 'cancel';
 
-export interface WorkerStats {
-  claimed: number;
-  completed: number;
-  failed: number;
-  dead_letter: number;
-  snoozed: number;
-  released: number;
-  cancelled: number;
-  lost: number;
-}
+/** How many jobs were claimed, and how many left in which way. */
+export type WorkerStats = Record<'claimed' | SettleResult, number>;

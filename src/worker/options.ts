@@ -56,26 +56,8 @@ const WORKER_OPTIONS = {
   ...{ handleSignals: true, onEvent: true, metadata: true },
 } as const satisfies Known<WorkerOptions>;
 
-export interface Settings {
-  readonly queues: readonly string[] | null;
-  readonly concurrency: number;
-  readonly batchSize: number;
-  readonly prefetch: number;
-  readonly leaseMs: number;
-  readonly renewMs: number;
-  readonly heartbeatMs: number;
-  readonly ttlMs: number;
-  readonly pollMs: number;
-  readonly maintenanceMs: number;
-  readonly stallMs: number;
-  readonly timeoutMs: number | null;
-  readonly graceMs: number;
-  readonly livenessLock: boolean;
-  readonly notify: boolean;
-  readonly handleSignals: boolean;
-  readonly metadata: Readonly<Record<string, string | number | boolean>>;
-  readonly onEvent: ((event: WorkerEvent) => void) | null;
-}
+/** The options as the worker uses them, in milliseconds and with all defaults. */
+export type Settings = Readonly<ReturnType<typeof resolveOptions>>;
 
 const DAY_MS = 86_400_000;
 
@@ -102,12 +84,12 @@ function queueList(queues: unknown): readonly string[] | null {
   return [...new Set((queues as unknown[]).map((queue) => checkQueueName(queue as string)))];
 }
 
-export function resolveOptions(options: WorkerOptions): Settings {
+export function resolveOptions(options: WorkerOptions) {
   checkKnown(options, WORKER_OPTIONS, 'worker()', 'The worker was not made.');
   const time = (value: Duration | undefined, what: string, fallback: number, min = 10) =>
     value === undefined ? fallback : durationMs(value, what, { min, max: DAY_MS });
   const leaseMs = time(options.lease, 'lease', 90_000, 100);
-  const settings: Settings = {
+  const settings = {
     queues: queueList(options.queues),
     concurrency: checkInteger(options.concurrency ?? 10, 'concurrency', 1, 10_000),
     batchSize: checkInteger(options.batchSize ?? 500, 'batchSize', 1, 5_000),

@@ -1,8 +1,9 @@
 /** A database that may be away: the start waits for it, until the worker is stopped; and what counts as away. */
+import { once } from 'node:events';
 import type pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import type { Address } from '../postgres/address.js';
-import { Backoff, LAST_MS, pause } from '../postgres/backoff.js';
+import { LAST_MS, untilDone } from '../postgres/backoff.js';
 import type { Logger } from '../postgres/log.js';
 import { closePool, isHeldUp, isOutage, isTransient, plainPool } from '../postgres/pool.js';
 import { behindPooler } from '../postgres/pooled.js';
@@ -20,19 +21,13 @@ export async function untilReachable(
   { halt, reportError }: ReachableDeps,
   work: () => Promise<void>,
 ): Promise<void> {
-  const backoff = new Backoff();
-  const stopped = aborted(halt);
-  while (!halt.aborted) {
-    try {
-      // A database that accepts and does not answer must not hold up a stop.
-      await Promise.race([work(), stopped]);
-      return;
-    } catch (error) {
-      if (!isTransient(error)) throw error;
-      reportError('starting', error);
-      await pause(backoff.nextMs(), halt);
-    }
-  }
+  // A database that accepts and does not answer must not hold up a stop.
+  const stopped = once(halt, 'abort');
+  const orStopped = () => Promise.race([work(), stopped]);
+  await untilDone(halt, orStopped, (error) => {
+    if (!isTransient(error)) throw error;
+    reportError('starting', error);
+  });
 }
 
 /**
@@ -68,10 +63,4 @@ export async function checkDirect(worker: pg.Pool, direct: Address, log: Logger)
   } finally {
     await closePool(pool, LAST_MS);
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) =>
-    signal.addEventListener('abort', () => resolve(), { once: true }),
-  );
 }

@@ -28,6 +28,27 @@ export const systemTime: Time = {
   random: () => Math.random(),
 };
 
+/** A wait that somebody may end early. One at a time. */
+export class Wait {
+  #end: ((early: boolean) => void) | null = null;
+
+  /** True: it was ended. */
+  atMost(ms: number, time: Pick<Time, 'after'> = systemTime): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = time.after(ms, () => this.#end?.(false));
+      this.#end = (early) => {
+        timer.cancel();
+        this.#end = null;
+        resolve(early);
+      };
+    });
+  }
+
+  end(): void {
+    this.#end?.(true);
+  }
+}
+
 /** Between three and five quarters of a time, so that workers do not act in step. */
 export const jittered = (ms: number, { random }: Pick<Time, 'random'>): number =>
   ms * (0.75 + random() * 0.5);

@@ -9,39 +9,41 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type pg from 'pg';
 import type { Duration } from '../job/duration.js';
-import { HoldfastError, shown } from '../job/errors.js';
+import { HoldfastError } from '../job/errors.js';
 import { describeError } from '../job/failure.js';
-import { checkDefinition, type JobDefinition } from '../job/job.js';
+import type { JobDefinition } from '../job/job.js';
 import { checkKnown } from '../job/known-options.js';
 import { VERSION } from '../job/version.js';
 import { type Address, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { childLogger, type Logger } from '../postgres/log.js';
 import { closePool, databaseOf, enginePool } from '../postgres/pool.js';
-import { type EngineMode, engineExecutor } from '../postgres/queryable.js';
+import { type EngineMode, type Executor, engineExecutor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
 import { type BoundedLogger, boundedLogger } from './bounded-log.js';
-import { Emitter } from './emitter.js';
+import type { Standing } from './deps.js';
+import { emitterOf } from './emitter.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
-import { channelsOf, Loops } from './loops.js';
+import { Loops, type LoopsDeps } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
-import { checkQueues, declareLimitsOf, handlesOf, queuesToServe, typesOf } from './queues.js';
+import { checkDirect, findPooler, untilReachable, wasAway } from './reachable.js';
 import {
-  checkDirect,
-  findPooler,
-  type ReachableDeps,
-  untilReachable,
-  wasAway,
-} from './reachable.js';
+  addRoute,
+  channelsOf,
+  checkQueues,
+  declareLimitsOf,
+  handlesOf,
+  queuesToServe,
+  typesOf,
+} from './routes.js';
 import type { Handler, Route } from './run/attempt.js';
 import { aloneHandler } from './run/batch.js';
 import type { HandlerContext } from './run/handler-context.js';
 import { type BatchContext, type BatchJob, type BatchOptions, resolveBatch } from './run/many.js';
 import { metadataOf, Registration } from './services/registration.js';
-import type { Standing } from './settle/batcher.js';
 import { exitAfter, onSignals } from './signals.js';
 import { systemTime } from './time.js';
 
@@ -90,17 +92,18 @@ export class Worker {
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
   readonly #log: BoundedLogger;
-  readonly #emitter: Emitter;
+  readonly #events: ReturnType<typeof emitterOf>;
   readonly #routes = new Map<string, Route>();
+  /** Aborted when the worker stops. */
+  readonly #halt = new AbortController();
   #state: State = 'new';
   #id = newWorkerId();
   #pool: pg.Pool | null = null;
   #loops: Loops | null = null;
   #registration: Registration | null = null;
-  #registeredAt = 0;
   #signalled = false;
+  /** The id that was declared dead, until there is a new one. */
   #dying: string | null = null;
-  #halt = new AbortController();
   #finished: Promise<void> | null = null;
   #finish: () => void = () => {};
 
@@ -110,7 +113,7 @@ export class Worker {
     sendable(deps.address);
     this.#settings = resolveOptions(options);
     this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
-    this.#emitter = new Emitter(this.#settings.onEvent, deps.listeners, this.#log);
+    this.#events = emitterOf(this.#settings.onEvent, deps.listeners, this.#log);
   }
 
   /** The id under which this worker is registered now; it changes when the worker registers again. */
@@ -126,18 +129,15 @@ export class Worker {
     return { routes: this.#routes, timeoutMs: this.#settings.timeoutMs };
   }
 
-  get #ending(): boolean {
-    return this.#state === 'stopping' || this.#state === 'stopped';
-  }
-
   handle<Input, Output>(
     job: JobDefinition<Input, Output>,
     handler: (context: HandlerContext<Output>) => unknown,
   ): this {
-    return this.#add('handle()', job, handler, (definition) => ({
-      job: definition,
+    this.#checkNew('add handlers before run()');
+    addRoute(this.#routes, 'handle()', job, handler, () => ({
       handler: handler as unknown as Handler,
     }));
+    return this;
   }
 
   /**
@@ -149,50 +149,22 @@ export class Worker {
     options: BatchOptions,
     handler: (jobs: readonly BatchJob<Output>[], context: BatchContext<Output>) => unknown,
   ): this {
-    return this.#add('handleMany()', job, handler, (definition) => {
+    this.#checkNew('add handlers before run()');
+    addRoute(this.#routes, 'handleMany()', job, handler, () => {
       const many = resolveBatch(options, handler);
-      return { job: definition, many, handler: aloneHandler(many) };
+      return { many, handler: aloneHandler(many) };
     });
+    return this;
   }
 
-  #add<Input, Output>(
-    where: string,
-    job: JobDefinition<Input, Output>,
-    handler: unknown,
-    route: (job: Route['job']) => Route,
-  ): this {
-    if (this.#state !== 'new') {
-      throw new HoldfastError(
-        'WORKER_STATE',
-        `The worker is ${this.#state}; add handlers before run().`,
-      );
-    }
-    const undone = 'No handler was added.';
-    checkDefinition(job, `The first argument of ${where}`, undone);
-    if (typeof handler !== 'function') {
-      throw new HoldfastError(
-        'OPTION_INVALID',
-        `The handler of "${job.type}" must be a function, not ${shown(handler)}. ${undone}`,
-      );
-    }
-    if (this.#routes.has(job.type)) {
-      throw new HoldfastError(
-        'OPTION_INVALID',
-        `There is a handler for "${job.type}" already; it was kept.`,
-      );
-    }
-    this.#routes.set(job.type, route(job as unknown as Route['job']));
-    return this;
+  #checkNew(instead: string): void {
+    if (this.#state === 'new') return;
+    throw new HoldfastError('WORKER_STATE', `The worker is ${this.#state}; ${instead}.`);
   }
 
   /** Starts the worker; resolves when it has stopped. Rejects when it cannot start at all. */
   async run(): Promise<void> {
-    if (this.#state !== 'new') {
-      throw new HoldfastError(
-        'WORKER_STATE',
-        `The worker is ${this.#state}; make a new one to run again.`,
-      );
-    }
+    this.#checkNew('make a new one to run again');
     this.#state = 'starting';
     this.#finished = new Promise((resolve) => {
       this.#finish = resolve;
@@ -218,75 +190,55 @@ export class Worker {
   }
 
   async #start(): Promise<void> {
-    const queues = queuesToServe(this.#routes, this.#settings.queues);
-    const mode: EngineMode = { prepare: this.#deps.prepare, pooled: await this.#behindPooler() };
-    if (this.#halt.signal.aborted) return this.#takeApart(false, 0);
-    const queryTimeoutMs = this.#queryTimeoutMs;
-    const connection = { ...this.#deps.address, queryTimeoutMs, pooled: mode.pooled === true };
-    const pool = enginePool(
-      connection,
-      Math.min(2 * queues.length + 2, MAX_CONNECTIONS),
-      this.#log,
-    );
+    const { address, prepare, schema } = this.#deps;
+    const halt = this.#halt.signal;
+    const routes = this.#routes;
+    const queues = queuesToServe(routes, this.#settings.queues);
+    const pooled = await this.#behindPooler();
+    if (halt.aborted) return this.#takeApart(false, 0);
+    const mode: EngineMode = { prepare, pooled };
+    const connections = Math.min(2 * queues.length + 2, MAX_CONNECTIONS);
+    const connection = { ...address, queryTimeoutMs: this.#queryTimeoutMs, pooled };
+    const pool = enginePool(connection, connections, this.#log);
     this.#pool = pool;
-    const registration = new Registration({
-      engine: engineExecutor(pool, mode),
-      schema: this.#deps.schema,
-      routes: this.#routes,
-      queues,
-      settings: this.#settings,
-      halt: this.#halt.signal,
-      ending: () => this.#ending,
-      reportError: (what, error) => this.#reportError(what, error),
-    });
+    const engine = engineExecutor(pool, mode);
+    const handles = handlesOf(routes, queues);
+    const metadata = metadataOf(this.#settings);
+    const reportError = this.#reportError;
+    const registration = new Registration({ engine, schema, handles, metadata, halt, reportError });
     this.#registration = registration;
     let channels: ReadonlyMap<string, string> = new Map();
-    await untilReachable(this.#reachable, async () => {
+    let registeredAt = 0;
+    await untilReachable({ halt, reportError }, async () => {
       await this.#checkDatabases(pool);
-      await checkSchema(pool, this.#deps.schema);
-      await checkQueues(pool, this.#deps.schema, queues);
-      const engine = engineExecutor(pool, mode);
-      await declareLimitsOf(engine, this.#deps.schema, this.#routes, queues);
-      channels = await channelsOf(engine, this.#deps.schema, queues);
-      this.#registeredAt = monotonicMs();
+      await checkSchema(pool, schema);
+      await checkQueues(pool, schema, queues);
+      await declareLimitsOf(engine, schema, routes, queues);
+      channels = await channelsOf(engine, schema, queues);
+      registeredAt = monotonicMs();
       await registration.enter(this.#id);
     });
-    if (this.#halt.signal.aborted) {
+    if (halt.aborted) {
       await registration.leave(this.#id, true);
       return this.#takeApart(false, 0);
     }
-    this.#loops = this.#assemble(pool, mode, queues, channels);
+    const loops = this.#assemble(pool, engine, mode, { queues, channels, metadata, registeredAt });
+    this.#loops = loops;
     try {
-      await this.#loops.prepare();
+      await loops.prepare();
     } catch (error) {
       await registration.leave(this.#id, true);
       await this.#takeApart(false, 0);
       throw error;
     }
     this.#state = 'running';
-    this.#sayStarted(queues);
-    const handles = typesOf(handlesOf(this.#routes, queues));
-    this.#emitter.emit({ kind: 'started', workerId: this.#id, handles });
-    if (this.#halt.signal.aborted) void this.#stop(0, this.#signalled);
-    else await this.#loops.start();
-  }
-
-  #sayStarted(queues: readonly string[]): void {
-    const { database, host } = databaseOf(this.#deps.address);
-    const { schema } = this.#deps;
     this.#log.info(
-      { worker: this.#id, queues, database, host, schema, version: VERSION },
+      { worker: this.#id, queues, ...databaseOf(address), schema, version: VERSION },
       'worker started',
     );
-  }
-
-  #sayStopped(): void {
-    const { completed, failed, dead_letter: deadLetters, released, lost } = this.stats;
-    this.#log.flush();
-    this.#log.info(
-      { worker: this.#id, completed, failed, deadLetters, released, lost },
-      'worker stopped',
-    );
+    this.#events.emit({ kind: 'started', workerId: this.#id, handles: typesOf(handles) });
+    if (halt.aborted) void this.#stop(0, this.#signalled);
+    else await loops.start();
   }
 
   /** Enqueues, handlers' transactions, claims and hints have to meet in one database. */
@@ -298,7 +250,8 @@ export class Worker {
 
   async #behindPooler(): Promise<boolean> {
     const { pooler, address, direct } = this.#deps;
-    const pooled = pooler ?? (await findPooler(this.#reachable, address, this.#log));
+    const reachable = { halt: this.#halt.signal, reportError: this.#reportError };
+    const pooled = pooler ?? (await findPooler(reachable, address, this.#log));
     if (pooled && direct === null) {
       this.#log.info(
         {},
@@ -308,40 +261,27 @@ export class Worker {
     return pooled;
   }
 
-  get #reachable(): ReachableDeps {
-    return {
-      halt: this.#halt.signal,
-      reportError: (what, error) => this.#reportError(what, error),
-    };
-  }
-
   #assemble(
     enginePool: pg.Pool,
+    engine: Executor,
     mode: EngineMode,
-    queues: readonly string[],
-    channels: ReadonlyMap<string, string>,
+    found: Pick<LoopsDeps, 'queues' | 'channels' | 'metadata' | 'registeredAt'>,
   ): Loops {
+    const { graceMs, handleSignals } = this.#settings;
     return new Loops({
       ...this.#deps,
-      ...{ enginePool, mode, queues, channels },
-      settings: this.#settings,
-      routes: this.#routes,
-      metadata: metadataOf(this.#settings),
+      ...{ enginePool, engine, mode, ...found },
+      ...{ settings: this.#settings, routes: this.#routes, log: this.#log, stats: this.stats },
+      ...this.#events,
       time: systemTime,
-      log: this.#log,
-      stats: this.stats,
       workerId: () => this.#id,
       standing: (id) => this.#standing(id),
       dead: (id) => void this.#reregister(id),
-      registeredAt: this.#registeredAt,
+      // As a signal would: a handler that does not end must not keep the process for ever.
       drainAsked: () => {
-        // As a signal would: a handler that does not end must not keep the process for ever.
-        const { graceMs, handleSignals } = this.#settings;
         if (this.#state === 'running') void this.#stop(graceMs, handleSignals);
       },
-      emit: (event) => this.#emitter.emit(event),
-      hasListeners: () => this.#emitter.hasListeners,
-      reportError: (what, error) => this.#reportError(what, error),
+      reportError: this.#reportError,
     });
   }
 
@@ -362,7 +302,7 @@ export class Worker {
       queue.loseAll(was);
     }
     // One that stops has left the registry by itself, and does not come back.
-    if (this.#ending) return;
+    if (this.#halt.signal.aborted) return;
     this.#log.warn({ worker: was }, 'this worker was declared dead; it registers under a new id');
     const next = newWorkerId();
     if (!(await registration.enterAgain(next))) return registration.leave(next, true);
@@ -372,7 +312,7 @@ export class Worker {
     for (const queue of loops.queues) queue.loseAll(was);
     await loops.recover();
     for (const queue of loops.queues) queue.hold(false);
-    this.#emitter.emit({ kind: 'reregistered', workerId: this.#id, was });
+    this.#events.emit({ kind: 'reregistered', workerId: this.#id, was });
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is released. */
@@ -390,36 +330,28 @@ export class Worker {
     if (this.#state === 'new') this.#state = 'stopped';
     if (this.#state === 'stopped') return;
     this.#signalled ||= signalled;
-    if (this.#state === 'starting') {
-      this.#halt.abort();
-    } else if (this.#state === 'running') {
+    this.#halt.abort();
+    if (this.#state === 'running') {
       this.#state = 'stopping';
       const loops = this.#loops as Loops;
       const graceEndsAt = performance.now() + graceMs;
-      const running = loops.queues.reduce((sum, queue) => sum + queue.running, 0);
-      this.#log.info({ worker: this.#id, running, graceMs }, 'worker stopping');
+      this.#log.info({ worker: this.#id, running: loops.running, graceMs }, 'worker stopping');
       await this.#drain(loops, graceMs);
       // Handlers that go on after their jobs were released may keep the process for ever.
-      const exit = this.#signalled && loops.queues.some((queue) => queue.running > 0);
-      await this.#takeApart(exit, graceEndsAt);
+      await this.#takeApart(this.#signalled && loops.running > 0, graceEndsAt);
     }
     await this.#finished;
   }
 
   async #drain(loops: Loops, graceMs: number): Promise<void> {
-    const { services, unhandled, schedules, quarantine, membership, wakeups, queues } = loops;
-    services.stop();
-    unhandled.stop();
-    schedules.stop();
-    membership.stop();
     const registration = this.#registration as Registration;
+    loops.stop();
     const said = registration.announceDrain(this.#id);
-    quarantine.stop();
-    const gone = await Promise.all(queues.map((queue) => queue.drain(graceMs)));
+    const gone = await Promise.all(loops.queues.map((queue) => queue.drain(graceMs)));
     loops.abandon.abort();
     await said();
     await registration.leave(this.#id, gone.every(Boolean));
-    await wakeups.stop();
+    await loops.wakeups.stop();
   }
 
   /** `exit`: handlers are left that may keep the process; it exits soon after the grace period. */
@@ -432,17 +364,22 @@ export class Worker {
       ...pools.map((pool) => pool && closePool(pool, LAST_MS)),
     ]);
     this.#state = 'stopped';
-    this.#sayStopped();
-    this.#emitter.emit({ kind: 'stopped', workerId: this.#id });
+    this.#log.flush();
+    const { completed, failed, dead_letter: deadLetters, released, lost } = this.stats;
+    this.#log.info(
+      { worker: this.#id, completed, failed, deadLetters, released, lost },
+      'worker stopped',
+    );
+    this.#events.emit({ kind: 'stopped', workerId: this.#id });
     if (exit) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
     this.#finish();
   }
 
-  #reportError(what: string, error: unknown): void {
+  readonly #reportError = (what: string, error: unknown): void => {
     const confirmedAgoMs = this.#loops?.keeper.confirmedAgoMs() ?? Number.POSITIVE_INFINITY;
     if (wasAway(error, confirmedAgoMs, this.#queryTimeoutMs)) this.#loops?.services.recordOutage();
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'worker error');
-    this.#emitter.emit({ kind: 'error', what, error });
-  }
+    this.#events.emit({ kind: 'error', what, error });
+  };
 }

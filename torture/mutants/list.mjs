@@ -233,8 +233,8 @@ export const MUTANTS = [
     patches: {
       'claim/claim.js': [
         [
-          "q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none')",
-          "q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none' AND NOT EXISTS (SELECT FROM holdfast.inbox AS s WHERE s.crashes > 1))",
+          "openQueue(`q.ordering = 'none'`)",
+          "openQueue(`q.ordering = 'none' AND NOT EXISTS (SELECT FROM holdfast.inbox AS s WHERE s.crashes > 1)`)",
         ],
       ],
     },
@@ -253,8 +253,8 @@ export const MUTANTS = [
   {
     name: 'children outside of the transaction',
     patches: {
-      'worker/settle/children.js': [
-        ['writeJobs(db, names, children', 'writeJobs(executor(deps.house), names, children'],
+      'worker/settle/outcome.js': [
+        ['writeJobs(db, names, children', 'writeJobs(executor(ownPool), names, children'],
       ],
     },
     profile: 'network',

@@ -197,6 +197,6 @@ export class KeeperWork {
     this.#workerId = id;
     this.#dead = false;
     this.#leases.clear();
-    for (const one of this.#turns) one.hurry();
+    for (const one of this.#turns) one.runNow();
   }
 }

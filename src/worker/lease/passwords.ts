@@ -17,21 +17,17 @@ export class Passwords {
 
   /** The address with a function that asks. */
   askedBy(address: Address): Address {
-    const ask = async (of: object = {}): Promise<string> => {
-      const answer = await this.#ask(of);
+    const password = async (of: object = {}): Promise<string> => {
+      const { host, port, user, database } = of as Record<string, unknown>;
+      const ask = randomUUID();
+      const answer = await new Promise<PasswordAnswer>((resolve) => {
+        this.#asked.set(ask, resolve);
+        this.#tell('passwordAsked', ask, { host, port, user, database });
+      });
       if ('refused' in answer) throw new Error(answer.refused);
       return answer.password as string;
     };
-    return { ...address, password: ask as () => Promise<string> };
-  }
-
-  #ask(of: object): Promise<PasswordAnswer> {
-    const { host, port, user, database } = of as Record<string, unknown>;
-    const ask = randomUUID();
-    return new Promise((resolve) => {
-      this.#asked.set(ask, resolve);
-      this.#tell('passwordAsked', ask, { host, port, user, database });
-    });
+    return { ...address, password: password as () => Promise<string> };
   }
 
   answer(ask: string, answer: PasswordAnswer): void {

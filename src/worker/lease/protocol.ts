@@ -4,8 +4,12 @@
  */
 import type { Lease } from '../../lease/renew.js';
 import type { Address } from '../../postgres/address.js';
+import type { Settings } from '../options.js';
 
-export interface KeeperSetup {
+type Times = 'leaseMs' | 'renewMs' | 'heartbeatMs' | 'ttlMs' | 'stallMs';
+
+/** With `livenessLock` it holds its lock, and watches the locks of others. */
+export interface KeeperSetup extends Pick<Settings, Times | 'livenessLock'> {
   readonly address: Address;
   /** The passwords come from a function of the main thread: ask for one at every connect. */
   readonly asksPasswords: boolean;
@@ -13,19 +17,12 @@ export interface KeeperSetup {
   readonly pooled: boolean;
   /** A way past the pooler, for a session that holds the liveness lock. */
   readonly direct: Address | null;
-  /** Hold the liveness lock, and watch the locks of others. */
-  readonly livenessLock: boolean;
   readonly schema: string;
   readonly queues: readonly string[];
   readonly workerId: string;
   /** When the registration was sent, by `monotonicMs`. It counts as the first heartbeat. */
   readonly registeredAt: number;
   readonly metadata: object;
-  readonly leaseMs: number;
-  readonly renewMs: number;
-  readonly heartbeatMs: number;
-  readonly ttlMs: number;
-  readonly stallMs: number;
   readonly prepare: boolean;
   /** Numbers that both threads see, by the slots below. */
   readonly shared: SharedArrayBuffer;

@@ -126,10 +126,10 @@ test('what is hurried is due now, and nothing runs after a stop', async () => {
   const look = counted('look', 60_000);
   const { turns: running } = turns(line(), [look]);
   await until('it has looked', () => look.runs === 1);
-  running.hurry();
+  running.runNow();
   await until('it has looked again', () => look.runs === 2);
   running.stop();
-  running.hurry();
+  running.runNow();
   await waits(50);
   expect(look.runs).toBe(2);
 });

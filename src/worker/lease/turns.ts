@@ -8,6 +8,7 @@
 
 import { Backoff } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
+import { Wait } from '../time.js';
 import type { Connection } from './connection.js';
 import { monotonicMs } from './protocol.js';
 
@@ -42,24 +43,24 @@ export class Turns {
   readonly #backoff = new Backoff();
   #connectAt = 0;
   #stopped = false;
-  #wake: () => void = () => {};
+  readonly #sleep = new Wait();
 
   constructor(deps: TurnsDeps) {
     this.#deps = deps;
     this.#slots = deps.tasks.map((task) => ({ task, backoff: new Backoff(), dueAt: 0 }));
-    deps.connection.onLost = () => this.#wake();
+    deps.connection.onLost = () => this.#sleep.end();
     void this.#run();
   }
 
   /** Everything is due now, but for what has just failed. */
-  hurry(): void {
+  runNow(): void {
     for (const slot of this.#slots) if (!slot.backoff.failing) slot.dueAt = 0;
-    this.#wake();
+    this.#sleep.end();
   }
 
   stop(): void {
     this.#stopped = true;
-    this.#wake();
+    this.#sleep.end();
   }
 
   async #run(): Promise<void> {
@@ -68,9 +69,9 @@ export class Turns {
       const { db } = connection;
       const slot = this.#next();
       const waitMs = slot.dueAt - monotonicMs();
-      if (paused()) await this.#sleep(PAUSED_MS);
+      if (paused()) await this.#sleep.atMost(PAUSED_MS);
       else if (!db) await this.#connect();
-      else if (waitMs > 0) await this.#sleep(waitMs);
+      else if (waitMs > 0) await this.#sleep.atMost(waitMs);
       else await this.#turn(slot, db);
     }
   }
@@ -83,12 +84,15 @@ export class Turns {
 
   async #connect(): Promise<void> {
     const now = monotonicMs();
-    if (now < this.#connectAt) return this.#sleep(this.#connectAt - now);
+    if (now < this.#connectAt) {
+      await this.#sleep.atMost(this.#connectAt - now);
+      return;
+    }
     const failedBefore = this.#backoff.failing;
     this.#connectAt = now + Math.min(this.#backoff.nextMs(), LONGEST_RECONNECT_MS);
     try {
       await this.#deps.connection.open();
-      this.hurry();
+      this.runNow();
     } catch (error) {
       // Once per outage: the other loops report it too.
       if (!this.#stopped && !failedBefore) this.#deps.error('connecting the keeper', error);
@@ -106,15 +110,5 @@ export class Turns {
       this.#deps.connection.failed(error);
       if (!this.#stopped) this.#deps.error(slot.task.what, error);
     }
-  }
-
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => this.#wake(), ms);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
   }
 }

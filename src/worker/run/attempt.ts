@@ -1,14 +1,11 @@
 /**
- * A run: one attempt of one job, from the stored payload to an outcome. An outcome is a value; this
- * function never throws, whatever the handler does.
+ * One attempt of one job, from the stored payload to an outcome. An outcome is a value; an attempt never throws,
+ * whatever the handler does.
  *
- * The stated rules for what a worker may find:
- * - the payload does not fit the schema, or no upgrade leads from its version: a dead letter at once, because
- *   trying again cannot help; a human retries it after a deploy;
- * - the time limit is over: the signal is aborted and the attempt fails; a handler that goes on anyway
- *   settles nothing.
+ * A payload that does not fit the schema, or whose version no upgrade leads from, makes a dead letter at once: trying
+ * again cannot help, and a human retries it after a deploy. When the time limit is over the signal is aborted and the
+ * attempt fails; a handler that goes on anyway settles nothing.
  */
-
 import type { NewJob } from '../../enqueue/insert.js';
 import { MAX_DELAY_MS } from '../../job/duration.js';
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors.js';
@@ -100,146 +97,143 @@ export function runJob(
   deps: ContextDeps,
   defaultTimeoutMs: number | null,
 ): Outcome | Promise<Outcome> {
-  const { row } = held;
-  const timeoutMs = route.job.timeoutMs ?? defaultTimeoutMs;
-  let payload: unknown;
+  const { payload, version } = held.row;
+  const attempt = new Attempt(held, route, deps, route.job.timeoutMs ?? defaultTimeoutMs);
+  let read: unknown;
   try {
-    payload = route.job.read(JSON.parse(row.payload), row.version);
+    read = route.job.read(JSON.parse(payload), version);
   } catch (error) {
-    return unreadable(held, route, error, deps);
+    return attempt.unreadable(error);
   }
-  if (!(payload instanceof Promise)) return handle(held, route, payload, timeoutMs, deps);
-  return payload.then(
-    (read) => handle(held, route, read, timeoutMs, deps),
-    (error) => unreadable(held, route, error, deps),
+  if (!(read instanceof Promise)) return attempt.handle(read);
+  return read.then(
+    (value) => attempt.handle(value),
+    (error) => attempt.unreadable(error),
   );
 }
 
-function handle(
-  held: LeasedJob,
-  route: Route,
-  payload: unknown,
-  timeoutMs: number | null,
-  deps: ContextDeps,
-): Outcome | Promise<Outcome> {
-  const context = new JobContext(held, payload, deps);
-  const threw = (error: unknown) => afterThrow(held, route, context, error, deps);
-  // Asked in the tick in which the attempt ends: a call begins before that, or is refused.
-  const returned = (value: unknown): Outcome | Promise<Outcome> =>
-    context.calls.none
-      ? afterReturn(held, route, context, value, deps)
-      : context.calls.ended().then(() => returned(value), threw);
-  let answer: unknown;
-  try {
-    answer =
-      timeoutMs === null
-        ? route.handler(context)
-        : withinTime(held, timeoutMs, async () => {
-            const value = await route.handler(context);
-            while (!context.calls.none) await context.calls.ended();
-            context.end('returned');
-            return value;
-          });
-    if (mayBePromise(answer)) return Promise.resolve(answer).then(returned, threw);
-  } catch (error) {
-    return threw(error);
+class Attempt {
+  readonly #held: LeasedJob;
+  readonly #route: Route;
+  readonly #deps: ContextDeps;
+  readonly #timeoutMs: number | null;
+  #context!: JobContext<unknown>;
+
+  constructor(held: LeasedJob, route: Route, deps: ContextDeps, timeoutMs: number | null) {
+    this.#held = held;
+    this.#route = route;
+    this.#deps = deps;
+    this.#timeoutMs = timeoutMs;
   }
-  return returned(answer);
+
+  /** An upgrade function may fail for a reason that passes; a payload that does not fit will not. */
+  unreadable(error: unknown): Outcome {
+    if (isA(error, HoldfastError) && DEAD_LETTER_AT_ONCE.has(error.code)) {
+      return { kind: 'dead_letter', ...described(error) };
+    }
+    return this.#failed(error, false);
+  }
+
+  handle(payload: unknown): Outcome | Promise<Outcome> {
+    const context = new JobContext(this.#held, payload, this.#deps);
+    this.#context = context;
+    let answer: unknown;
+    try {
+      answer =
+        this.#timeoutMs === null ? this.#route.handler(context) : this.#withinTime(this.#timeoutMs);
+      if (mayBePromise(answer)) {
+        return Promise.resolve(answer).then(
+          (value) => this.#returned(value),
+          (error) => this.#threw(error),
+        );
+      }
+    } catch (error) {
+      return this.#threw(error);
+    }
+    return this.#returned(answer);
+  }
+
+  /** Asked in the tick in which the attempt ends: a call begins before that, or is refused. */
+  #returned(value: unknown): Outcome | Promise<Outcome> {
+    const context = this.#context;
+    if (!context.calls.none) {
+      return context.calls.ended().then(
+        () => this.#returned(value),
+        (error) => this.#threw(error),
+      );
+    }
+    context.end('returned');
+    if (context.completion === 'done') return { kind: 'transacted' };
+    if (context.completion === 'handed') {
+      const error = new Error('the transaction that ctx.complete was given did not commit');
+      return this.#failed(error, true);
+    }
+    const result = resultText(value, this.#held, this.#deps);
+    return { kind: 'completed', children: context.children, result };
+  }
+
+  #threw(error: unknown): Outcome {
+    const context = this.#context;
+    context.end('failed');
+    if (context.completion === 'done') {
+      this.#warn(
+        error,
+        'a handler threw after its transaction had completed the job; the job stays completed',
+      );
+      return { kind: 'transacted' };
+    }
+    if (this.#held.lost || this.#held.gone) return { kind: 'lost' };
+    if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
+    if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
+    if (isA(error, DeadLetter)) return { kind: 'dead_letter', ...described(error) };
+    return this.#failed(error, context.completion === 'handed');
+  }
+
+  #failed(error: unknown, handed: boolean): Outcome {
+    if (isA(error, RetryLater)) {
+      return { kind: 'failed', delayMs: bounded(error.delayMs), ...described(error), handed };
+    }
+    const { delayMs, problem } = this.#route.job.retry(this.#held.row.attempts, error);
+    if (problem !== undefined)
+      this.#warn(problem, 'the retry function of a job failed; the default delay was used');
+    return { kind: 'failed', delayMs, ...described(error), handed };
+  }
+
+  #warn(error: unknown, message: string): void {
+    const { id, row } = this.#held;
+    this.#deps.log.warn({ job: id, type: row.type, err: described(error).summary }, message);
+  }
+
+  async #withinTime(timeoutMs: number): Promise<unknown> {
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<never>((_, reject) => {
+      const end = () => {
+        const error = new HoldfastError(
+          'HANDLER_TIMEOUT',
+          `The handler did not end within its time limit of ${timeoutMs} ms; its signal was aborted and the attempt failed.`,
+        );
+        this.#held.abort(error);
+        reject(error);
+      };
+      timer = setTimeout(end, Math.min(timeoutMs, LONGEST_TIMER_MS));
+    });
+    try {
+      // When the limit wins, the handler's own rejection is still observed by the race and not unhandled.
+      return await Promise.race([this.#toItsEnd(), limit]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #toItsEnd(): Promise<unknown> {
+    const context = this.#context;
+    const value = await this.#route.handler(context);
+    while (!context.calls.none) await context.calls.ended();
+    context.end('returned');
+    return value;
+  }
 }
 
 /** Of whichever library; asking for `then` is left to the one who waits for it. */
 const mayBePromise = (answer: unknown) =>
   (typeof answer === 'object' && answer !== null) || typeof answer === 'function';
-
-function afterReturn(
-  held: LeasedJob,
-  route: Route,
-  context: JobContext<unknown>,
-  value: unknown,
-  deps: ContextDeps,
-): Outcome {
-  context.end('returned');
-  if (context.completion === 'done') return { kind: 'transacted' };
-  if (context.completion === 'handed') {
-    const error = new Error('the transaction that ctx.complete was given did not commit');
-    return failed(held, route, error, deps, true);
-  }
-  return { kind: 'completed', children: context.children, result: resultText(value, held, deps) };
-}
-
-/** An upgrade function may fail for a reason that passes; a payload that does not fit will not. */
-function unreadable(held: LeasedJob, route: Route, error: unknown, deps: ContextDeps): Outcome {
-  if (isA(error, HoldfastError) && DEAD_LETTER_AT_ONCE.has(error.code)) {
-    return { kind: 'dead_letter', ...described(error) };
-  }
-  return failed(held, route, error, deps, false);
-}
-
-function afterThrow(
-  held: LeasedJob,
-  route: Route,
-  context: JobContext<unknown>,
-  error: unknown,
-  deps: ContextDeps,
-): Outcome {
-  context.end('failed');
-  if (context.completion === 'done') {
-    deps.log.warn(
-      { job: held.id, type: held.row.type, err: described(error).summary },
-      'a handler threw after its transaction had completed the job; the job stays completed',
-    );
-    return { kind: 'transacted' };
-  }
-  if (held.lost || held.gone) return { kind: 'lost' };
-  if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
-  if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
-  if (isA(error, DeadLetter)) return { kind: 'dead_letter', ...described(error) };
-  return failed(held, route, error, deps, context.completion === 'handed');
-}
-
-function failed(
-  held: LeasedJob,
-  route: Route,
-  error: unknown,
-  deps: ContextDeps,
-  handed: boolean,
-): Outcome {
-  if (isA(error, RetryLater)) {
-    return { kind: 'failed', delayMs: bounded(error.delayMs), ...described(error), handed };
-  }
-  const { delayMs, problem } = route.job.retry(held.row.attempts, error);
-  if (problem !== undefined) {
-    deps.log.warn(
-      { job: held.id, type: held.row.type, err: described(problem).summary },
-      'the retry function of a job failed; the default delay was used',
-    );
-  }
-  return { kind: 'failed', delayMs, ...described(error), handed };
-}
-
-async function withinTime(
-  held: LeasedJob,
-  timeoutMs: number,
-  work: () => unknown,
-): Promise<unknown> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => {
-        const error = new HoldfastError(
-          'HANDLER_TIMEOUT',
-          `The handler did not end within its time limit of ${timeoutMs} ms; its signal was aborted and the attempt failed.`,
-        );
-        held.abort(error);
-        reject(error);
-      },
-      Math.min(timeoutMs, LONGEST_TIMER_MS),
-    );
-  });
-  try {
-    // When the limit wins, the handler's own rejection is still observed by the race and not unhandled.
-    return await Promise.race([(async () => work())(), limit]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

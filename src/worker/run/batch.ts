@@ -1,35 +1,85 @@
 /**
  * Several jobs of one type in one call of a handler. To the rest of the worker each of them is an attempt of its
- * own, with its context, its lease, its signal and its settle: its handler waits (seat.ts) until the batch says what
+ * own, with its context, its lease, its signal and its settle: its handler waits (batch-slot.ts) until the batch says what
  * became of it. So a part may fail, and what is lost or cancelled is one job and not the batch.
  */
 import type pg from 'pg';
 import { HoldfastError } from '../../job/errors.js';
 import { childLogger, type Logger } from '../../postgres/log.js';
 import type { Route } from './attempt.js';
-import { completeTogether } from './batch-transaction.js';
+import { BatchSlot } from './batch-slot.js';
+import { completeTogether } from './completion.js';
 import type { JobContext } from './context.js';
 import type { ContextDeps } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 import type { BatchContext, BatchHandler, BatchJob, Many } from './many.js';
-import { Seat } from './seat.js';
+import type { OneJob } from './one-job.js';
 
 /** A job by itself, for who knows of no batches, such as the test kit. */
 export function aloneHandler(many: Many): Route['handler'] {
   return (context) => {
     const batch = new Batch(many.handler, context.log, null);
-    const seat = batch.seat(null, null);
-    const ended = seat.join(context as JobContext<unknown>);
+    const slot = batch.slot(null, null);
+    const ended = slot.join(context as JobContext<unknown>);
     void batch.run();
     return ended;
   };
 }
 
-export class Batch {
+/** One call of the handler for all of these jobs. Resolves when each has ended: whether the last run succeeded. */
+export async function runBatch(
+  { job, many }: { readonly job: Route['job']; readonly many: Many },
+  runs: readonly LeasedJob[][],
+  one: OneJob,
+  deps: ContextDeps,
+): Promise<boolean> {
+  const batch = new Batch(many.handler, deps.log, deps);
+  const size = runs.reduce((sum, run) => sum + run.length, 0);
+  const ends = runs.map((run) => {
+    for (const held of run) held.together = size;
+    return startRun(batch, run, job, one);
+  });
+  void batch.run();
+  return (await Promise.all(ends)).at(-1) === true;
+}
+
+/** Starts the jobs of one run; each is settled after the one before it. True: all of them succeeded. */
+async function startRun(
+  batch: Batch,
+  run: readonly LeasedJob[],
+  job: Route['job'],
+  one: OneJob,
+): Promise<boolean> {
+  let before = run[0]?.before ?? null;
+  if (before?.failed) return false;
+  let behind: BatchSlot | null = null;
+  let ahead: Promise<boolean> | null = null;
+  for (const held of run) {
+    const slot: BatchSlot = batch.slot(behind, held);
+    if (ahead) slot.ahead = ahead;
+    const handler: Route['handler'] = (context) => slot.join(context as never);
+    const ran = one.run(held, before, { job, handler });
+    if (!held.started) {
+      slot.leave();
+      return false;
+    }
+    ahead = Promise.resolve(ran).then(async (ok) => {
+      slot.leave();
+      // Until it is known how it ended, those behind it would be settled after a job that may have succeeded.
+      if (!ok) await held.left();
+      return ok;
+    });
+    behind = slot;
+    before = held;
+  }
+  return ahead ?? false;
+}
+
+class Batch {
   readonly #handler: BatchHandler<unknown>;
   readonly #log: Logger;
   readonly #deps: ContextDeps | null;
-  readonly #seats: Seat[] = [];
+  readonly #slots: BatchSlot[] = [];
 
   /** `deps` are needed for more than one job. */
   constructor(handler: BatchHandler<unknown>, log: Logger, deps: ContextDeps | null) {
@@ -39,29 +89,29 @@ export class Batch {
   }
 
   /** `before` has the job before it in its key. */
-  seat(before: Seat | null, held: LeasedJob | null): Seat {
-    const seat = new Seat(before, held);
-    this.#seats.push(seat);
-    return seat;
+  slot(before: BatchSlot | null, held: LeasedJob | null): BatchSlot {
+    const slot = new BatchSlot(before, held);
+    this.#slots.push(slot);
+    return slot;
   }
 
   /** Calls the handler when all jobs are there. Never throws: what it throws is the failure of its jobs. */
   async run(): Promise<void> {
-    await Promise.all(this.#seats.map(({ filled }) => filled));
-    const seats = this.#seats.filter(({ taken }) => taken);
-    const jobs = seats.map(({ job }) => job as BatchJob<unknown>);
+    await Promise.all(this.#slots.map(({ filled }) => filled));
+    const slots = this.#slots.filter(({ taken }) => taken);
+    const jobs = slots.map(({ job }) => job as BatchJob<unknown>);
     if (jobs.length === 0) return;
     try {
-      await this.#handler(jobs, new ManyContext(seats, this.#log, this.#deps));
+      await this.#handler(jobs, new ManyContext(slots, this.#log, this.#deps));
     } catch (error) {
-      for (const seat of seats) seat.fail(error);
+      for (const slot of slots) slot.fail(error);
     }
-    for (const seat of seats) seat.done(undefined);
+    for (const slot of slots) slot.done(undefined);
   }
 }
 
 class ManyContext implements BatchContext<unknown> {
-  readonly #seats: readonly Seat[];
+  readonly #slots: readonly BatchSlot[];
   readonly #jobs: readonly BatchJob<unknown>[];
   readonly #workerLog: Logger;
   readonly #deps: ContextDeps | null;
@@ -69,9 +119,9 @@ class ManyContext implements BatchContext<unknown> {
   #log: Logger | null = null;
   #transacting = false;
 
-  constructor(seats: readonly Seat[], workerLog: Logger, deps: ContextDeps | null) {
-    this.#seats = seats;
-    this.#jobs = seats.map(({ job }) => job as BatchJob<unknown>);
+  constructor(slots: readonly BatchSlot[], workerLog: Logger, deps: ContextDeps | null) {
+    this.#slots = slots;
+    this.#jobs = slots.map(({ job }) => job as BatchJob<unknown>);
     this.#workerLog = workerLog;
     this.#deps = deps;
   }
@@ -103,7 +153,7 @@ class ManyContext implements BatchContext<unknown> {
   async #transaction<Value>(
     work: (tx: pg.PoolClient, jobs: readonly BatchJob<unknown>[]) => Promise<Value>,
   ): Promise<Value> {
-    const open = this.#seats.filter((seat) => seat.isOpen);
+    const open = this.#slots.filter((slot) => slot.isOpen);
     const problem = this.#transacting
       ? 'The batch has a transaction open already'
       : open.length === 0
@@ -119,23 +169,23 @@ class ManyContext implements BatchContext<unknown> {
     this.#transacting = true;
     try {
       const value = await this.#complete(open, (tx) => work(tx, jobs));
-      for (const seat of open) seat.done(undefined);
+      for (const slot of open) slot.done(undefined);
       return value;
     } finally {
       this.#transacting = false;
     }
   }
 
-  async #complete<Value>(open: readonly Seat[], work: (tx: pg.PoolClient) => Promise<Value>) {
+  async #complete<Value>(open: readonly BatchSlot[], work: (tx: pg.PoolClient) => Promise<Value>) {
     const [first] = open;
     if (this.#deps && open.length > 1)
       return completeTogether(
-        open.map((seat) => seat.member),
+        open.map((slot) => slot.member),
         this.#deps,
         work,
       );
     let value!: Value;
-    await (first as Seat).context.transaction(async (tx) => {
+    await (first as BatchSlot).context.transaction(async (tx) => {
       // A batch has no result of its own, whatever its size.
       value = await work(tx);
     });

@@ -9,17 +9,22 @@
 import type pg from 'pg';
 import { findEffect, recordEffect } from '../../effects/once.js';
 import { keepValue, NO_VALUE, type Stored } from '../../effects/value.js';
-import { type Enqueued, prepareJobs, writeJobs } from '../../enqueue/enqueue.js';
+import { prepareJobs, writeJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors.js';
 import { describeError } from '../../job/failure.js';
-import { checkDefinition, type EnqueueOptions, type JobDefinition } from '../../job/job.js';
+import {
+  checkDefinition,
+  type EnqueueItem,
+  type EnqueueOptions,
+  type JobDefinition,
+} from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
-import { isTransient, withClient } from '../../postgres/pool.js';
+import { isTransient } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
-import { complete } from '../../settle/complete.js';
 import { enqueuedEvents } from '../settle/enqueued.js';
+import { committing, completeIn, inTheirTurn, type Member } from './completion.js';
 import { type ContextDeps, type HandlerContext, leaseLost } from './handler-context.js';
 import { JobFacts } from './job-facts.js';
 import type { LeasedJob } from './leased-job.js';
@@ -143,88 +148,54 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     }
     this.#transacting = true;
     try {
-      await this.#inItsTurn('the transaction');
+      await inTheirTurn([this.#member], 'the transaction');
       await this.writing.ended();
-      return await withClient(this.#deps.pool, (client) => this.#inTransaction(client, work));
+      return await committing([this.#member], this.#deps.pool, async (tx) => {
+        this.#tx = tx;
+        try {
+          const value = await work(tx);
+          await this.#complete(tx, value);
+          return value;
+        } finally {
+          // From here on nobody writes to it: that would be written although this may be rolled back.
+          this.#tx = null;
+        }
+      });
     } finally {
       this.#transacting = false;
     }
   }
 
-  async #inTransaction<Value>(
-    client: pg.PoolClient,
-    work: (tx: pg.PoolClient) => Promise<Value>,
-  ): Promise<Value> {
-    try {
-      await client.query('BEGIN');
-      this.#tx = client;
-      const value = await work(client);
-      await this.#complete(client, value);
-      this.#tx = null;
-      await client.query('COMMIT');
-      this.completion = 'done';
-      return value;
-    } catch (error) {
-      // From here on nobody writes to it: that would be written although this is rolled back.
-      this.#tx = null;
-      await client.query('ROLLBACK').then(
-        () => {
-          // After the end the job is being settled, and what that does is not to be undone here.
-          if (this.#over) return;
-          // Certainly not committed: the job is still ours, and its children still wait.
-          this.completion = 'none';
-          this.#job.settling = false;
-          this.children.unshift(...this.#handed.splice(0));
-        },
-        (failed: Error) => client.emit('error', failed),
-      );
-      throw error;
-    }
-  }
-
   async #complete(tx: Queryable, result: unknown): Promise<void> {
-    this.#assertHeld('the completion');
+    const doing = 'the completion';
+    this.#assertHeld(doing);
     checkTx(tx);
-    await this.#inItsTurn('the completion');
+    await inTheirTurn([this.#member], doing);
     await this.writing.ended();
     // Again: another call may have completed the job meanwhile, or the attempt may be over.
-    this.#assertHeld('the completion');
-    const { names } = this.#deps;
-    const db = executor(tx);
-    // What is enqueued from here on is refused: it would not be written.
+    this.#assertHeld(doing);
+    const text = resultText(result, this.#job, this.#deps);
+    await completeIn(tx, [this.#member], this.#deps, doing, text);
+  }
+
+  /** Its completion goes into a transaction. Returns its children, which go with it. */
+  handOver(): readonly NewJob[] {
     this.completion = 'handed';
-    const children = this.children.splice(0);
-    let moved: readonly string[];
-    try {
-      // The children first: the completion locks the row, and from then on the transaction should be short.
-      if (children.length > 0) {
-        const limits = {
-          maxPayloadBytes: this.#deps.maxPayloadBytes,
-          onMismatch: 'error',
-        } as const;
-        this.#emitEnqueued(children, await writeJobs(db, names, children, limits));
-      }
-      this.#job.settling = true;
-      moved = await complete(db, names, this.#job.workerId, [
-        {
-          id: this.id,
-          generation: this.fenceToken,
-          result: resultText(result, this.#job, this.#deps),
-        },
-      ]);
-    } catch (error) {
-      this.children.unshift(...children);
-      if (!this.#over) {
-        this.#job.settling = false;
-        this.completion = 'none';
-      }
-      throw error;
-    }
-    if (moved.length === 0) {
-      this.#job.gone = true;
-      throw leaseLost(this.id, 'the completion');
-    }
-    this.#handed = children;
+    this.#handed = this.children.splice(0);
+    return this.#handed;
+  }
+
+  /** Certainly not committed: the job is still ours, and its children still wait. */
+  takeBack(): void {
+    // After the end the job is being settled, and what that does is not to be undone here.
+    if (this.#over) return;
+    this.completion = 'none';
+    this.#job.settling = false;
+    this.children.unshift(...this.#handed.splice(0));
+  }
+
+  get #member(): Member {
+    return { held: this.#job, context: this };
   }
 
   async #enqueue<Input>(
@@ -237,34 +208,25 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const { tracing } = this.#deps;
     // Where it is called is where it belongs, however long it takes to get there.
     const tx = this.#tx;
-    if (!tracing) return this.#enqueueChild(tx, job, payload, options);
+    if (!tracing) return this.#enqueueChild(tx, job.item(payload, options));
     const { queue, type } = job;
-    const operation = tx ? 'send' : 'create';
-    const [child] = await tracing.send(
-      { queue, type, count: 1, operation },
-      async (withContext) => {
-        const headers = withContext(options.headers);
-        return [
-          await this.#enqueueChild(tx, job, payload, { ...options, ...(headers && { headers }) }),
-        ];
-      },
-    );
+    const about = { queue, type, count: 1, operation: tx ? 'send' : 'create' } as const;
+    const [child] = await tracing.send(about, async (withContext) => {
+      const headers = withContext(options.headers);
+      const item = job.item(payload, { ...options, ...(headers && { headers }) });
+      return [await this.#enqueueChild(tx, item)];
+    });
     return child as { id: string };
   }
 
-  async #enqueueChild<Input>(
-    tx: Queryable | null,
-    job: JobDefinition<Input, unknown>,
-    payload: Input,
-    options: EnqueueOptions,
-  ): Promise<{ id: string }> {
+  async #enqueueChild(tx: Queryable | null, item: EnqueueItem): Promise<{ id: string }> {
+    const { type, queue } = item.job;
     const limits = { maxPayloadBytes: this.#deps.maxPayloadBytes, onMismatch: 'error' } as const;
-    const prepared = await prepareJobs([job.item(payload, options)], limits);
-    const child = prepared[0] as NewJob;
-    if (job.queue !== this.queue) {
+    const [child] = (await prepareJobs([item], limits)) as [NewJob];
+    if (queue !== this.queue) {
       throw new HoldfastError(
         'OPTION_INVALID',
-        `Job "${job.type}" belongs to queue "${job.queue}" and this handler runs on "${this.queue}"; ` +
+        `Job "${type}" belongs to queue "${queue}" and this handler runs on "${this.queue}"; ` +
           'the child was not enqueued. Use enqueue() with { tx } inside ctx.transaction for another queue.',
       );
     }
@@ -281,20 +243,8 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
       );
     }
     const written = await writeJobs(executor(tx), this.#deps.names, [child], limits);
-    this.#emitEnqueued([child], written);
+    for (const event of enqueuedEvents(this.queue, [child], written)) this.#deps.emit(event);
     return { id: written[0]?.id ?? child.id };
-  }
-
-  /** The job of the key that ran before this one is settled first: a crash in between must not repeat it after this one. */
-  async #inItsTurn(doing: string): Promise<void> {
-    const { before } = this.#job;
-    if (!before) return;
-    await before.left();
-    if (before.failed) throw leaseLost(this.id, doing);
-  }
-
-  #emitEnqueued(jobs: readonly NewJob[], written: readonly Enqueued[]): void {
-    for (const event of enqueuedEvents(this.queue, jobs, written)) this.#deps.emit(event);
   }
 
   #assertHeld(doing: string): void {

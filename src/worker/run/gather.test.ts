@@ -61,7 +61,7 @@ test('a run that does not fit is cut, and what is cut off comes before the other
   const { runs, rest } = one.take();
   expect([shown(runs), shown([rest])]).toEqual([['a', 'bc'], ['def']]);
   expect(one.size).toBe(1);
-  one.addFirst(rest);
+  one.add(rest, true);
   expect(shown(one.take().runs)).toEqual(['def']);
   expect(shown(one.take().runs)).toEqual(['g']);
 });

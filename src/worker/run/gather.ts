@@ -17,8 +17,8 @@ export interface Taken {
 export class Gather {
   readonly job: Route['job'];
   readonly many: Many;
-  /** It stands in the line for a handler. */
-  inLine = false;
+  /** It waits for a handler. */
+  queued = false;
   readonly #time: Time;
   readonly #ready: () => void;
   #waiting: { readonly run: LeasedJob[]; readonly since: number }[] = [];
@@ -47,15 +47,11 @@ export class Gather {
     return this.#size === 0 ? null : this.#overMs();
   }
 
-  add(run: LeasedJob[]): void {
-    this.#waiting.push({ run, since: this.#time.now() });
-    this.#size += run.length;
-    this.#plan();
-  }
-
-  /** Comes next: what was cut from a run. */
-  addFirst(run: LeasedJob[]): void {
-    this.#waiting.unshift({ run, since: this.#time.now() });
+  /** `next`: what was cut from a run comes before the others. */
+  add(run: LeasedJob[], next = false): void {
+    const waiting = { run, since: this.#time.now() };
+    if (next) this.#waiting.unshift(waiting);
+    else this.#waiting.push(waiting);
     this.#size += run.length;
     this.#plan();
   }

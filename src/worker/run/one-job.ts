@@ -2,24 +2,16 @@
  * One job of a run: it is marked if it crashed before, its handler is called, and what came of it is settled.
  * What a job of the same key left behind is waited for where it matters: nothing overtakes.
  */
-import { markStarted } from '../../lease/started.js';
+import { markStarted } from '../../lease/marks.js';
 import type { PrefetchPolicy } from '../claim/prefetch.js';
-import type { Settings } from '../options.js';
+import type { QueueDeps } from '../deps.js';
 import type { InFlightJobs } from '../settle/in-flight.js';
-import type { Time } from '../time.js';
 import { type Outcome, type Route, runJob } from './attempt.js';
-import type { ContextDeps } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
-import type { Quarantine } from './quarantine.js';
 
-export interface OneJobDeps {
-  readonly settings: Settings;
-  readonly context: ContextDeps;
-  readonly quarantine: Quarantine;
+export interface OneJobDeps extends QueueDeps {
   readonly prefetch: PrefetchPolicy;
   readonly inFlight: InFlightJobs;
-  readonly time: Time;
-  readonly reportError: (what: string, error: unknown) => void;
   /** A handler has ended. */
   readonly ended: () => void;
 }
@@ -38,8 +30,8 @@ export class OneJob {
     held.started = true;
     held.before = before;
     quarantine.entered();
-    if (held.row.crashes === 0) return this.#call(held, before, route);
-    return this.#markStarted(held).then(() => this.#call(held, before, route));
+    if (held.row.crashes === 0) return this.#call(held, route);
+    return this.#markStarted(held).then(() => this.#call(held, route));
   }
 
   /** Of a job that crashed before, others must know whether it had been started, if this process dies. */
@@ -54,61 +46,51 @@ export class OneJob {
     }
   }
 
-  #call(held: LeasedJob, before: LeasedJob | null, route: Route): boolean | Promise<boolean> {
+  #call(held: LeasedJob, route: Route): boolean | Promise<boolean> {
     const { context, settings, inFlight } = this.#deps;
     const from = this.#deps.time.now();
     // It may have been lost, or released, while it was marked.
-    if (held.lost || held.settling) return this.#ran(held, before, route, from, { kind: 'lost' });
+    if (held.lost || held.settling) return this.#ran(held, route, from, { kind: 'lost' });
     inFlight.report('started-job', held);
     const run = () => runJob(held, route, context, settings.timeoutMs);
     let outcome: Outcome | Promise<Outcome>;
     try {
       outcome = context.tracing ? context.tracing.process(held.facts, run) : run();
     } catch (error) {
-      outcome = this.#unrun(held, error);
+      outcome = this.#internalError(held, error);
     }
-    if ('kind' in outcome) return this.#ran(held, before, route, from, outcome);
+    if ('kind' in outcome) return this.#ran(held, route, from, outcome);
     return outcome.then(
-      (ended) => this.#ran(held, before, route, from, ended),
-      (error) => this.#ran(held, before, route, from, this.#unrun(held, error)),
+      (ended) => this.#ran(held, route, from, ended),
+      (error) => this.#ran(held, route, from, this.#internalError(held, error)),
     );
   }
 
   /** `runJob` does not throw; if it ever does, the slot and the job must not be lost with it. */
-  #unrun(held: LeasedJob, error: unknown): Outcome {
+  #internalError(held: LeasedJob, error: unknown): Outcome {
     this.#deps.reportError(`running job ${held.id}`, error);
     const summary = 'The attempt could not be evaluated; see the log of the worker.';
     const facts = { error: summary, summary, thrown: error, errorType: '_OTHER' };
     return { kind: 'failed', delayMs: 60_000, ...facts, handed: false };
   }
 
-  #ran(
-    held: LeasedJob,
-    before: LeasedJob | null,
-    route: Route,
-    from: number,
-    outcome: Outcome,
-  ): boolean | Promise<boolean> {
+  #ran(held: LeasedJob, route: Route, from: number, outcome: Outcome): boolean | Promise<boolean> {
     const { prefetch, quarantine } = this.#deps;
+    const { before } = held;
     held.ranMs = this.#deps.time.now() - from;
     prefetch.recordHandler(held.ranMs / held.together);
     this.#deps.ended();
     quarantine.left();
     // Plain completions are settled in the order in which they come; anything else would overtake.
     if (!before || isPlain(outcome) || outcome.kind === 'transacted') {
-      return this.#settle(held, before, route, outcome);
+      return this.#settle(held, route, outcome);
     }
-    return before.left().then(() => this.#settle(held, before, route, outcome));
+    return before.left().then(() => this.#settle(held, route, outcome));
   }
 
-  #settle(
-    held: LeasedJob,
-    before: LeasedJob | null,
-    route: Route,
-    outcome: Outcome,
-  ): boolean | Promise<boolean> {
+  #settle(held: LeasedJob, route: Route, outcome: Outcome): boolean | Promise<boolean> {
     const { inFlight } = this.#deps;
-    if (before?.failed && outcome.kind !== 'transacted') {
+    if (held.before?.failed && outcome.kind !== 'transacted') {
       inFlight.release(held);
       return false;
     }

@@ -7,7 +7,7 @@
  * taken back too from a job that runs alone for longer than `ALONE_MS`. After that the worker does other work
  * for at least as long, so quarantine takes no more than half of its time.
  */
-import type { Time, Timer } from '../time.js';
+import { type Time, Wait } from '../time.js';
 import type { LeasedJob } from './leased-job.js';
 
 const PATIENCE_MS = 5_000;
@@ -30,7 +30,7 @@ export class Quarantine {
   #busy = false;
   #stopped = false;
   #readyAt = Number.NEGATIVE_INFINITY;
-  #onQuiet: (() => void) | null = null;
+  readonly #quiet = new Wait();
 
   constructor(hooks: { releaseWaiting: () => void; resume: () => void }, time: Time) {
     this.#time = time;
@@ -54,7 +54,7 @@ export class Quarantine {
 
   left(): void {
     this.#running--;
-    if (this.#running === 0) this.#onQuiet?.();
+    if (this.#running === 0) this.#quiet.end();
   }
 
   async runAlone(job: IsolatedJob): Promise<void> {
@@ -62,10 +62,9 @@ export class Quarantine {
     this.#busy = true;
     const from = this.#time.now();
     this.#releaseWaiting();
-    const quiet = await this.#waitForQuiet();
+    const quiet = this.#running === 0 || (await this.#quiet.atMost(PATIENCE_MS, this.#time));
     if (this.#stopped || job.held.lost) job.release();
-    else if (quiet) await this.#runWithin(job, ALONE_MS);
-    else await this.#runWithin(job, 0);
+    else await this.#runWithin(job, quiet ? ALONE_MS : 0);
     const now = this.#time.now();
     this.#readyAt = now + (now - from);
     this.#busy = false;
@@ -74,34 +73,15 @@ export class Quarantine {
 
   stop(): void {
     this.#stopped = true;
-    this.#onQuiet?.();
+    this.#quiet.end();
   }
 
   async #runWithin(job: IsolatedJob, aloneMs: number): Promise<void> {
     if (aloneMs === 0) await job.unmark();
-    const running = job.run();
-    let timer: Timer | undefined;
-    const limit = new Promise<'long'>((resolve) => {
-      timer = this.#time.after(aloneMs, () => resolve('long'));
-    });
-    const ended = await Promise.race([running, limit]);
-    timer?.cancel();
+    const running = new Wait();
+    void job.run().then(() => running.end());
+    const ended = await running.atMost(aloneMs, this.#time);
     // Other work begins beside it, or it was lost with its mark in the row.
-    if (aloneMs > 0 && (ended === 'long' || job.held.lost)) await job.unmark();
-  }
-
-  #waitForQuiet(): Promise<boolean> {
-    if (this.#running === 0) return Promise.resolve(true);
-    return new Promise((resolve) => {
-      const timer = this.#time.after(PATIENCE_MS, () => {
-        this.#onQuiet = null;
-        resolve(false);
-      });
-      this.#onQuiet = () => {
-        timer.cancel();
-        this.#onQuiet = null;
-        resolve(true);
-      };
-    });
+    if (aloneMs > 0 && (!ended || job.held.lost)) await job.unmark();
   }
 }

@@ -9,12 +9,10 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Timer } from '../time.js';
-import type { Route } from './attempt.js';
-import { Batch } from './batch.js';
+import { runBatch } from './batch.js';
 import { cutLost, Gather, type Taken } from './gather.js';
 import type { LeasedJob } from './leased-job.js';
 import { OneJob, type OneJobDeps } from './one-job.js';
-import type { Seat } from './seat.js';
 
 /** A job that has waited here for so long was claimed too early. */
 const STALE_MS = 100;
@@ -22,7 +20,6 @@ const STALE_MS = 100;
 const SLICE_MS = 10;
 
 export interface RunsDeps extends Omit<OneJobDeps, 'ended'> {
-  readonly routes: ReadonlyMap<string, Route>;
   /** False while nothing may be started. */
   readonly mayStart: () => boolean;
   /** There is room for another. */
@@ -33,7 +30,7 @@ export class Runs {
   readonly #deps: RunsDeps;
   readonly #one: OneJob;
   readonly #gathers = new Map<string, Gather>();
-  /** The line for a handler. Of a type that is handled in batches, one place for all that wait. */
+  /** What waits for a handler, in order. Of a type that is handled in batches, one place for all that wait. */
   #waiting: (LeasedJob[] | Gather)[] = [];
   #starting = false;
   #yielding = false;
@@ -52,7 +49,8 @@ export class Runs {
       },
     });
     for (const [type, { job, many }] of deps.routes)
-      if (many) this.#gathers.set(type, new Gather(job, many, deps.time, (one) => this.#line(one)));
+      if (many)
+        this.#gathers.set(type, new Gather(job, many, deps.time, (one) => this.#ready(one)));
   }
 
   /** How many handlers run. */
@@ -87,21 +85,18 @@ export class Runs {
     this.#unfinished += jobs;
   }
 
-  add(run: LeasedJob[]): void {
-    const gather = this.#gatherOf(run);
-    if (!gather) {
-      this.#waiting.push(run);
-      return;
+  /** `first`: they start before all others that wait, but for those that wait to be handled together. */
+  add(runs: readonly LeasedJob[][], first: boolean): void {
+    const before: LeasedJob[][] = [];
+    for (const run of runs) {
+      const gather = this.#gatherOf(run);
+      if (!gather) (first ? before : this.#waiting).push(run);
+      else {
+        gather.add(run);
+        if (gather.isReady) this.#queue(gather);
+      }
     }
-    gather.add(run);
-    if (gather.isReady) this.#join(gather);
-  }
-
-  /** These start before all others that wait. */
-  addFirst(runs: readonly LeasedJob[][]): void {
-    const single = runs.filter((run) => !this.#gatherOf(run));
-    for (const run of runs) if (!single.includes(run)) this.add(run);
-    this.#waiting.unshift(...single);
+    if (first) this.#waiting.unshift(...before);
   }
 
   /** A run of several types is worked through job by job, as its order wants it. */
@@ -112,14 +107,14 @@ export class Runs {
     return gather && run.every(({ row }) => row.type === type) ? gather : undefined;
   }
 
-  #line(gather: Gather): void {
-    this.#join(gather);
+  #ready(gather: Gather): void {
+    this.#queue(gather);
     this.#deps.changed();
   }
 
-  #join(gather: Gather): void {
-    if (gather.inLine) return;
-    gather.inLine = true;
+  #queue(gather: Gather): void {
+    if (gather.queued) return;
+    gather.queued = true;
     this.#waiting.push(gather);
   }
 
@@ -185,9 +180,9 @@ export class Runs {
       return;
     }
     this.#running++;
-    const went = this.#runOne(held, null);
-    if (went instanceof Promise) void went.then((ok) => this.#end(run, ok ? held : null));
-    else this.#end(run, went ? held : null);
+    const ran = this.#runOne(held, null);
+    if (ran instanceof Promise) void ran.then((ok) => this.#end(run, ok ? held : null));
+    else this.#end(run, ran ? held : null);
   }
 
   /** Works through a run. Anything but success ends it: what follows must not overtake. */
@@ -222,35 +217,28 @@ export class Runs {
   }
 
   #beginBatch(gather: Gather): void {
-    gather.inLine = false;
+    gather.queued = false;
     const taken = gather.take();
-    if (gather.isReady) this.#join(gather);
+    if (gather.isReady) this.#queue(gather);
     if (taken.runs.length > 0) void this.#workBatch(gather, taken);
   }
 
   /** One handler for all of them. It is over when each has ended, one way or the other. */
   async #workBatch(gather: Gather, { runs, rest }: Taken): Promise<void> {
-    const { context } = this.#deps;
-    const batch = new Batch(gather.many.handler, context.log, context);
-    const size = runs.reduce((sum, run) => sum + run.length, 0);
-    const spare = gather.many.max - size;
+    const jobs = runs.flat();
+    const spare = gather.many.max - jobs.length;
     this.#running++;
     this.#spare += spare;
-    const ends = runs.map((run) => {
-      for (const held of run) held.together = size;
-      return this.#seat(gather, batch, run);
-    });
-    void batch.run();
-    const went = await Promise.all(ends);
-    this.release(runs.flat().filter(({ started }) => !started));
+    const succeeded = await runBatch(gather, runs, this.#one, this.#deps.context);
+    this.release(jobs.filter(({ started }) => !started));
     this.#spare -= spare;
-    this.#goOn(gather, rest, runs.at(-1)?.at(-1) as LeasedJob, went.at(-1) === true);
+    this.#addRest(gather, rest, jobs.at(-1) as LeasedJob, succeeded);
     this.#running--;
     this.#deps.changed();
   }
 
   /** What was cut from the last run of a batch waits for the next one, if that run succeeded. */
-  #goOn(gather: Gather, rest: LeasedJob[], before: LeasedJob, succeeded: boolean): void {
+  #addRest(gather: Gather, rest: LeasedJob[], before: LeasedJob, succeeded: boolean): void {
     const [first] = rest;
     if (!first) return;
     if (!succeeded || this.#stopping || before.failed) {
@@ -258,36 +246,8 @@ export class Runs {
       return;
     }
     first.before = before;
-    gather.addFirst(rest);
-    if (gather.isReady) this.#join(gather);
-  }
-
-  /** Starts the jobs of one run; each is settled after the one before it. True: all of them succeeded. */
-  async #seat(gather: Gather, batch: Batch, run: readonly LeasedJob[]): Promise<boolean> {
-    let before = run[0]?.before ?? null;
-    if (before?.failed) return false;
-    let behind: Seat | null = null;
-    let ahead: Promise<boolean> | null = null;
-    for (const held of run) {
-      const seat: Seat = batch.seat(behind, held);
-      if (ahead) seat.ahead = ahead;
-      const handler: Route['handler'] = (context) => seat.join(context as never);
-      const went = this.#one.run(held, before, { job: gather.job, handler });
-      if (!held.started) {
-        seat.leave();
-        ahead = Promise.resolve(false);
-        break;
-      }
-      ahead = Promise.resolve(went).then(async (ok) => {
-        seat.leave();
-        // Until it is known how it ended, those behind it would be settled after a job that may have succeeded.
-        if (!ok) await held.left();
-        return ok;
-      });
-      behind = seat;
-      before = held;
-    }
-    return ahead ?? false;
+    gather.add(rest, true);
+    if (gather.isReady) this.#queue(gather);
   }
 
   /** Jobs that were not started go back to the queue, unspent. */
@@ -317,9 +277,9 @@ export class Runs {
   }
 }
 
-/** What gives up its place in the line. */
+/** What waits no more. */
 function released(next: LeasedJob[] | Gather): LeasedJob[] {
   if (!(next instanceof Gather)) return next;
-  next.inLine = false;
+  next.queued = false;
   return next.clear();
 }

@@ -4,6 +4,7 @@
  */
 import { hintQueue } from '../../fleet/wake.js';
 import {
+  prune,
   pruneArchive,
   pruneAudit,
   pruneEffects,
@@ -50,12 +51,12 @@ export interface MaintenanceNews {
 }
 
 export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
-  const prune = (name: string, work: typeof pruneArchive): Service => ({
+  const pruning = (name: string, what: typeof pruneArchive): Service => ({
     name,
     everyMs: Math.max(everyMs, Math.min(PRUNE_EVERY_MS, 6 * everyMs)),
     atMost: MAX_BATCHES * PRUNE_BATCH,
     run: ({ withBitmaps, names }) =>
-      inBatches(PRUNE_BATCH, () => withBitmaps((db) => work(db, names, PRUNE_BATCH))),
+      inBatches(PRUNE_BATCH, () => withBitmaps((db) => prune(db, names, what, PRUNE_BATCH))),
   });
   return [
     {
@@ -76,12 +77,12 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
         return back;
       },
     },
-    prune('prune archive', pruneArchive),
-    prune('prune idempotency keys', pruneIdempotency),
-    prune('prune unique keys', pruneUnique),
-    prune('prune effect markers', pruneEffects),
-    prune('prune audit', pruneAudit),
-    prune('prune rates', pruneRates),
+    pruning('prune archive', pruneArchive),
+    pruning('prune idempotency keys', pruneIdempotency),
+    pruning('prune unique keys', pruneUnique),
+    pruning('prune effect markers', pruneEffects),
+    pruning('prune audit', pruneAudit),
+    pruning('prune rates', pruneRates),
     {
       name: 'prune registry',
       everyMs: PRUNE_EVERY_MS,

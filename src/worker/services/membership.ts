@@ -1,23 +1,28 @@
 /**
- * Membership: this worker's picture of the fleet, and what it makes of it.
+ * Membership: this worker's view of the fleet, and what follows from it: its shares of the ring, whether it comes
+ * first, and whose jobs are to be recovered.
  *
- * The picture is a hint. It is read anew when the epoch in the answer of a claim has moved, when a
- * notification says so, and now and then in any case; reads are never made twice at once. Every
- * worker that reads the same list computes the same shares; while two pictures differ, two workers may
- * read one bucket, and the rows decide.
+ * The view is a hint. It is read again when the epoch in the answer of a claim has moved, when a notification says so,
+ * and now and then in any case; one read at a time. Every worker that reads the same list computes the same shares;
+ * while two views differ, two workers may read one bucket, and the rows decide.
  */
-import type { FleetView } from '../../fleet/registry.js';
+import { limitedTypes } from '../../fleet/limited.js';
+import { fleetView, type Member, type QueueSettings, queueSettings } from '../../fleet/registry.js';
+import { ringOwners } from '../../fleet/ring.js';
 import { Backoff, pause } from '../../postgres/backoff.js';
-import type { Time, Timer } from '../time.js';
+import type { SharedDeps } from '../deps.js';
+import type { QueueWorker } from '../queue-worker.js';
+import type { Timer } from '../time.js';
 
-export interface MembershipDeps {
-  readonly read: () => Promise<FleetView>;
-  /** Called with every picture that was read, also with one that did not change. */
-  readonly use: (view: FleetView) => void;
-  /** When to read next if nothing happens; asked after every read. */
-  readonly everyMs: () => number;
-  readonly time: Time;
-  readonly reportError: (what: string, error: unknown) => void;
+/** So many dead workers are remembered. */
+const MAX_DEAD = 200;
+
+export interface MembershipDeps extends SharedDeps {
+  readonly queueWorkers: () => readonly QueueWorker[];
+  /** A view was read, also one that did not change. */
+  readonly changed: () => void;
+  /** Workers have died: recover what they held. */
+  readonly recover: () => void;
 }
 
 export class Membership {
@@ -25,6 +30,11 @@ export class Membership {
   readonly #halt = new AbortController();
   readonly #backoff = new Backoff();
   #epoch = 0;
+  #members: readonly Member[] = [];
+  #queues: readonly QueueSettings[] = [];
+  #dead: ReadonlySet<string> = new Set();
+  /** What the shares were last made from. */
+  #sharedFrom = '';
   #started = false;
   #reading = false;
   #again = false;
@@ -34,7 +44,27 @@ export class Membership {
     this.#deps = deps;
   }
 
-  /** Resolves when the first picture has been used. Earlier changes are in it. */
+  /** How many workers are alive. */
+  get size(): number {
+    return this.#members.length;
+  }
+
+  /** All queues of the schema. */
+  get queues(): readonly QueueSettings[] {
+    return this.#queues;
+  }
+
+  /** Whether this worker's id is the first of the fleet. */
+  get isFirst(): boolean {
+    return this.#members[0]?.id === this.#deps.workerId();
+  }
+
+  /** Whether it is the first for one of the queues that this worker serves. */
+  get leads(): boolean {
+    return this.#deps.queues.some((queue) => this.#handling(queue)[0] === this.#deps.workerId());
+  }
+
+  /** Resolves when the first view has been used. Earlier changes are in it. */
   start(): Promise<void> {
     this.#started = true;
     return this.refresh();
@@ -45,6 +75,12 @@ export class Membership {
     if (epoch > this.#epoch) void this.refresh();
   }
 
+  /** These workers were found dead just now. */
+  recordDead(ids: readonly string[]): void {
+    this.#recoverFrom(ids);
+    void this.refresh();
+  }
+
   /** Reads now, or once more after the read that is under way. */
   async refresh(): Promise<void> {
     this.#again = true;
@@ -53,11 +89,8 @@ export class Membership {
     while (this.#again && !this.#halt.signal.aborted) {
       this.#again = false;
       try {
-        const view = await this.#deps.read();
+        await this.#read();
         this.#backoff.reset();
-        if (this.#halt.signal.aborted) break;
-        this.#epoch = view.epoch;
-        this.#deps.use(view);
       } catch (error) {
         // A read that a stop overtook finds its pool closed: nobody needs its answer any more.
         if (this.#halt.signal.aborted) break;
@@ -75,9 +108,57 @@ export class Membership {
     this.#timer?.cancel();
   }
 
+  /** Claims and the keeper notice a new epoch; this is for a change that they miss. */
   #plan(): void {
     this.#timer?.cancel();
     if (this.#halt.signal.aborted) return;
-    this.#timer = this.#deps.time.after(this.#deps.everyMs(), () => void this.refresh());
+    const everyMs = Math.max(2, this.size) * this.#deps.settings.heartbeatMs;
+    this.#timer = this.#deps.time.after(everyMs, () => void this.refresh());
+  }
+
+  async #read(): Promise<void> {
+    const { engine, schema, queues, workerId, queueWorkers, changed } = this.#deps;
+    const names = { schema, queue: queues[0] as string };
+    const settings = await queueSettings(engine, names);
+    const limited = await limitedTypes(engine, names);
+    const view = await fleetView(engine, names);
+    if (this.#halt.signal.aborted) return;
+    this.#epoch = view.epoch;
+    this.#queues = settings;
+    this.#members = view.members;
+    const sharedFrom = JSON.stringify([workerId(), view.members, settings]);
+    for (const worker of queueWorkers()) {
+      const types = limited.get(worker.queue);
+      if (types) worker.claims.limit(types);
+      if (sharedFrom !== this.#sharedFrom) this.#share(worker);
+    }
+    this.#sharedFrom = sharedFrom;
+    changed();
+    this.#recoverFrom(view.dead);
+  }
+
+  /** The ids of those that handle jobs of a queue. */
+  #handling(queue: string): string[] {
+    return this.#members.filter(({ handles }) => handles[queue]).map(({ id }) => id);
+  }
+
+  /** Which buckets of a queue that is read by key this worker reads first. */
+  #share({ queue, claims }: QueueWorker): void {
+    const ordering = this.#queues.find(({ name }) => name === queue)?.ordering ?? 'none';
+    const owners = ordering === 'none' ? [] : ringOwners(this.#handling(queue));
+    const workerId = this.#deps.workerId();
+    claims.assign(
+      ordering,
+      owners.flatMap((owner, bucket) => (owner === workerId ? [bucket] : [])),
+    );
+    if (ordering !== 'none')
+      this.#deps.emit({ kind: 'ring', workerId, queue, owned: claims.owned });
+  }
+
+  /** What the new ones among them held is recovered at once. */
+  #recoverFrom(dead: readonly string[]): void {
+    const news = dead.some((id) => !this.#dead.has(id));
+    this.#dead = new Set([...dead, ...this.#dead].slice(0, MAX_DEAD));
+    if (news) this.#deps.recover();
   }
 }

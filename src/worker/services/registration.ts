@@ -3,23 +3,19 @@
  * drains and given up when it leaves. At the end a database that does not answer is not waited for.
  */
 import { hostname } from 'node:os';
-import { leave, lockKeyOf, markDraining, register } from '../../fleet/registry.js';
+import { type Handles, leave, lockKeyOf, markDraining, register } from '../../fleet/registry.js';
 import { VERSION } from '../../job/version.js';
-import { Backoff, LAST_MS, pause, within } from '../../postgres/backoff.js';
+import { LAST_MS, untilDone, within } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { Settings } from '../options.js';
-import { handlesOf } from '../queues.js';
-import type { Route } from '../run/attempt.js';
 
 export interface RegistrationDeps {
   readonly engine: Executor;
   readonly schema: string;
-  readonly routes: ReadonlyMap<string, Route>;
-  readonly queues: readonly string[];
-  readonly settings: Settings;
-  /** Aborted when the worker is taken apart. */
+  readonly handles: Handles;
+  readonly metadata: object;
+  /** Aborted when the worker stops. */
   readonly halt: AbortSignal;
-  readonly ending: () => boolean;
   readonly reportError: (what: string, error: unknown) => void;
 }
 
@@ -33,29 +29,16 @@ export class Registration {
   }
 
   enter(id: string): Promise<void> {
-    const { engine, routes, queues, settings } = this.#deps;
-    return register(engine, this.#names, {
-      id,
-      lockKey: lockKeyOf(id),
-      handles: handlesOf(routes, queues),
-      metadata: metadataOf(settings),
-    });
+    const { engine, handles, metadata } = this.#deps;
+    return register(engine, this.#names, { id, lockKey: lockKeyOf(id), handles, metadata });
   }
 
-  /** Tries for as long as it takes: a worker that is not registered owns nothing. False: it ends. */
+  /** Tries for as long as it takes: a worker that is not registered owns nothing. False: it stops. */
   async enterAgain(id: string): Promise<boolean> {
-    const { ending, reportError, halt } = this.#deps;
-    const backoff = new Backoff();
-    while (!ending()) {
-      try {
-        await this.enter(id);
-        return !ending();
-      } catch (error) {
-        reportError('registering again', error);
-        await pause(backoff.nextMs(), halt);
-      }
-    }
-    return false;
+    const { reportError, halt } = this.#deps;
+    const failed = (error: unknown) => reportError('registering again', error);
+    await untilDone(halt, () => this.enter(id), failed);
+    return !halt.aborted;
   }
 
   /** Says that the worker drains. Returns how to wait for that to be said, for a while. */
@@ -78,15 +61,9 @@ export class Registration {
 
 /** What a worker tells of itself. */
 export function metadataOf(settings: Settings): object {
+  const { concurrency, leaseMs, heartbeatMs, ttlMs, metadata } = settings;
   return {
-    host: hostname(),
-    pid: process.pid,
-    node: process.version,
-    holdfast: VERSION,
-    concurrency: settings.concurrency,
-    ...settings.metadata,
-    leaseMs: settings.leaseMs,
-    heartbeatMs: settings.heartbeatMs,
-    ttlMs: settings.ttlMs,
+    ...{ host: hostname(), pid: process.pid, node: process.version, holdfast: VERSION },
+    ...{ concurrency, ...metadata, leaseMs, heartbeatMs, ttlMs },
   };
 }

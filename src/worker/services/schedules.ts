@@ -17,7 +17,7 @@ const PAUSE_MS = 50;
 const AGAIN_MS = 250;
 /** What a notification missed is found after so long; without notifications that has to be soon. */
 const LONGEST_MS = 15_000;
-const LONGEST_DEAF_MS = 1_000;
+const POLL_MS = 1_000;
 /** How often one of the others looks, for each worker of the fleet. */
 const SHARE_MS = 2_000;
 const SELDOM_MS = 10_000;
@@ -85,7 +85,7 @@ export class ScheduleTicker {
       plan = await this.#pass();
     } catch (error) {
       if (!this.#stopped) this.#deps.reportError('schedules', error);
-      plan = { delayMs: jittered(LONGEST_DEAF_MS, this.#deps.time), at: 0 };
+      plan = { delayMs: jittered(POLL_MS, this.#deps.time), at: 0 };
     }
     this.#looking = false;
     if (this.#again) this.#plan(PAUSE_MS, 0);
@@ -106,13 +106,13 @@ export class ScheduleTicker {
       for (const { nextAt } of ticks) if (nextAt !== null) next = Math.min(next, nextAt);
       // Somebody has a row of theirs locked: it is still due.
       if (written.length < ticks.length) next = Math.min(next, due.now + AGAIN_MS);
-      this.#say(queue, written);
+      this.#emitTicks(queue, written);
       late ||= written.some(({ lagMs }) => lagMs > LATE_MS);
     }
     if (due.full) return { delayMs: 0, at: 0 };
     const left = next - due.now;
     const spent = time.now() - began;
-    const longest = listening() ? LONGEST_MS : LONGEST_DEAF_MS;
+    const longest = listening() ? LONGEST_MS : POLL_MS;
     const seldom = late ? LATE_MS : Math.max(SELDOM_MS, members() * SHARE_MS);
     const wait = this.#led ? Math.min(left, longest) : jittered(seldom, time);
     // By the time of the database at the beginning of the read.
@@ -126,7 +126,7 @@ export class ScheduleTicker {
     this.#timer = this.#deps.time.after(delayMs, () => void this.#look());
   }
 
-  #say(queue: string, written: readonly WrittenTicks[]): void {
+  #emitTicks(queue: string, written: readonly WrittenTicks[]): void {
     if (written.length === 0) return;
     const sum = (of: (one: WrittenTicks) => number) =>
       written.reduce((total, one) => total + of(one), 0);

@@ -5,6 +5,7 @@ import { handClock } from '../../../test/support/hand-clock.js';
 import { quietLogger } from '../../../test/support/logger.js';
 import { until } from '../../../test/support/until.js';
 import { enginePool } from '../../postgres/pool.js';
+import { engineExecutor } from '../../postgres/queryable.js';
 import { systemTime, type Time } from '../time.js';
 import { maintenanceServices } from './maintenance.js';
 import type { Service } from './service.js';
@@ -28,11 +29,12 @@ function loopOf(
   const loop = new ServiceLoop({
     enginePool: pool,
     mode: { prepare: true },
+    engine: engineExecutor(pool, { prepare: true }),
     schema: 'holdfast',
     queues: ['inbox'],
     services,
-    intervalMs: 100,
-    ...{ ttlMs, time, emit },
+    settings: { maintenanceMs: 100, ttlMs },
+    ...{ time, emit },
     workerId: () => workerId,
     reportError: (what, error) => void reported.push([what, (error as Error).message]),
   });

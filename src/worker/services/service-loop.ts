@@ -8,17 +8,11 @@
  */
 import type pg from 'pg';
 import { takeTurn } from '../../maintenance/turn.js';
-import { withTransaction } from '../../postgres/pool.js';
-import { BEGIN_POOLED } from '../../postgres/pooled.js';
-import {
-  type EngineMode,
-  type Executor,
-  engineExecutor,
-  plainExecutor,
-} from '../../postgres/queryable.js';
-import type { WorkerEvent } from '../events.js';
-import { jittered, type Time, type Timer } from '../time.js';
-import type { Service } from './service.js';
+import type { Executor } from '../../postgres/queryable.js';
+import type { SharedDeps } from '../deps.js';
+import type { Settings } from '../options.js';
+import { jittered, type Timer } from '../time.js';
+import { type Service, transactionWith } from './service.js';
 
 /** The archive is found through block ranges, which only bitmaps can read. And nobody freezes with a lock. */
 const WITH_BITMAPS =
@@ -26,19 +20,21 @@ const WITH_BITMAPS =
 /** Timers have a jitter of a quarter, so a round may come this early: see maintenance/turn.ts. */
 const EARLY = 0.7;
 
-export interface ServiceLoopDeps {
+type Shared =
+  | 'schema'
+  | 'queues'
+  | 'engine'
+  | 'mode'
+  | 'workerId'
+  | 'time'
+  | 'emit'
+  | 'reportError';
+
+export interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
   readonly enginePool: pg.Pool;
-  readonly mode: EngineMode;
-  readonly schema: string;
-  readonly queues: readonly string[];
   readonly services: readonly Service[];
-  /** How often a turn of a queue comes. */
-  readonly intervalMs: number;
-  readonly ttlMs: number;
-  readonly workerId: () => string;
-  readonly time: Time;
-  readonly emit: (event: WorkerEvent) => void;
-  readonly reportError: (what: string, error: unknown) => void;
+  /** A turn of a queue comes every `maintenanceMs`. */
+  readonly settings: Pick<Settings, 'maintenanceMs' | 'ttlMs'>;
 }
 
 export class ServiceLoop {
@@ -82,27 +78,27 @@ export class ServiceLoop {
     this.#timer = this.#deps.time.after(delayMs, async () => {
       // An outage counts from the first turn after it, whoever has the turn then.
       this.#reachableForMs();
-      const { queues, intervalMs, time } = this.#deps;
-      const isDue = (queue: string) => time.now() - this.#began(queue) >= EARLY * intervalMs;
-      for (const queue of queues.filter(isDue)) await this.#round(queue);
-      this.#plan(jittered(intervalMs, time));
+      const { queues, settings, time } = this.#deps;
+      for (const queue of queues) if (this.#turnMayCome(queue)) await this.#round(queue);
+      this.#plan(jittered(settings.maintenanceMs, time));
     });
   }
 
-  #began(queue: string): number {
-    return this.#beganAt.get(queue) ?? Number.NEGATIVE_INFINITY;
+  #turnMayCome(queue: string): boolean {
+    const { settings, time } = this.#deps;
+    const beganAt = this.#beganAt.get(queue) ?? Number.NEGATIVE_INFINITY;
+    return time.now() - beganAt >= EARLY * settings.maintenanceMs;
   }
 
   async #round(queue: string): Promise<void> {
-    const { schema, intervalMs, services, enginePool, mode, ttlMs } = this.#deps;
-    const begin = (mode.pooled ? BEGIN_POOLED : 'BEGIN') + WITH_BITMAPS;
-    const maySweep = this.#reachableForMs() > this.#deps.ttlMs;
+    const { schema, services, engine, enginePool, mode } = this.#deps;
+    const { maintenanceMs, ttlMs } = this.#deps.settings;
+    const maySweep = this.#reachableForMs() > ttlMs;
     const names = { schema, queue };
-    const engine = engineExecutor(this.#deps.enginePool, mode);
     try {
-      if (!(await takeTurn(engine, names, intervalMs))) return;
+      if (!(await takeTurn(engine, names, maintenanceMs))) return;
       const withBitmaps = <Value>(work: (db: Executor) => Promise<Value>) =>
-        withTransaction(enginePool, (client) => work(plainExecutor(client, mode)), begin);
+        transactionWith(enginePool, mode, WITH_BITMAPS, work);
       const workerId = this.#deps.workerId();
       const round = { names, workerId, ttlMs, maySweep, engine, withBitmaps };
       const done = new Map<string, number>();
@@ -110,7 +106,8 @@ export class ServiceLoop {
         try {
           const count = await service.run(round);
           done.set(service.name, count);
-          if (count >= (service.atMost ?? Number.POSITIVE_INFINITY)) this.#goOn(queue, service);
+          if (count >= (service.atMost ?? Number.POSITIVE_INFINITY))
+            this.#ranAt.delete(keyOf(queue, service));
         } catch (error) {
           // One that fails does not keep the rest; it is tried again at the next round.
           if (!this.#stopped) this.#deps.reportError(`${service.name} of ${queue}`, error);
@@ -125,16 +122,13 @@ export class ServiceLoop {
     }
   }
 
-  #isDue(queue: string, { name, everyMs }: Service): boolean {
-    const key = `${queue}:${name}`;
+  #isDue(queue: string, service: Service): boolean {
+    const key = keyOf(queue, service);
     const now = this.#deps.time.now();
-    if (now - (this.#ranAt.get(key) ?? Number.NEGATIVE_INFINITY) < EARLY * everyMs) return false;
+    const ranAt = this.#ranAt.get(key) ?? Number.NEGATIVE_INFINITY;
+    if (now - ranAt < EARLY * service.everyMs) return false;
     this.#ranAt.set(key, now);
     return true;
-  }
-
-  #goOn(queue: string, { name }: Service): void {
-    this.#ranAt.delete(`${queue}:${name}`);
   }
 
   #reachableForMs(): number {
@@ -143,3 +137,5 @@ export class ServiceLoop {
     return this.#deps.time.now() - this.#reachableSince;
   }
 }
+
+const keyOf = (queue: string, { name }: Service) => `${queue}:${name}`;

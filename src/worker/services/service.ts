@@ -5,8 +5,11 @@
  * that are due. A service works in small statements that each commit by themselves and pass over what others
  * have locked, so it holds nothing for long, and two rounds that overlap do no harm.
  */
+import type pg from 'pg';
 import type { Names } from '../../postgres/names.js';
-import type { Executor } from '../../postgres/queryable.js';
+import { withTransaction } from '../../postgres/pool.js';
+import { BEGIN_POOLED } from '../../postgres/pooled.js';
+import { type EngineMode, type Executor, plainExecutor } from '../../postgres/queryable.js';
 
 export interface Service {
   readonly name: string;
@@ -28,6 +31,17 @@ export interface Round {
   readonly engine: Executor;
   /** A transaction in which bitmaps are allowed: the archive is found through block ranges. */
   readonly withBitmaps: <Value>(work: (db: Executor) => Promise<Value>) => Promise<Value>;
+}
+
+/** A transaction on an engine's connection that begins with settings of its own, as `; SET LOCAL …`. */
+export function transactionWith<Value>(
+  pool: pg.Pool,
+  mode: EngineMode,
+  settings: string,
+  work: (db: Executor) => Promise<Value>,
+): Promise<Value> {
+  const begin = (mode.pooled ? BEGIN_POOLED : 'BEGIN') + settings;
+  return withTransaction(pool, (client) => work(plainExecutor(client, mode)), begin);
 }
 
 /** A round does at most this many batches of a kind; the next round goes on. */

@@ -30,8 +30,8 @@ export class UnhandledWatch {
   readonly #deps: UnhandledDeps;
   readonly #everyMs: number;
   readonly #graceMs: number;
-  /** By queue and type, when it was said. */
-  readonly #saidAt = new Map<string, number>();
+  /** By queue and type, when it was logged. */
+  readonly #warnedAt = new Map<string, number>();
   #timer: Timer | null = null;
   #stopped = false;
 
@@ -56,25 +56,21 @@ export class UnhandledWatch {
   }
 
   async #look(queue: QueueSettings): Promise<void> {
-    const { time, find } = this.#deps;
+    const { time, find, log } = this.#deps;
     // No answer is no news: what keeps the database from it is reported by those who need it.
     const found = await find(queue, this.#graceMs).catch(() => []);
     if (this.#stopped) return;
-    for (const [key, at] of this.#saidAt) {
-      if (time.now() - at >= AGAIN_MS) this.#saidAt.delete(key);
+    for (const [key, at] of this.#warnedAt) {
+      if (time.now() - at >= AGAIN_MS) this.#warnedAt.delete(key);
     }
-    const news = found.filter(({ type }) => !this.#saidAt.has(`${queue.name} ${type}`));
+    const news = found.filter(({ type }) => !this.#warnedAt.has(`${queue.name} ${type}`));
     for (const one of news.slice(0, MAX_TYPES)) {
-      this.#saidAt.set(`${queue.name} ${one.type}`, time.now());
-      this.#say(queue.name, one);
+      const { type, version, id, dueForMs } = one;
+      this.#warnedAt.set(`${queue.name} ${type}`, time.now());
+      log.warn(
+        { queue: queue.name, type, version, dueForMs, job: id },
+        'due jobs wait for a type or a version that no live worker handles',
+      );
     }
-  }
-
-  #say(queue: string, { type, version, id, dueForMs }: Unhandled): void {
-    const { log } = this.#deps;
-    log.warn(
-      { queue, type, version, dueForMs, job: id },
-      'due jobs wait for a type or a version that no live worker handles',
-    );
   }
 }

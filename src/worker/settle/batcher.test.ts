@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Settled } from '../../settle/complete.js';
+import type { Settled } from '../../settle/settled.js';
 import { systemTime } from '../time.js';
 import { Batcher, resultsOf } from './batcher.js';
 

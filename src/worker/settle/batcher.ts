@@ -1,5 +1,6 @@
 /**
- * A batcher: settles of one kind become statements, many at a time.
+ * A batcher: settles of one kind become statements, many at a time. Nothing is settled under the id of a dead worker,
+ * nor of one that may be dead until that is known.
  *
  * While one statement is in flight the next batch gathers, so a lone job settles at once and a flood shares
  * its commits. Each job learns its own result. When the connection breaks, the answer is unknown
@@ -11,18 +12,16 @@
 
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { isHeldUp, isTransient } from '../../postgres/pool.js';
-import type { Settled } from '../../settle/complete.js';
+import type { Settled } from '../../settle/settled.js';
+import type { SharedDeps } from '../deps.js';
 import type { SettleResult, StatementName } from '../events.js';
-import type { Time } from '../time.js';
+import { Wait } from '../time.js';
 
 const MAX_BATCH = 1_000;
 /** How often it is asked whether this worker is alive, when that is not known. */
 const CONFIRM_MS = 20;
 /** So many do not wait for more. */
 const ENOUGH = 32;
-
-/** Whether the registry calls a worker alive, as far as that is known here. */
-export type Standing = 'alive' | 'unknown' | 'dead';
 
 /** The result of each job of a statement, by its id. */
 export type Results = (id: string) => SettleResult;
@@ -54,48 +53,40 @@ interface BatcherOptions<T> {
   /** The same job in words that the database takes; null: its words are not the reason. */
   readonly reword?: (item: T, error: unknown) => T | null;
   /** A job that is refused is kept and tried again: there is no other way to settle it. */
-  readonly insist?: boolean;
+  readonly retryRefused?: boolean;
 }
 
 /** What all kinds of settles have in common. */
-export interface BatcherDeps {
-  readonly reportError: (what: string, error: unknown) => void;
+export interface BatcherDeps extends Pick<SharedDeps, 'standing' | 'time' | 'reportError'> {
   /** The database has answered a settle after so long. */
   readonly took: (statement: StatementName, ms: number) => void;
-  /** Nothing is settled under the id of a dead worker, nor of one that may be dead until that is known. */
-  readonly standing: (workerId: string) => Standing;
-  readonly time: Time;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandoned: AbortSignal;
 }
 
 export class Batcher<T extends Settled> {
+  readonly #deps: BatcherDeps;
   readonly #statement: StatementName;
   readonly #run: Run<T>;
-  readonly #afterLoss: Run<T> | null;
-  readonly #reword: (item: T, error: unknown) => T | null;
-  readonly #insist: boolean;
-  readonly #deps: BatcherDeps;
+  readonly #options: BatcherOptions<T>;
   #gatherMs: number;
   #waiting: Waiting<T>[] = [];
   #busy = false;
   #sentAt = Number.NEGATIVE_INFINITY;
-  /** Ends the wait for more. */
-  #sendNow = () => {};
+  /** For more that can share the next statement. */
+  readonly #gathering = new Wait();
 
   constructor(
     deps: BatcherDeps,
     statement: StatementName,
     run: Run<T>,
-    { afterLoss, gatherMs = 0, reword = () => null, insist = false }: BatcherOptions<T> = {},
+    options: BatcherOptions<T> = {},
   ) {
     this.#deps = deps;
     this.#statement = statement;
     this.#run = run;
-    this.#afterLoss = afterLoss ?? null;
-    this.#gatherMs = gatherMs;
-    this.#reword = reword;
-    this.#insist = insist;
+    this.#options = options;
+    this.#gatherMs = options.gatherMs ?? 0;
   }
 
   add(workerId: string, item: T, done: Done): void {
@@ -104,25 +95,20 @@ export class Batcher<T extends Settled> {
       this.#busy = true;
       // Everything that ends in this turn of the loop shares the first statement.
       this.#deps.time.soon(() => void this.#drain());
-    } else if (this.#waiting.length >= ENOUGH) this.#sendNow();
+    } else if (this.#waiting.length >= ENOUGH) this.#gathering.end();
   }
 
   /** From now on nothing waits for others. */
-  hurry(): void {
+  flush(): void {
     this.#gatherMs = 0;
-    this.#sendNow();
+    this.#gathering.end();
   }
 
-  #gathered(): Promise<void> | null {
-    const earlyMs = this.#sentAt + this.#gatherMs - this.#deps.time.now();
+  #gathered(): Promise<boolean> | null {
+    const { time } = this.#deps;
+    const earlyMs = this.#sentAt + this.#gatherMs - time.now();
     if (earlyMs <= 0 || this.#waiting.length >= ENOUGH) return null;
-    return new Promise((resolve) => {
-      const timer = this.#deps.time.after(earlyMs, resolve);
-      this.#sendNow = () => {
-        timer.cancel();
-        resolve();
-      };
-    });
+    return this.#gathering.atMost(earlyMs, time);
   }
 
   async #drain(): Promise<void> {
@@ -180,12 +166,13 @@ export class Batcher<T extends Settled> {
 
   async #sendAlone({ workerId, item, done }: Waiting<T>, first: Answer): Promise<void> {
     const { abandoned } = this.#deps;
+    const { reword, retryRefused } = this.#options;
     const backoff = new Backoff();
     let [answer, asked] = [first, item];
     while (typeof answer !== 'function') {
-      const reworded = answer instanceof Refusal ? this.#reword(asked, answer.error) : null;
+      const reworded = answer instanceof Refusal ? reword?.(asked, answer.error) : null;
       if (reworded) asked = reworded;
-      else if (answer instanceof Refusal && !this.#insist) return done(answer);
+      else if (answer instanceof Refusal && !retryRefused) return done(answer);
       else if (answer === 'abandoned' || abandoned.aborted) return done('lost');
       else await pause(backoff.nextMs(), abandoned);
       answer = await this.#ask([{ workerId, item: asked, done }], true);
@@ -195,25 +182,27 @@ export class Batcher<T extends Settled> {
 
   /** Asks until the database has answered; an answer that got lost is looked for. */
   async #ask(batch: readonly Waiting<T>[], again: boolean): Promise<Answer> {
+    const { time, took, reportError, abandoned } = this.#deps;
+    const { afterLoss } = this.#options;
     const workerId = batch[0]?.workerId as string;
     const items = batch.map(({ item }) => item);
     const backoff = new Backoff();
     for (let answerLost = again; ; answerLost = true) {
       try {
-        const from = this.#deps.time.now();
+        const from = time.now();
         const results = await this.#run(workerId, items);
-        this.#deps.took(this.#statement, this.#deps.time.now() - from);
-        if (!answerLost || !this.#afterLoss) return results;
+        took(this.#statement, time.now() - from);
+        if (!answerLost || !afterLoss) return results;
         const missing = items.filter(({ id }) => results(id) === 'lost');
         if (missing.length === 0) return results;
-        const before = await this.#afterLoss(workerId, missing);
+        const before = await afterLoss(workerId, missing);
         return (id) => (results(id) === 'lost' ? before(id) : results(id));
       } catch (error) {
-        this.#deps.reportError(`settling ${items.length} jobs`, error);
+        reportError(`settling ${items.length} jobs`, error);
         if (isHeldUp(error)) return 'held up';
         if (!isTransient(error)) return new Refusal(error);
-        if (this.#deps.abandoned.aborted) return 'abandoned';
-        await pause(backoff.nextMs(), this.#deps.abandoned);
+        if (abandoned.aborted) return 'abandoned';
+        await pause(backoff.nextMs(), abandoned);
       }
     }
   }

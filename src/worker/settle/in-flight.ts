@@ -5,25 +5,12 @@
  * leaves when the database has answered its settle, or when it is lost: then its handler's signal is
  * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
  */
-import type { JobEvent, SettleResult, WorkerEvent, WorkerStats } from '../events.js';
-import type { Keeper } from '../lease/keeper.js';
+import type { QueueDeps } from '../deps.js';
+import type { JobEvent, SettleResult } from '../events.js';
 import type { Outcome, Route } from '../run/attempt.js';
-import { type ContextDeps, leaseLost } from '../run/handler-context.js';
+import { leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import type { Time } from '../time.js';
 import { type Failed, settleOutcome } from './outcome.js';
-import type { Settler } from './settler.js';
-
-export interface InFlightDeps {
-  readonly settler: Settler;
-  readonly keeper: Keeper;
-  readonly context: ContextDeps;
-  readonly stats: WorkerStats;
-  readonly time: Time;
-  readonly emit: (event: WorkerEvent) => void;
-  /** Whether anybody listens: two events for every job are not made for nobody. */
-  readonly hasListeners: () => boolean;
-}
 
 export interface InFlightHooks {
   /** A job has left: there is room for another. */
@@ -34,11 +21,11 @@ export interface InFlightHooks {
 
 export class InFlightJobs {
   readonly #queue: string;
-  readonly #deps: InFlightDeps;
+  readonly #deps: QueueDeps;
   readonly #hooks: InFlightHooks;
   readonly #held = new Map<string, LeasedJob>();
 
-  constructor(queue: string, deps: InFlightDeps, hooks: InFlightHooks) {
+  constructor(queue: string, deps: QueueDeps, hooks: InFlightHooks) {
     this.#queue = queue;
     this.#deps = deps;
     this.#hooks = hooks;
@@ -123,14 +110,13 @@ export class InFlightJobs {
     }
     held.settling = true;
     held.releasing = true;
-    const job = { id: held.id, generation: held.generation };
-    this.#deps.settler.release(held.workerId, job, (result) => this.#settled(held, result));
+    this.#release(held, (result) => this.#settled(held, result));
   }
 
   #settled(held: LeasedJob, how: SettleResult, more: Partial<JobEvent> = {}): void {
     if (how === 'lost') {
       // Perhaps only what ran before it was lost: then the row is still ours, and must not wait for its lease.
-      if (held.before) this.#releaseQuietly(held);
+      if (held.before) this.#release(held, () => undefined);
       this.lose(held);
     } else {
       held.how = how;
@@ -140,9 +126,8 @@ export class InFlightJobs {
     this.remove(held);
   }
 
-  #releaseQuietly(held: LeasedJob): void {
-    const { id, generation, workerId } = held;
-    this.#deps.settler.release(workerId, { id, generation }, () => undefined);
+  #release({ id, generation, workerId }: LeasedJob, done: (result: SettleResult) => void): void {
+    this.#deps.settler.settle('release', workerId, { id, generation }, done);
   }
 
   lose(held: LeasedJob): void {

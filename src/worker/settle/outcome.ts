@@ -1,16 +1,20 @@
 /**
  * From the outcome of an attempt to the settle that belongs to it.
  */
+import { writeJobs } from '../../enqueue/enqueue.js';
 import { HoldfastError } from '../../job/errors.js';
 import { describeError } from '../../job/failure.js';
-import { completedBefore } from '../../settle/complete.js';
+import { withTransaction } from '../../postgres/pool.js';
+import { executor, type Queryable } from '../../postgres/queryable.js';
+import { complete, completedBefore } from '../../settle/complete.js';
 import { fail } from '../../settle/fail.js';
+import type { Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
 import { described, type Outcome, type Route } from '../run/attempt.js';
-import type { ContextDeps } from '../run/handler-context.js';
+import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import { type Done, Refusal } from './batcher.js';
-import { type Completed, completeWithChildren } from './children.js';
+import { enqueuedEvents } from './enqueued.js';
 import { resultOfFailure, type Settler } from './settler.js';
 
 export interface OutcomeDeps {
@@ -19,6 +23,8 @@ export interface OutcomeDeps {
   readonly route: Route;
 }
 
+type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
+
 /** Why an attempt failed: what was thrown, and one line of it. */
 export interface Failed {
   readonly thrown: unknown;
@@ -26,47 +32,46 @@ export interface Failed {
 }
 
 /** The result, after how long the job is to be run again, if it is, and why the attempt failed, if it did. */
-export type Settled = (result: SettleResult, delayMs?: number, failed?: Failed) => void;
+export type OnSettled = (result: SettleResult, delayMs?: number, failed?: Failed) => void;
 
 /** Calls `done` once, when the database has answered. */
 export function settleOutcome(
-  { settler, context, route }: OutcomeDeps,
+  deps: OutcomeDeps,
   held: LeasedJob,
   outcome: Outcome,
-  done: Settled,
+  done: OnSettled,
 ): void {
-  const by = held.workerId;
-  const job = { id: held.id, generation: held.generation };
+  const { settler } = deps;
+  const { id, generation, workerId: by } = held;
   const orFail =
     (delayMs?: number, failed?: Failed): Done =>
     (result) => {
-      if (result instanceof Refusal)
-        failInstead({ settler, route }, held, outcome.kind, result.error, done);
-      else done(result, delayMs, failed);
+      if (!(result instanceof Refusal)) return done(result, delayMs, failed);
+      // A trigger of yours on the archive may do that. The lease is not lost.
+      const why = describeError(result.error).message;
+      const text = `the database refused to write the outcome "${outcome.kind}": ${why}`;
+      failInstead(deps, held, result.error, new Error(text, { cause: result.error }), done);
     };
   switch (outcome.kind) {
     case 'completed':
-      if (outcome.children.length === 0) completeInOrder(settler, held, outcome.result, orFail());
-      else void settleParent({ settler, context, route }, held, outcome, done);
+      if (outcome.children.length > 0) void settleParent(deps, held, outcome, done);
+      else settler.settle('complete', by, completionOf(held, outcome.result), orFail());
       break;
     case 'transacted':
       done('completed');
       break;
     case 'failed':
-      if (outcome.handed) void settleHanded({ settler, context, route }, held, outcome, done);
-      else
-        settler.fail(by, { ...job, ...outcome }, (result) =>
-          done(result, outcome.delayMs, outcome),
-        );
+      if (outcome.handed) void settleHanded(deps, held, outcome, done);
+      else settleFailed(deps, held, outcome, done);
       break;
     case 'dead_letter':
-      settler.deadLetter(by, { ...job, ...outcome }, orFail(undefined, outcome));
+      settler.settle('dead_letter', by, { id, generation, ...outcome }, orFail(undefined, outcome));
       break;
     case 'snoozed':
-      settler.snooze(by, { ...job, delayMs: outcome.delayMs }, orFail(outcome.delayMs));
+      settler.settle('snooze', by, { id, generation, ...outcome }, orFail(outcome.delayMs));
       break;
     case 'cancelled':
-      settler.cancel(by, { ...job, reason: outcome.reason }, orFail());
+      settler.settle('cancel', by, { id, generation, ...outcome }, orFail());
       break;
     case 'lost':
       done('lost');
@@ -75,36 +80,37 @@ export function settleOutcome(
 }
 
 /** In a run of a key each names the one before it, and counts only if that one does. */
-function completeInOrder(
-  settler: Settler,
-  held: LeasedJob,
-  result: string | null,
-  done: Done,
-): void {
+function completionOf(held: LeasedJob, result: string | null): Settled {
   const { id, generation, after, before } = held;
-  const job = { id, generation, result };
-  const linked = before ? { ...job, after, broken: () => before.failed } : job;
-  settler.complete(held.workerId, linked, done);
+  if (!before) return { id, generation, result };
+  return { id, generation, result, after, broken: () => before.failed };
 }
 
-/**
- * Postgres refuses the outcome for good, as a trigger of yours on the archive may. The lease is not lost: the
- * attempt has failed, and the reason is the database's.
- */
-function failInstead(
-  { settler, route }: Pick<OutcomeDeps, 'settler' | 'route'>,
-  held: LeasedJob,
-  outcome: string,
-  error: unknown,
-  done: Settled,
+function settleFailed(
+  { settler }: OutcomeDeps,
+  { id, generation, workerId }: LeasedJob,
+  failed: Pick<OutcomeOf<'failed'>, 'delayMs' | 'error' | 'summary' | 'thrown'>,
+  done: OnSettled,
 ): void {
-  const { delayMs } = route.job.retry(held.row.attempts, error);
-  const said = describeError(error).message;
-  const refused = new Error(`the database refused to write the outcome "${outcome}": ${said}`, {
-    cause: error,
-  });
-  const failure = { id: held.id, generation: held.generation, delayMs, ...described(refused) };
-  settler.fail(held.workerId, failure, (result) => done(result, delayMs, failure));
+  settler.settle('fail', workerId, { id, generation, ...failed }, (result) =>
+    done(result, failed.delayMs, failed),
+  );
+}
+
+/** The database does not take the outcome, so the attempt has failed. `shown`: what its history says. */
+function failInstead(
+  deps: OutcomeDeps,
+  held: LeasedJob,
+  error: unknown,
+  shown: unknown,
+  done: OnSettled,
+): void {
+  const { delayMs } = deps.route.job.retry(held.row.attempts, error);
+  settleFailed(deps, held, { delayMs, ...described(shown) }, done);
+}
+
+async function wasCompleted({ plain, names }: ContextDeps, held: LeasedJob): Promise<boolean> {
+  return (await completedBefore(plain, names, held.workerId, [held])).length > 0;
 }
 
 /**
@@ -112,51 +118,66 @@ function failInstead(
  * transaction is still open, the failure waits for it here and not in the settler, where others would too.
  */
 async function settleHanded(
-  { settler, context }: OutcomeDeps,
+  deps: OutcomeDeps,
   held: LeasedJob,
-  outcome: Extract<Outcome, { kind: 'failed' }>,
-  done: Settled,
+  outcome: OutcomeOf<'failed'>,
+  done: OnSettled,
 ): Promise<void> {
-  const job = { id: held.id, generation: held.generation };
-  const failure = { ...job, ...outcome };
+  const { settler, context } = deps;
+  const { id, generation, workerId } = held;
   let result: SettleResult;
   try {
     result = await settler.untilAnswered('settling a job whose commit is unknown', async () => {
-      const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
-      if (found.length > 0) return 'completed';
-      const [row] = await fail(context.plain, context.names, held.workerId, [failure]);
+      if (await wasCompleted(context, held)) return 'completed';
+      const failure = { id, generation, ...outcome };
+      const [row] = await fail(context.plain, context.names, workerId, [failure]);
       return resultOfFailure(row?.status);
     });
   } catch {
-    // Refused as it is, and reported. The settler finds words that are taken, or insists.
-    settler.fail(held.workerId, failure, (settled) => done(settled, outcome.delayMs, outcome));
-    return;
+    // Refused as it is, and reported. The settler finds words that are taken, or tries again.
+    return settleFailed(deps, held, outcome, done);
   }
   done(result, outcome.delayMs, outcome);
 }
 
 /** A parent whose children cannot be written has failed: neither it nor they are half done. */
 async function settleParent(
-  { settler, context, route }: OutcomeDeps,
+  deps: OutcomeDeps,
   held: LeasedJob,
-  completed: Completed,
-  done: Settled,
+  outcome: OutcomeOf<'completed'>,
+  done: OnSettled,
 ): Promise<void> {
-  const job = { id: held.id, generation: held.generation };
+  const { settler, context } = deps;
+  let result: SettleResult;
   try {
-    const result = await settler.untilAnswered('completing a job with children', async (again) => {
-      if (again) {
-        const found = await completedBefore(context.plain, context.names, held.workerId, [job]);
-        if (found.length > 0) return 'completed';
-      }
-      await completeWithChildren(context, held, completed);
+    result = await settler.untilAnswered('completing a job with children', async (again) => {
+      if (!again || !(await wasCompleted(context, held)))
+        await completeWithChildren(context, held, outcome);
       return 'completed';
     });
-    done(result);
   } catch (error) {
-    if (error instanceof HoldfastError && error.code === 'LEASE_LOST') return done('lost');
-    const { delayMs } = route.job.retry(held.row.attempts, error);
-    const failure = { ...job, delayMs, ...described(error) };
-    settler.fail(held.workerId, failure, (result) => done(result, delayMs, failure));
+    const lost = error instanceof HoldfastError && error.code === 'LEASE_LOST';
+    return lost ? done('lost') : failInstead(deps, held, error, error, done);
   }
+  done(result);
+}
+
+/** In one transaction. Throws LEASE_LOST when the lease was lost; then neither the job nor a child is written. */
+async function completeWithChildren(
+  { names, maxPayloadBytes, ownPool, begin, emit }: ContextDeps,
+  held: LeasedJob,
+  { children, result }: OutcomeOf<'completed'>,
+): Promise<void> {
+  const { id, generation, after, workerId } = held;
+  const write = async (client: Queryable) => {
+    const db = executor(client);
+    // The children first: the completion locks the row, and from then on the transaction should be short.
+    const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
+    const enqueued = await writeJobs(db, names, children, limits);
+    const moved = await complete(db, names, workerId, [{ id, generation, after, result }]);
+    if (moved.length === 0) throw leaseLost(id, 'the completion');
+    return enqueued;
+  };
+  const written = await withTransaction(ownPool, write, begin);
+  for (const event of enqueuedEvents(names.queue, children, written)) emit(event);
 }

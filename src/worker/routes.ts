@@ -1,12 +1,38 @@
-/** Which queues a worker serves: those of its handlers, or those that were named, if they exist. */
+/**
+ * What a worker handles: its routes, by type, and the queues that it serves: those of its handlers, or those that were
+ * named, if they exist.
+ */
 import type pg from 'pg';
 import type { Handles } from '../fleet/registry.js';
+import { channelOf } from '../fleet/wake.js';
 import { declaredIn, readLimits } from '../inspect/limits.js';
-import { HoldfastError } from '../job/errors.js';
+import { HoldfastError, shown } from '../job/errors.js';
+import { checkDefinition, type JobDefinition } from '../job/job.js';
 import { declareLimits } from '../operate/limits.js';
 import { quoteName } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import type { Route } from './run/attempt.js';
+
+/** `where`: what was called. */
+export function addRoute<Input, Output>(
+  routes: Map<string, Route>,
+  where: string,
+  job: JobDefinition<Input, Output>,
+  handler: unknown,
+  route: () => Omit<Route, 'job'>,
+): void {
+  const undone = 'No handler was added.';
+  checkDefinition(job, `The first argument of ${where}`, undone);
+  const { type } = job;
+  const problem =
+    typeof handler !== 'function'
+      ? `The handler of "${type}" must be a function, not ${shown(handler)}. ${undone}`
+      : routes.has(type)
+        ? `There is a handler for "${type}" already; it was kept.`
+        : null;
+  if (problem) throw new HoldfastError('OPTION_INVALID', problem);
+  routes.set(type, { job: job as unknown as Route['job'], ...route() });
+}
 
 /** What the registry says that this worker handles: by queue and type, the newest payload version. */
 export function handlesOf(routes: ReadonlyMap<string, Route>, queues: readonly string[]): Handles {
@@ -65,6 +91,17 @@ export async function declareLimitsOf(
       .map(({ job: { type, limit, hasLimitKey } }) => ({ type, limit, keyed: hasLimitKey }));
     await declareLimits(db, { schema, queue }, before, types);
   }
+}
+
+/** By channel, the queues that are served. */
+export async function channelsOf(
+  db: Executor,
+  schema: string,
+  queues: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const channels = new Map<string, string>();
+  for (const queue of queues) channels.set(await channelOf(db, { schema, queue }), queue);
+  return channels;
 }
 
 export async function checkQueues(

@@ -3,7 +3,7 @@
  * it. In a run of a key each waits for the one before it; once that one has failed, those behind it are stopped:
  * nothing that they do counts any more, and they go back unspent.
  */
-import type { Member } from './batch-transaction.js';
+import type { Member } from './completion.js';
 import type { JobContext } from './context.js';
 import { leaseLost } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
@@ -11,14 +11,14 @@ import type { BatchJob } from './many.js';
 
 const YES = Promise.resolve(true);
 
-export class Seat {
+export class BatchSlot {
   job: BatchJob<unknown> | null = null;
   /** Whether the job before it in its key succeeded; see Runs. */
   ahead: Promise<boolean> = YES;
   readonly held: LeasedJob | null;
   #context: JobContext<unknown> | null = null;
-  #behind: Seat | null = null;
-  #said = false;
+  #behind: BatchSlot | null = null;
+  #decided = false;
   #stopped = false;
   #resolve!: (result: unknown) => void;
   #reject!: (error: unknown) => void;
@@ -33,7 +33,7 @@ export class Seat {
   });
 
   /** `held` is its job; null: it is alone. */
-  constructor(before: Seat | null, held: LeasedJob | null) {
+  constructor(before: BatchSlot | null, held: LeasedJob | null) {
     if (before) before.#behind = this;
     this.held = held;
     // After its time limit nobody waits for it.
@@ -45,10 +45,10 @@ export class Seat {
     return this.job !== null && !this.#stopped;
   }
 
-  /** Nothing was said of it, and it is still ours. */
+  /** Its outcome is open, and it is still ours. */
   get isOpen(): boolean {
     const lost = this.held !== null && (this.held.lost || this.held.gone);
-    return this.taken && !this.#said && !lost && !this.context.isOver;
+    return this.taken && !this.#decided && !lost && !this.context.isOver;
   }
 
   get context(): JobContext<unknown> {
@@ -79,13 +79,13 @@ export class Seat {
   }
 
   done(result: unknown): void {
-    this.#said = true;
+    this.#decided = true;
     this.#resolve(result);
   }
 
   fail(error: unknown): void {
-    if (!this.#said) this.#behind?.stop();
-    this.#said = true;
+    if (!this.#decided) this.#behind?.stop();
+    this.#decided = true;
     this.#reject(error);
   }
 
@@ -93,7 +93,7 @@ export class Seat {
   stop(): void {
     const context = this.#context;
     this.#stopped = true;
-    this.#said = true;
+    this.#decided = true;
     // What it records from now on would stand although the job before it has not succeeded.
     context?.end('failed');
     const { held } = this;

@@ -14,7 +14,7 @@ export function isUnstorable(error: unknown): boolean {
 }
 
 /** For a batcher's `reword`: these texts of an item in ASCII; null if they are, or are not the reason. */
-export function inPlainWords<Name extends string>(...names: Name[]) {
+export function asAscii<Name extends string>(...names: Name[]) {
   return <Item extends Readonly<Record<Name, string>>>(item: Item, error: unknown): Item | null => {
     if (!isUnstorable(error)) return null;
     const plain = Object.fromEntries(names.map((name) => [name, inAscii(item[name])]));

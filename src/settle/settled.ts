@@ -1,0 +1,37 @@
+/**
+ * What all settles have in common. Each takes a batch and is fenced by owner, generation, state and a live lease. A job
+ * that is not returned was not moved: somebody else owns it now, or its lease ran out.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { type Param, plainArray } from '../postgres/statement.js';
+
+export interface Settled {
+  readonly id: string;
+  readonly generation: number;
+  /** The job that ran before this one in a run of its key, as long as it may not be settled. */
+  readonly after?: string | null;
+  /** Whether that one turned out to be lost; asked just before the statement is sent. */
+  readonly broken?: () => boolean;
+  /** What its handler returned, as JSON. */
+  readonly result?: string | null;
+}
+
+/** Returns the ids of the jobs that it moved. */
+export type Settle<Job extends Settled> = (
+  db: Executor,
+  names: Names,
+  workerId: string,
+  jobs: readonly Job[],
+) => Promise<string[]>;
+
+/** The first three parameters of every settle. */
+export function fence(workerId: string, jobs: readonly Settled[]): Param[] {
+  return [
+    workerId,
+    plainArray(jobs.map(({ id }) => id)),
+    plainArray(jobs.map(({ generation }) => generation)),
+  ];
+}
+
+export const idsOf = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => id);

@@ -1,0 +1,105 @@
+/**
+ * Completing jobs inside a transaction of the handler's: its writes, the completions and the children of the jobs commit
+ * together or not at all. If one of the jobs is not ours any more, nothing is committed.
+ */
+import type pg from 'pg';
+import { writeJobs } from '../../enqueue/enqueue.js';
+import { withClient } from '../../postgres/pool.js';
+import { executor, type Queryable } from '../../postgres/queryable.js';
+import { complete } from '../../settle/complete.js';
+import { enqueuedEvents } from '../settle/enqueued.js';
+import type { JobContext } from './context.js';
+import { type ContextDeps, leaseLost } from './handler-context.js';
+import type { LeasedJob } from './leased-job.js';
+
+export interface Member {
+  readonly held: LeasedJob;
+  readonly context: JobContext<unknown>;
+}
+
+/** Jobs of the same keys that ran before are settled first: a crash must not repeat them after these. */
+export async function inTheirTurn(members: readonly Member[], doing: string): Promise<void> {
+  const inside = new Set(members.map(({ held }) => held));
+  for (const { held } of members) {
+    const { before } = held;
+    if (!before || inside.has(before)) continue;
+    await before.left();
+    if (before.failed) throw leaseLost(held.id, doing);
+  }
+}
+
+/** A transaction that has the completions of these jobs in it. One that is surely rolled back leaves them ours. */
+export function committing<Value>(
+  members: readonly Member[],
+  pool: pg.Pool,
+  work: (tx: pg.PoolClient) => Promise<Value>,
+): Promise<Value> {
+  return withClient(pool, async (client) => {
+    try {
+      await client.query('BEGIN');
+      const value = await work(client);
+      await client.query('COMMIT');
+      for (const { context } of members) context.completion = 'done';
+      return value;
+    } catch (error) {
+      await client.query('ROLLBACK').then(
+        () => takeBack(members),
+        (failed: Error) => client.emit('error', failed),
+      );
+      throw error;
+    }
+  });
+}
+
+/** Writes the children of these jobs and the completions. `result`: of a single job. */
+export async function completeIn(
+  tx: Queryable,
+  members: readonly Member[],
+  { names, maxPayloadBytes, emit }: ContextDeps,
+  doing: string,
+  result: string | null = null,
+): Promise<void> {
+  const db = executor(tx);
+  // What is enqueued from here on is refused: it would not be written.
+  const children = members.flatMap(({ context }) => context.handOver());
+  const jobs = members.map(({ held: { id, generation } }) => ({ id, generation, result }));
+  let moved: Set<string>;
+  try {
+    // The children first: the completion locks the row, and from then on the transaction should be short.
+    if (children.length > 0) {
+      const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
+      const written = await writeJobs(db, names, children, limits);
+      for (const event of enqueuedEvents(names.queue, children, written)) emit(event);
+    }
+    for (const { held } of members) held.settling = true;
+    moved = new Set(await complete(db, names, (members[0] as Member).held.workerId, jobs));
+  } catch (error) {
+    takeBack(members);
+    throw error;
+  }
+  const lost = members.filter(({ held }) => !moved.has(held.id));
+  for (const { held } of lost) held.gone = true;
+  if (lost[0]) throw leaseLost(lost[0].held.id, doing);
+}
+
+function takeBack(members: readonly Member[]): void {
+  for (const { context } of members) context.takeBack();
+}
+
+/** A transaction of a batch: it completes several jobs. */
+export async function completeTogether<Value>(
+  members: readonly Member[],
+  deps: ContextDeps,
+  work: (tx: pg.PoolClient) => Promise<Value>,
+): Promise<Value> {
+  const doing = 'the transaction';
+  await inTheirTurn(members, doing);
+  return committing(members, deps.pool, async (tx) => {
+    const value = await work(tx);
+    await Promise.all(members.map(({ context }) => context.writing.ended()));
+    const over = members.find(({ held, context }) => held.lost || held.gone || context.isOver);
+    if (over) throw leaseLost(over.held.id, doing);
+    await completeIn(tx, members, deps, doing);
+    return value;
+  });
+}
