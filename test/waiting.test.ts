@@ -48,7 +48,7 @@ async function explained(queue: string): Promise<Record<string, number>> {
   );
   const counts: Record<string, number> = {};
   for (const { id } of jobs) {
-    const { code } = await db.hf.explain(id, { queue });
+    const { code } = await db.hf.explain(id);
     const reason = OF_WORKERS.includes(code) ? 'waiting_its_turn' : code;
     counts[reason] = (counts[reason] ?? 0) + 1;
   }
