@@ -78,7 +78,16 @@ describe('what cannot be meant is refused', () => {
     ['a jitter beyond the interval', { cron: undefined, every: '5m', jitter: '6m' }, /jitter/],
     ['an order that its queue lacks', { overlap: 'queue' }, /"inbox" keeps no order/],
     ['a group that its queue lacks', { group: 'tenant:7' }, /"inbox" has no groups/],
-    ['a group that is no text', { group: 7 }, /group/],
+    ['a group that is no text', { group: 7 }, /group.*o schedule was made/],
+    [
+      'a key that its rate cannot have',
+      {
+        job: job<{ to: string }>('paced', {
+          limit: { rate: { limit: 1, per: '1s', key: () => '' } },
+        }),
+      },
+      /limit\.rate\.key.*No schedule was made/,
+    ],
     ['a queue that is not there', { job: job('x', { queue: 'nowhere' }) }, /no queue "nowhere"/],
     [
       'what does not fit the schema',

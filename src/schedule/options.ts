@@ -95,14 +95,29 @@ export async function checkSchedule<Input>(
   const own = overlap === 'queue' ? `schedule:${name}` : null;
   return {
     ...{ name, queue: job.queue, type: job.type, version: job.version, payload, ...timing },
-    partitionKey: partitionKey === undefined ? own : checkKey(partitionKey, 'partitionKey'),
-    group: group === undefined ? null : checkKey(group, 'group'),
-    limitKey: job.limitKey(options.payload),
+    partitionKey: ofSchedule(() =>
+      partitionKey === undefined ? own : checkKey(partitionKey, 'partitionKey'),
+    ),
+    group: ofSchedule(() => (group === undefined ? null : checkKey(group, 'group'))),
+    limitKey: ofSchedule(() => job.limitKey(options.payload)),
     priority: checkInteger(options.priority ?? job.priority, 'priority', 1, 4),
     maxAttempts: checkInteger(options.maxAttempts ?? job.maxAttempts, 'maxAttempts', 1, 10_000),
     ...{ catchUp, overlap },
     jitterMs: checkJitter(where, options.jitter, timing.everyMs),
   };
+}
+
+/** What refuses the key of a job says that nothing was enqueued. */
+function ofSchedule<Value>(check: () => Value): Value {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    const message = error.message.replace(/(n)othing was enqueued/i, (_, n) =>
+      n === 'N' ? 'No schedule was made' : 'no schedule was made',
+    );
+    throw new HoldfastError(error.code, message, { cause: error });
+  }
 }
 
 type TimingOptions = Pick<ScheduleOptions<unknown>, 'cron' | 'every' | 'timezone'>;
