@@ -1,8 +1,12 @@
 /** What jobs wait for, as a scrape counts it: by the reasons that `explain` gives for each of them. */
 import { beforeAll, expect, test } from 'vitest';
 import { job } from '../src/index.js';
+import { countReserved } from '../src/inspect/limits.js';
+import { reading } from '../src/inspect/reading.js';
+import { waitingByKey, waitingByTime } from '../src/inspect/waiting.js';
 import { collectMetrics } from '../src/metrics/index.js';
 import { putLimit } from '../src/operate/limits.js';
+import { text } from '../src/postgres/statement.js';
 import { claimAs } from './support/claiming.js';
 import { plantJob, plantWorker } from './support/cli-plant.js';
 import { INBOX, testDatabase } from './support/database.js';
@@ -130,4 +134,14 @@ test('in a large queue it reads a part only, and says at least so many', async (
   await db.rows('ANALYZE holdfast.large');
   await claimAs(db.engine, 'w1', { types: ['plain'], limit: 10, names: { ...INBOX, queue: 'large' } });
   expect((await scraped()).large).toEqual({ not_due: 2_500, waiting_its_turn: 2_490 });
+});
+
+test.each([waitingByTime, waitingByKey, countReserved])('$name reads by indexes', async (asked) => {
+  const values = ['2500', 'false', `'{}'`];
+  const said = asked.text.replaceAll(/\$(\d)/g, (_, n) => values[Number(n) - 1] as string);
+  const explain = { ...asked, text: `EXPLAIN ${said}`, columns: { 'QUERY PLAN': text } };
+  const plan = await reading(db.pool, (db) => db.run(explain, { ...INBOX, queue: 'large' }, []));
+  const lines = plan.map((row) => row['QUERY PLAN']).filter((line) => / on large\b/.test(line));
+  expect(lines.length).toBeGreaterThan(0);
+  expect(lines.filter((line) => !/Index (Only )?Scan/.test(line))).toEqual([]);
 });
