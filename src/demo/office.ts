@@ -9,6 +9,7 @@
 import type pg from 'pg';
 import type { Holdfast } from '../holdfast.js';
 import { type EnqueueItem, job } from '../job/job.js';
+import type { HandlerContext } from '../worker/run/handler-context.js';
 import type { Worker } from '../worker/worker.js';
 
 interface Sale {
@@ -84,18 +85,15 @@ export interface OfficeDeps {
 export function handleOffice(worker: Worker, { pool, call }: OfficeDeps): void {
   const clock = async () =>
     (await pool.query<{ at: string }>('SELECT clock_timestamp()::text AS at')).rows[0]?.at;
-  for (const one of [payOut, tellPartner, indexProduct]) {
-    worker.handle<Sale, Sale>(one as typeof payOut, async ({ id, type, signal, transaction }) => {
-      const began = await clock();
-      await call(signal);
-      await transaction((tx) => tx.query(NOTE, [[id], type, null, began]));
-    });
-  }
-  worker.handle(makeReport, async ({ id, type, partitionKey, signal, transaction }) => {
+  const alone = async (ctx: HandlerContext<unknown>) => {
+    const { id, type, partitionKey, signal, transaction } = ctx;
     const began = await clock();
     await call(signal);
-    await transaction((tx) => tx.query(NOTE, [[id], type, partitionKey, began]));
-  });
+    const key = type === makeReport.type ? partitionKey : null;
+    await transaction((tx) => tx.query(NOTE, [[id], type, key, began]));
+  };
+  worker.handle(payOut, alone).handle(tellPartner, alone);
+  worker.handle(indexProduct, alone).handle(makeReport, alone);
   worker.handleMany(bookSale, { max: 50, within: '100ms' }, async (_, { type, transaction }) => {
     const began = await clock();
     await transaction((tx, jobs) => tx.query(NOTE, [jobs.map(({ id }) => id), type, null, began]));
