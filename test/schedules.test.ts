@@ -375,7 +375,9 @@ describe('one job a tick', () => {
     expect(await written()).toEqual(Array(2).fill({ ...row, group_key: 'tenant:7' }));
     // A queue that has no groups any more gets its ticks all the same.
     await db.rows('DELETE FROM holdfast.turns; DELETE FROM holdfast.turns_idempotency');
-    await db.rows(`UPDATE holdfast.queues SET ordering = 'none', per_group = NULL WHERE name = 'turns'`);
+    await db.rows(
+      `UPDATE holdfast.queues SET ordering = 'none', per_group = NULL WHERE name = 'turns'`,
+    );
     await setBack('g', 3);
     await tick('turns');
     expect(await written()).toEqual([{ ...row, group_key: null }]);

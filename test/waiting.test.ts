@@ -132,7 +132,11 @@ test('in a large queue it reads a part only, and says at least so many', async (
       ELSE interval '-1 minute' END, false
     FROM generate_series(1, 60000) AS n`);
   await db.rows('ANALYZE holdfast.large');
-  await claimAs(db.engine, 'w1', { types: ['plain'], limit: 10, names: { ...INBOX, queue: 'large' } });
+  await claimAs(db.engine, 'w1', {
+    types: ['plain'],
+    limit: 10,
+    names: { ...INBOX, queue: 'large' },
+  });
   expect((await scraped()).large).toEqual({ not_due: 2_500, waiting_its_turn: 2_490 });
 });
 

@@ -93,11 +93,13 @@ const CALLS: Call[] = [
     () => hf.configureQueue('inbox', { notify: any('off') }),
     /notify must be.*not "off"\. Nothing was set/,
   ],
-  ...[0, -5, 1.5, Number.NaN, 20_000_000, any('many')].map((maxPending): Call => [
-    `maxPending ${maxPending}`,
-    () => hf.configureQueue('inbox', { maxPending }),
-    /maxPending, unless it is 'off', must be a whole number from 1 to 10000000/,
-  ]),
+  ...[0, -5, 1.5, Number.NaN, 20_000_000, any('many')].map(
+    (maxPending): Call => [
+      `maxPending ${maxPending}`,
+      () => hf.configureQueue('inbox', { maxPending }),
+      /maxPending, unless it is 'off', must be a whole number from 1 to 10000000/,
+    ],
+  ),
   [
     'a rate that no double can hold',
     () => hf.configureQueue('inbox', { limit: { rate: { limit: 1e308, per: 1e-308 } } }),

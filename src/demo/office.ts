@@ -145,7 +145,11 @@ export async function officeReport(pool: pg.Pool): Promise<OfficeReport> {
   const merchants = `${reports.keys} merchant${reports.keys === 1 ? '' : 's'}`;
   const rows = [
     ['payouts', `${payouts.jobs}, at most ${payouts.most} at once`, limited(payouts)],
-    ['reports', `${reports.jobs} of ${merchants}, ${reports.most} of one at once`, limited(reports)],
+    [
+      'reports',
+      `${reports.jobs} of ${merchants}, ${reports.most} of one at once`,
+      limited(reports),
+    ],
     ['partner told', `${told.jobs} times, at a rate of 10 a second`, true],
     ['products', `indexed ${indexed.jobs} times, debounced`, true],
     ['sales booked', `${booked.jobs}, in ${booked.calls} batches`, true],

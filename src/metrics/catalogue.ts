@@ -188,7 +188,11 @@ export const DATABASE_METRICS = {
     'How many jobs of a limited type may run at once in the fleet; type "*" where the limit is that of the queue.',
   ),
   limitRunning: gauge('limit_running', JOB, 'Jobs that hold a place of a limit.'),
-  limitWaiting: gauge('limit_waiting', JOB, 'Jobs that wait for a slot of a rate, counted up to 50,000.'),
+  limitWaiting: gauge(
+    'limit_waiting',
+    JOB,
+    'Jobs that wait for a slot of a rate, counted up to 50,000.',
+  ),
   workers: gauge('workers', ['status'], 'Workers in the registry that are not dead.'),
   workerAge: gauge(
     'worker_heartbeat_age_seconds',

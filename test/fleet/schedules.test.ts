@@ -20,7 +20,8 @@ const CRASH_EVERY = long(1, 8);
 const OPTIONS = { options: { ...QUICK, poll: '200ms' }, handles: { noop: 1 } } as const;
 const beat = job<object>('noop');
 
-const TICKED = 'SELECT coalesce(sum(ticks), 0)::int AS n, sum(missed)::int AS missed FROM holdfast.schedules';
+const TICKED =
+  'SELECT coalesce(sum(ticks), 0)::int AS n, sum(missed)::int AS missed FROM holdfast.schedules';
 
 /** Schedules with an instant that is no job, or two. */
 const WRONG = `
@@ -88,7 +89,10 @@ test(
       fleet = [...fleet.filter((one) => one !== victim), joined];
     }
     await ask(db, 'UPDATE holdfast.schedules SET paused = true');
-    await until('all jobs ran', async () => (await ask(db, 'SELECT FROM holdfast.inbox')).length === 0);
+    await until(
+      'all jobs ran',
+      async () => (await ask(db, 'SELECT FROM holdfast.inbox')).length === 0,
+    );
     expect(await ask(db, WRONG)).toEqual([]);
     const [sum] = await ask<{ n: number; missed: number }>(db, TICKED);
     expect(sum?.n).toBeGreaterThanOrEqual(TICKS);
