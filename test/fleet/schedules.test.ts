@@ -59,6 +59,12 @@ async function writerOf(db: Ground, fleet: readonly FleetWorker[]): Promise<Flee
   return fleet.find(({ workerId }) => workerId === row?.id) ?? (fleet[0] as FleetWorker);
 }
 
+const isDead = (db: Ground, { workerId }: FleetWorker) =>
+  until(`${workerId} is declared dead`, async () => {
+    const text = `SELECT status FROM holdfast.workers WHERE id = '${workerId}'`;
+    return (await ask<{ status: string }>(db, text))[0]?.status === 'dead';
+  });
+
 test(
   'every tick is one job, whoever is killed, frozen or restarted',
   async () => {
@@ -82,9 +88,12 @@ test(
         await server.restart('immediate');
       }
       await until('another writes ticks', async () => (await ticked(db)) >= before + 2 * SCHEDULES);
-      // A frozen one wakes up, perhaps in the middle of its statement, and finds that it was given up.
-      victim.signal('SIGCONT');
-      if (round % 3 === 0) await victim.hears('reregistered');
+      if (round % 3 === 0) {
+        await isDead(db, victim);
+        // It wakes up, perhaps in the middle of its statement, and finds that it was given up.
+        victim.signal('SIGCONT');
+        await victim.hears('reregistered');
+      }
       victim.signal('SIGKILL');
       fleet = [...fleet.filter((one) => one !== victim), joined];
     }
