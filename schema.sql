@@ -206,6 +206,8 @@ CREATE TABLE holdfast.schedules (
   version holdfast.positive NOT NULL DEFAULT 1,
   payload jsonb NOT NULL,
   partition_key text,
+  group_key text,
+  limit_key text,
   priority holdfast.priority NOT NULL DEFAULT 2,
   max_attempts holdfast.positive NOT NULL DEFAULT 5,
   cron text,

@@ -61,6 +61,10 @@ GRANT SELECT, INSERT, DELETE ON holdfast.inbox_claims TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting TO holdfast_worker;
+-- Claims under a limit and of queues whose keys take turns. Everybody may call these, unless your default privileges
+-- say otherwise; without the rights on the tables they do nothing.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_claim_limited, holdfast.inbox_set_limit, holdfast.inbox_turns,
+  holdfast.inbox_room TO holdfast_worker;
 GRANT SELECT, UPDATE, DELETE ON holdfast.inbox_unique TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
 -- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up, and
@@ -87,6 +91,7 @@ GRANT UPDATE (paused, next_instant, next_at, last_instant, last_at, last_job, ti
 -- Limits are set, reset and removed; those who wait for a slot of a rate are moved with it.
 GRANT INSERT, UPDATE, DELETE ON holdfast.limits TO holdfast_operator;
 GRANT UPDATE, DELETE ON holdfast.rates TO holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_set_limit TO holdfast_operator;
 -- To ask a worker to drain; the epoch of the fleet rises with it.
 GRANT UPDATE (status) ON holdfast.workers TO holdfast_operator;
 GRANT UPDATE (epoch) ON holdfast.fleet TO holdfast_operator;

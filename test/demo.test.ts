@@ -127,6 +127,11 @@ test(
     expect(text).toMatch(/lost +0\n/);
     expect(text).toMatch(/doubled effects +0\n/);
     expect(text).toMatch(/out of order +0\n/);
+    expect(text).toMatch(/payouts +[1-9]\d*, at most [12] at once\n/);
+    expect(text).toMatch(/reports +[1-9]\d* of \d merchants?, [12] of one at once\n/);
+    expect(text).toMatch(/partner told +[1-9]\d* times/);
+    expect(text).toMatch(/products +indexed [1-9]\d* times, debounced\n/);
+    expect(text).toMatch(/sales booked +[1-9]\d*, in \d+ batches\n/);
     expect(text).toMatch(/recoveries +1\n +killed +1, after \d+\.\d s\n/);
     expect(text).toContain('Nothing was lost');
     // No colour and nothing to draw over where there is no terminal; and it fits on a small one.

@@ -1,7 +1,9 @@
 /** Roles and queues: who holds the first queue holds the next one, and a grant that is missing is named. */
 import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { holdfast, job } from '../src/index.js';
+import { judgeRights } from '../src/inspect/doctor-rights.js';
 import { collectMetrics } from '../src/metrics/index.js';
+import { engineExecutor } from '../src/postgres/queryable.js';
 import { run } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { recordingLogger } from './support/logger.js';
@@ -34,7 +36,7 @@ describe('a queue beside the first', () => {
         WHERE p.pronamespace = 'holdfast'::regnamespace
       ) AS o CROSS JOIN LATERAL (SELECT format('%s to %s', x.privilege_type, x.grantee::regrole) AS right
         FROM aclexplode(o.acl) AS x WHERE x.grantee <> o.owner) AS a
-      WHERE o.name ~ ('^' || $1 || '(_(archive|claims|idempotency|unique|effects|position_seq|enqueue|enqueue_unique|count_waiting|wake|fill|take_key))?(\\.|$)')
+      WHERE o.name ~ ('^' || $1 || '(_(archive|claims|idempotency|unique|effects|position_seq|enqueue|enqueue_unique|count_waiting|claim_limited|set_limit|turns|room|wake|fill|take_key))?(\\.|$)')
       ORDER BY 1`,
       [queue],
     );
@@ -124,6 +126,31 @@ describe('a missing grant', () => {
     expect(ran.code).toBe(1);
     expect(ran.err).toContain(grant());
   });
+});
+
+test.each([
+  ['producer', 'inbox_enqueue_unique'],
+  ['producer', 'inbox_count_waiting'],
+  ['worker', 'inbox_claim_limited'],
+  ['worker', 'inbox_turns'],
+  ['operator', 'inbox_set_limit'],
+] as const)('the doctor misses the right of the %s to call %s', async (name, called) => {
+  const { user, pool } = members[name];
+  const rights = () => judgeRights(engineExecutor(pool, { prepare: false }), 'holdfast');
+  const [was] = await db.rows<{ everybody: boolean }>(
+    `SELECT has_function_privilege('public', p.oid, 'EXECUTE') AS everybody FROM pg_proc AS p WHERE p.proname = $1`,
+    [called],
+  );
+  expect(await rights()).toMatchObject({ level: 'ok' });
+  await db.rows(`REVOKE EXECUTE ON FUNCTION holdfast.${called} FROM PUBLIC, ${role(name)}`);
+  const found = await rights();
+  expect(found).toMatchObject({ level: 'problem' });
+  expect(found.text).toContain(`User ${user} lacks EXECUTE on FUNCTION holdfast.${called}(`);
+  await db.rows(found.fix as string);
+  expect(await rights()).toMatchObject({ level: 'ok' });
+  await db.rows(`REVOKE EXECUTE ON FUNCTION holdfast.${called} FROM ${user}`);
+  if (was?.everybody) await db.rows(`GRANT EXECUTE ON FUNCTION holdfast.${called} TO PUBLIC`);
+  await db.rows(sql);
 });
 
 test.each(['worker', 'viewer', 'operator'] as const)(

@@ -77,6 +77,17 @@ describe('what cannot be meant is refused', () => {
     ['an option that is none', { timeZone: 'UTC' }, /Did you mean "timezone"/],
     ['a jitter beyond the interval', { cron: undefined, every: '5m', jitter: '6m' }, /jitter/],
     ['an order that its queue lacks', { overlap: 'queue' }, /"inbox" keeps no order/],
+    ['a group that its queue lacks', { group: 'tenant:7' }, /"inbox" has no groups/],
+    ['a group that is no text', { group: 7 }, /group.*o schedule was made/],
+    [
+      'a key that its rate cannot have',
+      {
+        job: job<{ to: string }>('paced', {
+          limit: { rate: { limit: 1, per: '1s', key: () => '' } },
+        }),
+      },
+      /limit\.rate\.key.*No schedule was made/,
+    ],
     ['a queue that is not there', { job: job('x', { queue: 'nowhere' }) }, /no queue "nowhere"/],
     [
       'what does not fit the schema',
@@ -341,6 +352,35 @@ describe('one job a tick', () => {
       )
     )[0] as { bucket: boolean };
     expect(bucket).toBe(true);
+  });
+
+  test('is in the group of its schedule, and counts for its key in a rate', async () => {
+    await db.hf.createQueue('turns', { perGroup: 2 });
+    const paced = job<{ to: string }>('paced_report', {
+      queue: 'turns',
+      limit: { rate: { limit: 1, per: '1m', key: ({ to }) => `to:${to}` } },
+    });
+    const keys = { partitionKey: 'user:1', group: 'tenant:7' };
+    await db.hf.schedule('g', { ...hourly, job: paced, ...keys });
+    expect(await db.hf.schedules.get('g')).toMatchObject({
+      ...{ partitionKey: 'user:1', groupKey: 'tenant:7', limitKey: 'to:ops' },
+    });
+    const written = () =>
+      db.rows(`SELECT partition_key, group_key, limit_key,
+        partition_bucket = holdfast.bucket_of(coalesce(group_key, partition_key)) AS placed FROM holdfast.turns`);
+    const row = { partition_key: 'user:1', limit_key: 'to:ops', placed: true };
+    await setBack('g', 3);
+    await tick('turns');
+    await db.hf.schedules.runNow('g');
+    expect(await written()).toEqual(Array(2).fill({ ...row, group_key: 'tenant:7' }));
+    // A queue that has no groups any more gets its ticks all the same.
+    await db.rows('DELETE FROM holdfast.turns; DELETE FROM holdfast.turns_idempotency');
+    await db.rows(
+      `UPDATE holdfast.queues SET ordering = 'none', per_group = NULL WHERE name = 'turns'`,
+    );
+    await setBack('g', 3);
+    await tick('turns');
+    expect(await written()).toEqual([{ ...row, group_key: null }]);
   });
 });
 

@@ -65,6 +65,32 @@ const CALLS: [string, () => unknown, RegExp][] = [
     () => hf.schedule('a', any({ cron: '@daily', job: receipt, payload: {}, timeZone: 'UTC' })),
     /"timeZone".*Did you mean "timezone"/,
   ],
+  [
+    'handleMany()',
+    () => hf.worker().handleMany(receipt, any({ maxx: 3 }), handler),
+    /handleMany\(\).*"maxx".*"max"/,
+  ],
+  ['job() limit', () => job('x', any({ limit: { concurency: 1 } })), /"concurency".*"concurrency"/],
+  [
+    'job() unique',
+    () => job('x', any({ unique: { by: () => 'k', onConflicts: 'later' } })),
+    /unique.*Did you mean "onConflict"/,
+  ],
+  [
+    'enqueue() unique',
+    () => hf.enqueue(receipt, {}, any({ unique: { key: 'k', windows: '1m' } })),
+    /unique.*Did you mean "window"/,
+  ],
+  [
+    'createQueue() limit',
+    () => db.hf.createQueue('a', any({ limit: { rates: {} } })),
+    /limit.*"rates".*"rate"/,
+  ],
+  [
+    'limits.set() rate',
+    () => hf.limits.set({ type: 'a' }, any({ rate: { limit: 1, per: '1s', bursts: 2 } })),
+    /rate.*"bursts".*"burst"/,
+  ],
   ['limits.list()', () => hf.limits.list(any({ queu: 'a' })), /"queu".*"queue"/],
   ['limits.set()', () => hf.limits.set(any({ typ: 'a' }), null), /"typ".*"type"/],
   ['schedules.declare()', () => hf.schedules.declare('a', {}, any({ trx: 1 })), /"trx".*"tx"/],

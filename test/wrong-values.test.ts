@@ -11,7 +11,9 @@ const ID = '01890000-0000-7000-8000-000000000000';
 const any = (value: unknown) => value as never;
 const made = (options: object) => () => holdfast({ connectionString, ...options });
 
-const CALLS: [string, () => unknown, RegExp][] = [
+type Call = [string, () => unknown, RegExp];
+
+const CALLS: Call[] = [
   [
     'prepare',
     made({ prepare: 'no' }),
@@ -90,6 +92,33 @@ const CALLS: [string, () => unknown, RegExp][] = [
     'notify',
     () => hf.configureQueue('inbox', { notify: any('off') }),
     /notify must be.*not "off"\. Nothing was set/,
+  ],
+  ...[0, -5, 1.5, Number.NaN, 20_000_000, any('many')].map(
+    (maxPending): Call => [
+      `maxPending ${maxPending}`,
+      () => hf.configureQueue('inbox', { maxPending }),
+      /maxPending, unless it is 'off', must be a whole number from 1 to 10000000/,
+    ],
+  ),
+  [
+    'a rate that no double can hold',
+    () => hf.configureQueue('inbox', { limit: { rate: { limit: 1e308, per: 1e-308 } } }),
+    /limit\.rate\.limit must be a whole number from 1 to 1,000,000, not 1e\+308\. Nothing was set/,
+  ],
+  [
+    'a rate of less than nothing',
+    () => hf.limits.set({ type: 'a' }, { rate: { limit: -1, per: '1s' } }),
+    /limit\.rate\.limit must be a whole number/,
+  ],
+  [
+    'a queue that is limited to nothing',
+    () => hf.createQueue('a', { limit: { concurrency: 0 } }),
+    /limit\.concurrency must be a whole number from 1 to 1,000,000, not 0/,
+  ],
+  [
+    'a limit that says nothing',
+    () => job('x', { limit: {} }),
+    /a limit has a concurrency, a rate, or both/,
   ],
 ];
 

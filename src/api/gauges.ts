@@ -17,7 +17,7 @@ const AGAIN_MS = 600_000;
 /** Messages may differ by their numbers; beyond this the record begins anew. */
 const MAX_SAID = 100;
 const NOTHING: BasicGauges = {
-  ...{ limits: [], queues: [], unread: [], workers: null, oldestHeartbeatMs: null },
+  ...{ waiting: [], limits: [], queues: [], unread: [], workers: null, oldestHeartbeatMs: null },
 };
 
 /** Each call reads anew. */

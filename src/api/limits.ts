@@ -49,10 +49,12 @@ export interface LimitView {
   readonly overridden: boolean;
   /** So many jobs hold a place. */
   readonly running: number;
-  /** So many wait for a slot of the rate. */
+  /** So many wait for a slot of the rate; counted up to a million in the queue. */
   readonly waiting: number;
   readonly updatedAt: Date;
 }
+
+const MOST_COUNTED = 1_000_000;
 
 /** All limits, of one queue or of all, with what is used of them. */
 export async function limitViews(
@@ -64,7 +66,8 @@ export async function limitViews(
   const views: LimitView[] = [];
   for (const name of new Set(rows.map((row) => row.queue))) {
     const names = { schema, queue: name };
-    const [running, reserved] = [await runningByType(db, names), await reservedByType(db, names)];
+    const running = await runningByType(db, names);
+    const reserved = await reservedByType(db, names, MOST_COUNTED);
     for (const row of rows.filter((one) => one.queue === name)) {
       const { type, keyed, overridden } = row;
       const { concurrency = null, rate = null } = inForce(row) ?? {};

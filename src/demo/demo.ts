@@ -7,9 +7,18 @@ import { closePool, isTransient } from '../postgres/pool.js';
 import { Acts } from './acts.js';
 import type { DemoDatabase } from './database.js';
 import { Ending } from './ending.js';
-import { figureLine, fleetLine, rateSpan, recoveryText, summaryLines, verdict } from './figures.js';
+import {
+  figureLine,
+  fleetLine,
+  officeLines,
+  rateSpan,
+  recoveryText,
+  summaryLines,
+  verdict,
+} from './figures.js';
 import type { Fleet } from './fleet.js';
 import { type Key, keyLine, readKeys } from './keys.js';
+import { officeReport } from './office.js';
 import { type Opened, openDemo } from './opening.js';
 import { Producer } from './producer.js';
 import { holds } from './proof.js';
@@ -23,7 +32,7 @@ const FINISH_MS = 15_000;
 const LINE_EVERY_MS = 5_000;
 const CLOSE_MS = 300;
 
-/** Returns the exit code: 0 only if the proof holds. */
+/** Returns the exit code: 0 only if the proof holds, and the limits were kept. */
 export async function runDemo({ forMs }: DemoOptions, screen: Screen): Promise<number> {
   const opened = await openDemo(screen);
   const { pool, hf, fleet, recoveries, ordersBefore } = opened;
@@ -89,13 +98,15 @@ async function close(opened: Opened, running: Running): Promise<number> {
   screen.print();
   for (const line of summaryLines(picture, recoveries)) screen.print(...line);
   screen.print(`  ${'till counted'.padEnd(16)}`, await tillText(pool));
+  const office = await officeReport(pool);
+  for (const line of officeLines(office)) screen.print(...line);
   screen.print();
-  screen.print(verdict(picture.proof));
+  screen.print(verdict(picture.proof, office));
   await dashboard.close();
   await hf.close();
   await closePool(pool, CLOSE_MS);
   await database.close();
-  return holds(picture.proof) ? 0 : 1;
+  return holds(picture.proof) && office.kept ? 0 : 1;
 }
 
 /** On a terminal the figures stay in place; elsewhere they come by every few seconds. */

@@ -4,6 +4,7 @@
  */
 import type { Overview, QueueOverview } from '../inspect/overview.js';
 import type { Member } from './member.js';
+import type { OfficeReport } from './office.js';
 import { holds, type Proof } from './proof.js';
 import { MISHAPS, type Recoveries, type Recovery } from './recoveries.js';
 import type { Span } from './screen.js';
@@ -98,9 +99,16 @@ export function summaryLines(picture: Picture, recoveries: Recoveries): Span[][]
   ];
 }
 
-export function verdict(proof: Proof): Span {
-  if (holds(proof)) {
-    return ['Nothing was lost, nothing was done twice, and every order was kept in order.', 'good'];
-  }
-  return ['THE PROOF FAILED: see lost, doubled effects and out of order above.', 'bad'];
+export function officeLines({ rows }: OfficeReport): Span[][] {
+  return rows.map(([name, text, kept]) => [
+    `  ${name.padEnd(16)}`,
+    kept ? text : [`${text}: TOO MANY`, 'bad'],
+  ]);
+}
+
+export function verdict(proof: Proof, office: OfficeReport): Span {
+  if (!holds(proof))
+    return ['THE PROOF FAILED: see lost, doubled effects and out of order above.', 'bad'];
+  if (!office.kept) return ['THE PROOF FAILED: a limit of the back office did not hold.', 'bad'];
+  return ['Nothing was lost, nothing was done twice, and every order was kept in order.', 'good'];
 }

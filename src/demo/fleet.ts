@@ -9,7 +9,7 @@ import type { Mishap, Recoveries } from './recoveries.js';
 /** Twice what it takes to be missed; see the times in worker.ts. */
 export const AWAY_MS = 15_000;
 /** Beyond this a server with the default limit has no connection left. */
-export const MOST_MEMBERS = 7;
+export const MOST_MEMBERS = 5;
 const STOP_MS = 10_000;
 
 export interface FleetGround {

@@ -9,6 +9,7 @@ import { discard } from '../operate/dead-letters.js';
 import { pruneArchiveOlder } from '../operate/prune.js';
 import { engineExecutor } from '../postgres/queryable.js';
 import { QUEUE } from './jobs.js';
+import { REPORTS } from './office.js';
 import { holds, type Proof, prove } from './proof.js';
 
 const ORDERS = { schema: 'holdfast', queue: QUEUE } as const;
@@ -70,5 +71,8 @@ async function clear(pool: pg.Pool): Promise<void> {
     open.rows.map((row) => row.job_id),
   );
   await pool.query(CLEAR_FINISHED);
-  while ((await pruneArchiveOlder(db, ORDERS, 0, PRUNE_ROWS)) === PRUNE_ROWS);
+  for (const queue of [QUEUE, REPORTS, 'inbox']) {
+    const names = { ...ORDERS, queue };
+    while ((await pruneArchiveOlder(db, names, 0, PRUNE_ROWS)) === PRUNE_ROWS);
+  }
 }

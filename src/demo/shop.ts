@@ -1,6 +1,6 @@
 /**
- * The shop: its queue, its tables, and how an order is placed. The order, the jobs that it needs and the list
- * of these jobs are one transaction: either the shop has taken on all of it, or nothing happened.
+ * The shop: its queue, its tables, and how an order is placed. The order, the jobs that it needs, the list of these
+ * and what it sets off in the back office are one transaction: either the shop has taken on all of it, or nothing happened.
  *
  * An effect can stand there once per job. An attempt that commits a second time is not refused,
  * since that would hide it: it is counted, and the proof finds it.
@@ -9,6 +9,7 @@ import type pg from 'pg';
 import type { Holdfast } from '../holdfast.js';
 import { withTransaction } from '../postgres/pool.js';
 import { jobsOf, QUEUE, type Step } from './jobs.js';
+import { officeJobsOf, openOffice } from './office.js';
 
 const TABLES = `
 CREATE SCHEMA IF NOT EXISTS shop;
@@ -37,6 +38,7 @@ CREATE TABLE IF NOT EXISTS shop.effects (
 export async function openShop(pool: pg.Pool, hf: Holdfast): Promise<void> {
   await hf.createQueue(QUEUE, { ordering: 'key' });
   await pool.query(TABLES);
+  await openOffice(pool, hf);
 }
 
 const NEW_ORDERS = `
@@ -64,6 +66,7 @@ export function placeOrders(
       steps.map(({ orderId }) => orderId),
       steps.map(({ step }) => step),
     ]);
+    for (const list of officeJobsOf(ids)) await hf.enqueueMany(list, { tx });
     return ids;
   });
 }

@@ -12,6 +12,7 @@ import { defaultLogger } from '../postgres/log.js';
 import { closePool, plainPool } from '../postgres/pool.js';
 import type { WorkerEvent } from '../worker/events.js';
 import { DUTIES, handlerOf } from './jobs.js';
+import { handleOffice } from './office.js';
 import { recordEffect } from './shop.js';
 import { countOrders, countTill } from './till.js';
 
@@ -50,14 +51,17 @@ const worker = hf.worker({
   onEvent: tell,
 });
 
+const call = (signal: AbortSignal) =>
+  delay(WORK_MS.least + Math.random() * WORK_MS.spread, undefined, { signal });
 for (const duty of DUTIES) {
   const handler = handlerOf(duty, {
-    call: (signal) => delay(WORK_MS.least + Math.random() * WORK_MS.spread, undefined, { signal }),
+    call,
     record: (tx, done) => recordEffect(tx, { ...done, worker: number }),
   });
   worker.handle(duty.job, handler);
 }
 
+handleOffice(worker, { pool, call });
 worker.handle(countTill, countOrders);
 
 process.once('SIGTERM', () => void worker.stop());

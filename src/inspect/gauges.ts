@@ -5,12 +5,13 @@
  */
 import { isOutage } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
-import { countByStatus } from './counts.js';
+import { countByStatus, EXACT_ROWS } from './counts.js';
 import { readLimits, reservedByType, runningByType, runningOf } from './limits.js';
 import { overdueMs } from './overdue.js';
 import { listQueues, type QueueRow } from './queues.js';
 import type { Part } from './reading.js';
 import type { MissingGrant } from './rights.js';
+import { waitingByReason } from './waiting.js';
 import { listWorkers } from './workers.js';
 
 export interface QueueGauges {
@@ -37,8 +38,8 @@ export interface QueueGauges {
 export interface UnreadQueue {
   readonly queue: string;
   readonly error: Error;
-  /** Only whether jobs wait there that nobody handles; the other figures are there. */
-  readonly only?: 'unhandled';
+  /** Only whether jobs wait there that nobody handles, or what they wait for; the other figures are there. */
+  readonly only?: 'unhandled' | 'waiting';
 }
 
 /** Due jobs of a type, or of a version of it, that no live worker handles. */
@@ -57,11 +58,21 @@ export interface LimitGauges {
   /** Null: any number may run. */
   readonly concurrency: number | null;
   readonly running: number;
-  /** How many wait for a slot of the rate; null: there is no rate. */
+  /** How many wait for a slot of the rate, up to 50,000 in the queue; null: there is no rate. */
   readonly waiting: number | null;
 }
 
+/** Jobs that wait for one reason, by the words of `explain`. */
+export interface WaitingJobs {
+  readonly queue: string;
+  readonly reason: string;
+  /** Of a large queue at least so many. */
+  readonly jobs: number;
+}
+
 export interface Gauges {
+  /** Of the queues that could be read. */
+  readonly waiting: readonly WaitingJobs[];
   /** Of the queues that could be read. */
   readonly limits: readonly LimitGauges[];
   /** Those that this user may read. */
@@ -77,6 +88,9 @@ export interface Gauges {
   /** Of the worker that has been silent for longest and is not dead; null when there is none. */
   readonly oldestHeartbeatMs: number | null;
 }
+
+/** Of a large queue so many are asked what they wait for: of each priority, due and not due. */
+const SAMPLE_ROWS = 2_500;
 
 function ageMs(at: string, since: string | null): number | null {
   return since === null ? null : Math.max(0, Date.parse(at) - Date.parse(since));
@@ -98,7 +112,8 @@ export async function readGauges(
   const barred = (table: string) => unreadable.some((one) => one.table === table);
   const queues: QueueGauges[] = [];
   const unread: UnreadQueue[] = [];
-  for (const row of barred('queues') ? [] : await listQueues(db, schema)) {
+  const rows = barred('queues') ? [] : await listQueues(db, schema);
+  for (const row of rows) {
     if (unreadable.some((one) => one.queue === row.name)) continue;
     try {
       queues.push(await part(() => queueGauges(db, schema, row)));
@@ -108,14 +123,23 @@ export async function readGauges(
     }
   }
   const limits = barred('limits') ? [] : await limitGauges(db, schema, queues);
-  if (barred('workers')) return { limits, queues, unread, workers: null, oldestHeartbeatMs: null };
+  const waiting: WaitingJobs[] = [];
+  for (const one of queues) {
+    const keyed = rows.some(({ name, ordering }) => name === one.queue && ordering !== 'none');
+    try {
+      waiting.push(...(await part(() => waitingOf(db, schema, { ...one, keyed }, limits))));
+    } catch (error) {
+      if (isOutage(error)) throw error;
+      unread.push({ queue: one.queue, error: error as Error, only: 'waiting' });
+    }
+  }
+  const figures = { waiting, limits, queues, unread };
+  if (barred('workers')) return { ...figures, workers: null, oldestHeartbeatMs: null };
   const workers = await listWorkers(db, schema);
   const having = (status: string) => workers.filter((worker) => worker.status === status).length;
   const silent = workers.map((worker) => worker.silentMs);
   return {
-    limits,
-    queues,
-    unread,
+    ...figures,
     workers: { alive: having('alive'), draining: having('draining') },
     oldestHeartbeatMs: silent.length === 0 ? null : Math.max(...silent),
   };
@@ -135,7 +159,7 @@ async function limitGauges(
     const names = { schema, queue };
     const running = await runningByType(db, names);
     const reserved = own.some((row) => row.rateLimit !== null)
-      ? await reservedByType(db, names)
+      ? await reservedByType(db, names, EXACT_ROWS)
       : new Map<string, number>();
     for (const row of own) {
       const { type, concurrency, rateLimit } = row;
@@ -144,6 +168,28 @@ async function limitGauges(
     }
   }
   return found;
+}
+
+async function waitingOf(
+  db: Executor,
+  schema: string,
+  { queue, keyed, estimated }: Pick<QueueGauges, 'queue' | 'estimated'> & { keyed: boolean },
+  limits: readonly LimitGauges[],
+): Promise<WaitingJobs[]> {
+  const full = limits.filter(
+    (one) => one.queue === queue && one.concurrency !== null && one.running >= one.concurrency,
+  );
+  const found = await waitingByReason(
+    db,
+    { schema, queue },
+    {
+      keyed,
+      rows: estimated ? SAMPLE_ROWS : EXACT_ROWS,
+      fullTypes: full.flatMap(({ type }) => type ?? []),
+      queueFull: full.some(({ type }) => type === null),
+    },
+  );
+  return found.map(({ reason, jobs }) => ({ queue, reason, jobs }));
 }
 
 async function queueGauges(

@@ -86,18 +86,23 @@ export function runningOf(
 export const countReserved = statement({
   name: 'limit_reserved',
   text: `
-SELECT i.type, count(*) AS jobs
-FROM holdfast.inbox AS i
-WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
-GROUP BY i.type`,
+SELECT r.type, count(*) AS jobs
+FROM (
+  SELECT i.type FROM holdfast.inbox AS i
+  WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
+  ORDER BY i.limit_slot
+  LIMIT $1::integer
+) AS r
+GROUP BY r.type`,
   columns: { type: text, jobs: int8 },
 });
 
-/** How many jobs of which type wait for a slot of a rate. */
+/** How many jobs of which type wait for a slot of a rate; the first `most` of all are counted. */
 export async function reservedByType(
   db: Executor,
   names: Names,
+  most: number,
 ): Promise<ReadonlyMap<string, number>> {
-  const rows = await db.run(countReserved, names, []);
+  const rows = await db.run(countReserved, names, [most]);
   return new Map(rows.map(({ type, jobs }) => [type, jobs]));
 }

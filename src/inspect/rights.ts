@@ -10,7 +10,10 @@ import { statement, text } from '../postgres/statement.js';
 export type Role = 'worker' | 'operator' | 'viewer' | 'producer';
 
 interface Need {
-  /** Of a queue: the ending of its side table, '' for the queue itself. Else the table, or the function with its types. */
+  /**
+   * Of a queue: the ending of its side table or of its function, '' for the queue itself. Else the table, or the function
+   * with its types.
+   */
   readonly table: string;
   readonly queue: boolean;
   readonly right: string;
@@ -29,6 +32,8 @@ const ofQueue = (ending: string, rights: string): Need[] =>
   rights.split(' ').map((right) => ({ table: ending, queue: true, right }));
 
 const call = (signature: string): Need => on(signature, 'EXECUTE');
+const callOfQueue = (endings: string): Need[] =>
+  endings.split(' ').map((table) => ({ table, queue: true, right: 'EXECUTE' }));
 
 /** What cannot be read without it: a viewer may be granted some columns only, and not the payloads. */
 const see = (ending: string, column: string): Need => ({
@@ -48,6 +53,7 @@ const ENQUEUE: readonly Need[] = [
   { ...see('', 'id'), grant: 'SELECT (id)' },
   ...ofQueue('_position_seq', 'USAGE'),
   ...ofQueue('_idempotency', 'SELECT INSERT UPDATE DELETE'),
+  ...callOfQueue('_enqueue_unique _count_waiting'),
 ];
 /** What an operator changes of a job that waits or is a dead letter. */
 const CHANGED =
@@ -66,6 +72,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
       on('limits', right),
       on('rates', right),
     ]),
+    ...callOfQueue('_claim_limited _set_limit _turns _room'),
     ...ofQueue('', 'SELECT INSERT UPDATE DELETE'),
     ...ofQueue('_claims', 'SELECT INSERT DELETE'),
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),
@@ -81,6 +88,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...[on('schedules', 'UPDATE', 'paused'), on('schedules', 'DELETE')],
     ...['INSERT', 'UPDATE', 'DELETE'].map((right) => on('limits', right)),
     ...['SELECT', 'UPDATE', 'DELETE'].map((right) => on('rates', right)),
+    ...callOfQueue('_set_limit'),
     ...CHANGED.split(' ').map((column) => ({
       ...{ table: '', queue: true, right: 'UPDATE', column, grant: `UPDATE (${column})` },
     })),
@@ -114,15 +122,17 @@ FROM space AS s
 UNION ALL
 SELECT coalesce(w.queue, ''), w.name, quote_ident(current_user), w.written
 FROM wanted AS w JOIN space AS s ON true
-JOIN pg_class AS c ON c.relnamespace = s.oid AND c.relname = w.name
+JOIN pg_class AS c ON c.relnamespace = s.oid AND c.relname = w.name AND w."right" <> 'EXECUTE'
 WHERE NOT CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(c.oid, w."right")
   WHEN w."column" IS NULL THEN has_table_privilege(c.oid, w."right")
   ELSE has_column_privilege(c.oid, w."column", w."right") END
 UNION ALL
-SELECT '', w.name, quote_ident(current_user), w.written
+-- Not of the queue, of which is said by its tables what this user is meant for.
+SELECT '', f.signature, quote_ident(current_user), w.written
 FROM wanted AS w JOIN space AS s ON true
-JOIN pg_proc AS p ON p.pronamespace = s.oid AND format('%s(%s)', p.proname, oidvectortypes(p.proargtypes)) = w.name
-WHERE w."right" = 'EXECUTE' AND NOT has_function_privilege(p.oid, 'EXECUTE')`,
+JOIN pg_proc AS p ON p.pronamespace = s.oid
+CROSS JOIN LATERAL (SELECT format('%s(%s)', p.proname, oidvectortypes(p.proargtypes))) AS f(signature)
+WHERE w."right" = 'EXECUTE' AND w.name IN (p.proname::text, f.signature) AND NOT has_function_privilege(p.oid, 'EXECUTE')`,
   columns: { queue: text, table: text, user_name: text, written: text },
 });
 

@@ -2,8 +2,8 @@
  * Every metric that Holdfast has: name, kind, labels and what it means. The reference in the
  * documentation is made from this table, and the dashboard and the alert rules are checked against it.
  *
- * Labels are the queue and the job's type, a settle's verb, a worker's status, the kind of an error or a table: never a key, an id, a
- * worker's name or anything from a payload.
+ * Labels are the queue and the job's type, a reason to wait, a settle's verb, a worker's status, the kind of an error or
+ * a table: never a key, an id, a worker's name or anything from a payload.
  */
 import type { MetricDefinition } from './registry.js';
 
@@ -161,6 +161,11 @@ export const DATABASE_METRICS = {
     QUEUE,
     '1 when the queue is large and what waits in it is an estimate; what runs is exact at any size.',
   ),
+  waiting: gauge(
+    'jobs_waiting',
+    ['queue', 'reason'],
+    'Jobs that wait, by the reason that `holdfast explain` would give first; where the queue is large at least so many.',
+  ),
   unhandled: gauge(
     'jobs_unhandled',
     JOB,
@@ -183,7 +188,11 @@ export const DATABASE_METRICS = {
     'How many jobs of a limited type may run at once in the fleet; type "*" where the limit is that of the queue.',
   ),
   limitRunning: gauge('limit_running', JOB, 'Jobs that hold a place of a limit.'),
-  limitWaiting: gauge('limit_waiting', JOB, 'Jobs that wait for a slot of a rate.'),
+  limitWaiting: gauge(
+    'limit_waiting',
+    JOB,
+    'Jobs that wait for a slot of a rate, counted up to 50,000.',
+  ),
   workers: gauge('workers', ['status'], 'Workers in the registry that are not dead.'),
   workerAge: gauge(
     'worker_heartbeat_age_seconds',
@@ -198,7 +207,7 @@ export const DATABASE_METRICS = {
   scrapeError: gauge(
     'scrape_error',
     ['queue', 'error'],
-    '1 when figures are missing in this scrape: of the queue that is named, or of all. The error is `locked`, `timeout`, `permission_denied`, `unreachable`, `no_answer`, … or an SQLSTATE; after `unhandled_` only the due jobs that nobody handles are missing.',
+    '1 when figures are missing in this scrape: of the queue that is named, or of all. The error is `locked`, `timeout`, `permission_denied`, `unreachable`, `no_answer`, … or an SQLSTATE; after `unhandled_` only the due jobs that nobody handles are missing, after `waiting_` only the reasons.',
   ),
   missingGrant: gauge(
     'grant_missing',

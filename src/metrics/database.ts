@@ -87,6 +87,8 @@ export class DatabaseGauges {
       families.limitRunning.at(...of).add(running);
       if (waiting !== null) families.limitWaiting.at(...of).add(waiting);
     }
+    for (const { queue, reason, jobs } of gauges.waiting)
+      families.waiting.at(queue, reason).add(jobs);
     for (const [status, count] of Object.entries(workers ?? {}))
       families.workers.at(status).set(count);
     // Added: beyond a number of types they share a cell.

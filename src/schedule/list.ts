@@ -18,7 +18,8 @@ const ms = (expression: string) => `floor(extract(epoch FROM ${expression}) * 10
 export const listSchedules = statement({
   name: 'list_schedules',
   text: `
-SELECT s.name, s.queue, s.type, s.version, s.payload, s.partition_key, s.priority, s.max_attempts, s.cron,
+SELECT s.name, s.queue, s.type, s.version, s.payload, s.partition_key, s.group_key, s.limit_key, s.priority,
+  s.max_attempts, s.cron,
   ${ms('s.every')} AS every_ms, s.timezone, s.catch_up, s.overlap, ${ms('s.jitter')} AS jitter_ms, s.paused,
   s.declared_by, ${ms('s.next_instant')} AS next_instant, ${ms('s.next_at')} AS next_at,
   ${ms('s.last_instant')} AS last_instant, ${ms('s.last_at')} AS last_at, s.last_job, s.ticks, s.skipped, s.missed,
@@ -32,7 +33,8 @@ ORDER BY s.name
 LIMIT $8::integer`,
   columns: {
     ...{ name: text, queue: text, type: text, version: int4, payload: json },
-    ...{ partition_key: text.orNull, priority: int2, max_attempts: int4, cron: text.orNull },
+    ...{ partition_key: text.orNull, group_key: text.orNull, limit_key: text.orNull },
+    ...{ priority: int2, max_attempts: int4, cron: text.orNull },
     ...{ every_ms: int8.orNull, timezone: text, catch_up: text, overlap: text, jitter_ms: int8 },
     ...{ paused: bool, declared_by: text.orNull, next_instant: int8.orNull, next_at: int8.orNull },
     ...{ last_instant: int8.orNull, last_at: int8.orNull, last_job: uuid.orNull, ticks: int8 },

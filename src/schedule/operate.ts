@@ -104,14 +104,15 @@ export const runSchedule = statement({
 WITH held AS MATERIALIZED (
   SELECT s.*, to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS instant,
     s.overlap = 'skip' AND EXISTS (
-      SELECT FROM holdfast.inbox AS i WHERE i.id = s.last_job AND i.status <> 'dead_letter') AS busy
+      SELECT FROM holdfast.inbox AS i WHERE i.id = s.last_job AND i.status <> 'dead_letter') AS busy,
+    (SELECT s.group_key FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'turns') AS in_group
   FROM holdfast.schedules AS s
   WHERE s.name = $1::text AND s.queue = 'inbox'
 ), written AS (
-  INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers, priority,
-    max_attempts, parked)
-  SELECT $2::text::uuid, h.type, h.version, coalesce(h.partition_key, $2::text),
-    holdfast.bucket_of(coalesce(h.partition_key, $2::text)), h.payload,
+  INSERT INTO holdfast.inbox (id, type, version, partition_key, group_key, limit_key, partition_bucket, payload,
+    headers, priority, max_attempts, parked)
+  SELECT $2::text::uuid, h.type, h.version, coalesce(h.partition_key, $2::text), h.in_group, h.limit_key,
+    holdfast.bucket_of(coalesce(h.in_group, h.partition_key, $2::text)), h.payload,
     jsonb_build_object('holdfast_schedule', h.name, 'holdfast_scheduled_at', h.instant),
     h.priority, h.max_attempts, false
   FROM held AS h

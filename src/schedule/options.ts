@@ -26,6 +26,8 @@ export interface ScheduleOptions<Input> {
   readonly payload: Input;
   /** Default: a stream of its own for each job; with `overlap: 'queue'`, one for the schedule. */
   readonly partitionKey?: string;
+  /** In a queue whose keys take turns: the group of its jobs. */
+  readonly group?: string;
   /** Default: that of the job. */
   readonly priority?: number;
   /** Default: that of the job. */
@@ -40,6 +42,7 @@ export interface ScheduleOptions<Input> {
 
 const OPTIONS = {
   ...{ cron: true, every: true, timezone: true, job: true, payload: true, partitionKey: true },
+  group: true,
   ...{ priority: true, maxAttempts: true, catchUp: true, overlap: true, jitter: true },
 } as const satisfies Known<ScheduleOptions<unknown>>;
 
@@ -51,6 +54,8 @@ export interface NewSchedule extends Timing {
   readonly version: number;
   readonly payload: string;
   readonly partitionKey: string | null;
+  readonly group: string | null;
+  readonly limitKey: string | null;
   readonly priority: number;
   readonly maxAttempts: number;
   readonly catchUp: CatchUp;
@@ -78,7 +83,7 @@ export async function checkSchedule<Input>(
 ): Promise<NewSchedule> {
   const where = `Schedule ${shown(checkScheduleName(name))}`;
   checkKnown(options, OPTIONS, where, UNDONE);
-  const { job, partitionKey, overlap = 'allow', catchUp = 'last' } = options;
+  const { job, partitionKey, group, overlap = 'allow', catchUp = 'last' } = options;
   if (typeof job?.check !== 'function') throw refused(where, 'job must be a definition: job("…")');
   oneOf(where, 'catchUp', catchUp, ['none', 'last', 'all']);
   oneOf(where, 'overlap', overlap, ['skip', 'queue', 'allow']);
@@ -90,12 +95,29 @@ export async function checkSchedule<Input>(
   const own = overlap === 'queue' ? `schedule:${name}` : null;
   return {
     ...{ name, queue: job.queue, type: job.type, version: job.version, payload, ...timing },
-    partitionKey: partitionKey === undefined ? own : checkKey(partitionKey, 'partitionKey'),
+    partitionKey: ofSchedule(() =>
+      partitionKey === undefined ? own : checkKey(partitionKey, 'partitionKey'),
+    ),
+    group: ofSchedule(() => (group === undefined ? null : checkKey(group, 'group'))),
+    limitKey: ofSchedule(() => job.limitKey(options.payload)),
     priority: checkInteger(options.priority ?? job.priority, 'priority', 1, 4),
     maxAttempts: checkInteger(options.maxAttempts ?? job.maxAttempts, 'maxAttempts', 1, 10_000),
     ...{ catchUp, overlap },
     jitterMs: checkJitter(where, options.jitter, timing.everyMs),
   };
+}
+
+/** What refuses the key of a job says that nothing was enqueued. */
+function ofSchedule<Value>(check: () => Value): Value {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    const message = error.message.replace(/(n)othing was enqueued/i, (_, n) =>
+      n === 'N' ? 'No schedule was made' : 'no schedule was made',
+    );
+    throw new HoldfastError(error.code, message, { cause: error });
+  }
 }
 
 type TimingOptions = Pick<ScheduleOptions<unknown>, 'cron' | 'every' | 'timezone'>;

@@ -113,7 +113,9 @@ WITH wanted AS MATERIALIZED (
 ), held AS MATERIALIZED (
   SELECT s.*, w.next, w.at, w.missed AS now_missed, w.ticks AS wanted,
     s.overlap = 'skip' AND EXISTS (
-      SELECT FROM holdfast.inbox AS i WHERE i.id = s.last_job AND i.status <> 'dead_letter') AS busy
+      SELECT FROM holdfast.inbox AS i WHERE i.id = s.last_job AND i.status <> 'dead_letter') AS busy,
+    -- A queue that has been changed since may have no groups any more.
+    (SELECT s.group_key FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'turns') AS in_group
   FROM wanted AS w
   JOIN holdfast.schedules AS s ON s.name = w.name
   WHERE s.queue = 'inbox' AND NOT s.paused AND ${PLAN} = w.plan
@@ -140,10 +142,10 @@ WITH wanted AS MATERIALIZED (
   CROSS JOIN LATERAL unnest(d.ids, d.instants) AS t(id, instant)
   ORDER BY 1
 ), jobs AS (
-  INSERT INTO holdfast.inbox (id, type, version, partition_key, partition_bucket, payload, headers,
-    priority, max_attempts, idempotency_key, parked)
-  SELECT t.id, d.type, d.version, coalesce(d.partition_key, t.id::text),
-    holdfast.bucket_of(coalesce(d.partition_key, t.id::text)), d.payload,
+  INSERT INTO holdfast.inbox (id, type, version, partition_key, group_key, limit_key, partition_bucket, payload,
+    headers, priority, max_attempts, idempotency_key, parked)
+  SELECT t.id, d.type, d.version, coalesce(d.partition_key, t.id::text), d.in_group, d.limit_key,
+    holdfast.bucket_of(coalesce(d.in_group, d.partition_key, t.id::text)), d.payload,
     jsonb_build_object('holdfast_schedule', d.name, 'holdfast_scheduled_at', t.instant),
     d.priority, d.max_attempts, concat('schedule:', d.name, ':', t.instant), false
   FROM due AS d

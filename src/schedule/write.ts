@@ -31,7 +31,7 @@ export const writeSchedules = statement({
 WITH input AS MATERIALIZED (
   SELECT i.*
   FROM jsonb_to_recordset($1::text::jsonb) AS i(name text, queue text, type text, version integer, payload jsonb,
-    partition_key text, priority smallint, max_attempts integer, cron text, every bigint, timezone text,
+    partition_key text, group_key text, limit_key text, priority smallint, max_attempts integer, cron text, every bigint, timezone text,
     catch_up text, overlap text, jitter bigint, next_instant timestamptz, next_at timestamptz)
 ), taken AS MATERIALIZED (
   SELECT s.name
@@ -44,19 +44,20 @@ WITH input AS MATERIALIZED (
     AND NOT EXISTS (SELECT FROM taken)
   RETURNING s.name
 ), written AS (
-  INSERT INTO holdfast.schedules AS s (name, queue, type, version, payload, partition_key, priority, max_attempts,
-    cron, every, timezone, catch_up, overlap, jitter, declared_by, next_instant, next_at)
-  SELECT i.name, i.queue, i.type, i.version, i.payload, i.partition_key, i.priority, i.max_attempts, i.cron,
+  INSERT INTO holdfast.schedules AS s (name, queue, type, version, payload, partition_key, group_key, limit_key,
+    priority, max_attempts, cron, every, timezone, catch_up, overlap, jitter, declared_by, next_instant, next_at)
+  SELECT i.name, i.queue, i.type, i.version, i.payload, i.partition_key, i.group_key, i.limit_key, i.priority,
+    i.max_attempts, i.cron,
     i.every * interval '1 millisecond', i.timezone, i.catch_up, i.overlap, i.jitter * interval '1 millisecond',
     $2::text, i.next_instant, i.next_at
   FROM input AS i
   WHERE NOT EXISTS (SELECT FROM taken)
   ORDER BY i.name
   ON CONFLICT (name) DO UPDATE
-  SET (queue, type, version, payload, partition_key, priority, max_attempts, cron, every, timezone, catch_up,
-      overlap, jitter, next_instant, next_at, updated_at) = (
+  SET (queue, type, version, payload, partition_key, group_key, limit_key, priority, max_attempts, cron, every,
+      timezone, catch_up, overlap, jitter, next_instant, next_at, updated_at) = (
     SELECT excluded.queue, excluded.type, excluded.version, excluded.payload, excluded.partition_key,
-      excluded.priority, excluded.max_attempts, excluded.cron, excluded.every, excluded.timezone,
+      excluded.group_key, excluded.limit_key, excluded.priority, excluded.max_attempts, excluded.cron, excluded.every, excluded.timezone,
       excluded.catch_up, excluded.overlap, excluded.jitter,
       CASE WHEN same THEN s.next_instant ELSE excluded.next_instant END,
       CASE WHEN same THEN s.next_at ELSE excluded.next_at END,
@@ -109,12 +110,19 @@ export async function putSchedules(
 }
 
 function checkQueue(schedule: NewSchedule, ordering: string | null, schema: string): void {
-  const { name, queue, overlap } = schedule;
+  const { name, queue, overlap, group } = schedule;
   if (ordering === null) {
     throw new HoldfastError(
       'QUEUE_UNKNOWN',
       `There is no queue "${queue}" in schema "${schema}", so schedule "${name}" was not made. ` +
         'Check the name, or make it with createQueue().',
+    );
+  }
+  if (group !== null && ordering !== 'turns') {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `Schedule "${name}": queue "${queue}" has no groups. No schedule was made. ` +
+        'Leave group out, or make a queue with perGroup, perKey or fair for its job.',
     );
   }
   if (overlap !== 'queue' || (ordering !== 'none' && ordering !== 'turns')) return;
@@ -126,7 +134,8 @@ function checkQueue(schedule: NewSchedule, ordering: string | null, schema: stri
 }
 
 function jsonOf(schedule: NewSchedule, now: number): string {
-  const { payload, partitionKey, maxAttempts, everyMs, jitterMs, catchUp, ...rest } = schedule;
+  const { payload, partitionKey, maxAttempts, everyMs, jitterMs, catchUp, ...others } = schedule;
+  const { group, limitKey, ...rest } = others;
   const next = nextInstant(schedule, now);
   if (next === null) {
     throw new HoldfastError(
@@ -138,7 +147,7 @@ function jsonOf(schedule: NewSchedule, now: number): string {
   const nextAt = next + delayOf(rest.name, jitterMs);
   const row = {
     ...{ ...rest, partition_key: partitionKey, max_attempts: maxAttempts, every: everyMs },
-    ...{ jitter: jitterMs, catch_up: catchUp },
+    ...{ jitter: jitterMs, catch_up: catchUp, group_key: group, limit_key: limitKey },
     ...{ next_instant: new Date(next).toISOString(), next_at: new Date(nextAt).toISOString() },
   };
   // The payload is JSON already, and keeps numbers that no double holds.

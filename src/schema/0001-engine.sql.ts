@@ -339,6 +339,10 @@ CREATE TABLE holdfast.schedules (
   payload       jsonb NOT NULL,
   -- NULL: each job is a stream of its own.
   partition_key text,
+  -- Where keys take turns.
+  group_key     text,
+  -- For whom its jobs count in a rate that has keys.
+  limit_key     text,
   priority      holdfast.priority NOT NULL DEFAULT 2,
   max_attempts  holdfast.positive NOT NULL DEFAULT 5,
   cron          text,
