@@ -103,7 +103,8 @@ DECLARE
   rounds  integer := 1;
 BEGIN
   SELECT q.* INTO queue FROM holdfast.queues AS q
-  WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns';
+  WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns'
+    AND coalesce(q.limits_version = (versions -> '')::bigint, true);
   IF NOT FOUND OR most < 1 THEN
     RETURN;
   ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
