@@ -105,6 +105,34 @@ describe('a concurrency', () => {
     expect(row).toEqual({ running: 2 });
   });
 
+  test('gives what has waited for too long a share, however urgent the others are', async () => {
+    await limitStep(db, { concurrency: 1 });
+    await db.hf.enqueueMany(
+      Array.from({ length: 200 }, (_, n) => step.item({ n }, { priority: 1 })),
+    );
+    const [aged] = await db.hf.enqueueMany([step.item({ n: 4_000 }, { priority: 4 })]);
+    const [young] = await db.hf.enqueueMany([step.item({ n: 4_001 }, { priority: 4 })]);
+    await db.rows(
+      `UPDATE holdfast.inbox SET available_at = now() - interval '11 min' WHERE id = $1`,
+      [aged?.id],
+    );
+    const found: number[] = [];
+    // Each has a chance of a quarter: 150 in vain happen once in 10^18 times.
+    for (let n = 0; n < 150 && !found.includes(4_000); n++) {
+      const { jobs } = await claimStep(db, 'w');
+      expect(jobs).toHaveLength(1);
+      found.push(...numbers({ jobs }));
+      await complete(db.engine, INBOX, 'w', jobs.map(heldOf));
+    }
+    expect(found).toContain(4_000);
+    expect(found).not.toContain(4_001);
+    // The urgent ones are taken in their order, and none is passed over.
+    expect(found.filter((n) => n < 4_000)).toEqual(
+      Array.from({ length: found.length - 1 }, (_, n) => n),
+    );
+    expect(await db.hf.job(young?.id as string)).toMatchObject({ status: 'pending' });
+  });
+
   test('of a dead worker comes back with its jobs', async () => {
     await limitStep(db, { concurrency: 2 });
     await enqueue(3);

@@ -74,6 +74,29 @@ CREATE TRIGGER limits_set AFTER UPDATE ON holdfast.limits
   EXECUTE FUNCTION holdfast.limits_changed();
 `;
 
+/** Due jobs without a slot until a time, priority by priority from where the worker is: the columns of `due`. */
+const DUE = (
+  until: string,
+  most: string,
+) => `unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
+      CROSS JOIN LATERAL (
+        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
+          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
+        FROM holdfast.inbox AS i
+        WHERE NOT $12::boolean AND i.priority = p.priority
+          AND (i.available_at, i.position) > (p.after_at, p.after_position)
+          AND i.available_at <= ${until}
+          AND i.crashes < 2
+          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
+          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+          AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+        ORDER BY i.available_at, i.position
+        LIMIT ${most}
+      ) AS c(place, priority, available_at, position, pending, reserved, key)`;
+
 export const limitsPerQueue = `
 -- Jobs that wait for a slot of a rate. A job without one pays nothing for it.
 CREATE INDEX inbox_slot_idx ON holdfast.inbox (limit_slot) WHERE limit_slot IS NOT NULL;
@@ -273,12 +296,17 @@ DECLARE
   pace double precision;
   reads integer := $5;
   shut record;
+  aged_until timestamptz;
 BEGIN
   -- The mutex, always in this order.
   SELECT l.* INTO of_queue FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type IS NULL FOR UPDATE;
   SELECT l.* INTO own FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type = $11 FOR UPDATE;
-  SELECT q.paused_types, q.paused_keys INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  SELECT q.paused_types, q.paused_keys, q.age_after INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
   moment := clock_timestamp();
+  -- A quarter of the claims begin with what more urgent jobs have kept waiting for too long.
+  IF random() < 0.25 THEN
+    aged_until := moment - shut.age_after;
+  END IF;
   -- A job has one rate: that of its type, or else that of its queue.
   IF own.rate_limit IS NOT NULL THEN
     rate := own;
@@ -301,8 +329,14 @@ BEGIN
   END IF;
 
   RETURN QUERY
-  WITH due AS MATERIALIZED (
-    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC, d.priority, d.available_at, d.position) AS nth
+  WITH aged AS MATERIALIZED (
+    SELECT c.* FROM ${DUE('aged_until', '$5')}
+    WHERE aged_until IS NOT NULL AND p.priority > 1
+    ORDER BY c.available_at
+    LIMIT $5
+  ), due AS MATERIALIZED (
+    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC,
+      EXISTS (SELECT FROM aged AS a WHERE a.place = d.place) DESC, d.priority, d.available_at, d.position) AS nth
     FROM (
       -- Those whose slot has come. A key without a token is passed over: its jobs have all that they can get.
       (SELECT i.ctid AS place, i.priority, i.available_at, i.position, i.status = 'pending' AS pending,
@@ -321,26 +355,11 @@ BEGIN
       ORDER BY i.limit_slot
       LIMIT reads)
       UNION ALL
-      (SELECT c.*
-      FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
-      CROSS JOIN LATERAL (
-        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
-          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
-        FROM holdfast.inbox AS i
-        WHERE NOT $12::boolean AND i.priority = p.priority
-          AND (i.available_at, i.position) > (p.after_at, p.after_position)
-          AND i.available_at <= moment
-          AND i.crashes < 2
-          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
-          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
-          AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        ORDER BY i.available_at, i.position
-        LIMIT reads
-      ) AS c
+      (SELECT c.* FROM ${DUE('moment', 'reads')}
+      WHERE NOT EXISTS (SELECT FROM aged AS a WHERE a.place = c.place)
       LIMIT reads)
+      UNION ALL
+      SELECT a.* FROM aged AS a
       UNION ALL
       -- A suspect comes alone: one of them runs at a time in the whole fleet.
       (SELECT i.ctid, i.priority, i.available_at, i.position, true,
@@ -497,7 +516,7 @@ BEGIN
     FROM turns AS t
     WHERE NOT t.reserved AND NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
       AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)
-    ORDER BY t.nth
+    ORDER BY t.priority, t.available_at, t.position
     LIMIT 1
   ) AS w ON true
   WHERE f.one
