@@ -181,7 +181,7 @@ export class ClaimReader {
     this.#limited.keyFreed(row.partitionBucket, claim, now);
     if (!this.#takesOrdinary) return lastSuspect;
     // A claim of one type does not know what of others stands behind.
-    const more = hasMore || how === 'released' || blind || claim.limited;
+    const more = hasMore || how === 'released' || blind || claim.limited === true;
     this.#keys.freed(row.partitionBucket, claim.sentAt, more);
     return lastSuspect || this.#keys.readAt(0) === 0;
   }
