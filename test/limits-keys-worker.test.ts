@@ -87,7 +87,7 @@ describe('where keys take turns', () => {
           .handle(free, () => void ran++),
       { concurrency: 20, poll: '60s' },
     );
-    const [first] = await db.hf.enqueueMany([...items(held, 8, 1), ...items(free, 8, 1)]);
+    await db.hf.enqueueMany([...items(held, 8, 1), ...items(free, 8, 1)]);
     await until('the others ran', () => ran === 8 && running === 2);
     const waiting = await db.rows<{ id: string }>(
       `SELECT id FROM holdfast.${queue} WHERE status = 'pending' LIMIT 1`,
@@ -96,7 +96,6 @@ describe('where keys take turns', () => {
       code: 'limit_reached',
       text: expect.stringContaining('2 of 2 places'),
     });
-    expect(first?.id).toBeDefined();
     await db.hf.limits.set({ queue, type: 'held' }, { concurrency: 5 });
     await until('five run', () => running === 5);
     open();
