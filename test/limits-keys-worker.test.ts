@@ -16,8 +16,10 @@ beforeEach(() => {
 });
 
 type Work = ReturnType<typeof define>;
-const define = (type: string, limit?: { concurrency?: number; rate?: { limit: number; per: string } }) =>
-  job<{ n: number }>(type, { queue, retry: () => 0, ...(limit && { limit }) });
+const define = (
+  type: string,
+  limit?: { concurrency?: number; rate?: { limit: number; per: string } },
+) => job<{ n: number }>(type, { queue, retry: () => 0, ...(limit && { limit }) });
 const items = (of: Work, count: number, keys: number) =>
   Array.from({ length: count }, (_, n) => of.item({ n }, { partitionKey: `key:${n % keys}` }));
 const done = (count: number) =>
@@ -111,9 +113,17 @@ describe('where keys take turns', () => {
     await db.hf.enqueueMany(items(paced, 50, 1));
     await until('one has run', () => ran.length === 1);
     const { id } = await db.hf.enqueue(paced, { n: 0 }, { partitionKey: 'single' });
-    await until('it waits for the rate', async () => (await db.hf.explain(id)).code === 'rate_limited');
-    expect((await db.hf.explain(id)).text).toMatch(/the next job may start at .*at most 2 "paced" jobs/s);
-    await db.hf.limits.set({ queue, type: 'paced' }, { rate: { limit: 1_000, per: '1s', burst: 1 } });
+    await until(
+      'it waits for the rate',
+      async () => (await db.hf.explain(id)).code === 'rate_limited',
+    );
+    expect((await db.hf.explain(id)).text).toMatch(
+      /the next job may start at .*at most 2 "paced" jobs/s,
+    );
+    await db.hf.limits.set(
+      { queue, type: 'paced' },
+      { rate: { limit: 1_000, per: '1s', burst: 1 } },
+    );
     await until('all ran', () => ran.length === 51);
     // The one with many does not go first with all of them, as a line of slots would have it.
     expect(ran.indexOf('single')).toBeLessThan(10);
@@ -129,7 +139,7 @@ describe('in order', () => {
     const seen: Record<string, number[]> = {};
     const handler = (names: string[]) => (ctx: { partitionKey: string; payload: { n: number } }) =>
       during([...names, ctx.partitionKey], async () => {
-        (seen[ctx.partitionKey] ??= []).push(ctx.payload.n);
+        seen[ctx.partitionKey] = [...(seen[ctx.partitionKey] ?? []), ctx.payload.n];
         await pause();
       });
     for (let n = 0; n < 2; n++)

@@ -73,7 +73,9 @@ describe.each([
     await enqueue(10, undefined, other);
     const others = { under: '', versions: { other: 1 } };
     // In order, the jobs of `step` are the heads of their keys.
-    await db.rows(`UPDATE holdfast.inbox SET partition_key = 'o' || partition_key WHERE type = 'other'`);
+    await db.rows(
+      `UPDATE holdfast.inbox SET partition_key = 'o' || partition_key WHERE type = 'other'`,
+    );
     expect((await claim('w', { limit: 2 })).jobs).toHaveLength(2);
     expect((await claim('w', { ...others, limit: 1 })).jobs).toHaveLength(1);
     expect((await claim()).jobs).toHaveLength(1);
@@ -121,8 +123,7 @@ describe.each([
     await enqueue(3);
     await db.rows(`UPDATE holdfast.inbox SET crashes = 2 WHERE (payload ->> 'n')::int > 0`);
     const [running] = (await claim()).jobs;
-    const suspects = async () =>
-      numbers(await claimSuspected(db.engine, 'w', { under: 'step' }));
+    const suspects = async () => numbers(await claimSuspected(db.engine, 'w', { under: 'step' }));
     expect(await suspects()).toEqual([]);
     await settle('w', [running as ClaimedJob]);
     // Without the limit both would come together.

@@ -117,8 +117,7 @@ export class LimitedGroup {
       return;
     }
     // All that may start was there, so more may wait: for a token, for a place, or only for a handler.
-    this.#lateMs =
-      claim.jobs.length > 0 ? 0 : Math.min(Math.max(1, 2 * this.#lateMs), LATEST_MS);
+    this.#lateMs = claim.jobs.length > 0 ? 0 : Math.min(Math.max(1, 2 * this.#lateMs), LATEST_MS);
     if (claim.againMs !== null) this.#tokenAt = now + Math.max(1, claim.againMs) + this.#lateMs;
     const places = claim.againMs === null && claim.allowed < asked;
     if (places) this.readFrom(now + jittered(pollMs, time));
