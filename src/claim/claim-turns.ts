@@ -143,6 +143,12 @@ export async function claimTurns(
       suspects === null
         ? null
         : { suspects, dueInMs: null, maintainedMs, recount: recount ?? false },
-    jobs: rows.sort((a, b) => a.turn - b.turn),
+    jobs: rows.sort((a, b) => a.turn - b.turn || byDueTime(a, b)),
   };
+}
+
+/** Postgres' timestamps sort as text. */
+function byDueTime(a: ClaimedJob, b: ClaimedJob): number {
+  if (a.cursorAt !== b.cursorAt) return a.cursorAt < b.cursorAt ? -1 : 1;
+  return a.cursorPosition - b.cursorPosition;
 }

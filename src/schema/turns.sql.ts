@@ -67,19 +67,14 @@ const LINE = (of: string) => `holdfast.inbox AS i
           WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = ${of}.bucket
             AND coalesce(i.group_key, '') COLLATE "C" = ${of}.grp AND i.partition_key COLLATE "C" = ${of}.key`;
 
-/** Somebody may have changed the row, or holds it: then it is not taken, and counted as wanted. */
-const LOCKED = (of: string) => `LEFT JOIN LATERAL (
-      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = ${of}.place FOR UPDATE SKIP LOCKED
-    ) AS l ON l.place = ${of}.place`;
-
 /** Jobs of a key that run, and those of types that this worker does not handle, stand before the others. */
 const READ_OVER = 5_000;
 /** Each is one lock of the server's table of locks. */
 const MOST_BUCKETS = 128;
 
 export const turns = `
--- Which jobs a claim may take where keys take turns. It returns one row for each, locked, in the order in which they
--- are to be started; rows with a time at which a bucket is to be read again; and last one row about the whole claim.
+-- Which jobs a claim may take where keys take turns. It returns one row for each, locked, with its place in the order in
+-- which they are to be started; rows with a time at which a bucket is to be read again; and last one row about the whole claim.
 -- A stretch is read from behind a place to another one; a place is the JSON of a group, a key, and how much of its
 -- turn is left, or '' for the start of a bucket.
 CREATE FUNCTION holdfast.inbox_turns(
@@ -236,9 +231,9 @@ BEGIN
     -- The walk has found enough: what it read is taken as far as there is room, and more may wait anywhere.
     RETURN QUERY
     WITH chosen AS MATERIALIZED (
-      SELECT o.place, row_number() OVER (ORDER BY o.n, o.nth) AS turn
+      SELECT o.place
       FROM (
-        SELECT c.n, c.nth, c.of_group, walked.places[c.until - c.jobs + c.nth] AS place,
+        SELECT c.of_group, walked.places[c.until - c.jobs + c.nth] AS place,
           CASE WHEN c.of_group IS NOT NULL THEN row_number() OVER (PARTITION BY c.grp ORDER BY c.n, c.nth) END AS in_group
         FROM (
           SELECT k.*, ${ROOM_OF_GROUP('k.grp')} AS of_group,
@@ -249,9 +244,17 @@ BEGIN
         ) AS c
       ) AS o
       WHERE o.in_group IS NULL OR o.in_group <= o.of_group
+    ), locked AS MATERIALIZED (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i
+      WHERE i.ctid = ANY (ARRAY(SELECT c.place FROM chosen AS c)) AND ${READY}
+      FOR UPDATE SKIP LOCKED
     )
-    SELECT l.place, c.turn, true, NULL::text, NULL::integer, NULL::integer, NULL::text, NULL::text
-    FROM chosen AS c ${LOCKED('c')};
+    -- No key has more than its turn here, so they start as they became due.
+    SELECT l.place, 0::bigint, true, NULL::text, NULL::integer, NULL::integer, NULL::text, NULL::text
+    FROM locked AS l
+    UNION ALL
+    SELECT NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM generate_series(1, (SELECT count(*) FROM chosen) - (SELECT count(*) FROM locked));
   ELSIF mine IS NOT NULL THEN
     -- Every key has had its turn and there is room: as many turns as fill it, and more, because lines may be short.
     IF again AND queue.fair AND walked.came_round THEN
@@ -298,7 +301,11 @@ BEGIN
     -- Of some keys more was seen than is taken.
     SELECT l.place, c.turn, c.seen > count(*) OVER (PARTITION BY c.n), NULL::text,
       NULL::integer, NULL::integer, NULL::text, NULL::text
-    FROM chosen AS c ${LOCKED('c')}
+    FROM chosen AS c
+    -- Somebody may have changed the row, or holds it: then it is not taken, and counted as wanted.
+    LEFT JOIN LATERAL (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = c.place FOR UPDATE SKIP LOCKED
+    ) AS l ON l.place = c.place
     UNION ALL
     SELECT NULL, NULL, NULL, ceil(extract(epoch FROM l.available_at - now()) * 1000) || ':' || l.bucket,
       NULL, NULL, NULL, NULL
