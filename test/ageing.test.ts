@@ -1,9 +1,9 @@
 /** A job waits for more urgent ones only for so long, however many of them come. */
 import { beforeEach, expect, test } from 'vitest';
-import { job } from '../src/index.js';
+import { job, type Worker } from '../src/index.js';
 import { testDatabase } from './support/database.js';
 import { until } from './support/until.js';
-import { testWorkers } from './support/workers.js';
+import { gate, testWorkers } from './support/workers.js';
 
 const db = testDatabase();
 const start = testWorkers();
@@ -29,8 +29,15 @@ async function aged(...priorities: number[]): Promise<string[]> {
 
 const BACKLOG = 300;
 
-/** Runs a worker under a backlog of priority 1 that never shrinks, until `enough` holds. Returns what ran, in order. */
-async function underLoad(enough: (ran: readonly number[]) => boolean): Promise<number[]> {
+/**
+ * Runs a worker under a backlog of priority 1 that never shrinks, until `enough` holds; then `before` is called and it
+ * stops. Returns what ran, in order.
+ */
+async function underLoad(
+  enough: (ran: readonly number[]) => boolean,
+  more: (worker: Worker) => Worker = (worker) => worker,
+  before: () => void = () => undefined,
+): Promise<number[]> {
   await urgent(BACKLOG);
   const ran: number[] = [];
   const handler = async ({ payload: { n } }: { readonly payload: { n: number } }) => {
@@ -39,8 +46,9 @@ async function underLoad(enough: (ran: readonly number[]) => boolean): Promise<n
     if (n >= 0) await urgent(1);
   };
   const options = { concurrency: 10, batchSize: 20 };
-  const started = start(db.hf, (worker) => worker.handle(work, handler), options);
+  const started = start(db.hf, (worker) => more(worker.handle(work, handler)), options);
   await until('enough has run', () => enough(ran));
+  before();
   const [left] = await db.rows<{ n: string }>(
     `SELECT count(*) AS n FROM holdfast.inbox WHERE priority = 1 AND status = 'pending'`,
   );
@@ -55,6 +63,33 @@ test('jobs of every priority that have waited for too long run while a stream of
   const before = ran.findIndex((n) => n < 0);
   // The worker looks once a second, and they do not jump ahead of everything.
   expect(before).toBeGreaterThan(0);
+});
+
+test('an aged job of a limited type keeps to its limit, and those without one do not wait for it', async () => {
+  const rare = job<{ n: number }>('rare');
+  await db.hf.limits.set({ type: 'rare' }, { concurrency: 1 });
+  const { opened, open } = gate();
+  let [running, most] = [0, 0];
+  const limited = async () => {
+    most = Math.max(most, ++running);
+    await opened;
+    running--;
+  };
+  const ids = (
+    await db.hf.enqueueMany([1, 2, 3].map((n) => rare.item({ n }, { priority: 4 })))
+  ).map(({ id }) => id);
+  await aged(4, 4);
+  await db.rows(
+    `UPDATE holdfast.inbox SET available_at = now() - interval '11 min' WHERE id = ANY ($1)`,
+    [ids],
+  );
+  await underLoad(
+    (all) => running === 1 && all.filter((n) => n < 0).length === 2,
+    (worker) => worker.handle(rare, limited),
+    open,
+  );
+  expect(most).toBe(1);
+  await db.hf.limits.remove({ type: 'rare' });
 });
 
 test('with ageAfter off they wait, and one that is not aged waits as well', async () => {

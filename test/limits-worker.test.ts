@@ -53,11 +53,12 @@ describe('a worker', () => {
     expect(await limits()).toMatchObject([{ type: 'b' }]);
   });
 
-  test('does not start with a limit in a queue that is read by key', async () => {
+  test('does not start with a rate that has keys in a queue that is read by key', async () => {
     await db.hf.createQueue('keyed', { ordering: 'key' });
-    const limited = job('limited', { queue: 'keyed', limit: { concurrency: 1 } });
+    const rate = { limit: 1, per: '1s', key: ({ tenant }: { tenant: string }) => tenant };
+    const limited = job<{ tenant: string }>('limited', { queue: 'keyed', limit: { rate } });
     const worker = db.hf.worker({ handleSignals: false }).handle(limited, () => undefined);
-    await expect(worker.run()).rejects.toThrow(/In a queue that is read by key, as "keyed" is/);
+    await expect(worker.run()).rejects.toThrow(/as "keyed" is, has no rates with keys/);
   });
 });
 
@@ -81,6 +82,26 @@ describe('a concurrency', () => {
     await done(120);
     expect(most).toBe(3);
     await others.close();
+  });
+
+  test('holds for jobs that are handled together: a batch is as large as its places', async () => {
+    const sizes: number[] = [];
+    let [running, most] = [0, 0];
+    const options = { max: 10, within: '20ms' } as const;
+    for (let n = 0; n < 2; n++)
+      start(db.hf, (w) =>
+        w.handleMany(held, options, async ({ length }) => {
+          sizes.push(length);
+          running += length;
+          most = Math.max(most, running);
+          await new Promise((resolve) => setTimeout(resolve, 10));
+          running -= length;
+        }),
+      );
+    await db.hf.enqueueMany(items(held, 24));
+    await done(24);
+    expect(most).toBe(3);
+    expect(Math.max(...sizes)).toBeGreaterThan(1);
   });
 
   test('of a queue counts all of its types', async () => {

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';
+import { recover } from '../src/maintenance/recover.js';
 import { configure } from '../src/operate/queue.js';
 import { complete } from '../src/settle/complete.js';
 import { fail } from '../src/settle/fail.js';
@@ -92,6 +93,20 @@ describe('perKey', () => {
     expect((await claim('w')).jobs).toEqual([]);
   });
 
+  test('of a dead worker comes back with its jobs, and they count once although two claims name them', async () => {
+    await enqueue({ key: 'a', jobs: 5 });
+    expect(numbers(await claim('dead'))).toEqual([0, 1]);
+    expect((await claim('w')).jobs).toEqual([]);
+    await db.rows(`INSERT INTO holdfast.workers (id, status) VALUES ('dead', 'dead')`);
+    await recover(db.engine, INBOX, { limit: 10, recoverer: 'w' });
+    const again = await claim('w');
+    expect(numbers(again)).toEqual([0, 1]);
+    expect((await claim('other')).jobs).toEqual([]);
+    await settle('w', [again.jobs[0]!]);
+    expect(numbers(await claim('other'))).toEqual([2]);
+    expect((await claim('other')).jobs).toEqual([]);
+  });
+
   test('that is lowered lets nothing start until fewer run; raised, it counts at once', async () => {
     await enqueue({ key: 'a', jobs: 6 });
     const { jobs } = await claim('w');
@@ -133,6 +148,28 @@ describe('perKey', () => {
     const second = await claim('w');
     expect(second.due).toEqual([{ bucket, inMs: expect.any(Number) }]);
     expect(second.due[0]!.inMs).toBeLessThanOrEqual(2_000);
+  });
+
+  test('holds where the first job of a full key is ready, and a claim wants no more', async () => {
+    await queueWith({ perKey: 2, fair: true });
+    await enqueue({ key: 'a', jobs: 3 });
+    expect(numbers(await claim('w', { again: true }))).toEqual([0, 1]);
+    await db.rows(
+      `UPDATE holdfast.inbox SET available_at = now() - interval '1 hour' WHERE status = 'pending'`,
+    );
+    expect((await claim('w', { limit: 1 })).jobs).toEqual([]);
+  });
+
+  test('holds where a claim finds as many as it wants', async () => {
+    await enqueue({ key: 'a', jobs: 4 }, { key: 'b', jobs: 4 });
+    const first = await claim('w', { limit: 1 });
+    const [key] = keysOf(first);
+    // The claim wants 3: two of the other key, and one of this.
+    const second = await claim('w', { limit: 3 });
+    expect(keysOf(second).filter((one) => one === key)).toHaveLength(1);
+    expect(second.jobs).toHaveLength(3);
+    expect(second.jobs.every(({ more }) => more)).toBe(true);
+    expect((await claim('w', { limit: 1 })).jobs).toEqual([]);
   });
 
   test('is not claimed from a bucket that somebody claims from just now', async () => {

@@ -17,11 +17,13 @@ import { bool, int4, int8, plainArray, statement, text, textArray } from '../pos
 import { MAINTAINED_MS, type QueueNews, RECOUNT, SUSPECTS_WAIT } from './claim.js';
 import { KEY_WALK } from './key-walk.js';
 import {
+  type Allowance,
   CLOCK,
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
   NO_JOB,
+  PAY,
   RECORD_CLAIM,
   RETURN_TAKEN,
   SELECT_TAKEN,
@@ -61,29 +63,30 @@ export const claimKeyedJobs = statement({
   SET ${TAKE}, isolated = false
   WHERE i.ctid = ANY (ARRAY(SELECT place FROM kept))
   RETURNING ${RETURN_TAKEN}
-), ${RECORD_CLAIM}
+), ${PAY}, ${RECORD_CLAIM}
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${CLOCK}, s.stretch AS stop_stretch,
   coalesce(cut.partition_bucket, s.bucket) AS stop_bucket, coalesce(cut.partition_key, s.key) AS stop_key,
-  s.wanted,
+  s.wanted, a.jobs AS allowed, a.again_ms,
   (SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM walk AS w CROSS JOIN LATERAL unnest(w.due) AS d(due)) AS due,
   CASE WHEN $14::boolean THEN ${SUSPECTS_WAIT} END AS suspects,
   CASE WHEN $14::boolean THEN ${MAINTAINED_MS} END AS maintained_ms,
   CASE WHEN $14::boolean THEN ${RECOUNT} END AS recount,
   ${NO_JOB}
 FROM holdfast.fleet AS f
+CROSS JOIN allowed AS a
 -- The chunk with which it had enough, or the last: one more may have been read for what stands behind.
 LEFT JOIN (
   SELECT w.* FROM walk AS w
-  ORDER BY w.wanted < $5::integer, CASE WHEN w.wanted < $5::integer THEN -w.step ELSE w.step END
+  ORDER BY w.wanted < w.most, CASE WHEN w.wanted < w.most THEN -w.step ELSE w.step END
   LIMIT 1
 ) AS s ON true
 -- The last chunk may hold more than was asked for: then the walk ended with the last job that it took.
 LEFT JOIN holdfast.inbox AS cut
-  ON s.wanted > $5::integer AND cut.ctid = s.places[cardinality(s.places)]
+  ON s.wanted > s.most AND cut.ctid = s.places[cardinality(s.places)]
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -92,6 +95,8 @@ FROM claimed AS c`,
     stop_bucket: int4.orNull,
     stop_key: text.orNull,
     wanted: int8.orNull,
+    allowed: int4.orNull,
+    again_ms: int8.orNull,
     due: text.orNull,
     suspects: bool.orNull,
     maintained_ms: int8.orNull,
@@ -113,7 +118,7 @@ export interface DueHead {
   readonly bucket: number;
 }
 
-export interface KeyedClaim extends Claimed {
+export interface KeyedClaim extends Claimed, Allowance {
   /** Null: everything that was asked for was read. */
   readonly stop: WalkStop | null;
   /** How many jobs were ready. More than came back: somebody else was claiming them just then. */
@@ -141,6 +146,7 @@ export async function claimKeyed(
     request.maxRows ?? MAX_ROWS,
     request.ask,
     request.soonMs ?? 0,
+    request.under ?? null,
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;
@@ -151,6 +157,8 @@ export async function claimKeyed(
     clock: head.clock ?? 0,
     stop: inside ? { stretch: stretch - 1, bucket, key } : null,
     wanted: head.wanted ?? 0,
+    allowed: head.allowed ?? 0,
+    againMs: head.againMs,
     due: dueHeads(head.due),
     news:
       suspects === null

@@ -5,8 +5,8 @@
  * smaller groups: 16 after the second crash, 4 after the third, then alone. One group is in flight in the whole
  * fleet. Only a job that ran alone can be blamed for the next crash: the row says so (`isolated`), and then
  * the attempt counts. In a queue with order per key a suspect is taken only as the head of its key; where keys take
- * turns, only if its key and its group have room (`holdfast.inbox_room`). Those of limited types are claimed one by one,
- * by claim-limited.ts.
+ * turns, only if its key and its group have room (`holdfast.inbox_room`). Those of limited types are
+ * claimed under their limits; where the queue is read by time one by one, by claim-limited.ts.
  */
 import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
@@ -14,6 +14,7 @@ import type { Executor } from '../postgres/queryable.js';
 import { bool, int8, statement } from '../postgres/statement.js';
 import { byDue } from './claim.js';
 import {
+  allowed,
   CLOCK,
   type Claimed,
   type ClaimTerms,
@@ -21,6 +22,7 @@ import {
   NO_JOB,
   NOT_PAUSED,
   openQueue,
+  PAY,
   RECORD_CLAIM,
   RETURN_TAKEN,
   SELECT_TAKEN,
@@ -42,7 +44,7 @@ export const SUSPECTS_LOCK = hash32('holdfast.suspects') | 0;
 export const claimSuspectJobs = statement({
   name: 'claim_suspects',
   text: `
-WITH ${openQueue('true')}, waiting AS MATERIALIZED (
+WITH ${openQueue('true')}, ${allowed('$9::text')}, waiting AS MATERIALIZED (
   SELECT i.id, i.crashes
   FROM holdfast.inbox AS i
   WHERE i.crashes > 1 AND i.status = 'pending' AND i.available_at <= now() AND ${HANDLED}
@@ -72,15 +74,16 @@ WITH ${openQueue('true')}, waiting AS MATERIALIZED (
         THEN ARRAY(SELECT r.id FROM holdfast.inbox_room(ARRAY(SELECT n.id FROM next AS n)) AS r(id))
         ELSE ARRAY(SELECT n.id FROM next AS n) END) AS n(id)
       ORDER BY n.id
-      LIMIT (SELECT CASE min(m.crashes) WHEN 2 THEN 16 WHEN 3 THEN 4 ELSE 1 END FROM waiting AS m)
+      LIMIT least((SELECT a.jobs FROM allowed AS a),
+        (SELECT CASE min(m.crashes) WHEN 2 THEN 16 WHEN 3 THEN 4 ELSE 1 END FROM waiting AS m))
     ) AS w
     CROSS JOIN LATERAL (
       SELECT i.ctid FROM holdfast.inbox AS i
-      WHERE i.id = w.id AND i.crashes > 1 AND i.status = 'pending' AND $5::integer > 0
+      WHERE i.id = w.id AND i.crashes > 1 AND i.status = 'pending'
       FOR UPDATE SKIP LOCKED
     ) AS l))
   RETURNING ${RETURN_TAKEN}, i.isolated
-), ${RECORD_CLAIM}
+), ${PAY}, ${RECORD_CLAIM}
 SELECT f.epoch, ${CLOCK}, false AS isolated, ${NO_JOB}
 FROM holdfast.fleet AS f
 WHERE f.one
@@ -100,7 +103,11 @@ export async function claimSuspects(
   names: Names,
   terms: ClaimTerms,
 ): Promise<ClaimedSuspects> {
-  const rows = await db.run(claimSuspectJobs, names, [...termsOf(terms), SUSPECTS_LOCK]);
+  const rows = await db.run(claimSuspectJobs, names, [
+    ...termsOf(terms),
+    SUSPECTS_LOCK,
+    terms.under ?? null,
+  ]);
   const { epoch, clock } = splitHead(rows);
   return {
     epoch: epoch ?? 0,

@@ -11,10 +11,12 @@ import { bool, int4, int8, plainArray, statement, text, textArray } from '../pos
 import { MAINTAINED_MS, RECOUNT, SUSPECTS_WAIT } from './claim.js';
 import { dueHeads, type KeyedClaim, type KeyStretch } from './claim-keyed.js';
 import {
+  allowed,
   CLOCK,
   type ClaimedJob,
   type ClaimTerms,
   NO_JOB,
+  PAY,
   RECORD_CLAIM_IN_BUCKETS,
   RETURN_TAKEN,
   SELECT_TAKEN,
@@ -42,8 +44,8 @@ const MAX_KEYS = 1_000;
 export const claimTurnsJobs = statement({
   name: 'claim_turns',
   text: `
-WITH picked AS MATERIALIZED (
-  SELECT p.* FROM holdfast.inbox_turns($5::integer, $6::text[], $7::jsonb, $8::integer[], $9::text[],
+WITH ${allowed('$15::text')}, picked AS MATERIALIZED (
+  SELECT p.* FROM allowed AS a CROSS JOIN LATERAL holdfast.inbox_turns(a.jobs, $6::text[], $7::jsonb, $8::integer[], $9::text[],
     $10::integer[], $11::boolean, $12::integer, $13::integer) AS p
 ), claimed AS (
   UPDATE holdfast.inbox AS i
@@ -51,9 +53,10 @@ WITH picked AS MATERIALIZED (
   FROM picked AS p
   WHERE i.ctid = p.place
   RETURNING ${RETURN_TAKEN}, p.turn, p.more
-), ${RECORD_CLAIM_IN_BUCKETS}
+), ${PAY}, ${RECORD_CLAIM_IN_BUCKETS}
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${CLOCK}, s.stop_stretch, s.stop_bucket, s.stop_place AS stop_key, s.busy,
+  a.jobs AS allowed, a.again_ms,
   (SELECT array_to_string((array_agg(p.due))[1:200], ',') FROM picked AS p WHERE p.due IS NOT NULL) AS due,
   (SELECT count(p.turn) FROM picked AS p) AS wanted,
   (SELECT count(p.place) FROM picked AS p) - (SELECT count(*) FROM claimed) AS missed,
@@ -62,10 +65,11 @@ SELECT f.epoch, ${CLOCK}, s.stop_stretch, s.stop_bucket, s.stop_place AS stop_ke
   CASE WHEN $14::boolean THEN ${RECOUNT} END AS recount,
   NULL::bigint AS turn, NULL::boolean AS more, ${NO_JOB}
 FROM holdfast.fleet AS f
+CROSS JOIN allowed AS a
 LEFT JOIN picked AS s ON s.stop_place IS NOT NULL
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.turn, c.more, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.turn, c.more, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -74,6 +78,8 @@ FROM claimed AS c`,
     stop_bucket: int4.orNull,
     stop_key: text.orNull,
     busy: text.orNull,
+    allowed: int4.orNull,
+    again_ms: int8.orNull,
     due: text.orNull,
     wanted: int8.or(0),
     missed: int8.or(0),
@@ -115,6 +121,7 @@ export async function claimTurns(
     request.soonMs ?? 0,
     request.maxKeys ?? MAX_KEYS,
     request.ask,
+    request.under ?? null,
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;
@@ -127,6 +134,8 @@ export async function claimTurns(
         ? { stretch: stretch - 1, bucket, key }
         : null,
     wanted: head.wanted,
+    allowed: head.allowed ?? 0,
+    againMs: head.againMs,
     due: dueHeads(head.due),
     busy: head.busy ? head.busy.split(',').map(Number) : [],
     missed: head.missed > 0,
@@ -134,6 +143,12 @@ export async function claimTurns(
       suspects === null
         ? null
         : { suspects, dueInMs: null, maintainedMs, recount: recount ?? false },
-    jobs: rows.sort((a, b) => a.turn - b.turn),
+    jobs: rows.sort((a, b) => a.turn - b.turn || byDueTime(a, b)),
   };
+}
+
+/** Postgres' timestamps sort as text. */
+function byDueTime(a: ClaimedJob, b: ClaimedJob): number {
+  if (a.cursorAt !== b.cursorAt) return a.cursorAt < b.cursorAt ? -1 : 1;
+  return a.cursorPosition - b.cursorPosition;
 }

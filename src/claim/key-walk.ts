@@ -7,16 +7,17 @@
  * suspect (`crashes` of 2 or more) holds its key and is claimed by claim-suspects.ts. One that is paused, or of a type
  * that is not handled, holds its key too.
  */
-import { HANDLED, NOT_PAUSED, openQueue } from './taking.js';
+import { allowed, HANDLED, NOT_PAUSED, openQueue } from './taking.js';
 
 export const KEY_WALK = `
-WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
+WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, ${allowed('$16::text')}, walk AS (
   -- One row per chunk: where it ended, and the places of what it would take and of what stands behind.
   SELECT 0 AS step, 1 AS stretch, ($8::integer[])[1] AS bucket, ($9::text[])[1] COLLATE "C" AS key,
     9223372036854775807 AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,
     0::bigint AS seen, 0::bigint AS wanted,
     NULL::tid[] AS places, NULL::bigint[] AS runs, NULL::tid[] AS behind, NULL::bigint[] AS behind_runs,
-    false AS cut_off, NULL::text[] AS due
+    false AS cut_off, NULL::text[] AS due, a.jobs AS most
+  FROM allowed AS a
   WHERE EXISTS (SELECT FROM open_queue)
   UNION ALL
   SELECT w.step + 1,
@@ -30,15 +31,15 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
     -- The rest of a run and the row behind it, with more of it at a time where little of what was read is
     -- taken; little where lines are long and not much is taken of them; never more than what is still
     -- wanted, and one behind it.
-    greatest(2, least($5::integer - w.wanted - k.taken + 1,
+    greatest(2, least(w.most - w.wanted - k.taken + 1,
       CASE WHEN k.goes_on AND (w.wanted + k.taken) * 2 > w.seen + k.rows
           THEN greatest(32, $12::integer - k.nth + 1)
         WHEN k.goes_on THEN greatest(32, least($12::integer - k.nth + 1, k.nth * 4))
         WHEN k.taken * 2 <= k.rows AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END)),
     w.seen + k.rows, w.wanted + k.taken,
-    k.places[1 : $5::integer - w.wanted], k.runs[1 : $5::integer - w.wanted], k.behind, k.behind_runs,
+    k.places[1 : w.most - w.wanted], k.runs[1 : w.most - w.wanted], k.behind, k.behind_runs,
     -- It ended with a job that it takes, and has not seen what stands behind that.
-    k.goes_on AND k.rows = w.chunk AND w.wanted + k.taken <= $5::integer, k.due
+    k.goes_on AND k.rows = w.chunk AND w.wanted + k.taken <= w.most, k.due, w.most
   FROM walk AS w
   CROSS JOIN LATERAL (
     SELECT count(*) AS rows, count(*) FILTER (WHERE j.nth = 1) AS keys,
@@ -99,7 +100,7 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
       OFFSET 0
     ) AS j
   ) AS k
-  WHERE (w.wanted < $5::integer AND w.seen < $13::integer OR w.cut_off)
+  WHERE (w.wanted < w.most AND w.seen < $13::integer OR w.cut_off)
     AND w.stretch <= cardinality($8::integer[])
 ), locked AS MATERIALIZED (
   SELECT p.run, p.taken, l.place, coalesce(l.place = p.place, false) AS unchanged

@@ -32,6 +32,11 @@ export interface ClaimTerms {
   readonly limit: number;
   /** Handled types with the newest payload version that this worker understands. */
   readonly versions: Readonly<Record<string, number>>;
+  /**
+   * In a queue that is read by key, the limit under which these types are claimed: that of this type, or with '' only
+   * that of the queue. Left out: nothing limits them.
+   */
+  readonly under?: string | undefined;
   /** The version of the queue's limits that says which types are not among them. Left out: whatever they are. */
   readonly limitsVersion?: number;
 }
@@ -70,6 +75,31 @@ export const openQueue = (how: string) => `open_queue AS MATERIALIZED (
   FROM holdfast.queues AS q
   WHERE q.name = 'inbox' AND NOT q.paused AND ${LIMITS_KNOWN} AND ${how}
 )`;
+
+/**
+ * In a queue that is read by key: how many jobs the limits leave of those that are wanted. `under` is the parameter that
+ * names the limit: NULL: none, a type, or '' for those that only the limit of the queue holds for.
+ */
+export const allowed = (under: string) => `allowed AS MATERIALIZED (
+  SELECT a.* FROM holdfast.inbox_allowance($5::integer, ${under}) AS a
+)`;
+
+/** What was claimed is paid for, where there is a rate. */
+export const PAY = `paid AS (
+  INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat)
+  SELECT a.rate_id, '', a.base + (SELECT count(*) FROM claimed) * a.pace, a.base
+  FROM allowed AS a
+  WHERE a.rate_id IS NOT NULL AND EXISTS (SELECT FROM claimed)
+  ON CONFLICT (limit_id, key) DO UPDATE SET started_tat = excluded.started_tat
+)`;
+
+/** What a claim under a limit was allowed. */
+export interface Allowance {
+  /** So many jobs it could take, of those that it wanted. */
+  readonly allowed: number;
+  /** When there may be more; null: nothing is known of it. */
+  readonly againMs: number | null;
+}
 
 /** Neither its type nor its key is paused. Where none is, the lists are NULL and nothing is compared. */
 export const NOT_PAUSED = `(i.type = ANY ((SELECT o.paused_types FROM open_queue AS o)::text[])) IS NOT TRUE

@@ -114,7 +114,7 @@ export async function readSituation(
     ahead: keyed ? null : await ahead(db, names, job, versions),
     behind: line,
     suspects: job.crashes >= SUSPECT_FROM ? await suspects(db, names, job, versions) : null,
-    limits: keyed ? null : await limitSituation(db, names, job),
+    limits: await limitSituation(db, names, job),
     able: await readAble(db, names, able, {
       inRuns: keyed && !turns,
       queues: every.map(({ name }) => name),

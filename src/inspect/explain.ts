@@ -61,11 +61,13 @@ function reasons(situation: Situation): Reason[] {
   const paced = rateLimited(situation);
   const later = paced ? null : notDue(situation);
   const apart = later ? null : suspect(situation);
+  const limit = paced ?? (later ? null : limitReached(situation));
+  const line = keyHeld(situation) ?? laterRuns(situation);
   const waiting = present([
     ...obstacles,
-    paced ?? later,
-    paced || later ? null : limitReached(situation),
-    keyHeld(situation) ?? laterRuns(situation),
+    later,
+    // Behind another job of its key, its limit comes later.
+    ...(situation.head ? [line, limit] : [limit, line]),
     keyFull(situation),
     groupFull(situation),
     apart,

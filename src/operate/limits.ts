@@ -50,7 +50,7 @@ export async function putLimit(
   act: LimitAct,
   { type, limit, keyed = false }: Limited,
 ): Promise<boolean> {
-  if (limit !== null) await checkPossible(db, names, type);
+  if (limit !== null) await checkPossible(db, names, type, keyed && limit.rate !== null);
   const { concurrency = null, rate = null } = limit ?? {};
   const numbers = [rate?.limit ?? null, rate?.perMs ?? null, rate?.burst ?? null];
   const [row] = await db.run(setLimit, names, [act, type, concurrency, ...numbers, keyed]);
@@ -58,7 +58,12 @@ export async function putLimit(
 }
 
 /** Whether the queue can have it. The database refuses it too, with fewer words. */
-async function checkPossible(db: Executor, names: Names, type: string | null): Promise<void> {
+async function checkPossible(
+  db: Executor,
+  names: Names,
+  type: string | null,
+  keyedRate: boolean,
+): Promise<void> {
   const [found] = await db.run(readLimitFacts, names, []);
   const undone = `No limit was set for ${nameOf(names, type)}.`;
   if (!found) {
@@ -67,11 +72,12 @@ async function checkPossible(db: Executor, names: Names, type: string | null): P
       `There is no queue "${names.queue}" in schema "${names.schema}". ${undone} Make it with createQueue().`,
     );
   }
-  if (found.ordering === 'none') return;
+  if (found.ordering === 'none' || !keyedRate) return;
   throw new HoldfastError(
     'OPTION_INVALID',
-    `In a queue that is read by key, as "${names.queue}" is, limits do not hold. ${undone} ` +
-      'Leave the limit out, or put the job into a queue that is read by time.',
+    `A queue that is read by key, as "${names.queue}" is, has no rates with keys: a job that waits for the rate of ` +
+      `one key would hold up jobs of others. ${undone} Leave rate.key out, so that all keys share one rate, or put ` +
+      'the job into a queue that is read by time.',
   );
 }
 

@@ -249,10 +249,10 @@ BEGIN
       RAISE EXCEPTION 'queue % holds jobs: its order was not changed', quote_literal(NEW.name)
         USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
     END IF;
-    IF NEW.ordering <> 'none' AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.queue = NEW.name) THEN
-      RAISE EXCEPTION 'queue % has limits, which are for queues that are read by time: its order was not changed',
+    IF NEW.ordering <> 'none' AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.queue = NEW.name AND l.keyed) THEN
+      RAISE EXCEPTION 'queue % has a rate with keys, which is for queues that are read by time: its order was not changed',
         quote_literal(NEW.name)
-        USING ERRCODE = 'HF005', HINT = 'Remove its limits first, or make another queue.';
+        USING ERRCODE = 'HF005', HINT = 'Remove that limit first, or make another queue.';
     END IF;
     EXECUTE format('DROP INDEX IF EXISTS %I.%I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx');
     SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t

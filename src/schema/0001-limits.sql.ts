@@ -6,6 +6,10 @@
  * is newer than the lock. Nothing is written when a job ends, so nothing can leak. A rate has two times (GCRA):
  * `started_tat` decides alone whether a job may start, `slot_tat` is the next free slot of those who wait in line.
  *
+ * Where a queue is read by key a job keeps its place until it starts, so nothing is given a slot: `inbox_allowance` says
+ * how many may start now, and the ordinary claims take no more. In order, a job that must wait holds its key; in turns,
+ * slots would let a key that came first have the whole line.
+ *
  * `inbox_claim_limited` has the parameters of the other claims in their order, so it takes a job with the same text
  * as they do (src/claim/taking.ts); a test compares.
  */
@@ -70,6 +74,29 @@ CREATE TRIGGER limits_set AFTER UPDATE ON holdfast.limits
   EXECUTE FUNCTION holdfast.limits_changed();
 `;
 
+/** Due jobs without a slot until a time, priority by priority from where the worker is: the columns of `due`. */
+const DUE = (
+  until: string,
+  most: string,
+) => `unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
+      CROSS JOIN LATERAL (
+        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
+          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
+        FROM holdfast.inbox AS i
+        WHERE NOT $12::boolean AND i.priority = p.priority
+          AND (i.available_at, i.position) > (p.after_at, p.after_position)
+          AND i.available_at <= ${until}
+          AND i.crashes < 2
+          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
+          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+          AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+        ORDER BY i.available_at, i.position
+        LIMIT ${most}
+      ) AS c(place, priority, available_at, position, pending, reserved, key)`;
+
 export const limitsPerQueue = `
 -- Jobs that wait for a slot of a rate. A job without one pays nothing for it.
 CREATE INDEX inbox_slot_idx ON holdfast.inbox (limit_slot) WHERE limit_slot IS NOT NULL;
@@ -88,11 +115,11 @@ DECLARE
   old_pace double precision;
   new_pace double precision;
 BEGIN
-  IF NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'none')
-    AND act IN ('declare', 'set') AND (new_concurrency IS NOT NULL OR new_limit IS NOT NULL) THEN
-    RAISE EXCEPTION 'queue % is read by key, and limits are for queues that are read by time: no limit was set',
+  IF act = 'declare' AND with_keys AND new_limit IS NOT NULL
+    AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'none') THEN
+    RAISE EXCEPTION 'queue % is read by key, and a rate with keys is for queues that are read by time: no limit was set',
       quote_literal('inbox')
-      USING ERRCODE = 'HF002', HINT = 'Put the job into a queue that is read by time.';
+      USING ERRCODE = 'HF002', HINT = 'Leave the key of the rate out, or put the job into a queue that is read by time.';
   END IF;
   LOOP
     SELECT l.* INTO was FROM holdfast.limits AS l
@@ -176,6 +203,72 @@ BEGIN
 END
 $fn$;
 
+-- How many jobs a claim may take from a queue that is read by key, of those that it wants. under: NULL: nothing limits
+-- them; a type whose limit holds; '': types that only the queue's limit holds for. Whoever claims under a limit at the
+-- same moment has its lock, and then it is none. The lock lasts until the claim has committed, and the count begins
+-- when it is held. base and pace are what the starts are paid with (taking.ts); again_ms: when there may be more.
+CREATE FUNCTION holdfast.inbox_allowance(
+  wanted integer, under text, OUT jobs integer, OUT again_ms bigint, OUT rate_id integer, OUT base timestamptz,
+  OUT pace interval
+) LANGUAGE plpgsql AS $fn$
+DECLARE
+  held holdfast.limits[];
+  own holdfast.limits;
+  rate holdfast.limits;
+  of_queue holdfast.limits;
+  moment timestamptz;
+  tokens bigint;
+  seconds double precision;
+BEGIN
+  jobs := wanted;
+  IF under IS NULL OR wanted < 1 THEN
+    RETURN;
+  END IF;
+  SELECT array_agg(h.l) INTO held
+  FROM (
+    SELECT l FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = under) ORDER BY l.id FOR UPDATE SKIP LOCKED
+  ) AS h;
+  IF coalesce(cardinality(held), 0) < (
+    SELECT count(*) FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = under)) THEN
+    jobs := 0;
+    again_ms := 5;
+    RETURN;
+  END IF;
+  SELECT h.* INTO of_queue FROM unnest(held) AS h WHERE h.type IS NULL;
+  SELECT h.* INTO own FROM unnest(held) AS h WHERE h.type IS NOT NULL;
+  moment := clock_timestamp();
+  IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
+    SELECT greatest(0, least(wanted, of_queue.concurrency - count(*),
+      own.concurrency - count(*) FILTER (WHERE r.type = under)))
+    INTO jobs
+    FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)) AS h
+    CROSS JOIN LATERAL (
+      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
+    ) AS r;
+  END IF;
+  -- A job has one rate: that of its type, or else that of its queue.
+  IF own.rate_limit IS NOT NULL THEN
+    rate := own;
+  ELSIF of_queue.rate_limit IS NOT NULL THEN
+    rate := of_queue;
+  ELSE
+    RETURN;
+  END IF;
+  seconds := extract(epoch FROM rate.rate_per) / rate.rate_limit;
+  SELECT greatest(max(r.started_tat), moment) INTO base
+  FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = '';
+  tokens := greatest(0, floor(rate.rate_burst + 1e-6
+    - extract(epoch FROM base - moment)::double precision / seconds));
+  rate_id := rate.id;
+  pace := seconds * interval '1 second';
+  IF tokens <= jobs THEN
+    jobs := tokens;
+    again_ms := ceil(extract(epoch FROM base + (tokens - (rate.rate_burst - 1)) * pace - moment) * 1000);
+  END IF;
+END
+$fn$;
+
 -- Claims jobs of a limited type ($11; NULL: types that only the queue's limit holds for). The first row is about the
 -- whole claim: again_ms says when to come again, throttled how many jobs got a slot, more that it did not see all,
 -- waits that some that are due were not taken; left_* is the first job that is due and was not taken.
@@ -203,12 +296,17 @@ DECLARE
   pace double precision;
   reads integer := $5;
   shut record;
+  aged_until timestamptz;
 BEGIN
   -- The mutex, always in this order.
   SELECT l.* INTO of_queue FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type IS NULL FOR UPDATE;
   SELECT l.* INTO own FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type = $11 FOR UPDATE;
-  SELECT q.paused_types, q.paused_keys INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  SELECT q.paused_types, q.paused_keys, q.age_after INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
   moment := clock_timestamp();
+  -- A quarter of the claims begin with what more urgent jobs have kept waiting for too long.
+  IF random() < 0.25 THEN
+    aged_until := moment - shut.age_after;
+  END IF;
   -- A job has one rate: that of its type, or else that of its queue.
   IF own.rate_limit IS NOT NULL THEN
     rate := own;
@@ -231,8 +329,14 @@ BEGIN
   END IF;
 
   RETURN QUERY
-  WITH due AS MATERIALIZED (
-    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC, d.priority, d.available_at, d.position) AS nth
+  WITH aged AS MATERIALIZED (
+    SELECT c.* FROM ${DUE('aged_until', '$5')}
+    WHERE aged_until IS NOT NULL AND p.priority > 1
+    ORDER BY c.available_at
+    LIMIT $5
+  ), due AS MATERIALIZED (
+    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC,
+      EXISTS (SELECT FROM aged AS a WHERE a.place = d.place) DESC, d.priority, d.available_at, d.position) AS nth
     FROM (
       -- Those whose slot has come. A key without a token is passed over: its jobs have all that they can get.
       (SELECT i.ctid AS place, i.priority, i.available_at, i.position, i.status = 'pending' AS pending,
@@ -251,26 +355,11 @@ BEGIN
       ORDER BY i.limit_slot
       LIMIT reads)
       UNION ALL
-      (SELECT c.*
-      FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
-      CROSS JOIN LATERAL (
-        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
-          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
-        FROM holdfast.inbox AS i
-        WHERE NOT $12::boolean AND i.priority = p.priority
-          AND (i.available_at, i.position) > (p.after_at, p.after_position)
-          AND i.available_at <= moment
-          AND i.crashes < 2
-          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
-          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
-          AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        ORDER BY i.available_at, i.position
-        LIMIT reads
-      ) AS c
+      (SELECT c.* FROM ${DUE('moment', 'reads')}
+      WHERE NOT EXISTS (SELECT FROM aged AS a WHERE a.place = c.place)
       LIMIT reads)
+      UNION ALL
+      SELECT a.* FROM aged AS a
       UNION ALL
       -- A suspect comes alone: one of them runs at a time in the whole fleet.
       (SELECT i.ctid, i.priority, i.available_at, i.position, true,
@@ -427,7 +516,7 @@ BEGIN
     FROM turns AS t
     WHERE NOT t.reserved AND NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
       AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)
-    ORDER BY t.nth
+    ORDER BY t.priority, t.available_at, t.position
     LIMIT 1
   ) AS w ON true
   WHERE f.one

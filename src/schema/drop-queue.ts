@@ -35,7 +35,7 @@ DROP TABLE holdfast.inbox, holdfast.inbox_claims, holdfast.inbox_archive, holdfa
   holdfast.inbox_effects, holdfast.inbox_unique;
 DROP FUNCTION holdfast.inbox_enqueue, holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting, holdfast.inbox_fill,
   holdfast.inbox_room, holdfast.inbox_take_key, holdfast.inbox_turns, holdfast.inbox_wake, holdfast.inbox_set_limit,
-  holdfast.inbox_claim_limited;
+  holdfast.inbox_allowance, holdfast.inbox_claim_limited;
 DELETE FROM holdfast.limits WHERE queue = 'inbox';
 DELETE FROM holdfast.queues WHERE name = 'inbox'`;
 

@@ -73,8 +73,8 @@ const READ_OVER = 5_000;
 const MOST_BUCKETS = 128;
 
 export const turns = `
--- Which jobs a claim may take where keys take turns. It returns one row for each, locked, in the order in which they
--- are to be started; rows with a time at which a bucket is to be read again; and last one row about the whole claim.
+-- Which jobs a claim may take where keys take turns. It returns one row for each, locked, with its place in the order in
+-- which they are to be started; rows with a time at which a bucket is to be read again; and last one row about the whole claim.
 -- A stretch is read from behind a place to another one; a place is the JSON of a group, a key, and how much of its
 -- turn is left, or '' for the start of a bucket.
 CREATE FUNCTION holdfast.inbox_turns(
@@ -98,7 +98,8 @@ DECLARE
   rounds  integer := 1;
 BEGIN
   SELECT q.* INTO queue FROM holdfast.queues AS q
-  WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns';
+  WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns'
+    AND coalesce(q.limits_version = (versions -> '')::bigint, true);
   IF NOT FOUND OR most < 1 THEN
     RETURN;
   ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -118,8 +119,8 @@ BEGIN
   -- From key to key: which have room and something to take. This is a guess; it says which mutexes to take.
   WITH RECURSIVE walk AS (
     SELECT 0 AS step, 1 AS stretch, from_buckets[1] AS bucket, groups[1] COLLATE "C" AS grp,
-      keys[1] COLLATE "C" AS key, lefts[1] AS left, 0::bigint AS wanted, 0 AS buckets, NULL::integer AS last_bucket,
-      0::bigint AS jobs, 0 AS weight, 0 AS part, NULL::timestamptz AS due_at
+      keys[1] COLLATE "C" AS key, lefts[1] AS left, 0 AS wanted, 0 AS buckets, NULL::integer AS last_bucket,
+      0 AS jobs, NULL::tid[] AS places, 0 AS weight, 0 AS part, NULL::timestamptz AS due_at
     UNION ALL
     SELECT w.step + 1,
       CASE WHEN h.bucket IS NULL THEN w.stretch + 1 ELSE w.stretch END,
@@ -131,14 +132,14 @@ BEGIN
         WHEN r.of_group <= 0 THEN '' ELSE h.key END COLLATE "C",
       CASE WHEN h.bucket IS NULL THEN lefts[w.stretch + 1]
         -- The claim has enough in the middle of a turn: the next one goes on with the rest of it.
-        WHEN w.wanted + n.jobs >= most AND queue.fair THEN r.part - n.jobs::integer ELSE 0 END,
+        WHEN w.wanted + n.jobs >= most AND queue.fair THEN r.part - n.jobs ELSE 0 END,
       w.wanted + n.jobs,
       w.buckets + CASE WHEN n.jobs > 0 AND h.bucket IS DISTINCT FROM w.last_bucket THEN 1 ELSE 0 END,
       CASE WHEN n.jobs > 0 THEN h.bucket ELSE w.last_bucket END,
-      n.jobs, r.weight, r.part, coalesce(CASE WHEN h.available_at > now() THEN h.available_at END, d.available_at)
+      n.jobs, n.places, r.weight, r.part, coalesce(CASE WHEN h.available_at > now() THEN h.available_at END, d.available_at)
     FROM walk AS w
     LEFT JOIN LATERAL (
-      SELECT i.partition_bucket AS bucket, coalesce(i.group_key, '') COLLATE "C" AS grp,
+      SELECT i.ctid AS place, i.partition_bucket AS bucket, coalesce(i.group_key, '') COLLATE "C" AS grp,
         i.partition_key COLLATE "C" AS key, i.available_at, i.available_at <= now() AND ${READY} AS ready
       FROM holdfast.inbox AS i
       WHERE NOT i.parked AND i.crashes < 2
@@ -166,21 +167,25 @@ BEGIN
       OFFSET 0
     ) AS r
     CROSS JOIN LATERAL (
-      SELECT CASE WHEN h.bucket IS NULL OR r.room <= 0 THEN 0
-        -- The head alone tells, nearly always.
-        WHEN h.ready AND r.room = 1 THEN 1
-        WHEN h.available_at > now() THEN 0
-        -- What of the key runs stands before the rest, nearly always.
-        ELSE (SELECT greatest(0, least(r.room, count(*) FILTER (WHERE l.ready),
-            queue.per_key - count(*) FILTER (WHERE NOT l.ready))) FROM (
-          SELECT ${READY} AS ready FROM (
-            SELECT i.status, i.lease_expires_at, i.version, i.type FROM ${LINE('h')}
-              AND i.available_at <= now()
-            ORDER BY i.available_at, i.position LIMIT most + ${READ_OVER}
-          ) AS i
-          WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR ${READY}
-          LIMIT r.room + coalesce(queue.per_key, 0)
-        ) AS l) END::bigint AS jobs
+      SELECT p.places, coalesce(cardinality(p.places), 0) AS jobs
+      FROM (
+        SELECT CASE WHEN h.bucket IS NULL OR r.room <= 0 THEN NULL
+          -- The head alone tells, nearly always.
+          WHEN h.ready AND r.room = 1 THEN ARRAY[h.place]
+          WHEN h.available_at > now() THEN NULL
+          -- What of the key runs stands before the rest, nearly always.
+          ELSE (SELECT (array_agg(l.place) FILTER (WHERE l.ready))
+              [1 : greatest(0, least(r.room, queue.per_key - count(*) FILTER (WHERE NOT l.ready)))] FROM (
+            SELECT i.place, ${READY} AS ready FROM (
+              SELECT i.ctid AS place, i.status, i.lease_expires_at, i.version, i.type FROM ${LINE('h')}
+                AND i.available_at <= now()
+              ORDER BY i.available_at, i.position LIMIT most + ${READ_OVER}
+            ) AS i
+            WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR ${READY}
+            LIMIT r.room + coalesce(queue.per_key, 0)
+          ) AS l) END AS places
+        OFFSET 0
+      ) AS p
       OFFSET 0
     ) AS n
     -- A key of which nothing can be taken yet: when will that be?
@@ -191,20 +196,20 @@ BEGIN
     ) AS d ON true
     WHERE w.wanted < most AND w.step < max_keys AND w.buckets < ${MOST_BUCKETS}
       AND w.stretch <= cardinality(from_buckets)
-  ), ready AS (
-    SELECT w.* FROM walk AS w WHERE w.jobs > 0
+  ), ready AS MATERIALIZED (
+    SELECT w.* FROM walk AS w WHERE w.jobs > 0 ORDER BY w.step
   ), ended AS (
     SELECT w.* FROM walk AS w ORDER BY w.step DESC LIMIT 1
   )
   SELECT e.stretch, e.bucket, jsonb_build_array(e.grp, e.key, e.left)::text AS place, e.wanted,
-    e.stretch > cardinality(from_buckets) AS came_round,
-    r.buckets, r.groups, r.keys, r.weights, r.parts, r.turn_size, w.due
+    e.stretch > cardinality(from_buckets) AS came_round, r.*, w.due,
+    (SELECT array_agg(p.place) FROM (SELECT unnest(r.places) AS place FROM ready AS r) AS p) AS places
   INTO walked
   FROM ended AS e
   CROSS JOIN (
-    SELECT array_agg(r.bucket ORDER BY r.step) AS buckets, array_agg(r.grp ORDER BY r.step) AS groups,
-      array_agg(r.key ORDER BY r.step) AS keys, array_agg(r.weight ORDER BY r.step) AS weights,
-      array_agg(r.part ORDER BY r.step) AS parts, sum(least(r.weight, most)) AS turn_size
+    SELECT array_agg(r.bucket) AS buckets, array_agg(r.grp) AS groups, array_agg(r.key) AS keys,
+      array_agg(r.jobs) AS jobs, array_agg(r.wanted) AS ends, array_agg(r.weight) AS weights,
+      array_agg(r.part) AS parts, sum(least(r.weight, most)) AS turn_size
     FROM ready AS r
   ) AS r
   CROSS JOIN (
@@ -219,12 +224,40 @@ BEGIN
     SELECT b.bucket, pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, b.bucket + 1) AS locked
     FROM (SELECT DISTINCT u.bucket FROM unnest(walked.buckets) AS u(bucket)) AS b
   ) AS m;
-  IF mine IS NOT NULL THEN
-    IF queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL THEN
-      held := ${HELD(OF_MY_BUCKETS)};
-    END IF;
+  IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL) THEN
+    held := ${HELD(OF_MY_BUCKETS)};
+  END IF;
+  IF walked.wanted >= most THEN
+    -- The walk has found enough: what it read is taken as far as there is room, and more may wait anywhere.
+    RETURN QUERY
+    WITH chosen AS MATERIALIZED (
+      SELECT o.place
+      FROM (
+        SELECT c.of_group, walked.places[c.until - c.jobs + c.nth] AS place,
+          CASE WHEN c.of_group IS NOT NULL THEN row_number() OVER (PARTITION BY c.grp ORDER BY c.n, c.nth) END AS in_group
+        FROM (
+          SELECT k.*, ${ROOM_OF_GROUP('k.grp')} AS of_group,
+            generate_series(1, least(k.jobs, ${ROOM_OF_KEY('k.grp', 'k.key')})) AS nth
+          FROM unnest(walked.buckets, walked.groups, walked.keys, walked.jobs, walked.ends) WITH ORDINALITY
+            AS k(bucket, grp, key, jobs, until, n)
+          WHERE k.bucket = ANY (mine)
+        ) AS c
+      ) AS o
+      WHERE o.in_group IS NULL OR o.in_group <= o.of_group
+    ), locked AS MATERIALIZED (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i
+      WHERE i.ctid = ANY (ARRAY(SELECT c.place FROM chosen AS c)) AND ${READY}
+      FOR UPDATE SKIP LOCKED
+    )
+    -- No key has more than its turn here, so they start as they became due.
+    SELECT l.place, 0::bigint, true, NULL::text, NULL::integer, NULL::integer, NULL::text, NULL::text
+    FROM locked AS l
+    UNION ALL
+    SELECT NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM generate_series(1, (SELECT count(*) FROM chosen) - (SELECT count(*) FROM locked));
+  ELSIF mine IS NOT NULL THEN
     -- Every key has had its turn and there is room: as many turns as fill it, and more, because lines may be short.
-    IF again AND queue.fair AND walked.came_round AND walked.wanted < most THEN
+    IF again AND queue.fair AND walked.came_round THEN
       rounds := 2 * ceil(most::numeric / walked.turn_size)::integer;
     END IF;
     RETURN QUERY

@@ -5,10 +5,9 @@
  * and the place is kept where the next one begins. When to claim is the schedule's business (claim-schedule.ts).
  */
 import { claim, type QueueNews } from '../../claim/claim.js';
-import { claimKeyed, type KeyedClaimRequest, type WalkStop } from '../../claim/claim-keyed.js';
+import type { WalkStop } from '../../claim/claim-keyed.js';
 import { claimLimited, type LimitedClaim } from '../../claim/claim-limited.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
-import { claimTurns, type TurnsRequest } from '../../claim/claim-turns.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
 import { countWaiting } from '../../enqueue/pressure.js';
 import type { LimitedTypes } from '../../fleet/limited.js';
@@ -21,6 +20,7 @@ import type { Settings } from '../options.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { Time } from '../time.js';
 import { AgedReader } from './aged-reader.js';
+import { claimKeys } from './claim-keys.js';
 import { ClaimLedger } from './claim-ledger.js';
 import { DueReader, LAG_MS } from './due-reader.js';
 import { KeyReader } from './key-reader.js';
@@ -73,11 +73,6 @@ export interface ClaimReaderDeps {
   readonly throttled?: (type: string | null, jobs: number) => void;
 }
 
-/** Heads of keys that are due within this time are remembered. */
-const SOON_MS = 5_000;
-/** A bucket that another worker was claiming from is read again after this time: a claim takes about as long. */
-const BUSY_MS = 5;
-
 /** After these the next job of a key may run; a released one waits again, perhaps as the head of its key. */
 const FREES_KEY: readonly (SettleResult | null)[] = [
   'completed',
@@ -102,8 +97,9 @@ export class ClaimReader {
 
   constructor(deps: ClaimReaderDeps) {
     this.#deps = deps;
-    this.#keys = new KeyReader(deps.settings.pollMs, deps.time.random);
-    this.#limited = new LimitedReader(deps.versions);
+    const keys = () => new KeyReader(deps.settings.pollMs, deps.time.random);
+    this.#keys = keys();
+    this.#limited = new LimitedReader(deps.versions, keys);
   }
 
   get keyed(): boolean {
@@ -118,19 +114,23 @@ export class ClaimReader {
   assign(ordering: Ordering, buckets: readonly number[]): void {
     this.#ordering = ordering;
     this.#keys.own(buckets, ordering === 'turns');
+    this.#limited.own(buckets, ordering === 'turns');
   }
 
   /** Which types are limited. True: that has changed, and what waits may be found elsewhere. */
   limit(limited: LimitedTypes): boolean {
     const changed = this.#limited.use(limited);
     // What was limited may lie where this worker has read already.
-    if (changed) this.#due.restart();
+    if (changed) {
+      this.#due.restart();
+      this.#keys.hint(null, this.#deps.time.now());
+    }
     return changed;
   }
 
   /** When there is something to read under a limit. */
   get limitedAt(): number {
-    return this.keyed ? Number.POSITIVE_INFINITY : this.#limited.at;
+    return this.#limited.at;
   }
 
   /** A job may be due at this time. */
@@ -147,8 +147,10 @@ export class ClaimReader {
   /** Jobs were written that are due since this time, in these buckets if that is known. */
   hint(since: Date | null, buckets: readonly number[] | null): void {
     const now = this.#deps.time.now();
-    if (this.keyed) this.#keys.hint(buckets, now);
-    else {
+    if (this.keyed) {
+      this.#keys.hint(buckets, now);
+      this.#limited.hintKeys(buckets, now);
+    } else {
       this.#due.hint(since, now);
       this.#limited.hint(since, now);
     }
@@ -157,6 +159,7 @@ export class ClaimReader {
   /** In a queue that is read by key: read these buckets at this time; null: all of them. */
   later(buckets: readonly number[] | null, at: number): void {
     this.#keys.later(buckets, at);
+    this.#limited.later(buckets, at);
   }
 
   /** A job has left this worker. True: there may be something to read now. */
@@ -171,16 +174,22 @@ export class ClaimReader {
       if (claim.limited) this.#limited.left(row, how === 'released', this.#deps.time.now());
       return lastSuspect || how === 'released';
     }
+    const now = this.#deps.time.now();
+    // A place is free, also where the key is not.
+    if (claim.limited) this.#limited.freed(now);
     if (!FREES_KEY.includes(how)) return lastSuspect;
-    const more = hasMore || how === 'released' || blind;
+    this.#limited.keyFreed(row.partitionBucket, claim, now);
+    if (!this.#takesOrdinary) return lastSuspect;
+    // A claim of one type does not know what of others stands behind.
+    const more = hasMore || how === 'released' || blind || claim.limited === true;
     this.#keys.freed(row.partitionBucket, claim.sentAt, more);
     return lastSuspect || this.#keys.readAt(0) === 0;
   }
 
   /** When there is something to read although no poll is due. */
   readAt(now: number): number {
-    const keysAt = this.keyed ? this.#keys.readAt(now) : Number.POSITIVE_INFINITY;
-    return Math.min(keysAt, this.#suspectsAt);
+    const reads = this.keyed && this.#takesOrdinary;
+    return Math.min(reads ? this.#keys.readAt(now) : Number.POSITIVE_INFINITY, this.#suspectsAt);
   }
 
   get #suspectsAt(): number {
@@ -209,13 +218,14 @@ export class ClaimReader {
   /** True: one of them must run alone. */
   async #readSuspects(limit: number): Promise<boolean> {
     const { engine, names } = this.#deps;
-    const { alone } = await this.#send(limit, async (terms) => ({
-      ...(await claimSuspects(engine, names, terms)),
-      ...{ run: null, stop: null },
-    }));
-    if (alone || this.keyed) return alone;
+    const send = (group?: LimitedGroup) =>
+      this.#send(limit, async (terms) => ({
+        ...(await claimSuspects(engine, names, group ? { ...terms, ...group.terms } : terms)),
+        ...{ run: null, stop: null, limited: group !== undefined },
+      }));
+    if ((await send()).alone) return true;
     for (const group of this.#limited.groups)
-      if ((await this.#sendLimited(group, 1, true)).alone) return true;
+      if ((await (this.keyed ? send(group) : this.#sendLimited(group, 1, true))).alone) return true;
     return false;
   }
 
@@ -229,6 +239,10 @@ export class ClaimReader {
       if (group.at > time.now()) continue;
       group.sent(time.now());
       try {
+        if (this.keyed) {
+          left -= await this.#readLimitedKeys(group, left);
+          continue;
+        }
         const claimed = await this.#sendLimited(group, left, false);
         group.record(claimed, left, settings.pollMs, time);
         if (claimed.throttled > 0) throttled?.(group.ofType, claimed.throttled);
@@ -239,12 +253,30 @@ export class ClaimReader {
     }
   }
 
+  /** Returns how many it took. A job starts at once, so there are no runs. */
+  async #readLimitedKeys(group: LimitedGroup, limit: number): Promise<number> {
+    const { time, settings } = this.#deps;
+    const { keys } = group;
+    const stretches = keys.take(time.now());
+    const turns = this.#ordering === 'turns';
+    const claimed =
+      stretches.length === 0
+        ? null
+        : await this.#send(limit, async (terms) => {
+            const request = { keys, stretches, turns, run: 1, ask: false };
+            const found = await claimKeys(this.#deps, { ...terms, ...group.terms }, request);
+            return { ...found, limited: true };
+          });
+    group.recordKeys(claimed, limit, settings.pollMs, time);
+    return claimed?.jobs.length ?? 0;
+  }
+
   #sendLimited(group: LimitedGroup, limit: number, suspects: boolean) {
     const { engine, names, time } = this.#deps;
     const cursors = group.due.take(time.now());
     type Sent = LimitedClaim & Pick<ClaimBatch, 'run' | 'stop' | 'limited'>;
     return this.#send(limit, async (terms): Promise<Sent> => {
-      const request = { ...terms, versions: group.versions, ofType: group.ofType };
+      const request = { ...terms, ...group.terms, ofType: group.ofType };
       const claimed = await claimLimited(engine, names, {
         ...{ ...request, cursors, lagMs: LAG_MS, suspects },
       });
@@ -269,7 +301,7 @@ export class ClaimReader {
     if (rest === 0) return { jobs: limit, waitedMs: 0, news: null };
     const cursors = this.#due.take(now);
     // With nothing to take, it only tells the news.
-    const most = this.#takesDue ? rest : 0;
+    const most = this.#takesOrdinary ? rest : 0;
     const sentAt = time.now();
     const { jobs, news, clock } = await this.#send(most, async (terms) => {
       const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
@@ -283,7 +315,7 @@ export class ClaimReader {
   }
 
   /** Some of what is handled has no limit. */
-  get #takesDue(): boolean {
+  get #takesOrdinary(): boolean {
     return Object.keys(this.#limited.unlimited).length > 0;
   }
 
@@ -303,44 +335,17 @@ export class ClaimReader {
   }
 
   async #readKeys(limit: number, now: number, ask: boolean): Promise<Found> {
-    const { time, settings } = this.#deps;
-    const stretches = this.#keys.take(now);
-    if (stretches.length === 0) return { jobs: 0, waitedMs: 0, news: null };
-    // What becomes due until the next walk, however rare walks are.
-    const asked = { stretches, ask, soonMs: Math.max(SOON_MS, 3 * settings.pollMs) };
-    try {
-      const { jobs, news, wanted } = await this.#send(limit, async (terms) => {
-        const claimed = await (this.#ordering === 'turns'
-          ? this.#claimTurns({ ...terms, ...asked })
-          : this.#claimRuns({ ...terms, ...asked }));
-        this.#keys.record(claimed, limit, time.now(), time.now() - now);
-        // Heads that wait for their time are read again then.
-        for (const { inMs, bucket } of claimed.due)
-          this.#keys.later([bucket], time.now() + inMs + 1);
-        return { ...claimed, alone: false };
-      });
-      return { jobs: Math.max(jobs.length, Math.min(wanted, limit - 1)), waitedMs: 0, news };
-    } catch (error) {
-      this.#keys.failed();
-      throw error;
-    }
-  }
-
-  async #claimRuns(asked: Omit<KeyedClaimRequest, 'run'>) {
-    const run = Math.min(asked.limit, this.#deps.run());
-    return { ...(await claimKeyed(this.#deps.engine, this.#deps.names, { ...asked, run })), run };
-  }
-
-  async #claimTurns(asked: Omit<TurnsRequest, 'again'>) {
-    const { engine, names, time } = this.#deps;
-    const claimed = await claimTurns(engine, names, { ...asked, again: this.#keys.readsAll });
-    if (claimed.busy.length > 0) this.#keys.later(claimed.busy, time.now() + BUSY_MS);
-    if (claimed.missed) this.#keys.later(null, time.now() + BUSY_MS);
-    return {
-      ...claimed,
-      run: null,
-      keysWithMore: new Set(claimed.jobs.filter(({ more }) => more)),
-    };
+    const keys = this.#keys;
+    const takes = this.#takesOrdinary;
+    const stretches = takes ? keys.take(now) : [];
+    // With nothing to take, it only tells the news.
+    if (stretches.length === 0 && (takes || !ask)) return { jobs: 0, waitedMs: 0, news: null };
+    const turns = this.#ordering === 'turns';
+    const { jobs, news, wanted } = await this.#send(takes ? limit : 0, (terms) => {
+      const run = Math.min(limit, this.#deps.run());
+      return claimKeys(this.#deps, terms, { keys, stretches, turns, run, ask });
+    });
+    return { jobs: Math.max(jobs.length, Math.min(wanted, limit - 1)), waitedMs: 0, news };
   }
 
   /** Sends a claim and hands on what it brought. */

@@ -6,12 +6,18 @@
  * have freed. A job of a limited type that ends here frees a place, so what waits for one is read at once. All workers
  * that wait know the same next time, and one is enough: whoever comes in vain comes later and later, up to a bound,
  * until it finds something again.
+ *
+ * In a queue that is read by key each of them walks the keys for itself. A rate without a token says when there is one,
+ * and until then nothing is read.
  */
 import type { LimitedClaim } from '../../claim/claim-limited.js';
 import type { ClaimedJob } from '../../claim/taking.js';
 import type { LimitedTypes } from '../../fleet/limited.js';
+import type { LeasedJob } from '../run/leased-job.js';
 import { jittered, type Time } from '../time.js';
+import type { KeysClaim } from './claim-keys.js';
 import { DueReader } from './due-reader.js';
+import type { KeyReader } from './key-reader.js';
 
 type Versions = Readonly<Record<string, number>>;
 
@@ -22,22 +28,33 @@ const LATEST_MS = 40;
 const PATIENCE = 10;
 const AGAIN_MS = 100;
 const LOCK_TIMEOUT = '55P03';
+/** Keys that jobs of other types have freed are read together. */
+const OTHERS_MS = 20;
 
 export class LimitedGroup {
   /** Null: types that only the queue's limit holds for. */
   readonly ofType: string | null;
   readonly versions: Versions;
   readonly due = new DueReader();
+  readonly keys: KeyReader;
   at = Number.NEGATIVE_INFINITY;
   #sentAt = Number.NEGATIVE_INFINITY;
   #lateMs = 0;
   /** Jobs were due and found no place or no token. */
   #waits = true;
   #lockedOut = 0;
+  /** In a queue that is read by key: before, there is no token. */
+  #tokenAt = Number.NEGATIVE_INFINITY;
 
-  constructor(ofType: string | null, versions: Versions) {
+  constructor(ofType: string | null, versions: Versions, keys: KeyReader) {
     this.ofType = ofType;
     this.versions = versions;
+    this.keys = keys;
+  }
+
+  /** What its claims ask for, where the others ask for what is not limited. */
+  get terms() {
+    return { versions: this.versions, under: this.ofType ?? '' };
   }
 
   sent(now: number): void {
@@ -47,12 +64,17 @@ export class LimitedGroup {
 
   /** Something may be due at this time. */
   readFrom(at: number): void {
-    this.at = Math.min(this.at, Math.max(at, this.#sentAt + PACE_MS));
+    this.at = Math.min(this.at, Math.max(at, this.#sentAt + PACE_MS, this.#tokenAt));
   }
 
   /** A place is free, if anybody waits for one. */
   freed(now: number): void {
-    if (this.#waits) this.at = Math.min(this.at, now);
+    if (this.#waits) this.at = Math.min(this.at, Math.max(now, this.#tokenAt));
+  }
+
+  /** Its keys are to be read when their reader says so. */
+  readKeys(now: number): void {
+    this.readFrom(Math.max(now, this.keys.readAt(now)));
   }
 
   /** The claim failed. True: others held the lock of the limit for too long, as they may for a while. */
@@ -83,17 +105,38 @@ export class LimitedGroup {
       this.readFrom(now + jittered(pollMs, time));
     }
   }
+
+  /** A claim of its keys that asked for so many; null: there was nothing to read. */
+  recordKeys(claim: KeysClaim | null, asked: number, pollMs: number, time: Time): void {
+    const now = time.now();
+    this.#lockedOut = 0;
+    this.#waits = claim !== null && claim.wanted >= claim.allowed;
+    if (!claim || !this.#waits) {
+      this.#lateMs = 0;
+      this.readKeys(now);
+      return;
+    }
+    // All that may start was there, so more may wait: for a token, for a place, or only for a handler.
+    this.#lateMs = claim.jobs.length > 0 ? 0 : Math.min(Math.max(1, 2 * this.#lateMs), LATEST_MS);
+    if (claim.againMs !== null) this.#tokenAt = now + Math.max(1, claim.againMs) + this.#lateMs;
+    const places = claim.againMs === null && claim.allowed < asked;
+    if (places) this.readFrom(now + jittered(pollMs, time));
+    else this.readKeys(now);
+  }
 }
 
 export class LimitedReader {
   readonly #handled: Versions;
+  readonly #makeKeys: () => KeyReader;
+  #owned: { readonly buckets: readonly number[]; readonly turns: boolean } | null = null;
   #groups: readonly LimitedGroup[] = [];
   #versions: Versions;
   #version: number | undefined;
 
-  constructor(handled: Versions) {
+  constructor(handled: Versions, makeKeys: () => KeyReader) {
     this.#handled = handled;
     this.#versions = handled;
+    this.#makeKeys = makeKeys;
   }
 
   /** What has no limit, and is read by ordinary claims. */
@@ -124,11 +167,20 @@ export class LimitedReader {
     const only = (kept: readonly string[]): Versions =>
       Object.fromEntries(kept.map((type) => [type, this.#handled[type] as number]));
     this.#versions = only(whole ? [] : others);
+    const group = (type: string | null, of: readonly string[]) =>
+      new LimitedGroup(type, only(of), this.#makeKeys());
     this.#groups = [
-      ...own.map((type) => new LimitedGroup(type, only([type]))),
-      ...(whole && others.length > 0 ? [new LimitedGroup(null, only(others))] : []),
+      ...own.map((type) => group(type, [type])),
+      ...(whole && others.length > 0 ? [group(null, others)] : []),
     ];
+    if (this.#owned) this.own(this.#owned.buckets, this.#owned.turns);
     return true;
+  }
+
+  /** The buckets that the ring prefers this worker for, in a queue that is read by key. */
+  own(buckets: readonly number[], turns: boolean): void {
+    this.#owned = { buckets, turns };
+    for (const { keys } of this.#groups) keys.own(buckets, turns);
   }
 
   /** Jobs were written that are due since this time; null: of any age. */
@@ -141,6 +193,34 @@ export class LimitedReader {
 
   readFrom(at: number): void {
     for (const group of this.#groups) group.readFrom(at);
+  }
+
+  /** In a queue that is read by key: jobs were written to these buckets; null: to any. */
+  hintKeys(buckets: readonly number[] | null, now: number): void {
+    for (const group of this.#groups) {
+      group.keys.hint(buckets, now);
+      group.readKeys(now);
+    }
+  }
+
+  /** In a queue that is read by key: something is due in these buckets at this time. */
+  later(buckets: readonly number[] | null, at: number): void {
+    for (const group of this.#groups) {
+      group.keys.later(buckets, at);
+      group.readFrom(at);
+    }
+  }
+
+  /** In a queue that is read by key: a job of this bucket has left this worker, and its key is free. */
+  keyFreed(bucket: number, claim: LeasedJob['claim'], now: number): void {
+    for (const group of this.#groups) {
+      group.keys.freed(bucket, claim.sentAt, true);
+      group.readFrom(claim.limited ? now : now + OTHERS_MS);
+    }
+  }
+
+  freed(now: number): void {
+    for (const group of this.#groups) group.freed(now);
   }
 
   /** A job of a limited type has left this worker. */
