@@ -63,8 +63,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_w
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting TO holdfast_worker;
 -- Claims under a limit and of queues whose keys take turns. Everybody may call these, unless your default privileges
 -- say otherwise; without the rights on the tables they do nothing.
-GRANT EXECUTE ON FUNCTION holdfast.inbox_claim_limited, holdfast.inbox_set_limit, holdfast.inbox_turns,
-  holdfast.inbox_room TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_claim_limited, holdfast.inbox_allowance, holdfast.inbox_set_limit,
+  holdfast.inbox_turns, holdfast.inbox_room TO holdfast_worker;
 GRANT SELECT, UPDATE, DELETE ON holdfast.inbox_unique TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
 -- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up, and
