@@ -361,6 +361,68 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_allowance(wanted integer, under text, OUT jobs integer, OUT again_ms bigint, OUT rate_id integer, OUT base timestamp with time zone, OUT pace interval)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  held holdfast.limits[];
+  own holdfast.limits;
+  rate holdfast.limits;
+  of_queue holdfast.limits;
+  moment timestamptz;
+  tokens bigint;
+  seconds double precision;
+BEGIN
+  jobs := wanted;
+  IF under IS NULL OR wanted < 1 THEN
+    RETURN;
+  END IF;
+  SELECT array_agg(h.l) INTO held
+  FROM (
+    SELECT l FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = under) ORDER BY l.id FOR UPDATE SKIP LOCKED
+  ) AS h;
+  IF coalesce(cardinality(held), 0) < (
+    SELECT count(*) FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = under)) THEN
+    jobs := 0;
+    again_ms := 5;
+    RETURN;
+  END IF;
+  SELECT h.* INTO of_queue FROM unnest(held) AS h WHERE h.type IS NULL;
+  SELECT h.* INTO own FROM unnest(held) AS h WHERE h.type IS NOT NULL;
+  moment := clock_timestamp();
+  IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
+    SELECT greatest(0, least(wanted, of_queue.concurrency - count(*),
+      own.concurrency - count(*) FILTER (WHERE r.type = under)))
+    INTO jobs
+    FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)) AS h
+    CROSS JOIN LATERAL (
+      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
+    ) AS r;
+  END IF;
+  -- A job has one rate: that of its type, or else that of its queue.
+  IF own.rate_limit IS NOT NULL THEN
+    rate := own;
+  ELSIF of_queue.rate_limit IS NOT NULL THEN
+    rate := of_queue;
+  ELSE
+    RETURN;
+  END IF;
+  seconds := extract(epoch FROM rate.rate_per) / rate.rate_limit;
+  SELECT greatest(max(r.started_tat), moment) INTO base
+  FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = '';
+  tokens := greatest(0, floor(rate.rate_burst + 1e-6
+    - extract(epoch FROM base - moment)::double precision / seconds));
+  rate_id := rate.id;
+  pace := seconds * interval '1 second';
+  IF tokens <= jobs THEN
+    jobs := tokens;
+    again_ms := ceil(extract(epoch FROM base + (tokens - (rate.rate_burst - 1)) * pace - moment) * 1000);
+  END IF;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_claim_limited(worker text, lease_ms integer, number bigint, finished bigint[], wanted integer, types text[], versions jsonb, priorities smallint[], after_at timestamp with time zone[], after_position bigint[], of_type text, suspects boolean, suspect_lock integer, lag_ms integer)
  RETURNS TABLE(epoch bigint, clock bigint, seen_until timestamp with time zone, again_ms bigint, throttled bigint, more boolean, waits boolean, left_priority smallint, left_at timestamp with time zone, left_position bigint, isolated boolean, id uuid, type text, version integer, partition_key text, payload jsonb, headers jsonb, attempts integer, max_attempts integer, lease_generation bigint, crashes integer, created_at timestamp with time zone, partition_bucket integer, priority smallint, taken boolean, cursor_at timestamp with time zone, cursor_position bigint)
  LANGUAGE plpgsql
@@ -377,12 +439,17 @@ DECLARE
   pace double precision;
   reads integer := $5;
   shut record;
+  aged_until timestamptz;
 BEGIN
   -- The mutex, always in this order.
   SELECT l.* INTO of_queue FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type IS NULL FOR UPDATE;
   SELECT l.* INTO own FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type = $11 FOR UPDATE;
-  SELECT q.paused_types, q.paused_keys INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  SELECT q.paused_types, q.paused_keys, q.age_after INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
   moment := clock_timestamp();
+  -- A quarter of the claims begin with what more urgent jobs have kept waiting for too long.
+  IF random() < 0.25 THEN
+    aged_until := moment - shut.age_after;
+  END IF;
   -- A job has one rate: that of its type, or else that of its queue.
   IF own.rate_limit IS NOT NULL THEN
     rate := own;
@@ -405,8 +472,31 @@ BEGIN
   END IF;
 
   RETURN QUERY
-  WITH due AS MATERIALIZED (
-    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC, d.priority, d.available_at, d.position) AS nth
+  WITH aged AS MATERIALIZED (
+    SELECT c.* FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
+      CROSS JOIN LATERAL (
+        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
+          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
+        FROM holdfast.inbox AS i
+        WHERE NOT $12::boolean AND i.priority = p.priority
+          AND (i.available_at, i.position) > (p.after_at, p.after_position)
+          AND i.available_at <= aged_until
+          AND i.crashes < 2
+          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
+          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+          AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+        ORDER BY i.available_at, i.position
+        LIMIT $5
+      ) AS c(place, priority, available_at, position, pending, reserved, key)
+    WHERE aged_until IS NOT NULL AND p.priority > 1
+    ORDER BY c.available_at
+    LIMIT $5
+  ), due AS MATERIALIZED (
+    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC,
+      EXISTS (SELECT FROM aged AS a WHERE a.place = d.place) DESC, d.priority, d.available_at, d.position) AS nth
     FROM (
       -- Those whose slot has come. A key without a token is passed over: its jobs have all that they can get.
       (SELECT i.ctid AS place, i.priority, i.available_at, i.position, i.status = 'pending' AS pending,
@@ -425,8 +515,7 @@ BEGIN
       ORDER BY i.limit_slot
       LIMIT reads)
       UNION ALL
-      (SELECT c.*
-      FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
+      (SELECT c.* FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
       CROSS JOIN LATERAL (
         SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
           false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
@@ -443,8 +532,11 @@ BEGIN
         AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
         ORDER BY i.available_at, i.position
         LIMIT reads
-      ) AS c
+      ) AS c(place, priority, available_at, position, pending, reserved, key)
+      WHERE NOT EXISTS (SELECT FROM aged AS a WHERE a.place = c.place)
       LIMIT reads)
+      UNION ALL
+      SELECT a.* FROM aged AS a
       UNION ALL
       -- A suspect comes alone: one of them runs at a time in the whole fleet.
       (SELECT i.ctid, i.priority, i.available_at, i.position, true,
@@ -601,7 +693,7 @@ BEGIN
     FROM turns AS t
     WHERE NOT t.reserved AND NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
       AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)
-    ORDER BY t.nth
+    ORDER BY t.priority, t.available_at, t.position
     LIMIT 1
   ) AS w ON true
   WHERE f.one
@@ -903,11 +995,11 @@ DECLARE
   old_pace double precision;
   new_pace double precision;
 BEGIN
-  IF NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'none')
-    AND act IN ('declare', 'set') AND (new_concurrency IS NOT NULL OR new_limit IS NOT NULL) THEN
-    RAISE EXCEPTION 'queue % is read by key, and limits are for queues that are read by time: no limit was set',
+  IF act = 'declare' AND with_keys AND new_limit IS NOT NULL
+    AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'none') THEN
+    RAISE EXCEPTION 'queue % is read by key, and a rate with keys is for queues that are read by time: no limit was set',
       quote_literal('inbox')
-      USING ERRCODE = 'HF002', HINT = 'Put the job into a queue that is read by time.';
+      USING ERRCODE = 'HF002', HINT = 'Leave the key of the rate out, or put the job into a queue that is read by time.';
   END IF;
   LOOP
     SELECT l.* INTO was FROM holdfast.limits AS l
@@ -1036,7 +1128,8 @@ DECLARE
   rounds  integer := 1;
 BEGIN
   SELECT q.* INTO queue FROM holdfast.queues AS q
-  WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns';
+  WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns'
+    AND coalesce(q.limits_version = (versions -> '')::bigint, true);
   IF NOT FOUND OR most < 1 THEN
     RETURN;
   ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -1080,8 +1173,8 @@ BEGIN
   -- From key to key: which have room and something to take. This is a guess; it says which mutexes to take.
   WITH RECURSIVE walk AS (
     SELECT 0 AS step, 1 AS stretch, from_buckets[1] AS bucket, groups[1] COLLATE "C" AS grp,
-      keys[1] COLLATE "C" AS key, lefts[1] AS left, 0::bigint AS wanted, 0 AS buckets, NULL::integer AS last_bucket,
-      0::bigint AS jobs, 0 AS weight, 0 AS part, NULL::timestamptz AS due_at
+      keys[1] COLLATE "C" AS key, lefts[1] AS left, 0 AS wanted, 0 AS buckets, NULL::integer AS last_bucket,
+      0 AS jobs, NULL::tid[] AS places, 0 AS weight, 0 AS part, NULL::timestamptz AS due_at
     UNION ALL
     SELECT w.step + 1,
       CASE WHEN h.bucket IS NULL THEN w.stretch + 1 ELSE w.stretch END,
@@ -1093,14 +1186,14 @@ BEGIN
         WHEN r.of_group <= 0 THEN '' ELSE h.key END COLLATE "C",
       CASE WHEN h.bucket IS NULL THEN lefts[w.stretch + 1]
         -- The claim has enough in the middle of a turn: the next one goes on with the rest of it.
-        WHEN w.wanted + n.jobs >= most AND queue.fair THEN r.part - n.jobs::integer ELSE 0 END,
+        WHEN w.wanted + n.jobs >= most AND queue.fair THEN r.part - n.jobs ELSE 0 END,
       w.wanted + n.jobs,
       w.buckets + CASE WHEN n.jobs > 0 AND h.bucket IS DISTINCT FROM w.last_bucket THEN 1 ELSE 0 END,
       CASE WHEN n.jobs > 0 THEN h.bucket ELSE w.last_bucket END,
-      n.jobs, r.weight, r.part, coalesce(CASE WHEN h.available_at > now() THEN h.available_at END, d.available_at)
+      n.jobs, n.places, r.weight, r.part, coalesce(CASE WHEN h.available_at > now() THEN h.available_at END, d.available_at)
     FROM walk AS w
     LEFT JOIN LATERAL (
-      SELECT i.partition_bucket AS bucket, coalesce(i.group_key, '') COLLATE "C" AS grp,
+      SELECT i.ctid AS place, i.partition_bucket AS bucket, coalesce(i.group_key, '') COLLATE "C" AS grp,
         i.partition_key COLLATE "C" AS key, i.available_at, i.available_at <= now() AND (i.status = 'pending' OR i.lease_expires_at <= now())
           AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
           AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready
@@ -1130,27 +1223,31 @@ BEGIN
       OFFSET 0
     ) AS r
     CROSS JOIN LATERAL (
-      SELECT CASE WHEN h.bucket IS NULL OR r.room <= 0 THEN 0
-        -- The head alone tells, nearly always.
-        WHEN h.ready AND r.room = 1 THEN 1
-        WHEN h.available_at > now() THEN 0
-        -- What of the key runs stands before the rest, nearly always.
-        ELSE (SELECT greatest(0, least(r.room, count(*) FILTER (WHERE l.ready),
-            queue.per_key - count(*) FILTER (WHERE NOT l.ready))) FROM (
-          SELECT (i.status = 'pending' OR i.lease_expires_at <= now())
+      SELECT p.places, coalesce(cardinality(p.places), 0) AS jobs
+      FROM (
+        SELECT CASE WHEN h.bucket IS NULL OR r.room <= 0 THEN NULL
+          -- The head alone tells, nearly always.
+          WHEN h.ready AND r.room = 1 THEN ARRAY[h.place]
+          WHEN h.available_at > now() THEN NULL
+          -- What of the key runs stands before the rest, nearly always.
+          ELSE (SELECT (array_agg(l.place) FILTER (WHERE l.ready))
+              [1 : greatest(0, least(r.room, queue.per_key - count(*) FILTER (WHERE NOT l.ready)))] FROM (
+            SELECT i.place, (i.status = 'pending' OR i.lease_expires_at <= now())
           AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
           AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready FROM (
-            SELECT i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
+              SELECT i.ctid AS place, i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
           WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = h.bucket
             AND coalesce(i.group_key, '') COLLATE "C" = h.grp AND i.partition_key COLLATE "C" = h.key
-              AND i.available_at <= now()
-            ORDER BY i.available_at, i.position LIMIT most + 5000
-          ) AS i
-          WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR (i.status = 'pending' OR i.lease_expires_at <= now())
+                AND i.available_at <= now()
+              ORDER BY i.available_at, i.position LIMIT most + 5000
+            ) AS i
+            WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR (i.status = 'pending' OR i.lease_expires_at <= now())
           AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
           AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
-          LIMIT r.room + coalesce(queue.per_key, 0)
-        ) AS l) END::bigint AS jobs
+            LIMIT r.room + coalesce(queue.per_key, 0)
+          ) AS l) END AS places
+        OFFSET 0
+      ) AS p
       OFFSET 0
     ) AS n
     -- A key of which nothing can be taken yet: when will that be?
@@ -1163,20 +1260,20 @@ BEGIN
     ) AS d ON true
     WHERE w.wanted < most AND w.step < max_keys AND w.buckets < 128
       AND w.stretch <= cardinality(from_buckets)
-  ), ready AS (
-    SELECT w.* FROM walk AS w WHERE w.jobs > 0
+  ), ready AS MATERIALIZED (
+    SELECT w.* FROM walk AS w WHERE w.jobs > 0 ORDER BY w.step
   ), ended AS (
     SELECT w.* FROM walk AS w ORDER BY w.step DESC LIMIT 1
   )
   SELECT e.stretch, e.bucket, jsonb_build_array(e.grp, e.key, e.left)::text AS place, e.wanted,
-    e.stretch > cardinality(from_buckets) AS came_round,
-    r.buckets, r.groups, r.keys, r.weights, r.parts, r.turn_size, w.due
+    e.stretch > cardinality(from_buckets) AS came_round, r.*, w.due,
+    (SELECT array_agg(p.place) FROM (SELECT unnest(r.places) AS place FROM ready AS r) AS p) AS places
   INTO walked
   FROM ended AS e
   CROSS JOIN (
-    SELECT array_agg(r.bucket ORDER BY r.step) AS buckets, array_agg(r.grp ORDER BY r.step) AS groups,
-      array_agg(r.key ORDER BY r.step) AS keys, array_agg(r.weight ORDER BY r.step) AS weights,
-      array_agg(r.part ORDER BY r.step) AS parts, sum(least(r.weight, most)) AS turn_size
+    SELECT array_agg(r.bucket) AS buckets, array_agg(r.grp) AS groups, array_agg(r.key) AS keys,
+      array_agg(r.jobs) AS jobs, array_agg(r.wanted) AS ends, array_agg(r.weight) AS weights,
+      array_agg(r.part) AS parts, sum(least(r.weight, most)) AS turn_size
     FROM ready AS r
   ) AS r
   CROSS JOIN (
@@ -1191,9 +1288,8 @@ BEGIN
     SELECT b.bucket, pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, b.bucket + 1) AS locked
     FROM (SELECT DISTINCT u.bucket FROM unnest(walked.buckets) AS u(bucket)) AS b
   ) AS m;
-  IF mine IS NOT NULL THEN
-    IF queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL THEN
-      held := (
+  IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL) THEN
+    held := (
     SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
     FROM (
       SELECT n.name, count(*) AS jobs
@@ -1216,9 +1312,40 @@ BEGIN
       WHERE n.name IS NOT NULL
       GROUP BY n.name
     ) AS h);
-    END IF;
+  END IF;
+  IF walked.wanted >= most THEN
+    -- The walk has found enough: what it read is taken as far as there is room, and more may wait anywhere.
+    RETURN QUERY
+    WITH chosen AS MATERIALIZED (
+      SELECT o.place
+      FROM (
+        SELECT c.of_group, walked.places[c.until - c.jobs + c.nth] AS place,
+          CASE WHEN c.of_group IS NOT NULL THEN row_number() OVER (PARTITION BY c.grp ORDER BY c.n, c.nth) END AS in_group
+        FROM (
+          SELECT k.*, (CASE WHEN k.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', k.grp))::integer, 0) END) AS of_group,
+            generate_series(1, least(k.jobs, (queue.per_key - coalesce((held ->> concat('k', length(k.grp), ':', k.grp, k.key))::integer, 0)))) AS nth
+          FROM unnest(walked.buckets, walked.groups, walked.keys, walked.jobs, walked.ends) WITH ORDINALITY
+            AS k(bucket, grp, key, jobs, until, n)
+          WHERE k.bucket = ANY (mine)
+        ) AS c
+      ) AS o
+      WHERE o.in_group IS NULL OR o.in_group <= o.of_group
+    ), locked AS MATERIALIZED (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i
+      WHERE i.ctid = ANY (ARRAY(SELECT c.place FROM chosen AS c)) AND (i.status = 'pending' OR i.lease_expires_at <= now())
+          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
+      FOR UPDATE SKIP LOCKED
+    )
+    -- No key has more than its turn here, so they start as they became due.
+    SELECT l.place, 0::bigint, true, NULL::text, NULL::integer, NULL::integer, NULL::text, NULL::text
+    FROM locked AS l
+    UNION ALL
+    SELECT NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM generate_series(1, (SELECT count(*) FROM chosen) - (SELECT count(*) FROM locked));
+  ELSIF mine IS NOT NULL THEN
     -- Every key has had its turn and there is room: as many turns as fill it, and more, because lines may be short.
-    IF again AND queue.fair AND walked.came_round AND walked.wanted < most THEN
+    IF again AND queue.fair AND walked.came_round THEN
       rounds := 2 * ceil(most::numeric / walked.turn_size)::integer;
     END IF;
     RETURN QUERY
@@ -1379,10 +1506,10 @@ BEGIN
       RAISE EXCEPTION 'queue % holds jobs: its order was not changed', quote_literal(NEW.name)
         USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
     END IF;
-    IF NEW.ordering <> 'none' AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.queue = NEW.name) THEN
-      RAISE EXCEPTION 'queue % has limits, which are for queues that are read by time: its order was not changed',
+    IF NEW.ordering <> 'none' AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.queue = NEW.name AND l.keyed) THEN
+      RAISE EXCEPTION 'queue % has a rate with keys, which is for queues that are read by time: its order was not changed',
         quote_literal(NEW.name)
-        USING ERRCODE = 'HF005', HINT = 'Remove its limits first, or make another queue.';
+        USING ERRCODE = 'HF005', HINT = 'Remove that limit first, or make another queue.';
     END IF;
     EXECUTE format('DROP INDEX IF EXISTS %I.%I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx');
     SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t
