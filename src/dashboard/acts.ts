@@ -30,7 +30,7 @@ function verbOf(body: Body): Verb {
 }
 
 /** Who and why, for the audit. */
-function words({ body, visitor }: Acted) {
+function actOptions({ body, visitor }: Acted) {
   const reason = text(body, 'reason');
   return { actor: visitor.actor, ...(reason && { reason }) };
 }
@@ -40,7 +40,7 @@ const queueOf = (body: Body) => text(body, 'queue') ?? 'inbox';
 export const act: Act = async ({ hf }, acted) => {
   const { body } = acted;
   const verb = verbOf(body);
-  return { moved: await hf[verb](ids(body), { queue: queueOf(body), ...words(acted) }) };
+  return { moved: await hf[verb](ids(body), { queue: queueOf(body), ...actOptions(acted) }) };
 };
 
 /** One step; `next` goes into `after` of the next one, null: that was the last. */
@@ -52,7 +52,7 @@ export const bulk: Act = async ({ hf, look }, acted) => {
   const after = text(body, 'after') ?? null;
   const page = await look.jobs({ queue, filter, after, limit: STEP, order: 'oldest' });
   const found = page.jobs.map(({ id }) => id);
-  const moved = found.length > 0 ? await hf[verb](found, { queue, ...words(acted) }) : [];
+  const moved = found.length > 0 ? await hf[verb](found, { queue, ...actOptions(acted) }) : [];
   return { found: found.length, moved, next: page.next };
 };
 
@@ -61,30 +61,30 @@ export const replay: Act = async ({ hf }, acted) => {
   const { body } = acted;
   const { moved, keyTaken } = await hf.archive.replay(ids(body), {
     queue: queueOf(body),
-    ...words(acted),
+    ...actOptions(acted),
   });
   return { moved, keyTaken };
 };
 
 export const runJob: Act = async ({ hf }, acted) => {
   const [id, queue] = [acted.params.id as string, queueOf(acted.body)];
-  await hf.update(id, { runAt: new Date() }, { queue, ...words(acted) });
+  await hf.update(id, { runAt: new Date() }, { queue, ...actOptions(acted) });
   return { moved: [id] };
 };
 
 export const pauseQueue: Act = async ({ hf }, acted) => {
-  await hf.pause(acted.params.queue as string, words(acted));
+  await hf.pause(acted.params.queue as string, actOptions(acted));
   return { paused: true };
 };
 
 export const resumeQueue: Act = async ({ hf }, acted) => {
-  await hf.resume(acted.params.queue as string, words(acted));
+  await hf.resume(acted.params.queue as string, actOptions(acted));
   return { paused: false };
 };
 
 export const drain: Act = async ({ parts }, acted) => {
   const id = needed(acted.body, 'id');
-  const was = await drainWorker(parts.pool(), parts.schema, id, words(acted));
+  const was = await drainWorker(parts.pool(), parts.schema, id, actOptions(acted));
   if (was === null) throw new Refused(404, `There is no worker "${id}"; nothing was done.`);
   if (was === 'dead') throw new Refused(409, `Worker "${id}" is dead; nothing was done.`);
   return { was };
@@ -109,7 +109,7 @@ export const schedule: Act = async ({ parts }, acted) => {
   return together(parts.pool(), async (db) => {
     const { queue, changed, ...ran } = await TURN[verb](db, names, name);
     const what: ActName = SCHEDULE_ACTS[verb];
-    const record = recordOf({ act: what, queue, changes: { schedule: name } }, words(acted));
+    const record = recordOf({ act: what, queue, changes: { schedule: name } }, actOptions(acted));
     if (changed) await record?.add(db, { ...names, queue });
     return { ...ran, changed };
   });

@@ -45,8 +45,8 @@ export function known(error: unknown): Failed | null {
 }
 
 export function failure(error: unknown, log: Logger): Response {
-  const told = known(error);
-  if (told) return problem(told.status, told.message);
+  const foreseen = known(error);
+  if (foreseen) return problem(foreseen.status, foreseen.message);
   const { code, message } = error as { code?: unknown; message?: unknown };
   log.error({ code, err: String(message) }, 'the dashboard could not answer');
   return problem(500, 'Something failed here. The log of the dashboard has the error.');

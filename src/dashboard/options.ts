@@ -1,5 +1,5 @@
 /**
- * What a dashboard is told, checked before anything is served. One that anybody could open is refused: there must be
+ * The options of a dashboard, checked before anything is served. One that anybody could open is refused: there must be
  * a token, a sign-in of the host's own, or the word that only this machine reaches it.
  */
 import { HoldfastError, shown } from '../job/errors.js';

@@ -265,6 +265,7 @@ export class Loops {
         load: () => ({
           running: this.queues.reduce((sum, one) => sum + one.running, 0),
           held: this.queues.reduce((sum, one) => sum + one.held, 0),
+          failed: this.queues.map(({ failures }) => failures),
         }),
       },
     );

@@ -113,6 +113,10 @@ export class QueueWorker {
     return this.#inFlight.held;
   }
 
+  get failures(): number {
+    return this.#inFlight.failures;
+  }
+
   get running(): number {
     return this.#runs.running;
   }
