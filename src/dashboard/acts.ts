@@ -7,6 +7,7 @@ import type { ActName } from '../operate/audit.js';
 import { pause, resume, runNow } from '../schedule/operate.js';
 import type { Context } from './context.js';
 import { type Body, filterOf, ids, needed, text } from './input.js';
+import { FLEET_ACTS, labAct, neededLab, WORKER_ACTS } from './lab.js';
 import type { Visitor } from './options.js';
 import { Refused } from './reply.js';
 
@@ -72,14 +73,36 @@ export const runJob: Act = async ({ hf }, acted) => {
   return { moved: [id] };
 };
 
+/** Of the queue, or of one type or one key of it. */
+function pauseOptions(acted: Acted) {
+  const [type, key] = [text(acted.body, 'type'), text(acted.body, 'key')];
+  return { ...actOptions(acted), ...(type && { type }), ...(key && { key }) };
+}
+
 export const pauseQueue: Act = async ({ hf }, acted) => {
-  await hf.pause(acted.params.queue as string, actOptions(acted));
+  await hf.pause(acted.params.queue as string, pauseOptions(acted));
   return { paused: true };
 };
 
 export const resumeQueue: Act = async ({ hf }, acted) => {
-  await hf.resume(acted.params.queue as string, actOptions(acted));
+  await hf.resume(acted.params.queue as string, pauseOptions(acted));
   return { paused: false };
+};
+
+/** `set` replaces the limit by `limit`; `reset` and `remove` are as in the API. */
+export const limit: Act = async ({ hf }, acted) => {
+  const { body } = acted;
+  const type = text(body, 'type');
+  const of = { queue: queueOf(body), ...(type && { type }) };
+  if (body.verb === 'reset') await hf.limits.reset(of, actOptions(acted));
+  else if (body.verb === 'remove') await hf.limits.remove(of, actOptions(acted));
+  else if (body.verb !== 'set')
+    throw new Refused(400, 'verb must be one of set, reset, remove; nothing was done.');
+  // Null would lift every limit; a body that lost its limit must not.
+  else if (typeof body.limit !== 'object' || body.limit === null)
+    throw new Refused(400, 'limit is missing; nothing was done.');
+  else await hf.limits.set(of, body.limit, actOptions(acted));
+  return { done: true };
 };
 
 export const drain: Act = async ({ parts }, acted) => {
@@ -113,4 +136,20 @@ export const schedule: Act = async ({ parts }, acted) => {
     if (changed) await record?.add(db, { ...names, queue });
     return { ...ran, changed };
   });
+};
+
+export const lab: Act = async ({ settings }, { body }) => {
+  const hook = neededLab(settings.lab);
+  const act = labAct(body);
+  if (!act)
+    throw new Refused(
+      400,
+      `act must be one of ${FLEET_ACTS.join(', ')}, or with the number of a worker ${WORKER_ACTS.join(', ')}; ` +
+        'nothing was done.',
+    );
+  try {
+    return { text: await hook.act(act) };
+  } catch (error) {
+    throw new Refused(409, (error as Error).message);
+  }
 };

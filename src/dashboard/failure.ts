@@ -12,6 +12,7 @@ const STATUS: Partial<Record<HoldfastErrorCode, number>> = {
   QUEUE_UNKNOWN: 404,
   JOB_UNKNOWN: 404,
   SCHEDULE_UNKNOWN: 404,
+  LIMIT_UNKNOWN: 404,
   JOB_STATE: 409,
   LOCKED: 503,
   SCHEMA_MISSING: 503,
