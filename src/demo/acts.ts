@@ -29,6 +29,9 @@ const HITS: Readonly<Record<Mishap, string>> = {
   'cut off': `is cut off from the database ${AWAY}, without a word`,
 };
 
+/** It makes no sense now; nothing was done. */
+class ActRefused extends Error {}
+
 const CONDITIONS: Readonly<Record<Condition, string>> = {
   ...{ starting: 'starting', runs: 'running', frozen: 'frozen', 'cut off': 'cut off' },
   ...{ draining: 'draining', gone: 'gone' },
@@ -53,7 +56,11 @@ export class Acts {
       h: () => this.hotKey(),
     };
     const act = async () => acts[key]();
-    act().catch((error: Error) => this.#ground.say(error.message));
+    act().catch((error: Error) =>
+      this.#ground.say(
+        error instanceof ActRefused ? error.message : `that did not work: ${error.message}`,
+      ),
+    );
   }
 
   #busiest(): Member {
@@ -61,15 +68,15 @@ export class Acts {
     const held = new Map(watch.picture?.seen.workers.map((one) => [one.worker.id, one.held]));
     const inHand = (member: Member) => held.get(member.id ?? '') ?? 0;
     const [busiest] = [...fleet.running].sort((a, b) => inHand(b) - inHand(a));
-    if (!busiest) throw new Error('no worker is running; a adds one');
+    if (!busiest) throw new ActRefused('no worker is running; a adds one');
     return busiest;
   }
 
   #member(number: number, allowed: readonly Condition[]): Member {
     const member = this.#ground.fleet.members.find((one) => one.number === number);
-    if (!member) throw new Error(`there is no worker ${number} any more; nothing was done`);
+    if (!member) throw new ActRefused(`there is no worker ${number} any more; nothing was done`);
     if (allowed.includes(member.condition)) return member;
-    throw new Error(`worker ${number} is ${CONDITIONS[member.condition]}; nothing was done`);
+    throw new ActRefused(`worker ${number} is ${CONDITIONS[member.condition]}; nothing was done`);
   }
 
   #said(text: string): string {
@@ -100,7 +107,7 @@ export class Acts {
   async add(): Promise<string> {
     const { fleet } = this.#ground;
     if (fleet.members.length >= MOST_MEMBERS)
-      throw new Error(`${MOST_MEMBERS} workers are enough here`);
+      throw new ActRefused(`${MOST_MEMBERS} workers are enough here`);
     const member = await fleet.add();
     // Or it was drained while it was starting.
     if (member.condition !== 'runs') return '';
@@ -110,7 +117,7 @@ export class Acts {
   async burst(): Promise<string> {
     const { producer, watch } = this.#ground;
     const backlog = watch.picture ? waiting(watch.picture.seen) : 0;
-    if (backlog > MOST_WAITING) throw new Error(`${backlog} jobs are waiting already`);
+    if (backlog > MOST_WAITING) throw new ActRefused(`${backlog} jobs are waiting already`);
     const text = this.#said(`${BURST_ORDERS.toLocaleString('en')} orders at once`);
     await producer.burst(BURST_ORDERS);
     return text;

@@ -361,6 +361,7 @@ test('what payloads, keys, errors and workers say is text and nothing else', asy
     );
   }
   await db.hf.pause('inbox', { actor: ATTACKS[0] as string, reason: ATTACKS[1] as string });
+  await db.hf.pause('inbox', { key: ATTACKS[2] as string });
   const url = await serve();
   const page = await open(url);
   for (const path of [
@@ -370,6 +371,7 @@ test('what payloads, keys, errors and workers say is text and nothing else', asy
     'workers',
     'ring',
     'audit',
+    'limits',
     ...ids.slice(0, 3).map((id) => `jobs/${id}`),
   ]) {
     await page.goto(url + path);
