@@ -1,6 +1,13 @@
 /** Limits for their screen: what is in force, how much of it is used, and what waits for it until when. */
 import { dueFirst, type Lines, type SlotRow, slotLines } from '../inspect/limit-lines.js';
-import { declaredIn, inForce, type LimitRow, readLimits, runningByType, runningOf } from '../inspect/limits.js';
+import {
+  declaredIn,
+  inForce,
+  type LimitRow,
+  readLimits,
+  runningByType,
+  runningOf,
+} from '../inspect/limits.js';
 import type { Limit } from '../job/limit.js';
 import type { Executor } from '../postgres/queryable.js';
 

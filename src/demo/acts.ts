@@ -32,11 +32,6 @@ const HITS: Readonly<Record<Mishap, string>> = {
 /** It makes no sense now; nothing was done. */
 class ActRefused extends Error {}
 
-const CONDITIONS: Readonly<Record<Condition, string>> = {
-  ...{ starting: 'starting', runs: 'running', frozen: 'frozen', 'cut off': 'cut off' },
-  ...{ draining: 'draining', gone: 'gone' },
-};
-
 export class Acts {
   readonly #ground: ActGround;
 
@@ -76,7 +71,8 @@ export class Acts {
     const member = this.#ground.fleet.members.find((one) => one.number === number);
     if (!member) throw new ActRefused(`there is no worker ${number} any more; nothing was done`);
     if (allowed.includes(member.condition)) return member;
-    throw new ActRefused(`worker ${number} is ${CONDITIONS[member.condition]}; nothing was done`);
+    const condition = member.condition === 'runs' ? 'running' : member.condition;
+    throw new ActRefused(`worker ${number} is ${condition}; nothing was done`);
   }
 
   #said(text: string): string {

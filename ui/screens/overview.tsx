@@ -158,13 +158,13 @@ export function Overview() {
           title="Due to start"
           times={times}
           show={span}
-          lines={[line('mean of those that run', LATENCY, 2, 'max')]}
+          lines={[line('mean', LATENCY, 2, 'max')]}
         />
         <Chart
           title="Failures a second"
           times={times}
           show={rate}
-          lines={[line('failed attempts', FAILED, 4)]}
+          lines={[line('attempts', FAILED, 4)]}
         />
         <Chart
           title="Failed for good"
