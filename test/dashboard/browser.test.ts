@@ -4,8 +4,8 @@ import { test as anyTest, beforeAll, beforeEach, expect, onTestFinished } from '
 import { hasBrowser, NO_BROWSER } from '../../scripts/chromium.mjs';
 import { contextOf } from '../../src/dashboard/context.js';
 import { handlerOf } from '../../src/dashboard/dashboard.js';
-import { checkOptions, type DashboardOptions } from '../../src/dashboard/options.js';
 import type { LabAct, LabHook } from '../../src/dashboard/lab.js';
+import { checkOptions, type DashboardOptions } from '../../src/dashboard/options.js';
 import { listen } from '../../src/dashboard/serve.js';
 import { holdfast, job } from '../../src/index.js';
 import { seriousFindings, testBrowser, wrongsOf } from '../support/browser.js';

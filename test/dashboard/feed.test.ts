@@ -77,9 +77,9 @@ test('how long jobs waited to start, and how many attempts fail a second, are in
   const figures = await until('a rate of failures', async () => {
     await db.hf.enqueue(boom, {}, { maxAttempts: 1 });
     const { samples } = (await stream.next())!.data;
-    return samples.map((sample: { queues: { inbox: number[] } }) => sample.queues.inbox).find(
-      (figures: number[]) => (figures[7] ?? 0) > 0,
-    );
+    return samples
+      .map((sample: { queues: { inbox: number[] } }) => sample.queues.inbox)
+      .find((figures: number[]) => (figures[7] ?? 0) > 0);
   });
   // Claimed ten seconds ago, due five seconds before that.
   expect(figures[6]).toBeGreaterThan(1_000);

@@ -60,7 +60,9 @@ export function Pauses({ queues, write }: { queues: readonly LiveQueue[]; write:
       <h2>Paused types and keys</h2>
       {write && queues.length > 0 && <PauseForm queues={queues} />}
       {paused.length === 0 ? (
-        <Empty>No type and no key is paused by itself. Queues are paused on their own screen.</Empty>
+        <Empty>
+          No type and no key is paused by itself. Queues are paused on their own screen.
+        </Empty>
       ) : (
         <Table label="Paused" head={write ? [...head, 'Acts'] : head}>
           {paused.map(({ queue, what, name }) => (

@@ -40,8 +40,16 @@ type FleetAct = Exclude<LabAct, { worker: number }>['act'];
 const FLEET: readonly [FleetAct, string, string][] = [
   ['add', 'Add a worker', 'A process more, which takes its share of the keys.'],
   ['burst', 'Burst', 'A thousand orders at once.'],
-  ['hot-key', 'Hot key', 'One order with a hundred parcels, one after the other. No other order waits.'],
-  ['poison', 'Poison job', 'A job that kills each worker that runs it, until it runs alone and is a dead letter.'],
+  [
+    'hot-key',
+    'Hot key',
+    'One order with a hundred parcels, one after the other. No other order waits.',
+  ],
+  [
+    'poison',
+    'Poison job',
+    'A job that kills each worker that runs it, until it runs alone and is a dead letter.',
+  ],
 ];
 
 function Counts({ state }: { state: LabState }) {

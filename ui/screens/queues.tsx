@@ -71,14 +71,18 @@ function QueueCard(props: {
         <Fact name="Read by">{READ_BY[queue.ordering] ?? queue.ordering}</Fact>
         {queue.ordering === 'turns' && (
           <>
-            <Fact name="At once of a key">{queue.perKey === null ? 'any' : count(queue.perKey)}</Fact>
+            <Fact name="At once of a key">
+              {queue.perKey === null ? 'any' : count(queue.perKey)}
+            </Fact>
             <Fact name="At once of a group">
               {queue.perGroup === null ? 'any' : count(queue.perGroup)}
             </Fact>
             <Fact name="Keys take turns">{queue.fair ? 'yes' : 'no'}</Fact>
           </>
         )}
-        {queue.maxPending !== null && <Fact name="May wait, at most">{count(queue.maxPending)}</Fact>}
+        {queue.maxPending !== null && (
+          <Fact name="May wait, at most">{count(queue.maxPending)}</Fact>
+        )}
         <Fact name="Table and indexes">{bytes(queue.tableBytes)}</Fact>
         <Fact name="Archive">{bytes(queue.archiveBytes)}</Fact>
         <Fact name="Archive kept for">{span(queue.archiveRetentionMs)}</Fact>

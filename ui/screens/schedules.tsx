@@ -100,7 +100,18 @@ function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) 
 export function Schedules() {
   const { data, error } = useAsked<SchedulesAnswer>(`api/schedules?${query.value}`, 3);
   const write = session.value?.write === true;
-  const head = ['Name', 'State', 'When', 'Makes', 'Next', 'Last', 'Lag', 'Ticks', 'Skipped', 'Missed'];
+  const head = [
+    'Name',
+    'State',
+    'When',
+    'Makes',
+    'Next',
+    'Last',
+    'Lag',
+    'Ticks',
+    'Skipped',
+    'Missed',
+  ];
   return (
     <>
       <Title>Schedules</Title>
