@@ -85,7 +85,6 @@ const Row = ({ worker, write }: { worker: LabWorker; write: boolean }) => (
       <Status of={STATES[worker.condition]} name={worker.condition} />
     </td>
     <td class="number">{count(worker.held)}</td>
-    <td class="key">{worker.id ?? '–'}</td>
     {write && (
       <td class="row">
         {POSSIBLE[worker.condition].map((what) => (
@@ -101,6 +100,7 @@ const Row = ({ worker, write }: { worker: LabWorker; write: boolean }) => (
         ))}
       </td>
     )}
+    <td class="key">{worker.id ?? '–'}</td>
   </tr>
 );
 
@@ -108,7 +108,8 @@ export function LiveLab() {
   const { data, error } = useAsked<LabState>('api/lab', 1);
   const write = session.value?.write === true;
   if (!data) return error ? <Failed error={error} /> : <Waiting />;
-  const head = ['Worker', 'State', 'Holds', 'Registered as'];
+  // The acts before the id: they must be in reach on a telephone.
+  const head = ['Worker', 'State', 'Holds', ...(write ? ['Acts'] : []), 'Registered as'];
   return (
     <>
       <Title>Live lab</Title>
@@ -131,7 +132,7 @@ export function LiveLab() {
       {data.workers.length === 0 ? (
         <Empty>No worker is left. Add one: what waits is there.</Empty>
       ) : (
-        <Table label="Workers" head={write ? [...head, 'Acts'] : head} numbers={[2]}>
+        <Table label="Workers" head={head} numbers={[2]}>
           {data.workers.map((worker) => (
             <Row key={worker.number} worker={worker} write={write} />
           ))}
