@@ -1,8 +1,8 @@
 /** The screen of limits and pauses: what is used, what waits until when, and acts with their row in the audit. */
 import { beforeEach, expect, test } from 'vitest';
 import { job } from '../../src/index.js';
-import { clearAll, plantJob } from '../support/cli-plant.js';
 import { numbers } from '../support/claiming.js';
+import { clearAll, plantJob } from '../support/cli-plant.js';
 import { asking } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';
 import { claimStep, limitStep } from '../support/limited.js';
