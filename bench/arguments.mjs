@@ -13,10 +13,11 @@ export const PARTS = [
   'scale',
 ];
 /** Measurements of Holdfast alone; they run only when they are named. */
-export const MORE = ['fleet', 'flow', 'inspect', 'schedules'];
+export const MORE = ['dashboard', 'fleet', 'flow', 'inspect', 'schedules'];
 
 const USAGE = `Usage: npm run bench -- [PART …] [--quick] [--whole] [--write-docs] [--only SECTION]
   steady also takes --rates 50,400  --workers 1,2  --systems holdfast,pg-boss  --rounds 1
+  dashboard also takes --backlog 500000  --rounds 1
 Parts: ${PARTS.join(' ')} (all of them when none is named); also ${MORE.join(' ')}.`;
 
 const FLAGS = { '--quick': 'quick', '--whole': 'whole', '--write-docs': 'writeDocs' };
@@ -32,6 +33,7 @@ const VALUES = {
   '--workers': { name: 'workers', read: list(positive) },
   '--systems': { name: 'systems', read: list((text) => text || null) },
   '--rounds': { name: 'rounds', read: positive },
+  '--backlog': { name: 'backlog', read: positive },
 };
 
 export function parseArguments(words) {

@@ -47,6 +47,7 @@ const settings = {
 
 /** Loaded when they run, as the parts are. */
 const more = {
+  dashboard: async (context) => (await import('./dashboard.mjs')).dashboard(context),
   fleet: async (context) => (await import('./fleet/index.mjs')).fleet(context),
   flow: async (context) => (await import('./flow.mjs')).flow(context),
   inspect: async (context) => (await import('./inspect.mjs')).inspect(context),

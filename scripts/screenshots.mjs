@@ -64,6 +64,7 @@ try {
   await pause(300);
   await light.screenshot({ path: join(folder, 'job.png') });
   await shoot(light, 'workers?all=1', 'workers', 'tbody tr');
+  await shoot(light, 'live-lab', 'live-lab', 'tbody tr');
   await shoot(light, 'ring?queue=orders&key=order:9182', 'ring', '.ring path');
 } finally {
   await browser.close();

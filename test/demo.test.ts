@@ -11,7 +11,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { afterAll, beforeEach, expect, inject, onTestFinished, test } from 'vitest';
+import { hasBrowser } from '../scripts/chromium.mjs';
+import type { LabAct, LabState } from '../src/dashboard/index.js';
 import { dropDatabase } from '../src/testing/index.js';
+import { testBrowser } from './support/browser.js';
 import { until } from './support/until.js';
 
 const MAIN = fileURLToPath(new URL('../dist/demo/main.js', import.meta.url));
@@ -21,6 +24,7 @@ const LONG = 120_000;
 const COLOUR = /\u001b\[[0-9;]*m/;
 const plain = (text: string) => text.replace(new RegExp(COLOUR, 'g'), '');
 
+const open = testBrowser();
 beforeEach(() => dropDatabase(inject('serverUrl'), DATABASE));
 afterAll(() => dropDatabase(inject('serverUrl'), DATABASE));
 
@@ -148,6 +152,47 @@ test(
     expect(seen?.done).toBeGreaterThan(50);
     expect(seen?.retried).toBeGreaterThan(0);
     expect(seen?.dead_letters).toBeGreaterThan(0);
+  },
+  LONG,
+);
+
+test(
+  'from the page workers are killed, frozen, drained and added; a poisoned job ends; nothing is lost',
+  async () => {
+    const run = start();
+    await run.says('the shop is open');
+    const address = /http:\/\/[\d.:]+\//.exec(run.said.text)?.[0] as string;
+    const state = async () => (await (await fetch(`${address}api/lab`)).json()) as LabState;
+    const act = async (body: LabAct) => {
+      const headers = { 'content-type': 'application/json', 'x-holdfast': '1' };
+      const init = { method: 'POST', headers, body: JSON.stringify(body) };
+      const answer = await fetch(`${address}api/lab/act`, init);
+      return `${answer.status} ${await answer.text()}`;
+    };
+    await until('the lab has figures', async () => ((await state()).accepted ?? 0) > 0);
+    if (hasBrowser()) {
+      const page = await open(`${address}live-lab`);
+      await page.getByRole('button', { name: 'Kill -9 worker 1', exact: true }).click();
+    } else expect(await act({ act: 'kill', worker: 1 })).toMatch(/^200/);
+    await run.says('worker 1 is killed (kill -9)');
+    expect(await act({ act: 'freeze', worker: 2 })).toMatch(/^200/);
+    expect(await act({ act: 'drain', worker: 2 })).toMatch(/^409.*worker 2 is frozen/);
+    expect(await act({ act: 'continue', worker: 2 })).toMatch(/^200/);
+    expect(await act({ act: 'kill', worker: 1 })).toMatch(/^409.*no worker 1 any more/);
+    expect(await act({ act: 'drain', worker: 3 })).toMatch(/^200/);
+    for (const what of ['add', 'burst', 'hot-key', 'poison'] as const)
+      expect(await act({ act: what })).toMatch(/^200/);
+    await run.says('after kill -9');
+    await run.says('was killed by what it ran; another one starts');
+    const poisoned = `SELECT FROM holdfast.orders WHERE type = 'poison' AND status = 'dead_letter'`;
+    const ended = async () => (await rows(poisoned)).length === 1;
+    await until('the poisoned job is a dead letter', ended, { timeoutMs: LONG });
+    const seen = await state();
+    expect(seen).toMatchObject({ lost: 0, doubled: 0, outOfOrder: 0 });
+    expect(seen.workers.length).toBeGreaterThan(1);
+    expect(seen.events.map(({ text }) => text).join('\n')).toContain('orders at once');
+    run.child.kill('SIGINT');
+    expect(await run.ended).toBe(0);
   },
   LONG,
 );

@@ -214,7 +214,8 @@ test('what a worker says of its load agrees with the queue, also of a job that w
   const { id } = await db.hf.enqueue(slow, { n: 1 });
   const seen = async () => {
     const [one] = await db.hf.workers();
-    return { holds: one?.held, ...(one?.metadata.load as object) };
+    const { held, running } = (one?.metadata.load ?? {}) as { held?: number; running?: number };
+    return { holds: one?.held, held, running };
   };
   const became = (wanted: object) =>
     until(JSON.stringify(wanted), async () => {

@@ -7,6 +7,8 @@ import { DeadLetters } from './screens/dead-letters';
 import { Health } from './screens/health';
 import { JobScreen } from './screens/job';
 import { Jobs } from './screens/jobs';
+import { Limits } from './screens/limits';
+import { LiveLab } from './screens/live-lab';
 import { Overview } from './screens/overview';
 import { Queues } from './screens/queues';
 import { RingScreen } from './screens/ring';
@@ -26,9 +28,14 @@ const SCREENS = [
   { to: 'workers', name: 'Workers', key: 'w', screen: Workers },
   { to: 'ring', name: 'Ring', key: 'r', screen: RingScreen },
   { to: 'schedules', name: 'Schedules', key: 's', screen: Schedules },
+  { to: 'limits', name: 'Limits', key: 't', screen: Limits },
   { to: 'health', name: 'Health', key: 'h', screen: Health },
   { to: 'audit', name: 'Audit', key: 'a', screen: Audit },
+  { to: 'live-lab', name: 'Live lab', key: 'v', screen: LiveLab },
 ] as const;
+
+/** The live lab is where somebody has a fleet to offer. */
+const listed = () => SCREENS.filter(({ to }) => to !== 'live-lab' || session.value?.lab);
 
 const typing = (target: EventTarget | null) =>
   target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
@@ -40,7 +47,7 @@ function useKeys(help: () => void): void {
     const onKey = (event: KeyboardEvent) => {
       if (event.metaKey || event.ctrlKey || event.altKey || typing(event.target)) return;
       if (document.querySelector('dialog[open]')) return;
-      const screen = SCREENS.find(({ key }) => key === event.key);
+      const screen = listed().find(({ key }) => key === event.key);
       if (Date.now() - wentAt < 1_500 && screen) go(screen.to);
       else if (event.key === '/') {
         const search = document.querySelector<HTMLElement>('[data-search]');
@@ -87,7 +94,7 @@ function Header({ help }: { help: () => void }) {
         <Link to="">Holdfast</Link>
       </span>
       <nav aria-label="Screens">
-        {SCREENS.map(({ to, name }) => (
+        {listed().map(({ to, name }) => (
           <Link to={to} current={here === to}>
             {name}
             {to === 'dead-letters' && dead > 0 && (
@@ -122,7 +129,7 @@ function Header({ help }: { help: () => void }) {
 const Help = ({ onClose }: { onClose: () => void }) => (
   <Dialog title="Keys" onClose={onClose}>
     <dl class="facts">
-      {SCREENS.map(({ key, name }) => (
+      {listed().map(({ key, name }) => (
         <div>
           <dt>
             <kbd>g</kbd> <kbd>{key}</kbd>

@@ -218,7 +218,10 @@ export const COMMANDS: readonly Command[] = [
       host: { type: 'string', value: 'ADDRESS', help: 'where to listen; default 127.0.0.1' },
       port: { type: 'string', value: 'PORT', help: 'default 7433; 0: any that is free' },
       path: { type: 'string', value: 'PATH', help: 'under which it is, such as /jobs; default /' },
-      write: { type: 'boolean', help: 'let people act: retry, discard, cancel, pause, run, drain' },
+      write: {
+        type: 'boolean',
+        help: 'let people act: retry, discard, cancel, pause, run, drain, set limits',
+      },
       'allow-host': {
         type: 'string',
         multiple: true,

@@ -7,6 +7,7 @@ import type { ActName } from '../operate/audit.js';
 import { pause, resume, runNow } from '../schedule/operate.js';
 import type { Context } from './context.js';
 import { type Body, filterOf, ids, needed, text } from './input.js';
+import { FLEET_ACTS, labAct, neededLab, WORKER_ACTS } from './lab.js';
 import type { Visitor } from './options.js';
 import { Refused } from './reply.js';
 
@@ -30,7 +31,7 @@ function verbOf(body: Body): Verb {
 }
 
 /** Who and why, for the audit. */
-function words({ body, visitor }: Acted) {
+function actOptions({ body, visitor }: Acted) {
   const reason = text(body, 'reason');
   return { actor: visitor.actor, ...(reason && { reason }) };
 }
@@ -40,7 +41,7 @@ const queueOf = (body: Body) => text(body, 'queue') ?? 'inbox';
 export const act: Act = async ({ hf }, acted) => {
   const { body } = acted;
   const verb = verbOf(body);
-  return { moved: await hf[verb](ids(body), { queue: queueOf(body), ...words(acted) }) };
+  return { moved: await hf[verb](ids(body), { queue: queueOf(body), ...actOptions(acted) }) };
 };
 
 /** One step; `next` goes into `after` of the next one, null: that was the last. */
@@ -52,7 +53,7 @@ export const bulk: Act = async ({ hf, look }, acted) => {
   const after = text(body, 'after') ?? null;
   const page = await look.jobs({ queue, filter, after, limit: STEP, order: 'oldest' });
   const found = page.jobs.map(({ id }) => id);
-  const moved = found.length > 0 ? await hf[verb](found, { queue, ...words(acted) }) : [];
+  const moved = found.length > 0 ? await hf[verb](found, { queue, ...actOptions(acted) }) : [];
   return { found: found.length, moved, next: page.next };
 };
 
@@ -61,30 +62,52 @@ export const replay: Act = async ({ hf }, acted) => {
   const { body } = acted;
   const { moved, keyTaken } = await hf.archive.replay(ids(body), {
     queue: queueOf(body),
-    ...words(acted),
+    ...actOptions(acted),
   });
   return { moved, keyTaken };
 };
 
 export const runJob: Act = async ({ hf }, acted) => {
   const [id, queue] = [acted.params.id as string, queueOf(acted.body)];
-  await hf.update(id, { runAt: new Date() }, { queue, ...words(acted) });
+  await hf.update(id, { runAt: new Date() }, { queue, ...actOptions(acted) });
   return { moved: [id] };
 };
 
+/** Of the queue, or of one type or one key of it. */
+function pauseOptions(acted: Acted) {
+  const [type, key] = [text(acted.body, 'type'), text(acted.body, 'key')];
+  return { ...actOptions(acted), ...(type && { type }), ...(key && { key }) };
+}
+
 export const pauseQueue: Act = async ({ hf }, acted) => {
-  await hf.pause(acted.params.queue as string, words(acted));
+  await hf.pause(acted.params.queue as string, pauseOptions(acted));
   return { paused: true };
 };
 
 export const resumeQueue: Act = async ({ hf }, acted) => {
-  await hf.resume(acted.params.queue as string, words(acted));
+  await hf.resume(acted.params.queue as string, pauseOptions(acted));
   return { paused: false };
+};
+
+/** `set` replaces the limit by `limit`; `reset` and `remove` are as in the API. */
+export const limit: Act = async ({ hf }, acted) => {
+  const { body } = acted;
+  const type = text(body, 'type');
+  const of = { queue: queueOf(body), ...(type && { type }) };
+  if (body.verb === 'reset') await hf.limits.reset(of, actOptions(acted));
+  else if (body.verb === 'remove') await hf.limits.remove(of, actOptions(acted));
+  else if (body.verb !== 'set')
+    throw new Refused(400, 'verb must be one of set, reset, remove; nothing was done.');
+  // Null would lift every limit; a body that lost its limit must not.
+  else if (typeof body.limit !== 'object' || body.limit === null)
+    throw new Refused(400, 'limit is missing; nothing was done.');
+  else await hf.limits.set(of, body.limit, actOptions(acted));
+  return { done: true };
 };
 
 export const drain: Act = async ({ parts }, acted) => {
   const id = needed(acted.body, 'id');
-  const was = await drainWorker(parts.pool(), parts.schema, id, words(acted));
+  const was = await drainWorker(parts.pool(), parts.schema, id, actOptions(acted));
   if (was === null) throw new Refused(404, `There is no worker "${id}"; nothing was done.`);
   if (was === 'dead') throw new Refused(409, `Worker "${id}" is dead; nothing was done.`);
   return { was };
@@ -109,8 +132,24 @@ export const schedule: Act = async ({ parts }, acted) => {
   return together(parts.pool(), async (db) => {
     const { queue, changed, ...ran } = await TURN[verb](db, names, name);
     const what: ActName = SCHEDULE_ACTS[verb];
-    const record = recordOf({ act: what, queue, changes: { schedule: name } }, words(acted));
+    const record = recordOf({ act: what, queue, changes: { schedule: name } }, actOptions(acted));
     if (changed) await record?.add(db, { ...names, queue });
     return { ...ran, changed };
   });
+};
+
+export const lab: Act = async ({ settings }, { body }) => {
+  const hook = neededLab(settings.lab);
+  const act = labAct(body);
+  if (!act)
+    throw new Refused(
+      400,
+      `act must be one of ${FLEET_ACTS.join(', ')}, or with the number of a worker ${WORKER_ACTS.join(', ')}; ` +
+        'nothing was done.',
+    );
+  try {
+    return { text: await hook.act(act) };
+  } catch (error) {
+    throw new Refused(409, (error as Error).message);
+  }
 };

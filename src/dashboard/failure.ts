@@ -12,6 +12,7 @@ const STATUS: Partial<Record<HoldfastErrorCode, number>> = {
   QUEUE_UNKNOWN: 404,
   JOB_UNKNOWN: 404,
   SCHEDULE_UNKNOWN: 404,
+  LIMIT_UNKNOWN: 404,
   JOB_STATE: 409,
   LOCKED: 503,
   SCHEMA_MISSING: 503,
@@ -45,8 +46,8 @@ export function known(error: unknown): Failed | null {
 }
 
 export function failure(error: unknown, log: Logger): Response {
-  const told = known(error);
-  if (told) return problem(told.status, told.message);
+  const foreseen = known(error);
+  if (foreseen) return problem(foreseen.status, foreseen.message);
   const { code, message } = error as { code?: unknown; message?: unknown };
   log.error({ code, err: String(message) }, 'the dashboard could not answer');
   return problem(500, 'Something failed here. The log of the dashboard has the error.');

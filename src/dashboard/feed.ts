@@ -1,12 +1,14 @@
 /**
- * One poll of the database for all open pages, and none while there is none. Every page hears the same words; who was
- * away names the last one that he heard (Last-Event-ID) and gets the samples that he missed, as far as they are kept.
+ * One poll of the database for all open pages, and none while there is none. Every page receives the same events. One
+ * that reconnects names the last event that it received (Last-Event-ID) and gets the samples since then, as far as
+ * they are kept.
  *
- * Where the database does not answer, pages are told so and the poll goes on.
+ * Where the database does not answer, pages receive a `down` event and the poll goes on.
  */
 import { randomBytes } from 'node:crypto';
 import type { UnhandledJobs } from '../inspect/gauges.js';
 import type { Overview } from '../inspect/overview.js';
+import { FailureRates } from './failure-rates.js';
 import { type Sample, type Snapshot, sampleOf, snapshotOf } from './snapshot.js';
 
 export const POLL_MS = 2_000;
@@ -52,8 +54,9 @@ export class Feed {
   #seen: Overview | null = null;
   #unhandled: readonly UnhandledJobs[] = [];
   #polledAt = Number.NEGATIVE_INFINITY;
-  /** Those who wait for their first words, with what they heard last. */
-  readonly #late = new Map<Listener, string | null>();
+  /** Listeners that wait for their first event, with the id that each received last. */
+  readonly #joining = new Map<Listener, string | null>();
+  readonly #failures = new FailureRates();
   #timer: NodeJS.Timeout | null = null;
   #running = false;
   #closed = false;
@@ -66,7 +69,7 @@ export class Feed {
     return this.#listeners.size;
   }
 
-  /** `lastId`: what was heard last. Returns how to stop. */
+  /** `lastId`: the last event that was received. Returns how to unsubscribe. */
   subscribe(listener: Listener, lastId: string | null): () => void {
     if (this.#closed) {
       listener(null);
@@ -74,12 +77,12 @@ export class Feed {
     }
     this.#listeners.add(listener);
     if (this.#snapshot && performance.now() - this.#polledAt < 2 * this.#deps.everyMs)
-      listener(this.#words(this.#snapshot, this.#since(lastId)));
-    else this.#late.set(listener, lastId);
+      listener(this.#eventOf(this.#snapshot, this.#since(lastId)));
+    else this.#joining.set(listener, lastId);
     if (!this.#running && this.#timer === null) void this.#poll();
     return () => {
       this.#listeners.delete(listener);
-      this.#late.delete(listener);
+      this.#joining.delete(listener);
       if (this.#listeners.size === 0) this.#stop();
     };
   }
@@ -88,7 +91,7 @@ export class Feed {
     this.#closed = true;
     for (const listener of this.#listeners) listener(null);
     this.#listeners.clear();
-    this.#late.clear();
+    this.#joining.clear();
     this.#stop();
   }
 
@@ -105,7 +108,7 @@ export class Feed {
     return missed;
   }
 
-  #words(snapshot: Snapshot, missed: number | null): FeedEvent {
+  #eventOf(snapshot: Snapshot, missed: number | null): FeedEvent {
     const first = this.#samples.length - (missed ?? KEPT);
     const data = {
       snapshot,
@@ -119,7 +122,7 @@ export class Feed {
     this.#running = true;
     this.#timer = null;
     try {
-      this.#tell(await this.#read());
+      this.#publish(await this.#read());
     } catch (error) {
       const down: FeedEvent = { event: 'down', data: { error: this.#deps.explain(error) } };
       for (const listener of this.#listeners) listener(down);
@@ -145,18 +148,19 @@ export class Feed {
 
   /** Rates need a reading before this one, and not one of an hour ago. */
   #sample(seen: Overview, at: number): void {
+    const failed = this.#failures.update(seen.workers);
     if (performance.now() - this.#polledAt > GAP_MS) this.#samples = [];
-    else if (this.#seen) this.#samples.push(sampleOf(seen, this.#seen, at));
+    else if (this.#seen) this.#samples.push(sampleOf(seen, this.#seen, at, failed));
     if (this.#samples.length > KEPT) this.#samples.shift();
   }
 
-  #tell(snapshot: Snapshot): void {
-    const usual = this.#words(snapshot, 1);
+  #publish(snapshot: Snapshot): void {
+    const usual = this.#eventOf(snapshot, 1);
     for (const listener of this.#listeners) {
-      const lastId = this.#late.get(listener);
+      const lastId = this.#joining.get(listener);
       if (lastId === undefined) listener(usual);
-      else listener(this.#words(snapshot, this.#since(lastId)));
+      else listener(this.#eventOf(snapshot, this.#since(lastId)));
     }
-    this.#late.clear();
+    this.#joining.clear();
   }
 }

@@ -1,9 +1,10 @@
 /**
- * What a dashboard is told, checked before anything is served. One that anybody could open is refused: there must be
+ * The options of a dashboard, checked before anything is served. One that anybody could open is refused: there must be
  * a token, a sign-in of the host's own, or the word that only this machine reaches it.
  */
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkKnown, type Known } from '../job/known-options.js';
+import type { LabHook } from './lab.js';
 import type { Redact } from './redact.js';
 
 /** Who looks, and whether he may act. */
@@ -31,11 +32,13 @@ export interface DashboardOptions {
   readonly redact?: Redact;
   /** Who acts, for the audit, where `authorise` does not say. Default `dashboard`. */
   readonly actor?: string;
+  /** For a demo: a fleet whose processes people may kill and freeze from the page. */
+  readonly lab?: LabHook;
 }
 
 export const DASHBOARD_OPTIONS = {
   ...{ path: true, write: true, token: true, authorise: true, loopback: true, hosts: true },
-  ...{ redact: true, actor: true },
+  ...{ redact: true, actor: true, lab: true },
 } as const satisfies Known<DashboardOptions>;
 
 /** The options with their defaults. `base` begins and ends with a slash. */

@@ -4,7 +4,7 @@ import type { Settings } from './options.js';
 import { html, reply } from './reply.js';
 
 const SCREENS =
-  /^(jobs(\/[0-9a-f-]{36})?|workers|ring|dead-letters|queues|schedules|health|audit)?$/i;
+  /^(jobs(\/[0-9a-f-]{36})?|workers|ring|dead-letters|queues|schedules|limits|live-lab|health|audit)?$/i;
 
 /** Null: there is no such page. */
 export function page(path: string, request: Request, settings: Settings): Response | null {

@@ -10,6 +10,8 @@ import { inQueue } from '../postgres/in-queue.js';
 import { upcoming } from '../schedule/instants.js';
 import type { Context } from './context.js';
 import { filterOf, fromQuery, numberOf } from './input.js';
+import { neededLab } from './lab.js';
+import { seenLimits } from './limits.js';
 import type { Visitor } from './options.js';
 import { Refused } from './reply.js';
 import { ringPicture } from './ring.js';
@@ -31,6 +33,7 @@ export type Read = (context: Context, asked: Asked) => Promise<unknown>;
 export const session: Read = async ({ settings, parts }, { visitor }) => ({
   ...{ actor: visitor.actor, write: visitor.write === true, version: VERSION },
   ...{ schema: parts.schema, signedIn: settings.token !== undefined },
+  lab: settings.lab !== undefined,
 });
 
 const queueOf = (query: URLSearchParams) => query.get('queue') || 'inbox';
@@ -125,6 +128,16 @@ export const schedules: Read = async ({ schedules: list, redactor }, { query }) 
       nextRuns: schedule.paused ? [] : upcoming(schedule, now, NEXT_RUNS),
     })),
   };
+};
+
+export const limits: Read = async ({ read, access }) => ({
+  limits: await read((db) => seenLimits(db, access.schema)),
+});
+
+export const lab: Read = async ({ settings }) => {
+  const state = neededLab(settings.lab).state();
+  if (state) return state;
+  throw new Refused(503, 'The fleet is starting.');
 };
 
 export const health: Read = async ({ hf }) => ({ findings: await hf.doctor(), at: Date.now() });

@@ -36,6 +36,8 @@ export const ROUTES: readonly Route[] = [
   get('api/dead-letters', reads.deadLetterGroups),
   get('api/queues', reads.queues),
   get('api/schedules', reads.schedules),
+  get('api/limits', reads.limits, 2_000),
+  get('api/lab', reads.lab, 500),
   get('api/health', reads.health, 5_000),
   get('api/audit', reads.audit),
   post('api/jobs/act', acts.act),
@@ -46,6 +48,8 @@ export const ROUTES: readonly Route[] = [
   post('api/queues/:queue/resume', acts.resumeQueue),
   post('api/workers/drain', acts.drain),
   post('api/schedules/act', acts.schedule),
+  post('api/limits/act', acts.limit),
+  post('api/lab/act', acts.lab),
 ];
 
 function paramsOf(pattern: string, path: string): Record<string, string> | null {

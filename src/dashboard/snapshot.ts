@@ -12,7 +12,7 @@ import { type Problem, problemsOf } from './problems.js';
 /** More are counted and not shown. */
 const MAX_WORKERS = 200;
 
-/** Of one queue at one time: in and out per second, waiting, running, dead letters, milliseconds of lag. */
+/** Of one queue at one time. */
 export type Figures = readonly [
   inPerSecond: number,
   outPerSecond: number,
@@ -20,6 +20,8 @@ export type Figures = readonly [
   running: number,
   dead: number,
   lagMs: number,
+  latencyMs: number,
+  failedPerSecond: number,
 ];
 
 export interface Sample {
@@ -61,8 +63,12 @@ export function snapshotOf(seen: Overview, unhandled: readonly UnhandledJobs[]):
 }
 
 /** `before` is missing of a queue that is new: its rates are those of the next sample. */
-function figures(now: QueueOverview, before: QueueOverview | undefined): Figures {
-  const { pending, processing, deadLetter, oldestDue, size } = now.counts;
+function figures(
+  now: QueueOverview,
+  before: QueueOverview | undefined,
+  failedPerSecond: number,
+): Figures {
+  const { pending, processing, deadLetter, oldestDue, startLatencyMs, size } = now.counts;
   const earlier = before?.counts.size;
   const seconds = earlier ? (Date.parse(size.at) - Date.parse(earlier.at)) / 1000 : 0;
   // A server that restarted counts from zero.
@@ -75,11 +81,21 @@ function figures(now: QueueOverview, before: QueueOverview | undefined): Figures
     processing,
     deadLetter,
     oldestDue === null ? 0 : Math.max(0, Date.parse(size.at) - Date.parse(oldestDue)),
+    startLatencyMs ?? 0,
+    Math.round(failedPerSecond * 100) / 100,
   ];
 }
 
-export function sampleOf(now: Overview, before: Overview, at: number): Sample {
+export function sampleOf(
+  now: Overview,
+  before: Overview,
+  at: number,
+  failed: ReadonlyMap<string, number>,
+): Sample {
   const earlier = (name: string) => before.queues.find(({ queue }) => queue.name === name);
-  const entries = now.queues.map((row) => [row.queue.name, figures(row, earlier(row.queue.name))]);
+  const entries = now.queues.map((row) => {
+    const { name } = row.queue;
+    return [name, figures(row, earlier(name), failed.get(name) ?? 0)];
+  });
   return { at, queues: Object.fromEntries(entries) };
 }

@@ -1,11 +1,11 @@
 /**
- * What can be done to the running shop, by a key or by the story. Each says what it does. The one
- * that is hit is the worker with the most jobs held, because that shows the most.
+ * What can be done to the running shop, by a key, by the story or from the page. Each says what it does, or throws what
+ * it could not do. Where no worker is named, it is the one with the most jobs held, because that shows the most.
  */
 import { waiting } from './figures.js';
 import { AWAY_MS, type Fleet, MOST_MEMBERS } from './fleet.js';
 import type { Key } from './keys.js';
-import type { Member } from './member.js';
+import type { Condition, Member } from './member.js';
 import type { Producer } from './producer.js';
 import type { Mishap } from './recoveries.js';
 import type { Watch } from './watch.js';
@@ -29,6 +29,9 @@ const HITS: Readonly<Record<Mishap, string>> = {
   'cut off': `is cut off from the database ${AWAY}, without a word`,
 };
 
+/** It makes no sense now; nothing was done. */
+class ActRefused extends Error {}
+
 export class Acts {
   readonly #ground: ActGround;
 
@@ -48,52 +51,83 @@ export class Acts {
       h: () => this.hotKey(),
     };
     const act = async () => acts[key]();
-    act().catch((error: Error) => this.#ground.say(`that did not work: ${error.message}`));
+    act().catch((error: Error) =>
+      this.#ground.say(
+        error instanceof ActRefused ? error.message : `that did not work: ${error.message}`,
+      ),
+    );
   }
 
-  #busiest(): Member | null {
-    const { fleet, watch, say } = this.#ground;
+  #busiest(): Member {
+    const { fleet, watch } = this.#ground;
     const held = new Map(watch.picture?.seen.workers.map((one) => [one.worker.id, one.held]));
     const inHand = (member: Member) => held.get(member.id ?? '') ?? 0;
     const [busiest] = [...fleet.running].sort((a, b) => inHand(b) - inHand(a));
-    if (!busiest) say('no worker is running; a adds one');
-    return busiest ?? null;
+    if (!busiest) throw new ActRefused('no worker is running; a adds one');
+    return busiest;
   }
 
-  hit(mishap: Mishap): void {
-    const member = this.#busiest();
-    if (!member) return;
-    this.#ground.say(`worker ${member.number} ${HITS[mishap]}`);
+  #member(number: number, allowed: readonly Condition[]): Member {
+    const member = this.#ground.fleet.members.find((one) => one.number === number);
+    if (!member) throw new ActRefused(`there is no worker ${number} any more; nothing was done`);
+    if (allowed.includes(member.condition)) return member;
+    const condition = member.condition === 'runs' ? 'running' : member.condition;
+    throw new ActRefused(`worker ${number} is ${condition}; nothing was done`);
+  }
+
+  #said(text: string): string {
+    this.#ground.say(text);
+    return text;
+  }
+
+  hit(mishap: Mishap, number?: number): string {
+    // A frozen one or one without its network can be killed as well.
+    const allowed: readonly Condition[] =
+      mishap === 'killed' ? ['runs', 'frozen', 'cut off', 'draining'] : ['runs'];
+    const member = number === undefined ? this.#busiest() : this.#member(number, allowed);
     this.#ground.fleet.hit(member, mishap);
+    return this.#said(`worker ${member.number} ${HITS[mishap]}`);
   }
 
-  drain(): void {
-    const member = this.#busiest();
-    if (!member) return;
-    this.#ground.say(`worker ${member.number} is asked to drain (SIGTERM)`);
+  bringBack(number: number): string {
+    this.#ground.fleet.bringBack(this.#member(number, ['frozen', 'cut off']));
+    return `worker ${number} is back`;
+  }
+
+  drain(number?: number): string {
+    const member = number === undefined ? this.#busiest() : this.#member(number, ['runs']);
     member.drain();
+    return this.#said(`worker ${member.number} is asked to drain (SIGTERM)`);
   }
 
-  async add(): Promise<void> {
-    const { fleet, say } = this.#ground;
-    if (fleet.members.length >= MOST_MEMBERS) return say(`${MOST_MEMBERS} workers are enough here`);
+  async add(): Promise<string> {
+    const { fleet } = this.#ground;
+    if (fleet.members.length >= MOST_MEMBERS)
+      throw new ActRefused(`${MOST_MEMBERS} workers are enough here`);
     const member = await fleet.add();
     // Or it was drained while it was starting.
-    if (member.condition === 'runs')
-      say(`worker ${member.number} has joined and takes its share of the keys`);
+    if (member.condition !== 'runs') return '';
+    return this.#said(`worker ${member.number} has joined and takes its share of the keys`);
   }
 
-  async burst(): Promise<void> {
-    const { producer, watch, say } = this.#ground;
+  async burst(): Promise<string> {
+    const { producer, watch } = this.#ground;
     const backlog = watch.picture ? waiting(watch.picture.seen) : 0;
-    if (backlog > MOST_WAITING) return say(`${backlog} jobs are waiting already`);
-    say(`${BURST_ORDERS.toLocaleString('en')} orders at once`);
+    if (backlog > MOST_WAITING) throw new ActRefused(`${backlog} jobs are waiting already`);
+    const text = this.#said(`${BURST_ORDERS.toLocaleString('en')} orders at once`);
     await producer.burst(BURST_ORDERS);
+    return text;
   }
 
-  async hotKey(): Promise<void> {
-    const { producer, say } = this.#ground;
-    const order = await producer.hotKey(HOT_PARCELS);
-    say(`order ${order} has ${HOT_PARCELS} parcels, one after the other; no other order waits`);
+  async hotKey(): Promise<string> {
+    const order = await this.#ground.producer.hotKey(HOT_PARCELS);
+    return this.#said(
+      `order ${order} has ${HOT_PARCELS} parcels, one after the other; no other order waits`,
+    );
+  }
+
+  async poison(): Promise<string> {
+    const order = await this.#ground.producer.poison();
+    return this.#said(`order ${order} has a job that kills every worker that runs it`);
   }
 }

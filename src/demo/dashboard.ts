@@ -3,6 +3,7 @@
  * there is one, it says that the demo is starting.
  */
 import { type DashboardHandler, dashboard } from '../dashboard/dashboard.js';
+import type { LabHook } from '../dashboard/lab.js';
 import { type DashboardServer, DEFAULT_PORT, listen } from '../dashboard/serve.js';
 import type { Holdfast } from '../holdfast.js';
 
@@ -23,7 +24,7 @@ async function onAnyPort(handle: DashboardHandler): Promise<DashboardServer> {
   );
 }
 
-export async function openDashboard(): Promise<DemoDashboard> {
+export async function openDashboard(lab: LabHook): Promise<DemoDashboard> {
   let handle: DashboardHandler | null = null;
   const server = await onAnyPort(
     async (request) =>
@@ -33,7 +34,7 @@ export async function openDashboard(): Promise<DemoDashboard> {
   return {
     url: server.url,
     show(hf) {
-      handle = dashboard(hf, { loopback: true, write: true, actor: 'demo' });
+      handle = dashboard(hf, { loopback: true, write: true, actor: 'demo', lab });
     },
     close: () => server.close(),
   };

@@ -35,7 +35,7 @@ const CLOSE_MS = 300;
 /** Returns the exit code: 0 only if the proof holds, and the limits were kept. */
 export async function runDemo({ forMs }: DemoOptions, screen: Screen): Promise<number> {
   const opened = await openDemo(screen);
-  const { pool, hf, fleet, recoveries, ordersBefore } = opened;
+  const { pool, hf, fleet, lab, recoveries, ordersBefore } = opened;
   const { say } = screen;
   const ending = new Ending();
   const producer = new Producer(pool, hf);
@@ -53,6 +53,7 @@ export async function runDemo({ forMs }: DemoOptions, screen: Screen): Promise<n
     onError: (error) => outage.record(error),
   });
   const acts = new Acts({ fleet, producer, watch, say });
+  lab.use({ fleet, watch, acts });
   const press = (key: Key) => {
     if (key === 'q') ending.interrupt();
     else if (!ending.over.aborted) acts.press(key);
@@ -81,7 +82,7 @@ interface Running {
 }
 
 async function close(opened: Opened, running: Running): Promise<number> {
-  const { dashboard, database, pool, hf, fleet, recoveries } = opened;
+  const { dashboard, lab, database, pool, hf, fleet, recoveries } = opened;
   const { producer, watch, ending, screen, restore } = running;
   const asked = ending.hurry.aborted;
   screen.say(
@@ -89,6 +90,7 @@ async function close(opened: Opened, running: Running): Promise<number> {
       ? 'closing: no new orders, and the workers drain'
       : 'the time is over: no new orders, and the fleet finishes what is due',
   );
+  lab.use(null);
   await producer.stop();
   await watch.untilIdle(FINISH_MS, ending.hurry);
   await fleet.stop();
@@ -118,7 +120,7 @@ function showing(screen: Screen, fleet: Fleet, ending: Ending): (picture: Pictur
     screen.keep(below);
     if (screen.live || ending.hurry.aborted || performance.now() < next) return;
     next = performance.now() + LINE_EVERY_MS;
-    screen.say(...figureLine(picture));
+    screen.figures(...figureLine(picture));
   };
 }
 

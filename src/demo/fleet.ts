@@ -44,11 +44,20 @@ export class Fleet {
       reregistered: ({ number }) =>
         this.#say(`worker ${number} finds that it was given up, and goes on under a new id`),
       drained: ({ number }) => this.#say(`worker ${number} has drained and left`),
+      crashed: (member) => this.#replace(member),
       failed: ({ number }, saying) => this.#say(`worker ${number} ended by itself: ${saying}`),
     });
     this.#members.push(member);
     await member.ready;
     return member;
+  }
+
+  /** As a supervisor does it. What a poisoned job does to one worker it must not do to the fleet. */
+  #replace(member: Member): void {
+    this.#ground.recoveries.begin(member, 'killed', performance.now());
+    if (this.#stopping) return;
+    this.#say(`worker ${member.number} was killed by what it ran; another one starts`);
+    this.add().catch((error: Error) => this.#say(`it did not start: ${error.message}`));
   }
 
   #say(text: string): void {
@@ -66,19 +75,20 @@ export class Fleet {
   #bringBackLater(member: Member): void {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
-      this.#bringBack(member);
+      this.bringBack(member);
     }, AWAY_MS);
     this.#timers.add(timer);
   }
 
-  #bringBack(member: Member): void {
+  /** Before its time, or when that is over. */
+  bringBack(member: Member): void {
     const { condition, number } = member;
     if (condition === 'frozen') member.thaw();
     else if (condition === 'cut off') member.mend();
     else return;
     this.#ground.recoveries.cameBack(member.id ?? '');
     const what = condition === 'frozen' ? 'wakes up' : 'has its network back';
-    this.#say(`worker ${number} ${what} after ${AWAY_MS / 1000} s`);
+    this.#say(`worker ${number} ${what}`);
   }
 
   /** Drains all of them; one that does not end in time is killed. */

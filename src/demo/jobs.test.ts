@@ -47,7 +47,7 @@ describe('the demo’s handlers', () => {
     await clearJobs(kit.hf);
     const worker = kit.hf.worker();
     for (const duty of DUTIES) worker.handle(duty.job, handlerOf(duty, deps));
-    await kit.hf.enqueueMany(jobsOf(35, 2));
+    await kit.hf.enqueueMany(jobsOf(35, { parcels: 2 }));
     const counts = await drain(kit.hf, { worker, queue: QUEUE, until: '1h' });
     expect(counts).toMatchObject({ completed: 4, retry: 2, dead_letter: 0 });
     const { rows } = await kit.pool.query(

@@ -57,6 +57,15 @@ export const refund: Duty = {
   },
 };
 
+/** It kills the process that runs it, whenever it starts. The fleet finds out and runs it alone, once. */
+export const poison: Duty = {
+  job: job<Step>('poison', { ...ordered, maxAttempts: 1 }),
+  effect: 'never happens',
+  attempt() {
+    process.kill(process.pid, 'SIGKILL');
+  },
+};
+
 export const DUTIES: readonly Duty[] = [receipt, shipment, refund];
 
 /** What stands in the shop when a duty is done. */
@@ -82,9 +91,18 @@ export function handlerOf({ effect, attempt: tryIt }: Duty, { call, record }: Du
   };
 }
 
+export interface OrderOptions {
+  /** Default 1. */
+  readonly parcels?: number;
+  /** With a job between the receipt and the parcels that kills its worker. */
+  readonly poisoned?: boolean;
+}
+
 /** The jobs of one order: a receipt, its parcels, and for every fifth order a refund. */
-export function jobsOf(orderId: number, parcels: number): EnqueueItem[] {
+export function jobsOf(orderId: number, options: OrderOptions = {}): EnqueueItem[] {
+  const { parcels = 1, poisoned = false } = options;
   const duties = [receipt, ...Array.from({ length: parcels }, () => shipment)];
+  if (poisoned) duties.splice(1, 0, poison);
   if (orderId % 5 === 0) duties.push(refund);
   return duties.map((duty, n) =>
     duty.job.item({ orderId, step: n + 1 }, { partitionKey: `order:${orderId}` }),

@@ -18,6 +18,8 @@ export interface MemberEvents {
   reregistered(member: Member): void;
   /** It has drained. */
   drained(member: Member): void;
+  /** A signal ended it that nobody here sent. */
+  crashed(member: Member): void;
   /** It has ended and nobody asked it to; `saying` is the last that it wrote. */
   failed(member: Member, saying: string): void;
 }
@@ -89,6 +91,10 @@ export class Member {
     this.condition = 'gone';
     if (this.#asked === 'drain') this.#events.drained(this);
     if (this.#asked !== null || !started) return;
+    if (code === null) {
+      this.#events.crashed(this);
+      return;
+    }
     this.#events.failed(this, this.#said.trim().split('\n').at(-1) || `exit code ${code}`);
   }
 

@@ -8,6 +8,7 @@ import { plainPool } from '../postgres/pool.js';
 import { type DemoDashboard, openDashboard } from './dashboard.js';
 import { type DemoDatabase, openDatabase } from './database.js';
 import { Fleet } from './fleet.js';
+import { DemoLab } from './lab.js';
 import { type Leftovers, settleLeftovers } from './leftovers.js';
 import { holds } from './proof.js';
 import { Recoveries } from './recoveries.js';
@@ -22,6 +23,7 @@ const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}
 
 export interface Opened {
   readonly dashboard: DemoDashboard;
+  readonly lab: DemoLab;
   readonly database: DemoDatabase;
   readonly pool: pg.Pool;
   readonly hf: Holdfast;
@@ -33,7 +35,9 @@ export interface Opened {
 
 export async function openDemo(screen: Screen): Promise<Opened> {
   const { say } = screen;
-  const dashboard = await openDashboard();
+  const lab = new DemoLab();
+  screen.onSay = (text) => lab.record(text);
+  const dashboard = await openDashboard(lab);
   screen.print(['dashboard', 'bold'], `  ${dashboard.url}`);
   screen.print(
     ['holdfast demo', 'bold'],
@@ -62,7 +66,7 @@ export async function openDemo(screen: Screen): Promise<Opened> {
   screen.print(`  psql        psql '${database.shownUrl}'`);
   screen.print();
   const ordersBefore = leftovers.kept.orders;
-  return { dashboard, database, pool, hf, fleet, recoveries, ordersBefore };
+  return { dashboard, lab, database, pool, hf, fleet, recoveries, ordersBefore };
 }
 
 function tellLeftovers({ shared, found, kept }: Leftovers, say: (text: string) => void): void {

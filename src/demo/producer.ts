@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Holdfast } from '../holdfast.js';
 import { isTransient } from '../postgres/pool.js';
+import type { OrderOptions } from './jobs.js';
 import { placeOrders } from './shop.js';
 
 const EVERY_MS = 40;
@@ -60,14 +61,23 @@ export class Producer {
 
   /** One order with many parcels: many jobs of one key. Returns its number. */
   hotKey(parcels: number): Promise<number> {
+    return this.#one({ parcels });
+  }
+
+  /** One order with a job that kills its worker. Returns its number. */
+  poison(): Promise<number> {
+    return this.#one({ poisoned: true });
+  }
+
+  #one(options: OrderOptions): Promise<number> {
     return this.#tracked(async () => {
-      const [id] = await this.place(1, parcels);
+      const [id] = await this.place(1, options);
       return id as number;
     });
   }
 
-  async place(orders: number, parcels = 1): Promise<number[]> {
-    const placed = await placeOrders(this.#pool, this.#hf, orders, parcels);
+  async place(orders: number, options: OrderOptions = {}): Promise<number[]> {
+    const placed = await placeOrders(this.#pool, this.#hf, orders, options);
     this.promised += placed.length;
     return placed;
   }

@@ -14,6 +14,8 @@ const WIDTH = 80;
 export class Screen {
   /** Whether lines can stay in place. */
   readonly live: boolean;
+  /** Gets every event too. */
+  onSay: ((text: string) => void) | null = null;
   readonly #out: NodeJS.WriteStream;
   readonly #colour: boolean;
   readonly #startedAt = performance.now();
@@ -28,9 +30,15 @@ export class Screen {
 
   /** An event, with its time. */
   readonly say = (...spans: Span[]): void => {
+    this.onSay?.(spans.map((span) => (typeof span === 'string' ? span : span[0])).join(''));
+    this.figures(...spans);
+  };
+
+  /** What comes by again and again, with its time. */
+  figures(...spans: Span[]): void {
     const seconds = ((performance.now() - this.#startedAt) / 1000).toFixed(1);
     this.print([`${seconds} s`.padStart(8), 'dim'], '  ', ...spans);
-  };
+  }
 
   /** A line as it is. */
   print(...spans: Span[]): void {

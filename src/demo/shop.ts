@@ -8,7 +8,7 @@
 import type pg from 'pg';
 import type { Holdfast } from '../holdfast.js';
 import { withTransaction } from '../postgres/pool.js';
-import { jobsOf, QUEUE, type Step } from './jobs.js';
+import { jobsOf, type OrderOptions, QUEUE, type Step } from './jobs.js';
 import { officeJobsOf, openOffice } from './office.js';
 
 const TABLES = `
@@ -53,12 +53,12 @@ export function placeOrders(
   pool: pg.Pool,
   hf: Holdfast,
   count: number,
-  parcels = 1,
+  options: OrderOptions = {},
 ): Promise<number[]> {
   return withTransaction(pool, async (tx) => {
     const orders = await tx.query<{ id: string }>(NEW_ORDERS, [count]);
     const ids = orders.rows.map(({ id }) => Number(id));
-    const items = ids.flatMap((id) => jobsOf(id, parcels));
+    const items = ids.flatMap((id) => jobsOf(id, options));
     const jobs = await hf.enqueueMany(items, { tx });
     const steps = items.map(({ payload }) => payload as Step);
     await tx.query(NEW_STEPS, [

@@ -11,7 +11,7 @@ import { holdfast } from '../holdfast.js';
 import { defaultLogger } from '../postgres/log.js';
 import { closePool, plainPool } from '../postgres/pool.js';
 import type { WorkerEvent } from '../worker/events.js';
-import { DUTIES, handlerOf } from './jobs.js';
+import { DUTIES, handlerOf, poison } from './jobs.js';
 import { handleOffice } from './office.js';
 import { recordEffect } from './shop.js';
 import { countOrders, countTill } from './till.js';
@@ -53,7 +53,7 @@ const worker = hf.worker({
 
 const call = (signal: AbortSignal) =>
   delay(WORK_MS.least + Math.random() * WORK_MS.spread, undefined, { signal });
-for (const duty of DUTIES) {
+for (const duty of [...DUTIES, poison]) {
   const handler = handlerOf(duty, {
     call,
     record: (tx, done) => recordEffect(tx, { ...done, worker: number }),

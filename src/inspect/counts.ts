@@ -30,6 +30,8 @@ export interface QueueCounts {
   readonly expired: number;
   /** Since when the oldest waits that is pending and due; null: nothing is due. */
   readonly oldestDue: string | null;
+  /** From due to claimed, the mean of those that run; null: nothing runs. */
+  readonly startLatencyMs: number | null;
   /** `oldestDue` may be later than the truth: the queue is large and is read by key. */
   readonly oldestDueApproximate: boolean;
   /** `pending` is an estimate. */
@@ -47,7 +49,9 @@ SELECT j.status::text AS status, j.claimed_by, count(*) AS jobs,
   count(*) FILTER (WHERE j.available_at > now()) AS later, count(*) FILTER (WHERE j.attempts > 0) AS tried,
   count(*) FILTER (WHERE j.lease_expires_at <= now()) AS expired,
   min(j.available_at) FILTER (WHERE j.available_at <= now()) AS oldest_due,
-  min(j.claimed_at) AS oldest_claim
+  min(j.claimed_at) AS oldest_claim,
+  coalesce(sum(extract(epoch FROM greatest(j.claimed_at - j.available_at, '0')) * 1000)
+    FILTER (WHERE j.status = 'processing'), 0)::bigint AS waited_ms
 FROM (
   SELECT i.status, i.claimed_by, i.available_at, i.attempts, i.lease_expires_at, i.claimed_at
   FROM holdfast.inbox AS i
@@ -64,6 +68,7 @@ GROUP BY j.status, j.claimed_by`,
     expired: int8,
     oldest_due: instant,
     oldest_claim: instant,
+    waited_ms: int8,
   },
 });
 
@@ -92,6 +97,11 @@ async function tally(db: Executor, names: Names, size: QueueSize): Promise<Queue
     groups.reduce((n, one) => n + (!status || one.status === status ? pick(one) : 0), 0);
   if (sum((one) => one.jobs) > EXACT_ROWS) return null;
   const waiting = groups.find((one) => one.status === 'pending');
+  const held = groups
+    .filter((one) => one.claimedBy !== null)
+    .map(({ claimedBy, jobs, expired, oldestClaim, waitedMs }) => ({
+      ...{ worker: claimedBy as string, jobs, expired, oldestClaim, waitedMs },
+    }));
   return {
     pending: sum((one) => one.jobs, 'pending'),
     scheduled: sum((one) => one.later, 'pending'),
@@ -100,17 +110,11 @@ async function tally(db: Executor, names: Names, size: QueueSize): Promise<Queue
     deadLetter: sum((one) => one.jobs, 'dead_letter'),
     expired: sum((one) => one.expired),
     oldestDue: waiting?.oldestDue ?? null,
+    startLatencyMs: startLatencyMs(held),
     oldestDueApproximate: false,
     approximate: false,
     deadLetterApproximate: false,
-    held: groups
-      .filter((one) => one.claimedBy !== null)
-      .map(({ claimedBy, jobs, expired, oldestClaim }) => ({
-        worker: claimedBy as string,
-        jobs,
-        expired,
-        oldestClaim,
-      })),
+    held,
     size,
   };
 }
@@ -136,12 +140,19 @@ async function estimate(
     deadLetter: dead.jobs,
     expired: held.reduce((sum, { expired }) => sum + expired, 0),
     oldestDue: await oldestDue(db, names, size.keyed),
+    startLatencyMs: startLatencyMs(held),
     oldestDueApproximate: size.keyed,
     approximate: true,
     deadLetterApproximate: dead.approximate,
     held,
     size,
   };
+}
+
+function startLatencyMs(held: readonly Holding[]): number | null {
+  const jobs = held.reduce((sum, one) => sum + one.jobs, 0);
+  const waitedMs = held.reduce((sum, one) => sum + one.waitedMs, 0);
+  return jobs === 0 ? null : Math.round(waitedMs / jobs);
 }
 
 export const countScheduled = statement({

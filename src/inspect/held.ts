@@ -12,7 +12,8 @@ export const heldByWorker = statement({
   name: 'held_by_worker',
   text: `
 SELECT held.worker_id AS worker, count(*) AS jobs,
-  count(*) FILTER (WHERE i.lease_expires_at <= now()) AS expired, min(i.claimed_at) AS oldest_claim
+  count(*) FILTER (WHERE i.lease_expires_at <= now()) AS expired, min(i.claimed_at) AS oldest_claim,
+  coalesce(sum(extract(epoch FROM greatest(i.claimed_at - i.available_at, '0')) * 1000), 0)::bigint AS waited_ms
 FROM (
   -- A job that was released and claimed again by the same worker may be in two of its claims.
   SELECT DISTINCT c.worker_id, j.id
@@ -20,17 +21,24 @@ FROM (
 ) AS held
 -- With a LIMIT, so that it cannot be planned as a join of all rows.
 CROSS JOIN LATERAL (
-  SELECT i.claimed_at, i.lease_expires_at
+  SELECT i.claimed_at, i.lease_expires_at, i.available_at
   FROM holdfast.inbox AS i
   WHERE i.id = held.id AND i.claimed_by = held.worker_id AND i.status = 'processing'
   LIMIT 1
 ) AS i
 GROUP BY held.worker_id
 ORDER BY held.worker_id`,
-  columns: { worker: text, jobs: int8, expired: int8, oldest_claim: instant },
+  columns: {
+    worker: text,
+    jobs: int8,
+    /** So many of them are beyond their lease. */
+    expired: int8,
+    oldest_claim: instant,
+    /** From the time at which each was due until it was claimed, all together. */
+    waited_ms: int8,
+  },
 });
 
-/** `expired`: so many of the jobs are beyond their lease. */
 export type Holding = Row<typeof heldByWorker.columns>;
 
 export function heldJobs(db: Executor, names: Names): Promise<Holding[]> {

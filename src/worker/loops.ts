@@ -188,6 +188,7 @@ export class Loops {
         load: () => ({
           running: this.running,
           held: this.queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
+          failed: this.queues.map(({ inFlight }) => inFlight.failures),
         }),
       },
     );

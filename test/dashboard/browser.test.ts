@@ -4,6 +4,7 @@ import { test as anyTest, beforeAll, beforeEach, expect, onTestFinished } from '
 import { hasBrowser, NO_BROWSER } from '../../scripts/chromium.mjs';
 import { contextOf } from '../../src/dashboard/context.js';
 import { handlerOf } from '../../src/dashboard/dashboard.js';
+import type { LabAct, LabHook } from '../../src/dashboard/lab.js';
 import { checkOptions, type DashboardOptions } from '../../src/dashboard/options.js';
 import { listen } from '../../src/dashboard/serve.js';
 import { holdfast, job } from '../../src/index.js';
@@ -23,11 +24,14 @@ const open = testBrowser();
 const start = testWorkers();
 const report = job<object>('report');
 const POLL_MS = 250;
+const FIRST_PAINT_MS = 1_000;
 
 beforeAll(() => db.hf.createQueue('ledger', { ordering: 'key' }));
 beforeEach(async () => {
   await clearAll(db);
   await db.rows('DELETE FROM holdfast.schedules');
+  await db.rows('DELETE FROM holdfast.limits');
+  await db.rows('UPDATE holdfast.queues SET paused_types = NULL, paused_keys = NULL');
 });
 
 /** As `serveDashboard` does it, with a poll that keeps a test waiting for less. */
@@ -90,15 +94,31 @@ const SCREENS: readonly [path: string, text: string][] = [
   ['workers', 'worker-one'],
   ['ring?queue=ledger&key=account:7', 'comes first for it'],
   ['schedules', 'nightly'],
+  ['limits', 'report in inbox'],
+  ['live-lab', 'Worker 2'],
   ['health', 'Look again'],
   ['audit', 'pause'],
 ];
 
+const LAB: LabHook = {
+  state: () => ({
+    ...{ accepted: 10, done: 8, waiting: 2, deadLetters: 0, lost: 0, doubled: 0, outOfOrder: 0 },
+    ...{ perSecond: 3, events: [{ at: Date.now(), text: 'worker 1 is killed (kill -9)' }] },
+    workers: [
+      { number: 2, id: 'w2', condition: 'runs', held: 2 },
+      { number: 3, id: 'w3', condition: 'frozen', held: 0 },
+    ],
+  }),
+  act: async ({ act }) => `${act} was asked for`,
+};
+
 test('every screen shows what there is, is accessible in light and dark, and fits on a telephone', async () => {
   const { dead } = await plantAll();
+  await db.hf.limits.set({ type: 'report' }, { concurrency: 2, rate: { limit: 5, per: '1m' } });
+  await db.hf.pause('inbox', { actor: 'ada', type: 'report' });
   await db.hf.pause('inbox', { actor: 'ada' });
   await db.hf.resume('inbox', { actor: 'ada' });
-  const url = await serve();
+  const url = await serve({ loopback: true, write: true, lab: LAB });
   const found: string[] = [];
   const [light, dark] = [await open(url), await open(url, { dark: true })];
   for (const [path, text] of [...SCREENS, [`jobs/${dead}`, '"orderId": 9182'] as const]) {
@@ -222,6 +242,80 @@ test('a group of dead letters is redriven, a queue paused, a worker drained, a s
   expect((await db.hf.jobs({ filter: { type: 'report' } })).jobs).toHaveLength(1);
 });
 
+test('a limit is set, changed and removed, and a type paused, from their page', async () => {
+  await plantJob(db, { type: 'report' });
+  const page = await open(`${await serve()}limits`);
+  await says(page, 'Nothing is limited.');
+  await click(page, 'Set a limit…');
+  await page.getByLabel('Job type (empty: the whole queue)').fill('report');
+  await click(page, 'Set the limit');
+  await says(page, 'Say how many may run at once');
+  await page.getByLabel('Run at once, at most').fill('3');
+  await click(page, 'Set the limit');
+  await says(page, '0 of 3');
+  await click(page, 'Change the limit of report in inbox');
+  await page.getByLabel('Start, at most').fill('100');
+  await page.getByLabel('Why (kept in the audit)').fill('slow');
+  await click(page, 'Set the limit');
+  await says(page, '100 in 1 min, burst 10');
+  const [limit] = await db.hf.limits.list();
+  expect(limit).toMatchObject({ type: 'report', concurrency: 3, rate: { limit: 100 } });
+  expect((await db.hf.audit()).acts[0]).toMatchObject({ act: 'set_limit', reason: 'slow' });
+  await click(page, 'Remove the limit of report in inbox');
+  await says(page, 'Nothing is limited.');
+  await page.getByLabel('Name').fill('report');
+  await click(page, 'Pause it');
+  await click(page, 'Resume type report of inbox');
+  await says(page, 'No type and no key is paused by itself.');
+  expect((await db.hf.audit()).acts.slice(0, 2)).toMatchObject([
+    { act: 'resume' },
+    { act: 'pause' },
+  ]);
+});
+
+test('the live lab is listed where there is one, and its buttons reach it', async () => {
+  const acted: LabAct[] = [];
+  const lab: LabHook = {
+    ...LAB,
+    async act(given) {
+      acted.push(given);
+      return 'that was asked for';
+    },
+  };
+  const page = await open(await serve({ loopback: true, write: true, lab }));
+  await page.getByRole('link', { name: 'Live lab' }).click();
+  await click(page, 'Kill -9 worker 2');
+  await says(page, 'That was asked for.');
+  await click(page, 'Continue worker 3');
+  await click(page, 'Poison job');
+  await until('all three were asked for', () => acted.length === 3);
+  expect(acted).toEqual([
+    { act: 'kill', worker: 2 },
+    { act: 'continue', worker: 3 },
+    { act: 'poison' },
+  ]);
+  const other = await open(await serve());
+  await says(other, 'Live');
+  expect(await other.getByRole('link', { name: 'Live lab' }).count()).toBe(0);
+});
+
+test('something is painted within a second, on a machine that is not busy', async () => {
+  await plantAll();
+  const page = await open(await serve());
+  const paints: number[] = [];
+  const painted = async () => {
+    await page.reload();
+    await says(page, 'Live');
+    const ms = await page.evaluate(
+      `performance.getEntriesByName('first-contentful-paint')[0]?.startTime`,
+    );
+    paints.push(Number(ms));
+    return Number(ms) < FIRST_PAINT_MS;
+  };
+  await until(`a first paint under ${FIRST_PAINT_MS} ms`, painted, { timeoutMs: 60_000 });
+  console.log(`first contentful paint: ${paints.map((ms) => Math.round(ms)).join(', ')} ms`);
+});
+
 test('without the right to write there is nothing to press, and a token opens the door', async () => {
   const { dead } = await plantAll();
   const token = 'a-token-of-32-characters-exactly';
@@ -267,6 +361,7 @@ test('what payloads, keys, errors and workers say is text and nothing else', asy
     );
   }
   await db.hf.pause('inbox', { actor: ATTACKS[0] as string, reason: ATTACKS[1] as string });
+  await db.hf.pause('inbox', { key: ATTACKS[2] as string });
   const url = await serve();
   const page = await open(url);
   for (const path of [
@@ -276,6 +371,7 @@ test('what payloads, keys, errors and workers say is text and nothing else', asy
     'workers',
     'ring',
     'audit',
+    'limits',
     ...ids.slice(0, 3).map((id) => `jobs/${id}`),
   ]) {
     await page.goto(url + path);

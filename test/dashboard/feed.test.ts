@@ -2,14 +2,16 @@
 import pg from 'pg';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { problemsOf } from '../../src/dashboard/problems.js';
-import { holdfast } from '../../src/index.js';
+import { holdfast, job } from '../../src/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
 import { asking, eventsOf } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
 import { until } from '../support/until.js';
+import { testWorkers } from '../support/workers.js';
 
 const db = testDatabase();
+const start = testWorkers();
 afterEach(() => clearAll(db));
 
 function fresh(connectionString = db.url) {
@@ -57,6 +59,31 @@ test('who was cut off gets the samples that he missed; a stranger gets all', asy
   const stranger = await (await open({ 'last-event-id': 'ffffffff-1' })).next();
   expect(stranger!.data).toMatchObject({ reset: true });
   expect(stranger!.data.samples).toHaveLength(2);
+});
+
+test('how long jobs waited to start, and how many attempts fail a second, are in the samples', async () => {
+  await plantJob(db, { status: 'processing', worker: 'w1', dueInMs: -15_000 });
+  const { open } = fresh();
+  const stream = await open();
+  const boom = job('boom');
+  const failing = start(
+    db.hf,
+    (worker) =>
+      worker.handle(boom, () => {
+        throw new Error('boom');
+      }),
+    { heartbeat: '100ms', ttl: '30s' },
+  );
+  const figures = await until('a rate of failures', async () => {
+    await db.hf.enqueue(boom, {}, { maxAttempts: 1 });
+    const { samples } = (await stream.next())!.data;
+    return samples
+      .map((sample: { queues: { inbox: number[] } }) => sample.queues.inbox)
+      .find((figures: number[]) => (figures[7] ?? 0) > 0);
+  });
+  // Claimed ten seconds ago, due five seconds before that.
+  expect(figures[6]).toBeGreaterThan(1_000);
+  await failing.stop();
 });
 
 /** How often a transaction begins on a connection of the dashboard. */

@@ -12,8 +12,28 @@ const db = testDatabase();
 const TOKEN = 'a-token-of-32-characters-exactly';
 const ID = '01890000-0000-7000-8000-000000000000';
 const pathOf = (path: string) => `/${path.replace(':id', ID).replace(':queue', 'inbox')}`;
-const PAGES = ['', 'jobs', `jobs/${ID}`, 'workers', 'ring', 'dead-letters', 'queues', 'schedules'];
-const FILES = ['health', 'audit', 'app.js', 'app.css', 'icon.svg', 'login', 'logout', 'nowhere'];
+const PAGES = [
+  '',
+  'jobs',
+  `jobs/${ID}`,
+  'workers',
+  'ring',
+  'dead-letters',
+  'queues',
+  'schedules',
+  'limits',
+];
+const FILES = [
+  'live-lab',
+  'health',
+  'audit',
+  'app.js',
+  'app.css',
+  'icon.svg',
+  'login',
+  'logout',
+  'nowhere',
+];
 const EVERY = [...ROUTES.map(({ path }) => path), 'api/events', 'api/nothing', ...PAGES, ...FILES];
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 

@@ -29,8 +29,9 @@ export function Link(props: {
   );
 }
 
-export const Status = ({ of }: { of: string }) => (
-  <span class={`status is-${of}`}>{stateText(of)}</span>
+/** `name`: what it is called where its colour is that of another state. */
+export const Status = ({ of, name = stateText(of) }: { of: string; name?: string }) => (
+  <span class={`status is-${of}`}>{name}</span>
 );
 
 /** `3 s ago`, `in 5 min`; the exact time is its title. */

@@ -3,7 +3,7 @@
  * shows how far it is. It can be stopped; what was done stays done, and a discard or a cancel can be taken back.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { jobsText, PAST, say, sayMoved, type Verb } from '../state/act';
+import { jobsText, MAX_UNDO, say, sayMoved, type Verb } from '../state/act';
 import { get, post } from '../state/api';
 import { acted } from '../state/live';
 import { Dialog } from './dialog';
@@ -16,8 +16,6 @@ export interface Which {
   readonly text: string;
 }
 
-/** More are not kept for the way back. */
-const MAX_UNDO = 10_000;
 const NAMES: Readonly<Record<Verb, string>> = {
   retry: 'Retry',
   discard: 'Discard',
@@ -66,17 +64,17 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
         after = step.next;
         setDone(found);
       } while (after !== null && !stopped.current);
-      if (moved.length <= MAX_UNDO) sayMoved(verb, which.queue, moved, found);
-      else say(`${jobsText(moved.length)} ${PAST[verb]}.`);
+      sayMoved(verb, which.queue, moved, found);
     } catch (failed) {
-      say(`${(failed as Error).message} ${jobsText(moved.length)} were ${PAST[verb]} before.`, {
-        bad: true,
-      });
+      say((failed as Error).message, { bad: true });
+      // What was done before stays done, and can be taken back.
+      if (moved.length > 0) sayMoved(verb, which.queue, moved, moved.length);
     }
     acted.value += 1;
     onClose();
   }
 
+  const undoable = total !== null && !total.more && total.count <= MAX_UNDO;
   const many = total ? `${total.more ? 'more than ' : ''}${jobsText(total.count)}` : null;
   return (
     <Dialog title={`${NAMES[verb]} ${which.text}?`} onClose={onClose}>
@@ -88,6 +86,13 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
       <p>
         {many === null ? 'Counting…' : `This is about ${many} of ${which.queue}. ${WHAT[verb]}`}
       </p>
+      {total !== null && verb !== 'retry' && (
+        <p class="dim">
+          {undoable
+            ? 'It can be undone for half a minute.'
+            : `More than ${MAX_UNDO.toLocaleString('en')} jobs: this cannot be undone from here.`}
+        </p>
+      )}
       {done === null ? (
         <>
           <label class="field">

@@ -5,7 +5,7 @@ import { Dialog } from '../parts/dialog';
 import { pretty } from '../parts/format';
 import { actOn, doing, type Verb } from '../state/act';
 import { post, useAsked } from '../state/api';
-import { session } from '../state/live';
+import { serverNow, session } from '../state/live';
 import type { JobAnswer, ShownJob } from '../state/wire';
 
 interface Moment {
@@ -147,7 +147,7 @@ function Acts({ job }: { job: ShownJob }) {
     setAsked(null);
     void actOn(verb, queue, [id]);
   };
-  const waits = status === 'pending' && job.runAt !== null && Date.parse(job.runAt) > Date.now();
+  const waits = status === 'pending' && job.runAt !== null && Date.parse(job.runAt) > serverNow();
   return (
     <div class="row acts" role="toolbar" aria-label="Acts">
       {status === 'dead_letter' && !archived && (

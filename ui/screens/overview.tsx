@@ -8,7 +8,7 @@ import { go, query, withQuery } from '../state/route';
 import type { LiveQueue, LiveSnapshot } from '../state/wire';
 
 /** Places in the figures of a sample. */
-const [IN, OUT, PENDING, RUNNING, DEAD, LAG] = [0, 1, 2, 3, 4, 5] as const;
+const [IN, OUT, PENDING, RUNNING, DEAD, LAG, LATENCY, FAILED] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
 
 function series(place: number, queue: string | null, how: 'sum' | 'max' = 'sum'): number[] {
   return samples.value.map(({ queues }) => {
@@ -18,6 +18,7 @@ function series(place: number, queue: string | null, how: 'sum' | 'max' = 'sum')
   });
 }
 
+const last = (values: readonly number[]) => values.at(-1) ?? 0;
 const latest = (name: string, place: number) => samples.value.at(-1)?.queues[name]?.[place] ?? 0;
 
 function Problems({ problems }: { problems: LiveSnapshot['problems'] }) {
@@ -46,11 +47,16 @@ function Tiles({ seen }: { seen: LiveSnapshot }) {
   const busy = alive.flatMap((worker) => worker.busy ?? []);
   const load = busy.reduce((total, one) => total + one.running, 0);
   const handlers = busy.reduce((total, one) => total + one.handlers, 0);
+  const latencies = seen.queues.flatMap(({ startLatencyMs }) => startLatencyMs ?? []);
+  const latency = latencies.length === 0 ? '–' : span(Math.max(...latencies));
+  const failing = last(series(FAILED, null));
   const tiles: [string, string, string, boolean][] = [
     ['Waiting', rough + count(sum((queue) => queue.pending)), 'jobs?status=pending', false],
     ['Running', count(sum((queue) => queue.processing)), 'jobs?status=processing', false],
     ['Retrying', retrying === null ? '–' : count(retrying), 'jobs?status=pending', false],
     ['Dead letters', count(dead), 'dead-letters', dead > 0],
+    ['Failures/s', rate(failing), 'jobs?status=pending', failing >= 1],
+    ['Due to start', latency, 'jobs?status=processing', false],
     ['Oldest due', lag === 0 ? '–' : span(lag), 'jobs?status=pending&order=oldest', lag > 60_000],
     ['Workers', count(alive.length), 'workers', alive.length === 0],
     ['Handlers busy', handlers === 0 ? '–' : `${load} of ${handlers}`, 'workers', false],
@@ -82,6 +88,7 @@ function QueueRow({ queue }: { queue: LiveQueue }) {
       </td>
       <td class="number">{rate(latest(name, IN))}</td>
       <td class="number">{rate(latest(name, OUT))}</td>
+      <td class="number">{rate(latest(name, FAILED))}</td>
       <td class="number">{(queue.approximate ? '~' : '') + count(queue.pending)}</td>
       <td class="number">{queue.retrying === null ? '–' : count(queue.retrying)}</td>
       <td class="number">{count(queue.processing)}</td>
@@ -94,6 +101,7 @@ function QueueRow({ queue }: { queue: LiveQueue }) {
           0
         )}
       </td>
+      <td class="number">{queue.startLatencyMs === null ? '–' : span(queue.startLatencyMs)}</td>
       <td class="number">{queue.oldestDueMs === null ? '–' : span(queue.oldestDueMs)}</td>
     </tr>
   );
@@ -147,6 +155,18 @@ export function Overview() {
         />
         <Chart title="Lag" times={times} show={span} lines={[line('oldest due', LAG, 3, 'max')]} />
         <Chart
+          title="Due to start"
+          times={times}
+          show={span}
+          lines={[line('mean', LATENCY, 2, 'max')]}
+        />
+        <Chart
+          title="Failures a second"
+          times={times}
+          show={rate}
+          lines={[line('attempts', FAILED, 4)]}
+        />
+        <Chart
           title="Failed for good"
           times={times}
           show={count}
@@ -164,13 +184,15 @@ export function Overview() {
             'Done',
             'In/s',
             'Done/s',
+            'Failed/s',
             'Waiting',
             'Retrying',
             'Running',
             'Dead',
+            'To start',
             'Oldest due',
           ]}
-          numbers={[3, 4, 5, 6, 7, 8, 9]}
+          numbers={[3, 4, 5, 6, 7, 8, 9, 10, 11]}
         >
           {seen.queues.map((one) => (
             <QueueRow key={one.queue} queue={one} />

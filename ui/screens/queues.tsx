@@ -9,6 +9,12 @@ import { post, useAsked } from '../state/api';
 import { samples, session, snapshot } from '../state/live';
 import type { LiveQueue, QueueSettings } from '../state/wire';
 
+const READ_BY: Readonly<Record<string, string>> = {
+  none: 'time',
+  key: 'key, in order',
+  turns: 'key, in turns',
+};
+
 function turn(queue: string, verb: 'pause' | 'resume'): void {
   void doing(async () => {
     await post(`api/queues/${encodeURIComponent(queue)}/${verb}`, {});
@@ -59,7 +65,24 @@ function QueueCard(props: {
           {queue.oldestDueMs === null ? 'none' : span(queue.oldestDueMs)}
         </Fact>
         <Fact name="In / done a second">{`${rate(last?.[0] ?? 0)} / ${rate(last?.[1] ?? 0)}`}</Fact>
-        <Fact name="Read by">{queue.ordering === 'none' ? 'time' : 'key'}</Fact>
+        <Fact name="Due to start">
+          {queue.startLatencyMs === null ? 'nothing runs' : span(queue.startLatencyMs)}
+        </Fact>
+        <Fact name="Read by">{READ_BY[queue.ordering] ?? queue.ordering}</Fact>
+        {queue.ordering === 'turns' && (
+          <>
+            <Fact name="At once of a key">
+              {queue.perKey === null ? 'any' : count(queue.perKey)}
+            </Fact>
+            <Fact name="At once of a group">
+              {queue.perGroup === null ? 'any' : count(queue.perGroup)}
+            </Fact>
+            <Fact name="Keys take turns">{queue.fair ? 'yes' : 'no'}</Fact>
+          </>
+        )}
+        {queue.maxPending !== null && (
+          <Fact name="May wait, at most">{count(queue.maxPending)}</Fact>
+        )}
         <Fact name="Table and indexes">{bytes(queue.tableBytes)}</Fact>
         <Fact name="Archive">{bytes(queue.archiveBytes)}</Fact>
         <Fact name="Archive kept for">{span(queue.archiveRetentionMs)}</Fact>

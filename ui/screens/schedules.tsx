@@ -3,7 +3,7 @@ import { Empty, Failed, Link, Status, Table, Title, Waiting, When } from '../par
 import { count, span } from '../parts/format';
 import { doing } from '../state/act';
 import { post, useAsked } from '../state/api';
-import { session } from '../state/live';
+import { serverNow, session } from '../state/live';
 import { query, withQuery } from '../state/route';
 import type { ListedSchedule, SchedulesAnswer } from '../state/wire';
 
@@ -26,6 +26,18 @@ function act(name: string, verb: ScheduleVerb): void {
 
 const timing = ({ cron, everyMs, timezone }: ListedSchedule) =>
   everyMs !== null ? `every ${span(everyMs)}` : `${cron} ${timezone}`;
+
+/** A schedule is written within a second; one that is due for longer waits for a worker. */
+const LATE_MS = 5_000;
+
+/** How late it is, or else how late its last job was written. */
+function Lag({ schedule }: { schedule: ListedSchedule }) {
+  const { paused, nextAt, lastAt, lastInstant } = schedule;
+  const overdueMs = paused || nextAt === null ? 0 : serverNow() - Date.parse(nextAt);
+  if (overdueMs > LATE_MS) return <span class="bad">{`overdue by ${span(overdueMs)}`}</span>;
+  if (lastAt === null || lastInstant === null) return <span class="dim">–</span>;
+  return <>{span(Date.parse(lastAt) - Date.parse(lastInstant))}</>;
+}
 
 function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) {
   const { name, paused, nextRuns, lastJob } = schedule;
@@ -65,6 +77,9 @@ function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) 
           <span class="dim">never</span>
         )}
       </td>
+      <td>
+        <Lag schedule={schedule} />
+      </td>
       <td class="number">{count(schedule.ticks)}</td>
       <td class="number">{count(schedule.skipped)}</td>
       <td class="number">{count(schedule.missed)}</td>
@@ -85,7 +100,18 @@ function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) 
 export function Schedules() {
   const { data, error } = useAsked<SchedulesAnswer>(`api/schedules?${query.value}`, 3);
   const write = session.value?.write === true;
-  const head = ['Name', 'State', 'When', 'Makes', 'Next', 'Last', 'Ticks', 'Skipped', 'Missed'];
+  const head = [
+    'Name',
+    'State',
+    'When',
+    'Makes',
+    'Next',
+    'Last',
+    'Lag',
+    'Ticks',
+    'Skipped',
+    'Missed',
+  ];
   return (
     <>
       <Title>Schedules</Title>
@@ -95,7 +121,7 @@ export function Schedules() {
       ) : data.schedules.length === 0 ? (
         <Empty>There is no schedule. hf.schedule() and hf.schedules.declare() make them.</Empty>
       ) : (
-        <Table label="Schedules" head={write ? [...head, 'Acts'] : head} numbers={[6, 7, 8]}>
+        <Table label="Schedules" head={write ? [...head, 'Acts'] : head} numbers={[7, 8, 9]}>
           {data.schedules.map((schedule) => (
             <Row key={schedule.name} schedule={schedule} write={write} />
           ))}

@@ -16,6 +16,8 @@ let count = 0;
 const SHOWN_MS = 8_000;
 /** Long enough to notice what one has done. */
 const UNDO_MS = 30_000;
+/** The ids of more are not kept for the way back. */
+export const MAX_UNDO = 10_000;
 
 export function say(text: string, options: { bad?: boolean; undo?: () => void } = {}): void {
   const id = ++count;
@@ -73,7 +75,8 @@ export function sayMoved(verb: Verb, queue: string, ids: readonly string[], foun
   const rest = left > 0 ? ` ${jobsText(left)} had changed meanwhile and stayed as they are.` : '';
   const text = `${jobsText(ids.length)} ${PAST[verb]}.${rest}`;
   const undo = () => void doing(() => takeBack(queue, ids));
-  say(text, verb === 'retry' || ids.length === 0 ? {} : { undo });
+  const isUndoable = verb !== 'retry' && ids.length > 0 && ids.length <= MAX_UNDO;
+  say(text, isUndoable ? { undo } : {});
 }
 
 export async function actOn(verb: Verb, queue: string, ids: readonly string[]): Promise<boolean> {

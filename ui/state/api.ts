@@ -32,7 +32,7 @@ export interface Asked<Value> {
   readonly reload: () => void;
 }
 
-/** Asks at once, and again every `every` polls of the feed while the page is seen; 0: only when told to. */
+/** Asks at once, and again every `every` polls of the feed while the page is seen; 0: only after an act or `reload`. */
 export function useAsked<Value>(path: string | null, every = 2): Asked<Value> {
   const [state, setState] = useState<{
     path: string | null;

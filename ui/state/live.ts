@@ -1,5 +1,5 @@
 /**
- * The feed: one stream of events, closed while nobody sees the page and opened again with what was heard last. `fresh`
+ * The feed: one stream of events, closed while nobody sees the page and opened again with the id of the last event. `fresh`
  * says how old the picture is, in words.
  */
 import { computed, signal } from '@preact/signals';
@@ -18,7 +18,7 @@ export const tick = signal(0);
 /** Counts acts, so that screens look again. */
 export const acted = signal(0);
 const down = signal<string | null>(null);
-const heardAt = signal(0);
+const receivedAt = signal(0);
 const now = signal(Date.now());
 const hidden = signal(document.hidden);
 /** Of the server's clock against ours. */
@@ -30,8 +30,8 @@ export type Freshness = 'live' | 'late' | 'down' | 'paused' | 'opening';
 export const freshness = computed<{ state: Freshness; text: string }>(() => {
   if (hidden.value) return { state: 'paused', text: 'Paused' };
   if (down.value) return { state: 'down', text: down.value };
-  if (heardAt.value === 0) return { state: 'opening', text: 'Connecting' };
-  const age = Math.max(0, now.value - heardAt.value);
+  if (receivedAt.value === 0) return { state: 'opening', text: 'Connecting' };
+  const age = Math.max(0, now.value - receivedAt.value);
   if (age < STALE_MS) return { state: 'live', text: 'Live' };
   return { state: 'late', text: `${Math.round(age / 1000)} s old` };
 });
@@ -39,7 +39,7 @@ export const freshness = computed<{ state: Freshness; text: string }>(() => {
 let source: EventSource | null = null;
 let lastId = '';
 
-function heard(message: MessageEvent<string>): void {
+function receive(message: MessageEvent<string>): void {
   const data = JSON.parse(message.data) as {
     snapshot: LiveSnapshot;
     samples: Sample[];
@@ -49,7 +49,7 @@ function heard(message: MessageEvent<string>): void {
   offsetMs = data.snapshot.at - Date.now();
   samples.value = [...(data.reset ? [] : samples.value), ...data.samples].slice(-KEPT);
   snapshot.value = data.snapshot;
-  heardAt.value = Date.now();
+  receivedAt.value = Date.now();
   now.value = Date.now();
   down.value = null;
   tick.value += 1;
@@ -57,11 +57,11 @@ function heard(message: MessageEvent<string>): void {
 
 function open(): void {
   if (source) return;
-  // A new EventSource does not know what the old one heard.
+  // A new EventSource does not know the last event of the old one.
   source = new EventSource(
     href(lastId ? `api/events?last=${encodeURIComponent(lastId)}` : 'api/events'),
   );
-  source.addEventListener('snapshot', heard);
+  source.addEventListener('snapshot', receive);
   source.addEventListener('down', (message: MessageEvent<string>) => {
     down.value = (JSON.parse(message.data) as { error: string }).error;
   });

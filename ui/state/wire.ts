@@ -3,6 +3,7 @@
 import type { AuditEntry } from '../../src/api/audit.js';
 import type { Schedule } from '../../src/api/schedules.js';
 import type { DeadLetterGroup, Explanation, Job, JobSummary } from '../../src/api/views.js';
+import type { SeenLimit } from '../../src/dashboard/limits.js';
 import type { RingPicture } from '../../src/dashboard/ring.js';
 import type { SeenWorker, Snapshot } from '../../src/dashboard/snapshot.js';
 import type { Finding } from '../../src/inspect/doctor.js';
@@ -22,6 +23,8 @@ export interface Session {
   readonly version: string;
   readonly schema: string;
   readonly signedIn: boolean;
+  /** There is a live lab. */
+  readonly lab: boolean;
 }
 
 export type LiveSnapshot = Wire<Snapshot>;
@@ -47,6 +50,7 @@ export type SchedulesAnswer = {
   readonly schedules: readonly ListedSchedule[];
   readonly next: string | null;
 };
+export type LimitsAnswer = { readonly limits: readonly SeenLimit[] };
 export type Ring = RingPicture;
 export type HealthAnswer = { readonly findings: readonly Finding[]; readonly at: number };
 export type AuditAnswer = {

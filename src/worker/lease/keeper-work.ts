@@ -171,7 +171,13 @@ export class KeeperWork {
       workerId: () => this.#workerId,
       metadata: () => ({
         ...metadata,
-        load: { running: this.#load(SLOT.running), held: this.#load(SLOT.held) },
+        load: {
+          running: this.#load(SLOT.running),
+          held: this.#load(SLOT.held),
+          failed: Object.fromEntries(
+            queues.map((queue, place) => [queue, this.#load(SLOT.failed + place)]),
+          ),
+        },
       }),
       confirmedAgoMs: () => (does.beat ? confirmedAgoMs(this.#shared) : 0),
       confirmed: (id, sentAt) => this.#confirmed(id, sentAt),

@@ -22,15 +22,15 @@ import {
   type KeeperEvents,
   type KeeperSetup,
   NEVER,
-  SHARED_BYTES,
   SLOT,
+  sharedBytes,
   type ToKeeper,
 } from './protocol.js';
 
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' | 'passwordAsked'> {
   error(what: string, error: unknown): void;
   /** For the registry; asked several times a second. */
-  load(): { running: number; held: number };
+  load(): { running: number; held: number; failed: readonly number[] };
   /** The caller's function for passwords, if there is one. */
   password?(of: object): unknown;
 }
@@ -61,7 +61,7 @@ export class Keeper {
   });
 
   constructor(setup: Omit<KeeperSetup, 'shared'>, listener: KeeperListener) {
-    const shared = new SharedArrayBuffer(SHARED_BYTES);
+    const shared = new SharedArrayBuffer(sharedBytes(setup.queues));
     this.#setup = { ...setup, shared };
     this.#shared = new BigInt64Array(shared);
     this.#shared[SLOT.confirmedAt] = BigInt(Math.floor(setup.registeredAt));
@@ -149,9 +149,11 @@ export class Keeper {
 
   #turn(): void {
     Atomics.add(this.#shared, SLOT.turns, 1n);
-    const { running, held } = this.#listener.load();
+    const { running, held, failed } = this.#listener.load();
     Atomics.store(this.#shared, SLOT.running, BigInt(running));
     Atomics.store(this.#shared, SLOT.held, BigInt(held));
+    for (const [place, count] of failed.entries())
+      Atomics.store(this.#shared, SLOT.failed + place, BigInt(count));
   }
 
   /** Throws where threads are not allowed. */

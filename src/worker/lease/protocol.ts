@@ -36,8 +36,12 @@ export const SLOT = {
   held: 2,
   /** When the last confirmed heartbeat of the present id was sent, by `monotonicMs`. */
   confirmedAt: 3,
+  /** From here on, by queue: attempts that have failed since the start. */
+  failed: 4,
 } as const;
-export const SHARED_BYTES = Object.keys(SLOT).length * BigInt64Array.BYTES_PER_ELEMENT;
+
+export const sharedBytes = (queues: readonly string[]): number =>
+  (SLOT.failed + queues.length) * BigInt64Array.BYTES_PER_ELEMENT;
 
 /** In `confirmedAt`: no heartbeat of this id is confirmed yet. */
 export const NEVER = -(2n ** 52n);

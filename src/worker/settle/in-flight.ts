@@ -24,6 +24,7 @@ export class InFlightJobs {
   readonly #deps: QueueDeps;
   readonly #hooks: InFlightHooks;
   readonly #held = new Map<string, LeasedJob>();
+  #failures = 0;
 
   constructor(queue: string, deps: QueueDeps, hooks: InFlightHooks) {
     this.#queue = queue;
@@ -40,6 +41,11 @@ export class InFlightJobs {
     let held = 0;
     for (const { lost } of this.#held.values()) if (!lost) held++;
     return held;
+  }
+
+  /** Attempts that have failed since the start, the last ones of dead letters too. */
+  get failures(): number {
+    return this.#failures;
   }
 
   values(): LeasedJob[] {
@@ -121,6 +127,7 @@ export class InFlightJobs {
     } else {
       held.how = how;
       this.#deps.stats[how]++;
+      if (how === 'failed' || how === 'dead_letter') this.#failures++;
       this.report(how, held, more);
     }
     this.remove(held);

@@ -1,0 +1,111 @@
+// What 50 open browsers take from the workers: a backlog of 5 million jobs, two worker processes that do nothing but
+// claim and complete, and their throughput without a page and with 50, in turns. The pages and the dashboard's server
+// run on the same machine, so their own processor time is part of the loss. Before each round the backlog is filled up.
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { became, clock, wait } from './clock.mjs';
+import { fill, fillMore, openGround } from './ground.mjs';
+import { median, pairwise } from './statistics.mjs';
+
+const PAGES = 50;
+const WORKERS = 2;
+const MOST_LOST = 3;
+/** Several polls of the dashboard, which come every two seconds. */
+const WINDOW_MS = 10_000;
+const WARM_MS = 1_000;
+/** A window ends earlier when so much of the backlog is done: a small one is for trying the script. */
+const MOST_DONE = 0.4;
+
+function start(script, url) {
+  const path = fileURLToPath(new URL(`./dashboard/${script}`, import.meta.url));
+  return fork(path, [url], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+}
+
+/** One question at a time. */
+function ask(child, message) {
+  return new Promise((resolve, reject) => {
+    const gone = (code) => reject(new Error(`a process of the bench ended with ${code}`));
+    child.once('exit', gone);
+    child.once('message', (answer) => {
+      child.off('exit', gone);
+      resolve(answer);
+    });
+    child.send(message);
+  });
+}
+
+async function completed(workers) {
+  const counts = await Promise.all(workers.map((worker) => ask(worker, 'count')));
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
+/** Jobs a second, over a window that begins when the workers are at it. */
+async function throughput({ workers, pages, hf }, backlog, count) {
+  await ask(pages, count);
+  const before = await completed(workers);
+  await hf.resume('inbox');
+  if (!(await became(async () => (await completed(workers)) > before, 30_000)))
+    throw new Error('the workers complete nothing');
+  const most = before + backlog * MOST_DONE;
+  const isShort = backlog < 1_000_000;
+  if (!isShort) await wait(WARM_MS);
+  const [from, first] = [clock(), await completed(workers)];
+  let last = first;
+  await became(
+    async () => {
+      last = await completed(workers);
+      return last >= most;
+    },
+    WINDOW_MS,
+    50,
+  );
+  const perSecond = ((last - first) * 1_000) / (clock() - from);
+  await hf.pause('inbox');
+  await ask(pages, 0);
+  return perSecond;
+}
+
+const WAITING = `SELECT count(*)::int AS n FROM holdfast.inbox`;
+
+async function topUp({ admin, hf }, backlog) {
+  await hf.pause('inbox');
+  const { rows } = await admin.query(WAITING);
+  if (rows[0].n < backlog) await fillMore(admin, backlog - rows[0].n);
+  await admin.query('TRUNCATE holdfast.inbox_archive');
+  await admin.query('CHECKPOINT');
+}
+
+export async function dashboard({ url, quick, options, figure, say }) {
+  const ground = await openGround(url);
+  const { admin, hf } = ground;
+  const backlog = options.backlog ?? (quick ? 500_000 : 5_000_000);
+  const rounds = options.rounds ?? (quick ? 3 : 7);
+  await hf.pause('inbox');
+  say(`loading ${backlog.toLocaleString('en')} jobs …`);
+  await fill(admin, backlog);
+  const pages = start('pages.mjs', url);
+  await new Promise((resolve) => pages.once('message', resolve));
+  const workers = Array.from({ length: WORKERS }, () => start('worker.mjs', url));
+  const system = { workers, pages, hf };
+  const [without, beside] = [[], []];
+  try {
+    for (let round = 0; round < rounds; round++) {
+      const turns = [
+        [without, 0],
+        [beside, PAGES],
+      ];
+      for (const [rates, count] of round % 2 ? turns.reverse() : turns) {
+        await topUp(ground, backlog);
+        rates.push(await throughput(system, backlog, count));
+        say(`${Math.round(rates.at(-1)).toLocaleString('en')} jobs/s with ${count} pages`);
+      }
+    }
+  } finally {
+    for (const child of [...workers, pages]) child.kill('SIGKILL');
+    await hf.resume('inbox');
+  }
+  const loss = (1 - pairwise(beside, without)) * 100;
+  say(`${Math.round(median(without))} jobs/s without, ${Math.round(median(beside))} beside them`);
+  figure('dashboard.loss_percent', loss.toFixed(1), `<= ${MOST_LOST}`, loss <= MOST_LOST);
+  await ground.close();
+}
