@@ -7,7 +7,7 @@ import type { ActName } from '../operate/audit.js';
 import { pause, resume, runNow } from '../schedule/operate.js';
 import type { Context } from './context.js';
 import { type Body, filterOf, ids, needed, text } from './input.js';
-import { FLEET_ACTS, labAct, neededLab, WORKER_ACTS } from './lab.js';
+import { FLEET_ACTS, labAct, neededLab, WORKER_ACTS } from './live-lab.js';
 import type { Visitor } from './options.js';
 import { Refused } from './reply.js';
 

@@ -1,5 +1,5 @@
 export { type DashboardHandler, dashboard } from './dashboard.js';
-export type { LabAct, LabHook, LabState, LabWorker } from './lab.js';
+export type { LabAct, LabHook, LabState, LabWorker } from './live-lab.js';
 export { type NodeHandler, nodeHandler } from './node.js';
 export type { DashboardOptions, Visitor } from './options.js';
 export type { Redact, Shown } from './redact.js';

@@ -4,7 +4,7 @@
  */
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkKnown, type Known } from '../job/known-options.js';
-import type { LabHook } from './lab.js';
+import type { LabHook } from './live-lab.js';
 import type { Redact } from './redact.js';
 
 /** Who looks, and whether he may act. */

@@ -3,7 +3,7 @@
  * there is one, it says that the demo is starting.
  */
 import { type DashboardHandler, dashboard } from '../dashboard/dashboard.js';
-import type { LabHook } from '../dashboard/lab.js';
+import type { LabHook } from '../dashboard/live-lab.js';
 import { type DashboardServer, DEFAULT_PORT, listen } from '../dashboard/serve.js';
 import type { Holdfast } from '../holdfast.js';
 

@@ -4,7 +4,7 @@ import { test as anyTest, beforeAll, beforeEach, expect, onTestFinished } from '
 import { hasBrowser, NO_BROWSER } from '../../scripts/chromium.mjs';
 import { contextOf } from '../../src/dashboard/context.js';
 import { handlerOf } from '../../src/dashboard/dashboard.js';
-import type { LabAct, LabHook } from '../../src/dashboard/lab.js';
+import type { LabAct, LabHook } from '../../src/dashboard/live-lab.js';
 import { checkOptions, type DashboardOptions } from '../../src/dashboard/options.js';
 import { listen } from '../../src/dashboard/serve.js';
 import { holdfast, job } from '../../src/index.js';

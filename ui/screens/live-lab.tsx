@@ -1,5 +1,5 @@
 /** The live lab: acts on the real worker processes of the demo, and a count of what was accepted, done, lost, doubled. */
-import type { LabAct, LabState, LabWorker } from '../../src/dashboard/lab.js';
+import type { LabAct, LabState, LabWorker } from '../../src/dashboard/live-lab.js';
 import { Empty, Failed, Status, Table, Title, Waiting, When } from '../parts/bits';
 import { count, rate } from '../parts/format';
 import { doing } from '../state/act';
