@@ -148,10 +148,11 @@ test(
 );
 
 test(
-  'a lost job makes it fail, and the next start does not clear that away',
+  'Ctrl-C drains: the workers leave and hold nothing; a lost job makes it fail, and the next start does not clear that away',
   async () => {
     const run = start();
     await run.says('the shop is open');
+    const pids = await fleet();
     await until('a job has been deleted by a vandal', async () => {
       const gone = await rows(
         `DELETE FROM holdfast.orders
@@ -161,6 +162,11 @@ test(
     });
     run.child.kill('SIGINT');
     expect(await run.ended).toBe(1);
+    expect(run.said.text).toContain('closing: no new orders, and the workers drain');
+    expect(pids.every(isGone)).toBe(true);
+    expect(await fleet()).toEqual([]);
+    expect(await rows(`SELECT FROM holdfast.orders WHERE status = 'processing'`)).toEqual([]);
+    // What waits is no loss.
     expect(run.said.text).toMatch(/lost +1\n/);
     expect(run.said.text).toContain('THE PROOF FAILED');
 
@@ -171,30 +177,11 @@ test(
   LONG,
 );
 
-test(
-  'Ctrl-C drains: the workers leave, hold nothing, and what waits is no loss',
-  async () => {
-    const run = start();
-    await run.says('the shop is open');
-    const pids = await fleet();
-    run.child.kill('SIGINT');
-    expect(await run.ended).toBe(0);
-    expect(run.said.text).toContain('closing: no new orders, and the workers drain');
-    expect(pids.every(isGone)).toBe(true);
-    expect(await fleet()).toEqual([]);
-    expect(await rows(`SELECT FROM holdfast.orders WHERE status = 'processing'`)).toEqual([]);
-  },
-  LONG,
-);
-
-test.each([
-  [['--fro', '20s'], '--fro'],
-  [['--for', 'soon'], '--for must be a duration'],
-  [['now'], 'now'],
-])('%j is wrong usage: exit code 2, and nothing is started', async (args, named) => {
-  const run = start(args);
+// The others are refused in src/demo/usage.test.ts.
+test('an option that it does not know is wrong usage: exit code 2, and nothing is started', async () => {
+  const run = start(['--fro', '20s']);
   expect(await run.ended).toBe(2);
-  expect(run.said.text).toContain(named);
+  expect(run.said.text).toContain('--fro');
   expect(run.said.text).toContain('Usage: npm start');
   expect(run.said.text).not.toContain('holdfast demo:');
 });

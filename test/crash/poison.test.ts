@@ -13,6 +13,7 @@ import {
   startWorker,
 } from '../support/child.js';
 import { blockedStatement, type Ground, ground, jobs } from '../support/ground.js';
+import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 
 /** What the TTL would bring about a while later; the tests of the TTL are elsewhere. */
@@ -54,10 +55,13 @@ const PATIENT = { ...QUICK, lease: '60s', ttl: '60s' } as const;
 const RARELY_KEPT = { ...PATIENT, maintenance: '60s' } as const;
 const ATTEMPTS = 2;
 
-test.each([
-  { concurrency: 1, found: 'maintenance', times: PATIENT },
+const FLEETS = [
   { concurrency: 10, found: 'whoever learns of the death', times: RARELY_KEPT },
   { concurrency: 200, found: 'maintenance', times: PATIENT },
+];
+test.each([
+  ...FLEETS,
+  ...long([], [{ concurrency: 1, found: 'maintenance', times: PATIENT }]),
 ])(
   'a job that aborts its process becomes a dead letter after its attempts, and costs the others none ($concurrency at once, found by $found)',
   async ({ concurrency, times }) => {
