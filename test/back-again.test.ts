@@ -121,9 +121,7 @@ describe.each(KINDS)('in a queue that is read by %s', (_, queue) => {
 });
 
 test('a job that is due long after its enqueue starts when it is due, also if nobody knew of it', async () => {
-  const kinds = KINDS.map(([, queue]) =>
-    job<{ dueAt: number }>(`late_${queue}`, { queue }),
-  );
+  const kinds = KINDS.map(([, queue]) => job<{ dueAt: number }>(`late_${queue}`, { queue }));
   // Further away than hints reach, and enqueued before the worker is there.
   const runAt = new Date(Date.now() + 6_000);
   for (const kind of kinds) await db.hf.enqueue(kind, { dueAt: runAt.getTime() }, { runAt });

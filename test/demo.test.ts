@@ -71,10 +71,14 @@ function start(args: readonly string[] = [], env: Record<string, string> = onSer
   return follow(spawn(process.execPath, [MAIN, ...args], { env, stdio: [...stdio] }));
 }
 
-async function rows<Row extends object>(text: string): Promise<Row[]> {
+function onTestServer(): string {
   const url = new URL(inject('serverUrl'));
   url.pathname = `/${DATABASE}`;
-  const client = new pg.Client({ connectionString: url.toString() });
+  return url.toString();
+}
+
+async function rows<Row extends object>(text: string, url = onTestServer()): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: url });
   client.on('error', () => undefined);
   await client.connect();
   try {
@@ -198,10 +202,9 @@ test('a server that cannot be reached is said in one line, with exit code 1', as
   expect(run.said.text).toContain('The demo cannot go on: connect ECONNREFUSED');
 });
 
-/** The database of an embedded server whose folder this is. */
-function embeddedPort(folder: string): number {
-  const state = readFileSync(join(folder, '.holdfast', 'postgres.state.json'), 'utf8');
-  return (JSON.parse(state) as { port: number }).port;
+/** How to reach the embedded server whose folder this is. */
+function embeddedState(folder: string): { port: number; password: string } {
+  return JSON.parse(readFileSync(join(folder, '.holdfast', 'postgres.state.json'), 'utf8'));
 }
 
 test(
@@ -217,7 +220,11 @@ test(
 
     const first = embedded([]);
     await first.says('the shop is open');
-    await first.says('accepted');
+    await until('something was ordered', async () => {
+      const { port, password } = embeddedState(cwd);
+      const url = `postgres://postgres:${password}@127.0.0.1:${port}/${DATABASE}`;
+      return (await rows('SELECT FROM shop.orders LIMIT 1', url)).length === 1;
+    });
     const children = spawnSync('pgrep', ['-P', String(first.child.pid), 'node']).stdout;
     const pids = String(children).trim().split('\n').map(Number);
     expect(pids.length).toBeGreaterThanOrEqual(4);
@@ -225,7 +232,7 @@ test(
     await first.ended;
     await allGone(pids);
 
-    const port = embeddedPort(cwd);
+    const { port } = embeddedState(cwd);
     const squatter = net.createServer();
     onTestFinished(() => void squatter.close());
     await until('the port of the first server is taken', async () => {
@@ -238,7 +245,7 @@ test(
     expect(await second.ended, second.said.text).toBe(0);
     expect(second.said.text).toMatch(/an earlier run left [\d,]+ orders: 0 lost, 0 doubled/);
     expect(second.said.text).toContain('Nothing was lost');
-    expect(embeddedPort(cwd)).not.toBe(port);
+    expect(embeddedState(cwd).port).not.toBe(port);
   },
   LONG,
 );
