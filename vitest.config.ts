@@ -7,8 +7,8 @@ import { LongestFirst } from './test/support/longest-first.js';
 const KEEPER_SOURCE = new URL('dist/worker/lease/keeper-source.js', import.meta.url);
 const CLIENT_FILES = new URL('dist/dashboard/client-files.js', import.meta.url);
 
-/** They start processes and mostly wait for them. */
-const WAITING = ['test/{crash,fleet,torture}/**/*.test.ts', 'test/{demo,start,idle}.test.ts'];
+/** They measure how soon something happens, and have no more than one other file beside them. */
+const TIMED = ['test/calm/**/*.test.ts', 'test/back-again.test.ts'];
 
 /** They replace modules, or count what is in their process. All others share a process with those before them. */
 const ALONE = [
@@ -61,17 +61,17 @@ export default defineConfig({
     ...common,
     sequence: { sequencer: LongestFirst },
     projects: [
-      project('waiting', {
-        include: WAITING,
+      // Two cores, and three files: one of them mostly waits (see LongestFirst).
+      project('alone', { include: ALONE, maxWorkers: 3, sequence: { groupOrder: 0 } }),
+      project('shared', {
+        include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+        exclude: [...TIMED, ...ALONE],
         isolate: false,
         maxWorkers: 3,
         sequence: { groupOrder: 0 },
       }),
-      // Two cores: more files at once only make their timings noisier.
-      project('alone', { include: ALONE, maxWorkers: 2, sequence: { groupOrder: 1 } }),
-      project('shared', {
-        include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-        exclude: [...WAITING, ...ALONE],
+      project('timed', {
+        include: TIMED,
         isolate: false,
         maxWorkers: 2,
         sequence: { groupOrder: 1 },

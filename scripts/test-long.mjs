@@ -5,8 +5,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const files = readdirSync(join(root, 'test'), { recursive: true })
-  .map((name) => join('test', String(name)))
+const files = ['src', 'test']
+  .flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, String(name))),
+  )
   .filter((name) => name.endsWith('.test.ts'))
   .filter((name) => /support\/long\.js'/.test(readFileSync(join(root, name), 'utf8')));
 const result = spawnSync(

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { inBatches } from '../src/operate/bulk.js';
 import { clearAll } from './support/cli-plant.js';
-import { inTerminal, run, start, values } from './support/cli-run.js';
+import { call, inTerminal, start, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { long } from './support/long.js';
 import { until } from './support/until.js';
@@ -32,7 +32,7 @@ const MANY = long(20_000, 100_000);
 
 test(`${MANY} dead letters are retried with one command`, async () => {
   await addDeadLetters(MANY);
-  const ran = await run(['dead-letters', 'retry', '--all', '--yes', '--json'], { env: env() });
+  const ran = await call(['dead-letters', 'retry', '--all', '--yes', '--json'], { env: env() });
   expect(ran.code).toBe(0);
   expect(values(ran.out)).toEqual([{ matched: MANY, retried: MANY, finished: true }]);
   expect(await countOf('pending')).toBe(MANY);
@@ -55,7 +55,7 @@ test('interrupted, it ends after its batch and says what is left; again, it goes
   expect(ran.err).toContain(
     `${(6_000 - moved).toLocaleString('en')} dead letters are left as they were`,
   );
-  const again = await run(['dead-letters', 'retry', '--all', '--yes'], { env: env() });
+  const again = await call(['dead-letters', 'retry', '--all', '--yes'], { env: env() });
   expect(again).toMatchObject({
     code: 0,
     out: `${(6_000 - moved).toLocaleString('en')} retried\n`,
@@ -103,7 +103,7 @@ test('killed in the middle, every job is either as it was or done', async () => 
 
 test('a filter takes only what it names', async () => {
   await addDeadLetters(2_000);
-  const ran = await run(['dead-letters', 'discard', '--error', 'rare', '--yes'], { env: env() });
+  const ran = await call(['dead-letters', 'discard', '--error', 'rare', '--yes'], { env: env() });
   expect(ran.out).toBe('200 discarded\n');
   expect(await countOf('dead_letter')).toBe(1_800);
 });

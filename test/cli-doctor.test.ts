@@ -9,6 +9,7 @@ import {
   beforeEach,
   describe,
   expect,
+  inject,
   onTestFinished,
   test,
   vi,
@@ -22,6 +23,7 @@ import { judgeDrift } from '../src/inspect/doctor-drift.js';
 import { judgeServer, readServer } from '../src/inspect/doctor-server.js';
 import { judgeTable } from '../src/inspect/doctor-vacuum.js';
 import { MIGRATIONS } from '../src/schema/migrations.js';
+import { cloneDatabase } from '../src/testing/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
 import { proxied } from './support/cli-proxy.js';
 import { run, values } from './support/cli-run.js';
@@ -330,9 +332,9 @@ describe('the work', () => {
 
 describe('the schema', () => {
   async function fresh(): Promise<{ url: string; query: (text: string) => Promise<unknown> }> {
-    const url = await makeDatabase();
+    const { url, drop } = await cloneDatabase(inject('serverUrl'), inject('template'));
+    onTestFinished(drop);
     const hf = holdfast({ connectionString: url, logger: quietLogger });
-    await hf.migrate();
     await hf.createQueue('outbox');
     await hf.close();
     const client = new pg.Client({ connectionString: url });

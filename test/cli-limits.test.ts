@@ -1,11 +1,11 @@
 /** `holdfast limits`: what is listed, set, reset and removed, for people and for programs. */
 import { expect, test } from 'vitest';
-import { run, values } from './support/cli-run.js';
+import { call, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { limitStep } from './support/limited.js';
 
 const db = testDatabase();
-const cli = (...args: string[]) => run(['limits', ...args], { env: { DATABASE_URL: db.url } });
+const cli = (...args: string[]) => call(['limits', ...args], { env: { DATABASE_URL: db.url } });
 
 test('limits are listed, set beside what code declares, reset and removed', async () => {
   await limitStep(db, { concurrency: 20, rate: { limit: 100, perMs: 60_000, burst: 20 } });

@@ -1,12 +1,12 @@
 /** `holdfast schedules`: what is listed and shown, for people and for programs, and what each verb does. */
 import { expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { run, values } from './support/cli-run.js';
+import { call, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 
 const db = testDatabase();
 const report = job<{ to: string }>('report');
-const cli = (...args: string[]) => run(['schedules', ...args], { env: { DATABASE_URL: db.url } });
+const cli = (...args: string[]) => call(['schedules', ...args], { env: { DATABASE_URL: db.url } });
 
 test('a schedule is listed, shown, paused, resumed, run and deleted', async () => {
   const payload = { to: 'ops' };

@@ -32,9 +32,14 @@ test('frames follow each other with the rates between them, until Ctrl-C', async
     );
   await until('a first frame', () => frames().length > 0);
   expect(frames()[0]?.queues[0]).not.toHaveProperty('inPerSecond');
-  await db.hf.enqueueMany(Array.from({ length: 50 }, () => job('noop').item({})));
-  const seen = await until('a frame in which jobs came in', () =>
-    frames().find((frame) => (frame.queues[0]?.inPerSecond ?? 0) > 0),
+  // Again and again: a session that does nothing more tells the server's statistics ten seconds later.
+  const seen = await until(
+    'a frame in which jobs came in',
+    async () => {
+      await db.hf.enqueueMany(Array.from({ length: 50 }, () => job('noop').item({})));
+      return frames().find((frame) => (frame.queues[0]?.inPerSecond ?? 0) > 0);
+    },
+    { everyMs: 100 },
   );
   expect(seen.queues[0]?.pending).toBeGreaterThan(0);
   running.child.kill('SIGINT');

@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import { beforeEach, expect, test } from 'vitest';
 import { clearAll, plantArchived, plantJob } from './support/cli-plant.js';
-import { run, values } from './support/cli-run.js';
+import { call, run, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 
 const db = testDatabase();
@@ -10,8 +10,11 @@ beforeEach(async () => {
   await clearAll(db);
   await db.rows('TRUNCATE holdfast.audit');
 });
-const cli = (words: readonly string[], stdin = '') =>
-  run(words, { env: { DATABASE_URL: db.url }, stdin });
+/** In a process of its own where it reads from standard input. */
+const cli = (words: readonly string[], stdin?: string) => {
+  const env = { DATABASE_URL: db.url };
+  return stdin === undefined ? call(words, { env }) : run(words, { env, stdin });
+};
 const line = (words: string) => cli(words.split(' '));
 
 test('archive replay: a count, a dry run, batches, and one row in the audit', async () => {

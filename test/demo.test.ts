@@ -75,10 +75,14 @@ function start(args: readonly string[] = [], env: Record<string, string> = onSer
   return follow(spawn(process.execPath, [MAIN, ...args], { env, stdio: [...stdio] }));
 }
 
-async function rows<Row extends object>(text: string): Promise<Row[]> {
+function onTestServer(): string {
   const url = new URL(inject('serverUrl'));
   url.pathname = `/${DATABASE}`;
-  const client = new pg.Client({ connectionString: url.toString() });
+  return url.toString();
+}
+
+async function rows<Row extends object>(text: string, url = onTestServer()): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: url });
   client.on('error', () => undefined);
   await client.connect();
   try {
@@ -198,10 +202,11 @@ test(
 );
 
 test(
-  'a lost job makes it fail, and the next start does not clear that away',
+  'Ctrl-C drains: the workers leave and hold nothing; a lost job makes it fail, and the next start does not clear that away',
   async () => {
     const run = start();
     await run.says('the shop is open');
+    const pids = await fleet();
     await until('a job has been deleted by a vandal', async () => {
       const gone = await rows(
         `DELETE FROM holdfast.orders
@@ -211,6 +216,11 @@ test(
     });
     run.child.kill('SIGINT');
     expect(await run.ended).toBe(1);
+    expect(run.said.text).toContain('closing: no new orders, and the workers drain');
+    expect(pids.every(isGone)).toBe(true);
+    expect(await fleet()).toEqual([]);
+    expect(await rows(`SELECT FROM holdfast.orders WHERE status = 'processing'`)).toEqual([]);
+    // What waits is no loss.
     expect(run.said.text).toMatch(/lost +1\n/);
     expect(run.said.text).toContain('THE PROOF FAILED');
 
@@ -221,30 +231,11 @@ test(
   LONG,
 );
 
-test(
-  'Ctrl-C drains: the workers leave, hold nothing, and what waits is no loss',
-  async () => {
-    const run = start();
-    await run.says('the shop is open');
-    const pids = await fleet();
-    run.child.kill('SIGINT');
-    expect(await run.ended).toBe(0);
-    expect(run.said.text).toContain('closing: no new orders, and the workers drain');
-    expect(pids.every(isGone)).toBe(true);
-    expect(await fleet()).toEqual([]);
-    expect(await rows(`SELECT FROM holdfast.orders WHERE status = 'processing'`)).toEqual([]);
-  },
-  LONG,
-);
-
-test.each([
-  [['--fro', '20s'], '--fro'],
-  [['--for', 'soon'], '--for must be a duration'],
-  [['now'], 'now'],
-])('%j is wrong usage: exit code 2, and nothing is started', async (args, named) => {
-  const run = start(args);
+// The others are refused in src/demo/usage.test.ts.
+test('an option that it does not know is wrong usage: exit code 2, and nothing is started', async () => {
+  const run = start(['--fro', '20s']);
   expect(await run.ended).toBe(2);
-  expect(run.said.text).toContain(named);
+  expect(run.said.text).toContain('--fro');
   expect(run.said.text).toContain('Usage: npm start');
   expect(run.said.text).not.toContain('holdfast demo:');
 });
@@ -261,10 +252,9 @@ test('a server that cannot be reached is said in one line, with exit code 1', as
   expect(run.said.text).toContain('The demo cannot go on: connect ECONNREFUSED');
 });
 
-/** The database of an embedded server whose folder this is. */
-function embeddedPort(folder: string): number {
-  const state = readFileSync(join(folder, '.holdfast', 'postgres.state.json'), 'utf8');
-  return (JSON.parse(state) as { port: number }).port;
+/** How to reach the embedded server whose folder this is. */
+function embeddedState(folder: string): { port: number; password: string } {
+  return JSON.parse(readFileSync(join(folder, '.holdfast', 'postgres.state.json'), 'utf8'));
 }
 
 test(
@@ -280,7 +270,11 @@ test(
 
     const first = embedded([]);
     await first.says('the shop is open');
-    await first.says('accepted');
+    await until('something was ordered', async () => {
+      const { port, password } = embeddedState(cwd);
+      const url = `postgres://postgres:${password}@127.0.0.1:${port}/${DATABASE}`;
+      return (await rows('SELECT FROM shop.orders LIMIT 1', url)).length === 1;
+    });
     const children = spawnSync('pgrep', ['-P', String(first.child.pid), 'node']).stdout;
     const pids = String(children).trim().split('\n').map(Number);
     expect(pids.length).toBeGreaterThanOrEqual(4);
@@ -288,7 +282,7 @@ test(
     await first.ended;
     await allGone(pids);
 
-    const port = embeddedPort(cwd);
+    const { port } = embeddedState(cwd);
     const squatter = net.createServer();
     onTestFinished(() => void squatter.close());
     await until('the port of the first server is taken', async () => {
@@ -301,7 +295,7 @@ test(
     expect(await second.ended, second.said.text).toBe(0);
     expect(second.said.text).toMatch(/an earlier run left [\d,]+ orders: 0 lost, 0 doubled/);
     expect(second.said.text).toContain('Nothing was lost');
-    expect(embeddedPort(cwd)).not.toBe(port);
+    expect(embeddedState(cwd).port).not.toBe(port);
   },
   LONG,
 );

@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -16,7 +15,7 @@ import { dirname, join, relative } from 'node:path/posix';
 import { fileURLToPath } from 'node:url';
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { publint } from 'publint';
-import { beforeAll, describe, expect, expectTypeOf, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest';
 import * as z from 'zod';
 import { type HandlerContext, type Holdfast, job } from '../src/index.js';
 import { VERSION } from '../src/job/version.js';
@@ -236,6 +235,23 @@ describe('the types', () => {
       await ctx.transaction((tx) => tx.nothing);
     });`;
 
+  /** A project with the package as the compiler sees it, without @types/pg. */
+  let cwd: string;
+  beforeAll(() => {
+    cwd = mkdtempSync(join(tmpdir(), 'holdfast-types-'));
+    const modules = join(cwd, 'node_modules');
+    // Not a link: the compiler would look for what it imports beside this checkout.
+    cpSync(join(ROOT, 'dist'), join(modules, 'holdfast/dist'), {
+      recursive: true,
+      filter: (path) => !/\.(js|map)$/.test(path),
+    });
+    cpSync(join(ROOT, 'package.json'), join(modules, 'holdfast/package.json'));
+    for (const name of ['@types/node', 'undici-types', 'pg-types', 'pg-protocol'])
+      cpSync(join(ROOT, 'node_modules', name), join(modules, name), { recursive: true });
+    writeFileSync(join(cwd, 'worker.ts'), PROJECT);
+  });
+  afterAll(() => rmSync(cwd, { recursive: true, force: true }));
+
   test.each([
     ['module', 'NodeNext', [true, false]],
     ['commonjs', 'NodeNext', [false]],
@@ -245,18 +261,10 @@ describe('the types', () => {
     (type, module, withPg) => {
       const bundler = module === 'CommonJS' ? { moduleResolution: 'bundler' } : {};
       for (const pg of withPg) {
-        const cwd = mkdtempSync(join(tmpdir(), 'holdfast-types-'));
-        onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
-        const modules = join(cwd, 'node_modules');
-        mkdirSync(join(modules, '@types'), { recursive: true });
-        // Not a link: the compiler would look for what it imports beside this checkout.
-        cpSync(join(ROOT, 'dist'), join(modules, 'holdfast/dist'), { recursive: true });
-        cpSync(join(ROOT, 'package.json'), join(modules, 'holdfast/package.json'));
-        const names = ['@types/node', 'undici-types', 'pg-types', 'pg-protocol'];
-        for (const name of pg ? [...names, '@types/pg'] : names)
-          cpSync(join(ROOT, 'node_modules', name), join(modules, name), { recursive: true });
+        const pgTypes = join(cwd, 'node_modules/@types/pg');
+        if (pg) cpSync(join(ROOT, 'node_modules/@types/pg'), pgTypes, { recursive: true });
+        else rmSync(pgTypes, { recursive: true, force: true });
         writeFileSync(join(cwd, 'package.json'), JSON.stringify({ type }));
-        writeFileSync(join(cwd, 'worker.ts'), PROJECT);
         const compilerOptions = {
           ...{ module, ...bundler, target: 'ES2023', types: ['node'], noEmit: true },
           ...{ strict: true, skipLibCheck: false },

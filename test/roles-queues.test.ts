@@ -4,7 +4,7 @@ import { holdfast, job } from '../src/index.js';
 import { judgeRights } from '../src/inspect/doctor-rights.js';
 import { collectMetrics } from '../src/metrics/index.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
-import { run } from './support/cli-run.js';
+import { call } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { recordingLogger } from './support/logger.js';
 import { readScrape } from './support/prometheus.js';
@@ -122,7 +122,7 @@ describe('a missing grant', () => {
   });
 
   test('is named by a command that is refused', async () => {
-    const ran = await run(['status', '--url', members.viewer.url]);
+    const ran = await call(['status', '--url', members.viewer.url]);
     expect(ran.code).toBe(1);
     expect(ran.err).toContain(grant());
   });
@@ -165,8 +165,8 @@ test.each(['worker', 'viewer', 'operator'] as const)(
 
 test('the producer enqueues from the command line, and is told what it may not', async () => {
   const { url, user } = members.producer;
-  const ran = await run(['enqueue', 'work', '{"n": 1}', '--queue', 'outbox', '--url', url]);
+  const ran = await call(['enqueue', 'work', '{"n": 1}', '--queue', 'outbox', '--url', url]);
   expect(ran).toMatchObject({ code: 0, err: '' });
-  const refused = await run(['status', '--url', url]);
+  const refused = await call(['status', '--url', url]);
   expect(refused.err).toMatch(new RegExp(`permission denied.*GRANT holdfast_viewer TO ${user};`));
 });

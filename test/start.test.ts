@@ -184,8 +184,11 @@ test('every command works as it stands, and says what the page shows', async () 
   await worker.says(/attempt 1\)\n/);
   expect(plain(worker.seen)).toEqual(plain(work('text')));
   const explain = asked.split('\n').find((line) => line.includes('explain')) as string;
-  await until('it is completed', async () => /completed/.test(await shell.type(explain)));
-  expect(plain(await shell.type(explain))).toEqual(plain(work('text')));
+  const completed = await until('it is completed', async () => {
+    const shown = await shell.type(explain);
+    return shown.includes('completed') ? shown : null;
+  });
+  expect(plain(completed)).toEqual(plain(work('text')));
 
   // Ctrl-C goes to all of the terminal; SIGTERM is what a supervisor sends, to npx alone.
   const restart = async (text: string) => {
@@ -201,6 +204,7 @@ test('every command works as it stands, and says what the page shows', async () 
   await restart(before.replace(/(function sayHello.*\n)/, `$1${fails('text')}\n`));
   const [nobody = '', list = ''] = fails('sh').split('\n');
   await shell.type(nobody);
+  await worker.says(/a job became a dead letter/);
   const dead = await until('it is a dead letter', async () => {
     const shown = await shell.type(list);
     return shown.includes('dead_letter') ? shown : null;

@@ -1,8 +1,12 @@
 /** The ring is a pure function: whole lives of fleets are tried in a moment, without a database. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { long } from '../../test/support/long.js';
 import { BUCKETS, hash32 } from '../job/key.js';
 import { movedBuckets, ringOwners } from './ring.js';
+
+/** Fleets that chance makes, of each property. */
+const numRuns = long(30, 100);
 
 /** Numbers from 0 to 1, the same ones for the same seed (mulberry32). */
 function randomFrom(seed: number): () => number {
@@ -57,6 +61,7 @@ describe('every worker that sees the same list computes the same owners', () => 
       fc.property(lists, ([ids, shuffled, again]) => {
         expect(ringOwners([...shuffled, ...again])).toEqual(ringOwners(ids));
       }),
+      { numRuns },
     );
   });
 
@@ -84,6 +89,7 @@ describe('every bucket has one owner, and it is a live worker', () => {
         const mean = BUCKETS / ids.length;
         expect(busiestOf(owners)).toBeLessThanOrEqual(Math.max(Math.ceil(mean), 1.2 * mean));
       }),
+      { numRuns },
     );
   });
 
@@ -98,7 +104,7 @@ describe('the work is shared evenly', () => {
   test('the busiest of 1 to 64 workers has at most 1.25 times the mean', () => {
     const random = randomFrom(2);
     for (let size = 1; size <= 64; size++) {
-      for (let fleet = 0; fleet < 2; fleet++) {
+      for (let fleet = 0; fleet < long(1, 2); fleet++) {
         const busiest = busiestOf(ringOwners(fleetOf(size, random)));
         expect(busiest, `${size} workers`).toBeLessThanOrEqual((1.25 * BUCKETS) / size);
       }
@@ -108,7 +114,7 @@ describe('the work is shared evenly', () => {
   test('none of up to 16 workers has less than half of the mean', () => {
     const random = randomFrom(3);
     for (let size = 1; size <= 16; size++) {
-      for (let fleet = 0; fleet < 10; fleet++) {
+      for (let fleet = 0; fleet < long(3, 10); fleet++) {
         const ids = fleetOf(size, random);
         const counts = countsOf(ringOwners(ids));
         const idlest = Math.min(...ids.map((id) => counts.get(id) ?? 0));
@@ -134,7 +140,7 @@ describe('little moves when the fleet changes', () => {
   // Fixed fleets: one random fleet in some thousands goes a few buckets beyond the bound.
   test('worker N+1 takes at most 1.25 / (N+1) of the buckets, and hardly any move elsewhere', () => {
     const random = randomFrom(4);
-    const [fleets, steps] = [100, 16];
+    const [fleets, steps] = [long(25, 100), 16];
     let [elsewhere, share] = [0, 0];
     for (let fleet = 0; fleet < fleets; fleet++) {
       const ids = fleetOf(steps + 1, random);
@@ -157,7 +163,7 @@ describe('little moves when the fleet changes', () => {
   test('any worker that leaves hands its buckets to many, and hardly any move elsewhere', () => {
     const random = randomFrom(5);
     for (let size = 2; size <= 17; size++) {
-      for (let fleet = 0; fleet < 5; fleet++) {
+      for (let fleet = 0; fleet < long(2, 5); fleet++) {
         const ids = fleetOf(size, random);
         const before = ringOwners(ids);
         for (const gone of ids.slice(0, 4)) {
@@ -174,7 +180,7 @@ describe('little moves when the fleet changes', () => {
 
   test('one that joins a large fleet moves its share and at most three in a hundred others', () => {
     const random = randomFrom(6);
-    for (let size = 17; size < 64; size++) {
+    for (let size = 17; size < 64; size += long(4, 1)) {
       const ids = fleetOf(size + 1, random);
       const [before, after] = [ringOwners(ids.slice(0, size)), ringOwners(ids)];
       expect(movedBetweenOthers(before, after, ids[size]!)).toBeLessThanOrEqual(0.03 * BUCKETS);

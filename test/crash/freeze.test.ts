@@ -166,6 +166,8 @@ const TTL_MS = 2_500;
 /** Longer than the TTL, and than three checks of the main thread: a shorter freeze may pass for a stall. */
 const FROZEN_MS = 4_500;
 
+type FrozenKeeper = Awaited<ReturnType<typeof frozenKeeper>>;
+
 /** A keeper alone, in a process that is frozen for longer than its TTL. */
 async function frozenKeeper(db: Ground) {
   const setup = { heartbeatMs: HEARTBEAT_MS, ttlMs: TTL_MS, stallMs: 1_000 };
@@ -191,9 +193,8 @@ async function frozenKeeper(db: Ground) {
   return Object.assign(child, { workerId: workerId as string, says, said });
 }
 
-test('a process that wakes up is not sure to be alive before a heartbeat is confirmed', async () => {
-  const db = await ground();
-  const worker = await frozenKeeper(db);
+/** It is not sure to be alive before a heartbeat is confirmed. */
+async function wakesUnsure(db: Ground, worker: FrozenKeeper): Promise<void> {
   const lock = await db.pool.connect();
   try {
     // Heartbeats wait, and fail, as long as the test wants.
@@ -209,11 +210,10 @@ test('a process that wakes up is not sure to be alive before a heartbeat is conf
     lock.release(true);
   }
   expect(worker.heard('dead')).toBeUndefined();
-});
+}
 
-test('a process that wakes up beats at once, and does not call its main thread stalled', async () => {
-  const db = await ground();
-  const worker = await frozenKeeper(db);
+/** It beats at once, and does not call its main thread stalled. */
+async function beatsAtOnce(_: Ground, worker: FrozenKeeper): Promise<void> {
   const at = performance.now();
   worker.signal('SIGCONT');
   await worker.says('beat');
@@ -221,11 +221,10 @@ test('a process that wakes up beats at once, and does not call its main thread s
   expect(performance.now() - at).toBeLessThan(0.9 * HEARTBEAT_MS);
   await until('the next ones, too', () => worker.said('beat').length > 2);
   expect(worker.said('error')).toEqual([]);
-});
+}
 
-test('a process that wakes up dead is told at once, and acts again when its new id is confirmed', async () => {
-  const db = await ground();
-  const worker = await frozenKeeper(db);
+/** Declared dead, it is told at once, and acts again when its new id is confirmed. */
+async function learnsOfItsDeath(db: Ground, worker: FrozenKeeper): Promise<void> {
   await db.rows(`UPDATE holdfast.workers SET status = 'dead'`);
   const at = performance.now();
   worker.signal('SIGCONT');
@@ -238,4 +237,16 @@ test('a process that wakes up dead is told at once, and acts again when its new 
   expect(generation).toBe(-1);
   expect(await worker.says('beat')).toMatchObject({ workerId });
   await worker.says('alive');
+}
+
+test('a process that wakes up is unsure before a heartbeat is confirmed, beats at once, and learns at once that it is dead', async () => {
+  const parts = [wakesUnsure, beatsAtOnce, learnsOfItsDeath];
+  // All are frozen at the same time, each with a database of its own.
+  const frozen = await Promise.all(
+    parts.map(async () => {
+      const db = await ground();
+      return [db, await frozenKeeper(db)] as const;
+    }),
+  );
+  for (const [n, part] of parts.entries()) await part(...(frozen[n] as (typeof frozen)[number]));
 });

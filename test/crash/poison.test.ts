@@ -13,6 +13,7 @@ import {
   startWorker,
 } from '../support/child.js';
 import { blockedStatement, type Ground, ground, jobs } from '../support/ground.js';
+import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 
 /** What the TTL would bring about a while later; the tests of the TTL are elsewhere. */
@@ -53,19 +54,21 @@ const PATIENT = { ...QUICK, lease: '60s', ttl: '60s' } as const;
 /** Nobody but those who learn of a death recovers what it left behind. */
 const RARELY_KEPT = { ...PATIENT, maintenance: '60s' } as const;
 const ATTEMPTS = 2;
+/** More than all groups in which suspects run together. */
+const JOBS = long(80, 200);
 
-test.each([
-  { concurrency: 1, found: 'maintenance', times: PATIENT },
+const FLEETS = [
   { concurrency: 10, found: 'whoever learns of the death', times: RARELY_KEPT },
-  { concurrency: 200, found: 'maintenance', times: PATIENT },
-])(
+  { concurrency: JOBS, found: 'maintenance', times: PATIENT },
+];
+test.each([...FLEETS, ...long([], [{ concurrency: 1, found: 'maintenance', times: PATIENT }])])(
   'a job that aborts its process becomes a dead letter after its attempts, and costs the others none ($concurrency at once, found by $found)',
   async ({ concurrency, times }) => {
     const db = await ground();
-    const items = Array.from({ length: 200 }, (_, n) =>
-      (n === 100 ? jobs.poison : jobs.noop).item({}, { maxAttempts: ATTEMPTS }),
+    const items = Array.from({ length: JOBS }, (_, n) =>
+      (n === JOBS / 2 ? jobs.poison : jobs.noop).item({}, { maxAttempts: ATTEMPTS }),
     );
-    const poison = (await db.hf.enqueueMany(items))[100]?.id as string;
+    const poison = (await db.hf.enqueueMany(items))[JOBS / 2]?.id as string;
     const deaths = await supervise(db, { ...times, concurrency }, async () => {
       const left = await db.rows(`SELECT id FROM holdfast.inbox WHERE status <> 'dead_letter'`);
       return left.length === 0;
@@ -81,7 +84,7 @@ test.each([
         `SELECT status::text, attempts, count(*)::int, count(DISTINCT id)::int AS jobs
          FROM holdfast.inbox_archive GROUP BY 1, 2`,
       ),
-    ).toEqual([{ status: 'completed', attempts: 1, count: 199, jobs: 199 }]);
+    ).toEqual([{ status: 'completed', attempts: 1, count: JOBS - 1, jobs: JOBS - 1 }]);
   },
   120_000,
 );

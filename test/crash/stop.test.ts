@@ -85,29 +85,30 @@ test('a signal that a supervisor sends twice is one, and the worker drains', asy
   await db.completed(1);
 });
 
-test.each(['gated', 'guarded'] as const)(
-  'a %s handler that ignores its signal does not hold the process, and its attempt is restored',
-  async (type) => {
-    const db = await ground();
-    const { id } = await db.hf.enqueue(jobs[type], { stubborn: true });
-    const worker = await readyWorker(db.url, { ...QUICK, grace: GRACE_MS });
-    await worker.hears('handling', { id });
-    const asked = performance.now();
-    worker.signal('SIGTERM');
+test('handlers that ignore their signal, in a transaction or not, do not hold the process, and their attempts are restored', async () => {
+  const db = await ground();
+  const items = [jobs.gated, jobs.guarded].map((kind) => kind.item({ stubborn: true }));
+  const ids = (await db.hf.enqueueMany(items)).map(({ id }) => id);
+  const worker = await readyWorker(db.url, { ...QUICK, grace: GRACE_MS });
+  for (const id of ids) await worker.hears('handling', { id });
+  const asked = performance.now();
+  worker.signal('SIGTERM');
+  for (const id of ids)
     expect(await worker.hears('aborted', { id })).toMatchObject({ code: 'STOPPED' });
-    await worker.hears('ended');
-    expect(performance.now() - asked).toBeLessThan(GONE_MS);
+  await worker.hears('ended');
+  expect(performance.now() - asked).toBeLessThan(GONE_MS);
+  for (const id of ids) {
     expect(await db.hf.job(id)).toMatchObject({
       status: 'pending',
       attempts: 0,
       leaseGeneration: 1,
     });
-    expect(await db.rows('SELECT * FROM effects')).toEqual([]);
-    await exits(worker, 0);
-    expect(performance.now() - asked).toBeLessThan(GONE_MS);
-    await everybodyLeft(db);
-  },
-);
+  }
+  expect(await db.rows('SELECT * FROM effects')).toEqual([]);
+  await exits(worker, 0);
+  expect(performance.now() - asked).toBeLessThan(GONE_MS);
+  await everybodyLeft(db);
+});
 
 test('jobs that arrive with a claim that was under way at the stop go back unspent', async () => {
   const db = await ground();

@@ -120,5 +120,5 @@ test(
     });
     expect(await mostAtOnce(db)).toBe(LIMIT);
   },
-  long(60_000, 900_000),
+  long(120_000, 900_000),
 );

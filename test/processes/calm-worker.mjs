@@ -8,7 +8,7 @@
  * machine share, `wall` is of the clock that Postgres reads.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from './product.mjs';
 
 const { url, options, queues = ['inbox'], spare = false } = JSON.parse(process.argv[2]);
 const NOTED = new Set([

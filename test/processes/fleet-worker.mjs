@@ -7,7 +7,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { holdfast, job, RetryLater } from '../../dist/index.js';
+import { holdfast, job, RetryLater } from './product.mjs';
 
 const { url, options, handles } = JSON.parse(process.argv[2]);
 const hf = holdfast({ connectionString: url });

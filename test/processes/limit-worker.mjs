@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from './product.mjs';
 
 const { url, options, limit } = JSON.parse(process.argv[2]);
 const hf = holdfast({ connectionString: url });

@@ -4,7 +4,7 @@
  * until they are accepted.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from './product.mjs';
 
 const { url, name, everyMs = 0 } = JSON.parse(process.argv[2]);
 const hf = holdfast({ connectionString: url });

@@ -8,7 +8,7 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from './product.mjs';
 
 const { url, options } = JSON.parse(process.argv[2]);
 const hf = holdfast({ connectionString: url });

@@ -1,31 +1,91 @@
 /**
  * The order of test files: the longest first, so that no core waits for one at the end. Those that are known to be
  * long are named here; of the others Vitest knows how long they took last time, or how large they are.
+ *
+ * Files that need a process of their own come before all others: between files that share one, each of them would
+ * end it, and the next would load everything again. Files that mostly wait for processes are spread evenly among
+ * those that compute, so that the cores are busy all the time and never with too much.
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Seconds on two idle cores. */
+/** Seconds on two idle cores, in a run of all files. */
 const LONG: Readonly<Record<string, number>> = {
-  'test/torture/smoke.test.ts': 35,
+  'test/start.test.ts': 60,
   'test/demo.test.ts': 55,
-  'test/start.test.ts': 35,
-  'test/testing-docs.test.ts': 30,
-  'test/crash/freeze.test.ts': 32,
-  'test/crash/drain.test.ts': 32,
-  'test/crash/liveness.test.ts': 27,
-  'test/crash/poison.test.ts': 25,
-  'test/back-again.test.ts': 28,
+  'test/crash/poison.test.ts': 35,
+  'test/crash/freeze.test.ts': 40,
+  'test/crash/drain.test.ts': 40,
+  'test/torture/smoke.test.ts': 38,
+  'test/crash/stop.test.ts': 30,
+  'test/crash/restart.test.ts': 27,
+  'test/crash/liveness.test.ts': 24,
+  'test/fleet/crashes.test.ts': 22,
+  'test/crash/kill.test.ts': 20,
+  'test/fleet/limits.test.ts': 18,
+  'test/idle.test.ts': 16,
+  'test/fleet/ownership.test.ts': 15,
+  'test/fleet/split-views.test.ts': 15,
+  'test/fleet/scale.test.ts': 14,
+  'test/crash/spin.test.ts': 13,
+  'test/fleet/per-key.test.ts': 11,
+  'test/crash/pool.test.ts': 11,
+  'test/crash/fleet.test.ts': 10,
+  'test/fleet/failing-keys.test.ts': 8,
+  'test/cli-doctor.test.ts': 24,
+  'test/package.test.ts': 24,
+  'src/embedded/start.test.ts': 24,
+  'test/back-again.test.ts': 20,
+  'test/calm/poison.test.ts': 20,
   'test/simulation/schedules.test.ts': 20,
-  'test/package.test.ts': 20,
-  'test/cli-doctor.test.ts': 20,
+  'test/bundle.test.ts': 17,
+  'test/locked-rows.test.ts': 17,
+  'src/testing/kit.test.ts': 14,
+  'src/testing/faults.test.ts': 13,
+  'src/fleet/liveness.test.ts': 13,
+  'test/calm/deep-recovery.test.ts': 13,
+  'test/cli-work.test.ts': 12,
+  'test/inspect-counts.test.ts': 12,
+  'test/testing-docs.test.ts': 12,
+  'test/cli-top.test.ts': 11,
+  'test/calm/delayed.test.ts': 11,
+  'test/calm/frozen.test.ts': 10,
+  'test/calm/idle-hands.test.ts': 10,
+  'test/locks.test.ts': 10,
+  'test/cli-way-back.test.ts': 10,
 };
+/** Of a file that is not named. */
+const SHORT = 3;
 
-const secondsOf = ({ moduleId }: TestSpecification) =>
-  Object.entries(LONG).find(([file]) => moduleId.endsWith(file))?.[1] ?? 0;
+const WAITS = /test\/(crash|fleet|torture)\/|test\/(demo|start|idle)\.test\.ts$/;
+
+const known = ({ moduleId }: TestSpecification) =>
+  Object.entries(LONG).find(([file]) => moduleId.endsWith(file))?.[1];
+const secondsOf = (file: TestSpecification) => known(file) ?? SHORT;
+
+/** Merges lists so that of each, at any time, the same part of its seconds has begun. */
+function spread(...lists: TestSpecification[][]): TestSpecification[] {
+  const placed = lists.flatMap((files) => {
+    const total = files.reduce((sum, file) => sum + secondsOf(file), 0);
+    let before = 0;
+    return files.map((file) => {
+      const place = before / total;
+      before += secondsOf(file);
+      return { file, place };
+    });
+  });
+  return placed.toSorted((a, b) => a.place - b.place).map(({ file }) => file);
+}
 
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    return sorted.toSorted((a, b) => secondsOf(b) - secondsOf(a));
+    const sorted = (await super.sort(files)).toSorted((a, b) => (known(b) ?? 0) - (known(a) ?? 0));
+    const shared = sorted.filter(({ project }) => !project.config.isolate);
+    return [
+      ...sorted.filter(({ project }) => project.config.isolate),
+      ...spread(
+        shared.filter(({ moduleId }) => WAITS.test(moduleId)),
+        shared.filter(({ moduleId }) => !WAITS.test(moduleId)),
+      ),
+    ];
   }
 }

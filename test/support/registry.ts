@@ -4,11 +4,10 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 
 interface Manifest {
   readonly name: string;
@@ -31,18 +30,12 @@ function packagesIn(modules: string): string[] {
   return [...folders, ...folders.flatMap((folder) => packagesIn(join(folder, 'node_modules')))];
 }
 
+/** Not compressed: npm takes it all the same, and it is read once. */
 function tarball(folder: string): Buffer {
-  const copy = mkdtempSync(join(tmpdir(), 'holdfast-registry-'));
-  try {
-    const filter = (path: string) => path === folder || basename(path) !== 'node_modules';
-    cpSync(folder, join(copy, 'package'), { recursive: true, verbatimSymlinks: true, filter });
-    const args = ['-czf', 'package.tgz', 'package'];
-    const { status } = spawnSync('tar', args, { cwd: copy, env: { ...process.env, GZIP: '-1' } });
-    if (status !== 0) throw new Error(`tar failed for ${folder}`);
-    return readFileSync(join(copy, 'package.tgz'));
-  } finally {
-    rmSync(copy, { recursive: true, force: true });
-  }
+  const args = ['-cf', '-', '--exclude=node_modules', '-C', dirname(folder), basename(folder)];
+  const { status, stdout } = spawnSync('tar', args, { maxBuffer: 2 ** 30 });
+  if (status !== 0) throw new Error(`tar failed for ${folder}`);
+  return stdout;
 }
 
 export interface Registry {

@@ -30,7 +30,8 @@ function startServer(): Promise<EmbeddedServer> {
     // The folder is made before the first wait.
     return startEmbedded({
       throwaway: true,
-      settings: { max_wal_size: '512MB' },
+      // While a client hangs in its login, no database can be made or dropped; by default for a minute.
+      settings: { max_wal_size: '512MB', authentication_timeout: '20s' },
       onProgress: (message) => console.log(message),
     });
   } finally {
