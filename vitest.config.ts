@@ -17,7 +17,7 @@ const ALONE = [
   'src/tracing/**/*.test.ts',
   'src/postgres/{database,pooled}.test.ts',
   'src/worker/lease/keeper-thread.test.ts',
-  'test/dashboard/{browser,feed}.test.ts',
+  'test/dashboard/{browser,feed,lab}.test.ts',
   'test/{lab,simulation}/**/*.test.ts',
   'test/{event-loop,fuzz,metrics,metrics-elsewhere,statements,tracing,warnings}.test.ts',
 ];
