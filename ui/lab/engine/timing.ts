@@ -127,6 +127,7 @@ export class Timing implements Journey {
   #lostAt: number | null = null;
   #struckAt: number | null = null;
   #recoveredAt: number | null = null;
+  #done = false;
   #over = false;
 
   constructor(stage: Stage, settings: Settings) {
@@ -152,7 +153,8 @@ export class Timing implements Journey {
     this.#every(this.#b, POLL_MS, () => this.#poll());
     while (!this.#over && clock.nextAt < LONGEST_MS) {
       await clock.step();
-      this.#over = this.#desk.state(this.#id).table === 'inbox_archive' && this.#runs.every(({ to, by }) => to !== null || (by === A && this.#a.dead));
+      const goesOn = ({ to, by }: Run) => to === null && !(by === A && this.#a.dead);
+      this.#over = this.#done && !this.#runs.some(goesOn);
     }
     this.#say(this.#ending(), this.#runs.length > 1 && this.#times.fate !== 'kill' ? 'bad' : 'good');
   }
@@ -189,6 +191,7 @@ export class Timing implements Journey {
   async #end(by: string, { id, generation }: Held, run: Run): Promise<void> {
     run.to = this.#stage.now;
     const moved = await complete(await this.#desk.worker(by), NAMES, by, [{ id, generation }]);
+    this.#done ||= moved.length > 0;
     if (moved.length > 0) return this.#say(`${by} is done and completes the job.`, 'good');
     this.#lost(by);
     this.#say(`${by} is done, and its completion moves 0 rows: the job was not its own.`, 'refused');
@@ -238,8 +241,7 @@ export class Timing implements Journey {
   }
 
   async #poll(): Promise<void> {
-    const { row } = this.#desk.state(this.#id);
-    if (!row || this.#runs.some(({ by, to }) => by === B && to === null)) return;
+    if (this.#done || this.#runs.some(({ by, to }) => by === B && to === null)) return;
     await this.#start(this.#b, B);
   }
 
@@ -280,6 +282,6 @@ export class Timing implements Journey {
           this.#recoveredAt === null ? null : this.#recoveredAt - (this.#struckAt ?? 0),
       },
     };
-    this.#stage.frame(text, state, tone);
+    this.#stage.frame(text, state, tone, ({ by, count, name }) => by !== B || (count > 0 && name !== 'look_around'));
   }
 }
