@@ -156,7 +156,8 @@ export class Timing implements Journey {
       const goesOn = ({ to, by }: Run) => to === null && !(by === A && this.#a.dead);
       this.#over = this.#done && !this.#runs.some(goesOn);
     }
-    this.#say(this.#ending(), this.#runs.length > 1 && this.#times.fate !== 'kill' ? 'bad' : 'good');
+    const well = this.#over && (this.#runs.length === 1 || this.#times.fate === 'kill');
+    this.#say(this.#ending(), well ? 'good' : 'bad');
   }
 
   async act(): Promise<void> {}
@@ -237,7 +238,7 @@ export class Timing implements Journey {
       );
     }
     const moved = await recover(db, NAMES, { limit: 100, recoverer: B });
-    if (moved.length > 0) this.#say(`${B} recovers the job of ${A}.`, 'good');
+    if (moved.length > 0) this.#say(`${B} recovers the job: pending again.`, 'good');
   }
 
   async #poll(): Promise<void> {
@@ -262,8 +263,9 @@ export class Timing implements Journey {
   }
 
   #ending(): string {
-    if (!this.#over) return 'Ten minutes went by, and the job is not done.';
     const ended = this.#runs.filter(({ to }) => to !== null).length;
+    if (!this.#over)
+      return `Ten minutes went by: the handler ran ${ended} times, and no completion counted.`;
     if (this.#recoveredAt !== null && this.#struckAt !== null)
       return `Done: the job ran again ${seconds(this.#recoveredAt - this.#struckAt)} after the kill.`;
     return ended > 1
