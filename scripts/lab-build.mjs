@@ -30,4 +30,6 @@ const sizes = readdirSync(folder, { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile())
   .map((entry) => readFileSync(join(entry.parentPath ?? entry.path, entry.name)).length);
 const megabytes = sizes.reduce((sum, size) => sum + size, 0) / 1e6;
-console.log(`${folder}: ${sizes.length} files, ${megabytes.toFixed(1)} MB. Serve it with any web server.`);
+console.log(
+  `${folder}: ${sizes.length} files, ${megabytes.toFixed(1)} MB. Serve it with any web server.`,
+);

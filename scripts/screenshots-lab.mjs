@@ -8,7 +8,12 @@ import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { launch } from './chromium.mjs';
 
-const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.wasm': 'application/wasm' };
+const TYPES = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.wasm': 'application/wasm',
+};
 const images = fileURLToPath(new URL('../docs/images', import.meta.url));
 
 function serve(folder) {
@@ -24,11 +29,21 @@ function serve(folder) {
 
 /** By name: the address, the acts of a course that are done first, and what else there is to do. */
 const SHOTS = [
-  { name: 'lab-receipt', query: 'journey=receipt&course=stale', steps: 6, first: 'The queue is empty' },
+  {
+    name: 'lab-receipt',
+    query: 'journey=receipt&course=stale',
+    steps: 6,
+    first: 'The queue is empty',
+  },
   { name: 'lab-crash', query: 'journey=crash&course=after', steps: 9, first: 'no mail was sent' },
   { name: 'lab-ring', query: 'journey=ring', steps: 2, first: 'Three workers share' },
   { name: 'lab-heartbeat', query: 'journey=heartbeat', end: true, first: 'The article’s course' },
-  { name: 'lab-timing', query: 'journey=timing&renew=0&lease=60', end: true, first: 'worker-a claims' },
+  {
+    name: 'lab-timing',
+    query: 'journey=timing&renew=0&lease=60',
+    end: true,
+    first: 'worker-a claims',
+  },
   { name: 'lab-fleet', query: 'journey=fleet', steps: 16, first: 'Three workers are up' },
 ];
 

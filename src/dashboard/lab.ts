@@ -23,7 +23,8 @@ export async function labPage(
   request: Request,
   { base }: Settings,
 ): Promise<Response | null> {
-  if (path === 'lab') return reply(308, null, { location: `${base}lab/${new URL(request.url).search}` });
+  if (path === 'lab')
+    return reply(308, null, { location: `${base}lab/${new URL(request.url).search}` });
   if (!path.startsWith('lab/')) return null;
   const name = path.slice(4) || 'index.html';
   if (name.startsWith('pglite/')) return pgliteFile(name.slice(7), request);
@@ -56,7 +57,10 @@ async function pgliteFile(name: string, request: Request): Promise<Response | nu
   if (!type) return null;
   const folder = pgliteFolder();
   if (folder === null)
-    return problem(404, `The package ${NAME} is not installed, so there is no lab: npm install ${NAME}.`);
+    return problem(
+      404,
+      `The package ${NAME} is not installed, so there is no lab: npm install ${NAME}.`,
+    );
   const manifest = await readFile(join(folder, '../package.json'), 'utf8');
   const etag = `"${(JSON.parse(manifest) as { version: string }).version}"`;
   const headers = { ...forLab, 'cache-control': 'no-cache', etag };

@@ -56,7 +56,9 @@ const click = (name: string) => shown().getByRole('button', { name, exact: true 
 /** A journey from its beginning. */
 async function go(query: string, first: string | RegExp): Promise<void> {
   const { hash } = new URL(shown().url());
-  await shown().evaluate(`history.pushState(null, '', '?${query}${hash}'); dispatchEvent(new Event('popstate'))`);
+  await shown().evaluate(
+    `history.pushState(null, '', '?${query}${hash}'); dispatchEvent(new Event('popstate'))`,
+  );
   await shown().getByText(first).first().waitFor({ timeout: LOAD_MS });
 }
 
@@ -79,7 +81,9 @@ async function isFit(): Promise<void> {
   expect(await seriousFindings(shown(), 'color-contrast')).toEqual([]);
   await shown().emulateMedia({ colorScheme: 'light' });
   await shown().setViewportSize({ width: 390, height: 800 });
-  expect(Number(await shown().evaluate('document.documentElement.scrollWidth'))).toBeLessThanOrEqual(390);
+  expect(
+    Number(await shown().evaluate('document.documentElement.scrollWidth')),
+  ).toBeLessThanOrEqual(390);
   await shown().setViewportSize({ width: 1280, height: 900 });
 }
 
@@ -148,8 +152,12 @@ test('4: both courses of a kill, and the zombie of a freeze', async () => {
   };
   await end();
   const facts = (title: string) => shown().getByRole('region', { name: title }).textContent();
-  expect(await facts('Holdfast’s course: a lock beside the heartbeat')).toMatch(/Known to be gone[12]\.\d s after/);
-  expect(await facts('The article’s course: silence for a TTL')).toMatch(/Known to be gone[23]\d\.\d s after/);
+  expect(await facts('Holdfast’s course: a lock beside the heartbeat')).toMatch(
+    /Known to be gone[12]\.\d s after/,
+  );
+  expect(await facts('The article’s course: silence for a TTL')).toMatch(
+    /Known to be gone[23]\d\.\d s after/,
+  );
   await isFit();
   await go('journey=heartbeat&fault=freeze', 'The zombie is back');
   await end();
@@ -183,25 +191,32 @@ test('6: a burst, a kill, and nothing is lost', async () => {
   await isFit();
 });
 
-test('inside the dashboard: by its navigation and keys, under its policy, and the dashboard stays small', async () => {
-  const sum = Object.values(CLIENT_FILES).reduce((all, { text }) => all + gzipSync(text).length, 0);
-  expect(sum).toBeLessThan(150_000);
-  const dashboard = await serveDashboard(db.hf, { port: 0 });
-  const own = await newPage(browser as Browser);
-  try {
-    await own.page.goto(dashboard.url);
-    await own.page.getByRole('link', { name: 'Lab', exact: true }).click();
-    await own.page.getByText('The queue is empty.').waitFor({ timeout: LOAD_MS });
-    await own.page.keyboard.press('ArrowRight');
-    await own.page.getByText('The row is written').waitFor();
-    await own.page.keyboard.press('3');
-    await own.page.getByText('Three workers share 1024 buckets.').waitFor();
-    expect(new URL(own.page.url()).search).toContain('journey=ring');
-    expect([...own.errors, ...(await wrongsOf(own.page))]).toEqual([]);
-    await own.page.getByRole('link', { name: 'Dashboard' }).click();
-    await own.page.getByRole('heading', { name: 'Overview' }).waitFor();
-  } finally {
-    await own.context.close();
-    await dashboard.close();
-  }
-}, 2 * LOAD_MS);
+test(
+  'inside the dashboard: by its navigation and keys, under its policy, and the dashboard stays small',
+  async () => {
+    const sum = Object.values(CLIENT_FILES).reduce(
+      (all, { text }) => all + gzipSync(text).length,
+      0,
+    );
+    expect(sum).toBeLessThan(150_000);
+    const dashboard = await serveDashboard(db.hf, { port: 0 });
+    const own = await newPage(browser as Browser);
+    try {
+      await own.page.goto(dashboard.url);
+      await own.page.getByRole('link', { name: 'Lab', exact: true }).click();
+      await own.page.getByText('The queue is empty.').waitFor({ timeout: LOAD_MS });
+      await own.page.keyboard.press('ArrowRight');
+      await own.page.getByText('The row is written').waitFor();
+      await own.page.keyboard.press('3');
+      await own.page.getByText('Three workers share 1024 buckets.').waitFor();
+      expect(new URL(own.page.url()).search).toContain('journey=ring');
+      expect([...own.errors, ...(await wrongsOf(own.page))]).toEqual([]);
+      await own.page.getByRole('link', { name: 'Dashboard' }).click();
+      await own.page.getByRole('heading', { name: 'Overview' }).waitFor();
+    } finally {
+      await own.context.close();
+      await dashboard.close();
+    }
+  },
+  2 * LOAD_MS,
+);

@@ -15,7 +15,14 @@ const pathOf = (path: string) => `/${path.replace(':id', ID).replace(':queue', '
 const PAGES = ['', 'jobs', `jobs/${ID}`, 'workers', 'ring', 'dead-letters', 'queues', 'schedules'];
 const FILES = ['health', 'audit', 'app.js', 'app.css', 'icon.svg', 'login', 'logout', 'nowhere'];
 const LAB = ['lab', 'lab/', 'lab/lab.js', 'lab/engine.js', 'lab/pglite/index.js', 'lab/nothing'];
-const EVERY = [...ROUTES.map(({ path }) => path), 'api/events', 'api/nothing', ...PAGES, ...FILES, ...LAB];
+const EVERY = [
+  ...ROUTES.map(({ path }) => path),
+  'api/events',
+  'api/nothing',
+  ...PAGES,
+  ...FILES,
+  ...LAB,
+];
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 /** Everything with every method. */
@@ -197,7 +204,12 @@ test('the lab may compile WebAssembly and start its thread, nothing more, and se
   for (const path of ['/lab/', '/lab/engine.js', '/lab/pglite/index.js'])
     expect(await policyOf(path)).toBe(lab);
   expect(await policyOf('/jobs')).toBe(strict);
-  for (const name of ['../package.json', '%2e%2e%2fpackage.json', 'pgcrypto.tar.gz', 'fs/nodefs.js'])
+  for (const name of [
+    '../package.json',
+    '%2e%2e%2fpackage.json',
+    'pgcrypto.tar.gz',
+    'fs/nodefs.js',
+  ])
     expect((await get(`/lab/pglite/${name}`)).status).toBe(404);
   expect((await get('/lab')).headers.get('location')).toBe('/lab/');
 });

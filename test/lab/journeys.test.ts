@@ -124,7 +124,10 @@ test('3: about 1/N of the keys move when a worker joins or leaves; with hash % N
 });
 
 test('4: a killed worker is dead after a TTL in the article, and after 1 to 2 s here', async () => {
-  const frames = (await lab.open('heartbeat', 1, { fault: 'kill', at: 12 })) as Frame<HeartbeatState>[];
+  const frames = (await lab.open('heartbeat', 1, {
+    fault: 'kill',
+    at: 12,
+  })) as Frame<HeartbeatState>[];
   const { article, holdfast, faultAt } = last(frames).state;
   expect(holdfast.deadAt! - faultAt).toBeLessThan(2_500);
   expect(article!.deadAt! - faultAt).toBeGreaterThan(18_000);
@@ -136,12 +139,18 @@ test('4: a killed worker is dead after a TTL in the article, and after 1 to 2 s 
 });
 
 test('4: a frozen worker comes back as a zombie: under a new id, and its completions are refused', async () => {
-  const frames = (await lab.open('heartbeat', 2, { fault: 'freeze', at: 12 })) as Frame<HeartbeatState>[];
+  const frames = (await lab.open('heartbeat', 2, {
+    fault: 'freeze',
+    at: 12,
+  })) as Frame<HeartbeatState>[];
   const { holdfast, faultAt } = last(frames).state;
   expect(holdfast.deadAt! - faultAt).toBeGreaterThan(18_000);
   expect(holdfast.backAt).toBeGreaterThan(holdfast.deadAt!);
   expect(holdfast.refused).toBeGreaterThan(0);
-  expect(holdfast.workers.find(({ name }) => name === 'worker-2')?.registry).toEqual(['alive', 'dead']);
+  expect(holdfast.workers.find(({ name }) => name === 'worker-2')?.registry).toEqual([
+    'alive',
+    'dead',
+  ]);
 });
 
 const SAFE = { death: false, lost: false, double: false, over: true };

@@ -10,10 +10,10 @@
  */
 import { PGlite } from '@electric-sql/pglite';
 import { beforeAll, expect, test, vi } from 'vitest';
+import { Server } from '../../ui/lab/simulation/server.js';
 import { long } from '../support/long.js';
 import { BUGS, type Bug } from './support/bugs.js';
 import { describePlan, planOf } from './support/plan.js';
-import { Server } from '../../ui/lab/simulation/server.js';
 import { type Failure, planFrom, report, shrink } from './support/shrink.js';
 import { asItIs, simulate } from './support/simulate.js';
 

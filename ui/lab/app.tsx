@@ -12,8 +12,20 @@ import { RingView } from './journeys/ring.js';
 import { ALL, SPECS } from './journeys/specs.js';
 import { TimingView } from './journeys/timing.js';
 import { PlayerBar } from './parts/player-bar.js';
-import { goTo, goToJourney, addressOf, place } from './place.js';
-import { back, busy, course, courses, error, frame, open, opened, pause, step, toggle } from './player.js';
+import { addressOf, goTo, goToJourney, place } from './place.js';
+import {
+  back,
+  busy,
+  course,
+  courses,
+  error,
+  frame,
+  open,
+  opened,
+  pause,
+  step,
+  toggle,
+} from './player.js';
 
 const VIEWS: Readonly<Record<JourneyName, (props: { state: never }) => JSX.Element>> = {
   ...{ receipt: ReceiptView, crash: CrashView, ring: RingView },
@@ -21,7 +33,9 @@ const VIEWS: Readonly<Record<JourneyName, (props: { state: never }) => JSX.Eleme
 };
 
 /** Of the dashboard that this page belongs to; none for a page that stands alone. */
-const dashboard = document.querySelector<HTMLMetaElement>('meta[name="holdfast-dashboard"]')?.content;
+const dashboard = document.querySelector<HTMLMetaElement>(
+  'meta[name="holdfast-dashboard"]',
+)?.content;
 
 function Header() {
   const { theme, next, sign } = useTheme();
@@ -105,7 +119,9 @@ function Status() {
   if (engine.is === 'failed' || error.value !== null)
     return (
       <div class="failed" role="alert">
-        <p>{engine.is === 'failed' ? `Postgres could not be loaded: ${engine.error}` : error.value}</p>
+        <p>
+          {engine.is === 'failed' ? `Postgres could not be loaded: ${engine.error}` : error.value}
+        </p>
         {engine.is === 'failed' && (
           <p>
             The lab runs on the package @electric-sql/pglite. In a project with a dashboard:{' '}
@@ -115,7 +131,8 @@ function Status() {
       </div>
     );
   const shown = frame.value;
-  const loading = engine.is === 'loading' ? engine.text : busy.value && !shown ? 'Computing …' : null;
+  const loading =
+    engine.is === 'loading' ? engine.text : busy.value && !shown ? 'Computing …' : null;
   return (
     <p class={`said is-${loading ? 'plain' : (shown?.tone ?? 'plain')}`} role="status">
       {loading ?? (shown?.say || ' ')}

@@ -34,7 +34,14 @@ export const RECEIPT: readonly Course[] = [
   {
     id: 'stale',
     title: 'A completion with an old generation',
-    acts: [{ do: 'enqueue' }, ...failing(1), { do: 'due' }, { do: 'claim' }, { do: 'stale' }, { do: 'succeed' }],
+    acts: [
+      { do: 'enqueue' },
+      ...failing(1),
+      { do: 'due' },
+      { do: 'claim' },
+      { do: 'stale' },
+      { do: 'succeed' },
+    ],
   },
 ];
 

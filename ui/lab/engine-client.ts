@@ -32,7 +32,9 @@ function engineUrl(): string {
   const url = new URL('engine.js', document.baseURI).href;
   const { trustedTypes } = globalThis as unknown as { trustedTypes?: ScriptUrls };
   if (!trustedTypes) return url;
-  return trustedTypes.createPolicy('holdfast-lab', { createScriptURL: () => url }).createScriptURL(url);
+  return trustedTypes
+    .createPolicy('holdfast-lab', { createScriptURL: () => url })
+    .createScriptURL(url);
 }
 
 function fail(error: string): void {

@@ -13,19 +13,23 @@ export interface Place {
 
 const NAMES: readonly JourneyName[] = ['receipt', 'crash', 'ring', 'heartbeat', 'timing', 'fleet'];
 
-function valueOf(text: string): string | number | boolean {
+function parsed(text: string): string | number | boolean {
   if (text === 'true' || text === 'false') return text === 'true';
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
 }
 
 function read(): Place {
-  const { journey, seed, course, ...others } = Object.fromEntries(new URLSearchParams(location.search));
+  const { journey, seed, course, ...others } = Object.fromEntries(
+    new URLSearchParams(location.search),
+  );
   const number = Math.floor(Number(seed ?? 1));
   return {
     journey: NAMES.find((name) => name === journey) ?? 'receipt',
     seed: Number.isSafeInteger(number) ? number : 1,
     course: course ?? null,
-    settings: Object.fromEntries(Object.entries(others).map(([name, text]) => [name, valueOf(text)])),
+    settings: Object.fromEntries(
+      Object.entries(others).map(([name, text]) => [name, parsed(text)]),
+    ),
   };
 }
 

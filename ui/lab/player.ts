@@ -31,8 +31,7 @@ export const atEnd = computed(() => at.value >= frames.value.length - 1);
 const spec = computed(() => SPECS[place.value.journey]);
 export const canStep = computed(
   () =>
-    frames.value.length > 0 &&
-    (!atEnd.value || (left.value?.length ?? 0) > 0 || spec.value.live),
+    frames.value.length > 0 && (!atEnd.value || (left.value?.length ?? 0) > 0 || spec.value.live),
 );
 
 export const courses = computed((): readonly Course[] => COURSES[place.value.journey] ?? []);
@@ -75,7 +74,9 @@ export async function open(): Promise<void> {
   });
   const chosen = course.peek();
   left.value = chosen?.acts ?? null;
-  await made(() => ask({ call: 'open', name, seed, settings: { ...chosen?.settings, ...settings } }));
+  await made(() =>
+    ask({ call: 'open', name, seed, settings: { ...chosen?.settings, ...settings } }),
+  );
 }
 
 const toEnd = () => {

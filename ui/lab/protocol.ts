@@ -3,7 +3,12 @@ import type { Act, Frame, Settings } from './engine/frame.js';
 import type { JourneyName } from './engine/lab.js';
 
 export type Call =
-  | { readonly call: 'open'; readonly name: JourneyName; readonly seed: number; readonly settings: Settings }
+  | {
+      readonly call: 'open';
+      readonly name: JourneyName;
+      readonly seed: number;
+      readonly settings: Settings;
+    }
   | { readonly call: 'act'; readonly act: Act }
   | { readonly call: 'advance'; readonly ms: number };
 

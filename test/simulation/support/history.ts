@@ -5,8 +5,8 @@
  */
 import type { WorkerEvent } from '../../../src/worker/events.js';
 import type { Clock, Owner } from '../../../ui/lab/simulation/clock.js';
-import type { Plan, PlannedJob } from './plan.js';
 import type { Answer } from '../../../ui/lab/simulation/wire.js';
+import type { Plan, PlannedJob } from './plan.js';
 
 export interface Attempt {
   readonly worker: string;

@@ -91,12 +91,16 @@ export class Crash implements Journey {
     const { row } = this.#desk.state(this.#id);
     const suspect = Number(row?.crashes ?? 0) > 1;
     const job = await this.#desk.claim(by, { suspect });
-    if (!job) return this.#say(`0 rows for ${by}: the lease of ${row?.claimed_by} lasts.`, 'refused');
+    if (!job)
+      return this.#say(`0 rows for ${by}: the lease of ${row?.claimed_by} lasts.`, 'refused');
     if (job.crashes > 0) await markStarted(await this.#desk.worker(by), NAMES, by, job);
     if (this.#run) this.#stale = this.#run;
     this.#run = { ...job, by };
     const alone = Number(job.crashes) >= 4 ? ' It runs alone: from now on a crash counts.' : '';
-    this.#say(`${by} holds it: attempt ${job.attempt}, generation ${job.generation}.${alone}`, 'good');
+    this.#say(
+      `${by} holds it: attempt ${job.attempt}, generation ${job.generation}.${alone}`,
+      'good',
+    );
   }
 
   /** The handler, to its end and its completion. */
@@ -118,7 +122,10 @@ export class Crash implements Journey {
     await this.#send(run, when);
     this.#stale = run;
     this.#run = null;
-    this.#say(`${run.by} is killed ${MOMENTS[when]}. The row still says that it is processing.`, 'bad');
+    this.#say(
+      `${run.by} is killed ${MOMENTS[when]}. The row still says that it is processing.`,
+      'bad',
+    );
   }
 
   /** The mail, under the guard if there is one. True: it was sent. */
@@ -173,7 +180,9 @@ export class Crash implements Journey {
   async advance(ms: number): Promise<void> {
     await this.#stage.clock.runUntil(this.#stage.now + ms);
     const { leaseMs } = this.#desk.state(this.#id);
-    this.#say(`${seconds(ms)} went by. ${leaseMs === 0 ? 'The lease has run out.' : 'Nothing ran.'}`);
+    this.#say(
+      `${seconds(ms)} went by. ${leaseMs === 0 ? 'The lease has run out.' : 'Nothing ran.'}`,
+    );
   }
 
   #possible(): string[] {

@@ -79,7 +79,10 @@ export class Desk {
   }
 
   /** The claim of a worker with one free handler; `suspect`: of a job that crashed its workers. */
-  async claim(workerId: string, { leaseMs = LEASE_MS, suspect = false } = {}): Promise<Held | null> {
+  async claim(
+    workerId: string,
+    { leaseMs = LEASE_MS, suspect = false } = {},
+  ): Promise<Held | null> {
     const db = await this.worker(workerId);
     const number = (this.#claims.get(workerId) ?? 0) + 1;
     this.#claims.set(workerId, number);
@@ -100,7 +103,8 @@ export class Desk {
   state(id: string | null): RowState {
     const none: RowState = { row: null, table: 'inbox', leaseMs: null, dueMs: null };
     if (id === null) return none;
-    const [live] = this.stage.look(`SELECT ${COLUMNS}, crashes, available_at, claimed_at, lease_expires_at,
+    const [live] =
+      this.stage.look(`SELECT ${COLUMNS}, crashes, available_at, claimed_at, lease_expires_at,
       idempotency_key FROM holdfast.inbox WHERE id = '${id}'`);
     if (!live) {
       const [row] = this.stage.look(

@@ -54,7 +54,11 @@ export interface FleetState {
   /** By bucket, the place of its owner among `workers`; -1: nobody. */
   readonly owners: readonly number[];
   /** Of each key: how many jobs, and who ran them. */
-  readonly keys: readonly { readonly key: string; readonly waiting: number; readonly by: readonly string[] }[];
+  readonly keys: readonly {
+    readonly key: string;
+    readonly waiting: number;
+    readonly by: readonly string[];
+  }[];
   readonly moved: { readonly why: string; readonly share: number; readonly least: number } | null;
   readonly log: readonly string[];
 }
@@ -65,7 +69,9 @@ export class Fleet implements Journey {
   #owners: readonly string[] = [];
   #members: readonly string[] = [];
   #moved: FleetState['moved'] = null;
+  /** Since the last frame. */
   #lines: string[] = [];
+  readonly #log: string[] = [];
   #burst = 0;
 
   constructor(stage: Stage, settings: Settings) {
@@ -135,7 +141,10 @@ export class Fleet implements Journey {
     }
     if (act.do === 'freeze') {
       processes.freeze(who, FREEZE_MS);
-      return [`${who} is frozen for ${seconds(FREEZE_MS)}: it keeps its lock and says nothing.`, 'bad'];
+      return [
+        `${who} is frozen for ${seconds(FREEZE_MS)}: it keeps its lock and says nothing.`,
+        'bad',
+      ];
     }
     if (act.do === 'drain') {
       processes.stop(who);
@@ -169,7 +178,6 @@ export class Fleet implements Journey {
     else if (event.kind === 'dead_letter') this.#line(`${name} makes a dead letter.`);
   }
 
-  readonly #log: string[] = [];
   #line(text: string): void {
     this.#lines.push(text);
     this.#log.push(`${seconds(Math.round(this.#stage.now / 100) * 100)}: ${text}`);
@@ -232,7 +240,9 @@ export class Fleet implements Journey {
     const accepted = this.#processes.accepted.length;
     const ended = new Map<string, number>();
     for (const { job, to } of runs) if (to !== null) ended.set(job, (ended.get(job) ?? 0) + 1);
-    const [waiting, running, deadLetters, done] = ['waiting', 'running', 'dead', 'done'].map(number) as [number, number, number, number];
+    const [waiting, running, deadLetters, done] = ['waiting', 'running', 'dead', 'done'].map(
+      number,
+    ) as [number, number, number, number];
     return {
       ...{ accepted, waiting, running, deadLetters, done, completedTwice: number('twice') },
       // An enqueue that has committed and is not confirmed yet is there and not counted.
@@ -259,7 +269,8 @@ export class Fleet implements Journey {
 }
 
 /** Beside the jobs' own statements: what says nothing of a job. */
-const IDLE = /^(look_around|list_|view_fleet|watch_|ask_|BEGIN|COMMIT|SELECT|LISTEN|hold_|drop_|unhandled|schedule)/;
+const IDLE =
+  /^(look_around|list_|view_fleet|watch_|ask_|BEGIN|COMMIT|SELECT|LISTEN|hold_|drop_|unhandled|schedule)/;
 
 function keyProblem(key: string): string | null {
   try {
@@ -269,4 +280,3 @@ function keyProblem(key: string): string | null {
     return (error as Error).message;
   }
 }
-

@@ -47,6 +47,14 @@ export interface FleetPicture {
   readonly log: readonly string[];
 }
 
+/** One of the two at a time. */
+export interface Shot {
+  readonly at: number;
+  readonly picture: FleetPicture;
+  readonly sql: readonly Sql[];
+  readonly say: string;
+}
+
 export interface HeartbeatState extends Timeline {
   readonly article: FleetPicture | null;
   readonly holdfast: FleetPicture;
@@ -74,6 +82,8 @@ export class HeartbeatRun {
   #deadAt: number | null = null;
   #backAt: number | null = null;
   #refused = 0;
+  /** So many lines of the log are in frames. */
+  #told = 0;
   #victim: string | null = null;
 
   constructor(stage: Stage, line: Timeline, livenessLock: boolean) {
@@ -91,14 +101,14 @@ export class HeartbeatRun {
   }
 
   /** Both runs have the same frames, so that they can be laid side by side. */
-  async run(progress: (at: number) => void): Promise<{ at: number; picture: FleetPicture; sql: readonly Sql[]; say: string }[]> {
+  async run(progress: (at: number) => void): Promise<Shot[]> {
     const { endAt, faultAt } = this.#line;
     const processes = this.#processes;
     for (let n = 0; n < 3; n++) processes.start(processes.newName(), 20 * n);
     for (let at = 1_500; at < endAt - JOB_MS; at += EVERY_MS)
       processes.later(at, () => processes.enqueue(`order:${at / EVERY_MS}`, { ms: JOB_MS }));
     processes.later(faultAt, () => this.#strike());
-    const shots = [];
+    const shots: Shot[] = [];
     for (let at = 0; at <= endAt; at += FRAME_MS) {
       await this.#stage.clock.runUntil(at);
       const from = this.#log.length;
@@ -112,7 +122,6 @@ export class HeartbeatRun {
     }
     return shots;
   }
-  #told = 0;
 
   #strike(): void {
     const { fault, ttlMs } = this.#line;
@@ -157,17 +166,22 @@ export class HeartbeatRun {
   #picture(): FleetPicture {
     const { runs, present } = this.#processes;
     const registry = new Map(
-      this.#stage.look('SELECT id, status FROM holdfast.workers').map(({ id, status }) => [id, status]),
+      this.#stage
+        .look('SELECT id, status FROM holdfast.workers')
+        .map(({ id, status }) => [id, status]),
     );
     const takers = runs.filter(
-      ({ job, by, from }) => this.#orphans.includes(job) && by !== VICTIM && from >= this.#line.faultAt,
+      ({ job, by, from }) =>
+        this.#orphans.includes(job) && by !== VICTIM && from >= this.#line.faultAt,
     );
     return {
       workers: present.map(({ name, standing, ids }) => ({
         ...{ name, standing, registry: ids.map((id) => registry.get(id) ?? 'gone').reverse() },
         lastSeen: this.#beats.findLast(({ by }) => by === name)?.at ?? null,
         running:
-          standing === 'killed' ? 0 : runs.filter(({ by, to }) => by === name && to === null).length,
+          standing === 'killed'
+            ? 0
+            : runs.filter(({ by, to }) => by === name && to === null).length,
       })),
       beats: [...this.#beats],
       ...{ deadAt: this.#deadAt, backAt: this.#backAt, refused: this.#refused },
@@ -179,7 +193,8 @@ export class HeartbeatRun {
 }
 
 const WORDS: Readonly<Record<Fault, string>> = { kill: 'kill', freeze: 'freeze', stop: 'signal' };
-const TOLD = /^(declare_gone|sweep_workers|recover|leave_worker|drain_worker|register_worker|release|look_around)$/;
+const TOLD =
+  /^(declare_gone|sweep_workers|recover|leave_worker|drain_worker|register_worker|release|look_around)$/;
 
 /** It is computed as a whole; nothing can be done to it while it plays. */
 export const HEARTBEAT: Pick<Journey, 'act' | 'advance'> = {

@@ -19,7 +19,8 @@ export type Progress = (text: string) => void;
 
 export class Lab {
   readonly #server: Server;
-  #open: { readonly stage: Stage; readonly journey: Pick<Journey, 'act' | 'advance'> } | null = null;
+  #open: { readonly stage: Stage; readonly journey: Pick<Journey, 'act' | 'advance'> } | null =
+    null;
 
   constructor(server: Server) {
     this.#server = server;

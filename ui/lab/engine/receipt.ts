@@ -83,13 +83,20 @@ export class Receipt implements Journey {
   async fail(_: Act): Promise<void> {
     const { id, generation, attempt } = this.#held as Held;
     // Without jitter a delay is its own ceiling: 2, 4, 8, 16 s.
-    const delayMs = retryDelayMs(attempt, DEFAULT_RETRY, this.#jitter ? this.#stage.random : () => 1);
+    const delayMs = retryDelayMs(
+      attempt,
+      DEFAULT_RETRY,
+      this.#jitter ? this.#stage.random : () => 1,
+    );
     const failure = { id, generation, delayMs, error: ERROR, summary: ERROR };
     const [moved] = await fail(await this.#desk.worker(A), NAMES, A, [failure]);
     this.#held = null;
     if (!moved) return this.#say('0 rows: the lease ran out.', 'refused');
     if (moved.status === 'dead_letter')
-      return this.#say(`Attempt ${attempt} was the last: a dead letter, for a person to see.`, 'bad');
+      return this.#say(
+        `Attempt ${attempt} was the last: a dead letter, for a person to see.`,
+        'bad',
+      );
     this.#retriesMs.push(delayMs);
     this.#say(`Attempt ${attempt} failed: retry in ${seconds(delayMs)}.`, 'bad');
   }
@@ -136,7 +143,14 @@ export class Receipt implements Journey {
     const { row, dueMs } = this.#desk.state(this.#id);
     if (!row) return ['enqueue'];
     if (this.#held)
-      return ['succeed', 'fail', 'second', 'renew', 'wait', ...(this.#held.generation > 1 ? ['stale'] : [])];
+      return [
+        'succeed',
+        'fail',
+        'second',
+        'renew',
+        'wait',
+        ...(this.#held.generation > 1 ? ['stale'] : []),
+      ];
     if (row.status === 'pending') return ['claim', 'wait', ...(dueMs ? ['due'] : [])];
     return row.status === 'processing' ? ['claim', 'wait'] : [];
   }

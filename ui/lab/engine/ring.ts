@@ -113,7 +113,8 @@ export class Ring implements Journey {
   async #remove(id: string): Promise<void> {
     const before = this.#workers;
     if (!before.includes(id)) return this.#say(`There is no ${id}.`, 'refused');
-    if (before.length === 1) return this.#say('The last worker stays: somebody must work.', 'refused');
+    if (before.length === 1)
+      return this.#say('The last worker stays: somebody must work.', 'refused');
     await leave(this.#db, NAMES, id, true);
     await this.#changed(before, `${id} left`);
   }
@@ -183,4 +184,3 @@ function pointsOf(value: unknown): number {
   const points = Math.floor(Number(value ?? 100));
   return Number.isFinite(points) ? Math.min(MOST_POINTS, Math.max(1, points)) : 100;
 }
-

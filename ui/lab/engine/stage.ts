@@ -2,8 +2,9 @@
  * The stage of a journey: Postgres with empty tables, a virtual clock, chance that repeats itself, and a record of every
  * statement. Code that is to live in virtual time runs within `within`: only then are the globals replaced.
  */
-import { load, allStatements } from '../../../src/postgres/statement.js';
+
 import type { Executor } from '../../../src/postgres/queryable.js';
+import { allStatements, load } from '../../../src/postgres/statement.js';
 import { Clock, chance, EPOCH, Owner } from '../simulation/clock.js';
 import { Network } from '../simulation/network.js';
 import type { Server } from '../simulation/server.js';
@@ -93,13 +94,7 @@ export class Stage {
     }
   }
 
-  record(
-    by: string,
-    name: string,
-    text: string,
-    params: readonly unknown[],
-    answer: Answer,
-  ): void {
+  record(by: string, name: string, text: string, params: readonly unknown[], answer: Answer): void {
     const columns = this.#columns.get(name) ?? answer.fields;
     const rows = jobsOf(columns, answer.rows);
     this.#sql.push({

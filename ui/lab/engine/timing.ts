@@ -53,13 +53,25 @@ export interface TimingState extends RowState {
   readonly played: {
     readonly deadAt: number | null;
     readonly lostAt: number | null;
-    readonly runs: readonly { readonly by: string; readonly from: number; readonly to: number | null }[];
+    readonly runs: readonly {
+      readonly by: string;
+      readonly from: number;
+      readonly to: number | null;
+    }[];
     readonly recoveredAt: number | null;
     readonly over: boolean;
   };
 }
 
-const DEFAULTS = { heartbeat: 10, ttl: 30, lease: 90, renew: 30, maintenance: 10, handler: 120, stall: 40 };
+const DEFAULTS = {
+  heartbeat: 10,
+  ttl: 30,
+  lease: 90,
+  renew: 30,
+  maintenance: 10,
+  handler: 120,
+  stall: 40,
+};
 
 export function timesOf(settings: Settings): Times {
   const ms = (name: keyof typeof DEFAULTS, least: number) => {
@@ -70,7 +82,11 @@ export function timesOf(settings: Settings): Times {
   const fate = (['nothing', 'stall', 'kill'] as const).find((one) => one === settings.fate);
   return {
     ...{ heartbeatMs: ms('heartbeat', 1), ttlMs: ms('ttl', 1), leaseMs: ms('lease', 1) },
-    ...{ renewMs: ms('renew', 0), maintenanceMs: ms('maintenance', 1), handlerMs: ms('handler', 1) },
+    ...{
+      renewMs: ms('renew', 0),
+      maintenanceMs: ms('maintenance', 1),
+      handlerMs: ms('handler', 1),
+    },
     ...{ stallMs: ms('stall', 0), fate: fate ?? 'nothing' },
   };
 }
@@ -163,7 +179,7 @@ export class Timing implements Journey {
   async act(): Promise<void> {}
   async advance(): Promise<void> {}
 
-  #every(owner: Owner, ms: number, run: () => Promise<boolean | void>): void {
+  #every(owner: Owner, ms: number, run: () => Promise<unknown>): void {
     if (ms <= 0) return;
     this.#stage.clock.at(owner, ms, async () => {
       if (this.#over || (await run()) === false) return;
@@ -195,7 +211,10 @@ export class Timing implements Journey {
     this.#done ||= moved.length > 0;
     if (moved.length > 0) return this.#say(`${by} is done and completes the job.`, 'good');
     this.#lost(by);
-    this.#say(`${by} is done, and its completion moves 0 rows: the job was not its own.`, 'refused');
+    this.#say(
+      `${by} is done, and its completion moves 0 rows: the job was not its own.`,
+      'refused',
+    );
   }
 
   async #renew(by: string, { id, generation }: Held, run: Run): Promise<boolean> {
@@ -280,10 +299,14 @@ export class Timing implements Journey {
       played: {
         ...{ deadAt: this.#deadAt, lostAt: this.#lostAt, over: this.#over },
         runs: this.#runs.map((run) => ({ ...run })),
-        recoveredAt:
-          this.#recoveredAt === null ? null : this.#recoveredAt - (this.#struckAt ?? 0),
+        recoveredAt: this.#recoveredAt === null ? null : this.#recoveredAt - (this.#struckAt ?? 0),
       },
     };
-    this.#stage.frame(text, state, tone, ({ by, count, name }) => by !== B || (count > 0 && name !== 'look_around'));
+    this.#stage.frame(
+      text,
+      state,
+      tone,
+      ({ by, count, name }) => by !== B || (count > 0 && name !== 'look_around'),
+    );
   }
 }

@@ -54,7 +54,9 @@ function WorkerRow({ worker, place }: { worker: FleetWorker; place: number }) {
         <Swatch owner={place} /> {name}
       </th>
       <td>
-        <span class={`status is-${standing === 'killed' ? 'vanished' : standing === 'frozen' ? 'paused' : standing}`}>
+        <span
+          class={`status is-${standing === 'killed' ? 'vanished' : standing === 'frozen' ? 'paused' : standing}`}
+        >
           {standing}
         </span>
       </td>
@@ -65,7 +67,11 @@ function WorkerRow({ worker, place }: { worker: FleetWorker; place: number }) {
         <Do what={{ do: 'kill', who: name }} when={here} label={`Kill ${name}`}>
           Kill
         </Do>
-        <Do what={{ do: 'freeze', who: name }} when={here && standing !== 'frozen'} label={`Freeze ${name}`}>
+        <Do
+          what={{ do: 'freeze', who: name }}
+          when={here && standing !== 'frozen'}
+          label={`Freeze ${name}`}
+        >
           Freeze
         </Do>
         <Do what={{ do: 'drain', who: name }} when={standing === 'alive'} label={`Drain ${name}`}>
@@ -133,7 +139,9 @@ export function FleetView({ state }: { state: FleetState }) {
             marked={null}
             lines={[
               `${workers.length} workers`,
-              moved ? `${percent(moved.share)} moved, 1/N is ${percent(moved.least)}` : '1024 buckets',
+              moved
+                ? `${percent(moved.share)} moved, 1/N is ${percent(moved.least)}`
+                : '1024 buckets',
             ]}
           />
         </div>

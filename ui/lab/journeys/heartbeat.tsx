@@ -121,9 +121,17 @@ export function HeartbeatView({ state }: { state: HeartbeatState }) {
         dead. The mark is the moment it was struck. A change computes both courses anew.
       </p>
       {state.article && (
-        <Course title="The article’s course: silence for a TTL" state={state} fleet={state.article} />
+        <Course
+          title="The article’s course: silence for a TTL"
+          state={state}
+          fleet={state.article}
+        />
       )}
-      <Course title="Holdfast’s course: a lock beside the heartbeat" state={state} fleet={state.holdfast} />
+      <Course
+        title="Holdfast’s course: a lock beside the heartbeat"
+        state={state}
+        fleet={state.holdfast}
+      />
       <Statements quiet />
     </>
   );

@@ -46,7 +46,9 @@ export function ReceiptView({ state }: { state: ReceiptState }) {
             checked={place.value.settings.jitter === true}
             onChange={(event) => {
               const { jitter: _, ...others } = place.value.settings;
-              goTo({ settings: event.currentTarget.checked ? { ...others, jitter: true } : others });
+              goTo({
+                settings: event.currentTarget.checked ? { ...others, jitter: true } : others,
+              });
             }}
           />{' '}
           Jitter, as Holdfast has it by default

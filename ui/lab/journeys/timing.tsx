@@ -7,16 +7,24 @@ import { Statements } from '../parts/sql.js';
 import { goTo, place } from '../place.js';
 import { frame, frames } from '../player.js';
 
-type TimeName = 'heartbeatMs' | 'ttlMs' | 'leaseMs' | 'renewMs' | 'maintenanceMs' | 'handlerMs' | 'stallMs';
+type TimeName =
+  | 'heartbeatMs'
+  | 'ttlMs'
+  | 'leaseMs'
+  | 'renewMs'
+  | 'maintenanceMs'
+  | 'handlerMs'
+  | 'stallMs';
 
-const SLIDERS: readonly [setting: string, of: TimeName, label: string, min: number, max: number][] = [
-  ['heartbeat', 'heartbeatMs', 'Heartbeat', 1, 60],
-  ['ttl', 'ttlMs', 'TTL', 1, 120],
-  ['lease', 'leaseMs', 'Lease', 5, 180],
-  ['renew', 'renewMs', 'Renewal (0: never)', 0, 120],
-  ['maintenance', 'maintenanceMs', 'Maintenance', 1, 60],
-  ['handler', 'handlerMs', 'Handler', 1, 240],
-];
+const SLIDERS: readonly [setting: string, of: TimeName, label: string, min: number, max: number][] =
+  [
+    ['heartbeat', 'heartbeatMs', 'Heartbeat', 1, 60],
+    ['ttl', 'ttlMs', 'TTL', 1, 120],
+    ['lease', 'leaseMs', 'Lease', 5, 180],
+    ['renew', 'renewMs', 'Renewal (0: never)', 0, 120],
+    ['maintenance', 'maintenanceMs', 'Maintenance', 1, 60],
+    ['handler', 'handlerMs', 'Handler', 1, 240],
+  ];
 
 function Sliders({ state }: { state: TimingState }) {
   const { settings } = place.value;
@@ -38,7 +46,10 @@ function Sliders({ state }: { state: TimingState }) {
       ))}
       <label class="inline">
         worker-a{' '}
-        <select value={state.times.fate} onChange={(event) => set('fate', event.currentTarget.value)}>
+        <select
+          value={state.times.fate}
+          onChange={(event) => set('fate', event.currentTarget.value)}
+        >
           <option value="nothing">lives on</option>
           <option value="stall">stands still for a while</option>
           <option value="kill">is killed</option>
@@ -55,7 +66,12 @@ function Verdicts({ state }: { state: TimingState }) {
   const { computed, played, times } = state;
   const double = played.runs.length > 1 && times.fate !== 'kill';
   const rows: readonly [string, string, string, boolean][] = [
-    ['False death', yes(computed.falseDeath), yes(played.deadAt !== null && times.fate !== 'kill'), computed.falseDeath],
+    [
+      'False death',
+      yes(computed.falseDeath),
+      yes(played.deadAt !== null && times.fate !== 'kill'),
+      computed.falseDeath,
+    ],
     ['Lost lease', yes(computed.lostLease), yes(played.lostAt !== null), computed.lostLease],
     ['Double run', yes(computed.doubleRun), yes(double), computed.doubleRun],
     [
@@ -86,7 +102,8 @@ function Verdicts({ state }: { state: TimingState }) {
         </tbody>
       </table>
       <p class={computed.refusal ? 'failed' : 'well'}>
-        {computed.refusal ?? 'Holdfast’s worker takes these settings. With its liveness lock a kill is known after 1 to 2 s.'}
+        {computed.refusal ??
+          'Holdfast’s worker takes these settings. With its liveness lock a kill is known after 1 to 2 s.'}
       </p>
     </Panel>
   );
@@ -120,7 +137,8 @@ export function TimingView({ state }: { state: TimingState }) {
           <Panel title="Who runs the job">
             <Lanes lanes={lanesOf(state, now)} endAt={endAt} now={now} />
             <p class="dim">
-              Green: a run; red: a run beside another. The tick is the moment worker-a was declared dead.
+              Green: a run; red: a run beside another. The tick is the moment worker-a was declared
+              dead.
             </p>
           </Panel>
           <Row state={state} leaseMs={state.times.leaseMs} />

@@ -8,7 +8,12 @@ export const percent = (share: number) => `${Math.round(100 * share)} %`;
 export const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`;
 
 /** Something that a person can do now. */
-export function Do(props: { what: Act; children: ComponentChildren; when?: boolean; label?: string }) {
+export function Do(props: {
+  what: Act;
+  children: ComponentChildren;
+  when?: boolean;
+  label?: string;
+}) {
   return (
     <button
       type="button"

@@ -16,7 +16,12 @@ export interface Lane {
 const WIDTH = 1_000;
 const HEIGHT = 20;
 
-export function Lanes(props: { lanes: readonly Lane[]; endAt: number; now: number; marks?: readonly number[] }) {
+export function Lanes(props: {
+  lanes: readonly Lane[];
+  endAt: number;
+  now: number;
+  marks?: readonly number[];
+}) {
   const { lanes, endAt, now, marks = [] } = props;
   const x = (at: number) => (WIDTH * Math.min(at, endAt)) / Math.max(1, endAt);
   return (

@@ -1,6 +1,20 @@
 /** Play, pause, step, scrub, reset, the speed, and the seed. */
 import { goTo, place } from '../place.js';
-import { at, back, busy, canStep, frame, frames, open, pause, playing, show, speed, step, toggle } from '../player.js';
+import {
+  at,
+  back,
+  busy,
+  canStep,
+  frame,
+  frames,
+  open,
+  pause,
+  playing,
+  show,
+  speed,
+  step,
+  toggle,
+} from '../player.js';
 import { seconds } from './bits.js';
 
 const SPEEDS = [0.5, 1, 2, 4, 8];
@@ -10,7 +24,12 @@ export function PlayerBar() {
   return (
     <section class="player" aria-label="Player">
       <div class="row">
-        <button type="button" class="primary" disabled={!canStep.value && !playing.value} onClick={toggle}>
+        <button
+          type="button"
+          class="primary"
+          disabled={!canStep.value && !playing.value}
+          onClick={toggle}
+        >
           {playing.value ? 'Pause' : 'Play'}
         </button>
         <button type="button" disabled={at.value === 0} onClick={back}>
@@ -29,7 +48,10 @@ export function PlayerBar() {
         <button type="button" onClick={() => void open()}>
           Reset
         </button>
-        <output class="clock" aria-label="Virtual time">{`T+${seconds(frame.value?.at ?? 0)}`}</output>
+        <output
+          class="clock"
+          aria-label="Virtual time"
+        >{`T+${seconds(frame.value?.at ?? 0)}`}</output>
       </div>
       <label class="scrub">
         <span class="dim">{`Step ${count === 0 ? 0 : at.value + 1} of ${count}`}</span>
