@@ -26,7 +26,7 @@ vi.mock('node:crypto', async (original) => ({
 
 let lab: Lab;
 beforeAll(async () => {
-  lab = new Lab(await Server.open(await PGlite.create()));
+  lab = new Lab(await Server.open(await PGlite.create({ initDbStartParams: ['--wal-segsize=1'] })));
 }, 120_000);
 
 /** All frames of a course, as Play makes them. */

@@ -44,6 +44,11 @@ export interface RowState {
 
 const COLUMNS = `id, type, partition_key, partition_bucket, status, attempts, max_attempts, lease_generation,
   claimed_by, last_error`;
+const LIVE = `SELECT ${COLUMNS}, crashes, available_at, claimed_at, lease_expires_at, idempotency_key,
+  (extract(epoch FROM lease_expires_at) * 1000)::bigint AS lease_ms,
+  CASE WHEN available_at < 'infinity' THEN (extract(epoch FROM available_at) * 1000)::bigint END AS due_ms
+  FROM holdfast.inbox WHERE id = $1::uuid`;
+const ARCHIVED = `SELECT ${COLUMNS}, completed_at FROM holdfast.inbox_archive WHERE id = $1::uuid`;
 
 export class Desk {
   readonly stage: Stage;
@@ -103,26 +108,17 @@ export class Desk {
   state(id: string | null): RowState {
     const none: RowState = { row: null, table: 'inbox', leaseMs: null, dueMs: null };
     if (id === null) return none;
-    const [live] =
-      this.stage.look(`SELECT ${COLUMNS}, crashes, available_at, claimed_at, lease_expires_at,
-      idempotency_key FROM holdfast.inbox WHERE id = '${id}'`);
-    if (!live) {
-      const [row] = this.stage.look(
-        `SELECT ${COLUMNS}, completed_at FROM holdfast.inbox_archive WHERE id = '${id}'`,
-      );
+    const [found] = this.stage.look(LIVE, [id]);
+    if (!found) {
+      const [row] = this.stage.look(ARCHIVED, [id]);
       return row ? { ...none, row, table: 'inbox_archive' } : none;
     }
-    const times = this.stage.server.rows(`SELECT
-      (extract(epoch FROM lease_expires_at) * 1000)::bigint,
-      CASE WHEN available_at < 'infinity' THEN (extract(epoch FROM available_at) * 1000)::bigint END
-      FROM holdfast.inbox WHERE id = '${id}'`)[0];
-    const [lease, due] = (times ?? []).map((at) => (at == null ? null : Number(at) - EPOCH));
-    const left = (at: number | null | undefined) =>
-      at == null ? null : Math.max(0, at - this.stage.now);
-    const waits = live.status === 'pending';
+    const { lease_ms: lease, due_ms: due, ...row } = found;
+    const left = (at: string | null | undefined) =>
+      at == null ? null : Math.max(0, Number(at) - EPOCH - this.stage.now);
     return {
-      ...{ row: live, table: 'inbox', leaseMs: left(lease) },
-      dueMs: waits ? left(due) : null,
+      ...{ row, table: 'inbox', leaseMs: left(lease) },
+      dueMs: row.status === 'pending' ? left(due) : null,
     };
   }
 }

@@ -19,6 +19,15 @@ const BURST = 40;
 const HOT = 24;
 const MOST_PROCESSES = 8;
 const MOST_LINES = 8;
+const MOST_KEYS = 12;
+const LIVE = `SELECT status, partition_key AS key, count(*) AS jobs FROM holdfast.${QUEUE}
+  GROUP BY status, partition_key ORDER BY partition_key, status`;
+/** Jobs of the queue, by status and key. */
+interface Live {
+  readonly status: string;
+  readonly key: string;
+  readonly jobs: number;
+}
 /** So much shorter than the defaults that one sees it: a frozen worker is dead after 6 s. */
 const TIMES = {
   ...{ concurrency: 4, lease: 9_000, renewEvery: 3_000, heartbeat: 2_000, ttl: 6_000 },
@@ -222,29 +231,31 @@ export class Fleet implements Journey {
       };
     });
     const places = new Map(workers.map(({ id }, place) => [id, place]));
+    const live = this.#stage
+      .look(LIVE)
+      .map(({ status, key, jobs }): Live => ({ status: status!, key: key!, jobs: Number(jobs) }));
     return {
-      ...{ counts: this.#counts(runs), workers, keys: this.#keys(runs), moved: this.#moved },
+      ...{ counts: this.#counts(runs, live), keys: this.#keys(runs, live) },
+      ...{ workers, moved: this.#moved },
       owners: this.#owners.map((id) => places.get(id) ?? -1),
       log: [...this.#log],
     };
   }
 
-  #counts(runs: readonly Run[]): Counts {
-    const [row] = this.#stage.look(`SELECT
-      (SELECT count(*) FROM holdfast.${QUEUE} WHERE status = 'pending') AS waiting,
-      (SELECT count(*) FROM holdfast.${QUEUE} WHERE status = 'processing') AS running,
-      (SELECT count(*) FROM holdfast.${QUEUE} WHERE status = 'dead_letter') AS dead,
-      (SELECT count(*) FROM holdfast.${QUEUE}_archive) AS done,
-      (SELECT count(*) - count(DISTINCT id) FROM holdfast.${QUEUE}_archive) AS twice`);
-    const number = (name: string) => Number(row?.[name] ?? 0);
+  #counts(runs: readonly Run[], live: readonly Live[]): Counts {
+    const [archive] = this.#stage.look(
+      `SELECT count(*) AS rows, count(DISTINCT id) AS jobs FROM holdfast.${QUEUE}_archive`,
+    );
+    const done = Number(archive?.rows);
+    const of = (status: string) =>
+      live.reduce((sum, one) => sum + (one.status === status ? one.jobs : 0), 0);
+    const [waiting, running, deadLetters] = [of('pending'), of('processing'), of('dead_letter')];
     const accepted = this.#processes.accepted.length;
     const ended = new Map<string, number>();
     for (const { job, to } of runs) if (to !== null) ended.set(job, (ended.get(job) ?? 0) + 1);
-    const [waiting, running, deadLetters, done] = ['waiting', 'running', 'dead', 'done'].map(
-      number,
-    ) as [number, number, number, number];
     return {
-      ...{ accepted, waiting, running, deadLetters, done, completedTwice: number('twice') },
+      ...{ accepted, waiting, running, deadLetters, done },
+      completedTwice: done - Number(archive?.jobs),
       // An enqueue that has committed and is not confirmed yet is there and not counted.
       lost: Math.max(0, accepted - waiting - running - deadLetters - done),
       doubled: [...ended.values()].filter((times) => times > 1).length,
@@ -252,15 +263,13 @@ export class Fleet implements Journey {
   }
 
   /** Those with the most to do, and those that ran last. */
-  #keys(runs: readonly Run[]): FleetState['keys'] {
-    const waiting = new Map(
-      this.#stage
-        .look(`SELECT partition_key AS key, count(*) AS n FROM holdfast.${QUEUE}
-          WHERE status <> 'dead_letter' GROUP BY partition_key ORDER BY count(*) DESC, partition_key LIMIT 12`)
-        .map(({ key, n }) => [key as string, Number(n)]),
-    );
+  #keys(runs: readonly Run[], live: readonly Live[]): FleetState['keys'] {
+    const waiting = new Map<string, number>();
+    for (const { key, status, jobs } of live)
+      if (status !== 'dead_letter') waiting.set(key, (waiting.get(key) ?? 0) + jobs);
+    const most = [...waiting].sort((a, b) => b[1] - a[1]).map(([key]) => key);
     const last = runs.slice(-30).map(({ key }) => key);
-    const keys = [...new Set([...waiting.keys(), ...last.reverse()])].slice(0, 12);
+    const keys = [...new Set([...most, ...last.reverse()])].slice(0, MOST_KEYS);
     return keys.map((key) => ({
       ...{ key, waiting: waiting.get(key) ?? 0 },
       by: [...new Set(runs.filter((run) => run.key === key).map(({ by }) => by))].slice(-4),

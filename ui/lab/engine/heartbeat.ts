@@ -13,8 +13,10 @@ export type Fault = 'kill' | 'freeze' | 'stop';
 const VICTIM = 'worker-2';
 const FRAME_MS = 500;
 /** A job every so often, each of them so long. */
-const [EVERY_MS, JOB_MS] = [500, 4_000];
+const [EVERY_MS, JOB_MS] = [750, 6_000];
 const HEARTBEAT_MS = 10_000;
+/** A frozen worker wakes up so long after its TTL: a round of maintenance has come by then. */
+const FREEZE_BEYOND_MS = 15_000;
 
 export interface Timeline {
   readonly fault: Fault;
@@ -68,7 +70,8 @@ export function timelineOf(settings: Settings): Timeline {
   const fault = (['kill', 'freeze', 'stop'] as const).find((one) => one === settings.fault);
   const ttlMs = number('ttl', 30, 30, 60);
   const faultAt = number('at', 12, 5, 30);
-  return { fault: fault ?? 'kill', faultAt, ttlMs, endAt: faultAt + ttlMs + 20_000 };
+  const afterMs = fault === 'freeze' ? FREEZE_BEYOND_MS + 10_000 : 15_000;
+  return { fault: fault ?? 'kill', faultAt, ttlMs, endAt: faultAt + ttlMs + afterMs };
 }
 
 /** One of the two runs, half a second a frame. */
@@ -90,7 +93,8 @@ export class HeartbeatRun {
     this.#stage = stage;
     this.#line = line;
     this.#processes = new Processes(stage, {
-      queue: 'inbox',
+      // By key, so that the ring gives each of them something to do.
+      queue: 'ordered',
       worker: {
         ...{ concurrency: 10, heartbeat: HEARTBEAT_MS, ttl: line.ttlMs, lease: 90_000 },
         ...{ livenessLock, grace: 8_000, maintenance: livenessLock ? 10_000 : 2_000 },
@@ -105,7 +109,8 @@ export class HeartbeatRun {
     const { endAt, faultAt } = this.#line;
     const processes = this.#processes;
     for (let n = 0; n < 3; n++) processes.start(processes.newName(), 20 * n);
-    for (let at = 1_500; at < endAt - JOB_MS; at += EVERY_MS)
+    // Before and after the fault; later jobs would only hide what becomes of these.
+    for (let at = 1_500; at < faultAt + JOB_MS; at += EVERY_MS)
       processes.later(at, () => processes.enqueue(`order:${at / EVERY_MS}`, { ms: JOB_MS }));
     processes.later(faultAt, () => this.#strike());
     const shots: Shot[] = [];
@@ -133,7 +138,7 @@ export class HeartbeatRun {
     if (fault === 'kill') this.#processes.kill(VICTIM);
     else if (fault === 'stop') this.#processes.stop(VICTIM);
     // It wakes up when others have taken its jobs.
-    else this.#processes.freeze(VICTIM, ttlMs + 8_000);
+    else this.#processes.freeze(VICTIM, ttlMs + FREEZE_BEYOND_MS);
     const what = { kill: 'is killed', stop: 'gets SIGTERM', freeze: 'is frozen' }[fault];
     this.#say(`${VICTIM} ${what}, with ${this.#orphans.length} jobs in hand.`);
   }

@@ -126,9 +126,9 @@ export class Stage {
   }
 
   /** Rows for the picture; not part of what happens. */
-  look(text: string): RowText[] {
+  look(text: string, params: readonly unknown[] = []): RowText[] {
     return this.server
-      .rows(`SELECT to_jsonb(r) FROM (${text}) AS r`)
+      .rows(`SELECT to_jsonb(r) FROM (${text}) AS r`, params)
       .map(([json]) => JSON.parse(json ?? '{}') as Record<string, unknown>)
       .map((row) =>
         Object.fromEntries(

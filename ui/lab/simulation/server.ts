@@ -105,9 +105,9 @@ export class Server {
     askSimple(pglite, 'LISTEN holdfast_fleet');
   }
 
-  /** For the checks: rows of a query that is no part of the simulation. */
-  rows(text: string): (string | null)[][] {
-    const { rows, error } = askSimple(this.#pglite, text);
+  /** For the checks: rows of a query that is no part of the simulation. With parameters it is prepared once. */
+  rows(text: string, params?: readonly unknown[]): (string | null)[][] {
+    const { rows, error } = params ? ask(this.#pglite, text, params) : askSimple(this.#pglite, text);
     if (error) throw new Error(`${error.message} in: ${text}`);
     return rows;
   }
