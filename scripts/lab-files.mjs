@@ -31,6 +31,8 @@ async function bundle(input) {
     platform: 'browser',
     resolve: { extensionAlias: { '.js': ['.ts', '.tsx', '.js'] } },
     transform: { target: 'es2022' },
+    // The package says that no module of its own has side effects; the globals are nothing else.
+    treeshake: { moduleSideEffects: [{ test: /\/shims\/globals/, sideEffects: true }] },
     plugins: [shims],
     onLog,
   });
