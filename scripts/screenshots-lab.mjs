@@ -37,7 +37,7 @@ const SHOTS = [
   },
   { name: 'lab-crash', query: 'journey=crash&course=after', steps: 9, first: 'no mail was sent' },
   { name: 'lab-ring', query: 'journey=ring', steps: 2, first: 'Three workers share' },
-  { name: 'lab-heartbeat', query: 'journey=heartbeat', end: true, first: 'The article’s course' },
+  { name: 'lab-heartbeat', query: 'journey=heartbeat', end: true, first: 'silence for a TTL' },
   {
     name: 'lab-timing',
     query: 'journey=timing&renew=0&lease=60',

@@ -89,6 +89,7 @@ export class Fleet implements Journey {
       ...{ queue: QUEUE, worker: TIMES },
       restartMs: settings.restart === false ? null : RESTART_MS,
       onEvent: (name, event) => this.#heard(name, event),
+      onProblem: (text) => this.#line(text),
     });
   }
 

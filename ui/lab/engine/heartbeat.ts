@@ -100,6 +100,7 @@ export class HeartbeatRun {
         ...{ livenessLock, grace: 8_000, maintenance: livenessLock ? 10_000 : 2_000 },
       },
       onEvent: (name, event) => this.#heard(name, event),
+      onProblem: (text) => this.#say(text),
     });
     stage.onStatement = (by, name, answer) => this.#ran(by, name, answer);
   }

@@ -54,6 +54,8 @@ export interface FleetOptions {
   /** A killed process is started again after so long; null: never. */
   readonly restartMs?: number | null;
   readonly onEvent?: (name: string, event: WorkerEvent) => void;
+  /** Something that should not be; the page shows it. */
+  readonly onProblem?: (text: string) => void;
 }
 
 export class Processes {
@@ -65,7 +67,6 @@ export class Processes {
   readonly runs: Run[] = [];
   /** Names of the jobs whose enqueue was confirmed. */
   readonly accepted: string[] = [];
-  readonly problems: string[] = [];
   #db: Executor | null = null;
   /** Enqueues that are on their way. */
   #waiting = 0;
@@ -78,6 +79,10 @@ export class Processes {
     this.#nobody = new Owner('lab', stage.seed);
     this.#producer = new Owner('producer', stage.seed + 1);
     stage.onKill = (owner) => this.#end(this.of(owner));
+  }
+
+  #problem(text: string): void {
+    this.#options.onProblem?.(text);
   }
 
   /** Those that are there, the latest of each name. */
@@ -116,7 +121,7 @@ export class Processes {
         () => {
           if (one.standing !== 'killed') one.standing = 'stopped';
         },
-        (error) => this.problems.push(`${name} ended: ${error}`),
+        (error) => this.#problem(`${name} ended: ${error}`),
       );
     });
   }
@@ -137,6 +142,8 @@ export class Processes {
           one.ids.push(event.workerId);
           if (one.standing === 'starting') one.standing = 'alive';
         }
+        if (event.kind === 'error' && one.standing === 'starting')
+          this.#problem(`${one.name} cannot start: ${event.what}: ${event.error}`);
         onEvent(one.name, event);
       },
     });
@@ -179,7 +186,7 @@ export class Processes {
           this.#waiting--;
           this.accepted.push(name);
         },
-        (error) => this.problems.push(`an enqueue failed: ${error}`),
+        (error) => this.#problem(`An enqueue failed: ${error}`),
       );
     });
     return name;

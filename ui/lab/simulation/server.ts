@@ -107,7 +107,9 @@ export class Server {
 
   /** For the checks: rows of a query that is no part of the simulation. With parameters it is prepared once. */
   rows(text: string, params?: readonly unknown[]): (string | null)[][] {
-    const { rows, error } = params ? ask(this.#pglite, text, params) : askSimple(this.#pglite, text);
+    const { rows, error } = params
+      ? ask(this.#pglite, text, params)
+      : askSimple(this.#pglite, text);
     if (error) throw new Error(`${error.message} in: ${text}`);
     return rows;
   }
