@@ -161,7 +161,7 @@ test('4: both courses of a kill, and the zombie of a freeze', async () => {
   await go('journey=heartbeat&fault=freeze', 'The zombie is back');
   await end();
   await says(/after, \d+ jobs refused/);
-});
+}, 2 * LOAD_MS);
 
 test('5: sliders, what they come to, and what came of them', async () => {
   await go('journey=timing', 'worker-a claims the job');
@@ -188,7 +188,7 @@ test('6: a burst, a kill, and nothing is lost', async () => {
   expect(await tile('Lost')).toBe('0');
   expect(await tile('Completed twice')).toBe('0');
   await isFit();
-});
+}, 2 * LOAD_MS);
 
 test(
   'inside the dashboard: by its navigation and keys, under its policy, and the dashboard stays small',

@@ -33,6 +33,10 @@ export class EventEmitter {
     return listeners.length > 0;
   }
 
+  listeners(name: string): Listener[] {
+    return [...(this.#listeners.get(name) ?? [])];
+  }
+
   listenerCount(name: string): number {
     return this.#listeners.get(name)?.length ?? 0;
   }
