@@ -135,7 +135,7 @@ function Status() {
     engine.is === 'loading' ? engine.text : busy.value && !shown ? 'Computing …' : null;
   return (
     <p class={`said is-${loading ? 'plain' : (shown?.tone ?? 'plain')}`} role="status">
-      {loading ?? (shown?.say || ' ')}
+      {loading ?? (shown?.say || 'Nothing new.')}
     </p>
   );
 }

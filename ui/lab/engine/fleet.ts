@@ -9,7 +9,7 @@ import { shardedKey } from '../../../src/job/sharded-key.js';
 import type { WorkerEvent } from '../../../src/worker/events.js';
 import type { Act, Journey, Settings, Sql, Tone } from './frame.js';
 import { Processes, type Run } from './processes.js';
-import { type Stage, seconds } from './stage.js';
+import { jobsText, type Stage, seconds } from './stage.js';
 
 const QUEUE = 'ordered';
 const FRAME_MS = 250;
@@ -181,9 +181,9 @@ export class Fleet implements Journey {
       this.#line(`${name} was declared dead and is back under a new id.`);
     else if (event.kind === 'lost') this.#line(`${name} learns that a job is no longer its own.`);
     else if (event.kind === 'claimed' && event.taken > 0)
-      this.#line(`${name} takes over ${event.taken} of a worker that is gone.`);
+      this.#line(`${name} takes over ${jobsText(event.taken)} of a worker that is gone.`);
     else if (event.kind === 'maintained' && event.recovered > 0)
-      this.#line(`${name} recovers ${event.recovered} jobs.`);
+      this.#line(`${name} recovers ${jobsText(event.recovered)}.`);
     else if (event.kind === 'stopped') this.#line(`${name} has drained and is gone.`);
     else if (event.kind === 'dead_letter') this.#line(`${name} makes a dead letter.`);
   }

@@ -7,7 +7,7 @@ import type { WorkerEvent } from '../../../src/worker/events.js';
 import type { Answer } from '../simulation/wire.js';
 import type { Frame, Journey, Settings, Sql } from './frame.js';
 import { Processes, type Standing } from './processes.js';
-import { type Stage, seconds } from './stage.js';
+import { jobsText, type Stage, seconds } from './stage.js';
 
 export type Fault = 'kill' | 'freeze' | 'stop';
 const VICTIM = 'worker-2';
@@ -141,7 +141,7 @@ export class HeartbeatRun {
     // It wakes up when others have taken its jobs.
     else this.#processes.freeze(VICTIM, ttlMs + FREEZE_BEYOND_MS);
     const what = { kill: 'is killed', stop: 'gets SIGTERM', freeze: 'is frozen' }[fault];
-    this.#say(`${VICTIM} ${what}, with ${this.#orphans.length} jobs in hand.`);
+    this.#say(`${VICTIM} ${what}, with ${jobsText(this.#orphans.length)} in hand.`);
   }
 
   #heard(name: string, event: WorkerEvent): void {

@@ -157,3 +157,5 @@ export class Stage {
 /** Seconds for a sentence. */
 export const seconds = (ms: number): string =>
   `${(ms / 1_000).toFixed(ms % 1_000 === 0 ? 0 : 1)} s`;
+
+export const jobsText = (count: number): string => `${count} ${count === 1 ? 'job' : 'jobs'}`;
