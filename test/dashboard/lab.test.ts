@@ -142,26 +142,30 @@ test('3: a key of one’s own, more workers, fewer points', async () => {
   await isFit();
 });
 
-test('4: both courses of a kill, and the zombie of a freeze', async () => {
-  await go('journey=heartbeat&fault=kill', 'silence for a TTL');
-  const end = async () => {
-    const scrub = shown().locator('.scrub input');
-    await scrub.focus();
-    await shown().keyboard.press('End');
-  };
-  await end();
-  const facts = (title: string) => shown().getByRole('region', { name: title }).textContent();
-  expect(await facts('Holdfast’s course: a lock beside the heartbeat')).toMatch(
-    /Known to be gone[12]\.\d s after/,
-  );
-  expect(await facts('The article’s course: silence for a TTL')).toMatch(
-    /Known to be gone[23]\d\.\d s after/,
-  );
-  await isFit();
-  await go('journey=heartbeat&fault=freeze', 'The zombie is back');
-  await end();
-  await says(/after, \d+ jobs refused/);
-}, 2 * LOAD_MS);
+test(
+  '4: both courses of a kill, and the zombie of a freeze',
+  async () => {
+    await go('journey=heartbeat&fault=kill', 'silence for a TTL');
+    const end = async () => {
+      const scrub = shown().locator('.scrub input');
+      await scrub.focus();
+      await shown().keyboard.press('End');
+    };
+    await end();
+    const facts = (title: string) => shown().getByRole('region', { name: title }).textContent();
+    expect(await facts('Holdfast’s course: a lock beside the heartbeat')).toMatch(
+      /Known to be gone[12]\.\d s after/,
+    );
+    expect(await facts('The article’s course: silence for a TTL')).toMatch(
+      /Known to be gone[23]\d\.\d s after/,
+    );
+    await isFit();
+    await go('journey=heartbeat&fault=freeze', 'The zombie is back');
+    await end();
+    await says(/after, \d+ jobs refused/);
+  },
+  2 * LOAD_MS,
+);
 
 test('5: sliders, what they come to, and what came of them', async () => {
   await go('journey=timing', 'worker-a claims the job');
@@ -173,22 +177,26 @@ test('5: sliders, what they come to, and what came of them', async () => {
   await says('no completion counted');
 });
 
-test('6: a burst, a kill, and nothing is lost', async () => {
-  await go('journey=fleet&seed=3', 'Three workers are up');
-  await click('A burst of 40');
-  await says('40 jobs of 20 keys are enqueued.');
-  await click('Kill worker-2');
-  await says('SIGKILL to worker-2.');
-  await shown().getByLabel('Speed').selectOption('8');
-  await click('Play');
-  const tile = (name: string) =>
-    shown().locator('.tile', { hasText: name }).first().locator('b').textContent();
-  await expect.poll(() => tile('Done'), { timeout: LOAD_MS }).toBe('40');
-  await click('Pause');
-  expect(await tile('Lost')).toBe('0');
-  expect(await tile('Completed twice')).toBe('0');
-  await isFit();
-}, 2 * LOAD_MS);
+test(
+  '6: a burst, a kill, and nothing is lost',
+  async () => {
+    await go('journey=fleet&seed=3', 'Three workers are up');
+    await click('A burst of 40');
+    await says('40 jobs of 20 keys are enqueued.');
+    await click('Kill worker-2');
+    await says('SIGKILL to worker-2.');
+    await shown().getByLabel('Speed').selectOption('8');
+    await click('Play');
+    const tile = (name: string) =>
+      shown().locator('.tile', { hasText: name }).first().locator('b').textContent();
+    await expect.poll(() => tile('Done'), { timeout: LOAD_MS }).toBe('40');
+    await click('Pause');
+    expect(await tile('Lost')).toBe('0');
+    expect(await tile('Completed twice')).toBe('0');
+    await isFit();
+  },
+  2 * LOAD_MS,
+);
 
 test(
   'inside the dashboard: by its navigation and keys, under its policy, and the dashboard stays small',

@@ -128,8 +128,9 @@ export function FleetView({ state }: { state: FleetState }) {
       <Workers workers={workers} />
       <p class="dim">
         The owner of a key comes first for its jobs; where it is busy or gone, a worker with a free
-        handler takes them. A killed worker is started again after 3 s, as a supervisor would do it. “Ran twice” counts
-        handlers that came to their end twice for one job; its completion counts once.
+        handler takes them. A killed worker is started again after 3 s, as a supervisor would do it.
+        “Ran twice” counts handlers that came to their end twice for one job; its completion counts
+        once.
       </p>
       <div class="columns ring-columns">
         <div>
