@@ -3,9 +3,10 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
 import { ClosingLine } from './test/support/closing-line.js';
 import { LongestFirst } from './test/support/longest-first.js';
 
-/** The program of the keeper's thread and the dashboard's client are made by the build. */
+/** The program of the keeper's thread, the dashboard's client and its lab are made by the build. */
 const KEEPER_SOURCE = new URL('dist/worker/lease/keeper-source.js', import.meta.url);
 const CLIENT_FILES = new URL('dist/dashboard/client-files.js', import.meta.url);
+const LAB_FILES = new URL('dist/dashboard/lab-files.js', import.meta.url);
 
 /** They measure how soon something happens, and have no more than one other file beside them. */
 const TIMED = ['test/calm/**/*.test.ts', 'test/back-again.test.ts'];
@@ -16,8 +17,8 @@ const ALONE = [
   'src/tracing/**/*.test.ts',
   'src/postgres/{database,pooled}.test.ts',
   'src/worker/lease/keeper-thread.test.ts',
-  'test/dashboard/{browser,feed}.test.ts',
-  'test/simulation/**/*.test.ts',
+  'test/dashboard/{browser,feed,lab}.test.ts',
+  'test/{lab,simulation}/**/*.test.ts',
   'test/{event-loop,fuzz,metrics,metrics-elsewhere,statements,tracing,warnings}.test.ts',
 ];
 
@@ -31,6 +32,7 @@ export const resolve = {
   alias: [
     { find: /^\.\/keeper-source\.js$/, replacement: fileURLToPath(KEEPER_SOURCE) },
     { find: /^\.\/client-files\.js$/, replacement: fileURLToPath(CLIENT_FILES) },
+    { find: /^\.\/lab-files\.js$/, replacement: fileURLToPath(LAB_FILES) },
   ],
 };
 

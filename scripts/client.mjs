@@ -1,20 +1,15 @@
 // The dashboard's client: ui/ as one script, one style sheet and an icon, kept as texts in dist/dashboard/client-files.js,
-// so that a program that was bundled into one file still has them. Nothing is loaded from elsewhere at run time.
+// so that a program that was bundled into one file still has them; and the lab's in lab-files.js, which is loaded when
+// somebody opens the lab. Nothing is loaded from elsewhere at run time.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 import { licencesOf, onLog } from './keeper-source.mjs';
+import { labFiles, smaller } from './lab-files.mjs';
 
 const ui = fileURLToPath(new URL('../ui', import.meta.url));
-
-/** Comments and indentation are for us. */
-const smaller = (css) =>
-  css
-    .replace(/\/\*.*?\*\//gs, '')
-    .replace(/\s*\n\s*/g, '\n')
-    .trim();
 
 function fileOf(type, text) {
   const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`;
@@ -36,11 +31,24 @@ export async function writeClientFiles(dist) {
     'app.css': fileOf('text/css', smaller(readFileSync(join(ui, 'app.css'), 'utf8'))),
     'icon.svg': fileOf('image/svg+xml', readFileSync(join(ui, 'icon.svg'), 'utf8')),
   };
-  writeFileSync(
-    join(dist, 'dashboard/client-files.js'),
-    '// Made by scripts/client.mjs from ui/. LICENCES.txt has the licences of what it contains.\n' +
-      `export const CLIENT_FILES = ${JSON.stringify(files)};\n`,
-  );
+  const lab = await labFiles();
+  writeTexts(dist, 'client-files', 'CLIENT_FILES', files);
+  writeTexts(dist, 'lab-files', 'LAB_FILES', typed(lab.files));
   const licences = licencesOf(moduleIds.filter((id) => id.includes('node_modules')));
-  writeFileSync(join(dist, 'dashboard/LICENCES.txt'), licences.join('\n---\n\n'));
+  const all = [...new Set([...licences, ...lab.licences])];
+  writeFileSync(join(dist, 'dashboard/LICENCES.txt'), all.join('\n---\n\n'));
 }
+
+function writeTexts(dist, file, name, files) {
+  writeFileSync(
+    join(dist, `dashboard/${file}.js`),
+    '// Made by scripts/client.mjs from ui/. LICENCES.txt has the licences of what it contains.\n' +
+      `export const ${name} = ${JSON.stringify(files)};\n`,
+  );
+}
+
+const TYPES = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml', html: 'text/html' };
+const typed = (texts) =>
+  Object.fromEntries(
+    Object.entries(texts).map(([name, text]) => [name, fileOf(TYPES[name.split('.').pop()], text)]),
+  );

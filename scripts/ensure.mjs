@@ -38,7 +38,7 @@ function digest(paths) {
 
 function sources(folder) {
   return readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
-    .filter(({ name }) => /\.(tsx?|css|svg)$/.test(name) && !name.endsWith('.test.ts'))
+    .filter(({ name }) => /\.(tsx?|css|svg|html)$/.test(name) && !name.endsWith('.test.ts'))
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name).slice(root.length))
     .sort();
 }
@@ -65,6 +65,7 @@ const built = digest([
   'scripts/build.mjs',
   'scripts/client.mjs',
   'scripts/keeper-source.mjs',
+  'scripts/lab-files.mjs',
   ...sources('src'),
   ...sources('ui'),
 ]);

@@ -4,6 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { launch } from './chromium.mjs';
+import { shootLab } from './screenshots-lab.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'docs/images');
@@ -70,3 +71,4 @@ try {
   await browser.close();
   demo.kill('SIGINT');
 }
+await shootLab();

@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { Failed, Link, Waiting } from './parts/bits';
 import { Dialog } from './parts/dialog';
+import { useTheme } from './parts/theme';
 import { Audit } from './screens/audit';
 import { DeadLetters } from './screens/dead-letters';
 import { Health } from './screens/health';
@@ -49,6 +50,8 @@ function useKeys(help: () => void): void {
       if (document.querySelector('dialog[open]')) return;
       const screen = listed().find(({ key }) => key === event.key);
       if (Date.now() - wentAt < 1_500 && screen) go(screen.to);
+      // A page of its own, with the policy that WebAssembly needs.
+      else if (Date.now() - wentAt < 1_500 && event.key === 'l') location.assign(href('lab/'));
       else if (event.key === '/') {
         const search = document.querySelector<HTMLElement>('[data-search]');
         if (search) search.focus();
@@ -62,19 +65,6 @@ function useKeys(help: () => void): void {
   }, []);
 }
 
-const THEMES = ['auto', 'light', 'dark'];
-const themeKept = () => localStorage.getItem('holdfast-theme') ?? 'auto';
-
-function useTheme() {
-  const [theme, setTheme] = useState(themeKept);
-  useEffect(() => {
-    document.documentElement.dataset.theme = theme;
-    localStorage.setItem('holdfast-theme', theme);
-  }, [theme]);
-  const next = () => setTheme((now) => THEMES[(THEMES.indexOf(now) + 1) % 3] as string);
-  return { theme, next };
-}
-
 function Fresh() {
   const { state, text } = freshness.value;
   return (
@@ -85,7 +75,7 @@ function Fresh() {
 }
 
 function Header({ help }: { help: () => void }) {
-  const { theme, next } = useTheme();
+  const { theme, next, sign } = useTheme();
   const here = path.value.split('/')[0];
   const dead = snapshot.value?.queues.reduce((sum, { deadLetter }) => sum + deadLetter, 0) ?? 0;
   return (
@@ -102,12 +92,13 @@ function Header({ help }: { help: () => void }) {
             )}
           </Link>
         ))}
+        <a href={href('lab/')}>Lab</a>
       </nav>
       <span class="tools">
         <Fresh />
         {session.value?.write === false && <span class="chip">read-only</span>}
         <button type="button" class="plain" onClick={next} aria-label={`Colours: ${theme}`}>
-          {theme === 'dark' ? '☾' : theme === 'light' ? '☀' : '◐'}
+          {sign}
         </button>
         <button type="button" class="plain" onClick={help} aria-label="Keys">
           ?
@@ -137,6 +128,12 @@ const Help = ({ onClose }: { onClose: () => void }) => (
           <dd>{name}</dd>
         </div>
       ))}
+      <div>
+        <dt>
+          <kbd>g</kbd> <kbd>l</kbd>
+        </dt>
+        <dd>Lab</dd>
+      </div>
       <div>
         <dt>
           <kbd>/</kbd>

@@ -9,6 +9,7 @@ import { eventStream } from './events.js';
 import { failure } from './failure.js';
 import { actProblem, hostProblem, sameOrigin } from './guard.js';
 import { bodyText, jsonBody } from './input.js';
+import { labPage } from './lab.js';
 import { login, loginPage, logout, visitorOf } from './login.js';
 import { checkOptions, type DashboardOptions, type Visitor } from './options.js';
 import { page } from './pages.js';
@@ -102,19 +103,19 @@ async function inside(context: Context, request: Request, asked: Inside): Promis
 }
 
 /** Pages, files, the way out, and what is not there. */
-function elsewhere(
+async function elsewhere(
   { settings }: Context,
   request: Request,
   path: string,
   method: string,
   methods: readonly string[],
-): Response {
+): Promise<Response> {
   if (path === 'logout' && method === 'POST') {
     const wrong = actProblem(request, settings);
     return wrong ? problem(403, wrong) : logout(request, settings);
   }
   if (methods.length > 0) return notAllowed(methods);
-  const found = page(path, request, settings);
+  const found = page(path, request, settings) ?? (await labPage(path, request, settings));
   if (path === 'api/events' || path === 'login' || path === 'logout')
     return notAllowed([path === 'api/events' ? 'GET' : 'POST']);
   if (!found) return problem(404, 'There is nothing here.');

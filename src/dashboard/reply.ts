@@ -27,7 +27,7 @@ type Headers = Readonly<Record<string, string>>;
 
 export const reply = (
   status: number,
-  body: string | ReadableStream<Uint8Array> | null,
+  body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null,
   headers: Headers = {},
 ): Response => new Response(body, { status, headers: { ...ALWAYS, ...headers } });
 
@@ -57,3 +57,11 @@ export class Refused extends Error {
 export const withStyle = (hash: string): Headers => ({
   'content-security-policy': CSP.replace("style-src 'self'", `style-src '${hash}'`),
 });
+
+/** The lab's page may start its one thread, and that one may compile WebAssembly; all else is as strict as elsewhere. */
+export const forLab: Headers = {
+  'content-security-policy': CSP.replace(
+    "script-src 'self'",
+    "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'",
+  ).replace("trusted-types 'none'", 'trusted-types holdfast-lab'),
+};

@@ -23,14 +23,24 @@ const POINTS = 320;
  */
 const LOAD = 1.2;
 
-/** The owner of each of the 1024 buckets, or [] without workers. */
-export function ringOwners(ids: readonly string[]): readonly string[] {
+/** Another ring than the product's, to be looked at. */
+export interface RingShape {
+  readonly points?: number;
+  /** Infinity: whoever comes first clockwise, however much it has. */
+  readonly load?: number;
+}
+
+/** The owner of each of the 1024 buckets, or [] without workers. All who are to agree leave the shape out. */
+export function ringOwners(
+  ids: readonly string[],
+  { points = POINTS, load = LOAD }: RingShape = {},
+): readonly string[] {
   // Plain sort: by code units, the same in every process whatever its locale.
   const workers = [...new Set(ids)].sort();
   if (workers.length === 0) return [];
   const mean = BUCKETS / workers.length;
-  const cap = Math.max(Math.ceil(mean), Math.floor(LOAD * mean));
-  return assign(circleOf(workers, POINTS), workers.length, cap).map((worker) => workers[worker]!);
+  const cap = Math.max(Math.ceil(mean), Math.floor(load * mean));
+  return assign(circleOf(workers, points), workers.length, cap).map((worker) => workers[worker]!);
 }
 
 /** How many buckets have another owner than before. */

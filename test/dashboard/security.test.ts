@@ -34,7 +34,15 @@ const FILES = [
   'logout',
   'nowhere',
 ];
-const EVERY = [...ROUTES.map(({ path }) => path), 'api/events', 'api/nothing', ...PAGES, ...FILES];
+const LAB = ['lab', 'lab/', 'lab/lab.js', 'lab/engine.js', 'lab/pglite/index.js', 'lab/nothing'];
+const EVERY = [
+  ...ROUTES.map(({ path }) => path),
+  'api/events',
+  'api/nothing',
+  ...PAGES,
+  ...FILES,
+  ...LAB,
+];
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 /** Everything with every method. */
@@ -202,6 +210,28 @@ test('every answer forbids scripts of others, frames, guesses of types and copie
   }
   const [page] = answers;
   expect(page!.text).not.toMatch(/<script>|<style|style=|onload=/);
+});
+
+test('the lab may compile WebAssembly and start its thread, nothing more, and serves no other file', async () => {
+  const { get } = asking(db.hf);
+  const policyOf = async (path: string) =>
+    (await get(path)).headers.get('content-security-policy') ?? '';
+  const strict = await policyOf('/');
+  const added = "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
+  const lab = strict
+    .replace("script-src 'self'", added)
+    .replace("trusted-types 'none'", 'trusted-types holdfast-lab');
+  for (const path of ['/lab/', '/lab/engine.js', '/lab/pglite/index.js'])
+    expect(await policyOf(path)).toBe(lab);
+  expect(await policyOf('/jobs')).toBe(strict);
+  for (const name of [
+    '../package.json',
+    '%2e%2e%2fpackage.json',
+    'pgcrypto.tar.gz',
+    'fs/nodefs.js',
+  ])
+    expect((await get(`/lab/pglite/${name}`)).status).toBe(404);
+  expect((await get('/lab')).headers.get('location')).toBe('/lab/');
 });
 
 test('one that anybody could open is not made', async () => {

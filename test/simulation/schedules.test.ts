@@ -8,24 +8,25 @@
  * SIM_SEED runs one, and prints its trace. Transactions of handlers are not simulated: PGlite has one session, so
  * an open transaction stops all others.
  */
+import { PGlite } from '@electric-sql/pglite';
 import { beforeAll, expect, test, vi } from 'vitest';
+import { Server } from '../../ui/lab/simulation/server.js';
 import { long } from '../support/long.js';
 import { BUGS, type Bug } from './support/bugs.js';
 import { describePlan, planOf } from './support/plan.js';
-import { Server } from './support/server.js';
 import { type Failure, planFrom, report, shrink } from './support/shrink.js';
 import { asItIs, simulate } from './support/simulate.js';
 
-vi.mock('pg', () => import('./support/pg.js'));
-vi.mock('node:worker_threads', () => import('./support/thread.js'));
-vi.mock('node:timers/promises', () => import('./support/timers.js'));
+vi.mock('pg', () => import('../../ui/lab/simulation/pg.js'));
+vi.mock('node:worker_threads', () => import('../../ui/lab/simulation/thread.js'));
+vi.mock('node:timers/promises', () => import('../../ui/lab/simulation/timers.js'));
 vi.mock('node:os', async (original) => ({
   ...(await original<object>()),
-  hostname: (await import('./support/modules.js')).hostname,
+  hostname: (await import('../../ui/lab/simulation/modules.js')).hostname,
 }));
 vi.mock('node:crypto', async (original) => ({
   ...(await original<object>()),
-  randomBytes: (await import('./support/modules.js')).randomBytes,
+  randomBytes: (await import('../../ui/lab/simulation/modules.js')).randomBytes,
 }));
 
 const { env } = process;
@@ -36,7 +37,7 @@ const SHRUNK = 'a claim that takes what a live owner holds';
 
 let server: Server;
 beforeAll(async () => {
-  server = await Server.open();
+  server = await Server.open(await PGlite.create());
 }, 120_000);
 
 if (env.SIM_SEED) {

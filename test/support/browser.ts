@@ -28,6 +28,26 @@ export interface OpenOptions {
   readonly dark?: boolean;
 }
 
+/** A page of a context of its own, and what it complains of. */
+export async function newPage(browser: Browser, { width = 1280, dark = false }: OpenOptions = {}) {
+  const context = await browser.newContext({
+    viewport: { width, height: 900 },
+    colorScheme: dark ? 'dark' : 'light',
+    reducedMotion: 'reduce',
+  });
+  await context.addInitScript({ content: WATCH });
+  await context.addInitScript({ content: AXE });
+  const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  const errors: string[] = [];
+  page.on('pageerror', (error) => void errors.push(error.message));
+  page.on('dialog', (dialog) => {
+    errors.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  return { context, page, errors };
+}
+
 export function testBrowser() {
   let browser: Browser;
   beforeAll(async () => {
@@ -37,22 +57,7 @@ export function testBrowser() {
 
   /** A page of its own; what it complains of fails the test. */
   return async function open(url: string, options: OpenOptions = {}): Promise<Page> {
-    const { width = 1280, dark = false } = options;
-    const context = await browser.newContext({
-      viewport: { width, height: 900 },
-      colorScheme: dark ? 'dark' : 'light',
-      reducedMotion: 'reduce',
-    });
-    await context.addInitScript({ content: WATCH });
-    await context.addInitScript({ content: AXE });
-    const page = await context.newPage();
-    page.setDefaultTimeout(10_000);
-    const errors: string[] = [];
-    page.on('pageerror', (error) => void errors.push(error.message));
-    page.on('dialog', (dialog) => {
-      errors.push(`dialog: ${dialog.message()}`);
-      void dialog.dismiss();
-    });
+    const { context, page, errors } = await newPage(browser, options);
     onTestFinished(async () => {
       const wrongs = await wrongsOf(page).catch(() => []);
       await context.close();

@@ -1,65 +1,28 @@
 /** The ring of a queue that is read by key: who comes first for which part of the 1024 buckets, and for a key. */
 import { useState } from 'preact/hooks';
 import { Empty, Failed, Table, Title, Waiting } from '../parts/bits';
+import { RingPicture, Swatch } from '../parts/ring-picture';
 import { useAsked } from '../state/api';
 import { snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';
 import type { Ring } from '../state/wire';
 
 const BUCKETS = 1024;
-const [OUTER, INNER] = [96, 74];
-const COLOURS = 12;
-
-function point(bucket: number, radius: number): string {
-  const angle = (bucket / BUCKETS) * 2 * Math.PI - Math.PI / 2;
-  return `${(radius * Math.cos(angle)).toFixed(2)} ${(radius * Math.sin(angle)).toFixed(2)}`;
-}
-
-function arc(from: number, to: number): string {
-  // A full circle has no beginning: it is drawn as nearly one.
-  const end = to - from >= BUCKETS ? to - 0.01 : to;
-  const large = end - from > BUCKETS / 2 ? 1 : 0;
-  return (
-    `M ${point(from, OUTER)} A ${OUTER} ${OUTER} 0 ${large} 1 ${point(end, OUTER)} ` +
-    `L ${point(end, INNER)} A ${INNER} ${INNER} 0 ${large} 0 ${point(from, INNER)} Z`
-  );
-}
-
-/** Neighbours of one owner are one arc. */
-function arcsOf(owners: readonly number[]): { from: number; to: number; owner: number }[] {
-  const arcs: { from: number; to: number; owner: number }[] = [];
-  for (const [bucket, owner] of owners.entries()) {
-    const last = arcs.at(-1);
-    if (last?.owner === owner) last.to = bucket + 1;
-    else arcs.push({ from: bucket, to: bucket + 1, owner });
-  }
-  return arcs;
-}
-
 /** `marked`: the place of a worker whose arcs stand out. */
 function Picture({ ring, marked }: { ring: Ring; marked: number | null }) {
-  const label = `The ring of ${ring.queue}: ${ring.workers.length} workers share ${BUCKETS} buckets`;
+  const bucket = ring.key?.bucket ?? null;
   return (
-    <svg class="ring" viewBox="-100 -100 200 200" role="img" aria-label={label}>
-      {arcsOf(ring.owners).map(({ from, to, owner }) => (
-        <path
-          class={`owner-${owner % COLOURS}${marked === null || marked === owner ? '' : ' faint'}`}
-          d={arc(from, to)}
-        />
-      ))}
-      {ring.key && (
-        <path
-          class="place"
-          d={`M ${point(ring.key.bucket + 0.5, 58)} L ${point(ring.key.bucket + 0.5, 99)}`}
-        />
-      )}
-      <text y="-4">
-        {ring.key ? `bucket ${ring.key.bucket}` : `${ring.workers.length} workers`}
-      </text>
-      <text y="10" class="dim">
-        {ring.key ? '' : `${BUCKETS} buckets`}
-      </text>
-    </svg>
+    <RingPicture
+      label={`The ring of ${ring.queue}: ${ring.workers.length} workers share ${BUCKETS} buckets`}
+      owners={ring.owners}
+      bucket={bucket}
+      marked={marked}
+      lines={
+        bucket === null
+          ? [`${ring.workers.length} workers`, `${BUCKETS} buckets`]
+          : [`bucket ${bucket}`, '']
+      }
+    />
   );
 }
 
@@ -87,10 +50,7 @@ function Shares({ ring, onMark }: { ring: Ring; onMark: (place: number | null) =
             onPointerLeave={() => onMark(null)}
           >
             <th scope="row">
-              <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true">
-                <rect class={`owner-${place % COLOURS}`} width="10" height="10" rx="2" />
-              </svg>{' '}
-              {id}
+              <Swatch owner={place} /> {id}
             </th>
             <td class="number">{buckets}</td>
             <td class="number">{share(buckets)}</td>

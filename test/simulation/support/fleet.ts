@@ -6,11 +6,11 @@ import { bucketOf } from '../../../src/job/key.js';
 import { engineExecutor } from '../../../src/postgres/queryable.js';
 import type { HandlerContext } from '../../../src/worker/run/handler-context.js';
 import { Worker } from '../../../src/worker/worker.js';
+import { type Clock, Owner } from '../../../ui/lab/simulation/clock.js';
+import type { Server } from '../../../ui/lab/simulation/server.js';
 import { quietLogger } from '../../support/logger.js';
-import { type Clock, Owner } from './clock.js';
 import type { History } from './history.js';
 import type { Plan, PlannedJob, ProcessFault } from './plan.js';
-import type { Server } from './server.js';
 
 export const LEASE_MS = 6_000;
 const OPTIONS = {

@@ -4,9 +4,9 @@
  * Ids of jobs are written as the names of the plan. Times are virtual.
  */
 import type { WorkerEvent } from '../../../src/worker/events.js';
-import type { Clock, Owner } from './clock.js';
+import type { Clock, Owner } from '../../../ui/lab/simulation/clock.js';
+import type { Answer } from '../../../ui/lab/simulation/wire.js';
 import type { Plan, PlannedJob } from './plan.js';
-import type { Answer } from './wire.js';
 
 export interface Attempt {
   readonly worker: string;

@@ -1,7 +1,8 @@
 /** What must be true after every schedule. */
+
+import type { Server } from '../../../ui/lab/simulation/server.js';
 import type { Attempt, History } from './history.js';
 import type { Plan } from './plan.js';
-import type { Server } from './server.js';
 
 /** A process that sends more in a second runs in a hot loop. */
 const MOST_STATEMENTS = 80;

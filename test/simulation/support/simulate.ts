@@ -4,14 +4,14 @@
  * A schedule ends early when all jobs are in the archive and nothing planned is left. It fails when that takes
  * longer than `LATEST_MS` of virtual time after the last fault that was planned.
  */
-import { Clock } from './clock.js';
+import { Clock } from '../../../ui/lab/simulation/clock.js';
+import { type MessageFault, Network } from '../../../ui/lab/simulation/network.js';
+import type { Rewrite, Server } from '../../../ui/lab/simulation/server.js';
+import { enter } from '../../../ui/lab/simulation/world.js';
 import { Fleet } from './fleet.js';
 import { History } from './history.js';
 import { violations } from './invariants.js';
-import { type MessageFault, Network } from './network.js';
 import { isProcessFault, type Plan } from './plan.js';
-import type { Rewrite, Server } from './server.js';
-import { enter } from './world.js';
 
 /** Recovery by silence takes a TTL and two rounds of maintenance; a lost answer 15 s of mistrust on top. */
 export const LATEST_MS = 60_000;
@@ -44,7 +44,8 @@ export async function simulate(server: Server, plan: Plan, rewrite = asItIs): Pr
     server,
     network,
     kill: (owner) => fleet.kill(owner.name, owner, 1_000),
-    note: (...args) => history.statement(...args),
+    note: (owner, what, params, answer, sentAt) =>
+      history.statement(owner, what, params, answer, sentAt),
   });
   const restore = clock.install();
   let over = 0;

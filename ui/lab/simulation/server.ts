@@ -7,7 +7,7 @@
  * this list of locks instead of Postgres' own, and the trigger of an insert asks it whether a worker waits. The
  * clock needs no change; see clock.ts. A planted bug is a further replacement of text.
  */
-import { PGlite } from '@electric-sql/pglite';
+import type { PGlite } from '@electric-sql/pglite';
 import { ENGINE_SETTINGS } from '../../../src/postgres/settings.js';
 import { migrate } from '../../../src/schema/migrate.js';
 import { createQueue } from '../../../src/schema/queue.js';
@@ -57,7 +57,8 @@ UPDATE holdfast.fleet SET epoch = 1;
 ${['inbox', 'ordered']
   .map(
     (queue) => `DELETE FROM holdfast.${queue}; DELETE FROM holdfast.${queue}_claims;
-DELETE FROM holdfast.${queue}_archive; SELECT setval('holdfast.${queue}_position_seq', 1, false);`,
+DELETE FROM holdfast.${queue}_archive; DELETE FROM holdfast.${queue}_effects;
+DELETE FROM holdfast.${queue}_idempotency; SELECT setval('holdfast.${queue}_position_seq', 1, false);`,
   )
   .join('\n')}`;
 
@@ -76,8 +77,8 @@ export class Server {
   /** Statements that reached Postgres. */
   executed = 0;
 
-  static async open(): Promise<Server> {
-    const pglite = await PGlite.create();
+  /** On a PGlite of its own: it is migrated here. */
+  static async open(pglite: PGlite): Promise<Server> {
     const settings = Object.entries(ENGINE_SETTINGS).map(
       ([name, value]) => `SET ${name} = '${value}'`,
     );
@@ -104,9 +105,11 @@ export class Server {
     askSimple(pglite, 'LISTEN holdfast_fleet');
   }
 
-  /** For the checks: rows of a query that is no part of the simulation. */
-  rows(text: string): (string | null)[][] {
-    const { rows, error } = askSimple(this.#pglite, text);
+  /** For the checks: rows of a query that is no part of the simulation. With parameters it is prepared once. */
+  rows(text: string, params?: readonly unknown[]): (string | null)[][] {
+    const { rows, error } = params
+      ? ask(this.#pglite, text, params)
+      : askSimple(this.#pglite, text);
     if (error) throw new Error(`${error.message} in: ${text}`);
     return rows;
   }
@@ -270,4 +273,5 @@ const one = (value: string): Answer => ({
   rows: [[value]],
   notifications: [],
   error: null,
+  tag: 'SELECT 1',
 });

@@ -1,15 +1,18 @@
 /** Statements on a PGlite in Postgres' own protocol, prepared once: a third of the time that `query()` takes. */
 import type { PGlite } from '@electric-sql/pglite';
-import { serialize } from 'pg-protocol';
+import { Message } from './message.js';
 
 export interface Answer {
   readonly fields: readonly string[];
   readonly rows: (string | null)[][];
   readonly notifications: { readonly channel: string; readonly payload: string }[];
   readonly error: { readonly message: string; readonly code: string } | null;
+  /** What Postgres says that it did: `INSERT 0 1`. */
+  readonly tag: string;
 }
 
 const prepared = new WeakMap<PGlite, Map<string, string>>();
+const decoder = new TextDecoder();
 
 /** `describe`: also the names of the columns. */
 export function ask(
@@ -22,74 +25,78 @@ export function ask(
   prepared.set(pglite, names);
   const known = names.get(text);
   const name = known ?? `s${names.size + 1}`;
-  const values = params.map((value) => (value === null ? null : String(value)));
-  const messages = [
-    ...(known ? [] : [serialize.parse({ name, text, types: [] })]),
-    serialize.bind({ portal: '', statement: name, values }),
-    ...(describe ? [serialize.describe({ type: 'P', name: '' })] : []),
-    serialize.execute({ portal: '', rows: 0 }),
-    serialize.sync(),
-  ];
-  const answer = read(pglite.execProtocolRawSync(Buffer.concat(messages)));
+  const message = new Message();
+  if (!known) message.begin('P').text(name).text(text).int16(0);
+  message.begin('B').text('').text(name).int16(0).int16(params.length);
+  for (const value of params) message.value(value === null ? null : String(value));
+  message.int16(0);
+  if (describe) message.begin('D').byte('P').text('');
+  message.begin('E').text('').int32(0).begin('S');
+  const answer = read(pglite.execProtocolRawSync(message.bytes()));
   if (!answer.error) names.set(text, name);
   return answer;
 }
 
 /** Several statements in one text, without parameters. */
 export function askSimple(pglite: PGlite, text: string): Answer {
-  return read(pglite.execProtocolRawSync(serialize.query(text)));
+  return read(pglite.execProtocolRawSync(new Message().begin('Q').text(text).bytes()));
 }
 
 function read(bytes: Uint8Array): Answer {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const answer = {
     fields: [] as string[],
     rows: [] as (string | null)[][],
     notifications: [] as { channel: string; payload: string }[],
     error: null as Answer['error'],
+    tag: '',
   };
-  for (let at = 0; at < buffer.length; ) {
-    const type = String.fromCharCode(buffer[at] as number);
-    const end = at + 1 + buffer.readInt32BE(at + 1);
-    const body = buffer.subarray(at + 5, end);
+  for (let at = 0; at < bytes.length; ) {
+    const type = String.fromCharCode(bytes[at] as number);
+    const end = at + 1 + view.getInt32(at + 1);
+    const body = bytes.subarray(at + 5, end);
     if (type === 'D') answer.rows.push(readRow(body));
     else if (type === 'T') answer.fields = readFields(body);
     else if (type === 'A') {
-      const [channel = '', payload = ''] = body.toString('utf8', 4).split('\0');
+      const [channel = '', payload = ''] = decoder.decode(body.subarray(4)).split('\0');
       answer.notifications.push({ channel, payload });
-    } else if (type === 'E') answer.error ??= readError(body);
+    } else if (type === 'C') answer.tag = decoder.decode(body.subarray(0, -1));
+    else if (type === 'E') answer.error ??= readError(body);
     at = end;
   }
   return answer;
 }
 
-function readRow(body: Buffer): (string | null)[] {
+const viewOf = (body: Uint8Array) => new DataView(body.buffer, body.byteOffset, body.byteLength);
+
+function readRow(body: Uint8Array): (string | null)[] {
+  const view = viewOf(body);
   const row: (string | null)[] = [];
-  const count = body.readInt16BE(0);
+  const count = view.getInt16(0);
   for (let n = 0, at = 2; n < count; n++) {
-    const length = body.readInt32BE(at);
+    const length = view.getInt32(at);
     at += 4;
     if (length < 0) row.push(null);
-    else row.push(body.toString('utf8', at, at + length));
+    else row.push(decoder.decode(body.subarray(at, at + length)));
     at += Math.max(0, length);
   }
   return row;
 }
 
-function readFields(body: Buffer): string[] {
+function readFields(body: Uint8Array): string[] {
   const fields: string[] = [];
   for (let at = 2; at < body.length; at += 18) {
     const end = body.indexOf(0, at);
-    fields.push(body.toString('utf8', at, end));
+    fields.push(decoder.decode(body.subarray(at, end)));
     at = end + 1;
   }
   return fields;
 }
 
-function readError(body: Buffer) {
+function readError(body: Uint8Array) {
   const parts = new Map(
-    body
-      .toString()
+    decoder
+      .decode(body)
       .split('\0')
       .map((part) => [part.slice(0, 1), part.slice(1)]),
   );

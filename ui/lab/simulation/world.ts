@@ -17,6 +17,7 @@ export interface World {
     params: readonly unknown[],
     answer: Answer,
     sentAt: number,
+    text: string,
   ) => void;
 }
 

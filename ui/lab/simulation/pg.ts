@@ -112,7 +112,7 @@ class Client extends EventEmitter {
       if (fault?.kind === 'last word') here().kill(owner);
       server.arrive(outMs, session, () => {
         const answer = server.execute(session, text, values, rowMode !== 'array');
-        note(owner, what, values, answer, sentAt);
+        note(owner, what, values, answer, sentAt, text);
         if (fault?.kind === 'cut after') {
           server.disconnect(session);
           lost();

@@ -73,6 +73,17 @@ export class Clock {
     return event;
   }
 
+  /** When the next event is; never, if there is none. */
+  get nextAt(): number {
+    return this.#events[0]?.at ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Runs all that happens until then. */
+  async runUntil(ms: number): Promise<void> {
+    while (this.nextAt <= ms) await this.step();
+    this.now = Math.max(this.now, ms);
+  }
+
   /** Runs the next event. False: there is none. */
   async step(): Promise<boolean> {
     const event = pop(this.#events);

@@ -1,0 +1,69 @@
+// The lab's own files: its page, and the program of its engine's thread, which is the product's source with what a
+// browser lacks replaced. PGlite is no part of them: its files are served beside, as they were installed.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { rolldown } from 'rolldown';
+import { licencesOf, onLog } from './keeper-source.mjs';
+
+const lab = fileURLToPath(new URL('../ui/lab', import.meta.url));
+const ui = join(lab, '..');
+
+/** In the browser `pg` is the simulation's, and so are time, threads and chance. */
+const SHIMS = {
+  pg: 'simulation/pg.ts',
+  'node:crypto': 'simulation/modules.ts',
+  'node:os': 'simulation/modules.ts',
+  'node:timers/promises': 'simulation/timers.ts',
+  'node:worker_threads': 'simulation/thread.ts',
+  'node:events': 'shims/events.ts',
+  'node:fs': 'shims/nothing.ts',
+  './keeper-source.js': 'shims/nothing.ts',
+};
+const shims = {
+  name: 'shims',
+  resolveId: (id) => (Object.hasOwn(SHIMS, id) ? join(lab, SHIMS[id]) : null),
+};
+
+async function bundle(input) {
+  const built = await rolldown({
+    input: join(lab, input),
+    platform: 'browser',
+    resolve: { extensionAlias: { '.js': ['.ts', '.tsx', '.js'] } },
+    transform: { target: 'es2022' },
+    // The package says that no module of its own has side effects; the globals are nothing else.
+    treeshake: { moduleSideEffects: [{ test: /\/shims\/globals/, sideEffects: true }] },
+    plugins: [shims],
+    onLog,
+  });
+  const { output } = await built.generate({ format: 'esm', minify: true, codeSplitting: false });
+  await built.close();
+  return output[0];
+}
+
+/** Comments and indentation are for us. */
+export const smaller = (css) =>
+  css
+    .replace(/\/\*.*?\*\//gs, '')
+    .replace(/\s*\n\s*/g, '\n')
+    .trim();
+
+/** By name, the text of each; and the licences of what is in them. */
+export async function labFiles() {
+  const [page, engine] = [await bundle('main.tsx'), await bundle('worker.ts')];
+  const css = ['app.css', 'lab/lab.css'].map((name) => readFileSync(join(ui, name), 'utf8'));
+  const modules = [...page.moduleIds, ...engine.moduleIds];
+  return {
+    files: {
+      'index.html': readFileSync(join(lab, 'index.html'), 'utf8'),
+      'lab.js': page.code,
+      'engine.js': engine.code,
+      'lab.css': smaller(css.join('\n')),
+      'icon.svg': readFileSync(join(ui, 'icon.svg'), 'utf8'),
+    },
+    licences: licencesOf(modules.filter((id) => id.includes('node_modules'))),
+  };
+}
+
+/** Those of PGlite that a browser asks for; extensions and the ways to other file systems are left out. */
+export const PGLITE_FILES = /^(index\.js|chunk-\w+\.js|initdb\.wasm|pglite\.(wasm|data))$/;

@@ -1,0 +1,75 @@
+/**
+ * The lab inside the dashboard: its page, its engine, and Postgres as WebAssembly. The last comes from the package
+ * `@electric-sql/pglite`, which is the user's to install: the lab's page says so where it is missing. Nothing of the
+ * lab is loaded before somebody opens it, and nothing of it asks the dashboard's database.
+ */
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import type { Settings } from './options.js';
+import { forLab, problem, reply } from './reply.js';
+
+/** Not a literal where it is resolved: a bundler need not find what need not be there. */
+const NAME = '@electric-sql/pglite';
+const PGLITE_TYPES: readonly [pattern: RegExp, type: string][] = [
+  [/^(index|chunk-\w+)\.js$/, 'text/javascript; charset=utf-8'],
+  [/^(pglite|initdb)\.wasm$/, 'application/wasm'],
+  [/^pglite\.data$/, 'application/octet-stream'],
+];
+
+/** Null: it is not for the lab. */
+export async function labPage(
+  path: string,
+  request: Request,
+  { base }: Settings,
+): Promise<Response | null> {
+  if (path === 'lab')
+    return reply(308, null, { location: `${base}lab/${new URL(request.url).search}` });
+  if (!path.startsWith('lab/')) return null;
+  const name = path.slice(4) || 'index.html';
+  if (name.startsWith('pglite/')) return pgliteFile(name.slice(7), request);
+  const { LAB_FILES } = await import('./lab-files.js');
+  const file = Object.hasOwn(LAB_FILES, name) ? LAB_FILES[name] : undefined;
+  if (!file) return null;
+  const headers = { ...forLab, 'cache-control': 'no-cache', etag: file.etag };
+  if (request.headers.get('if-none-match') === file.etag) return reply(304, null, headers);
+  const text =
+    name === 'index.html'
+      ? file.text.replace('<!--head-->', '<meta name="holdfast-dashboard" content="../">')
+      : file.text;
+  return reply(200, text, { ...headers, 'content-type': file.type });
+}
+
+/** Where the package's files are: beside this one, or in the program's own folder if this one was bundled. */
+function pgliteFolder(): string | null {
+  for (const from of [import.meta.url, join(process.cwd(), 'index.js')]) {
+    try {
+      return dirname(createRequire(from).resolve(NAME));
+    } catch {
+      // The next one.
+    }
+  }
+  return null;
+}
+
+async function pgliteFile(name: string, request: Request): Promise<Response | null> {
+  const type = PGLITE_TYPES.find(([pattern]) => pattern.test(name))?.[1];
+  if (!type) return null;
+  const folder = pgliteFolder();
+  if (folder === null)
+    return problem(
+      404,
+      `The package ${NAME} is not installed, so there is no lab: npm install ${NAME}.`,
+    );
+  const manifest = await readFile(join(folder, '../package.json'), 'utf8');
+  const etag = `"${(JSON.parse(manifest) as { version: string }).version}"`;
+  const headers = { ...forLab, 'cache-control': 'no-cache', etag };
+  if (request.headers.get('if-none-match') === etag) return reply(304, null, headers);
+  try {
+    const bytes = new Uint8Array(await readFile(join(folder, name)));
+    return reply(200, bytes, { ...headers, 'content-type': type });
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ENOENT') return null;
+    throw error;
+  }
+}

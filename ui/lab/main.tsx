@@ -1,0 +1,4 @@
+import { render } from 'preact';
+import { LabApp } from './app.js';
+
+render(<LabApp />, document.getElementById('app') as HTMLElement);

@@ -1,0 +1,79 @@
+/** Small parts that the journeys share. All text is text. */
+import type { ComponentChildren } from 'preact';
+import type { Act } from '../engine/frame.js';
+import { act, busy } from '../player.js';
+
+export const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
+export const percent = (share: number) => `${Math.round(100 * share)} %`;
+export const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`;
+
+/** Something that a person can do now. */
+export function Do(props: {
+  what: Act;
+  children: ComponentChildren;
+  when?: boolean;
+  label?: string;
+}) {
+  return (
+    <button
+      type="button"
+      disabled={busy.value || props.when === false}
+      aria-label={props.label}
+      onClick={() => void act(props.what)}
+    >
+      {props.children}
+    </button>
+  );
+}
+
+export const Panel = ({ title, children }: { title: string; children: ComponentChildren }) => (
+  <section class="card" aria-label={title}>
+    <h2>{title}</h2>
+    {children}
+  </section>
+);
+
+export function Slider(props: {
+  label: string;
+  value: number;
+  min: number;
+  max: number;
+  step?: number;
+  text?: string;
+  onChange: (value: number) => void;
+}) {
+  return (
+    <label class="slider">
+      <span>
+        {props.label} <b>{props.text ?? props.value}</b>
+      </span>
+      <input
+        type="range"
+        min={props.min}
+        max={props.max}
+        step={props.step ?? 1}
+        value={props.value}
+        onChange={(event) => props.onChange(Number(event.currentTarget.value))}
+      />
+    </label>
+  );
+}
+
+/** How much of a time is left. */
+export function Countdown(props: { label: string; leftMs: number | null; ofMs: number }) {
+  if (props.leftMs === null) return null;
+  return (
+    <label class="countdown">
+      {`${props.label}: ${seconds(props.leftMs)}`}
+      <meter min={0} max={props.ofMs} value={props.leftMs} />
+    </label>
+  );
+}
+
+/** A figure with its name. */
+export const Tile = (props: { name: string; value: string | number; bad?: boolean }) => (
+  <li class={props.bad ? 'tile worry' : 'tile'}>
+    <span>{props.name}</span>
+    <b>{props.value}</b>
+  </li>
+);
