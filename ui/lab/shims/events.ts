@@ -43,3 +43,7 @@ export class EventEmitter {
 }
 
 export const setMaxListeners = (): void => undefined;
+
+/** Of an AbortSignal. */
+export const once = (target: EventTarget, name: string): Promise<Event> =>
+  new Promise((resolve) => target.addEventListener(name, resolve, { once: true }));
