@@ -121,6 +121,7 @@ const Keys = ({ keys }: { keys: FleetState['keys'] }) => (
 
 export function FleetView({ state }: { state: FleetState }) {
   const { workers, moved, log } = state;
+  const owning = new Set(state.owners.filter(Boolean)).size;
   return (
     <>
       <Sum counts={state.counts} />
@@ -135,12 +136,12 @@ export function FleetView({ state }: { state: FleetState }) {
       <div class="columns ring-columns">
         <div>
           <RingPicture
-            label={`The ring: ${workers.length} workers share ${BUCKETS} buckets`}
+            label={`The ring: ${owning} workers share ${BUCKETS} buckets`}
             owners={state.owners}
             bucket={null}
             marked={null}
             lines={[
-              `${workers.length} workers`,
+              `${owning} workers`,
               moved
                 ? `${percent(moved.share)} moved, 1/N is ${percent(moved.least)}`
                 : '1024 buckets',
