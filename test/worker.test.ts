@@ -394,6 +394,25 @@ describe('stopping', () => {
     await promptly(worker.stop());
   });
 
+  test('one that stops while it registers is not left behind as alive', async () => {
+    const worker = db.hf.worker(quiet).handle(work, nothing);
+    const client = await db.pool.connect();
+    // Its INSERT waits for whoever has written the same id.
+    await client.query('BEGIN');
+    await client.query('INSERT INTO holdfast.workers (id) VALUES ($1)', [worker.id]);
+    const run = worker.run();
+    await waitFor('it registers', async () => {
+      const waiting = await db.rows(`SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO%workers%'`);
+      return waiting.length > 0;
+    });
+    await promptly(worker.stop());
+    await promptly(run);
+    await client.query('ROLLBACK');
+    client.release();
+    await waitFor('it is dead', async () => (await registered(worker.id)) === 'dead');
+  });
+
   test('one that was never started can be stopped', async () => {
     const worker = db.hf.worker(quiet).handle(work, nothing);
     await promptly(worker.stop());
