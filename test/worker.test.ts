@@ -4,6 +4,7 @@ import { ALONE_FROM } from '../src/claim/claim-suspects.js';
 import { type Holdfast, holdfast, job, type WorkerOptions } from '../src/index.js';
 import { claimAs } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
+import { Line } from './support/line.js';
 import { quietLogger, recordingLogger } from './support/logger.js';
 import { until } from './support/until.js';
 import { gate, testWorkers } from './support/workers.js';
@@ -377,6 +378,24 @@ describe('listeners do no harm', () => {
     });
     expect(JSON.stringify(lines)).toContain('bug in the metrics');
   });
+});
+
+test('after an outage the log says that the database is back', async () => {
+  const line = await Line.to(db.url);
+  await line.mend();
+  const logger = recordingLogger();
+  const hf = holdfast({ connectionString: line.url, logger });
+  const { events, stop } = start(hf, (w) => w.handle(work, nothing));
+  const said = (words: string) => logger.lines.some(({ message }) => message === words);
+  await waitFor('it runs', () => events.some(({ kind }) => kind === 'started'));
+  expect(said('the database answers again')).toBe(false);
+  line.cut();
+  await waitFor('it has noticed', () => said('worker error'));
+  expect(said('the database answers again')).toBe(false);
+  await line.mend();
+  await waitFor('it says so', () => said('the database answers again'));
+  await stop();
+  await hf.close();
 });
 
 describe('stopping', () => {
