@@ -52,6 +52,7 @@ import { type Logger, loggerOf } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
   adoptPool,
+  asPoolBusy,
   type ConnectionOptions,
   closePool,
   plainPool,
@@ -175,8 +176,12 @@ export function holdfast(options: HoldfastOptions = {}) {
     const limits = { maxPayloadBytes, onMismatch: call.onMismatch ?? 'error' } as const;
     const jobs = await prepareJobs(items, limits);
     const tx = call.tx ? executor(call.tx) : null;
-    await backpressure.admit({ names: names(queue), jobs: jobs.length, tx, waitMs });
-    const written = await write(queue, jobs, limits, call);
+    const written = await backpressure
+      .admit({ names: names(queue), jobs: jobs.length, tx, waitMs })
+      .then(() => write(queue, jobs, limits, call))
+      .catch((error) => {
+        throw tx ? error : asPoolBusy(error, pool, 'nothing was enqueued');
+      });
     if (listeners.size > 0) for (const event of enqueuedEvents(queue, jobs, written)) tell(event);
     return written;
   }

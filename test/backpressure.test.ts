@@ -1,6 +1,6 @@
 /** maxPending: a full queue refuses before anything is written, or lets a producer wait, and takes jobs again. */
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { pressureOf } from '../src/enqueue/pressure.js';
 import { type Holdfast, holdfast, job } from '../src/index.js';
 import { INBOX, testDatabase } from './support/database.js';
@@ -244,6 +244,96 @@ test('counting stops at the limit, and is done once a second by whoever asks', a
   expect(await count()).toBe(MOST + 1);
   await old();
   expect(await count()).toBe(0);
+});
+
+describe('500 enqueues at once', () => {
+  const BURST = 500;
+  /** What a producer asks, by the kind of its statements. */
+  function counted() {
+    const pool = new pg.Pool({ connectionString: db.url, max: 4 });
+    onTestFinished(() => pool.end());
+    const asked = { questions: 0, counts: 0, inserts: 0 };
+    const query = pool.query.bind(pool) as (config: { text: string }) => Promise<unknown>;
+    pool.query = ((config: { text: string }) => {
+      if (config.text.includes('q.max_pending')) asked.questions++;
+      else if (config.text.includes('inbox_count_waiting')) asked.counts++;
+      else asked.inserts++;
+      return query(config);
+    }) as never;
+    return { hf: producer({ pool, pooler: false }), asked, pool };
+  }
+  const burst = (hf: Holdfast) =>
+    Promise.allSettled(Array.from({ length: BURST }, (_, n) => hf.enqueue(work, { n })));
+  const later = (ms: number) => {
+    const now = performance.now.bind(performance);
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + ms);
+    onTestFinished(() => clock.mockRestore());
+  };
+
+  test('ask once, cold and stale', async () => {
+    await db.hf.configureQueue('inbox', { maxPending: 'off' }, { audit: false });
+    const { hf, asked } = counted();
+    await burst(hf);
+    expect(asked).toEqual({ questions: 1, counts: 0, inserts: BURST });
+    later(11_000);
+    await burst(hf);
+    expect(asked).toEqual({ questions: 2, counts: 0, inserts: 2 * BURST });
+    expect(await waiting()).toBe(2 * BURST);
+  });
+
+  test('with maxPending count once, ask before and after it, and stop at the limit', async () => {
+    const most = 100;
+    await db.hf.configureQueue('inbox', { maxPending: most }, { audit: false });
+    await old();
+    const { hf, asked } = counted();
+    const taken = (await burst(hf)).filter(({ status }) => status === 'fulfilled');
+    expect(taken).toHaveLength(most);
+    expect(asked).toEqual({ questions: 2, counts: 1, inserts: most });
+    await old();
+    later(1_100);
+    await burst(hf);
+    expect(asked).toEqual({ questions: 4, counts: 2, inserts: most });
+  });
+
+  test('in transactions have it counted once beside them', async () => {
+    await db.rows(`UPDATE holdfast.queues SET waiting_at = now() - interval '1 min', waiting = 0,
+      recount_at = now() WHERE name = 'inbox'`);
+    const { hf, asked, pool } = counted();
+    // So the count is under way for as long as it is held.
+    const held = await Promise.all([1, 2, 3, 4].map(() => pool.connect()));
+    const clients = await Promise.all([1, 2, 3].map(() => db.pool.connect()));
+    await Promise.all(
+      clients.map(async (client) => {
+        await client.query('BEGIN');
+        await hf.enqueue(work, {}, { tx: client });
+        await client.query('COMMIT');
+        client.release();
+      }),
+    );
+    const { counts } = asked;
+    for (const client of held) client.release();
+    expect(counts).toBe(1);
+    await until('it was counted', async () => !(await pressureOf(db.engine, INBOX)).recount);
+  });
+});
+
+test('a pool that is busy for too long is named, and nothing is written', async () => {
+  const settings = { connectionString: db.url, max: 1, connectionTimeoutMillis: 100 };
+  const pool = new pg.Pool(settings);
+  const hf = producer({ pool, pooler: false });
+  const client = await pool.connect();
+  const error = {
+    code: 'POOL_BUSY',
+    message: /No connection of the pool of 1 was free for 0\.1 s; nothing was enqueued/,
+    cause: expect.any(Error),
+  };
+  await expect(hf.enqueue(work, {})).rejects.toMatchObject(error);
+  const inTransaction = hf.enqueue(work, {}, { idempotencyKey: 'a' });
+  await expect(inTransaction).rejects.toMatchObject(error);
+  client.release();
+  await hf.enqueue(work, {});
+  expect(await waiting()).toBe(1);
+  await pool.end();
 });
 
 describe('is refused', () => {

@@ -4,6 +4,7 @@ import { ALONE_FROM } from '../src/claim/claim-suspects.js';
 import { type Holdfast, holdfast, job, type WorkerOptions } from '../src/index.js';
 import { claimAs } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
+import { Line } from './support/line.js';
 import { quietLogger, recordingLogger } from './support/logger.js';
 import { until } from './support/until.js';
 import { gate, testWorkers } from './support/workers.js';
@@ -379,6 +380,24 @@ describe('listeners do no harm', () => {
   });
 });
 
+test('after an outage the log says that the database is back', async () => {
+  const line = await Line.to(db.url);
+  await line.mend();
+  const logger = recordingLogger();
+  const hf = holdfast({ connectionString: line.url, logger });
+  const { events, stop } = start(hf, (w) => w.handle(work, nothing));
+  const said = (words: string) => logger.lines.some(({ message }) => message === words);
+  await waitFor('it runs', () => events.some(({ kind }) => kind === 'started'));
+  expect(said('the database answers again')).toBe(false);
+  line.cut();
+  await waitFor('it has noticed', () => said('worker error'));
+  expect(said('the database answers again')).toBe(false);
+  await line.mend();
+  await waitFor('it says so', () => said('the database answers again'));
+  await stop();
+  await hf.close();
+});
+
 describe('stopping', () => {
   const registered = async (id: string) =>
     (await db.rows('SELECT status FROM holdfast.workers WHERE id = $1', [id]))[0]?.status;
@@ -392,6 +411,25 @@ describe('stopping', () => {
     expect(await registered(worker.id)).toBe('dead');
     expect(events.at(-1)).toMatchObject({ kind: 'stopped' });
     await promptly(worker.stop());
+  });
+
+  test('one that stops while it registers is not left behind as alive', async () => {
+    const worker = db.hf.worker(quiet).handle(work, nothing);
+    const client = await db.pool.connect();
+    // Its INSERT waits for whoever has written the same id.
+    await client.query('BEGIN');
+    await client.query('INSERT INTO holdfast.workers (id) VALUES ($1)', [worker.id]);
+    const run = worker.run();
+    await waitFor('it registers', async () => {
+      const waiting = await db.rows(`SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO%workers%'`);
+      return waiting.length > 0;
+    });
+    await promptly(worker.stop());
+    await promptly(run);
+    await client.query('ROLLBACK');
+    client.release();
+    await waitFor('it is dead', async () => (await registered(worker.id)) === 'dead');
   });
 
   test('one that was never started can be stopped', async () => {

@@ -3,7 +3,7 @@
  *
  * A process knows the last count of each queue that it enqueues into, and adds what it has enqueued itself since. It
  * asks again after a second if the queue has a limit, and after ten if it has none: so producers of other queues pay one
- * small question in ten seconds, and an idle process none.
+ * small question in ten seconds, and an idle process none. Enqueues that come while it is asked share the answer.
  */
 import { countWaiting, type Pressure, pressureOf } from '../enqueue/pressure.js';
 import { HoldfastError } from '../job/errors.js';
@@ -35,10 +35,18 @@ interface Known {
   readonly askedAt: number;
 }
 
+interface Question {
+  readonly from: number;
+  readonly answer: Promise<Known>;
+}
+
 export class Backpressure {
   /** Statements outside of any transaction. */
   readonly #outside: () => Promise<Executor>;
   readonly #known = new Map<string, Known>();
+  /** By queue, what is being asked and counted now, outside of any transaction. */
+  readonly #asking = new Map<string, Question>();
+  readonly #counting = new Set<string>();
   /** By queue, what was enqueued here, and when. */
   readonly #own = new Map<string, { at: number; jobs: number }[]>();
   readonly #sleeping = new Map<() => void, NodeJS.Timeout>();
@@ -83,20 +91,45 @@ export class Backpressure {
     const before = this.#known.get(names.queue);
     const lastsMs = before?.pressure.maxPending == null ? UNLIMITED_MS : LIMITED_MS;
     if (before && performance.now() - before.askedAt < lastsMs) return before;
-    const pressure = await (tx ? this.#askInside(tx, names) : this.#askOutside(names));
+    return tx ? this.#learn(names, this.#askInside(tx, names)) : this.#askTogether(names);
+  }
+
+  async #learn({ queue }: Names, answer: Promise<Pressure>): Promise<Known> {
+    const pressure = await answer;
     const known = { pressure, askedAt: performance.now() };
-    this.#known.set(names.queue, known);
+    this.#known.set(queue, known);
     return known;
   }
 
   /** In the caller's transaction nothing is written; where nobody else counts, it is done beside it. */
   async #askInside(tx: Executor, names: Names): Promise<Pressure> {
     const pressure = await pressureOf(tx, names);
-    if (pressure.recount && pressure.ageMs > UNCOUNTED_MS)
-      void this.#outside()
-        .then((db) => countWaiting(db, names))
-        .catch(() => undefined);
+    if (pressure.recount && pressure.ageMs > UNCOUNTED_MS) this.#countBeside(names);
     return pressure;
+  }
+
+  #countBeside(names: Names): void {
+    if (this.#counting.has(names.queue)) return;
+    this.#counting.add(names.queue);
+    void this.#outside()
+      .then((db) => countWaiting(db, names))
+      .catch(() => undefined)
+      .finally(() => this.#counting.delete(names.queue));
+  }
+
+  /** One question for all that come while it is asked. One that a dead connection swallows is shared for a second only. */
+  #askTogether(names: Names): Promise<Known> {
+    const { queue } = names;
+    const before = this.#asking.get(queue);
+    const from = performance.now();
+    if (before && from - before.from < LIMITED_MS) return before.answer;
+    const question = { from, answer: this.#learn(names, this.#askOutside(names)) };
+    this.#asking.set(queue, question);
+    const over = () => {
+      if (this.#asking.get(queue) === question) this.#asking.delete(queue);
+    };
+    question.answer.then(over, over);
+    return question.answer;
   }
 
   async #askOutside(names: Names): Promise<Pressure> {

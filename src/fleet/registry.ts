@@ -59,9 +59,11 @@ export async function markDraining(db: Executor, names: Names, id: string): Prom
 export const leaveWorker = statement({
   name: 'leave_worker',
   text: `
-UPDATE holdfast.workers AS w
+INSERT INTO holdfast.workers AS w (id, status, left_at, released_all)
+VALUES ($1::text, 'dead', now(), $2::boolean)
+-- It is there, but for a worker that stops while it registers: a registration that comes later finds it dead.
+ON CONFLICT (id) DO UPDATE
 SET status = 'dead', last_seen_at = now(), left_at = now(), released_all = $2::boolean
-WHERE w.id = $1::text
 RETURNING w.id`,
   columns: { id: text },
 });

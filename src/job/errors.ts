@@ -36,6 +36,7 @@ export type HoldfastErrorCode =
   | 'SCHEDULE_TAKEN'
   | 'LIMIT_UNKNOWN'
   | 'LOCKED'
+  | 'POOL_BUSY'
   | 'STOPPED';
 
 export class HoldfastError extends Error {

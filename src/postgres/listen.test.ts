@@ -1,11 +1,13 @@
 /** The listener: it comes back, it notices when nothing arrives, and it stays off behind a pooler. */
 import { once } from 'node:events';
 import net from 'node:net';
+import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { testDatabase } from '../../test/support/database.js';
 import { Line } from '../../test/support/line.js';
 import { until } from '../../test/support/until.js';
 import { Listener, type ListenerDeps } from './listen.js';
+import { behindPooler } from './pooled.js';
 import type { Executor } from './queryable.js';
 
 const db = testDatabase();
@@ -54,6 +56,18 @@ test('it hears its channels, with its locks taken before the first word', async 
   expect(seen.heard[0]).toBe('test_other a');
   const [row] = await db.rows('SELECT pg_try_advisory_xact_lock(4711) AS free');
   expect(row?.free).toBe(false);
+});
+
+test('a program that parses integers as BigInt is not taken for a pooler', async () => {
+  const parse = pg.types.getTypeParser(pg.types.builtins.INT4);
+  pg.types.setTypeParser(pg.types.builtins.INT4, BigInt);
+  onTestFinished(() => pg.types.setTypeParser(pg.types.builtins.INT4, parse));
+  const { seen } = listen();
+  await until('it listens, or has failed', () => seen.ups + seen.errors.length > 0);
+  expect(seen).toMatchObject({ ups: 1, errors: [] });
+  const pool = new pg.Pool({ connectionString: db.url, max: 1 });
+  onTestFinished(() => pool.end());
+  expect(await behindPooler(pool)).toBe(false);
 });
 
 test('after its session was ended it comes back and hears again, and both are told', async () => {

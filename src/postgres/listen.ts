@@ -162,7 +162,8 @@ export class Listener {
   async #open(client: Client): Promise<'open'> {
     await client.connect();
     const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
-    if (rows[0].pid !== client.processID) {
+    // A number, whatever the program's own parsers make of it.
+    if (Number(rows[0].pid) !== client.processID) {
       throw new BehindPooler(
         'a pooler stands before the database, so that this worker cannot be notified and polls only; ' +
           'name a direct connection as listenUrl',

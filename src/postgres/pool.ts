@@ -8,6 +8,7 @@
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';
+import { HoldfastError } from '../job/errors.js';
 import type { Address } from './address.js';
 import type { Logger } from './log.js';
 import { ENGINE_SETTINGS } from './settings.js';
@@ -166,14 +167,29 @@ const connected = new WeakMap<pg.Pool, Set<pg.PoolClient>>();
 
 /**
  * Classes of SQLSTATE after which the same statement may succeed later, or on a new connection; LOCKED is a
- * HoldfastError that names who holds the lock.
+ * HoldfastError that names who holds the lock, POOL_BUSY one that names the pool.
  */
-const TRANSIENT = /^(08|53|55P03|57P0|57014|25P03|40001|40P01|25006|LOCKED$)/;
+const TRANSIENT = /^(08|53|55P03|57P0|57014|25P03|40001|40P01|25006|(LOCKED|POOL_BUSY)$)/;
 const LOST_CONNECTION =
   /connection (terminated|ended)|timeout exceeded when trying to connect|timeout expired|query read timeout|client has encountered a connection error|client was closed/i;
 /** What PgBouncer says for good, with the code of a passing protocol error. */
 const REFUSED_BY_POOLER =
   /unsupported startup parameter|authentication failed|no such (user|database)|database ".*" does not exist/i;
+
+/** What pg-pool says to those that stood in line for a connection: nothing was sent. */
+const STOOD_IN_LINE = 'timeout exceeded when trying to connect';
+
+/** The pool's time-out as an error that names the pool and says what was not done; any other error as it is. */
+export function asPoolBusy(error: unknown, pool: () => pg.Pool, notDone: string): unknown {
+  if (!(error instanceof Error) || error.message !== STOOD_IN_LINE) return error;
+  const { max, connectionTimeoutMillis = 0 } = pool().options;
+  return new HoldfastError(
+    'POOL_BUSY',
+    `No connection of the pool of ${max} was free for ${connectionTimeoutMillis / 1000} s; ${notDone}. ` +
+      'Do less at once (many jobs in one call of enqueueMany), or pass a pool with a higher max.',
+    { cause: error },
+  );
+}
 
 /** True when the database could not be reached or was going away: worth trying again later. */
 export function isTransient(error: unknown): boolean {

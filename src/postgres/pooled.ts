@@ -117,7 +117,8 @@ export function behindPooler(pool: pg.Pool): Promise<boolean> {
   if (!answer) {
     answer = withClient(pool, async (client) => {
       const { rows } = await client.query(WHO_ANSWERS);
-      return rows[0].pid !== (client as unknown as { processID: number | null }).processID;
+      // A number, whatever the program's own parsers make of it.
+      return Number(rows[0].pid) !== (client as unknown as { processID: number | null }).processID;
     });
     answer.catch(() => known.delete(pool));
     known.set(pool, answer);

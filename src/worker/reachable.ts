@@ -7,6 +7,7 @@ import { LAST_MS, untilDone } from '../postgres/backoff.js';
 import type { Logger } from '../postgres/log.js';
 import { closePool, isHeldUp, isOutage, isTransient, plainPool } from '../postgres/pool.js';
 import { behindPooler } from '../postgres/pooled.js';
+import type { Executor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
 
 const DIRECT_MS = 5_000;
@@ -37,6 +38,35 @@ export async function untilReachable(
 export function wasAway(error: unknown, confirmedAgoMs: number, timeoutMs: number): boolean {
   if (!isOutage(error)) return false;
   return !isHeldUp(error) || confirmedAgoMs > timeoutMs;
+}
+
+/** After an outage, one line that it is over: at the first answer to a statement of the engine. */
+export class Outage {
+  readonly #log: Logger;
+  #since: number | null = null;
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  record(): void {
+    this.#since ??= performance.now();
+  }
+
+  watch(engine: Executor): Executor {
+    return {
+      run: async (statement, names, params) => {
+        const rows = await engine.run(statement, names, params);
+        if (this.#since !== null) this.#end(this.#since);
+        return rows;
+      },
+    };
+  }
+
+  #end(since: number): void {
+    this.#since = null;
+    this.#log.info({ awayMs: Math.round(performance.now() - since) }, 'the database answers again');
+  }
 }
 
 /** Whether a pooler stands before the database. Not by the caller's pool: that may go another way. */

@@ -29,7 +29,7 @@ import type { WorkerEvent, WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
 import { Loops, type LoopsDeps } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
-import { checkDirect, findPooler, untilReachable, wasAway } from './reachable.js';
+import { checkDirect, findPooler, Outage, untilReachable, wasAway } from './reachable.js';
 import {
   addRoute,
   channelsOf,
@@ -92,6 +92,7 @@ export class Worker {
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
   readonly #log: BoundedLogger;
+  readonly #outage: Outage;
   readonly #events: ReturnType<typeof emitterOf>;
   readonly #routes = new Map<string, Route>();
   /** Aborted when the worker stops. */
@@ -113,6 +114,7 @@ export class Worker {
     sendable(deps.address);
     this.#settings = resolveOptions(options);
     this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
+    this.#outage = new Outage(this.#log);
     this.#events = emitterOf(this.#settings.onEvent, deps.listeners, this.#log);
   }
 
@@ -201,7 +203,7 @@ export class Worker {
     const connection = { ...address, queryTimeoutMs: this.#queryTimeoutMs, pooled };
     const pool = enginePool(connection, connections, this.#log);
     this.#pool = pool;
-    const engine = engineExecutor(pool, mode);
+    const engine = this.#outage.watch(engineExecutor(pool, mode));
     const handles = handlesOf(routes, queues);
     const metadata = metadataOf(this.#settings);
     const reportError = this.#reportError;
@@ -377,7 +379,10 @@ export class Worker {
 
   readonly #reportError = (what: string, error: unknown): void => {
     const confirmedAgoMs = this.#loops?.keeper.confirmedAgoMs() ?? Number.POSITIVE_INFINITY;
-    if (wasAway(error, confirmedAgoMs, this.#queryTimeoutMs)) this.#loops?.services.recordOutage();
+    if (wasAway(error, confirmedAgoMs, this.#queryTimeoutMs)) {
+      this.#outage.record();
+      this.#loops?.services.recordOutage();
+    }
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'worker error');
     this.#events.emit({ kind: 'error', what, error });

@@ -22,14 +22,19 @@ export interface RegistrationDeps {
 export class Registration {
   readonly #deps: RegistrationDeps;
   readonly #names: { readonly schema: string; readonly queue: string };
+  /** Those that are registered, or may yet be. */
+  readonly #entered = new Set<string>();
 
   constructor(deps: RegistrationDeps) {
     this.#deps = deps;
     this.#names = { schema: deps.schema, queue: 'inbox' };
   }
 
-  enter(id: string): Promise<void> {
-    const { engine, handles, metadata } = this.#deps;
+  async enter(id: string): Promise<void> {
+    const { engine, handles, metadata, halt } = this.#deps;
+    // The start is not waited for by a stop, and may come here after it.
+    if (halt.aborted) return;
+    this.#entered.add(id);
     return register(engine, this.#names, { id, lockKey: lockKeyOf(id), handles, metadata });
   }
 
@@ -52,6 +57,7 @@ export class Registration {
 
   async leave(id: string, releasedAll: boolean): Promise<void> {
     const { engine, reportError } = this.#deps;
+    if (!this.#entered.has(id)) return;
     const left = leave(engine, this.#names, id, releasedAll).catch((error) =>
       reportError('leaving the registry', error),
     );
