@@ -123,6 +123,25 @@ describe('jobs ls', () => {
     expect(none).toMatchObject({ code: 0, out: '', err: 'No job matches.\n' });
   });
 
+  test('dead letters by type and error, without the numbers in it', async () => {
+    const refund = await plantJob(db, { status: 'dead_letter', type: 'refund', error: 'Error: no' });
+    await plantJob(db, { status: 'dead_letter', error: 'Error: no order 9182\n    at handler' });
+    const last = await plantJob(db, { status: 'dead_letter', error: 'Error: no order 9183' });
+    await plantJob(db, { error: 'Error: no order 9184' });
+    const groups = await cli('dead-letters groups');
+    expect(groups).toMatchObject({ code: 0, err: '' });
+    const [head, ...lines] = groups.out.trimEnd().split('\n');
+    expect(head).toMatch(/JOBS +.*TYPE +OLDEST +NEWEST +EXAMPLE +ERROR$/);
+    expect(lines).toEqual([
+      expect.stringMatching(new RegExp(`^ *2 .*send_receipt .*${last} +Error: no order #$`)),
+      expect.stringMatching(new RegExp(`^ *1 .*refund .*${refund} +Error: no$`)),
+    ]);
+    const json = values((await cli('dead-letters groups --json --type refund')).out);
+    expect(json).toMatchObject([{ queue: 'inbox', type: 'refund', jobs: 1, example: refund }]);
+    const none = await cli('dead-letters groups --error nowhere');
+    expect(none).toMatchObject({ code: 0, out: '', err: 'No dead letter matches.\n' });
+  });
+
   test('an error message cannot steer the terminal of whoever reads it', async () => {
     const id = await plantJob(db, {
       status: 'dead_letter',

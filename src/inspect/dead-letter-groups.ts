@@ -10,7 +10,7 @@ import { moment } from './columns.js';
 import { filterParams, filterText, type JobFilter } from './filter.js';
 
 export const SCAN_LETTERS = 50_000;
-const MAX_GROUPS = 100;
+export const MAX_GROUPS = 100;
 
 /** The first line of the last error, without its numbers and ids. */
 export const foldedError = (alias: string) => `regexp_replace(
