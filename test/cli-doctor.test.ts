@@ -367,10 +367,9 @@ describe('the work', () => {
     await db.hf.enqueueMany(Array.from({ length: 12 }, () => broken.item({})));
     const fails = () => Promise.reject(new Error('the deploy is broken'));
     startWorker(db.hf, (one) => one.handle(broken, fails), { heartbeat: '100ms' });
-    const [finding] = await until('the finding', async () => {
-      const findings = await found('failing attempts');
-      return findings.length > 0 && findings[0]?.text.startsWith('12 of 12') && findings;
-    });
+    const finding = await until('the finding', async () =>
+      (await found('failing attempts')).find(({ text }) => text.startsWith('12 of 12')),
+    );
     expect(finding).toMatchObject({ level: 'problem', text: expect.stringContaining('broken: ') });
   });
 

@@ -163,7 +163,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     words: ['dead-letters', 'ls'],
-    summary: 'list dead letters, the newest first',
+    summary: 'list dead letters and when they died, the newest enqueue first',
     options: { ...FILTERS, ...LIST, oldest: { type: 'boolean', help: 'the oldest first' } },
     needs: 'schema',
     load: async () => (await import('./commands/list.js')).runDeadLetters,
