@@ -139,7 +139,11 @@ describe('jobs ls', () => {
   });
 
   test('dead letters by type and error, without the numbers in it', async () => {
-    const refund = await plantJob(db, { status: 'dead_letter', type: 'refund', error: 'Error: no' });
+    const refund = await plantJob(db, {
+      status: 'dead_letter',
+      type: 'refund',
+      error: 'Error: no',
+    });
     await plantJob(db, { status: 'dead_letter', error: 'Error: no order 9182\n    at handler' });
     const last = await plantJob(db, { status: 'dead_letter', error: 'Error: no order 9183' });
     await plantJob(db, { error: 'Error: no order 9184' });

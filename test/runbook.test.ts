@@ -232,7 +232,7 @@ describe('alerts', () => {
     await plantJob(db, { attempts: 2, error: 'Error: 429 too many requests' });
     return [
       ['holdfast doctor', /failing attempts: 90 of 100 attempts on "inbox" failed/],
-      ['holdfast top', /FAIL\/S[^]*1\.5 +open/],
+      ['holdfast top', /FAIL\/S[\s\S]*1\.5 +open/],
       ['holdfast jobs ls --type TYPE --status pending', /429 too many requests/, { TYPE }],
     ];
   });
