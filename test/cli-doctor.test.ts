@@ -17,7 +17,7 @@ import {
 import { diagnose } from '../src/cli/commands/doctor.js';
 import { Session } from '../src/cli/session.js';
 import { startEmbedded } from '../src/embedded/index.js';
-import { holdfast } from '../src/index.js';
+import { holdfast, job } from '../src/index.js';
 import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor.js';
 import { judgeDrift } from '../src/inspect/doctor-drift.js';
 import { judgeServer, readServer } from '../src/inspect/doctor-server.js';
@@ -31,9 +31,11 @@ import { testDatabase } from './support/database.js';
 import { emptyDatabases } from './support/empty-database.js';
 import { quietLogger } from './support/logger.js';
 import { until } from './support/until.js';
+import { testWorkers } from './support/workers.js';
 
 const db = testDatabase();
 const makeDatabase = emptyDatabases();
+const startWorker = testWorkers();
 beforeAll(() => db.hf.createQueue('outbox'));
 beforeEach(async () => {
   await clearAll(db);
@@ -246,6 +248,14 @@ test('it leaves nothing behind', async () => {
 });
 
 describe('the work', () => {
+  const failing = (failed: number, completed: number) => ({
+    load: { recent: { ms: 60_000, queues: { inbox: { failed, completed } } } },
+  });
+  const FAILED = [
+    [30_000, 'Error: no order 81\n    at handler'],
+    [60_000, 'Error: no order 82'],
+    [-5_000, 'Error: timeout'],
+  ] as const;
   const cases: [string, string, () => Promise<unknown>, Partial<Finding>, Partial<Limits>?][] = [
     [
       'a job that waits too long',
@@ -309,6 +319,31 @@ describe('the work', () => {
       { level: 'note', text: expect.stringContaining('1.0.0 (1), 1.1.0 (1)') },
     ],
     [
+      'attempts that mostly fail, with their most common error',
+      'failing attempts',
+      async () => {
+        await plantWorker(db, { metadata: failing(150, 30) });
+        await plantWorker(db, { metadata: failing(50, 0) });
+        for (const [dueInMs, error] of FAILED) {
+          const history = [{ attempt: 1, at: new Date(), outcome: 'failed' }];
+          await plantJob(db, { attempts: 1, dueInMs, error, history });
+        }
+      },
+      {
+        level: 'problem',
+        text:
+          '200 of 230 attempts on "inbox" failed in the last minute, 3.3 a second. ' +
+          'Most often, send_receipt: Error: no order #',
+        fix: expect.stringContaining('holdfast queues pause inbox --type send_receipt'),
+      },
+    ],
+    [
+      'attempts of which many fail, in a queue where nothing waits',
+      'failing attempts',
+      () => plantWorker(db, { metadata: failing(30, 90) }),
+      { level: 'note', text: expect.stringMatching(/^30 of 120 attempts .* 0\.5 a second\.$/) },
+    ],
+    [
       'maintenance that nobody does',
       'maintenance',
       () =>
@@ -318,6 +353,26 @@ describe('the work', () => {
       { level: 'problem', text: expect.stringContaining('1 h ago') },
     ],
   ];
+  test('few failures, or those of a worker that is not heard, are no finding', async () => {
+    await plantWorker(db, { metadata: failing(9, 0) });
+    await plantWorker(db, { metadata: failing(900, 0), silentMs: 60_000 });
+    const findings = (await ask()).filter(({ check }) => check === 'failing attempts');
+    expect(findings).toMatchObject([
+      { level: 'ok', text: 'inbox: 9 of 9 attempts in the last minute' },
+    ]);
+  });
+
+  test('a worker whose handler always fails is found by what it reports', async () => {
+    const broken = job('broken', { maxAttempts: 1 });
+    await db.hf.enqueueMany(Array.from({ length: 12 }, () => broken.item({})));
+    const fails = () => Promise.reject(new Error('the deploy is broken'));
+    startWorker(db.hf, (one) => one.handle(broken, fails), { heartbeat: '100ms' });
+    const finding = await until('the finding', async () =>
+      (await found('failing attempts')).find(({ text }) => text.startsWith('12 of 12')),
+    );
+    expect(finding).toMatchObject({ level: 'problem', text: expect.stringContaining('broken: ') });
+  });
+
   test.each(cases)('%s', async (_, check, plant, finding, limits = {}) => {
     await plant();
     onTestFinished(() =>

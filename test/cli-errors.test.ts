@@ -27,6 +27,7 @@ const CALLS: Record<string, string[]> = {
   'jobs update': [ID, '--payload', '{"canary": "canary-7f3a"}'],
   explain: [ID],
   'dead-letters ls': [],
+  'dead-letters groups': [],
   'dead-letters retry': ['--all', '--yes'],
   'dead-letters discard': ['--all', '--yes'],
   'queues ls': [],

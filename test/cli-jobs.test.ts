@@ -123,6 +123,44 @@ describe('jobs ls', () => {
     expect(none).toMatchObject({ code: 0, out: '', err: 'No job matches.\n' });
   });
 
+  test('dead letters have the time at which they died; one without a history does not', async () => {
+    const at = new Date(Date.now() - 3 * 3_600_000 - 90_000).toISOString();
+    const early = [{ attempt: 1, at: '2020-01-01T00:00:00Z', outcome: 'failed' }];
+    const history = [...early, { attempt: 2, at, outcome: 'failed' }];
+    const known = await plantJob(db, { status: 'dead_letter', ageMs: 86_400_000, history });
+    const strange = await plantJob(db, { status: 'dead_letter', history: [{ at: 'long ago' }] });
+    await plantJob(db, { history });
+    const { out } = await cli('dead-letters ls');
+    expect(out).toMatch(/AGE +DIED +ERROR$/m);
+    expect(out).toMatch(new RegExp(`^${known} .* 3 h 1 min ago`, 'm'));
+    expect(out).toMatch(new RegExp(`^${strange} .* - `, 'm'));
+    const jobs = values<{ diedAt: string | null }>((await cli('jobs ls --json')).out);
+    expect(jobs.map(({ diedAt }) => diedAt)).toEqual([null, null, at]);
+  });
+
+  test('dead letters by type and error, without the numbers in it', async () => {
+    const refund = await plantJob(db, {
+      status: 'dead_letter',
+      type: 'refund',
+      error: 'Error: no',
+    });
+    await plantJob(db, { status: 'dead_letter', error: 'Error: no order 9182\n    at handler' });
+    const last = await plantJob(db, { status: 'dead_letter', error: 'Error: no order 9183' });
+    await plantJob(db, { error: 'Error: no order 9184' });
+    const groups = await cli('dead-letters groups');
+    expect(groups).toMatchObject({ code: 0, err: '' });
+    const [head, ...lines] = groups.out.trimEnd().split('\n');
+    expect(head).toMatch(/JOBS +.*TYPE +OLDEST +NEWEST +EXAMPLE +ERROR$/);
+    expect(lines).toEqual([
+      expect.stringMatching(new RegExp(`^ *2 .*send_receipt .*${last} +Error: no order #$`)),
+      expect.stringMatching(new RegExp(`^ *1 .*refund .*${refund} +Error: no$`)),
+    ]);
+    const json = values((await cli('dead-letters groups --json --type refund')).out);
+    expect(json).toMatchObject([{ queue: 'inbox', type: 'refund', jobs: 1, example: refund }]);
+    const none = await cli('dead-letters groups --error nowhere');
+    expect(none).toMatchObject({ code: 0, out: '', err: 'No dead letter matches.\n' });
+  });
+
   test('an error message cannot steer the terminal of whoever reads it', async () => {
     const id = await plantJob(db, {
       status: 'dead_letter',

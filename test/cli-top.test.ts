@@ -12,13 +12,14 @@ beforeEach(() => clearAll(db));
 const env = () => ({ DATABASE_URL: db.url });
 
 test('--once prints one frame: queues, then workers', async () => {
-  const metadata = { concurrency: 4, load: { running: 3, held: 3 } };
+  const recent = { ms: 60_000, queues: { inbox: { failed: 150, completed: 10 } } };
+  const metadata = { concurrency: 4, load: { running: 3, held: 3, recent } };
   await plantWorker(db, { id: 'w1', metadata });
   await plantJob(db, { status: 'processing', worker: 'w1' });
   const ran = await run(['top', '--once'], { env: env() });
   expect(ran).toMatchObject({ code: 0, err: '' });
-  expect(ran.out).toMatch(/^QUEUE +PENDING .*IN\/S +OUT\/S +STATE$/m);
-  expect(ran.out).toMatch(/^inbox +0 +0 +1 /m);
+  expect(ran.out).toMatch(/^QUEUE +PENDING .*IN\/S +OUT\/S +FAIL\/S +STATE$/m);
+  expect(ran.out).toMatch(/^inbox +0 +0 +1 .* 2\.5 +open$/m);
   expect(ran.out).toMatch(/^w1 +alive .* 3\/4 75 %/m);
   expect(ran.out).toMatch(/^holdfast .* handlers busy: 3\/4 75 %$/m);
   expect(ran.out).not.toContain('\u001b');

@@ -209,6 +209,7 @@ describe('alerts', () => {
     const id = await plantJob(db, { status: 'dead_letter', parked: true, error });
     await plantJob(db, { status: 'dead_letter', parked: true, type: 'fax' });
     return [
+      ['holdfast dead-letters groups', new RegExp(`1 .*${id}.*no such mailbox`)],
       ['holdfast dead-letters ls', new RegExp(`${id}.*no such mailbox`)],
       ['holdfast jobs show JOB_ID', /no such mailbox/, { JOB_ID: id }],
       ['holdfast dead-letters retry --type TYPE', /1 retried/, { TYPE }],
@@ -219,14 +220,21 @@ describe('alerts', () => {
   entry('HoldfastNewDeadLetters', async () => {
     for (let n = 0; n < 3; n++) await plantJob(db, { status: 'dead_letter', error: 'Error: no' });
     return [
+      ['holdfast dead-letters groups --type TYPE', /^ *3 .*Error: no$/m, { TYPE }],
       ['holdfast dead-letters ls --type TYPE', /(Error: no[\s\S]*){3}/, { TYPE }],
       ['holdfast queues pause QUEUE', /paused/, { QUEUE: 'inbox' }],
     ];
   });
 
   entry('HoldfastFailing', async () => {
+    const recent = { ms: 60_000, queues: { inbox: { failed: 90, completed: 10 } } };
+    await plantWorker(db, { metadata: { load: { recent } } });
     await plantJob(db, { attempts: 2, error: 'Error: 429 too many requests' });
-    return [['holdfast jobs ls --type TYPE --status pending', /429 too many requests/, { TYPE }]];
+    return [
+      ['holdfast doctor', /failing attempts: 90 of 100 attempts on "inbox" failed/],
+      ['holdfast top', /FAIL\/S[\s\S]*1\.5 +open/],
+      ['holdfast jobs ls --type TYPE --status pending', /429 too many requests/, { TYPE }],
+    ];
   });
 
   entry('HoldfastExpiredLeases', async () => {

@@ -6,8 +6,11 @@
  * hide the others.
  */
 import { ringOwners } from '../fleet/ring.js';
+import { recentAttempts } from '../inspect/attempts.js';
 import { findDrift } from '../inspect/catalogue.js';
+import { commonError } from '../inspect/common-error.js';
 import { type Finding, LIMITS, type Limits, note, ok, problem } from '../inspect/doctor.js';
+import { isFailing, judgeAttempts } from '../inspect/doctor-attempts.js';
 import { judgeDrift } from '../inspect/doctor-drift.js';
 import { judgeOwners, judgeUnhandled } from '../inspect/doctor-fleet.js';
 import { judgeLocks, judgeMaintenanceLock, readMaintenanceLock } from '../inspect/doctor-locks.js';
@@ -211,6 +214,13 @@ async function lookAtQueue(
       findUnhandled(db, names, { keyed, graceMs: limits.unhandledMs }),
     );
     if (found) round.add(judgeUnhandled(queue, found));
+  }
+  const recent = recentAttempts(workers ?? [], limits.silentMs).get(queue.name);
+  if (recent) {
+    const most = isFailing(recent, limits)
+      ? await round.read('failing attempts', (db) => commonError(db, names, keyed))
+      : null;
+    round.add(judgeAttempts(queue.name, recent, most, limits));
   }
   const overdue = await round.read('schedules', (db) => overdueMs(db, names));
   if (overdue !== null) round.add(judgeSchedules(queue.name, overdue, limits));

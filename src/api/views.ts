@@ -102,7 +102,7 @@ export type JobSummary = Dated<Omit<ListedJob, 'status'>, ListedTimes> & {
   /** Null while it is in the queue. */
   readonly completedAt: Date | null;
 };
-type ListedTimes = 'createdAt' | 'runAt' | 'leaseExpiresAt';
+type ListedTimes = 'createdAt' | 'runAt' | 'leaseExpiresAt' | 'diedAt';
 
 export const listedView = (queue: string, row: ListedJob): JobSummary => ({
   ...row,
@@ -111,6 +111,7 @@ export const listedView = (queue: string, row: ListedJob): JobSummary => ({
   createdAt: date(row.createdAt),
   runAt: dateOrNull(row.runAt),
   leaseExpiresAt: dateOrNull(row.leaseExpiresAt),
+  diedAt: dateOrNull(row.diedAt),
   completedAt: null,
 });
 
@@ -121,6 +122,7 @@ export const archivedView = (queue: string, row: ArchivedJob): JobSummary => ({
   createdAt: date(row.createdAt),
   runAt: null,
   leaseExpiresAt: null,
+  diedAt: null,
   completedAt: date(row.completedAt),
 });
 

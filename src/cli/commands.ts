@@ -163,10 +163,20 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     words: ['dead-letters', 'ls'],
-    summary: 'list dead letters, the newest first',
+    summary: 'list dead letters and when they died, the newest enqueue first',
     options: { ...FILTERS, ...LIST, oldest: { type: 'boolean', help: 'the oldest first' } },
     needs: 'schema',
     load: async () => (await import('./commands/list.js')).runDeadLetters,
+  },
+  {
+    words: ['dead-letters', 'groups'],
+    summary: 'dead letters by type and error, the largest group first',
+    detail:
+      'Of each queue the newest 50,000 are read. In an error, # stands for a number or an id. A part of the\n' +
+      'text without # can be given to --error of ls, retry and discard.',
+    options: { ...FILTERS },
+    needs: 'schema',
+    load: async () => (await import('./commands/dead-letter-groups.js')).run,
   },
   {
     words: ['dead-letters', 'retry'],

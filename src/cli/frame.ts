@@ -1,4 +1,5 @@
 /** One frame of `holdfast top`: queues with the rates between two readings, then workers. */
+import { recentAttempts } from '../inspect/attempts.js';
 import { type Overview, type QueueOverview, queueFigures } from '../inspect/overview.js';
 import type { Output } from './output.js';
 import type { TableColumn } from './table.js';
@@ -32,8 +33,16 @@ export function ratesBetween(before: Overview, now: Overview): Rates {
 
 const rateText = (value: number | undefined) => (value === undefined ? null : value.toFixed(1));
 
+/** Failed attempts a second by queue, over the last minute, as live workers report them. */
+function failuresOf({ workers }: Overview): (queue: string) => number {
+  const recent = recentAttempts(workers.map(({ worker }) => worker));
+  return (queue) => recent.get(queue)?.failedPerSecond ?? 0;
+}
+
 export function frameLines(out: Output, seen: Overview, rates: Rates, schema: string): string[] {
   const flow = (row: QueueOverview) => rates.get(row.queue.name);
+  const failures = failuresOf(seen);
+  const failing = (row: QueueOverview) => failures(row.queue.name);
   const columns: TableColumn<QueueOverview>[] = [
     ...queueColumns.filter(({ title }) => title !== 'DONE/S' && title !== 'STATE'),
     { title: 'IN/S', of: (row) => rateText(flow(row)?.inPerSecond), align: 'right' },
@@ -41,6 +50,12 @@ export function frameLines(out: Output, seen: Overview, rates: Rates, schema: st
       title: 'OUT/S',
       of: (row) => rateText(flow(row)?.outPerSecond ?? row.rate.completedPerSecond),
       align: 'right',
+    },
+    {
+      title: 'FAIL/S',
+      of: (row) => rateText(failing(row)),
+      align: 'right',
+      style: (row) => (failing(row) > 0 ? 'worry' : null),
     },
     ...queueColumns.filter(({ title }) => title === 'STATE'),
   ];
@@ -58,8 +73,13 @@ export function frameLines(out: Output, seen: Overview, rates: Rates, schema: st
 }
 
 export function frameValue(seen: Overview, rates: Rates): object {
+  const failures = failuresOf(seen);
   return {
-    queues: seen.queues.map((row) => ({ ...queueFigures(row), ...rates.get(row.queue.name) })),
+    queues: seen.queues.map((row) => ({
+      ...queueFigures(row),
+      ...rates.get(row.queue.name),
+      failedPerSecond: failures(row.queue.name),
+    })),
     workers: seen.workers.map(workerValue),
   };
 }

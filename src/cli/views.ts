@@ -103,9 +103,11 @@ export function workerValue({ worker, ...rest }: WorkerOverview): object {
 
 const STATUS_STYLES: Readonly<Record<string, Style>> = { dead_letter: 'bad', processing: 'good' };
 
+/** `dead`: of dead letters, which are due never and with nobody. */
 export const jobColumns = (
   now: number,
   withQueue: boolean,
+  dead = false,
 ): readonly TableColumn<ListedJob & { queue: string }>[] => [
   { title: 'ID', of: (job) => job.id },
   ...(withQueue ? [{ title: 'QUEUE', of: (job: { queue: string }) => job.queue }] : []),
@@ -118,9 +120,21 @@ export const jobColumns = (
   { title: 'KEY', of: (job) => (job.partitionKey === job.id ? null : job.partitionKey) },
   { title: 'TRIES', of: (job) => `${job.attempts}/${job.maxAttempts}`, align: 'right' },
   { title: 'AGE', of: (job) => span(sinceMs(job.createdAt, now) ?? 0), align: 'right' },
+  ...(dead ? DIED(now) : WAITS(now)),
+  { title: 'ERROR', of: (job) => firstLine(job.lastError) },
+];
+
+const DIED = (now: number): readonly TableColumn<ListedJob>[] => [
+  {
+    title: 'DIED',
+    of: ({ diedAt }) => (diedAt === null ? null : `${span(sinceMs(diedAt, now) ?? 0)} ago`),
+    align: 'right',
+  },
+];
+
+const WAITS = (now: number): readonly TableColumn<ListedJob>[] => [
   { title: 'DUE', of: (job) => due(job, now), align: 'right' },
   { title: 'WORKER', of: (job) => job.claimedBy },
-  { title: 'ERROR', of: (job) => firstLine(job.lastError) },
 ];
 
 function due(job: ListedJob, now: number): string | null {

@@ -19,6 +19,16 @@ export const moment: Column<string> = {
   nullable: false,
 };
 
+/** A moment out of a job's history; null when there is none, or when somebody wrote something else there. */
+export const recorded: Column<string | null> = {
+  pgType: 'text',
+  parse: (value) => {
+    const at = new Date(value);
+    return Number.isNaN(at.getTime()) ? null : at.toISOString();
+  },
+  nullable: true,
+};
+
 /** JSON, parsed. */
 export const parsed: Column<unknown> = { pgType: 'jsonb', parse: JSON.parse, nullable: true };
 

@@ -10,7 +10,12 @@ import { moment } from './columns.js';
 import { filterParams, filterText, type JobFilter } from './filter.js';
 
 export const SCAN_LETTERS = 50_000;
-const MAX_GROUPS = 100;
+export const MAX_GROUPS = 100;
+
+/** The first line of the last error, without its numbers and ids. */
+export const foldedError = (alias: string) => `regexp_replace(
+    left(split_part(coalesce(${alias}.last_error, ''), E'\\n', 1), 300),
+    '[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]+', '#', 'g')`;
 
 export const groupDeadLetters = statement({
   name: 'group_dead_letters',
@@ -18,9 +23,7 @@ export const groupDeadLetters = statement({
 SELECT l.type, l.error, count(*) AS jobs, min(l.created_at) AS oldest, max(l.created_at) AS newest,
   max(l.id::text)::uuid AS example
 FROM (
-  SELECT j.id, j.type, j.created_at, regexp_replace(
-    left(split_part(coalesce(j.last_error, ''), E'\\n', 1), 300),
-    '[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]+', '#', 'g') AS error
+  SELECT j.id, j.type, j.created_at, ${foldedError('j')} AS error
   FROM (
     SELECT i.* FROM holdfast.inbox AS i
     WHERE i.available_at = 'infinity' ORDER BY i.id DESC LIMIT $7::integer

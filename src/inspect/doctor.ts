@@ -40,6 +40,10 @@ export interface Limits {
   readonly skewMs: number;
   /** Of the connections that the server allows. */
   readonly connectionShare: number;
+  /** Fewer failed attempts in the last minute are everyday. */
+  readonly failedAttempts: number;
+  /** So many of the attempts may fail; more than half are a problem. */
+  readonly failedShare: number;
   readonly deadRows: number;
   readonly deadLetters: number;
   /** A worker that was not seen for longer, and a queue without maintenance for longer. */
@@ -60,6 +64,8 @@ export const LIMITS: Limits = {
   roundTripMs: 100,
   skewMs: 2_000,
   connectionShare: 0.8,
+  failedAttempts: 10,
+  failedShare: 0.2,
   deadRows: 100_000,
   deadLetters: 1_000,
   silentMs: 30_000,

@@ -9,7 +9,7 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, type Row, statement, text, uuid } from '../postgres/statement.js';
-import { instant, JOB, moment } from './columns.js';
+import { instant, JOB, moment, recorded } from './columns.js';
 import { filterParams, filterText, type JobFilter } from './filter.js';
 import { ORDERS, type Order, rowsOf, type Source, sourceFor } from './list-sources.js';
 
@@ -26,6 +26,8 @@ const LISTED = {
   run_at: instant,
   claimed_by: text.orNull,
   lease_expires_at: instant,
+  /** Of a dead letter: when it became one. */
+  died_at: recorded,
   /** The beginning of it. */
   last_error: text.orNull,
 } as const;
@@ -40,7 +42,9 @@ const pageOf = (source: Source, order: Order) =>
     text: `
 SELECT j.id, j.status::text AS status, j.type, j.version, j.partition_key, j.partition_bucket,
   j.priority::integer AS priority, j.attempts, j.max_attempts,
-  j.created_at, j.available_at AS run_at, j.claimed_by, j.lease_expires_at, left(j.last_error, 500) AS last_error
+  j.created_at, j.available_at AS run_at, j.claimed_by, j.lease_expires_at,
+  CASE j.status WHEN 'dead_letter' THEN j.history #>> '{-1,at}' END AS died_at,
+  left(j.last_error, 500) AS last_error
 FROM (
   ${rowsOf(source, order)}
 ) AS j

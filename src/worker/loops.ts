@@ -188,7 +188,10 @@ export class Loops {
         load: () => ({
           running: this.running,
           held: this.queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
-          failed: this.queues.map(({ inFlight }) => inFlight.failures),
+          attempts: this.queues.map(({ inFlight }) => ({
+            failed: inFlight.failures,
+            completed: inFlight.completions,
+          })),
         }),
       },
     );

@@ -50,7 +50,11 @@ async function list(call: Call, preset?: readonly string[]): Promise<void> {
     session.read((db) =>
       listJobs(db, session.names(queue), filter, { after, limit, order, byClaims: !all }),
     );
-  return show(call, { ...common, isPlace: isId, ask }, jobColumns(now, many));
+  return show(
+    call,
+    { ...common, isPlace: isId, ask },
+    jobColumns(now, many, only(filter, 'dead_letter')),
+  );
 }
 
 async function show<Job>(

@@ -13,14 +13,18 @@ import { Connection } from './connection.js';
 import { Leases } from './leases.js';
 import { Passwords } from './passwords.js';
 import {
+  type Attempts,
+  completedSlot,
   confirmedAgoMs,
   type FromKeeper,
+  failedSlot,
   type KeeperSetup,
   monotonicMs,
   SLOT,
   type Tell,
   type ToKeeper,
 } from './protocol.js';
+import { RecentAttempts } from './recent.js';
 import { type Task, Turns } from './turns.js';
 import { Watch } from './watch.js';
 
@@ -42,6 +46,7 @@ export class KeeperWork {
   readonly #shared: BigInt64Array;
   readonly #leases: Leases;
   readonly #passwords: Passwords;
+  readonly #recent: RecentAttempts;
   readonly #connections: Connection[];
   readonly #turns: Turns[];
   readonly #checks: NodeJS.Timeout;
@@ -62,6 +67,7 @@ export class KeeperWork {
     this.#checks = setInterval(() => this.#checkMain(), CHECK_MS).unref();
     this.#leases = new Leases({ ...setup, workerId: () => this.#workerId, tell: this.#tell });
     this.#passwords = new Passwords(this.#tell);
+    this.#recent = new RecentAttempts(setup.queues, this.#attempts(), now);
     const renew: Task = {
       what: 'renewing leases',
       run: async (db) => ((await this.#leases.renew(db)) ? 0 : setup.renewMs / 4),
@@ -85,6 +91,13 @@ export class KeeperWork {
 
   #load(slot: number): number {
     return Number(Atomics.load(this.#shared, slot));
+  }
+
+  #attempts(): Attempts[] {
+    return this.#setup.queues.map((_, place) => ({
+      failed: this.#load(failedSlot(place)),
+      completed: this.#load(completedSlot(place)),
+    }));
   }
 
   #receive(message: ToKeeper): void {
@@ -175,8 +188,9 @@ export class KeeperWork {
           running: this.#load(SLOT.running),
           held: this.#load(SLOT.held),
           failed: Object.fromEntries(
-            queues.map((queue, place) => [queue, this.#load(SLOT.failed + place)]),
+            queues.map((queue, place) => [queue, this.#load(failedSlot(place))]),
           ),
+          recent: this.#recent.report(this.#attempts(), monotonicMs()),
         },
       }),
       confirmedAgoMs: () => (does.beat ? confirmedAgoMs(this.#shared) : 0),

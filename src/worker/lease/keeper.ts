@@ -17,8 +17,11 @@ import { type BatchedJob, Batches } from './batches.js';
 import { KEEPER_SOURCE } from './keeper-source.js';
 import { passwordOf } from './passwords.js';
 import {
+  type Attempts,
+  completedSlot,
   confirmedAgoMs,
   type FromKeeper,
+  failedSlot,
   type KeeperEvents,
   type KeeperSetup,
   NEVER,
@@ -30,7 +33,7 @@ import {
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' | 'passwordAsked'> {
   error(what: string, error: unknown): void;
   /** For the registry; asked several times a second. */
-  load(): { running: number; held: number; failed: readonly number[] };
+  load(): { running: number; held: number; attempts: readonly Attempts[] };
   /** The caller's function for passwords, if there is one. */
   password?(of: object): unknown;
 }
@@ -149,11 +152,13 @@ export class Keeper {
 
   #turn(): void {
     Atomics.add(this.#shared, SLOT.turns, 1n);
-    const { running, held, failed } = this.#listener.load();
+    const { running, held, attempts } = this.#listener.load();
     Atomics.store(this.#shared, SLOT.running, BigInt(running));
     Atomics.store(this.#shared, SLOT.held, BigInt(held));
-    for (const [place, count] of failed.entries())
-      Atomics.store(this.#shared, SLOT.failed + place, BigInt(count));
+    for (const [queue, { failed, completed }] of attempts.entries()) {
+      Atomics.store(this.#shared, failedSlot(queue), BigInt(failed));
+      Atomics.store(this.#shared, completedSlot(queue), BigInt(completed));
+    }
   }
 
   /** Throws where threads are not allowed. */

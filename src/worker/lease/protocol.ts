@@ -36,12 +36,15 @@ export const SLOT = {
   held: 2,
   /** When the last confirmed heartbeat of the present id was sent, by `monotonicMs`. */
   confirmedAt: 3,
-  /** From here on, by queue: attempts that have failed since the start. */
-  failed: 4,
+  /** From here on, two for each queue: attempts that have failed since the start, and those that completed. */
+  attempts: 4,
 } as const;
 
+export const failedSlot = (queue: number): number => SLOT.attempts + 2 * queue;
+export const completedSlot = (queue: number): number => failedSlot(queue) + 1;
+
 export const sharedBytes = (queues: readonly string[]): number =>
-  (SLOT.failed + queues.length) * BigInt64Array.BYTES_PER_ELEMENT;
+  failedSlot(queues.length) * BigInt64Array.BYTES_PER_ELEMENT;
 
 /** In `confirmedAt`: no heartbeat of this id is confirmed yet. */
 export const NEVER = -(2n ** 52n);
@@ -75,6 +78,11 @@ export function unpack(text: string): Lease[] {
 
 /** Why there is no password, if there is none. */
 export type PasswordAnswer = { readonly password: unknown } | { readonly refused: string };
+
+export interface Attempts {
+  readonly failed: number;
+  readonly completed: number;
+}
 
 export type ToKeeper =
   /** Jobs of one claim. Batch numbers rise and are never used again. */

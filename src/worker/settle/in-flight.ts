@@ -25,6 +25,7 @@ export class InFlightJobs {
   readonly #hooks: InFlightHooks;
   readonly #held = new Map<string, LeasedJob>();
   #failures = 0;
+  #completions = 0;
 
   constructor(queue: string, deps: QueueDeps, hooks: InFlightHooks) {
     this.#queue = queue;
@@ -46,6 +47,11 @@ export class InFlightJobs {
   /** Attempts that have failed since the start, the last ones of dead letters too. */
   get failures(): number {
     return this.#failures;
+  }
+
+  /** Attempts that have completed since the start. */
+  get completions(): number {
+    return this.#completions;
   }
 
   values(): LeasedJob[] {
@@ -128,6 +134,7 @@ export class InFlightJobs {
       held.how = how;
       this.#deps.stats[how]++;
       if (how === 'failed' || how === 'dead_letter') this.#failures++;
+      if (how === 'completed') this.#completions++;
       this.report(how, held, more);
     }
     this.remove(held);
