@@ -155,7 +155,10 @@ test('a heartbeat tells the load, and a look the epoch of the fleet', async () =
     );
     return row?.metadata.load?.running && row.metadata;
   });
-  expect(metadata).toEqual({ note: 'kept', load: { running: 3, held: 7, failed: { inbox: 2 } } });
+  expect(metadata).toMatchObject({
+    note: 'kept',
+    load: { running: 3, held: 7, failed: { inbox: 2 } },
+  });
   const other = await kept(db.url);
   const [row] = await db.rows<{ epoch: number }>('SELECT epoch::int FROM holdfast.fleet');
   await worker.hears('epoch', { generation: row?.epoch as number });
