@@ -45,6 +45,7 @@ import {
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
+  type PayloadOf,
 } from './job/job.js';
 import { checkKnown } from './job/known-options.js';
 import { addressOf, findAddress, settingsOf } from './postgres/address.js';
@@ -238,7 +239,7 @@ export function holdfast(options: HoldfastOptions = {}) {
 
     async enqueue<Input>(
       job: JobDefinition<Input, unknown>,
-      payload: Input,
+      payload: PayloadOf<Input>,
       enqueueOptions: EnqueueOptions & EnqueueCall = {},
     ): Promise<Enqueued> {
       const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };

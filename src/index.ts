@@ -52,6 +52,7 @@ export {
   type JobDefinition,
   type JobName,
   type JobOptions,
+  type PayloadOf,
   job,
 } from './job/job.js';
 export { bucketOf, hash32 } from './job/key.js';

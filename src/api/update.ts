@@ -9,7 +9,7 @@ import { type ShownJob, showJob } from '../inspect/show.js';
 import type { Duration } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkId } from '../job/id.js';
-import { checkInteger, type JobDefinition } from '../job/job.js';
+import { checkInteger, type JobDefinition, type PayloadOf } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
@@ -21,7 +21,7 @@ import { unknownJob } from './unknown.js';
 
 /** What is left out stays as it is. */
 export interface JobChanges<Input> {
-  readonly payload?: Input;
+  readonly payload?: PayloadOf<Input>;
   /** When it is due; a time in the past means now. */
   readonly runAt?: Date;
   /** The same, counted from now. */

@@ -59,6 +59,9 @@ type Plain<Payload> = Payload extends string | number | boolean | null | undefin
           ? { [Name in keyof Payload]: Plain<Payload[Name]> }
           : Payload;
 
+/** The payload of a job, which says what it is: what is passed is checked against it and does not widen it. */
+export type PayloadOf<Input> = [Input][Input extends unknown ? 0 : never];
+
 /** A name, or for a payload that JSON cannot hold a sentence that the compiler shows. */
 export type JobName<Payload> = [Payload] extends [Plain<Payload>]
   ? string

@@ -3,7 +3,7 @@
  * it is returned. With a fault it meets one of the things that happen in production.
  */
 import { HoldfastError } from '../job/errors.js';
-import type { JobDefinition } from '../job/job.js';
+import type { JobDefinition, PayloadOf } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import type { Fault } from './faults/fault.js';
 import { FAULTS } from './faults/fault.js';
@@ -42,7 +42,7 @@ export interface TestJobResult {
 export async function testJob<Input, Output>(
   job: JobDefinition<Input, Output>,
   handler: TestHandler<Output>,
-  payload: Input,
+  payload: PayloadOf<Input>,
   options: TestJobOptions = {},
 ): Promise<TestJobResult> {
   checkKnown(options, OPTIONS, 'testJob()', 'Nothing was run.');
