@@ -49,6 +49,7 @@ import {
 } from './job/job.js';
 import { checkKnown } from './job/known-options.js';
 import { addressOf, findAddress, settingsOf } from './postgres/address.js';
+import { inQueue } from './postgres/in-queue.js';
 import { type Logger, loggerOf } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
@@ -176,8 +177,9 @@ export function holdfast(options: HoldfastOptions = {}) {
     const limits = { maxPayloadBytes, onMismatch: call.onMismatch ?? 'error' } as const;
     const jobs = await prepareJobs(items, limits);
     const tx = call.tx ? executor(call.tx) : null;
-    await backpressure.admit({ names: names(queue), jobs: jobs.length, tx, waitMs });
-    const written = await write(queue, jobs, limits, call);
+    const admission = { names: names(queue), jobs: jobs.length, tx, waitMs };
+    await inQueue(admission.names, backpressure.admit(admission));
+    const written = await inQueue(admission.names, write(queue, jobs, limits, call));
     if (listeners.size > 0) for (const event of enqueuedEvents(queue, jobs, written)) tell(event);
     return written;
   }
