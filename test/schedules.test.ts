@@ -101,6 +101,12 @@ describe('what cannot be meant is refused', () => {
 
   test('a name that is none, and a schedule that is not there', async () => {
     await expect(db.hf.schedule('a b', daily)).rejects.toMatchObject({ code: 'NAME_INVALID' });
+    const [cron, definition] = [any('* * * * *'), any(job('x'))];
+    await expect(db.hf.schedule(definition, cron)).rejects.toMatchObject({ code: 'NAME_INVALID' });
+    await expect(db.hf.schedule('a', cron)).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringMatching(/must be an object, not "\* \* \* \* \*"\. No schedule was made/),
+    });
     for (const verb of ['pause', 'resume', 'runNow', 'delete', 'get'] as const)
       await expect(db.hf.schedules[verb]('x')).rejects.toMatchObject({ code: 'SCHEDULE_UNKNOWN' });
   });
