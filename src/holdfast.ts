@@ -48,7 +48,7 @@ import {
   type PayloadOf,
 } from './job/job.js';
 import { checkKnown } from './job/known-options.js';
-import { addressOf, findAddress, settingsOf } from './postgres/address.js';
+import { addressOf, checkUrl, findAddress, settingsOf } from './postgres/address.js';
 import { inQueue } from './postgres/in-queue.js';
 import { type Logger, loggerOf } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
@@ -107,6 +107,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     1,
     MAX_PAYLOAD_LIMIT,
   );
+  checkUrl(options.listenUrl, 'listenUrl');
   /** What listenUrl does not say, such as `ssl`, is as for the other connections. */
   const direct = options.listenUrl
     ? addressOf({ ...address, connectionString: options.listenUrl })
