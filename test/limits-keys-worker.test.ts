@@ -18,7 +18,7 @@ beforeEach(() => {
 type Work = ReturnType<typeof define>;
 const define = (
   type: string,
-  limit?: { concurrency?: number; rate?: { limit: number; per: string } },
+  limit?: { concurrency?: number; rate?: { limit: number; per: string; burst?: number } },
 ) => job<{ n: number }>(type, { queue, retry: () => 0, ...(limit && { limit }) });
 const items = (of: Work, count: number, keys: number) =>
   Array.from({ length: count }, (_, n) => of.item({ n }, { partitionKey: `key:${n % keys}` }));

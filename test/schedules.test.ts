@@ -101,7 +101,7 @@ describe('what cannot be meant is refused', () => {
 
   test('a name that is none, and a schedule that is not there', async () => {
     await expect(db.hf.schedule('a b', daily)).rejects.toMatchObject({ code: 'NAME_INVALID' });
-    const [cron, definition] = [any('* * * * *'), any(job('x'))];
+    const [cron, definition] = ['* * * * *' as never, job('x') as never];
     await expect(db.hf.schedule(definition, cron)).rejects.toMatchObject({ code: 'NAME_INVALID' });
     await expect(db.hf.schedule('a', cron)).rejects.toMatchObject({
       code: 'OPTION_INVALID',
