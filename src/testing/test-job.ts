@@ -27,6 +27,8 @@ export interface TestJobResult {
   readonly outcome: TestOutcome;
   /** With `retry` and `snoozed`: after how long it runs again. */
   readonly delayMs: number | null;
+  /** What the handler returned, as it is kept with the job; null: nothing, or the job is not completed. */
+  readonly result: unknown;
   /** What the handler threw, or why the payload could not be read. */
   readonly error: unknown;
   /** Jobs of any queue that were written meanwhile and are committed: children, and others. */
@@ -89,7 +91,7 @@ async function resultOf<Input, Output>(
   trial: Trial<Input, Output>,
   end: AttemptEnd | null,
   id: string,
-): Promise<Pick<TestJobResult, 'outcome' | 'delayMs' | 'error' | 'effects'>> {
+): Promise<Pick<TestJobResult, 'outcome' | 'delayMs' | 'result' | 'error' | 'effects'>> {
   const { deps, names } = trial;
   const row = await deps.hf.job(id, { queue: names.queue });
   const outcome = end ? outcomeOf(end, row) : 'crashed';
@@ -97,6 +99,7 @@ async function resultOf<Input, Output>(
   return {
     outcome,
     delayMs: end ? delayOf(end, outcome) : null,
+    result: row?.result ?? null,
     error: trial.thrown ?? (failed ? new Error(row?.lastError ?? 'the attempt failed') : undefined),
     effects: await effectsOf(deps.ownPool, names, id),
   };
