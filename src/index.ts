@@ -52,8 +52,9 @@ export {
   type JobDefinition,
   type JobName,
   type JobOptions,
-  type PayloadOf,
   job,
+  type PayloadOf,
+  type Priority,
 } from './job/job.js';
 export { bucketOf, hash32 } from './job/key.js';
 export type {

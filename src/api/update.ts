@@ -9,7 +9,7 @@ import { type ShownJob, showJob } from '../inspect/show.js';
 import type { Duration } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkId } from '../job/id.js';
-import { checkInteger, type JobDefinition, type PayloadOf } from '../job/job.js';
+import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
@@ -28,7 +28,7 @@ export interface JobChanges<Input> {
   /** The same, counted from now. */
   readonly delay?: Duration;
   /** 1 (first) to 4 (last). */
-  readonly priority?: number;
+  readonly priority?: Priority;
 }
 
 export interface UpdateChoice<Input> extends QueueChoice, ActOptions {

@@ -4,7 +4,7 @@
  */
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
-import { checkInteger, type JobDefinition, type PayloadOf } from '../job/job.js';
+import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../job/job.js';
 import { checkKey } from '../job/key.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { encodePayload } from '../job/payload.js';
@@ -29,7 +29,7 @@ export interface ScheduleOptions<Input> {
   /** In a queue whose keys take turns: the group of its jobs. */
   readonly group?: string;
   /** Default: that of the job. */
-  readonly priority?: number;
+  readonly priority?: Priority;
   /** Default: that of the job. */
   readonly maxAttempts?: number;
   /** What becomes of ticks that nobody was there to write. Default `last`. */

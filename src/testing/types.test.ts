@@ -56,6 +56,11 @@ test('a payload is checked against the job, and does not widen it', () => {
     void hf.enqueue(kind, null);
     void hf.enqueue(anything, given);
     void hf.enqueue(anything, null);
+    void hf.enqueue(send, { orderId: 1 }, { priority: 4 });
+    // @ts-expect-error there are four
+    void hf.enqueue(send, { orderId: 1 }, { priority: 9 });
+    // @ts-expect-error there are four
+    job('wrong', { priority: 0 });
     // @ts-expect-error null is no order
     void hf.enqueue(send, null);
     // @ts-expect-error nobody has looked at it
@@ -83,6 +88,7 @@ test('a payload is checked against the job, and does not widen it', () => {
 });
 
 test('nothing that is returned is any', () => {
+  expectTypeOf<TestJobResult['result']>().toBeUnknown();
   expectTypeOf<TestJobResult['error']>().toBeUnknown();
   expectTypeOf<TestJobResult['effects'][string]>().toBeUnknown();
   expectTypeOf<TestJobResult['enqueued'][number]['payload']>().toBeUnknown();
