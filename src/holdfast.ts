@@ -45,9 +45,11 @@ import {
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
+  type PayloadOf,
 } from './job/job.js';
 import { checkKnown } from './job/known-options.js';
-import { addressOf, findAddress, settingsOf } from './postgres/address.js';
+import { addressOf, checkUrl, findAddress, settingsOf } from './postgres/address.js';
+import { inQueue } from './postgres/in-queue.js';
 import { type Logger, loggerOf } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
@@ -106,6 +108,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     1,
     MAX_PAYLOAD_LIMIT,
   );
+  checkUrl(options.listenUrl, 'listenUrl');
   /** What listenUrl does not say, such as `ssl`, is as for the other connections. */
   const direct = options.listenUrl
     ? addressOf({ ...address, connectionString: options.listenUrl })
@@ -176,12 +179,14 @@ export function holdfast(options: HoldfastOptions = {}) {
     const limits = { maxPayloadBytes, onMismatch: call.onMismatch ?? 'error' } as const;
     const jobs = await prepareJobs(items, limits);
     const tx = call.tx ? executor(call.tx) : null;
-    const written = await backpressure
-      .admit({ names: names(queue), jobs: jobs.length, tx, waitMs })
+    const of = names(queue);
+    const sent = backpressure
+      .admit({ names: of, jobs: jobs.length, tx, waitMs })
       .then(() => write(queue, jobs, limits, call))
       .catch((error) => {
         throw tx ? error : asPoolBusy(error, pool, 'nothing was enqueued');
       });
+    const written = await inQueue(of, sent);
     if (listeners.size > 0) for (const event of enqueuedEvents(queue, jobs, written)) tell(event);
     return written;
   }
@@ -243,7 +248,7 @@ export function holdfast(options: HoldfastOptions = {}) {
 
     async enqueue<Input>(
       job: JobDefinition<Input, unknown>,
-      payload: Input,
+      payload: PayloadOf<Input>,
       enqueueOptions: EnqueueOptions & EnqueueCall = {},
     ): Promise<Enqueued> {
       const known = { ...ENQUEUE_OPTIONS, ...CALL_OPTIONS };

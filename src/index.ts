@@ -53,6 +53,8 @@ export {
   type JobName,
   type JobOptions,
   job,
+  type PayloadOf,
+  type Priority,
 } from './job/job.js';
 export { bucketOf, hash32 } from './job/key.js';
 export type {

@@ -1,6 +1,6 @@
 /** A job waits for more urgent ones only for so long, however many of them come. */
 import { beforeEach, expect, test } from 'vitest';
-import { job, type Worker } from '../src/index.js';
+import { job, type Priority, type Worker } from '../src/index.js';
 import { testDatabase } from './support/database.js';
 import { until } from './support/until.js';
 import { gate, testWorkers } from './support/workers.js';
@@ -17,7 +17,7 @@ const urgent = (count: number) =>
   db.hf.enqueueMany(Array.from({ length: count }, (_, n) => work.item({ n }, { priority: 1 })));
 
 /** Jobs of these priorities that have been due for 11 minutes. */
-async function aged(...priorities: number[]): Promise<string[]> {
+async function aged(...priorities: Priority[]): Promise<string[]> {
   const items = priorities.map((priority) => work.item({ n: -priority }, { priority }));
   const ids = (await db.hf.enqueueMany(items)).map(({ id }) => id);
   await db.rows(
@@ -105,7 +105,7 @@ test('with ageAfter off they wait, and one that is not aged waits as well', asyn
 });
 
 test('a backlog of aged jobs takes a quarter of the claims and leaves the rest to urgent ones', async () => {
-  await aged(...Array.from({ length: 400 }, () => 4));
+  await aged(...Array.from({ length: 400 }, () => 4 as const));
   const ran = await underLoad((all) => all.filter((n) => n < 0).length >= 120);
   const first = ran.findIndex((n) => n < 0);
   const stretch = ran.slice(first, ran.lastIndexOf(-4) + 1);

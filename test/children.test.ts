@@ -276,7 +276,7 @@ test('a child that cannot be enqueued is refused where it is asked for', async (
       const code = (work: Promise<unknown>) => work.then(String, (error) => error.code);
       refusals.push(
         await code(ctx.enqueue(child, { n: 1n as never })),
-        await code(ctx.enqueue(child, { n: 1 }, { priority: 9 })),
+        await code(ctx.enqueue(child, { n: 1 }, { priority: 9 as never })),
         await code(ctx.enqueue(job('other', { queue: 'outbox' }), {})),
       );
     }),

@@ -96,7 +96,7 @@ describe('a claim takes', () => {
   });
 
   test('a higher priority first, however old the others are', async () => {
-    for (const priority of [4, 2, 3, 1]) await enqueue(priority, priority, { priority });
+    for (const priority of [4, 2, 3, 1] as const) await enqueue(priority, priority, { priority });
     expect(await taken({ limit: 3 })).toEqual([1, 2, 3]);
     expect(await taken()).toEqual([4]);
   });
@@ -214,7 +214,7 @@ describe('an aged claim takes', () => {
   });
 
   test('only of the priorities that it is given, and up to its limit', async () => {
-    for (const priority of [2, 3, 4]) await age(await enqueue(1, 3, { priority }), '1 h');
+    for (const priority of [2, 3, 4] as const) await age(await enqueue(1, 3, { priority }), '1 h');
     const three = LOW.filter(({ priority }) => priority === 3);
     const { jobs } = await claim({ aged: true, cursors: three, limit: 2 });
     expect(jobs.map(({ priority }) => priority)).toEqual([3, 3]);

@@ -102,6 +102,16 @@ describe('jobs ls', () => {
     expect(seen).toEqual(ids);
   });
 
+  test('TOOK is how long the last attempt took, and not how long the job waited', async () => {
+    const done = await plantArchived(db);
+    await db.rows(
+      `UPDATE holdfast.inbox_archive SET created_at = completed_at - interval '1 hour',
+         claimed_at = completed_at - interval '2 seconds' WHERE id = $1`,
+      [done],
+    );
+    expect((await cli('archive ls')).out).toMatch(new RegExp(`${done}.* ago +2 s( |\\n)`));
+  });
+
   test('filters by status, type, key, age and error; dead-letters and archive are lists as well', async () => {
     const dead = await plantJob(db, { status: 'dead_letter', error: 'Timeout of mail.example' });
     const refund = await plantJob(db, { type: 'refund', key: 'order:1', ageMs: 7_200_000 });

@@ -18,7 +18,7 @@ beforeEach(() => {
 type Work = ReturnType<typeof define>;
 const define = (
   type: string,
-  limit?: { concurrency?: number; rate?: { limit: number; per: string } },
+  limit?: { concurrency?: number; rate?: { limit: number; per: string; burst?: number } },
 ) => job<{ n: number }>(type, { queue, retry: () => 0, ...(limit && { limit }) });
 const items = (of: Work, count: number, keys: number) =>
   Array.from({ length: count }, (_, n) => of.item({ n }, { partitionKey: `key:${n % keys}` }));
@@ -106,7 +106,7 @@ describe('where keys take turns', () => {
 
   test('a rate lets all keys have their turn, and explain says when the next starts', async () => {
     await db.hf.createQueue(queue, { fair: true });
-    const paced = define('paced', { rate: { limit: 2, per: '1h' } });
+    const paced = define('paced', { rate: { limit: 2, per: '1h', burst: 1 } });
     const ran: string[] = [];
     start(db.hf, (w) => w.handle(paced, ({ partitionKey }) => void ran.push(partitionKey)));
     // One of them has many jobs.

@@ -73,7 +73,8 @@ describe('the next job of a key starts', () => {
   });
 
   test('in the order of the enqueues, whatever their priorities', async () => {
-    for (const [n, priority] of [4, 3, 2, 1].entries()) await line(n, n, KEY, { priority });
+    for (const [n, priority] of ([4, 3, 2, 1] as const).entries())
+      await line(n, n, KEY, { priority });
     expect(await taken()).toEqual([0, 1, 2, 3]);
   });
 

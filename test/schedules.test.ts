@@ -101,6 +101,14 @@ describe('what cannot be meant is refused', () => {
 
   test('a name that is none, and a schedule that is not there', async () => {
     await expect(db.hf.schedule('a b', daily)).rejects.toMatchObject({ code: 'NAME_INVALID' });
+    const [cron, definition] = ['* * * * *' as never, job('x') as never];
+    await expect(db.hf.schedule(definition, cron)).rejects.toMatchObject({ code: 'NAME_INVALID' });
+    await expect(db.hf.schedule('a', cron)).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringMatching(
+        /must be an object, not "\* \* \* \* \*"\. No schedule was made/,
+      ),
+    });
     for (const verb of ['pause', 'resume', 'runNow', 'delete', 'get'] as const)
       await expect(db.hf.schedules[verb]('x')).rejects.toMatchObject({ code: 'SCHEDULE_UNKNOWN' });
   });
@@ -329,7 +337,7 @@ describe('one job a tick', () => {
   });
 
   test('is an ordinary job with the payload, priority, key and attempts of its schedule', async () => {
-    const rest = { partitionKey: 'tenant:1', priority: 3, maxAttempts: 2 };
+    const rest = { partitionKey: 'tenant:1', priority: 3, maxAttempts: 2 } as const;
     await db.hf.schedule('a', { ...hourly, ...rest, jitter: '1s' });
     await setBack('a', 3);
     await tick();

@@ -320,7 +320,9 @@ describe('how much a worker takes on', () => {
   test('jobs of a higher priority run first', async () => {
     const seen: number[] = [];
     await db.hf.enqueueMany(
-      [4, 2, 3, 1, 4, 1, 3, 2].map((priority) => work.item({ n: priority }, { priority })),
+      ([4, 2, 3, 1, 4, 1, 3, 2] as const).map((priority) =>
+        work.item({ n: priority }, { priority }),
+      ),
     );
     const { worker } = start(
       db.hf,

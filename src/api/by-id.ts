@@ -1,8 +1,9 @@
-/** Jobs by their ids: tried again, discarded, cancelled. */
+/** Jobs by their ids: tried again, discarded, cancelled. In each queue in a transaction of its own. */
 import { checkIds } from '../job/id.js';
 import { type CancelOptions, checkVerbOptions, type VerbOptions } from '../operate/options.js';
 import type { Access } from './access.js';
 import { cancelFor, discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
+import { findJobs } from './find-jobs.js';
 
 type Verb = 'retry' | 'discard' | 'cancel';
 
@@ -10,10 +11,17 @@ export function byId(access: Access) {
   const { names } = access;
 
   async function move(verb: Verb, ids: readonly string[], options: VerbOptions, by: MoveJobs) {
-    const { queue = 'inbox' } = options;
-    const [where, checked] = [names(queue), checkIds(ids)];
-    const record = recordOf({ act: verb, queue }, options);
-    return moveJobs({ pool: access.pool(), names: where, move: by, record }, checked);
+    const checked = checkIds(ids);
+    const moveIn = (queue: string, some: readonly string[]) => {
+      const [where, record] = [names(queue), recordOf({ act: verb, queue }, options)];
+      return moveJobs({ pool: access.pool(), names: where, move: by, record }, some);
+    };
+    if (options.queue !== undefined) return moveIn(options.queue, checked);
+    const moved = new Set(await moveIn('inbox', checked));
+    const left = checked.filter((id) => !moved.has(id.toLowerCase()));
+    for (const [queue, some] of await findJobs(access, left))
+      for (const id of await moveIn(queue, some)) moved.add(id);
+    return [...moved];
   }
 
   return {

@@ -141,6 +141,7 @@ export function schedules(access: Access) {
     name: string,
     options: ScheduleOptions<Input> & ScheduleCall,
   ): Promise<boolean> {
+    checkIsObject(name, options);
     const { tx, ...rest } = options ?? {};
     const given: ScheduleCall = options && 'tx' in options ? { tx: tx as never } : {};
     const checked = await checkSchedule(
@@ -215,4 +216,15 @@ export function schedules(access: Access) {
       },
     },
   };
+}
+
+/** Others have the cron line as an argument of its own. */
+function checkIsObject(name: string, options: unknown): void {
+  checkScheduleName(name);
+  if (options === undefined || (typeof options === 'object' && !Array.isArray(options))) return;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `The options of schedule() must be an object, not ${shown(options)}. No schedule was made. ` +
+      "Call hf.schedule('name', { cron: '0 9 * * *', job, payload }).",
+  );
 }

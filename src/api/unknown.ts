@@ -4,21 +4,24 @@ import { unknown } from '../inspect/explain-unknown.js';
 import { listQueues } from '../inspect/queues.js';
 import { traceOf } from '../inspect/trace.js';
 import { HoldfastError } from '../job/errors.js';
-import type { Names } from '../postgres/names.js';
 import { type Access, ask } from './access.js';
 
+/** `queue` is the one that was named; null: all of them were asked. */
 export async function unknownJob(
   access: Access,
-  { schema, queue }: Names,
+  queue: string | null,
   id: string,
 ): Promise<HoldfastError> {
+  const { schema } = access;
   const reason = await ask(access, async (db) => {
-    const queues = (await listQueues(db, schema)).filter(({ name }) => name === queue);
+    const all = await listQueues(db, schema);
+    const queues = queue === null ? all : all.filter(({ name }) => name === queue);
     const trace = await traceOf(db, schema, queues, id);
     return unknown({ id, queues, nowMs: await databaseNow(db, schema), trace });
   });
+  const elsewhere = queue === null ? '' : ' If it may be in another queue, leave out { queue }.';
   return new HoldfastError(
     'JOB_UNKNOWN',
-    `Job ${id} is not known: ${reason.text} Nothing was done. If it is in another queue, pass { queue }.`,
+    `Job ${id} is not known: ${reason.text} Nothing was done.${elsewhere}`,
   );
 }

@@ -9,7 +9,7 @@ import { type ShownJob, showJob } from '../inspect/show.js';
 import type { Duration } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkId } from '../job/id.js';
-import { checkInteger, type JobDefinition } from '../job/job.js';
+import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
@@ -17,17 +17,18 @@ import { UNCHANGED, updateWaiting, type WaitingChanges } from '../operate/update
 import type { Names } from '../postgres/names.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { recordOf, together } from './acts.js';
+import { findJobs } from './find-jobs.js';
 import { unknownJob } from './unknown.js';
 
 /** What is left out stays as it is. */
 export interface JobChanges<Input> {
-  readonly payload?: Input;
+  readonly payload?: PayloadOf<Input>;
   /** When it is due; a time in the past means now. */
   readonly runAt?: Date;
   /** The same, counted from now. */
   readonly delay?: Duration;
   /** 1 (first) to 4 (last). */
-  readonly priority?: number;
+  readonly priority?: Priority;
 }
 
 export interface UpdateChoice<Input> extends QueueChoice, ActOptions {
@@ -89,10 +90,25 @@ export async function update<Input>(
 ): Promise<void> {
   checkKnown(choice, OPTIONS, 'update()', 'The job was not changed.');
   checkActOptions(choice);
-  const { job, queue = job?.queue ?? 'inbox' } = choice;
+  const { job, queue = job?.queue } = choice;
   const checked = checkId(id);
   const wanted = await prepared(access, changes, job);
-  await ofQueue(access, { queue }, async (names) => {
+  const updateIn = (where: string) => updateJob(access, where, checked, wanted, choice);
+  if (await updateIn(queue ?? 'inbox')) return;
+  const [elsewhere] = queue === undefined ? (await findJobs(access, [checked])).keys() : [];
+  if (elsewhere !== undefined && (await updateIn(elsewhere))) return;
+  throw await unknownJob(access, queue ?? null, checked);
+}
+
+/** False: this queue does not know the job. */
+function updateJob(
+  access: Access,
+  queue: string,
+  checked: string,
+  wanted: WaitingChanges,
+  choice: ActOptions,
+): Promise<boolean> {
+  return ofQueue(access, { queue }, async (names) => {
     const act = { act: 'update', queue, changes: kept(wanted) } as const;
     const updated = await together(access.pool(), async (db) => {
       const now = await updateWaiting(db, names, checked, wanted);
@@ -102,7 +118,10 @@ export async function update<Input>(
       await recordOf(act, choice)?.addJobs(db, names, [checked]);
       return true;
     });
-    if (!updated) throw await refusal(access, names, checked, wanted.type);
+    if (updated) return true;
+    const refused = await refusal(access, names, checked, wanted.type);
+    if (refused) throw refused;
+    return false;
   });
 }
 
@@ -118,15 +137,16 @@ const REMEDIES: Readonly<Record<string, string>> = {
   dead_letter: 'hf.retry() makes it wait again',
 };
 
+/** Null: the queue does not know it. */
 async function refusal(
   access: Access,
   names: Names,
   id: string,
   type: string | null,
-): Promise<HoldfastError> {
+): Promise<HoldfastError | null> {
   const { schema, queue } = names;
   const found = await ask(access, (db) => showJob(db, schema, [queue], id));
-  if (!found) return unknownJob(access, names, id);
+  if (!found) return null;
   if (type !== null && found.type !== type) {
     return new HoldfastError(
       'OPTION_INVALID',

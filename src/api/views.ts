@@ -115,7 +115,7 @@ export const listedView = (queue: string, row: ListedJob): JobSummary => ({
   completedAt: null,
 });
 
-export const archivedView = (queue: string, row: ArchivedJob): JobSummary => ({
+export const archivedView = (queue: string, { claimedAt: _, ...row }: ArchivedJob): JobSummary => ({
   ...row,
   queue,
   status: row.status as JobState,

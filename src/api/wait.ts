@@ -10,6 +10,7 @@ import { checkId } from '../job/id.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { isTransient } from '../postgres/pool.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
+import { findJobs } from './find-jobs.js';
 import { unknownJob } from './unknown.js';
 
 const FIRST_PAUSE_MS = 20;
@@ -47,7 +48,9 @@ const ENDS: readonly (string | null)[] = ['completed', 'cancelled', 'dead_letter
 
 interface Waiter {
   readonly id: string;
-  readonly queue: string;
+  /** As it was asked for; null: whichever has the job. */
+  readonly named: string | null;
+  queue: string;
   readonly resolve: (outcome: JobOutcome) => void;
   readonly reject: (error: unknown) => void;
   pauseMs: number;
@@ -69,6 +72,7 @@ export class Waiting {
   async wait(id: string, choice: WaitChoice = {}): Promise<JobOutcome> {
     checkKnown(choice, OPTIONS, 'wait()', 'Nobody waits.');
     const { queue = 'inbox', timeout, signal } = choice;
+    const named = choice.queue ?? null;
     // As Postgres writes it: answers are found by it.
     const checked = checkId(id).toLowerCase();
     this.#access.names(queue);
@@ -77,7 +81,7 @@ export class Waiting {
     signal?.throwIfAborted();
     let waiter!: Waiter;
     const ended = new Promise<JobOutcome>((resolve, reject) => {
-      waiter = { id: checked, queue, resolve, reject, pauseMs: FIRST_PAUSE_MS, askAt: 0 };
+      waiter = { id: checked, named, queue, resolve, reject, pauseMs: FIRST_PAUSE_MS, askAt: 0 };
     });
     const aborted = () => waiter.reject(signal?.reason);
     signal?.addEventListener('abort', aborted, { once: true });
@@ -149,12 +153,18 @@ export class Waiting {
   async #answer(waiter: Waiter, row: OutcomeRow): Promise<void> {
     if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
     else if (row.status !== null) postpone(waiter);
+    else if (await this.#isElsewhere(waiter)) waiter.askAt = 0;
     // A completed job left no trace here, but neither did one that was cancelled and pruned since.
     else if (!row.keepsArchive) waiter.resolve(outcomeOf({ ...row, status: 'gone' }));
-    else {
-      const names = this.#access.names(waiter.queue);
-      waiter.reject(await unknownJob(this.#access, names, waiter.id));
-    }
+    else waiter.reject(await unknownJob(this.#access, waiter.named, waiter.id));
+  }
+
+  /** Then it is asked for there from now on. */
+  async #isElsewhere(waiter: Waiter): Promise<boolean> {
+    if (waiter.named !== null || waiter.queue !== 'inbox') return false;
+    const [queue] = (await findJobs(this.#access, [waiter.id])).keys();
+    waiter.queue = queue ?? waiter.queue;
+    return queue !== undefined;
   }
 }
 

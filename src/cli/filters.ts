@@ -2,6 +2,7 @@
 import { ARCHIVED_STATUSES } from '../inspect/archive.js';
 import { type JobFilter, LIVE_STATUSES } from '../inspect/filter.js';
 import { durationMs } from '../job/duration.js';
+import type { Priority } from '../job/job.js';
 import { nearest } from '../job/nearest.js';
 import { type Given, type Options, UsageError } from './command.js';
 
@@ -86,3 +87,6 @@ export function countOption(given: Given, name: string, fallback: number): numbe
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new UsageError(`--${name} must be a whole number of at least 1, not "${text}".`);
 }
+
+/** A number that is none is refused by what it is passed to. */
+export const priorityOption = (given: Given) => countOption(given, 'priority', 2) as Priority;

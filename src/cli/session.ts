@@ -6,6 +6,7 @@ import type pg from 'pg';
 import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { reading, readingOn } from '../inspect/reading.js';
 import { nearest } from '../job/nearest.js';
+import { checkUrl } from '../postgres/address.js';
 import type { Names } from '../postgres/names.js';
 import { checkSchemaName } from '../postgres/names.js';
 import { closePool, plainPool } from '../postgres/pool.js';
@@ -30,6 +31,7 @@ export class Session {
         'There is no database to connect to. Pass --url, or set the environment variable DATABASE_URL.',
       );
     }
+    checkUrl(url, '--url or DATABASE_URL');
     this.url = url;
   }
 

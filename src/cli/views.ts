@@ -143,6 +143,12 @@ function due(job: ListedJob, now: number): string | null {
   return ms >= 0 ? `${span(ms)} ago` : `in ${span(-ms)}`;
 }
 
+/** Its last attempt. What did not complete ended when somebody ended it. */
+function took({ status, claimedAt, completedAt }: ArchivedJob): string | null {
+  if (status !== 'completed' || claimedAt === null) return null;
+  return span(Date.parse(completedAt) - Date.parse(claimedAt));
+}
+
 export const archivedColumns = (
   now: number,
   withQueue: boolean,
@@ -160,7 +166,7 @@ export const archivedColumns = (
   },
   {
     title: 'TOOK',
-    of: (job) => span(Date.parse(job.completedAt) - Date.parse(job.createdAt)),
+    of: took,
     align: 'right',
   },
   { title: 'WORKER', of: (job) => job.claimedBy },

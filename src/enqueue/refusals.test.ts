@@ -6,7 +6,7 @@ import type pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { testDatabase } from '../../test/support/database.js';
-import { type EnqueueOptions, HoldfastError, job } from '../index.js';
+import { type EnqueueOptions, HoldfastError, holdfast, job } from '../index.js';
 
 const db = testDatabase();
 const work = job<unknown>('work');
@@ -183,4 +183,19 @@ test('the limit of the payload can be set, and is exact', async () => {
 
 test.each(['', '1st', 'a b', 'x'.repeat(101), 'a;b', 5])('the job type %j', (type) => {
   expect(() => job(type as string)).toThrow(expect.objectContaining({ code: 'TYPE_INVALID' }));
+});
+
+test.each([
+  ['inbox', 'elsewhere', 'SCHEMA_MISSING', /"elsewhere" has no Holdfast tables.*holdfast migrate/],
+  ['faraway', 'holdfast', 'QUEUE_UNKNOWN', /no queue "faraway".*createQueue/],
+])('the queue %s in the schema %s is not there: %s', async (queue, schema, code, message) => {
+  const there = job('there', { queue });
+  const refused = { code, message: expect.stringMatching(message) };
+  const hf = holdfast({ connectionString: db.url, schema, log: 'silent' });
+  await expect(hf.enqueue(there, 1)).rejects.toMatchObject(refused);
+  await expect(hf.enqueue(there, 1, { unique: { key: 'a' } })).rejects.toMatchObject(refused);
+  await client.query('BEGIN');
+  await expect(hf.enqueue(there, 1, { tx: client })).rejects.toMatchObject(refused);
+  await client.query('ROLLBACK');
+  await hf.close();
 });

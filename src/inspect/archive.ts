@@ -7,7 +7,7 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, type Row, statement, text } from '../postgres/statement.js';
-import { JOB, moment } from './columns.js';
+import { instant, JOB, moment } from './columns.js';
 import { filterParams, filterText, type JobFilter } from './filter.js';
 
 const FIRST_WINDOW_MS = 1_000;
@@ -24,7 +24,7 @@ export const listArchived = statement({
   text: `
 SELECT a.id, CASE a.status WHEN 'dead_letter' THEN 'discarded' ELSE a.status::text END AS status,
   a.type, a.version, a.partition_key, a.partition_bucket, a.priority::integer AS priority,
-  a.attempts, a.max_attempts, a.created_at, a.completed_at, a.claimed_by,
+  a.attempts, a.max_attempts, a.created_at, a.completed_at, a.claimed_by, a.claimed_at,
   left(a.last_error, 500) AS last_error
 FROM holdfast.inbox_archive AS a
 WHERE a.completed_at <= $7::timestamptz AND a.completed_at > $8::timestamptz
@@ -39,6 +39,7 @@ LIMIT $10::integer`,
     created_at: moment,
     completed_at: moment,
     claimed_by: text.orNull,
+    claimed_at: instant,
     last_error: text.orNull,
   },
 });

@@ -23,6 +23,9 @@ import {
   uniqueOf,
 } from './unique.js';
 
+/** 1 is first. */
+export type Priority = 1 | 2 | 3 | 4;
+
 export interface JobOptions<Input, Output> {
   readonly schema?: StandardSchema<Input, Output>;
   /** Raise it when the shape of the payload changes, and add an upgrade from the version before. */
@@ -36,7 +39,7 @@ export interface JobOptions<Input, Output> {
   readonly queue?: string;
   readonly maxAttempts?: number;
   /** 1 (first) to 4 (last); default 2. No effect in a queue that is read by key. */
-  readonly priority?: number;
+  readonly priority?: Priority;
   readonly retry?: RetryOptions | RetryFunction;
   /** The handler's time: then its signal is aborted and the attempt fails. Default: none. */
   readonly timeout?: Duration;
@@ -59,6 +62,9 @@ type Plain<Payload> = Payload extends string | number | boolean | null | undefin
           ? { [Name in keyof Payload]: Plain<Payload[Name]> }
           : Payload;
 
+/** The payload of a job, which says what it is: what is passed is checked against it and does not widen it. */
+export type PayloadOf<Input> = [Input][Input extends unknown ? 0 : never];
+
 /** A name, or for a payload that JSON cannot hold a sentence that the compiler shows. */
 export type JobName<Payload> = [Payload] extends [Plain<Payload>]
   ? string
@@ -73,7 +79,7 @@ export interface EnqueueOptions {
   readonly delay?: Duration;
   readonly runAt?: Date;
   /** 1 (first) to 4 (last); default 2. */
-  readonly priority?: number;
+  readonly priority?: Priority;
   readonly maxAttempts?: number;
   readonly headers?: Readonly<Record<string, string>>;
   /** One job for a key, as long as one stands for it. `false`: not even if the definition says so. */

@@ -15,9 +15,10 @@ describe('a limit', () => {
     expect(job('send').limit).toBeNull();
   });
 
-  test('has a burst of a tenth of its rate, and of one at least', () => {
+  test('has a burst of a tenth of its rate, and of two at least, but for a limit of one', () => {
     expect(limitOf({ rate: { limit: 100, per: '1m' } })?.rate?.burst).toBe(10);
-    expect(limitOf({ rate: { limit: 3, per: 1_000 } })?.rate?.burst).toBe(1);
+    expect(limitOf({ rate: { limit: 3, per: 1_000 } })?.rate?.burst).toBe(2);
+    expect(limitOf({ rate: { limit: 1, per: 1_000 } })?.rate?.burst).toBe(1);
   });
 
   test.each<[unknown, RegExp]>([

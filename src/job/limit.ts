@@ -15,7 +15,7 @@ export interface RateOptions {
   readonly limit: number;
   /** 1 ms to a year. */
   readonly per: Duration;
-  /** So many may start at once after a pause. Default: a tenth of `limit`, at least 1. */
+  /** So many may start at once after a pause. Default: a tenth of `limit`, at least 2; 1 for a limit of 1. */
   readonly burst?: number;
 }
 
@@ -86,7 +86,8 @@ function checkRate(rate: JobRate<never>, where: string, undone: string): Rate {
     const problem = `limit.rate is more than ${MAX_PER_SECOND.toLocaleString('en')} jobs a second, which no fleet on one database starts; leave it out`;
     throw refused(where, problem, undone);
   }
-  const usual = Math.max(1, Math.floor(limit / 10));
+  // With a burst of 1 whatever a start is late is lost.
+  const usual = limit === 1 ? 1 : Math.max(2, Math.floor(limit / 10));
   const burst =
     rate.burst === undefined ? usual : whole(rate.burst, 'limit.rate.burst', where, undone);
   if (rate.key !== undefined && typeof rate.key !== 'function') {

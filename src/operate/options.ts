@@ -13,7 +13,7 @@ export interface ActOptions {
 }
 
 export interface VerbOptions extends ActOptions {
-  /** Default `inbox`. */
+  /** Default: the one that has the job. */
   readonly queue?: string;
 }
 

@@ -25,6 +25,24 @@ test('what is said comes first, then the pool, then the environment', () => {
   expect(() => findAddress({ connectionString: '' }, '')).toThrow(/no database to connect to/);
 });
 
+test.each([
+  'localhost',
+  'localhost:5432/app',
+  'mysql://me:secret@db.test/app',
+  'host=db dbname=app',
+])('%s is no URL of a Postgres database', (url) => {
+  const refused = /is no URL of a Postgres database.*postgres:\/\//;
+  expect(() => findAddress({ connectionString: url }, ENV)).toThrow(refused);
+  expect(() => findAddress({ connection: { connectionString: url } }, ENV)).toThrow(refused);
+  expect(() => findAddress({}, url)).toThrow(refused);
+  expect(() => findAddress({}, url)).not.toThrow(/secret/);
+});
+
+test('the URL of a socket is one', () => {
+  for (const url of ['/var/run/postgresql app', 'socket:/tmp?db=app', 'postgresql:///app'])
+    expect(findAddress({ connectionString: url }, ENV).address).toEqual({ connectionString: url });
+});
+
 test('a connection that names no database adds to the pool or to the environment', () => {
   const ssl = { rejectUnauthorized: false };
   expect(findAddress({ connection: { ssl } }, ENV).address).toEqual({ connectionString: ENV, ssl });

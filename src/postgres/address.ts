@@ -67,6 +67,18 @@ type Said = Readonly<
   Partial<Record<(typeof LIMITS)[number] | 'options' | 'client_encoding', string>>
 >;
 
+/** As `pg` reads it: a URL, or the folder of a socket. */
+const POSTGRES_URL = /^(postgres(ql)?:\/\/|pg:\/\/|socket:|\/)/i;
+
+/** Of something else `pg` makes the name of a host. It is not shown: it may hold a password. */
+export function checkUrl(url: string | undefined, what: string): void {
+  if (!url || POSTGRES_URL.test(url)) return;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${what} is no URL of a Postgres database. Nothing was done: write postgres://user:password@host:port/database.`,
+  );
+}
+
 export interface AddressSources {
   readonly connectionString?: string | undefined;
   readonly connection?: pg.ClientConfig | undefined;
@@ -87,12 +99,15 @@ export function findAddress(
   const given = connection ? addressOf(connection) : null;
   const named = given && (given.connectionString || given.host || given.database);
   const besidePool = pool !== undefined;
+  checkUrl(connectionString, 'connectionString');
+  checkUrl(given?.connectionString, 'connection.connectionString');
   if (connectionString) return { address: asked({ ...given, connectionString }), besidePool };
   if (given && named) return { address: given, besidePool };
   if (pool?.options) {
     const address = asked({ ...addressOf(pool.options), ...given });
     return { address, besidePool: given !== null };
   }
+  checkUrl(environmentUrl, 'DATABASE_URL');
   if (environmentUrl)
     return { address: asked({ ...given, connectionString: environmentUrl }), besidePool };
   if (given) return { address: given, besidePool };

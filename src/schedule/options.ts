@@ -4,7 +4,7 @@
  */
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
-import { checkInteger, type JobDefinition } from '../job/job.js';
+import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../job/job.js';
 import { checkKey } from '../job/key.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { encodePayload } from '../job/payload.js';
@@ -23,13 +23,13 @@ export interface ScheduleOptions<Input> {
   /** Of a cron line. Default `UTC`. */
   readonly timezone?: string;
   readonly job: JobDefinition<Input, unknown>;
-  readonly payload: Input;
+  readonly payload: PayloadOf<Input>;
   /** Default: a stream of its own for each job; with `overlap: 'queue'`, one for the schedule. */
   readonly partitionKey?: string;
   /** In a queue whose keys take turns: the group of its jobs. */
   readonly group?: string;
   /** Default: that of the job. */
-  readonly priority?: number;
+  readonly priority?: Priority;
   /** Default: that of the job. */
   readonly maxAttempts?: number;
   /** What becomes of ticks that nobody was there to write. Default `last`. */

@@ -149,15 +149,15 @@ export async function checkSchema(db: Queryable, schema: string): Promise<void> 
   if (done.length === 0) {
     throw new HoldfastError(
       'SCHEMA_MISSING',
-      `The schema "${schema}" has no Holdfast tables, so nothing was started. ` +
-        'Run `holdfast migrate`, or call migrate() before you start a worker.',
+      `The schema "${schema}" has no Holdfast tables, so nothing was done. ` +
+        'Run `holdfast migrate`, or call hf.migrate() first.',
     );
   }
   if (done.length < LATEST) {
     throw new HoldfastError(
       'SCHEMA_TOO_OLD',
       `The schema "${schema}" stands at migration ${done.length} and this version needs ${LATEST}, ` +
-        'so nothing was started. Run `holdfast migrate` with this version first.',
+        'so nothing was done. Run `holdfast migrate` with this version first.',
     );
   }
   const breaking = done.find(({ breaksBefore }) => breaksBefore > LATEST);
@@ -165,7 +165,7 @@ export async function checkSchema(db: Queryable, schema: string): Promise<void> 
     throw new HoldfastError(
       'SCHEMA_TOO_NEW',
       `Migration ${breaking.id} (${breaking.name}) of the schema "${schema}" cannot be shared with ` +
-        `this version, which knows migrations up to ${LATEST}. Nothing was started: upgrade holdfast.`,
+        `this version, which knows migrations up to ${LATEST}. Nothing was done: upgrade holdfast.`,
     );
   }
 }

@@ -58,6 +58,7 @@ describe.each(KITS)('on %s', (_, open) => {
           await ctx.once('mail', () => 'message-1');
           await ctx.enqueue(parcel, { orderId: 2 }, { partitionKey: 'order:2', delay: '1h' });
           await kit.hf.enqueue(ordered, { orderId: 3 });
+          return { sent: true };
         },
         { orderId: 1 },
         options,
@@ -70,7 +71,7 @@ describe.each(KITS)('on %s', (_, open) => {
       ]);
       expect(result).toMatchObject({
         ...{ outcome: 'completed', delayMs: null, error: undefined },
-        effects: { mail: 'message-1' },
+        ...{ result: { sent: true }, effects: { mail: 'message-1' } },
       });
       expect(
         result.enqueued.map(({ type, partitionKey, queue }) => [type, partitionKey, queue]),
@@ -129,7 +130,7 @@ describe.each(KITS)('on %s', (_, open) => {
         },
         { orderId: 9 },
       );
-      expect(result).toMatchObject({ outcome: 'retry', enqueued: [], effects: {} });
+      expect(result).toMatchObject({ outcome: 'retry', result: null, enqueued: [], effects: {} });
       expect((await kit.pool.query('SELECT * FROM receipts')).rows).toEqual([]);
     });
 

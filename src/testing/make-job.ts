@@ -6,7 +6,7 @@
 import type { Job } from '../api/views.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { Cancel, DeadLetter, HoldfastError } from '../job/errors.js';
-import type { JobDefinition } from '../job/job.js';
+import type { JobDefinition, PayloadOf } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { type Target, target } from './target.js';
 import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
@@ -63,7 +63,7 @@ const OUTCOMES: Partial<Record<MadeState, (reason: string) => void>> = {
 export async function makeJob<Input, Output>(
   state: MadeState,
   job: JobDefinition<Input, Output>,
-  payload: Input,
+  payload: PayloadOf<Input>,
   options: MakeJobOptions = {},
 ): Promise<MadeJob> {
   if (!STATES.includes(state)) {

@@ -7,7 +7,7 @@
  * have happened as often as undisturbed.
  */
 import { HoldfastError } from '../job/errors.js';
-import type { JobDefinition } from '../job/job.js';
+import type { JobDefinition, PayloadOf } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { atStep, COMMITS, type Fault, Recorder } from './faults/fault.js';
 import { type Finding, failedReport } from './faults/report.js';
@@ -53,7 +53,7 @@ const MAX_ATTEMPTS = 20;
 export async function survivesFaults<Input, Output>(
   job: JobDefinition<Input, Output>,
   handler: TestHandler<Output>,
-  payload: Input | ((run: number) => Input),
+  payload: PayloadOf<Input> | ((run: number) => PayloadOf<Input>),
   options: SurvivalOptions,
 ): Promise<SurvivalReport> {
   checkKnown(options, OPTIONS, 'survivesFaults()', 'Nothing was run.');

@@ -3,7 +3,7 @@
  * it is returned. With a fault it meets one of the things that happen in production.
  */
 import { HoldfastError } from '../job/errors.js';
-import type { JobDefinition } from '../job/job.js';
+import type { JobDefinition, PayloadOf } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import type { Fault } from './faults/fault.js';
 import { FAULTS } from './faults/fault.js';
@@ -27,6 +27,8 @@ export interface TestJobResult {
   readonly outcome: TestOutcome;
   /** With `retry` and `snoozed`: after how long it runs again. */
   readonly delayMs: number | null;
+  /** What the handler returned, as it is kept with the job; null: nothing, or the job is not completed. */
+  readonly result: unknown;
   /** What the handler threw, or why the payload could not be read. */
   readonly error: unknown;
   /** Jobs of any queue that were written meanwhile and are committed: children, and others. */
@@ -42,7 +44,7 @@ export interface TestJobResult {
 export async function testJob<Input, Output>(
   job: JobDefinition<Input, Output>,
   handler: TestHandler<Output>,
-  payload: Input,
+  payload: PayloadOf<Input>,
   options: TestJobOptions = {},
 ): Promise<TestJobResult> {
   checkKnown(options, OPTIONS, 'testJob()', 'Nothing was run.');
@@ -89,7 +91,7 @@ async function resultOf<Input, Output>(
   trial: Trial<Input, Output>,
   end: AttemptEnd | null,
   id: string,
-): Promise<Pick<TestJobResult, 'outcome' | 'delayMs' | 'error' | 'effects'>> {
+): Promise<Pick<TestJobResult, 'outcome' | 'delayMs' | 'result' | 'error' | 'effects'>> {
   const { deps, names } = trial;
   const row = await deps.hf.job(id, { queue: names.queue });
   const outcome = end ? outcomeOf(end, row) : 'crashed';
@@ -97,6 +99,7 @@ async function resultOf<Input, Output>(
   return {
     outcome,
     delayMs: end ? delayOf(end, outcome) : null,
+    result: row?.result ?? null,
     error: trial.thrown ?? (failed ? new Error(row?.lastError ?? 'the attempt failed') : undefined),
     effects: await effectsOf(deps.ownPool, names, id),
   };

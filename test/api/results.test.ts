@@ -105,3 +105,18 @@ test.each([
   expect(lines).toHaveLength(1);
   expect(JSON.stringify([told, lines])).not.toContain('xxxx');
 });
+
+test('what a query of pg returned is no result, and nothing is said of it', async () => {
+  const logger = recordingLogger();
+  const hf = holdfast({ connectionString: db.url, logger });
+  const kind = job('query');
+  const { id } = await hf.enqueue(kind, {});
+  const { events, stop } = start(hf, (w) =>
+    w.handle(kind, (ctx) => ctx.transaction((tx) => tx.query('SELECT 1 AS one'))),
+  );
+  expect(await hf.wait(id)).toMatchObject({ status: 'completed', result: null });
+  await stop();
+  await hf.close();
+  expect(events.filter(({ kind }) => kind === 'result-refused')).toEqual([]);
+  expect(logger.lines.filter(({ message }) => message?.includes('result'))).toEqual([]);
+});

@@ -10,7 +10,7 @@ import { job } from '../../job/job.js';
 import type { UniqueOptions } from '../../job/unique.js';
 import { withTransaction } from '../../postgres/pool.js';
 import { type Call, type Given, UsageError } from '../command.js';
-import { countOption } from '../filters.js';
+import { countOption, priorityOption } from '../filters.js';
 import { parsePayload, readStdin } from '../payload.js';
 
 function headersOf(list: readonly string[] | undefined): Record<string, string> | undefined {
@@ -83,7 +83,7 @@ export async function run(call: Call): Promise<void> {
     ...(group !== undefined && { group }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
     ...(delay !== undefined && { delay: durationMs(delay, '--delay') }),
-    ...(given.text('priority') !== undefined && { priority: countOption(given, 'priority', 2) }),
+    ...(given.text('priority') !== undefined && { priority: priorityOption(given) }),
     ...(given.text('max-attempts') !== undefined && {
       maxAttempts: countOption(given, 'max-attempts', 5),
     }),

@@ -6,7 +6,7 @@ import { showJob } from '../../inspect/show.js';
 import { durationMs } from '../../job/duration.js';
 import { actOptions } from '../actor.js';
 import { type Call, Failure, type Given, UsageError } from '../command.js';
-import { countOption } from '../filters.js';
+import { priorityOption } from '../filters.js';
 import { oneId } from '../ids.js';
 import { parsePayload, readStdin } from '../payload.js';
 
@@ -21,7 +21,7 @@ async function changesOf(given: Given) {
   const text = payload === '-' ? await readStdin() : payload;
   return {
     ...(text !== undefined && { payload: parsePayload(text, 'the job was not changed') }),
-    ...(given.text('priority') !== undefined && { priority: countOption(given, 'priority', 2) }),
+    ...(given.text('priority') !== undefined && { priority: priorityOption(given) }),
     ...(delay !== undefined && { delay: durationMs(delay, '--delay') }),
     ...(at !== undefined && { runAt: when(at) }),
   };

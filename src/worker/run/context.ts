@@ -19,6 +19,7 @@ import {
   type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
+  type PayloadOf,
 } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { isTransient } from '../../postgres/pool.js';
@@ -200,7 +201,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
 
   async #enqueue<Input>(
     job: JobDefinition<Input, unknown>,
-    payload: Input,
+    payload: PayloadOf<Input>,
     options: EnqueueOptions = {},
   ): Promise<{ id: string }> {
     this.#assertHeld('the child job');

@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import type { Stored } from '../../effects/value.js';
 import { HoldfastError } from '../../job/errors.js';
-import type { EnqueueOptions, JobDefinition } from '../../job/job.js';
+import type { EnqueueOptions, JobDefinition, PayloadOf } from '../../job/job.js';
 import type { Logger } from '../../postgres/log.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor, Queryable } from '../../postgres/queryable.js';
@@ -39,7 +39,7 @@ export interface HandlerContext<Payload> {
   /** A child job, written with the completion (or, inside `transaction`, with that transaction). */
   enqueue<Input>(
     job: JobDefinition<Input, unknown>,
-    payload: Input,
+    payload: PayloadOf<Input>,
     options?: EnqueueOptions,
   ): Promise<{ id: string }>;
 }

@@ -1,7 +1,7 @@
 /**
  * The result of a job: what its handler returned, as JSON, kept with the job in the archive. It is bounded, because
  * it is written with every completion. What cannot be kept is logged, and the job completes without it: its effects
- * have happened. `undefined` and `null` are no result.
+ * have happened. `undefined`, `null` and the Result of a query of pg are no result.
  */
 import { HoldfastError } from '../../job/errors.js';
 import { encodePayload } from '../../job/payload.js';
@@ -18,7 +18,7 @@ const logged = new WeakMap<ContextDeps, Set<string>>();
 
 /** Null: there is none, or it could not be kept. Never throws. */
 export function resultText(value: unknown, held: LeasedJob, deps: ContextDeps): string | null {
-  if (value === undefined || value === null) return null;
+  if (value === undefined || value === null || isQueryResult(value)) return null;
   try {
     return encodePayload(value, ENCODING);
   } catch (error) {
@@ -36,6 +36,15 @@ export function resultText(value: unknown, held: LeasedJob, deps: ContextDeps): 
     );
     return null;
   }
+}
+
+/**
+ * What `tx.query` of pg returns. A handler that ends with `ctx.transaction((tx) => tx.query(…))` has no result in mind.
+ * Known by its shape: the application may have a pg of its own.
+ */
+function isQueryResult(value: object): boolean {
+  const { rows, fields } = value as { rows?: unknown; fields?: unknown };
+  return value.constructor?.name === 'Result' && Array.isArray(rows) && Array.isArray(fields);
 }
 
 function reason(error: unknown): string {

@@ -1,0 +1,48 @@
+/** Who names no queue means the one that has the job: an id is that of one job in all of them. */
+import { expect, test } from 'vitest';
+import { job } from '../../src/index.js';
+import { makeJob } from '../../src/testing/index.js';
+import { testDatabase } from '../support/database.js';
+
+const db = testDatabase();
+const far = job<{ n: number }>('far', { queue: 'ledger' });
+const near = job<{ n: number }>('near');
+
+test('acts and waits find a job in whichever queue it is', async () => {
+  const { hf } = db;
+  await hf.createQueue('ledger');
+  const [{ id }, beside] = [
+    await hf.enqueue(far, { n: 1 }, { delay: '1h' }),
+    await hf.enqueue(near, { n: 1 }, { delay: '1h' }),
+  ];
+  await hf.update(id, { priority: 1 });
+  expect(await hf.job(id)).toMatchObject({ queue: 'ledger', priority: 1 });
+  const ended = hf.wait(id);
+  const both = [id.toUpperCase(), beside.id, crypto.randomUUID()];
+  expect((await hf.cancel(both)).sort()).toEqual([id, beside.id].sort());
+  expect(await ended).toMatchObject({ id, status: 'cancelled' });
+  // A job that has ended cannot be cancelled, wherever it is.
+  expect(await hf.cancel(both)).toEqual([]);
+  await expect(hf.update(id, { priority: 2 })).rejects.toMatchObject({ code: 'JOB_STATE' });
+  const { acts } = await hf.audit({ limit: 3 });
+  expect(acts.map(({ act, queue }) => `${act} ${queue}`)).toEqual([
+    ...['cancel ledger', 'cancel inbox', 'update ledger'],
+  ]);
+
+  const [first, second] = [
+    await makeJob('dead_letter', far, { n: 2 }, { hf }),
+    await makeJob('dead_letter', far, { n: 3 }, { hf }),
+  ];
+  expect(await hf.retry([first.id])).toEqual([first.id]);
+  expect(await hf.discard([second.id])).toEqual([second.id]);
+  expect(await hf.wait(second.id)).toMatchObject({ status: 'discarded' });
+});
+
+test('a queue that is named is the only one that is meant', async () => {
+  const { id } = await db.hf.enqueue(far, { n: 4 }, { delay: '1h' });
+  const inbox = { queue: 'inbox' };
+  expect(await db.hf.cancel([id], inbox)).toEqual([]);
+  const unknown = { code: 'JOB_UNKNOWN', message: expect.stringContaining('leave out { queue }') };
+  await expect(db.hf.update(id, { priority: 1 }, inbox)).rejects.toMatchObject(unknown);
+  await expect(db.hf.wait(id, inbox)).rejects.toMatchObject(unknown);
+});
