@@ -50,8 +50,26 @@ async function lockedOut() {
   return { culprit, deploy, changed };
 }
 
-async function examine(limits: Partial<Limits> = {}, url = db.url): Promise<Finding[]> {
-  const asked = new Session(url, 'holdfast');
+/** What its connections are asked from now on, in order. */
+function statementsSentBy({ pool }: Session): string[] {
+  const sent: string[] = [];
+  pool.on('connect', (client) => {
+    const query = client.query as (...args: unknown[]) => unknown;
+    client.query = ((what: string | { text: string }, ...rest: unknown[]) => {
+      sent.push(typeof what === 'string' ? what : what.text);
+      return query.call(client, what, ...rest);
+    }) as typeof client.query;
+  });
+  return sent;
+}
+
+const asksWhoLocks = (text: string) => text.includes('pg_blocking_pids');
+
+async function examine(
+  limits: Partial<Limits> = {},
+  url = db.url,
+  asked = new Session(url, 'holdfast'),
+): Promise<Finding[]> {
   try {
     return await diagnose(asked, { ...LIMITS, ...limits }, '/nowhere');
   } finally {
@@ -69,7 +87,11 @@ const statementsOf = (fix: string | null | undefined) =>
 test('the doctor names who blocks whom first, every check that it could not make, and still makes the others', async () => {
   await plantJob(db, { queue: 'outbox', dueInMs: -3_600_000 });
   const { culprit, deploy } = await lockedOut();
-  const findings = await examine({ waitMs: 0 });
+  const asked = new Session(db.url, 'holdfast');
+  const sent = statementsSentBy(asked);
+  const findings = await examine({ waitMs: 0 }, db.url, asked);
+  // Once to judge, and once for all the checks that meet the lock.
+  expect(sent.filter(asksWhoLocks)).toHaveLength(2);
   expect(findings[0]).toMatchObject({
     check: 'locks',
     level: 'problem',
@@ -121,6 +143,17 @@ test('status and explain say who it is, within seconds', async () => {
   // The queue that is not locked answers.
   const seen = await asked.read((reader) => overview(reader, 'holdfast', { queues: ['outbox'] }));
   expect(seen.queues).toHaveLength(1);
+});
+
+test('who holds the lock is asked with the settings and the time limit of a reading', async () => {
+  await lockedOut();
+  const asked = new Session(db.url, 'holdfast');
+  onTestFinished(() => asked.close());
+  const sent = statementsSentBy(asked);
+  const seen = asked.read((reader) => overview(reader, 'holdfast', { queues: ['inbox'] }));
+  await expect(seen).rejects.toMatchObject({ code: 'LOCKED' });
+  const before = sent.slice(0, sent.findIndex(asksWhoLocks));
+  expect(before.at(-1)).toMatch(/BEGIN.* READ ONLY;[^]*jit = off;[^]*statement_timeout = \d/);
 });
 
 test('a scrape of a locked queue: the database is up, the error is named, the other queues are there', async () => {
@@ -204,7 +237,7 @@ test.each([
   await culprit.query(sql);
   const held = (findings: Finding[]) =>
     findings.filter(({ check, level }) => check === 'maintenance lock' && level === 'problem');
-  expect(held(await examine())).toEqual([]);
+  expect(held(await examine({ lockedMs: 3_600_000 }))).toEqual([]);
   const [one] = held(await examine({ lockedMs: 0 }));
   expect(one?.text).toMatch(
     new RegExp(`^Session ${culprit.pid} \\(psql, .*maintenance of "inbox" needs`),
