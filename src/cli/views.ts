@@ -4,7 +4,7 @@ import type { ListedJob } from '../inspect/list.js';
 import type { QueueOverview, WorkerOverview } from '../inspect/overview.js';
 import { isPartlyPaused } from '../inspect/paused.js';
 import { firstLine, span } from '../inspect/words.js';
-import { busyOf, saysOf, stateOf } from '../inspect/workers.js';
+import { busyOf, holdsLock, isSilent, saysOf, stateOf } from '../inspect/workers.js';
 import type { Style } from './output.js';
 import type { TableColumn } from './table.js';
 
@@ -65,13 +65,13 @@ export const workerColumns: readonly TableColumn<WorkerOverview>[] = [
     title: 'STATUS',
     of: ({ worker }) => stateOf(worker),
     style: ({ worker }) =>
-      stateOf(worker) === 'vanished' ? 'bad' : worry(worker.status !== 'alive'),
+      ['vanished', 'silent'].includes(stateOf(worker)) ? 'bad' : worry(worker.status !== 'alive'),
   },
   {
     title: 'HEARD',
     of: ({ worker }) => span(worker.silentMs),
     align: 'right',
-    style: ({ worker }) => worry(worker.status === 'alive' && worker.silentMs > 30_000, 'bad'),
+    style: ({ worker }) => worry(isSilent(worker), 'bad'),
   },
   { title: 'UP', of: ({ worker }) => span(worker.upMs), align: 'right' },
   { title: 'HOLDS', of: ({ held }) => held, align: 'right' },
@@ -98,7 +98,8 @@ function handled(handles: unknown): string {
 }
 
 export function workerValue({ worker, ...rest }: WorkerOverview): object {
-  return { ...worker, state: stateOf(worker), busy: busyOf(worker), ...rest };
+  const [state, busy] = [stateOf(worker), busyOf(worker)];
+  return { ...worker, holdsLivenessLock: holdsLock(worker), state, busy, ...rest };
 }
 
 const STATUS_STYLES: Readonly<Record<string, Style>> = { dead_letter: 'bad', processing: 'good' };

@@ -5,6 +5,7 @@ import { queueFigures } from '../../inspect/overview.js';
 import { type Read, readableOverview } from '../../inspect/readable.js';
 import { tableText } from '../../inspect/rights.js';
 import { many } from '../../inspect/words.js';
+import { stateOf } from '../../inspect/workers.js';
 import { type Call, EXIT } from '../command.js';
 import { queueColumns, workerValue } from '../views.js';
 
@@ -41,11 +42,10 @@ async function show(seen: Overview, out: Call['out']): Promise<void> {
 }
 
 export function workerLine(workers: readonly WorkerOverview[]): string {
-  const of = (status: string) => workers.filter(({ worker }) => worker.status === status);
+  const of = (state: string) => workers.filter(({ worker }) => stateOf(worker) === state);
   const held = workers.reduce((sum, worker) => sum + worker.held, 0);
-  const silent = of('alive').filter(({ worker }) => worker.silentMs > 30_000).length;
   const parts = [`${many(of('alive').length, 'worker')} alive`];
   if (of('draining').length > 0) parts.push(`${of('draining').length} draining`);
-  if (silent > 0) parts.push(`${silent} silent for more than 30 s`);
+  if (of('silent').length > 0) parts.push(`${of('silent').length} silent for longer than the TTL`);
   return `${parts.join(', ')}; ${workers.length === 1 ? 'it holds' : 'they hold'} ${many(held, 'job')}`;
 }
