@@ -15,6 +15,7 @@ import { overview } from '../src/inspect/overview.js';
 import { maintenanceLock } from '../src/maintenance/turn.js';
 import { collectMetrics } from '../src/metrics/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
+import { call } from './support/cli-run.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { readScrape } from './support/prometheus.js';
 import { until } from './support/until.js';
@@ -145,6 +146,29 @@ test('status and explain say who it is, within seconds', async () => {
   expect(seen.queues).toHaveLength(1);
 });
 
+test('status, top, queues ls and workers ls show what is not locked, and name what is', async () => {
+  await plantJob(db, { queue: 'outbox' });
+  const { culprit } = await lockedOut();
+  const run = (line: string) => call([...line.split(' '), '--url', db.url]);
+  const end = `SELECT pg_terminate_backend(${culprit.pid});`;
+  const said = expect.stringMatching(
+    /The queue "inbox" could not be read\. The table .* is locked: /,
+  );
+  const status = await run('status');
+  expect(status).toMatchObject({ code: 1, out: expect.stringMatching(/^outbox +1 /m), err: said });
+  expect(status.err).toContain(end);
+  expect(status.out).toContain('1 worker alive; it holds at least 0 jobs');
+  const top = await run('top --once');
+  expect(top).toMatchObject({ code: 1, out: said });
+  expect(top.out).toMatch(/^outbox +1 [\s\S]*^w1 +alive +.* \? /m);
+  const queues = await run('queues ls --json');
+  expect(queues).toMatchObject({ code: 1, err: said });
+  expect(JSON.parse(queues.out)).toMatchObject({ queue: 'outbox', pending: 1 });
+  const workers = await run('workers ls --json');
+  expect(workers).toMatchObject({ code: 1, err: said });
+  expect(JSON.parse(workers.out)).toMatchObject({ id: 'w1', state: 'alive', held: null });
+});
+
 test('who holds the lock is asked with the settings and the time limit of a reading', async () => {
   await lockedOut();
   const asked = new Session(db.url, 'holdfast');
@@ -153,7 +177,7 @@ test('who holds the lock is asked with the settings and the time limit of a read
   const seen = asked.read((reader) => overview(reader, 'holdfast', { queues: ['inbox'] }));
   await expect(seen).rejects.toMatchObject({ code: 'LOCKED' });
   const before = sent.slice(0, sent.findIndex(asksWhoLocks));
-  expect(before.at(-1)).toMatch(/BEGIN.* READ ONLY;[^]*jit = off;[^]*statement_timeout = \d/);
+  expect(before.at(-1)).toMatch(/BEGIN.* READ ONLY;[\s\S]*jit = off;[\s\S]*statement_timeout = \d/);
 });
 
 test('a scrape of a locked queue: the database is up, the error is named, the other queues are there', async () => {

@@ -59,7 +59,8 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   },
 ];
 
-export const workerColumns: readonly TableColumn<WorkerOverview>[] = [
+/** `complete`: no queue was locked, so it is known what they hold. */
+export const workerColumns = (complete: boolean): readonly TableColumn<WorkerOverview>[] => [
   { title: 'WORKER', of: ({ worker }) => worker.id },
   {
     title: 'STATUS',
@@ -74,7 +75,7 @@ export const workerColumns: readonly TableColumn<WorkerOverview>[] = [
     style: ({ worker }) => worry(isSilent(worker), 'bad'),
   },
   { title: 'UP', of: ({ worker }) => span(worker.upMs), align: 'right' },
-  { title: 'HOLDS', of: ({ held }) => held, align: 'right' },
+  { title: 'HOLDS', of: ({ held }) => (complete ? held : '?'), align: 'right' },
   { title: 'BUSY', of: ({ worker }) => busyText([worker]), align: 'right' },
   { title: 'VERSION', of: ({ worker }) => saysOf(worker, 'version') },
   { title: 'HOST', of: ({ worker }) => saysOf(worker, 'host') },
@@ -97,10 +98,18 @@ function handled(handles: unknown): string {
     .join('; ');
 }
 
-export function workerValue({ worker, ...rest }: WorkerOverview): object {
+export function workerValue({ worker, ...rest }: WorkerOverview, complete: boolean): object {
   const [state, busy] = [stateOf(worker), busyOf(worker)];
-  return { ...worker, holdsLivenessLock: holdsLock(worker), state, busy, ...rest };
+  return {
+    ...worker,
+    holdsLivenessLock: holdsLock(worker),
+    state,
+    busy,
+    ...(complete ? rest : UNKNOWN),
+  };
 }
+
+const UNKNOWN = { held: null, expired: null, oldestClaim: null };
 
 const STATUS_STYLES: Readonly<Record<string, Style>> = { dead_letter: 'bad', processing: 'good' };
 

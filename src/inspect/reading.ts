@@ -71,8 +71,9 @@ export function reading<Value>(
 export async function readingOn<Value>(
   pool: pg.Pool,
   work: (client: pg.PoolClient, part: Part) => Promise<Value>,
-  options: ReadOptions,
+  given: ReadOptions,
 ): Promise<Value> {
+  const options = { holders: {}, ...given };
   // Not thrown inside: the connection is whole and goes back to the pool.
   const answer = await withClient(pool, async (client) => {
     try {
