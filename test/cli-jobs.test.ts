@@ -355,7 +355,7 @@ describe('queues and workers', () => {
     await plantJob(db, { status: 'processing', worker: 'w1' });
     const ran = await cli('workers ls');
     expect(ran.out).toMatch(
-      /^w1 +alive +3 h 10 min +1 h +1 +4\/10 40 % +1\.2\.0 +h1 +7 +inbox: send_receipt$/m,
+      /^w1 +silent +3 h 10 min +1 h +1 +- +1\.2\.0 +h1 +7 +inbox: send_receipt$/m,
     );
     expect(ran.out).not.toContain('gone');
     await plantWorker(db, { id: 'stopped', status: 'dead' });

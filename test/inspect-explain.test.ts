@@ -224,7 +224,7 @@ describe('a job whose key is held', () => {
     expect(answer).toMatchObject({ code: 'key_held', fix: null });
     expect(answer.text).toMatch(
       new RegExp(
-        `held by job ${head}, which is leased by worker w1 \\(alive, seen 2 h 10 min ago\\) for \\d+ s, until `,
+        `held by job ${head}, which is leased by worker w1 \\(silent, seen 2 h 10 min ago\\) for \\d+ s, until `,
       ),
     );
   });
@@ -279,7 +279,7 @@ describe('a job whose key is held', () => {
 
 describe('a job that a worker holds', () => {
   test('runs at a live worker, also when its queue was paused since', async () => {
-    await plantWorker(db, { id: 'w1', silentMs: about(1) });
+    await plantWorker(db, { id: 'w1', silentMs: about(1), metadata: { ttlMs: about(2) } });
     await db.hf.pause();
     const id = await plantJob(db, {
       status: 'processing',
@@ -300,6 +300,26 @@ describe('a job that a worker holds', () => {
     const answer = await explain(id);
     expect(answer).toMatchObject({ code: 'owner_dead', also: [{ code: 'no_worker' }] });
     expect(answer.text).toContain('worker w1 (dead, seen 5 h 10 min ago), is gone');
+  });
+
+  test('of a silent worker: who takes it back, and that nobody does after the end of the whole fleet', async () => {
+    await plantWorker(db, { id: 'w1', silentMs: about(5) });
+    const id = await plantJob(db, { status: 'processing', worker: 'w1' });
+    const late = await plantJob(db, { status: 'processing', worker: 'w1', leaseInMs: -1_000 });
+    const start = 'Start a worker: holdfast work';
+    expect(await explain(id)).toMatchObject({
+      code: 'owner_silent',
+      text: expect.stringMatching(/w1 \(silent, seen 5 h 10 min ago\).*No worker is alive to take/),
+      fix: start,
+    });
+    expect(await explain(late)).toMatchObject({
+      code: 'lease_expired',
+      text: expect.stringContaining('no worker is alive to make one'),
+      fix: start,
+    });
+    await plantWorker(db, { id: 'w2' });
+    expect(await explain(id)).toMatchObject({ code: 'owner_silent', fix: null });
+    expect(await explain(late)).toMatchObject({ code: 'lease_expired', fix: null });
   });
 
   test('of a worker that the registry does not know will be taken back', async () => {

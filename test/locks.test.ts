@@ -15,6 +15,7 @@ import { overview } from '../src/inspect/overview.js';
 import { maintenanceLock } from '../src/maintenance/turn.js';
 import { collectMetrics } from '../src/metrics/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
+import { call } from './support/cli-run.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { readScrape } from './support/prometheus.js';
 import { until } from './support/until.js';
@@ -50,8 +51,26 @@ async function lockedOut() {
   return { culprit, deploy, changed };
 }
 
-async function examine(limits: Partial<Limits> = {}, url = db.url): Promise<Finding[]> {
-  const asked = new Session(url, 'holdfast');
+/** What its connections are asked from now on, in order. */
+function statementsSentBy({ pool }: Session): string[] {
+  const sent: string[] = [];
+  pool.on('connect', (client) => {
+    const query = client.query as (...args: unknown[]) => unknown;
+    client.query = ((what: string | { text: string }, ...rest: unknown[]) => {
+      sent.push(typeof what === 'string' ? what : what.text);
+      return query.call(client, what, ...rest);
+    }) as typeof client.query;
+  });
+  return sent;
+}
+
+const asksWhoLocks = (text: string) => text.includes('pg_blocking_pids');
+
+async function examine(
+  limits: Partial<Limits> = {},
+  url = db.url,
+  asked = new Session(url, 'holdfast'),
+): Promise<Finding[]> {
   try {
     return await diagnose(asked, { ...LIMITS, ...limits }, '/nowhere');
   } finally {
@@ -69,7 +88,11 @@ const statementsOf = (fix: string | null | undefined) =>
 test('the doctor names who blocks whom first, every check that it could not make, and still makes the others', async () => {
   await plantJob(db, { queue: 'outbox', dueInMs: -3_600_000 });
   const { culprit, deploy } = await lockedOut();
-  const findings = await examine({ waitMs: 0 });
+  const asked = new Session(db.url, 'holdfast');
+  const sent = statementsSentBy(asked);
+  const findings = await examine({ waitMs: 0 }, db.url, asked);
+  // Once to judge, and once for all the checks that meet the lock.
+  expect(sent.filter(asksWhoLocks)).toHaveLength(2);
   expect(findings[0]).toMatchObject({
     check: 'locks',
     level: 'problem',
@@ -121,6 +144,40 @@ test('status and explain say who it is, within seconds', async () => {
   // The queue that is not locked answers.
   const seen = await asked.read((reader) => overview(reader, 'holdfast', { queues: ['outbox'] }));
   expect(seen.queues).toHaveLength(1);
+});
+
+test('status, top, queues ls and workers ls show what is not locked, and name what is', async () => {
+  await plantJob(db, { queue: 'outbox' });
+  const { culprit } = await lockedOut();
+  const run = (line: string) => call([...line.split(' '), '--url', db.url]);
+  const end = `SELECT pg_terminate_backend(${culprit.pid});`;
+  const said = expect.stringMatching(
+    /The queue "inbox" could not be read\. The table .* is locked: /,
+  );
+  const status = await run('status');
+  expect(status).toMatchObject({ code: 1, out: expect.stringMatching(/^outbox +1 /m), err: said });
+  expect(status.err).toContain(end);
+  expect(status.out).toContain('1 worker alive; it holds at least 0 jobs');
+  const top = await run('top --once');
+  expect(top).toMatchObject({ code: 1, out: said });
+  expect(top.out).toMatch(/^outbox +1 [\s\S]*^w1 +alive +.* \? /m);
+  const queues = await run('queues ls --json');
+  expect(queues).toMatchObject({ code: 1, err: said });
+  expect(JSON.parse(queues.out)).toMatchObject({ queue: 'outbox', pending: 1 });
+  const workers = await run('workers ls --json');
+  expect(workers).toMatchObject({ code: 1, err: said });
+  expect(JSON.parse(workers.out)).toMatchObject({ id: 'w1', state: 'alive', held: null });
+});
+
+test('who holds the lock is asked with the settings and the time limit of a reading', async () => {
+  await lockedOut();
+  const asked = new Session(db.url, 'holdfast');
+  onTestFinished(() => asked.close());
+  const sent = statementsSentBy(asked);
+  const seen = asked.read((reader) => overview(reader, 'holdfast', { queues: ['inbox'] }));
+  await expect(seen).rejects.toMatchObject({ code: 'LOCKED' });
+  const before = sent.slice(0, sent.findIndex(asksWhoLocks));
+  expect(before.at(-1)).toMatch(/BEGIN.* READ ONLY;[\s\S]*jit = off;[\s\S]*statement_timeout = \d/);
 });
 
 test('a scrape of a locked queue: the database is up, the error is named, the other queues are there', async () => {
@@ -204,7 +261,7 @@ test.each([
   await culprit.query(sql);
   const held = (findings: Finding[]) =>
     findings.filter(({ check, level }) => check === 'maintenance lock' && level === 'problem');
-  expect(held(await examine())).toEqual([]);
+  expect(held(await examine({ lockedMs: 3_600_000 }))).toEqual([]);
   const [one] = held(await examine({ lockedMs: 0 }));
   expect(one?.text).toMatch(
     new RegExp(`^Session ${culprit.pid} \\(psql, .*maintenance of "inbox" needs`),

@@ -67,11 +67,23 @@ describe('the gauges of a queue with jobs in every state', () => {
     expect(scrape.value('holdfast_queue_paused', { queue: 'outbox' })).toBe(1);
     expect(scrape.value('holdfast_oldest_pending_age_seconds', { queue: 'outbox' })).toBe(0);
     expect(
-      ['alive', 'draining'].map((status) => scrape.value('holdfast_workers', { status })),
-    ).toEqual([2, 1]);
+      ['alive', 'draining', 'silent'].map((status) => scrape.value('holdfast_workers', { status })),
+    ).toEqual([2, 1, 0]);
     expect(scrape.value('holdfast_worker_heartbeat_age_seconds')).toBeGreaterThanOrEqual(7);
     expect(scrape.value('holdfast_worker_heartbeat_age_seconds')).toBeLessThan(60);
     expect(scrape.value('holdfast_database_up')).toBe(1);
+  });
+
+  test('a worker counts as silent, and not as alive, beyond its own TTL', async () => {
+    const beat = (ago: string) =>
+      db.rows(`UPDATE holdfast.workers SET last_seen_at = now() - interval '${ago}',
+        metadata = CASE id WHEN 'w2' THEN '{"ttlMs": 7200000}' ELSE '{}' END::jsonb`);
+    onTestFinished(async () => void (await beat('7 seconds')));
+    await beat('1 hour');
+    const scrape = await scrapeOf(metricsOf());
+    expect(
+      ['alive', 'draining', 'silent'].map((status) => scrape.value('holdfast_workers', { status })),
+    ).toEqual([1, 0, 2]);
   });
 
   test('due jobs that nobody handles are counted by type, until somebody does', async () => {

@@ -276,7 +276,10 @@ describe('alerts', () => {
     await db.rows(`UPDATE holdfast.queues SET maintained_at = now() - interval '10 minutes'`);
     return [
       ['holdfast workers ls', /w1 .*2 min/],
-      ['holdfast doctor', /PROBLEM +workers: w1 \(2 min\) registered as alive/],
+      [
+        'holdfast doctor',
+        /^PROBLEM +workers: No worker sends heartbeats: w1 \(2 min.*\) registered as alive/,
+      ],
     ];
   });
 

@@ -5,7 +5,7 @@
 import type pg from 'pg';
 import { type Finding, lines, note, problem } from '../inspect/doctor.js';
 import { TO_END } from '../inspect/lock-words.js';
-import { isLocked, reading, readingOn } from '../inspect/reading.js';
+import { isLocked, type LockHolders, reading, readingOn } from '../inspect/reading.js';
 import { isOutage } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
 
@@ -24,6 +24,7 @@ export interface DoctorTarget {
 export class Round {
   readonly findings: Finding[] = [];
   readonly #target: DoctorTarget;
+  readonly #holders: LockHolders = {};
   #outages = 0;
 
   constructor(target: DoctorTarget) {
@@ -36,8 +37,8 @@ export class Round {
 
   /** Null: it failed, and that is noted under the name of the check. */
   read<Value>(check: string, work: (db: Executor) => Promise<Value>): Promise<Value | null> {
-    const { pool, schema } = this.#target;
-    return this.attempt(check, () => reading(pool, work, { schema, ...LIMITS }));
+    const { pool } = this.#target;
+    return this.attempt(check, () => reading(pool, work, this.#options));
   }
 
   /** With the client itself. */
@@ -45,8 +46,12 @@ export class Round {
     check: string,
     work: (client: pg.PoolClient) => Promise<Value>,
   ): Promise<Value | null> {
-    const { pool, schema } = this.#target;
-    return this.attempt(check, () => readingOn(pool, work, { schema, ...LIMITS }));
+    const { pool } = this.#target;
+    return this.attempt(check, () => readingOn(pool, work, this.#options));
+  }
+
+  get #options() {
+    return { schema: this.#target.schema, holders: this.#holders, ...LIMITS };
   }
 
   /** What minds its limits itself. */

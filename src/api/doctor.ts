@@ -2,8 +2,8 @@
  * Looks for everything that is known to go wrong, and says for each what it found, why it matters and the fix. It
  * changes nothing: what it tries, it rolls back. It needs two connections at once, so it has a pool of its own.
  *
- * Locks come first, because they are what keeps other checks from answering. A check that fails is named and does not
- * hide the others.
+ * Locks come first, because they are what keeps other checks from answering; before them only that nobody works at all.
+ * A check that fails is named and does not hide the others.
  */
 import { ringOwners } from '../fleet/ring.js';
 import { recentAttempts } from '../inspect/attempts.js';
@@ -36,7 +36,7 @@ import {
 } from '../inspect/overview.js';
 import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { findUnhandled } from '../inspect/unhandled.js';
-import { listWorkers, saysOf, type WorkerRow } from '../inspect/workers.js';
+import { isLive, listWorkers, saysOf, type WorkerRow } from '../inspect/workers.js';
 import { HoldfastError } from '../job/errors.js';
 import { maintenanceLock } from '../maintenance/turn.js';
 import { loadText, type Names } from '../postgres/names.js';
@@ -88,7 +88,13 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
     if (vacuum) round.add(judgeTable(names, counts, vacuum, limits));
   }
   const counted = overview.queues.length === seen.queues.length;
-  if (all) round.add(judgeWorkers(overview, limits, counted));
+  if (all) {
+    const found = judgeWorkers(overview, counted);
+    // Without anybody who works, nothing else that is found matters as much.
+    const nobody = !all.some(isLive) && found.some(({ level }) => level === 'problem');
+    if (nobody) round.findings.unshift(...found);
+    else round.add(found);
+  }
   round.add(judgeQueues(overview, limits));
   return round.findings;
 }
@@ -209,7 +215,7 @@ async function lookAtQueue(
   if (keyed && workers) {
     round.add(judgeOwners(queue, workers, ringOwners(membersOf(alive, queue.name)), limits));
   }
-  if (alive.length > 0 && !queue.paused) {
+  if (alive.some(isLive) && !queue.paused) {
     const found = await round.read('unhandled', (db) =>
       findUnhandled(db, names, { keyed, graceMs: limits.unhandledMs }),
     );

@@ -8,6 +8,7 @@ import type { ShownJob } from '../inspect/show.js';
 import {
   type Busy,
   busyOf,
+  holdsLock,
   stateOf,
   type WorkerRow,
   type WorkerState,
@@ -143,9 +144,9 @@ export type WorkerInfo = Dated<
   'lastSeenAt' | 'startedAt' | 'leftAt' | 'oldestClaim'
 > & {
   readonly status: 'alive' | 'draining' | 'dead';
-  /** The same, with `left` and `vanished` in place of `dead`. */
+  /** The same, with `left` and `vanished` in place of `dead`, and `silent` when no heartbeat came for its TTL. */
   readonly state: WorkerState;
-  /** Null: it is gone, or does not say. */
+  /** Null: it is gone or silent, or does not say. */
   readonly busy: Busy | null;
   /** By queue and type, the newest payload version that it handles. */
   readonly handles: Readonly<Record<string, Readonly<Record<string, number>>>>;
@@ -156,6 +157,7 @@ export const workerView = ({ worker, ...rest }: WorkerOverview): WorkerInfo => (
   ...worker,
   ...rest,
   status: worker.status as WorkerInfo['status'],
+  holdsLivenessLock: holdsLock(worker),
   state: stateOf(worker),
   busy: busyOf(worker),
   leftAt: dateOrNull(worker.leftAt),

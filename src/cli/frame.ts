@@ -1,6 +1,7 @@
 /** One frame of `holdfast top`: queues with the rates between two readings, then workers. */
 import { recentAttempts } from '../inspect/attempts.js';
-import { type Overview, type QueueOverview, queueFigures } from '../inspect/overview.js';
+import { type PartialOverview, type QueueOverview, queueFigures } from '../inspect/overview.js';
+import { lockedLines, lockedValues } from './locked.js';
 import type { Output } from './output.js';
 import type { TableColumn } from './table.js';
 import { busyText, queueColumns, workerColumns, workerValue } from './views.js';
@@ -13,7 +14,7 @@ export interface Flow {
 /** By queue; a queue that was not seen before has none. */
 export type Rates = ReadonlyMap<string, Flow>;
 
-export function ratesBetween(before: Overview, now: Overview): Rates {
+export function ratesBetween(before: PartialOverview, now: PartialOverview): Rates {
   const rates = new Map<string, Flow>();
   for (const { queue, counts } of now.queues) {
     const earlier = before.queues.find((one) => one.queue.name === queue.name)?.counts.size;
@@ -34,12 +35,17 @@ export function ratesBetween(before: Overview, now: Overview): Rates {
 const rateText = (value: number | undefined) => (value === undefined ? null : value.toFixed(1));
 
 /** Failed attempts a second by queue, over the last minute, as live workers report them. */
-function failuresOf({ workers }: Overview): (queue: string) => number {
+function failuresOf({ workers }: PartialOverview): (queue: string) => number {
   const recent = recentAttempts(workers.map(({ worker }) => worker));
   return (queue) => recent.get(queue)?.failedPerSecond ?? 0;
 }
 
-export function frameLines(out: Output, seen: Overview, rates: Rates, schema: string): string[] {
+export function frameLines(
+  out: Output,
+  seen: PartialOverview,
+  rates: Rates,
+  schema: string,
+): string[] {
   const flow = (row: QueueOverview) => rates.get(row.queue.name);
   const failures = failuresOf(seen);
   const failing = (row: QueueOverview) => failures(row.queue.name);
@@ -65,14 +71,16 @@ export function frameLines(out: Output, seen: Overview, rates: Rates, schema: st
     `${out.paint('holdfast', 'bold')} ${schema}  ${at.replace(/\.\d+Z$/, 'Z')}${busy ? `  handlers busy: ${busy}` : ''}`,
     '',
     ...out.tableLines(seen.queues, columns),
+    ...lockedLines(seen.locked),
     '',
     ...(seen.workers.length > 0
-      ? out.tableLines(seen.workers, workerColumns)
+      ? out.tableLines(seen.workers, workerColumns(seen.locked.length === 0))
       : ['No worker is registered.']),
   ];
 }
 
-export function frameValue(seen: Overview, rates: Rates): object {
+export function frameValue(seen: PartialOverview, rates: Rates): object {
+  const complete = seen.locked.length === 0;
   const failures = failuresOf(seen);
   return {
     queues: seen.queues.map((row) => ({
@@ -80,6 +88,7 @@ export function frameValue(seen: Overview, rates: Rates): object {
       ...rates.get(row.queue.name),
       failedPerSecond: failures(row.queue.name),
     })),
-    workers: seen.workers.map(workerValue),
+    workers: seen.workers.map((worker) => workerValue(worker, complete)),
+    ...(complete ? {} : { locked: lockedValues(seen.locked) }),
   };
 }

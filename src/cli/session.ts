@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { listQueues, type QueueRow } from '../inspect/queues.js';
-import { reading, readingOn } from '../inspect/reading.js';
+import { type Part, reading, readingOn } from '../inspect/reading.js';
 import { nearest } from '../job/nearest.js';
 import { checkUrl } from '../postgres/address.js';
 import type { Names } from '../postgres/names.js';
@@ -50,7 +50,7 @@ export class Session {
     return readingOn(pool, (client) => checkSchema(client, schema), { schema });
   }
 
-  read<Value>(work: (db: Executor) => Promise<Value>): Promise<Value> {
+  read<Value>(work: (db: Executor, part: Part) => Promise<Value>): Promise<Value> {
     return reading(this.pool, work, { schema: this.schema });
   }
 

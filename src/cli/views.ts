@@ -4,7 +4,7 @@ import type { ListedJob } from '../inspect/list.js';
 import type { QueueOverview, WorkerOverview } from '../inspect/overview.js';
 import { isPartlyPaused } from '../inspect/paused.js';
 import { firstLine, span } from '../inspect/words.js';
-import { busyOf, saysOf, stateOf } from '../inspect/workers.js';
+import { busyOf, holdsLock, isSilent, saysOf, stateOf } from '../inspect/workers.js';
 import type { Style } from './output.js';
 import type { TableColumn } from './table.js';
 
@@ -59,22 +59,23 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   },
 ];
 
-export const workerColumns: readonly TableColumn<WorkerOverview>[] = [
+/** `complete`: no queue was locked, so it is known what they hold. */
+export const workerColumns = (complete: boolean): readonly TableColumn<WorkerOverview>[] => [
   { title: 'WORKER', of: ({ worker }) => worker.id },
   {
     title: 'STATUS',
     of: ({ worker }) => stateOf(worker),
     style: ({ worker }) =>
-      stateOf(worker) === 'vanished' ? 'bad' : worry(worker.status !== 'alive'),
+      ['vanished', 'silent'].includes(stateOf(worker)) ? 'bad' : worry(worker.status !== 'alive'),
   },
   {
     title: 'HEARD',
     of: ({ worker }) => span(worker.silentMs),
     align: 'right',
-    style: ({ worker }) => worry(worker.status === 'alive' && worker.silentMs > 30_000, 'bad'),
+    style: ({ worker }) => worry(isSilent(worker), 'bad'),
   },
   { title: 'UP', of: ({ worker }) => span(worker.upMs), align: 'right' },
-  { title: 'HOLDS', of: ({ held }) => held, align: 'right' },
+  { title: 'HOLDS', of: ({ held }) => (complete ? held : '?'), align: 'right' },
   { title: 'BUSY', of: ({ worker }) => busyText([worker]), align: 'right' },
   { title: 'VERSION', of: ({ worker }) => saysOf(worker, 'version') },
   { title: 'HOST', of: ({ worker }) => saysOf(worker, 'host') },
@@ -97,9 +98,18 @@ function handled(handles: unknown): string {
     .join('; ');
 }
 
-export function workerValue({ worker, ...rest }: WorkerOverview): object {
-  return { ...worker, state: stateOf(worker), busy: busyOf(worker), ...rest };
+export function workerValue({ worker, ...rest }: WorkerOverview, complete: boolean): object {
+  const [state, busy] = [stateOf(worker), busyOf(worker)];
+  return {
+    ...worker,
+    holdsLivenessLock: holdsLock(worker),
+    state,
+    busy,
+    ...(complete ? rest : UNKNOWN),
+  };
 }
+
+const UNKNOWN = { held: null, expired: null, oldestClaim: null };
 
 const STATUS_STYLES: Readonly<Record<string, Style>> = { dead_letter: 'bad', processing: 'good' };
 

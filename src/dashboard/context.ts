@@ -9,12 +9,11 @@ import { looking } from '../api/look.js';
 import { schedules } from '../api/schedules.js';
 import { unhandledJobs } from '../api/unhandled.js';
 import { type Holdfast, type HoldfastParts, partsOf } from '../holdfast.js';
-import { readableOverview } from '../inspect/readable.js';
+import { type Read, readableOverview } from '../inspect/readable.js';
 import { reading } from '../inspect/reading.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkQueueName } from '../postgres/names.js';
 import { closePool, plainPool } from '../postgres/pool.js';
-import type { Executor } from '../postgres/queryable.js';
 import { known } from './failure.js';
 import { Feed, POLL_MS } from './feed.js';
 import type { Settings } from './options.js';
@@ -32,7 +31,7 @@ export interface Context {
   readonly parts: HoldfastParts;
   readonly settings: Settings;
   readonly access: Access;
-  readonly read: <Value>(work: (db: Executor) => Promise<Value>) => Promise<Value>;
+  readonly read: Read;
   readonly look: ReturnType<typeof looking>;
   readonly letters: ReturnType<typeof deadLetters>;
   readonly schedules: ReturnType<typeof schedules>['schedules'];
@@ -74,6 +73,7 @@ export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): C
     async overview() {
       const { seen, denied } = await readableOverview(read, schema);
       if (!seen) throw denied;
+      if (seen.locked[0]) throw seen.locked[0].error;
       return seen;
     },
     async unhandled(seen) {

@@ -69,7 +69,7 @@ export function problemsOf(
   const waiting = queues.filter(({ paused, oldestDueMs }) => !paused && oldestDueMs !== null);
   const silent = alive.filter(({ silentMs }) => silentMs > SILENT_MS);
   const problems = [
-    ...(alive.length === 0 && waiting.length > 0
+    ...(silent.length === alive.length && waiting.length > 0
       ? [bad('No worker is alive, and jobs are due: nothing runs.', 'workers')]
       : []),
     ...unhandled.map(({ queue, type, jobs }) =>

@@ -5,13 +5,13 @@ import type { Overview, QueueOverview, WorkerOverview } from './overview.js';
 import { describePaused, isPartlyPaused } from './paused.js';
 import type { QueueRow } from './queues.js';
 import { many, span } from './words.js';
-import { saysOf } from './workers.js';
+import { isLive, isSilent, saysOf } from './workers.js';
 
 const since = (at: string, time: string | null) =>
   time === null ? 0 : Date.parse(at) - Date.parse(time);
 
 export function judgeQueues({ queues, workers }: Overview, limits: Limits): Finding[] {
-  const alive = workers.filter(({ worker }) => worker.status === 'alive');
+  const alive = workers.filter(({ worker }) => isLive(worker));
   return queues.flatMap((one) => [
     ...waiting(one, limits, alive.length),
     ...full(one),
@@ -120,11 +120,7 @@ export function judgeSchedules(queue: string, overdueMs: number, limits: Limits)
 }
 
 /** `counted`: the jobs of all queues could be counted. */
-export function judgeWorkers(
-  { queues, workers }: Overview,
-  limits: Limits,
-  counted = true,
-): Finding[] {
+export function judgeWorkers({ queues, workers }: Overview, counted = true): Finding[] {
   const alive = workers.filter(({ worker }) => worker.status === 'alive');
   const waits = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
   if (alive.length === 0) {
@@ -150,7 +146,8 @@ export function judgeWorkers(
       ),
     ];
   }
-  const silent = alive.filter(({ worker }) => worker.silentMs > limits.silentMs);
+  const silent = alive.filter(({ worker }) => isSilent(worker));
+  if (silent.length === alive.length) return [allSilent(silent, waits)];
   return [
     silent.length === 0
       ? ok('workers', `${alive.length} alive`)
@@ -162,6 +159,17 @@ export function judgeWorkers(
         ),
     ...['holdfast', 'version'].flatMap((fact) => mixed(alive, fact)),
   ];
+}
+
+/** Nobody is left who could declare them dead. */
+function allSilent(silent: readonly WorkerOverview[], waits: number): Finding {
+  const who = silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ');
+  return problem(
+    'workers',
+    `No worker sends heartbeats: ${who} registered as alive, but not seen for so long. ${many(waits, 'job')} wait.`,
+    'Nothing runs. What they hold comes back when another worker declares them dead, and there is none.',
+    'holdfast work',
+  );
 }
 
 function mixed(alive: readonly WorkerOverview[], fact: string): Finding[] {

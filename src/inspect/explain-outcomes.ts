@@ -9,6 +9,9 @@ import {
 } from './explain-reasons.js';
 import type { Situation } from './explain-situation.js';
 import { firstLine, many, span } from './words.js';
+import { isLive, isSilent } from './workers.js';
+
+const START = 'Start a worker: holdfast work';
 
 export function inHand(situation: Situation): Reason {
   const { job, workers } = situation;
@@ -16,11 +19,13 @@ export function inHand(situation: Situation): Reason {
   const who = describeWorker(situation, job.claimedBy);
   const expiredMs = sinceMs(situation, job.leaseExpiresAt);
   const attempt = `attempt ${job.attempts} of ${job.maxAttempts}`;
+  const somebody = workers.some(isLive);
+  const fix = somebody ? null : START;
   if (expiredMs >= 0) {
     return {
       code: 'lease_expired',
-      text: `Its lease expired ${span(expiredMs)} ago; ${who} held it in ${attempt}. The next claim or round of maintenance takes it back.`,
-      fix: null,
+      text: `Its lease expired ${span(expiredMs)} ago; ${who} held it in ${attempt}. The next claim or round of maintenance takes it back${somebody ? '' : ', and no worker is alive to make one'}.`,
+      fix,
     };
   }
   const until = `${clock(job.leaseExpiresAt)} (in ${span(-expiredMs)})`;
@@ -36,6 +41,17 @@ export function inHand(situation: Situation): Reason {
       code: 'owner_dead',
       text: `Its owner, ${who}, is gone in ${attempt}: the next round of maintenance takes it back, at the latest when the lease ends at ${until}.`,
       fix: null,
+    };
+  }
+  if (isSilent(owner)) {
+    return {
+      code: 'owner_silent',
+      text:
+        `Its owner, ${who}, sends no heartbeats and is frozen, cut off or gone, in ${attempt}. ` +
+        (somebody
+          ? `The next round of maintenance declares it dead, and others take the job, at the latest when the lease ends at ${until}.`
+          : `No worker is alive to take it back, not even when the lease ends at ${until}.`),
+      fix,
     };
   }
   // A claim by hand need not say when.

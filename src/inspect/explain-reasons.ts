@@ -6,7 +6,7 @@
 import { MAX_LINE } from './explain-line.js';
 import type { Situation } from './explain-situation.js';
 import { firstLine, many, span } from './words.js';
-import { handlesVersion, type WorkerRow } from './workers.js';
+import { handlesVersion, isSilent, type WorkerRow } from './workers.js';
 
 export type ReasonCode =
   | 'completed'
@@ -16,6 +16,7 @@ export type ReasonCode =
   | 'running'
   | 'lease_expired'
   | 'owner_dead'
+  | 'owner_silent'
   | 'queue_paused'
   | 'type_paused'
   | 'key_paused'
@@ -57,7 +58,8 @@ export const counted = (count: number, noun: string) =>
 export function describeWorker(situation: Situation, id: string | null): string {
   const worker = situation.workers.find((one) => one.id === id);
   if (!worker) return `worker ${id} (not in the registry)`;
-  return `worker ${id} (${worker.status}, seen ${span(worker.silentMs)} ago)`;
+  const state = isSilent(worker) ? 'silent' : worker.status;
+  return `worker ${id} (${state}, seen ${span(worker.silentMs)} ago)`;
 }
 
 const alive = ({ workers }: Situation): WorkerRow[] =>

@@ -7,10 +7,7 @@ import type { Executor } from '../postgres/queryable.js';
 import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from './hands.js';
 import type { ShownJob } from './show.js';
 import { firstFew, many, span } from './words.js';
-import { handlesVersion, loadOf, numberOf, type WorkerRow } from './workers.js';
-
-/** The default time to live of a worker, for those that do not say theirs. */
-const TTL_MS = 30_000;
+import { handlesVersion, isSilent, loadOf, numberOf, type WorkerRow } from './workers.js';
 
 export interface AbleWorker {
   readonly worker: WorkerRow;
@@ -92,7 +89,7 @@ interface Use {
 }
 
 function stateOf(worker: WorkerRow, has: Use): AbleWorker['state'] {
-  if (worker.silentMs > (numberOf(worker, 'ttlMs') ?? TTL_MS)) return 'silent';
+  if (isSilent(worker)) return 'silent';
   if (has.suspect) return 'alone';
   if (has.running + has.lost === 0) return 'free';
   if (has.concurrency === null) return 'unsure';

@@ -12,7 +12,7 @@ import { listQueues, type QueueRow } from './queues.js';
 import type { Part } from './reading.js';
 import type { MissingGrant } from './rights.js';
 import { waitingByReason } from './waiting.js';
-import { listWorkers } from './workers.js';
+import { listWorkers, stateOf } from './workers.js';
 
 export interface QueueGauges {
   readonly queue: string;
@@ -80,7 +80,7 @@ export interface Gauges {
   /** Locked, or without the right to read it. */
   readonly unread: readonly UnreadQueue[];
   /** Null: this user may not read the registry. */
-  readonly workers: { readonly alive: number; readonly draining: number } | null;
+  readonly workers: Readonly<Record<'alive' | 'draining' | 'silent', number>> | null;
   /** Of the queues where it could be found out within a second; the others are in `unread`. */
   readonly unhandled: readonly UnhandledJobs[];
   /** What this user may not read, and what is left out for it. */
@@ -136,11 +136,11 @@ export async function readGauges(
   const figures = { waiting, limits, queues, unread };
   if (barred('workers')) return { ...figures, workers: null, oldestHeartbeatMs: null };
   const workers = await listWorkers(db, schema);
-  const having = (status: string) => workers.filter((worker) => worker.status === status).length;
+  const having = (state: string) => workers.filter((worker) => stateOf(worker) === state).length;
   const silent = workers.map((worker) => worker.silentMs);
   return {
     ...figures,
-    workers: { alive: having('alive'), draining: having('draining') },
+    workers: { alive: having('alive'), draining: having('draining'), silent: having('silent') },
     oldestHeartbeatMs: silent.length === 0 ? null : Math.max(...silent),
   };
 }

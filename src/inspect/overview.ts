@@ -4,6 +4,7 @@ import { countByStatus, earliest, type QueueCounts } from './counts.js';
 import type { Holding } from './held.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { type Rate, rate } from './rates.js';
+import { isLocked, type Part } from './reading.js';
 import { listWorkers, type WorkerRow } from './workers.js';
 
 export interface QueueOverview {
@@ -53,22 +54,56 @@ export interface Overview {
   readonly workers: readonly WorkerOverview[];
 }
 
+/** A queue that could not be read, because a table of it is locked. */
+export interface LockedQueue {
+  readonly name: string;
+  /** LOCKED, with who holds the lock. */
+  readonly error: Error;
+}
+
+/** What could be read. What workers hold of the locked queues is not in it. */
+export interface PartialOverview extends Overview {
+  readonly locked: readonly LockedQueue[];
+}
+
 export async function queuesOverview(
   db: Executor,
   schema: string,
   only?: readonly string[],
 ): Promise<QueueOverview[]> {
   const queues: QueueOverview[] = [];
+  for (const queue of await listQueues(db, schema))
+    if (only?.includes(queue.name) ?? true) queues.push(await queueOverview(db, schema, queue));
+  return queues;
+}
+
+/** The same; a queue that is locked is named and does not hide the others. */
+export async function openQueues(
+  db: Executor,
+  part: Part,
+  schema: string,
+  only?: readonly string[],
+): Promise<Pick<PartialOverview, 'queues' | 'locked'>> {
+  const [queues, locked]: [QueueOverview[], LockedQueue[]] = [[], []];
   for (const queue of await listQueues(db, schema)) {
     if (only && !only.includes(queue.name)) continue;
-    const names = { schema, queue: queue.name };
-    queues.push({
-      queue,
-      counts: await countByStatus(db, names),
-      rate: await rate(db, names),
-    });
+    try {
+      queues.push(await part(() => queueOverview(db, schema, queue)));
+    } catch (error) {
+      if (!isLocked(error)) throw error;
+      locked.push({ name: queue.name, error: error as Error });
+    }
   }
-  return queues;
+  return { queues, locked };
+}
+
+async function queueOverview(
+  db: Executor,
+  schema: string,
+  queue: QueueRow,
+): Promise<QueueOverview> {
+  const names = { schema, queue: queue.name };
+  return { queue, counts: await countByStatus(db, names), rate: await rate(db, names) };
 }
 
 export function workersOverview(
@@ -96,4 +131,16 @@ export async function overview(
   const queues = await queuesOverview(db, schema, options.queues);
   const workers = await listWorkers(db, schema, { withDead: options.withDead ?? false });
   return { queues, workers: workersOverview(workers, queues) };
+}
+
+/** The same; a queue that is locked is named and does not hide the others. */
+export async function openOverview(
+  db: Executor,
+  part: Part,
+  schema: string,
+  options: { queues?: readonly string[] | undefined; withDead?: boolean } = {},
+): Promise<PartialOverview> {
+  const { queues, locked } = await openQueues(db, part, schema, options.queues);
+  const workers = await listWorkers(db, schema, { withDead: options.withDead ?? false });
+  return { queues, locked, workers: workersOverview(workers, queues) };
 }

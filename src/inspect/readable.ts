@@ -3,19 +3,20 @@
  * One queue without its grants must not hide the others.
  */
 import type { Executor } from '../postgres/queryable.js';
-import { type Overview, overview } from './overview.js';
+import { openOverview, type PartialOverview } from './overview.js';
 import { listQueues } from './queues.js';
+import type { Part } from './reading.js';
 import { type Rights, rightsOf } from './rights.js';
 
 /** How questions are asked: each call is a transaction of its own, because a refusal ends one. */
-export type Read = <Value>(work: (db: Executor) => Promise<Value>) => Promise<Value>;
+export type Read = <Value>(work: (db: Executor, part: Part) => Promise<Value>) => Promise<Value>;
 
 export const isDenied = (error: unknown): boolean =>
   (error as { code?: unknown } | null)?.code === '42501';
 
 export interface ReadableOverview {
   /** Null: this user may not even read which queues and workers there are. */
-  readonly seen: Overview | null;
+  readonly seen: PartialOverview | null;
   /** Null: nothing is missing. */
   readonly lacking: Rights | null;
   /** What the database said, if something is missing. */
@@ -28,7 +29,7 @@ export async function readableOverview(
   only?: readonly string[],
 ): Promise<ReadableOverview> {
   const look = (queues?: readonly string[]) =>
-    read((db) => overview(db, schema, queues ? { queues } : {}));
+    read((db, part) => openOverview(db, part, schema, { queues }));
   try {
     return { seen: await look(only), lacking: null, denied: null };
   } catch (denied) {

@@ -29,6 +29,13 @@ export interface ReadOptions {
   readonly limitMs?: number;
   /** How long one statement waits for a lock. Default two seconds. */
   readonly lockMs?: number;
+  /** Shared by readings that follow each other: who holds the locks is asked once for all of them. */
+  readonly holders?: LockHolders;
+}
+
+/** Empty at first. */
+export interface LockHolders {
+  sessions?: readonly LockSession[];
 }
 
 const begin = (options: ReadOptions) => `
@@ -64,8 +71,9 @@ export function reading<Value>(
 export async function readingOn<Value>(
   pool: pg.Pool,
   work: (client: pg.PoolClient, part: Part) => Promise<Value>,
-  options: ReadOptions,
+  given: ReadOptions,
 ): Promise<Value> {
+  const options = { holders: {}, ...given };
   // Not thrown inside: the connection is whole and goes back to the pool.
   const answer = await withClient(pool, async (client) => {
     try {
@@ -77,7 +85,9 @@ export async function readingOn<Value>(
       return { value };
     } catch (error) {
       if (!wasLocked(error)) throw error;
-      return { locked: await named(client, error, options) };
+      // In a transaction of its own: the settings of the first one ended with it.
+      const ask = () => inTransaction(client, () => findHolders(client, options), begin(options));
+      return { locked: await named(ask, error, options) };
     }
   });
   if ('locked' in answer) throw answer.locked;
@@ -96,19 +106,21 @@ function partOf(client: pg.PoolClient, options: ReadOptions): Part {
       if (!wasLocked(error)) throw error;
       // Who has waited for one table does not wait as long for the next.
       await client.query(`SET LOCAL lock_timeout = ${AGAIN_MS}`);
-      throw await named(client, error, options);
+      throw await named(() => findHolders(client, options), error, options);
     }
   };
 }
 
 const wasLocked = (error: unknown) => (error as { code?: unknown } | null)?.code === '55P03';
 
+const findHolders = (client: pg.PoolClient, { schema = 'holdfast' }: ReadOptions) =>
+  readLocks(engineExecutor(client, { prepare: false }), schema);
+
 /** The first error is the news: where the list of locks cannot be read, it is thrown without names. */
-async function named(client: pg.PoolClient, error: unknown, options: ReadOptions) {
-  const { schema = 'holdfast', lockMs = LOCK_LIMIT_MS } = options;
-  const db = engineExecutor(client, { prepare: false });
-  const sessions: LockSession[] = await readLocks(db, schema).catch(() => []);
-  return lockedError(schema, sessions, lockMs, error);
+async function named(ask: () => Promise<LockSession[]>, error: unknown, options: ReadOptions) {
+  const { schema = 'holdfast', lockMs = LOCK_LIMIT_MS, holders = {} } = options;
+  holders.sessions ??= await ask().catch(() => []);
+  return lockedError(schema, holders.sessions, lockMs, error);
 }
 
 /** True of what a reading threw because a table was locked. */

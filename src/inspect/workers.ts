@@ -102,11 +102,31 @@ export function failedOf(worker: WorkerRow): Readonly<Record<string, number>> {
   );
 }
 
-/** What it is; of a dead one, whether it stopped by itself or was found to be gone. */
-export type WorkerState = 'alive' | 'draining' | 'left' | 'vanished';
+/** The default time to live of a worker, for those that do not say theirs. */
+const TTL_MS = 30_000;
 
-export const stateOf = ({ status, leftAt }: WorkerRow): WorkerState =>
-  status === 'dead' ? (leftAt === null ? 'vanished' : 'left') : (status as WorkerState);
+/**
+ * No heartbeat for longer than its time to live, and not declared dead: only another worker does that, and after the end
+ * of a whole fleet none is left.
+ */
+export const isSilent = (worker: WorkerRow): boolean =>
+  worker.status !== 'dead' && worker.silentMs > (numberOf(worker, 'ttlMs') ?? TTL_MS);
+
+/** It claims jobs and sends heartbeats. */
+export const isLive = (worker: WorkerRow): boolean =>
+  worker.status === 'alive' && !isSilent(worker);
+
+/** What it is; of a dead one, whether it stopped by itself or was found to be gone. */
+export type WorkerState = 'alive' | 'draining' | 'silent' | 'left' | 'vanished';
+
+export function stateOf(worker: WorkerRow): WorkerState {
+  if (worker.status === 'dead') return worker.leftAt === null ? 'vanished' : 'left';
+  return isSilent(worker) ? 'silent' : (worker.status as WorkerState);
+}
+
+/** As far as anybody knows: who was killed with its whole fleet leaves no one to write down that the lock is free. */
+export const holdsLock = (worker: WorkerRow): boolean =>
+  worker.holdsLivenessLock && !isSilent(worker);
 
 export interface Busy {
   /** Handlers that ran when it last sent a heartbeat. */
@@ -115,12 +135,12 @@ export interface Busy {
   readonly handlers: number;
 }
 
-/** Null: it is gone, or does not say. */
+/** Null: it is gone or silent, or does not say. */
 export function busyOf(worker: WorkerRow): Busy | null {
   const facts = worker.metadata as { concurrency?: unknown; load?: { running?: unknown } } | null;
   const [running, concurrency] = [facts?.load?.running, facts?.concurrency];
   if (typeof running !== 'number' || typeof concurrency !== 'number') return null;
-  if (worker.status === 'dead' || concurrency < 1) return null;
+  if (worker.status === 'dead' || isSilent(worker) || concurrency < 1) return null;
   const queues = Object.keys((worker.handles ?? {}) as object).length;
   return { running, handlers: concurrency * Math.max(1, queues) };
 }

@@ -193,7 +193,11 @@ export const DATABASE_METRICS = {
     JOB,
     'Jobs that wait for a slot of a rate, counted up to 50,000.',
   ),
-  workers: gauge('workers', ['status'], 'Workers in the registry that are not dead.'),
+  workers: gauge(
+    'workers',
+    ['status'],
+    'Workers in the registry that are not dead: alive, draining, or silent for longer than their TTL.',
+  ),
   workerAge: gauge(
     'worker_heartbeat_age_seconds',
     [],

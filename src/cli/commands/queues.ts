@@ -1,13 +1,14 @@
 /** `holdfast queues ls | create | pause | resume`; `set` and `drop` are in queue-settings.ts. */
 import { turnQueue } from '../../api/acts.js';
 import { makeQueue, partOf } from '../../api/queue-settings.js';
-import { queueFigures, queuesOverview } from '../../inspect/overview.js';
+import { openQueues, queueFigures } from '../../inspect/overview.js';
 import { describePaused, isPartlyPaused } from '../../inspect/paused.js';
 import type { QueueRow } from '../../inspect/queues.js';
 import type { QueuePart } from '../../operate/queue.js';
 import type { NewQueueOptions } from '../../schema/queue.js';
 import { actOptions } from '../actor.js';
 import { type Call, UsageError } from '../command.js';
+import { noteLocked } from '../locked.js';
 import { turnOptions } from '../turn-options.js';
 import { queueColumns } from '../views.js';
 
@@ -17,10 +18,11 @@ export function oneName(args: readonly string[], verb: string): string {
   return name;
 }
 
-export async function runList({ session, out }: Call): Promise<void> {
-  const rows = await session.read((db) => queuesOverview(db, session.schema));
-  if (out.json) for (const row of rows) await out.value(queueFigures(row));
-  else await out.rows(rows, queueColumns);
+export async function runList({ session, out }: Call): Promise<number> {
+  const { queues, locked } = await session.read((db, part) => openQueues(db, part, session.schema));
+  if (out.json) for (const row of queues) await out.value(queueFigures(row));
+  else await out.rows(queues, queueColumns);
+  return noteLocked(out, locked);
 }
 
 export async function runCreate({ args, given, session, out }: Call): Promise<void> {

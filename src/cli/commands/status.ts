@@ -1,11 +1,13 @@
 /** `holdfast status`: every queue and every worker at a glance. */
 import { grantFix } from '../../inspect/doctor-rights.js';
-import type { Overview, QueueOverview, WorkerOverview } from '../../inspect/overview.js';
+import type { PartialOverview, QueueOverview, WorkerOverview } from '../../inspect/overview.js';
 import { queueFigures } from '../../inspect/overview.js';
 import { type Read, readableOverview } from '../../inspect/readable.js';
 import { tableText } from '../../inspect/rights.js';
 import { many } from '../../inspect/words.js';
+import { stateOf } from '../../inspect/workers.js';
 import { type Call, EXIT } from '../command.js';
+import { lockedValues, noteLocked } from '../locked.js';
 import { queueColumns, workerValue } from '../views.js';
 
 export async function run({ given, session, out }: Call): Promise<number> {
@@ -15,7 +17,8 @@ export async function run({ given, session, out }: Call): Promise<number> {
   const { seen, lacking, denied } = await readableOverview(read, session.schema, wanted);
   if (!seen) throw denied;
   await show(seen, out);
-  if (!lacking) return EXIT.ok;
+  const exit = noteLocked(out, seen.locked);
+  if (!lacking) return exit;
   const list = lacking.missing.map((one) => tableText(session.schema, one)).join(', ');
   const fix = grantFix(session.schema, 'viewer', lacking);
   out.note(
@@ -24,28 +27,29 @@ export async function run({ given, session, out }: Call): Promise<number> {
   return EXIT.failed;
 }
 
-async function show(seen: Overview, out: Call['out']): Promise<void> {
+async function show(seen: PartialOverview, out: Call['out']): Promise<void> {
+  const complete = seen.locked.length === 0;
   if (out.json) {
     await out.value({
       queues: seen.queues.map(queueFigures),
-      workers: seen.workers.map(workerValue),
+      workers: seen.workers.map((worker) => workerValue(worker, complete)),
+      ...(complete ? {} : { locked: lockedValues(seen.locked) }),
     });
     return;
   }
   await out.rows<QueueOverview>(seen.queues, queueColumns);
   await out.line('');
-  await out.line(workerLine(seen.workers));
+  await out.line(workerLine(seen.workers, complete));
   if (seen.queues.some(({ counts }) => counts.approximate)) {
     out.note('~ is an estimate: the queue is too large to count at a glance.');
   }
 }
 
-export function workerLine(workers: readonly WorkerOverview[]): string {
-  const of = (status: string) => workers.filter(({ worker }) => worker.status === status);
+export function workerLine(workers: readonly WorkerOverview[], complete: boolean): string {
+  const of = (state: string) => workers.filter(({ worker }) => stateOf(worker) === state);
   const held = workers.reduce((sum, worker) => sum + worker.held, 0);
-  const silent = of('alive').filter(({ worker }) => worker.silentMs > 30_000).length;
   const parts = [`${many(of('alive').length, 'worker')} alive`];
   if (of('draining').length > 0) parts.push(`${of('draining').length} draining`);
-  if (silent > 0) parts.push(`${silent} silent for more than 30 s`);
-  return `${parts.join(', ')}; ${workers.length === 1 ? 'it holds' : 'they hold'} ${many(held, 'job')}`;
+  if (of('silent').length > 0) parts.push(`${of('silent').length} silent for longer than the TTL`);
+  return `${parts.join(', ')}; ${workers.length === 1 ? 'it holds' : 'they hold'} ${complete ? '' : 'at least '}${many(held, 'job')}`;
 }

@@ -3,7 +3,7 @@
  * own, which is gone at the end; elsewhere frames follow each other. Rates are those between two
  * frames. A database that goes away for a while is said and waited for.
  */
-import { type Overview, overview } from '../../inspect/overview.js';
+import { openOverview, type PartialOverview } from '../../inspect/overview.js';
 import { durationMs } from '../../job/duration.js';
 import { isOutage, isTransient } from '../../postgres/pool.js';
 import { type Call, EXIT, UsageError } from '../command.js';
@@ -31,7 +31,7 @@ export async function run(call: Call): Promise<number> {
   const ended = AbortSignal.any([signal, quit.signal]);
   const restore = full ? takeScreen(call, () => quit.abort()) : () => {};
   try {
-    let before: Overview | null = null;
+    let before: PartialOverview | null = null;
     while (!ended.aborted) {
       const { seen, why } = await ask(call);
       const rates: Rates = seen && before ? ratesBetween(before, seen) : new Map();
@@ -39,7 +39,7 @@ export async function run(call: Call): Promise<number> {
       else if (seen && out.json) await out.value(frameValue(seen, rates));
       else if (seen)
         for (const line of frameLines(out, seen, rates, session.schema)) await out.line(line);
-      if (once) return EXIT.ok;
+      if (once) return seen?.locked.length ? EXIT.failed : EXIT.ok;
       before = seen ?? before;
       await pause(everyMs, ended);
     }
@@ -51,10 +51,16 @@ export async function run(call: Call): Promise<number> {
 
 const AWAY = 'The database cannot be reached; trying again.';
 
-/** `why`: what keeps it from being seen. */
-async function ask({ session, given, out }: Call): Promise<{ seen: Overview | null; why: string }> {
+interface Asked {
+  readonly seen: PartialOverview | null;
+  /** What keeps it from being seen. */
+  readonly why: string;
+}
+
+async function ask({ session, given, out }: Call): Promise<Asked> {
   try {
-    return { seen: await session.read((db) => overview(db, session.schema)), why: '' };
+    const seen = await session.read((db, part) => openOverview(db, part, session.schema));
+    return { seen, why: '' };
   } catch (error) {
     if (given.flag('once') || !isTransient(error)) throw error;
     const why = isOutage(error) ? AWAY : `${plain((error as Error).message)} Trying again.`;

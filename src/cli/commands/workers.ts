@@ -1,21 +1,22 @@
 /** `holdfast workers ls | drain`. */
 import { drain } from '../../api/acts.js';
-import { overview } from '../../inspect/overview.js';
+import { openOverview } from '../../inspect/overview.js';
+import { listWorkers } from '../../inspect/workers.js';
 import { nearest } from '../../job/nearest.js';
 import { actOptions } from '../actor.js';
 import { type Call, Failure, UsageError } from '../command.js';
+import { noteLocked } from '../locked.js';
 import { workerColumns, workerValue } from '../views.js';
 
-export async function runList({ given, session, out }: Call): Promise<void> {
-  const seen = await session.read((db) =>
-    overview(db, session.schema, { withDead: given.flag('all') }),
+export async function runList({ given, session, out }: Call): Promise<number> {
+  const { workers, locked } = await session.read((db, part) =>
+    openOverview(db, part, session.schema, { withDead: given.flag('all') }),
   );
-  if (out.json) {
-    for (const worker of seen.workers) await out.value(workerValue(worker));
-    return;
-  }
-  if (seen.workers.length > 0) await out.rows(seen.workers, workerColumns);
+  const complete = locked.length === 0;
+  if (out.json) for (const worker of workers) await out.value(workerValue(worker, complete));
+  else if (workers.length > 0) await out.rows(workers, workerColumns(complete));
   else out.note('No worker is registered.');
+  return noteLocked(out, locked);
 }
 
 export async function runDrain({ args, given, session, out }: Call): Promise<void> {
@@ -23,8 +24,7 @@ export async function runDrain({ args, given, session, out }: Call): Promise<voi
   if (!id || rest.length > 0) throw new UsageError('Write: holdfast workers drain ID');
   const was = await drain(session.pool, session.schema, id, actOptions(given));
   if (was === null || was === 'dead') {
-    const seen = await session.read((db) => overview(db, session.schema));
-    const known = seen.workers.map(({ worker }) => worker.id);
+    const known = (await session.read((db) => listWorkers(db, session.schema))).map(({ id }) => id);
     const what = was === 'dead' ? `Worker "${id}" is dead` : `There is no worker "${id}"`;
     throw new Failure(`${what}; nothing was done.${nearest(id, known)}`);
   }
