@@ -755,6 +755,35 @@ describe('the server', () => {
       { check: 'server version', level: 'problem' },
     ]);
     expect(judge({ replica: true })).toMatchObject([{ check: 'server role', level: 'problem' }]);
+    const full = (text: string, fix: string) => [
+      { check: 'connections', text, fix: expect.stringContaining(fix) },
+    ];
+    expect(judge({ database: 'app', databaseLimit: 10, databaseConnections: 8 })).toMatchObject(
+      full(
+        '8 of 10 connections of the database "app" are in use.',
+        'ALTER DATABASE "app" CONNECTION LIMIT -1;',
+      ),
+    );
+  });
+
+  test('one whose workers have a role with a connection limit', async () => {
+    const user = `holdfast_few_${process.pid}`;
+    await db.rows(`CREATE ROLE ${user} LOGIN PASSWORD 'secret' CONNECTION LIMIT 1`);
+    const url = new URL(db.url);
+    [url.username, url.password] = [user, 'secret'];
+    const client = new pg.Client({ connectionString: url.toString() });
+    await client.connect();
+    onTestFinished(async () => {
+      await client.end();
+      await db.rows(`DROP ROLE ${user}`);
+    });
+    expect(ill(await ask({}))).toMatchObject([
+      {
+        check: 'connections',
+        text: `1 of 1 connections of the role "${user}" are in use.`,
+        fix: expect.stringContaining(`ALTER ROLE "${user}" CONNECTION LIMIT -1;`),
+      },
+    ]);
   });
 });
 
