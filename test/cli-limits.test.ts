@@ -1,5 +1,6 @@
 /** `holdfast limits`: what is listed, set, reset and removed, for people and for programs. */
 import { expect, test } from 'vitest';
+import { plantJob, plantWorker } from './support/cli-plant.js';
 import { call, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { limitStep } from './support/limited.js';
@@ -43,6 +44,28 @@ test('limits are listed, set beside what code declares, reset and removed', asyn
     ['remove_limit', null],
     ['remove_limit', null],
   ]);
+});
+
+test('a type or a key that nobody knows is named, with the one that was meant', async () => {
+  await plantWorker(db, { id: 'w1', handles: { inbox: { receipt: 1 } } });
+  await plantJob(db, { type: 'step', key: 'tenant:1' });
+  const queues = (...args: string[]) =>
+    call(['queues', ...args], { env: { DATABASE_URL: db.url } });
+  const typo = await cli('set', 'reciept', '--concurrency', '1');
+  expect(typo).toMatchObject({ code: 0, err: expect.stringMatching(/mistyped.*mean "receipt"/) });
+  expect((await cli('set', 'receipt', '--concurrency', '1')).err).not.toContain('mistyped');
+  const pauses = [
+    ['--type', 'stpe', 'no live worker handles it and no such job was found. Did you mean "step"?'],
+    ['--partition-key', 'tenant1', 'no such job was found. Did you mean "tenant:1"?'],
+  ] as const;
+  for (const [option, name, said] of pauses)
+    expect((await queues('pause', 'inbox', option, name)).err).toContain(said);
+  expect((await queues('resume', 'inbox', '--type', 'step')).err).toContain('mean "stpe"?');
+  for (const part of [
+    ['--type', 'step'],
+    ['--partition-key', 'tenant:1'],
+  ])
+    expect((await queues('pause', 'inbox', ...part)).err).not.toContain('mistyped');
 });
 
 test.each<[string, string[], RegExp]>([

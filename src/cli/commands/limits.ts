@@ -7,6 +7,7 @@ import { actOptions } from '../actor.js';
 import { type Call, type Given, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { countOption } from '../filters.js';
+import { mistyped } from '../mistyped.js';
 import type { TableColumn } from '../table.js';
 
 const rateText = ({ rate, keyed }: Pick<LimitView, 'rate' | 'keyed'>) =>
@@ -122,6 +123,11 @@ async function change(
         ? `The ${limited} is what code declares.`
         : `The ${limited} is gone, until a worker starts that declares it.`,
   );
+  const doubt =
+    act === 'set' && type !== null && before === null
+      ? await mistyped(session, names.queue, { type })
+      : null;
+  if (doubt) out.note(doubt);
 }
 
 export const runSet = (call: Call) => {
