@@ -246,6 +246,7 @@ test('it leaves nothing behind', async () => {
 });
 
 describe('the work', () => {
+  const POISON = '0199a1c2-7d3e-7000-8000-000000009182';
   const cases: [string, string, () => Promise<unknown>, Partial<Finding>, Partial<Limits>?][] = [
     [
       'a job that waits too long',
@@ -270,6 +271,19 @@ describe('the work', () => {
       'dead letters',
       () => plantJob(db, { status: 'dead_letter' }),
       { level: 'note', fix: expect.stringContaining('holdfast dead-letters retry') },
+    ],
+    [
+      'a dead letter that killed its workers',
+      'dead letters',
+      () =>
+        plantJob(db, {
+          ...{ id: POISON, status: 'dead_letter', crashes: 5 },
+          history: [{ outcome: 'vanished' }],
+        }),
+      {
+        text: expect.stringContaining('1 job ended the process of its worker'),
+        fix: expect.stringMatching(new RegExp(`^First .*\\nholdfast jobs discard ${POISON}\\n`)),
+      },
     ],
     [
       'many dead letters',

@@ -31,6 +31,7 @@ import {
   queuesOverview,
   workersOverview,
 } from '../inspect/overview.js';
+import { findPoison } from '../inspect/poison.js';
 import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { findUnhandled } from '../inspect/unhandled.js';
 import { listWorkers, saysOf, type WorkerRow } from '../inspect/workers.js';
@@ -79,14 +80,19 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
   const at = server.nowMs;
   for (const queue of seen.queues) await lookAtQueue(target, round, queue, seen.all, at, limits);
   const { overview, all } = seen;
+  const poison = new Map<string, readonly string[]>();
   for (const { queue, counts } of overview.queues) {
     const names = { schema, queue: queue.name };
+    if (counts.deadLetter > 0) {
+      const found = await round.read('dead letters', (db) => findPoison(db, names));
+      poison.set(queue.name, found ?? []);
+    }
     const vacuum = await round.read('dead rows', (db) => readVacuum(db, names));
     if (vacuum) round.add(judgeTable(names, counts, vacuum, limits));
   }
   const counted = overview.queues.length === seen.queues.length;
   if (all) round.add(judgeWorkers(overview, limits, counted));
-  round.add(judgeQueues(overview, limits));
+  round.add(judgeQueues(overview, limits, poison));
   return round.findings;
 }
 

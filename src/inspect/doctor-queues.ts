@@ -1,8 +1,9 @@
 /** The work itself: what waits too long, what nobody took back, dead letters, and who is there to do it. */
 import type { Finding, Limits } from './doctor.js';
-import { note, ok, problem } from './doctor.js';
+import { lines, note, ok, problem } from './doctor.js';
 import type { Overview, QueueOverview, WorkerOverview } from './overview.js';
 import { describePaused, isPartlyPaused } from './paused.js';
+import { MOST_POISON } from './poison.js';
 import type { QueueRow } from './queues.js';
 import { many, span } from './words.js';
 import { saysOf } from './workers.js';
@@ -10,13 +11,18 @@ import { saysOf } from './workers.js';
 const since = (at: string, time: string | null) =>
   time === null ? 0 : Date.parse(at) - Date.parse(time);
 
-export function judgeQueues({ queues, workers }: Overview, limits: Limits): Finding[] {
+/** `poison`: by queue, the dead letters that ended their workers' processes. */
+export function judgeQueues(
+  { queues, workers }: Overview,
+  limits: Limits,
+  poison: ReadonlyMap<string, readonly string[]> = new Map(),
+): Finding[] {
   const alive = workers.filter(({ worker }) => worker.status === 'alive');
   return queues.flatMap((one) => [
     ...waiting(one, limits, alive.length),
     ...full(one),
     expired(one),
-    deadLetters(one, limits),
+    deadLetters(one, limits, poison.get(one.queue.name) ?? []),
     ...maintenance(one, limits, alive.length),
   ]);
 }
@@ -83,13 +89,37 @@ function expired({ queue, counts }: QueueOverview): Finding {
   );
 }
 
-function deadLetters({ queue, counts }: QueueOverview, limits: Limits): Finding {
+const NAMED_POISON = 10;
+
+function deadLetters(
+  { queue, counts }: QueueOverview,
+  limits: Limits,
+  poison: readonly string[],
+): Finding {
   if (counts.deadLetter === 0) return ok('dead letters', `${queue.name}: none`);
+  const least = poison.length >= MOST_POISON ? 'at least ' : '';
+  const killed =
+    poison.length === 0
+      ? ''
+      : ` Of these ${least}${many(poison.length, 'job')} ended the process of ${poison.length === 1 ? 'its worker' : 'their workers'}, and may do so again.`;
+  const first =
+    poison.length === 0
+      ? []
+      : [
+          'First take out those that end their process, or mend their handler:',
+          `holdfast jobs discard ${poison.slice(0, NAMED_POISON).join(' ')}`,
+          ...(poison.length > NAMED_POISON
+            ? ['and the others: holdfast dead-letters ls --error vanished']
+            : []),
+        ];
   return (counts.deadLetter >= limits.deadLetters ? problem : note)(
     'dead letters',
-    `${counts.deadLetterApproximate ? 'About ' : ''}${many(counts.deadLetter, 'dead letter')} in "${queue.name}".`,
+    `${counts.deadLetterApproximate ? 'About ' : ''}${many(counts.deadLetter, 'dead letter')} in "${queue.name}".${killed}`,
     'They failed in all their attempts, or gave up, and run again only when somebody says so.',
-    `holdfast dead-letters ls --queue ${queue.name}, mend the cause, then holdfast dead-letters retry --queue ${queue.name}`,
+    lines(
+      ...first,
+      `holdfast dead-letters ls --queue ${queue.name}, mend the cause, then holdfast dead-letters retry --queue ${queue.name}`,
+    ),
   );
 }
 
