@@ -27,6 +27,8 @@ test('limits are listed, set beside what code declares, reset and removed', asyn
 
   const none = await cli('set', 'step', '--rate', 'none', '--json');
   expect(values(none.out)).toMatchObject([{ after: { concurrency: 5, rate: null } }]);
+  const off = await cli('set', 'step', '--concurrency', 'none');
+  expect(off.err).toContain('is off, whatever code declares. Deploys');
   const whole = await cli('set', '--rate', '10/1s', '--burst', '3');
   expect(whole.out).toBe('10/1 s, burst 3 (was none)\n');
   expect(await cli('reset', 'step')).toMatchObject({ code: 0 });
@@ -38,6 +40,7 @@ test('limits are listed, set beside what code declares, reset and removed', asyn
   const { acts } = await db.hf.audit();
   expect(acts.map(({ act, reason }) => [act, reason]).reverse()).toEqual([
     ['set_limit', 'slow upstream'],
+    ['set_limit', null],
     ['set_limit', null],
     ['set_limit', null],
     ['reset_limit', null],
@@ -75,7 +78,8 @@ test.each<[string, string[], RegExp]>([
   ['a time that is none', ['set', 'step', '--rate', '100/soon'], /duration from 1 ms to 365 days/],
   ['a burst alone', ['set', 'step', '--burst', '5'], /about a rate/],
   ['a type that is no name', ['set', '1x', '--concurrency', '1'], /job type/],
-  ['a limit that is not there', ['reset', 'nothing'], /has no limit/],
+  ['a negative concurrency', ['set', 'step', '--concurrency', '-3'], /of at least 1, not "-3"/],
+  ['a limit that is not there', ['reset', 'nothing'], /has no limit.*holdfast limits ls/],
   ['a queue that is not there', ['set', '--queue', 'nowhere', '--concurrency', '1'], /nowhere/],
 ])('%s is refused', async (_, args, reason) => {
   const { code, err } = await cli(...args);

@@ -37,7 +37,7 @@ const columns: readonly TableColumn<LimitView>[] = [
     align: 'right',
   },
   { title: 'RATE', of: rateText },
-  { title: 'WAITING', of: ({ waiting }) => waiting, align: 'right' },
+  { title: 'WAIT FOR SLOT', of: ({ waiting }) => waiting, align: 'right' },
   {
     title: 'SET BY',
     of: ({ overridden }) => (overridden ? 'an operator' : 'code'),
@@ -118,7 +118,7 @@ async function change(
   else await out.line(`${limitText(after, false)} (was ${limitText(before, false)})`);
   out.note(
     act === 'set'
-      ? `The ${limited} is in force. Deploys do not change it; holdfast limits reset goes back to what code declares.`
+      ? `The ${limited} is ${limitText(after, false) === 'none' ? 'off, whatever code declares' : 'in force'}. Deploys do not change it; holdfast limits reset goes back to what code declares.`
       : act === 'reset'
         ? `The ${limited} is what code declares.`
         : `The ${limited} is gone, until a worker starts that declares it.`,
