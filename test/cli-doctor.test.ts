@@ -20,8 +20,10 @@ import { startEmbedded } from '../src/embedded/index.js';
 import { holdfast } from '../src/index.js';
 import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor.js';
 import { judgeDrift } from '../src/inspect/doctor-drift.js';
+import { judgeQueues } from '../src/inspect/doctor-queues.js';
 import { judgeServer, readServer } from '../src/inspect/doctor-server.js';
 import { judgeTable } from '../src/inspect/doctor-vacuum.js';
+import { overview } from '../src/inspect/overview.js';
 import { MIGRATIONS } from '../src/schema/migrations.js';
 import { cloneDatabase } from '../src/testing/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
@@ -97,6 +99,12 @@ const MENDED: [string, string, string[], Partial<Finding>, Partial<Limits>?][] =
     'unlogged tables',
     ['ALTER TABLE holdfast.outbox SET UNLOGGED'],
     { level: 'problem', text: 'holdfast.outbox is UNLOGGED.' },
+  ],
+  [
+    'a table of idempotency keys that a crash would empty',
+    'unlogged tables',
+    ['ALTER TABLE holdfast.outbox_idempotency SET UNLOGGED'],
+    { level: 'problem', why: expect.stringContaining('its job runs twice') },
   ],
   [
     'rows that policies hide',
@@ -177,6 +185,9 @@ test('a healthy system has no finding, and every check says what it saw', async 
   // A busy machine may be slow to answer; everything else must be well.
   const findings = await ask({ limits: { roundTripMs: 900 } });
   expect(ill(findings)).toEqual([]);
+  // What is well is well up to a limit, which is named.
+  for (const check of ['unhandled', 'schedules'])
+    expect(findings.find((one) => one.check === check)?.text).toContain('more than 1 min');
   expect(new Set(findings.map(({ check }) => check))).toEqual(
     new Set([
       'locks',
@@ -211,6 +222,20 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'workers',
     ]),
   );
+});
+
+test('a count that is an estimate is called so', async () => {
+  const session = new Session(db.url, 'holdfast');
+  const seen = await session.read((reader) => overview(reader, 'holdfast'));
+  await session.close();
+  const queues = seen.queues.map((one) => ({
+    queue: { ...one.queue, paused: true, maxPending: 10 },
+    counts: { ...one.counts, pending: 70_000, approximate: true },
+    rate: one.rate,
+  }));
+  const texts = judgeQueues({ ...seen, queues }, LIMITS).map(({ text }) => text);
+  expect(texts).toContain('The queue "inbox" is paused with about 70,000 jobs waiting.');
+  expect(texts).toContain('About 70,000 jobs of "inbox" wait, and 10 may.');
 });
 
 test('exit code 0 when well, 3 when there is a problem; lines for people, NDJSON for programs', async () => {

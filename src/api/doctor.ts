@@ -216,7 +216,7 @@ async function lookAtQueue(
     const found = await round.read('unhandled', (db) =>
       findUnhandled(db, names, { keyed, graceMs: limits.unhandledMs }),
     );
-    if (found) round.add(judgeUnhandled(queue, found));
+    if (found) round.add(judgeUnhandled(queue, found, limits));
   }
   const overdue = await round.read('schedules', (db) => overdueMs(db, names));
   if (overdue !== null) round.add(judgeSchedules(queue.name, overdue, limits));

@@ -11,6 +11,10 @@ import { saysOf } from './workers.js';
 const since = (at: string, time: string | null) =>
   time === null ? 0 : Date.parse(at) - Date.parse(time);
 
+/** What is estimated is called so, as `status` does with its `~`. */
+const pending = ({ pending, approximate }: QueueOverview['counts']) =>
+  `${approximate ? 'about ' : ''}${many(pending, 'job')}`;
+
 /** `poison`: by queue, the dead letters that ended their workers' processes. */
 export function judgeQueues(
   { queues, workers }: Overview,
@@ -34,7 +38,7 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
     return [
       note(
         'paused',
-        `The queue "${name}" is paused with ${many(counts.pending, 'job')} waiting.`,
+        `The queue "${name}" is paused with ${pending(counts)} waiting.`,
         'It takes jobs and none of them runs.',
         `holdfast queues resume ${name}`,
       ),
@@ -46,7 +50,7 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
           'paused',
           `Of the queue "${name}" ${describePaused(queue)} ${verb(queue)} paused.`,
           'Their jobs are accepted and none of them runs. The oldest job that waits may be one of them.',
-          `holdfast queues resume ${name} --type TYPE, or --partition-key KEY`,
+          lines(...resumes(queue)),
         ),
       ]
     : [];
@@ -56,7 +60,7 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
     ...parts,
     problem(
       'oldest pending',
-      `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${many(counts.pending, 'job')} wait, ${many(alive, 'worker')} alive.`,
+      `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${pending(counts)} wait, ${many(alive, 'worker')} alive.`,
       'This is the delay that users see.',
       `holdfast jobs ls --queue ${name} --status pending --oldest, then holdfast explain one whose DUE is past; start more workers if they are all busy.`,
     ),
@@ -69,12 +73,26 @@ function full({ queue, counts }: QueueOverview): Finding[] {
   return [
     problem(
       'full',
-      `${many(counts.pending, 'job')} of "${name}" wait, and ${maxPending.toLocaleString('en')} may.`,
+      `${counts.approximate ? 'About ' : ''}${many(counts.pending, 'job')} of "${name}" wait, and ${maxPending.toLocaleString('en')} may.`,
       'Enqueues are refused, or wait, until there is room.',
       `Add workers, or raise the limit: holdfast queues set ${name} --max-pending N`,
     ),
   ];
 }
+
+const RESUMES = 10;
+
+function resumes({ name, pausedTypes, pausedKeys }: QueueRow): string[] {
+  const all = [
+    ...pausedTypes.map((type) => `--type ${shellWord(type)}`),
+    ...pausedKeys.map((key) => `--partition-key ${shellWord(key)}`),
+  ].map((option) => `holdfast queues resume ${name} ${option}`);
+  const more = all.length - RESUMES;
+  return more > 0 ? [...all.slice(0, RESUMES), `and ${more} more: holdfast queues ls --json`] : all;
+}
+
+const shellWord = (word: string) =>
+  /^[\w.:@/+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
 const verb = ({ pausedTypes, pausedKeys }: QueueRow) =>
   pausedTypes.length + pausedKeys.length === 1 ? 'is' : 'are';
@@ -140,7 +158,8 @@ function maintenance({ queue, counts }: QueueOverview, limits: Limits, alive: nu
 /** `overdueMs`: of the schedule of the queue that has been due for longest. */
 export function judgeSchedules(queue: string, overdueMs: number, limits: Limits): Finding {
   const check = 'schedules';
-  if (overdueMs <= limits.scheduleMs) return ok(check, `${queue}: none is overdue`);
+  if (overdueMs <= limits.scheduleMs)
+    return ok(check, `${queue}: none is overdue by more than ${span(limits.scheduleMs)}`);
   return problem(
     check,
     `A schedule of the queue "${queue}" has been due for ${span(overdueMs)}, and no worker writes its job.`,
@@ -157,6 +176,7 @@ export function judgeWorkers(
 ): Finding[] {
   const alive = workers.filter(({ worker }) => worker.status === 'alive');
   const waits = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
+  const about = queues.some(({ counts }) => counts.approximate) ? 'about ' : '';
   if (alive.length === 0) {
     if (!counted) {
       const text = 'No worker is alive; how many jobs wait could not be counted.';
@@ -174,7 +194,7 @@ export function judgeWorkers(
     return [
       problem(
         'workers',
-        `No worker is alive and ${many(waits, 'job')} wait.`,
+        `No worker is alive and ${about}${many(waits, 'job')} wait.`,
         'Nothing runs.',
         'holdfast work',
       ),
