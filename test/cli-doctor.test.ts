@@ -20,8 +20,10 @@ import { startEmbedded } from '../src/embedded/index.js';
 import { holdfast, job } from '../src/index.js';
 import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor.js';
 import { judgeDrift } from '../src/inspect/doctor-drift.js';
+import { judgeQueues } from '../src/inspect/doctor-queues.js';
 import { judgeServer, readServer } from '../src/inspect/doctor-server.js';
 import { judgeTable } from '../src/inspect/doctor-vacuum.js';
+import { overview } from '../src/inspect/overview.js';
 import { MIGRATIONS } from '../src/schema/migrations.js';
 import { cloneDatabase } from '../src/testing/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
@@ -99,6 +101,12 @@ const MENDED: [string, string, string[], Partial<Finding>, Partial<Limits>?][] =
     'unlogged tables',
     ['ALTER TABLE holdfast.outbox SET UNLOGGED'],
     { level: 'problem', text: 'holdfast.outbox is UNLOGGED.' },
+  ],
+  [
+    'a table of idempotency keys that a crash would empty',
+    'unlogged tables',
+    ['ALTER TABLE holdfast.outbox_idempotency SET UNLOGGED'],
+    { level: 'problem', why: expect.stringContaining('its job runs twice') },
   ],
   [
     'rows that policies hide',
@@ -179,6 +187,9 @@ test('a healthy system has no finding, and every check says what it saw', async 
   // A busy machine may be slow to answer; everything else must be well.
   const findings = await ask({ limits: { roundTripMs: 900 } });
   expect(ill(findings)).toEqual([]);
+  // What is well is well up to a limit, which is named.
+  for (const check of ['unhandled', 'schedules'])
+    expect(findings.find((one) => one.check === check)?.text).toContain('more than 1 min');
   expect(new Set(findings.map(({ check }) => check))).toEqual(
     new Set([
       'locks',
@@ -213,6 +224,20 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'workers',
     ]),
   );
+});
+
+test('a count that is an estimate is called so', async () => {
+  const session = new Session(db.url, 'holdfast');
+  const seen = await session.read((reader) => overview(reader, 'holdfast'));
+  await session.close();
+  const queues = seen.queues.map((one) => ({
+    queue: { ...one.queue, paused: true, maxPending: 10 },
+    counts: { ...one.counts, pending: 70_000, approximate: true },
+    rate: one.rate,
+  }));
+  const texts = judgeQueues({ ...seen, queues }, LIMITS).map(({ text }) => text);
+  expect(texts).toContain('The queue "inbox" is paused with about 70,000 jobs waiting.');
+  expect(texts).toContain('About 70,000 jobs of "inbox" wait, and 10 may.');
 });
 
 test('exit code 0 when well, 3 when there is a problem; lines for people, NDJSON for programs', async () => {
@@ -256,6 +281,7 @@ describe('the work', () => {
     [60_000, 'Error: no order 82'],
     [-5_000, 'Error: timeout'],
   ] as const;
+  const POISON = '0199a1c2-7d3e-7000-8000-000000009182';
   const cases: [string, string, () => Promise<unknown>, Partial<Finding>, Partial<Limits>?][] = [
     [
       'a job that waits too long',
@@ -280,6 +306,19 @@ describe('the work', () => {
       'dead letters',
       () => plantJob(db, { status: 'dead_letter' }),
       { level: 'note', fix: expect.stringContaining('holdfast dead-letters retry') },
+    ],
+    [
+      'a dead letter that killed its workers',
+      'dead letters',
+      () =>
+        plantJob(db, {
+          ...{ id: POISON, status: 'dead_letter', crashes: 5 },
+          history: [{ outcome: 'vanished' }],
+        }),
+      {
+        text: expect.stringContaining('1 job ended the process of its worker'),
+        fix: expect.stringMatching(new RegExp(`^First .*\\nholdfast jobs discard ${POISON}\\n`)),
+      },
     ],
     [
       'many dead letters',
@@ -810,6 +849,35 @@ describe('the server', () => {
       { check: 'server version', level: 'problem' },
     ]);
     expect(judge({ replica: true })).toMatchObject([{ check: 'server role', level: 'problem' }]);
+    const full = (text: string, fix: string) => [
+      { check: 'connections', text, fix: expect.stringContaining(fix) },
+    ];
+    expect(judge({ database: 'app', databaseLimit: 10, databaseConnections: 8 })).toMatchObject(
+      full(
+        '8 of 10 connections of the database "app" are in use.',
+        'ALTER DATABASE "app" CONNECTION LIMIT -1;',
+      ),
+    );
+  });
+
+  test('one whose workers have a role with a connection limit', async () => {
+    const user = `holdfast_few_${process.pid}`;
+    await db.rows(`CREATE ROLE ${user} LOGIN PASSWORD 'secret' CONNECTION LIMIT 1`);
+    const url = new URL(db.url);
+    [url.username, url.password] = [user, 'secret'];
+    const client = new pg.Client({ connectionString: url.toString() });
+    await client.connect();
+    onTestFinished(async () => {
+      await client.end();
+      await db.rows(`DROP ROLE ${user}`);
+    });
+    expect(ill(await ask({}))).toMatchObject([
+      {
+        check: 'connections',
+        text: `1 of 1 connections of the role "${user}" are in use.`,
+        fix: expect.stringContaining(`ALTER ROLE "${user}" CONNECTION LIMIT -1;`),
+      },
+    ]);
   });
 });
 

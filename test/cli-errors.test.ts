@@ -160,6 +160,45 @@ test('a user without rights is told whom to ask', async () => {
   }
 });
 
+test('explain does not deny a job that row level security hides', async () => {
+  const user = `holdfast_hidden_${process.pid}`;
+  const id = await plantJob(db);
+  await db.rows(`CREATE ROLE ${user} LOGIN PASSWORD 'hunter2'`);
+  try {
+    await db.rows(`GRANT USAGE ON SCHEMA holdfast TO ${user}`);
+    await db.rows(`GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO ${user}`);
+    await db.rows('ALTER TABLE holdfast.inbox ENABLE ROW LEVEL SECURITY');
+    const url = new URL(db.url);
+    [url.username, url.password] = [user, 'hunter2'];
+    const { out } = await call(['explain', id, '--url', url.toString()]);
+    expect(out).toContain('Row level security is on for "inbox" and hides rows');
+    expect(out).not.toContain('never enqueued');
+  } finally {
+    await db.rows('ALTER TABLE holdfast.inbox DISABLE ROW LEVEL SECURITY');
+    await db.rows(`DROP OWNED BY ${user}`);
+    await db.rows(`DROP ROLE ${user}`);
+  }
+});
+
+test('a connection limit of the role or the database is not called a full server', async () => {
+  const user = `holdfast_limited_${process.pid}`;
+  const url = new URL(await makeDatabase());
+  const database = url.pathname.slice(1);
+  await db.rows(`CREATE ROLE ${user} LOGIN PASSWORD 'hunter2' CONNECTION LIMIT 0`);
+  try {
+    [url.username, url.password] = [user, 'hunter2'];
+    const tried = async () => (await call(['status', '--url', url.toString()])).err;
+    const fix = '53300.*Nothing was done: the KIND has a limit of its own.*ALTER';
+    expect(await tried()).toMatch(oneLine(`${fix.replace('KIND', 'role')} ROLE "${user}"`));
+    await db.rows(`ALTER ROLE ${user} CONNECTION LIMIT -1`);
+    await db.rows(`ALTER DATABASE "${database}" CONNECTION LIMIT 0`);
+    const end = `${fix.replace('KIND', 'database')} DATABASE "${database}" CONNECTION LIMIT -1;`;
+    expect(await tried()).toMatch(oneLine(end));
+  } finally {
+    await db.rows(`DROP ROLE ${user}`);
+  }
+});
+
 test('a URL that is none is wrong usage, and is not printed', async () => {
   const ran = await call(['status', '--url', 'postgres://u:hunter2@[bad/x']);
   expect(ran).toMatchObject({ code: 2, out: '' });

@@ -335,7 +335,9 @@ describe('queues and workers', () => {
     expect((await cli('queues pause outbox --partition-key k')).err).toContain(
       'of the key "k" of queue "outbox" are paused',
     );
-    expect((await cli('queues ls')).out).toMatch(/^outbox .* partly paused$/m);
+    expect((await cli('queues ls')).out).toMatch(
+      /^outbox .* partly paused: the type step; the key k$/m,
+    );
     expect((await cli('queues resume outbox')).err).toContain('the type step; the key k');
     expect((await cli('queues resume outbox --type step')).err).toContain('are claimed again');
     expect((await cli('queues resume outbox --partition-key k')).code).toBe(0);

@@ -363,6 +363,20 @@ describe('a job that has ended', () => {
     );
   });
 
+  test('as a dead letter that killed its processes: a retry is not the first advice', async () => {
+    const id = await plantJob(db, {
+      ...{ status: 'dead_letter', attempts: 5, crashes: 9 },
+      error: 'The worker w1 vanished while it held this job.',
+      history: [{ attempt: 5, at: new Date().toISOString(), outcome: 'vanished', spent: true }],
+    });
+    const { text, fix } = await explain(id);
+    expect(text).toContain(
+      'vanished while it held this job. The process of its worker ended 9 times',
+    );
+    expect(text).not.toContain('..');
+    expect(fix).toMatch(/^holdfast jobs discard .* mend its handler first, then .* retry/);
+  });
+
   test('completed, cancelled or discarded, and when', async () => {
     const done = await plantArchived(db, { endedAgoMs: about(8) });
     expect((await explain(done)).text).toMatch(

@@ -224,6 +224,7 @@ describe('whoever looks is told', () => {
     expect(findings.find(({ check }) => check === 'paused')).toMatchObject({
       level: 'note',
       text: 'Of the queue "inbox" the type step; the key tenant:1 are paused.',
+      fix: 'holdfast queues resume inbox --type step\nholdfast queues resume inbox --partition-key tenant:1',
     });
     const { acts } = await db.hf.audit();
     expect(acts.map(({ act, filter, reason }) => [act, filter, reason])).toEqual([

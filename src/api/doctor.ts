@@ -34,6 +34,7 @@ import {
   queuesOverview,
   workersOverview,
 } from '../inspect/overview.js';
+import { findPoison } from '../inspect/poison.js';
 import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { findUnhandled } from '../inspect/unhandled.js';
 import { isLive, listWorkers, saysOf, type WorkerRow } from '../inspect/workers.js';
@@ -82,8 +83,13 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
   const at = server.nowMs;
   for (const queue of seen.queues) await lookAtQueue(target, round, queue, seen.all, at, limits);
   const { overview, all } = seen;
+  const poison = new Map<string, readonly string[]>();
   for (const { queue, counts } of overview.queues) {
     const names = { schema, queue: queue.name };
+    if (counts.deadLetter > 0) {
+      const found = await round.read('dead letters', (db) => findPoison(db, names));
+      poison.set(queue.name, found ?? []);
+    }
     const vacuum = await round.read('dead rows', (db) => readVacuum(db, names));
     if (vacuum) round.add(judgeTable(names, counts, vacuum, limits));
   }
@@ -95,7 +101,7 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
     if (nobody) round.findings.unshift(...found);
     else round.add(found);
   }
-  round.add(judgeQueues(overview, limits));
+  round.add(judgeQueues(overview, limits, poison));
   return round.findings;
 }
 
@@ -219,7 +225,7 @@ async function lookAtQueue(
     const found = await round.read('unhandled', (db) =>
       findUnhandled(db, names, { keyed, graceMs: limits.unhandledMs }),
     );
-    if (found) round.add(judgeUnhandled(queue, found));
+    if (found) round.add(judgeUnhandled(queue, found, limits));
   }
   const recent = recentAttempts(workers ?? [], limits.silentMs).get(queue.name);
   if (recent) {

@@ -124,7 +124,7 @@ function unknownLimit({ queue }: Names, type: string | null): HoldfastError {
   const what = type === null ? `Queue "${queue}"` : `Job "${type}" of queue "${queue}"`;
   return new HoldfastError(
     'LIMIT_UNKNOWN',
-    `${what} has no limit; nothing was done. hf.limits.list() has those that there are.`,
+    `${what} has no limit; nothing was done. holdfast limits ls and hf.limits.list() have those that there are.`,
   );
 }
 

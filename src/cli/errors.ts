@@ -3,6 +3,7 @@
  * and the exit code. No line carries the database's URL, which holds a password.
  */
 import { HoldfastError } from '../job/errors.js';
+import { quoteName } from '../postgres/names.js';
 import { isTransient } from '../postgres/pool.js';
 import { type Command, EXIT, Failure, Interrupted, Partly, UsageError } from './command.js';
 import { plain } from './table.js';
@@ -26,13 +27,23 @@ const FIXES: Readonly<Record<string, string>> = {
   '3F000': 'run `holdfast migrate`, or check --schema',
   '40001': 'somebody else changed the same rows; try again',
   '40P01': 'somebody else was in the way; try again',
-  '53300': 'the server has no connection left: close some, or raise max_connections',
+  '53300':
+    'no connection is left: close some, or raise max_connections, or the CONNECTION LIMIT of the database or the role',
   '55P03':
     'somebody holds a lock that it needs; `holdfast doctor` says who, with the statement to end it',
   '57014':
     'it took longer than a question may, or somebody cancelled it; `holdfast doctor` says what slows the server down, and a filter makes a list shorter',
   '25006': 'the server is a read-only replica: connect to the primary',
 };
+
+/** One code for three limits; a server that speaks another language gets the general text. */
+const CONNECTION_LIMIT = /^too many connections for (database|role) "(.*)"$/;
+
+function fixOf(code: string, message: string): string | undefined {
+  const [, kind, name] = CONNECTION_LIMIT.exec(message) ?? [];
+  if (code !== '53300' || !kind || name === undefined) return FIXES[code];
+  return `the ${kind} has a limit of its own, and the server may have room: close some, or run as an administrator ALTER ${kind.toUpperCase()} ${quoteName(name)} CONNECTION LIMIT -1;`;
+}
 
 const NOTHING = 'Nothing was done';
 
@@ -63,9 +74,10 @@ export function ending(error: unknown, command?: Command, fix?: string): Ending 
       exit: EXIT.usage,
     };
   }
-  if (typeof code === 'string' && FIXES[code]) {
+  const known = typeof code === 'string' ? fixOf(code, message) : undefined;
+  if (known) {
     return {
-      text: `${plain(message)} (${code}). Nothing was done: ${(fix ?? FIXES[code]).replace(/(?<![.;])$/, '.')}`,
+      text: `${plain(message)} (${code}). Nothing was done: ${(fix ?? known).replace(/(?<![.;])$/, '.')}`,
       exit: EXIT.failed,
     };
   }

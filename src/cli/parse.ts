@@ -48,7 +48,10 @@ export function parse(argv: readonly string[], commands: readonly Command[]): Pa
   const { from, words } = commandAt(argv);
   const command = find(words, commands);
   const options: Options = { ...COMMON, ...command?.options };
-  const rest = [...argv.slice(0, from), ...argv.slice(from + (command?.words ?? words).length)];
+  const rest = joined(
+    [...argv.slice(0, from), ...argv.slice(from + (command?.words ?? words).length)],
+    options,
+  );
   const given = new Given(values(rest, options, command));
   const help = given.flag('help') || given.flag('version');
   if (!command && !help) throw unknownCommand(words, commands);
@@ -56,6 +59,18 @@ export function parse(argv: readonly string[], commands: readonly Command[]): Pa
     throw unknownCommand(words, commands);
   }
   return { command, words, args: positionals(rest, options), given };
+}
+
+/** `--limit -1` as `--limit=-1`: Node takes the number for an option, and the check of the option says what is wrong. */
+function joined(args: readonly string[], options: Options): string[] {
+  const all: string[] = [];
+  for (const word of args) {
+    const before = all.at(-1) ?? '';
+    const takes = before.startsWith('--') && options[before.slice(2)]?.type === 'string';
+    if (takes && /^-\d/.test(word) && !all.includes('--')) all.splice(-1, 1, `${before}=${word}`);
+    else all.push(word);
+  }
+  return all;
 }
 
 const isGroup = (word: string, commands: readonly Command[]) =>

@@ -2,7 +2,7 @@
 import type { ArchivedJob } from '../inspect/archive.js';
 import type { ListedJob } from '../inspect/list.js';
 import type { QueueOverview, WorkerOverview } from '../inspect/overview.js';
-import { isPartlyPaused } from '../inspect/paused.js';
+import { describePaused, isPartlyPaused } from '../inspect/paused.js';
 import { firstLine, span } from '../inspect/words.js';
 import { busyOf, holdsLock, isSilent, saysOf, stateOf } from '../inspect/workers.js';
 import type { Style } from './output.js';
@@ -54,7 +54,11 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   { title: 'READ BY', of: ({ queue }) => (queue.ordering === 'none' ? 'time' : 'key') },
   {
     title: 'STATE',
-    of: ({ queue }) => (queue.paused ? 'paused' : isPartlyPaused(queue) ? 'partly paused' : 'open'),
+    of: ({ queue }) => {
+      if (queue.paused) return 'paused';
+      if (!isPartlyPaused(queue)) return 'open';
+      return `partly paused: ${firstLine(describePaused(queue), 60)}`;
+    },
     style: ({ queue }) => worry(queue.paused || isPartlyPaused(queue)),
   },
 ];

@@ -8,10 +8,18 @@ import type { WorkerRow } from './workers.js';
 const NAMED = 5;
 
 /** Where no worker is alive at all, that is said elsewhere and is all that there is to say. */
-export function judgeUnhandled(queue: QueueRow, found: readonly Unhandled[]): Finding {
+export function judgeUnhandled(
+  queue: QueueRow,
+  found: readonly Unhandled[],
+  limits: Limits,
+): Finding {
   const check = 'unhandled';
   const [first] = found;
-  if (!first) return ok(check, `${queue.name}: live workers handle what is due`);
+  if (!first)
+    return ok(
+      check,
+      `${queue.name}: nothing that no live worker handles has been due for more than ${span(limits.unhandledMs)}`,
+    );
   const named = found
     .slice(0, NAMED)
     .map(({ type, version, dueForMs }) => `${type} version ${version} (${span(dueForMs)})`);

@@ -1,8 +1,9 @@
 /** The work itself: what waits too long, what nobody took back, dead letters, and who is there to do it. */
 import type { Finding, Limits } from './doctor.js';
-import { note, ok, problem } from './doctor.js';
+import { lines, note, ok, problem } from './doctor.js';
 import type { Overview, QueueOverview, WorkerOverview } from './overview.js';
 import { describePaused, isPartlyPaused } from './paused.js';
+import { MOST_POISON } from './poison.js';
 import type { QueueRow } from './queues.js';
 import { many, span } from './words.js';
 import { isLive, isSilent, saysOf } from './workers.js';
@@ -10,13 +11,22 @@ import { isLive, isSilent, saysOf } from './workers.js';
 const since = (at: string, time: string | null) =>
   time === null ? 0 : Date.parse(at) - Date.parse(time);
 
-export function judgeQueues({ queues, workers }: Overview, limits: Limits): Finding[] {
+/** What is estimated is called so, as `status` does with its `~`. */
+const pending = ({ pending, approximate }: QueueOverview['counts']) =>
+  `${approximate ? 'about ' : ''}${many(pending, 'job')}`;
+
+/** `poison`: by queue, the dead letters that ended their workers' processes. */
+export function judgeQueues(
+  { queues, workers }: Overview,
+  limits: Limits,
+  poison: ReadonlyMap<string, readonly string[]> = new Map(),
+): Finding[] {
   const alive = workers.filter(({ worker }) => isLive(worker));
   return queues.flatMap((one) => [
     ...waiting(one, limits, alive.length),
     ...full(one),
     expired(one),
-    deadLetters(one, limits),
+    deadLetters(one, limits, poison.get(one.queue.name) ?? []),
     ...maintenance(one, limits, alive.length),
   ]);
 }
@@ -28,7 +38,7 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
     return [
       note(
         'paused',
-        `The queue "${name}" is paused with ${many(counts.pending, 'job')} waiting.`,
+        `The queue "${name}" is paused with ${pending(counts)} waiting.`,
         'It takes jobs and none of them runs.',
         `holdfast queues resume ${name}`,
       ),
@@ -40,7 +50,7 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
           'paused',
           `Of the queue "${name}" ${describePaused(queue)} ${verb(queue)} paused.`,
           'Their jobs are accepted and none of them runs. The oldest job that waits may be one of them.',
-          `holdfast queues resume ${name} --type TYPE, or --partition-key KEY`,
+          lines(...resumes(queue)),
         ),
       ]
     : [];
@@ -50,7 +60,7 @@ function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number
     ...parts,
     problem(
       'oldest pending',
-      `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${many(counts.pending, 'job')} wait, ${many(alive, 'worker')} alive.`,
+      `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${pending(counts)} wait, ${many(alive, 'worker')} alive.`,
       'This is the delay that users see.',
       `holdfast jobs ls --queue ${name} --status pending --oldest, then holdfast explain one whose DUE is past; start more workers if they are all busy.`,
     ),
@@ -63,12 +73,26 @@ function full({ queue, counts }: QueueOverview): Finding[] {
   return [
     problem(
       'full',
-      `${many(counts.pending, 'job')} of "${name}" wait, and ${maxPending.toLocaleString('en')} may.`,
+      `${counts.approximate ? 'About ' : ''}${many(counts.pending, 'job')} of "${name}" wait, and ${maxPending.toLocaleString('en')} may.`,
       'Enqueues are refused, or wait, until there is room.',
       `Add workers, or raise the limit: holdfast queues set ${name} --max-pending N`,
     ),
   ];
 }
+
+const RESUMES = 10;
+
+function resumes({ name, pausedTypes, pausedKeys }: QueueRow): string[] {
+  const all = [
+    ...pausedTypes.map((type) => `--type ${shellWord(type)}`),
+    ...pausedKeys.map((key) => `--partition-key ${shellWord(key)}`),
+  ].map((option) => `holdfast queues resume ${name} ${option}`);
+  const more = all.length - RESUMES;
+  return more > 0 ? [...all.slice(0, RESUMES), `and ${more} more: holdfast queues ls --json`] : all;
+}
+
+const shellWord = (word: string) =>
+  /^[\w.:@/+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
 const verb = ({ pausedTypes, pausedKeys }: QueueRow) =>
   pausedTypes.length + pausedKeys.length === 1 ? 'is' : 'are';
@@ -83,13 +107,37 @@ function expired({ queue, counts }: QueueOverview): Finding {
   );
 }
 
-function deadLetters({ queue, counts }: QueueOverview, limits: Limits): Finding {
+const NAMED_POISON = 10;
+
+function deadLetters(
+  { queue, counts }: QueueOverview,
+  limits: Limits,
+  poison: readonly string[],
+): Finding {
   if (counts.deadLetter === 0) return ok('dead letters', `${queue.name}: none`);
+  const least = poison.length >= MOST_POISON ? 'at least ' : '';
+  const killed =
+    poison.length === 0
+      ? ''
+      : ` Of these ${least}${many(poison.length, 'job')} ended the process of ${poison.length === 1 ? 'its worker' : 'their workers'}, and may do so again.`;
+  const first =
+    poison.length === 0
+      ? []
+      : [
+          'First take out those that end their process, or mend their handler:',
+          `holdfast jobs discard ${poison.slice(0, NAMED_POISON).join(' ')}`,
+          ...(poison.length > NAMED_POISON
+            ? ['and the others: holdfast dead-letters ls --error vanished']
+            : []),
+        ];
   return (counts.deadLetter >= limits.deadLetters ? problem : note)(
     'dead letters',
-    `${counts.deadLetterApproximate ? 'About ' : ''}${many(counts.deadLetter, 'dead letter')} in "${queue.name}".`,
+    `${counts.deadLetterApproximate ? 'About ' : ''}${many(counts.deadLetter, 'dead letter')} in "${queue.name}".${killed}`,
     'They failed in all their attempts, or gave up, and run again only when somebody says so.',
-    `holdfast dead-letters ls --queue ${queue.name}, mend the cause, then holdfast dead-letters retry --queue ${queue.name}`,
+    lines(
+      ...first,
+      `holdfast dead-letters ls --queue ${queue.name}, mend the cause, then holdfast dead-letters retry --queue ${queue.name}`,
+    ),
   );
 }
 
@@ -110,7 +158,8 @@ function maintenance({ queue, counts }: QueueOverview, limits: Limits, alive: nu
 /** `overdueMs`: of the schedule of the queue that has been due for longest. */
 export function judgeSchedules(queue: string, overdueMs: number, limits: Limits): Finding {
   const check = 'schedules';
-  if (overdueMs <= limits.scheduleMs) return ok(check, `${queue}: none is overdue`);
+  if (overdueMs <= limits.scheduleMs)
+    return ok(check, `${queue}: none is overdue by more than ${span(limits.scheduleMs)}`);
   return problem(
     check,
     `A schedule of the queue "${queue}" has been due for ${span(overdueMs)}, and no worker writes its job.`,
@@ -123,6 +172,7 @@ export function judgeSchedules(queue: string, overdueMs: number, limits: Limits)
 export function judgeWorkers({ queues, workers }: Overview, counted = true): Finding[] {
   const alive = workers.filter(({ worker }) => worker.status === 'alive');
   const waits = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
+  const about = queues.some(({ counts }) => counts.approximate) ? 'about ' : '';
   if (alive.length === 0) {
     if (!counted) {
       const text = 'No worker is alive; how many jobs wait could not be counted.';
@@ -140,7 +190,7 @@ export function judgeWorkers({ queues, workers }: Overview, counted = true): Fin
     return [
       problem(
         'workers',
-        `No worker is alive and ${many(waits, 'job')} wait.`,
+        `No worker is alive and ${about}${many(waits, 'job')} wait.`,
         'Nothing runs.',
         'holdfast work',
       ),

@@ -1,4 +1,5 @@
 /** The server: its version, whether it keeps what it has accepted, its clock, and its connections. */
+import { quoteName } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int4, int8, type Row, statement, text } from '../postgres/statement.js';
 import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
@@ -9,6 +10,11 @@ const OLDEST_VERSION = 15;
 export const askServer = statement({
   name: 'doctor_server',
   text: `
+-- Of other users an ordinary one sees no type; what belongs to a database is a client or soon gone.
+WITH client AS (
+  SELECT a.datid, a.usesysid FROM pg_stat_activity AS a
+  WHERE a.backend_type = 'client backend' OR (a.backend_type IS NULL AND a.datid IS NOT NULL)
+)
 SELECT current_setting('server_version') AS version,
   current_setting('server_version_num')::integer / 10000 AS major,
   pg_is_in_recovery() AS replica,
@@ -18,12 +24,25 @@ SELECT current_setting('server_version') AS version,
   current_setting('max_connections')::integer
     - current_setting('superuser_reserved_connections')::integer
     - coalesce(current_setting('reserved_connections', true)::integer, 0) AS connection_limit,
-  -- Of other users an ordinary one sees no type; what belongs to a database is a client or soon gone.
-  (SELECT count(*) FROM pg_stat_activity AS a WHERE a.backend_type = 'client backend'
-    OR (a.backend_type IS NULL AND a.datid IS NOT NULL))::integer AS connections,
+  (SELECT count(*) FROM client)::integer AS connections,
+  d.datname::text AS database,
+  nullif(d.datconnlimit, -1) AS database_limit,
+  (SELECT count(*) FROM client AS c WHERE c.datid = d.oid)::integer AS database_connections,
+  fullest.role, fullest.role_limit, fullest.role_connections,
   has_database_privilege(current_database(), 'CREATE') AS may_create,
   pg_backend_pid() AS backend_pid,
-  (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms`,
+  (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms
+FROM pg_database AS d
+-- Workers and producers may connect as other users than this one.
+LEFT JOIN LATERAL (
+  SELECT r.rolname::text AS role, r.rolconnlimit AS role_limit, count(*)::integer AS role_connections
+  FROM client AS c JOIN pg_roles AS r ON r.oid = c.usesysid
+  WHERE r.rolconnlimit > 0 AND NOT r.rolsuper
+  GROUP BY r.rolname, r.rolconnlimit
+  HAVING bool_or(c.datid = d.oid)
+  ORDER BY count(*)::float8 / r.rolconnlimit DESC, r.rolname LIMIT 1
+) AS fullest ON true
+WHERE d.datname = current_database()`,
   columns: {
     version: text,
     major: int4,
@@ -33,6 +52,12 @@ SELECT current_setting('server_version') AS version,
     autovacuum: bool,
     connection_limit: int4,
     connections: int4,
+    database: text,
+    database_limit: int4.orNull,
+    database_connections: int4,
+    role: text.orNull,
+    role_limit: int4.orNull,
+    role_connections: int4.orNull,
     may_create: bool,
     backend_pid: int4,
     now_ms: int8,
@@ -79,7 +104,7 @@ export function judgeServer(server: Server, limits: Limits): Finding[] {
             'SELECT pg_reload_conf();',
           ),
         ),
-    connections(server, limits),
+    ...connections(server, limits),
   ];
 }
 
@@ -103,15 +128,42 @@ function durability(server: Server): Finding[] {
   return findings;
 }
 
-function connections({ connections: used, connectionLimit }: Server, limits: Limits): Finding {
-  const text = `${used} of ${connectionLimit} connections are in use`;
-  if (used < connectionLimit * limits.connectionShare) return ok('connections', text);
-  return problem(
-    'connections',
-    `${text}.`,
-    'A worker that finds no connection cannot claim, renew or settle; its leases expire.',
-    'Close what is idle, put a pooler in front of producers, or raise max_connections.',
-  );
+/** The server's own limit, and those of the database and of a role, which refuse clients while the server has room. */
+function connections(server: Server, limits: Limits): Finding[] {
+  const { database, role } = server;
+  const scopes = [
+    {
+      used: server.connections,
+      limit: server.connectionLimit,
+      of: '',
+      raise: ['or raise max_connections.'],
+    },
+    {
+      used: server.databaseConnections,
+      limit: server.databaseLimit,
+      of: ` of the database "${database}"`,
+      raise: ['or raise the limit:', `ALTER DATABASE ${quoteName(database)} CONNECTION LIMIT -1;`],
+    },
+    {
+      used: server.roleConnections ?? 0,
+      limit: server.roleLimit,
+      of: ` of the role "${role}"`,
+      raise: ['or raise the limit:', `ALTER ROLE ${quoteName(role ?? '')} CONNECTION LIMIT -1;`],
+    },
+  ];
+  return scopes.flatMap(({ used, limit, of, raise: [how, ...statements] }) => {
+    if (limit === null) return [];
+    const text = `${used} of ${limit} connections${of} are in use`;
+    if (used < limit * limits.connectionShare) return [ok('connections', text)];
+    return [
+      problem(
+        'connections',
+        `${text}.`,
+        'A worker that finds no connection cannot claim, renew or settle; its leases expire.',
+        lines(`Close what is idle, put a pooler in front of producers, ${how}`, ...statements),
+      ),
+    ];
+  });
 }
 
 /** How this process and the server see each other. */

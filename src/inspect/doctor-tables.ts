@@ -33,6 +33,21 @@ export function readTables(db: Executor, schema: string): Promise<TableFacts[]> 
   return db.run(askTables, { schema, queue: 'inbox' }, [schema]);
 }
 
+/** What an emptied table means, by the end of its name. */
+const LOSSES: readonly [RegExp, string][] = [
+  [
+    /_idempotency$/,
+    'an enqueue that is repeated with its key is accepted again, and its job runs twice.',
+  ],
+  [/_effects$/, 'a job that is run again repeats the effects that once() had done.'],
+  [/_archive$/, 'what is known of finished jobs is lost.'],
+  [/^audit$/, 'the record of what operators did is lost.'],
+];
+
+const lossOf = (table: string) =>
+  LOSSES.find(([name]) => name.test(table))?.[1] ??
+  'accepted jobs, or what governs them, are lost.';
+
 export function judgeTables(schema: string, tables: readonly TableFacts[]): Finding[] {
   const path = (table: string) =>
     `${schema}.${/^[a-z_][a-z0-9_]*$/.test(table) ? table : quoteName(table)}`;
@@ -44,7 +59,7 @@ export function judgeTables(schema: string, tables: readonly TableFacts[]): Find
       problem(
         'unlogged tables',
         `${path(table)} is UNLOGGED.`,
-        'A crash of the server empties it, and a standby does not have it: accepted jobs are lost.',
+        `A crash of the server empties it, and a standby does not have it: ${lossOf(table)}`,
         lines(
           `There is no way that blocks nobody: it is written anew (${Math.ceil(bytes / 1024 / 1024)} MB) and locked meanwhile. In a quiet minute:`,
           PATIENCE,

@@ -13,6 +13,9 @@ import { isLive, isSilent } from './workers.js';
 
 const START = 'Start a worker: holdfast work';
 
+/** For the middle of a sentence, which has its own full stop. */
+const errorOf = (error: string | null) => firstLine(error).replace(/\.+$/, '');
+
 export function inHand(situation: Situation): Reason {
   const { job, workers } = situation;
   const owner = workers.find((one) => one.id === job.claimedBy);
@@ -73,10 +76,16 @@ export function deadLetter(situation: Situation): Reason {
     keyed && !job.parked && waiting > 0
       ? ` It holds its key ${job.partitionKey}: behind it waits ${counted(waiting, 'job')}.`
       : '';
+  const poison = job.crashes > 1 && lastEvent(situation)?.outcome === 'vanished';
+  const killed = poison
+    ? ` The process of its worker ended ${job.crashes} times with this job in it; a retry may end the next one.`
+    : '';
   return {
     code: 'dead_letter',
-    text: `It became a dead letter${when} after ${many(job.attempts, 'attempt')}${early}: ${firstLine(job.lastError) || 'no error was kept'}.${holds}`,
-    fix: `holdfast jobs retry ${job.id}, or holdfast jobs discard ${job.id}`,
+    text: `It became a dead letter${when} after ${many(job.attempts, 'attempt')}${early}: ${errorOf(job.lastError) || 'no error was kept'}.${killed}${holds}`,
+    fix: poison
+      ? `holdfast jobs discard ${job.id}; or mend its handler first, then holdfast jobs retry ${job.id}`
+      : `holdfast jobs retry ${job.id}, or holdfast jobs discard ${job.id}`,
   };
 }
 
@@ -91,7 +100,7 @@ export function ended(situation: Situation): Reason {
       fix: null,
     };
   }
-  const why = firstLine(job.lastError);
+  const why = errorOf(job.lastError);
   if (job.status === 'cancelled') {
     return {
       code: 'cancelled',

@@ -12,6 +12,17 @@ const CANNOT = 'It cannot be known which';
 
 export function unknown(about: Unknown): Reason {
   const names = about.queues.map(({ name }) => `"${name}"`).join(', ') || 'any queue';
+  const { filtered } = about.trace;
+  if (filtered.length > 0) {
+    const whose = filtered.map((name) => `"${name}"`).join(', ');
+    return {
+      code: 'unknown',
+      text:
+        `No job with this id can be seen in ${names}, nor in the archive. Row level security is on for ${whose} and ` +
+        'hides rows from this user: the job may be there, and what workers see depends on their user.',
+      fix: 'holdfast doctor names the tables, with the statement to switch it off; or ask again as a user whom it shows everything.',
+    };
+  }
   const where = `No job with this id is in ${names}, nor in the archive.`;
   return { code: 'unknown', text: `${where} ${possible(about)}`, fix: null };
 }

@@ -11,9 +11,11 @@ export const findTrace = statement({
   text: `
 SELECT EXISTS (SELECT FROM holdfast.inbox_effects AS e WHERE e.job_id = $1::uuid)
     OR EXISTS (SELECT FROM holdfast.inbox_claims AS c WHERE $1::uuid = ANY (c.jobs)) AS ran,
+  row_security_active('holdfast.inbox'::regclass) OR row_security_active('holdfast.inbox_archive'::regclass)
+    AS filtered,
   $2::bigint IS NOT NULL AND EXISTS (SELECT FROM holdfast.inbox_archive AS a
     WHERE a.completed_at < to_timestamp($2::bigint / 1000.0)) AS covered`,
-  columns: { ran: bool, covered: bool },
+  columns: { ran: bool, filtered: bool, covered: bool },
 });
 
 export interface Trace {
@@ -21,6 +23,8 @@ export interface Trace {
   readonly madeMs: number | null;
   /** A claim or an effect marker names it. */
   readonly ran: boolean;
+  /** Queues of which row level security shows this user a part only. */
+  readonly filtered: readonly string[];
   /** Queues whose archives have no job any more that ended before the id was made. */
   readonly uncovered: readonly string[];
 }
@@ -39,11 +43,12 @@ export async function traceOf(
 ): Promise<Trace> {
   const madeMs = timeOf(id);
   let ran = false;
-  const uncovered: string[] = [];
+  const [filtered, uncovered]: [string[], string[]] = [[], []];
   for (const { name: queue } of queues) {
     const [found] = await db.run(findTrace, { schema, queue }, [id, madeMs]);
     ran ||= found?.ran ?? false;
+    if (found?.filtered) filtered.push(queue);
     if (!found?.covered) uncovered.push(queue);
   }
-  return { madeMs, ran, uncovered };
+  return { madeMs, ran, filtered, uncovered };
 }

@@ -7,6 +7,7 @@ import { actOptions } from '../actor.js';
 import { type Call, type Given, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { countOption } from '../filters.js';
+import { mistyped } from '../mistyped.js';
 import type { TableColumn } from '../table.js';
 
 const rateText = ({ rate, keyed }: Pick<LimitView, 'rate' | 'keyed'>) =>
@@ -36,7 +37,7 @@ const columns: readonly TableColumn<LimitView>[] = [
     align: 'right',
   },
   { title: 'RATE', of: rateText },
-  { title: 'WAITING', of: ({ waiting }) => waiting, align: 'right' },
+  { title: 'WAIT FOR SLOT', of: ({ waiting }) => waiting, align: 'right' },
   {
     title: 'SET BY',
     of: ({ overridden }) => (overridden ? 'an operator' : 'code'),
@@ -117,11 +118,16 @@ async function change(
   else await out.line(`${limitText(after, false)} (was ${limitText(before, false)})`);
   out.note(
     act === 'set'
-      ? `The ${limited} is in force. Deploys do not change it; holdfast limits reset goes back to what code declares.`
+      ? `The ${limited} is ${limitText(after, false) === 'none' ? 'off, whatever code declares' : 'in force'}. Deploys do not change it; holdfast limits reset goes back to what code declares.`
       : act === 'reset'
         ? `The ${limited} is what code declares.`
         : `The ${limited} is gone, until a worker starts that declares it.`,
   );
+  const doubt =
+    act === 'set' && type !== null && before === null
+      ? await mistyped(session, names.queue, { type })
+      : null;
+  if (doubt) out.note(doubt);
 }
 
 export const runSet = (call: Call) => {

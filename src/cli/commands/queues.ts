@@ -4,11 +4,13 @@ import { makeQueue, partOf } from '../../api/queue-settings.js';
 import { openQueues, queueFigures } from '../../inspect/overview.js';
 import { describePaused, isPartlyPaused } from '../../inspect/paused.js';
 import type { QueueRow } from '../../inspect/queues.js';
+import { nearest } from '../../job/nearest.js';
 import type { QueuePart } from '../../operate/queue.js';
 import type { NewQueueOptions } from '../../schema/queue.js';
 import { actOptions } from '../actor.js';
 import { type Call, UsageError } from '../command.js';
 import { noteLocked } from '../locked.js';
+import { mistyped } from '../mistyped.js';
 import { turnOptions } from '../turn-options.js';
 import { queueColumns } from '../views.js';
 
@@ -52,6 +54,8 @@ async function pause({ args, given, session, out }: Call, paused: boolean): Prom
   await (out.json ? out.value({ queue: name, ...part, paused }) : out.line(name));
   if (part) {
     out.note(partNote(before, part, paused, was === paused));
+    const doubt = paused && !was ? await mistyped(session, name, part) : null;
+    if (doubt) out.note(doubt);
     return;
   }
   const state = paused ? 'paused' : 'open';
@@ -69,7 +73,12 @@ async function pause({ args, given, session, out }: Call, paused: boolean): Prom
 function partNote(before: QueueRow, part: QueuePart, paused: boolean, already: boolean): string {
   const what = 'type' in part ? `the type "${part.type}"` : `the key "${part.key}"`;
   const whose = `${what} of queue "${before.name}"`;
-  if (already) return `Jobs of ${whose} were ${paused ? 'paused' : 'open'} already.`;
+  if (already && paused) return `Jobs of ${whose} were paused already.`;
+  if (already) {
+    const others = 'type' in part ? before.pausedTypes : before.pausedKeys;
+    const meant = nearest('type' in part ? part.type : part.key, others);
+    return `Jobs of ${whose} were open already.${meant}`;
+  }
   if (paused) return `Jobs of ${whose} are paused: none is claimed. Jobs that run go on.`;
   return `Jobs of ${whose} are claimed again${before.paused ? ' when the queue is open' : ''}.`;
 }
