@@ -30,7 +30,7 @@ function startServer(): Promise<EmbeddedServer> {
     // The folder is made before the first wait.
     return startEmbedded({
       throwaway: true,
-      // While a client hangs in its login, no database can be made or dropped; by default for a minute.
+      // A client that hangs in its login may hold up whoever makes or drops a database; by default for a minute.
       settings: { max_wal_size: '512MB', authentication_timeout: '20s' },
       onProgress: (message) => console.log(message),
     });
