@@ -1,9 +1,11 @@
-// Flow control of Holdfast alone: what limits and turns cost.
+// Flow control: what limits and turns cost, and beside the peers that have them.
 import { fair } from './flow/fair.mjs';
+import { groups } from './flow/groups.mjs';
+import { limiter } from './flow/limiter.mjs';
 import { rate } from './flow/rate.mjs';
 import { openGround } from './ground.mjs';
 
-const SECTIONS = { fair, rate };
+const SECTIONS = { fair, groups, rate, limiter };
 
 export async function flow({ url, only, ...context }) {
   const ground = await openGround(url);

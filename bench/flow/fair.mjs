@@ -8,10 +8,10 @@ const GOAL = 0.7;
 const percent = (share) => `${(share * 100).toFixed(0)}%`;
 
 const BY_TIME = { ordering: 'none', fair: false, perKey: null };
-const IN_TURN = { ordering: 'turns', fair: true, perKey: 2 };
+export const IN_TURN = { ordering: 'turns', fair: true, perKey: 2 };
 
 /** An empty queue with this policy, and `count` due jobs over `keys` keys. */
-async function filled(admin, { ordering, fair, perKey }, count, keys) {
+export async function filled(admin, { ordering, fair, perKey }, count, keys) {
   await admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive, holdfast.inbox_claims');
   await admin.query(
     "UPDATE holdfast.queues SET ordering = $1, fair = $2, per_key = $3 WHERE name = 'inbox'",
