@@ -13,7 +13,7 @@ import { labPage } from './lab.js';
 import { login, loginPage, logout, visitorOf } from './login.js';
 import { checkOptions, type DashboardOptions, type Visitor } from './options.js';
 import { page } from './pages.js';
-import { json, problem, reply } from './reply.js';
+import { json, jsonText, problem, reply } from './reply.js';
 import { matching } from './routes.js';
 
 /** Mount it where your requests for `path` and all below it go. */
@@ -86,10 +86,10 @@ async function inside(context: Context, request: Request, asked: Inside): Promis
     );
   const { route, params } = fit;
   if (route.method === 'GET') {
-    const ask = () => route.read(context, { query: url.searchParams, params, visitor });
+    const query = url.searchParams;
+    const ask = async () => JSON.stringify(await route.read(context, { query, params, visitor }));
     const keptMs = route.keptMs ?? 0;
-    const key = `${path}?${url.searchParams}`;
-    return json(200, await (keptMs > 0 ? shared.get(key, keptMs, ask) : ask()));
+    return jsonText(await (keptMs > 0 ? shared.get(`${path}?${query}`, keptMs, ask) : ask()));
   }
   const problemFound = actProblem(request, settings);
   if (problemFound) return problem(403, problemFound);
