@@ -282,6 +282,9 @@ export const MUTANTS = [
     },
     profile: 'network',
     faults: ['reset', 'reset-everybody', 'cut-answer-of-commit', 'cut-request-of-commit'],
+    // A pool has ten connections: so many must break in one process.
+    everyMs: 500,
+    seconds: 24,
     caughtBy: /^(bystanders: .* stuck|acceptance: .* after the drain)/,
   },
   {
