@@ -8,12 +8,18 @@ const KEEPER_SOURCE = new URL('dist/worker/lease/keeper-source.js', import.meta.
 const CLIENT_FILES = new URL('dist/dashboard/client-files.js', import.meta.url);
 const LAB_FILES = new URL('dist/dashboard/lab-files.js', import.meta.url);
 
-/** They measure how soon something happens, and have no more than one other file beside them. */
-const TIMED = ['test/calm/**/*.test.ts', 'test/back-again.test.ts'];
+/** What the build has made is imported as it is: there is nothing to transform in it. */
+const BUILT = [new RegExp(`^${fileURLToPath(new URL('dist/', import.meta.url))}`)];
+
+/** They measure how soon something happens, to tenths of a second, and have no more than one other file beside them. */
+const TIMED = [
+  'test/calm/{delayed,even-hands,frozen,idle-hands,late-commit,oldest-first,poison}.test.ts',
+  'test/back-again.test.ts',
+];
 
 /** They replace modules, or count what is in their process. All others share a process with those before them. */
 const ALONE = [
-  'src/testing/**/*.test.ts',
+  'src/testing/{faults,kit}.test.ts',
   'src/tracing/**/*.test.ts',
   'src/postgres/{database,pooled}.test.ts',
   'src/worker/lease/keeper-thread.test.ts',
@@ -46,6 +52,7 @@ const project = (
     testTimeout: 60_000,
     hookTimeout: 60_000,
     retry: { count: 1, condition: LATE },
+    server: { deps: { external: BUILT } },
     ...test,
   },
 });

@@ -3,7 +3,7 @@
  * the next of a key. A fleet at rest starts them when they are due, and not when somebody polls. The bar is
  * 50 ms, plus what this machine needs for a few statements just then.
  */
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { Cancel, DeadLetter, job, Snooze } from '../src/index.js';
 import { claimByTime } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
@@ -61,64 +61,76 @@ async function expectOnTime(lateMs: readonly number[], machine: () => Promise<nu
   expect(sorted.at(-1)).toBeLessThan(2 * LATE_MS + 2 * slack);
 }
 
-describe.each(KINDS)('in a queue that is read by %s', (_, queue) => {
-  test('delayed jobs start when they are due, however close to each other', async () => {
-    const delayed = job<{ n: number }>('delayed', { queue });
-    const ranAt = new Map<number, number>();
-    start(
-      db.hf,
-      (w) => w.handle(delayed, ({ payload }) => void ranAt.set(payload.n, Date.now())),
-      RARELY,
-    );
-    await asleep(1, queue);
-    const machine = watchMachine();
-    const delays = Array.from({ length: 60 }, (__, n) => 200 + ((n * 617) % 2_400));
-    // On a slow machine an enqueue may be over only after its job is due.
-    const due = await Promise.all(
-      delays.map(async (ms, n) => {
-        const runAt = new Date(Date.now() + ms);
-        await db.hf.enqueue(delayed, { n }, { partitionKey: `order:${n}`, runAt });
-        return { at: runAt.getTime(), enqueuedAt: Date.now() };
-      }),
-    );
-    await until('all of them ran', () => ranAt.size === delays.length);
-    const early = due.filter(({ at }, n) => (ranAt.get(n) ?? 0) < at - 2);
-    expect(early).toEqual([]);
-    const lateMs = due.map(({ at, enqueuedAt }, n) =>
-      Math.max(0, (ranAt.get(n) ?? 0) - Math.max(at, enqueuedAt)),
-    );
-    await expectOnTime(lateMs, machine);
-  });
+/** In a queue of either kind, each with a worker of its own. */
+async function inBoth(work: (queue: string) => Promise<void>): Promise<void> {
+  await Promise.all(KINDS.map(([, queue]) => work(queue)));
+}
 
-  test.each([
-    ['failed', () => Promise.reject(new Error('not yet'))],
-    ['snoozed', (delayMs: number) => Promise.reject(new Snooze(delayMs))],
-  ] as const)('a %s job runs again when it is due', async (how, again) => {
-    const DELAYS = [150, 400, 800, 1_200];
-    const kind = job<{ n: number }>('again', { queue, retry: () => 600 });
-    const endedAt = new Map<number, number>();
-    const lateMs: number[] = [];
-    start(
-      db.hf,
-      (w) =>
-        w.handle(kind, ({ payload: { n } }) => {
-          const delayMs = how === 'failed' ? 600 : (DELAYS[n % DELAYS.length] as number);
-          const ended = endedAt.get(n);
-          if (ended !== undefined) return void lateMs.push(performance.now() - ended - delayMs);
-          endedAt.set(n, performance.now());
-          return again(delayMs);
-        }),
-      RARELY,
-    );
-    await asleep(1, queue);
-    const machine = watchMachine();
-    await db.hf.enqueueMany(
-      Array.from({ length: 8 }, (__, n) => kind.item({ n }, { partitionKey: `order:${n}` })),
-    );
-    await until('all of them ran again', () => lateMs.length === 8);
-    await expectOnTime(lateMs, machine);
-  });
-});
+async function delayedOnTime(queue: string): Promise<void> {
+  const delayed = job<{ n: number }>('delayed', { queue });
+  const ranAt = new Map<number, number>();
+  start(
+    db.hf,
+    (w) => w.handle(delayed, ({ payload }) => void ranAt.set(payload.n, Date.now())),
+    RARELY,
+  );
+  await asleep(1, queue);
+  const machine = watchMachine();
+  const delays = Array.from({ length: 60 }, (__, n) => 200 + ((n * 617) % 2_400));
+  // On a slow machine an enqueue may be over only after its job is due.
+  const due = await Promise.all(
+    delays.map(async (ms, n) => {
+      const runAt = new Date(Date.now() + ms);
+      await db.hf.enqueue(delayed, { n }, { partitionKey: `order:${n}`, runAt });
+      return { at: runAt.getTime(), enqueuedAt: Date.now() };
+    }),
+  );
+  await until('all of them ran', () => ranAt.size === delays.length);
+  const early = due.filter(({ at }, n) => (ranAt.get(n) ?? 0) < at - 2);
+  expect(early).toEqual([]);
+  const lateMs = due.map(({ at, enqueuedAt }, n) =>
+    Math.max(0, (ranAt.get(n) ?? 0) - Math.max(at, enqueuedAt)),
+  );
+  await expectOnTime(lateMs, machine);
+}
+
+test('delayed jobs start when they are due, however close to each other', () =>
+  inBoth(delayedOnTime));
+
+const AGAIN = {
+  failed: () => Promise.reject(new Error('not yet')),
+  snoozed: (delayMs: number) => Promise.reject(new Snooze(delayMs)),
+};
+
+async function againOnTime(queue: string, how: keyof typeof AGAIN): Promise<void> {
+  const DELAYS = [150, 400, 800, 1_200];
+  const kind = job<{ n: number }>(`again_${how}`, { queue, retry: () => 600 });
+  const endedAt = new Map<number, number>();
+  const lateMs: number[] = [];
+  start(
+    db.hf,
+    (w) =>
+      w.handle(kind, ({ payload: { n } }) => {
+        const delayMs = how === 'failed' ? 600 : (DELAYS[n % DELAYS.length] as number);
+        const ended = endedAt.get(n);
+        if (ended !== undefined) return void lateMs.push(performance.now() - ended - delayMs);
+        endedAt.set(n, performance.now());
+        return AGAIN[how](delayMs);
+      }),
+    RARELY,
+  );
+  await asleep(1, queue);
+  const machine = watchMachine();
+  await db.hf.enqueueMany(
+    Array.from({ length: 8 }, (__, n) => kind.item({ n }, { partitionKey: `order:${n}` })),
+  );
+  await until('all of them ran again', () => lateMs.length === 8);
+  await expectOnTime(lateMs, machine);
+}
+
+test.each(['failed', 'snoozed'] as const)('a %s job runs again when it is due', (how) =>
+  inBoth((queue) => againOnTime(queue, how)),
+);
 
 test('a job that is due long after its enqueue starts when it is due, also if nobody knew of it', async () => {
   const kinds = KINDS.map(([, queue]) => job<{ dueAt: number }>(`late_${queue}`, { queue }));

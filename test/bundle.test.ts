@@ -9,6 +9,7 @@ import { rolldown } from 'rolldown';
 import { expect, onTestFinished, test } from 'vitest';
 import { job } from '../src/index.js';
 import { testDatabase } from './support/database.js';
+import { ground } from './support/ground.js';
 import { jobOf, keepsItsLease, PLAIN_WORKER, PlainWorker } from './support/plain-worker.js';
 import { until } from './support/until.js';
 
@@ -21,22 +22,32 @@ function newFolder(): string {
   return folder;
 }
 
-test.each([
-  ['esm', 'mjs'],
-  ['cjs', 'cjs'],
-] as const)('bundled into one file of %s', async (format, end) => {
+async function bundled(format: 'esm' | 'cjs'): Promise<string[]> {
   const bundle = await rolldown({ input: PLAIN_WORKER, platform: 'node', logLevel: 'silent' });
-  const file = join(newFolder(), `worker.${end}`);
+  const file = join(newFolder(), format === 'esm' ? 'worker.mjs' : 'worker.cjs');
   await bundle.write({ file, format, codeSplitting: false });
   await bundle.close();
-  await keepsItsLease(db, new PlainWorker(db.url, [process.execPath, file]));
-});
+  return [file];
+}
 
-test('as it is, also where a text would be an ES module', async () => {
-  await keepsItsLease(db, new PlainWorker(db.url, [process.execPath, PLAIN_WORKER]));
-  const start = `await import(${JSON.stringify(PLAIN_WORKER)})`;
-  const command = [process.execPath, '--input-type=module', '--eval', start];
-  await keepsItsLease(db, new PlainWorker(db.url, command));
+const imported = `await import(${JSON.stringify(PLAIN_WORKER)})`;
+
+/** Each waits for renewals for seconds: all at once, each with a database of its own. */
+test('as it is, where a text would be an ES module, and bundled into one file of either kind', async () => {
+  const forms = {
+    'as it is': [PLAIN_WORKER],
+    'by a text that is an ES module': ['--input-type=module', '--eval', imported],
+    'bundled as an ES module': await bundled('esm'),
+    'bundled as CommonJS': await bundled('cjs'),
+  };
+  const seen = Object.entries(forms).map(async ([form, args]) => {
+    const own = await ground();
+    const worker = new PlainWorker(own.url, [process.execPath, ...args]);
+    await keepsItsLease(own, worker).catch((cause) => {
+      throw new Error(`${form}: ${cause.message}`, { cause });
+    });
+  });
+  await Promise.all(seen);
 });
 
 /** A file that every thread loads before its program; the keeper's thread fails by it while `flag` is there. */

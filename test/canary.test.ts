@@ -4,9 +4,7 @@
  * metrics, traces, notifications or errors, nor in what the command prints when something is wrong. The one
  * exception: a handler that puts it into its own error has it in the log line of its failure, and in the event.
  */
-import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import * as telemetry from '@opentelemetry/api';
 import pg from 'pg';
@@ -16,6 +14,7 @@ import * as z from 'zod';
 import { channelOf } from '../src/fleet/wake.js';
 import { holdfast, job, type WorkerEvent } from '../src/index.js';
 import { collectMetrics } from '../src/metrics/index.js';
+import { call, run } from './support/cli-run.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { type Line, recordingLogger } from './support/logger.js';
 import { telemetryInMemory } from './support/telemetry.js';
@@ -24,7 +23,6 @@ import { until } from './support/until.js';
 const SECRET = 'canary-4d1f9c7e';
 const db = testDatabase();
 const spans = telemetryInMemory();
-const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
 
 /** Everything that the text, the keys or the values of something hold, to any depth. */
 const everythingIn = (value: unknown) =>
@@ -201,26 +199,6 @@ describe('errors that refuse a job', () => {
 });
 
 describe('the command', () => {
-  interface Ran {
-    readonly code: number | null;
-    readonly err: string;
-  }
-
-  function run(args: readonly string[]): Promise<Ran> {
-    const child = spawn(process.execPath, [MAIN, ...args], {
-      env: { PATH: process.env.PATH ?? '' },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
-    let err = '';
-    child.stderr.on('data', (chunk) => {
-      err += chunk;
-    });
-    return new Promise((resolve, reject) => {
-      child.on('error', reject);
-      child.on('close', (code) => resolve({ code, err }));
-    });
-  }
-
   let id: string;
   beforeAll(async () => {
     const headers = { token: SECRET };
@@ -242,7 +220,7 @@ describe('the command', () => {
     [['enqueue', '--nonsense', `{"card": "${SECRET}"}`]],
   ])('says nothing of it on stderr: %s', async (words) => {
     const args = words.map((word) => (word === 'ID' ? id : word));
-    const { err } = await run([...args, '--url', db.url]);
+    const { err } = await call([...args, '--url', db.url]);
     expect(err).not.toContain(SECRET);
   });
 
@@ -253,7 +231,18 @@ describe('the command', () => {
       `postgres://app:${SECRET}@${new URL(db.url).host}/shop`,
       `postgres://app:${SECRET}@127.0.0.1:not-a-port/shop`,
     ]) {
-      const { code, err } = await run(['migrate', '--url', address]);
+      const { code, err } = await call(['migrate', '--url', address]);
+      expect(code).not.toBe(0);
+      expect(err).not.toContain(SECRET);
+    }
+  });
+
+  test('lets nothing out of its process by itself', async () => {
+    for (const args of [
+      ['enqueue', 'canary_plain', `{"card": "${SECRET}"`, '--url', db.url],
+      ['migrate', '--url', `postgres://app:${SECRET}@127.0.0.1:1/shop`],
+    ]) {
+      const { code, err } = await run(args);
       expect(code).not.toBe(0);
       expect(err).not.toContain(SECRET);
     }

@@ -28,7 +28,8 @@ const countOf = async (status: string) => {
 };
 const env = () => ({ DATABASE_URL: db.url });
 
-const MANY = long(20_000, 100_000);
+/** Many batches. */
+const MANY = long(8_000, 100_000);
 
 test(`${MANY} dead letters are retried with one command`, async () => {
   await addDeadLetters(MANY);

@@ -51,34 +51,13 @@ const claimAgain = (id: string) =>
 const expire = (id: string) =>
   db.rows('UPDATE holdfast.inbox SET lease_expires_at = clock_timestamp() WHERE id = $1', [id]);
 
-test.each([
+const PLAIN: [string, unknown][] = [
   ['a value', { charge: 'ch_1', cents: 990 }],
   ['null', null],
   ['undefined', undefined],
   ['false', false],
   ['an empty text', ''],
-])(
-  'once: an effect that returned %s is not repeated, and its value comes back',
-  async (_, value) => {
-    let effects = 0;
-    const values: unknown[] = [];
-    const { id } = await db.hf.enqueue(receipt, {});
-    start(db.hf, (w) =>
-      w.handle(receipt, async (ctx) => {
-        values.push(
-          await ctx.once('charge', () => {
-            effects += 1;
-            return value;
-          }),
-        );
-        if (ctx.attempt === 1) throw new Error('crashed after the effect');
-      }),
-    );
-    await ended(id);
-    expect(effects).toBe(1);
-    expect(values).toEqual([value, value]);
-  },
-);
+];
 
 class Money {
   readonly cents = 990;
@@ -90,7 +69,7 @@ const cycle: { id: number; self?: unknown } = { id: 1 };
 cycle.self = cycle;
 
 // Dates and `undefined` inside an object are written as JSON.stringify writes them; the rest is warned of.
-test.each<[string, unknown, unknown, number?]>([
+const UNLIKE: [string, unknown, unknown, number?][] = [
   ['a Date', new Date(0), '1970-01-01T00:00:00.000Z', 0],
   ['undefined inside', { id: 7, note: undefined }, { id: 7 }, 0],
   ['a Response', new Response('ok'), {}],
@@ -100,36 +79,45 @@ test.each<[string, unknown, unknown, number?]>([
   ['a cycle', cycle, undefined],
   ['a character that Postgres cannot hold', 'a\0b', undefined],
   ['more than maxPayloadBytes', 'A'.repeat(2 * 1024 * 1024), undefined],
-])(
-  'once: an effect that returned %s is not repeated, and what JSON can hold of it comes back',
-  async (_, value, stored, expected = 1) => {
-    let effects = 0;
-    const values: unknown[] = [];
-    const log = recordingLogger();
-    const hf = holdfast({ connectionString: db.url, logger: log });
-    const ids = await Promise.all([1, 2].map((n) => hf.enqueue(receipt, { n })));
-    const { stop } = start(hf, (w) =>
-      w.handle(receipt, async (ctx) => {
-        values.push(
-          await ctx.once('charge', () => {
-            effects += 1;
-            return value;
-          }),
-        );
+];
+
+/** One type for each, so that one worker is enough. */
+const RETURNED = [...PLAIN.map(([what, value]) => [what, value, value, 0] as const), ...UNLIKE];
+
+test('once: an effect that returned something is not repeated, and what JSON can hold of it comes back', async () => {
+  const log = recordingLogger();
+  const hf = holdfast({ connectionString: db.url, logger: log });
+  const kinds = RETURNED.map(([, value, stored, warnings = 1], n) => ({
+    ...{ value, stored, warnings, effects: 0, values: [] as unknown[], name: `charge_${n}` },
+    job: job<{ n: number }>(`returns_${n}`, { retry: () => 0 }),
+  }));
+  const items = kinds.flatMap((kind) => [kind.job.item({ n: 1 }), kind.job.item({ n: 2 })]);
+  const ids = await hf.enqueueMany(items);
+  const { stop } = start(hf, (w) => {
+    for (const kind of kinds) {
+      w.handle(kind.job, async (ctx) => {
+        const effect = () => {
+          kind.effects += 1;
+          return kind.value;
+        };
+        kind.values.push(await ctx.once(kind.name, effect));
         if (ctx.attempt === 1) throw new Error('crashed after the effect');
-      }),
-    );
-    for (const { id } of ids) expect(await ended(id)).toMatchObject({ attempts: 2 });
-    await stop();
-    await hf.close();
-    expect(effects).toBe(2);
-    expect(values).toEqual([stored, stored, stored, stored]);
-    const warnings = log.lines.filter(({ message }) => message?.startsWith('ctx.once'));
-    expect(warnings.map(({ facts }) => facts)).toMatchObject(
-      Array(expected).fill({ effect: 'charge' }),
-    );
-  },
-);
+      });
+    }
+    return w;
+  });
+  for (const { id } of ids) expect(await ended(id)).toMatchObject({ attempts: 2 });
+  await stop();
+  await hf.close();
+  const warned = log.lines.filter(({ message }) => message?.startsWith('ctx.once'));
+  for (const [n, { effects, values, stored, warnings, name }] of kinds.entries()) {
+    const what = RETURNED[n]?.[0];
+    expect(effects, what).toBe(2);
+    expect(values, what).toEqual([stored, stored, stored, stored]);
+    const own = warned.filter(({ facts }) => (facts as { effect?: string }).effect === name);
+    expect(own.length, what).toBe(warnings);
+  }
+});
 
 test('once: the type is that of what comes back', () => {
   type Came<Value> = Stored<Value>;

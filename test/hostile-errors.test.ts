@@ -1,12 +1,10 @@
 /** Whatever a handler throws, its job ends with a bounded, storable last_error and the worker goes on. */
-import { expect, test } from 'vitest';
-import { job, RetryLater } from '../src/index.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type JobDefinition, job, RetryLater, type Worker } from '../src/index.js';
 import { testDatabase } from './support/database.js';
 import { until } from './support/until.js';
-import { testWorkers } from './support/workers.js';
 
 const db = testDatabase();
-const start = testWorkers();
 
 function revoked(): object {
   const { proxy, revoke } = Proxy.revocable({}, {});
@@ -85,59 +83,59 @@ const THROWN: [string, () => unknown, RegExp][] = [
   ],
 ];
 
-test.each(THROWN)('%s', async (name, make, expected) => {
-  const bad = job(`bad_${THROWN.findIndex(([one]) => one === name)}`, { maxAttempts: 1 });
-  const good = job('good');
-  const { id } = await db.hf.enqueue(bad, {});
-  const { worker } = start(db.hf, (w) =>
-    w
-      .handle(bad, () => {
-        throw make();
-      })
-      .handle(good, () => undefined),
-  );
-  const row = await until(
-    'the job is a dead letter',
-    async () => {
-      const found = await db.hf.job(id);
-      return found?.status === 'dead_letter' ? found : null;
-    },
-    { timeoutMs: 15_000 },
-  );
+const thrown = THROWN.map((_, n) => job(`bad_${n}`, { maxAttempts: 1 }));
+const good = job('good');
+const rejects = job('rejects', { maxAttempts: 1 });
+const wordy = job('wordy', { maxAttempts: 25, retry: () => 0 });
+
+/** One for all that is thrown: it goes on. */
+let worker: Worker;
+let running: Promise<void>;
+beforeAll(() => {
+  worker = db.hf.worker({ handleSignals: false, poll: '10ms' });
+  for (const [n, [, make]] of THROWN.entries()) {
+    worker.handle(thrown[n] as JobDefinition<unknown, unknown>, () => {
+      throw make();
+    });
+  }
+  worker.handle(good, () => undefined);
+  worker.handle(rejects, () => Promise.reject(undefined));
+  worker.handle(wordy, () => {
+    throw new Error('é'.repeat(100_000));
+  });
+  running = worker.run();
+});
+afterAll(async () => {
+  await worker.stop();
+  await running;
+});
+
+const deadLetter = (id: string) =>
+  until('the job is a dead letter', async () => {
+    const found = await db.hf.job(id);
+    return found?.status === 'dead_letter' ? found : null;
+  });
+
+test.each(THROWN)('%s', async (name, _, expected) => {
+  const bad = thrown[THROWN.findIndex(([one]) => one === name)];
+  const { id } = await db.hf.enqueue(bad as JobDefinition<unknown, unknown>, {});
+  const row = await deadLetter(id);
   expect(row.lastError).toMatch(expected);
   expect(Buffer.byteLength(row.lastError!)).toBeLessThanOrEqual(8_192);
   expect(Buffer.byteLength(JSON.stringify(row.history))).toBeLessThan(2_000);
+  const { completed } = worker.stats;
   await db.hf.enqueue(good, {});
-  await until('the worker runs the next job', () => worker.stats.completed === 1);
+  await until('the worker runs the next job', () => worker.stats.completed === completed + 1);
 });
 
 test('what a rejected promise carries is treated alike', async () => {
-  const rejects = job('rejects', { maxAttempts: 1 });
   const { id } = await db.hf.enqueue(rejects, {});
-  start(db.hf, (w) => w.handle(rejects, () => Promise.reject(undefined)));
-  await until(
-    'the job is a dead letter',
-    async () => (await db.hf.job(id))?.status === 'dead_letter',
-  );
-  expect((await db.hf.job(id))?.lastError).toContain('undefined');
+  expect((await deadLetter(id)).lastError).toContain('undefined');
 });
 
 test('the history of 20 failures with long messages stays small', async () => {
-  const wordy = job('wordy', { maxAttempts: 25, retry: () => 0 });
   const { id } = await db.hf.enqueue(wordy, {});
-  start(
-    db.hf,
-    (w) =>
-      w.handle(wordy, () => {
-        throw new Error('é'.repeat(100_000));
-      }),
-    { poll: '10ms' },
-  );
-  await until(
-    'the job is a dead letter',
-    async () => (await db.hf.job(id))?.status === 'dead_letter',
-  );
-  const row = await db.hf.job(id);
-  expect(row!.history).toHaveLength(20);
-  expect(Buffer.byteLength(JSON.stringify(row!.history))).toBeLessThan(20_000);
+  const { history } = await deadLetter(id);
+  expect(history).toHaveLength(20);
+  expect(Buffer.byteLength(JSON.stringify(history))).toBeLessThan(20_000);
 });

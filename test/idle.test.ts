@@ -43,6 +43,16 @@ async function idleWorker(queues: readonly string[]) {
   return { line, events };
 }
 
+/** The workers run so many jobs, at once where they can. */
+async function busyFor(jobs: number): Promise<void> {
+  const inbox = job('inbox');
+  await db.hf.enqueueMany(Array.from({ length: jobs }, () => inbox.item({})));
+  await until(
+    'they have run',
+    async () => (await db.rows('SELECT FROM holdfast.inbox')).length === 0,
+  );
+}
+
 test('has three connections and polls once a second, with one queue and with four', async () => {
   await makeQueues();
   // Both at once: each has a line of its own, and what is counted is what goes over it.
@@ -50,7 +60,8 @@ test('has three connections and polls once a second, with one queue and with fou
     [1, QUEUES.length].map(async (count) => {
       const { line, events } = await idleWorker(QUEUES.slice(0, count));
       await until('it has started', () => events.some(({ kind }) => kind === 'started'));
-      // Connections that its start needed are closed when they were idle for two seconds.
+      await busyFor(100);
+      // Connections that its start and its work needed are closed when they were idle for two seconds.
       await pass(3_000);
       await until('it has no more than three connections', () => line.connections <= 3);
       const queries = line.queries;

@@ -29,7 +29,7 @@ import {
 
 const db = testDatabase();
 const MAX_BUFFERS = 200;
-const BACKLOG = long(100_000, 600_000);
+const BACKLOG = long(40_000, 600_000);
 const versions = { noop: 1 };
 
 let session: pg.Client;

@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Block, documentationBlocks } from './support/doc-blocks.js';
+import { long } from './support/long.js';
 import { type Registry, startRegistry } from './support/registry.js';
 import { until } from './support/until.js';
 
@@ -23,7 +24,11 @@ const CHECKOUT = [
   'docs',
   'package.json',
   'schema.sql',
-].concat(['package-lock.json', 'scripts', 'src', 'tsconfig.json', 'tsconfig.build.json', 'ui']);
+].concat(
+  ['package-lock.json', 'scripts', 'src', 'tsconfig.json', 'tsconfig.build.json', 'ui'],
+  // In full the package is built here, too; else it is what was built for these tests.
+  long(['dist'], []),
+);
 
 /** Half a gigabyte is written and deleted. */
 const HOOK_MS = 300_000;
@@ -44,7 +49,9 @@ beforeAll(async () => {
   const npmrc = [`registry=${registry.url}`, `cache=${join(folder, 'cache')}`];
   writeFileSync(
     join(folder, 'npmrc'),
-    [...npmrc, 'audit=false', 'update-notifier=false'].join('\n'),
+    [...npmrc, 'audit=false', 'update-notifier=false', ...long(['ignore-scripts=true'], [])].join(
+      '\n',
+    ),
   );
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'holdfast', 'node_modules'));
 }, HOOK_MS);
@@ -167,6 +174,8 @@ test('every command works as it stands, and says what the page shows', async () 
 
   const handler = section(3);
   expect(plain(await shell.type(handler('sh')))).toEqual(plain(handler('text')));
+  // npx takes a second of processor time to find the program; in full it does so each time.
+  if (long(true, false)) await shell.type('npx() { ./node_modules/.bin/"$@"; }');
   const tables = section(4);
   expect(plain(await shell.type(tables('sh')))).toEqual(plain(tables('text')));
 

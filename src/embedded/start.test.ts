@@ -204,7 +204,7 @@ describe('a server that is started, used and stopped', () => {
     const onProgress = (message: string) => {
       if (message.startsWith('starting') && ++attempts === 3) squatter.close();
     };
-    const server = await start({ throwaway: true, onProgress });
+    const server = await start({ dataDir: await usedDataDir(), onProgress });
     await query(server.url, 'CREATE TABLE kept AS SELECT 42 AS answer');
     process.kill(server.pid, 'SIGKILL');
     await untilGone(server.pid);
@@ -358,7 +358,7 @@ describe('what stands in the way', () => {
 
   test('a server that cannot start says why, in its own words', async () => {
     const settings = { shared_buffers: 'plenty' };
-    await expect(startEmbedded({ throwaway: true, settings })).rejects.toMatchObject({
+    await expect(startEmbedded({ dataDir: await usedDataDir(), settings })).rejects.toMatchObject({
       code: 'start_failed',
       message: expect.stringContaining('invalid value for parameter "shared_buffers": "plenty"'),
     });

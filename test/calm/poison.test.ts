@@ -4,11 +4,13 @@
  */
 import { expect, test } from 'vitest';
 import { type CalmGround, CalmWorker, calmGround, figure, many } from '../support/calm.js';
+import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 import { watchersAreOld } from '../support/watchers.js';
 
 const WORKERS = 3;
-const ATTEMPTS = 2;
+/** test/crash/poison.test.ts spends two. */
+const ATTEMPTS = long(1, 2);
 /** How long the other jobs take: three workers do about 150 of them in a second. */
 const JOB_MS = 200;
 

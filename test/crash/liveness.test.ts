@@ -59,50 +59,13 @@ test('a killed process is declared dead within three seconds, by one of the othe
   for (const other of others) expect(await status(db, other)).toBe('alive');
 });
 
-test('a frozen process keeps its lock: that it is frozen is for its heartbeats to show', async () => {
-  const db = await ground();
-  const [frozen, killed] = await Promise.all([kept(db.url), kept(db.url), kept(db.url)]);
-  await watchersAreOld(db);
-  frozen.signal('SIGSTOP');
-  killed.signal('SIGKILL');
-  // Whoever declared this one dead has looked at the other as often.
-  await isDead(db, killed);
-  expect(await status(db, frozen)).toBe('alive');
-});
-
-test('a process whose connections all break is not declared dead when it comes back', async () => {
-  const db = await ground();
-  const line = await Line.to(db.url);
-  await line.mend();
-  const broken = await kept(line.url);
-  const killed = await Promise.all([1, 2, 3].map(() => kept(db.url)));
-  await kept(db.url);
-  await watchersAreOld(db);
-  for (const victim of killed) {
-    const before = await holders(db, broken.workerId);
-    expect(before.length).toBeGreaterThanOrEqual(2);
-    victim.signal('SIGKILL');
-    line.cut();
-    await line.mend();
-    await isDead(db, victim);
-    const after = await holders(db, broken.workerId);
-    expect(after.length).toBeGreaterThanOrEqual(2);
-    expect(after.filter(({ pid }) => before.some((one) => one.pid === pid))).toEqual([]);
-  }
-  expect(await status(db, broken)).toBe('alive');
-  expect(broken.heard('dead')).toBeUndefined();
-});
-
-test('one session that is left is enough to be alive', async () => {
-  const db = await ground();
-  const [thin, killed] = await Promise.all([kept(db.url), kept(db.url), kept(db.url)]);
-  await watchersAreOld(db);
+/** It has one session left and can open no others: each try is cut off. Returns what ends that. */
+async function thinOut(db: Ground, worker: Kept): Promise<() => void> {
   const sessions = await until('two sessions hold the lock', async () => {
-    const pids = await holders(db, thin.workerId);
+    const pids = await holders(db, worker.workerId);
     return pids.length >= 2 ? pids : null;
   });
-  // It can open no others: each try is cut off.
-  const [first, ...rest] = sessions.map(({ pid }) => pid);
+  const [first] = sessions;
   const cut = setInterval(
     () =>
       // The last one may be cut off with the test.
@@ -110,19 +73,47 @@ test('one session that is left is enough to be alive', async () => {
         .rows(
           `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
            AND objid = ($1::int8 & 4294967295)::oid AND pid <> $2`,
-          [lockKeyOf(thin.workerId), first],
+          [lockKeyOf(worker.workerId), first?.pid],
         )
         .catch(() => undefined),
     50,
   );
+  return () => clearInterval(cut);
+}
+
+test('who is frozen, has one session left, or comes back after all his connections broke is not declared dead', async () => {
+  const db = await ground();
+  const line = await Line.to(db.url);
+  await line.mend();
+  const [broken, frozen, thin, ...killed] = (await Promise.all([
+    kept(line.url),
+    // The last one watches.
+    ...Array.from({ length: 6 }, () => kept(db.url)),
+  ])) as [Kept, Kept, Kept, ...Kept[]];
+  killed.pop();
+  expect(killed).toHaveLength(3);
+  await watchersAreOld(db);
+  // It keeps its lock: that it is frozen is for its heartbeats to show.
+  frozen.signal('SIGSTOP');
+  const thickenUp = await thinOut(db, thin);
   try {
-    expect(rest.length).toBeGreaterThan(0);
-    killed.signal('SIGKILL');
-    await isDead(db, killed);
+    for (const victim of killed) {
+      const before = await holders(db, broken.workerId);
+      expect(before.length).toBeGreaterThanOrEqual(2);
+      victim.signal('SIGKILL');
+      line.cut();
+      await line.mend();
+      // Whoever declared this one dead has looked at the others as often.
+      await isDead(db, victim);
+      const after = await holders(db, broken.workerId);
+      expect(after.length).toBeGreaterThanOrEqual(2);
+      expect(after.filter(({ pid }) => before.some((one) => one.pid === pid))).toEqual([]);
+    }
+    for (const one of [broken, frozen, thin]) expect(await status(db, one)).toBe('alive');
   } finally {
-    clearInterval(cut);
+    thickenUp();
   }
-  expect(await status(db, thin)).toBe('alive');
+  expect(broken.heard('dead')).toBeUndefined();
 });
 
 test('a worker that was declared dead hears of it by the next look, and its lock follows its new id', async () => {

@@ -9,7 +9,7 @@ import { type Ground, ground } from '../support/ground.js';
 import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 
-const CUTS = long(20, 50);
+const CUTS = long(10, 50);
 /** How much is accepted between two cuts: every cut hits a process in full swing. */
 const BETWEEN = 30;
 

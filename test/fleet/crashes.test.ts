@@ -16,10 +16,13 @@ import {
   type Step,
 } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
+import { long } from '../support/long.js';
 import { checkOrder, keepLog, readLog } from '../support/order-log.js';
 import { until } from '../support/until.js';
 
 const KEYS = 200;
+/** In each one process is killed and one frozen. */
+const ROUNDS = long(1, 3);
 const CONFIG = { options: { ...QUICK, poll: '100ms', concurrency: 5 } } as const;
 
 async function orderedGround(): Promise<Ground> {
@@ -42,7 +45,7 @@ test('a fleet whose processes are killed and frozen under load keeps every key i
   await allWork(db, fleet);
   const everybody = [...fleet];
   const crashed: number[] = [];
-  for (let round = 0; round < 2; round++) {
+  for (let round = 0; round < ROUNDS; round++) {
     const [killed, frozen, ...rest] = fleet as [FleetWorker, FleetWorker, ...FleetWorker[]];
     crashed.push(killed.pid, frozen.pid);
     killed.signal('SIGKILL');

@@ -3,7 +3,7 @@
  * and network. Each seed is a schedule of a small fleet with faults of its own. And the simulation finds bugs: each
  * of support/bugs.ts is planted into a real statement, and found within a stated number of schedules.
  *
- * It runs SIM_SCHEDULES of them (default 50: about 9 s of one core; each takes some 90 statements on PGlite,
+ * It runs SIM_SCHEDULES of them (default 30: about 5 s of one core; each takes some 90 statements on PGlite,
  * which are most of the time), from the seed SIM_FROM on, and says what they were. `npm run test:long` runs more.
  * SIM_SEED runs one, and prints its trace. Transactions of handlers are not simulated: PGlite has one session, so
  * an open transaction stops all others.
@@ -30,7 +30,7 @@ vi.mock('node:crypto', async (original) => ({
 }));
 
 const { env } = process;
-const SCHEDULES = Number(env.SIM_SCHEDULES ?? long(50, 1_000));
+const SCHEDULES = Number(env.SIM_SCHEDULES ?? long(30, 1_000));
 const FROM = Number(env.SIM_FROM ?? 1);
 /** The bug whose schedule is shrunk in every run. */
 const SHRUNK = 'a claim that takes what a live owner holds';

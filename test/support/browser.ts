@@ -25,18 +25,16 @@ window.alert = window.pwned = (...args) => window.wrongs.push('script: ' + args)
 
 export interface OpenOptions {
   readonly width?: number;
-  readonly dark?: boolean;
 }
 
 /** A page of a context of its own, and what it complains of. */
-export async function newPage(browser: Browser, { width = 1280, dark = false }: OpenOptions = {}) {
+export async function newPage(browser: Browser, { width = 1280 }: OpenOptions = {}) {
   const context = await browser.newContext({
     viewport: { width, height: 900 },
-    colorScheme: dark ? 'dark' : 'light',
+    colorScheme: 'light',
     reducedMotion: 'reduce',
   });
   await context.addInitScript({ content: WATCH });
-  await context.addInitScript({ content: AXE });
   const page = await context.newPage();
   page.setDefaultTimeout(10_000);
   const errors: string[] = [];
@@ -48,10 +46,10 @@ export async function newPage(browser: Browser, { width = 1280, dark = false }: 
   return { context, page, errors };
 }
 
-export function testBrowser() {
+export function testBrowser(wanted = hasBrowser()) {
   let browser: Browser;
   beforeAll(async () => {
-    if (hasBrowser()) browser = await launch();
+    if (wanted) browser = await launch();
   });
   afterAll(() => browser?.close());
 
@@ -71,10 +69,12 @@ export function testBrowser() {
 /** Policy reports and scripts that ran on this page so far. */
 export const wrongsOf = (page: Page) => page.evaluate('window.wrongs') as Promise<string[]>;
 
-/** What axe calls serious or worse. */
+/** What axe calls serious or worse. It is half a megabyte, and loaded only into the pages that it looks at. */
 export async function seriousFindings(page: Page, rule?: string): Promise<string[]> {
+  if (!(await page.evaluate(`'axe' in window`))) await page.evaluate(`${AXE};0`);
   const { violations } = (await page.evaluate(
-    `axe.run({ runOnly: ${JSON.stringify(rule ? [rule] : STANDARDS)} })`,
+    // Of what passes only a count is wanted: to describe each element of it takes most of the time.
+    `axe.run({ runOnly: ${JSON.stringify(rule ? [rule] : STANDARDS)}, resultTypes: ['violations'] })`,
   )) as { violations: Finding[] };
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')

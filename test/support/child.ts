@@ -136,7 +136,7 @@ export const QUICK: ChildWorkerOptions = {
   heartbeat: '200ms',
   ttl: '2s',
   maintenance: '200ms',
-  poll: '20ms',
+  poll: '100ms',
 };
 
 export function startWorker(

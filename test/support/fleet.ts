@@ -36,6 +36,8 @@ const guardedStep = job<Step>('guarded_step');
 
 /** More than this many jobs do not wait at a time. */
 const BACKLOG = 600;
+/** Handlers wait for up to so long: a fleet that computes all the time has no time for anything else. */
+const LONGEST_MS = 50;
 
 /**
  * Jobs for many keys, round after round, until it is stopped. Every second key has handlers that complete
@@ -45,13 +47,11 @@ export class Load {
   readonly keys: readonly string[];
   rounds = 0;
   readonly #db: Ground;
-  readonly #ms: number;
   #on = true;
   readonly #done: Promise<void>;
 
-  constructor(db: Ground, keys: number, ms = 3) {
+  constructor(db: Ground, keys: number) {
     this.#db = db;
-    this.#ms = ms;
     this.keys = Array.from({ length: keys }, (_, n) => `order:${n}`);
     this.#done = this.#produce();
     this.#done.catch(() => undefined);
@@ -62,7 +62,8 @@ export class Load {
       const n = this.rounds;
       await this.#db.hf.enqueueMany(
         this.keys.map((key, place) => {
-          const payload = { n, ms: (place + n) % this.#ms, fails: (place + n) % 10 === 0 ? 1 : 0 };
+          const ms = (place + n) % LONGEST_MS;
+          const payload = { n, ms, fails: (place + n) % 10 === 0 ? 1 : 0 };
           return (place % 2 ? step : guardedStep).item(payload, { partitionKey: key });
         }),
       );

@@ -70,7 +70,10 @@ export interface PlainJob {
   readonly generation: number;
 }
 
-export async function jobOf(db: TestGround, id: string): Promise<PlainJob | undefined> {
+/** What it needs of a database. */
+type On = Pick<TestGround, 'hf' | 'rows'>;
+
+export async function jobOf(db: On, id: string): Promise<PlainJob | undefined> {
   const [row] = await db.rows<PlainJob>(
     `SELECT status::text, attempts, lease_generation::int AS generation
      FROM holdfast.inbox WHERE id = $1
@@ -82,7 +85,7 @@ export async function jobOf(db: TestGround, id: string): Promise<PlainJob | unde
 }
 
 /** A job that lasts far longer than its lease is run once, by a worker that is seen to be alive. */
-export async function keepsItsLease(db: TestGround, worker: PlainWorker): Promise<void> {
+export async function keepsItsLease(db: On, worker: PlainWorker): Promise<void> {
   await worker.event('started');
   const { id } = await db.hf.enqueue(wait, {});
   await until('it runs', async () => (await jobOf(db, id))?.status === 'processing');

@@ -1,14 +1,22 @@
-/** Waiting for a fact instead of sleeping: asks until it holds, or fails with what it last saw. */
+/**
+ * Waiting for a fact instead of sleeping: asks until it holds, or fails with what it last saw. What is there soon is
+ * seen soon, and what takes long is asked for less often: most questions are statements, and cost processor time.
+ */
+const FIRST_MS = 5;
+const MOST_MS = 50;
+
 export async function until<Value>(
   what: string,
   ask: () => Value | Promise<Value>,
   options: { timeoutMs?: number; everyMs?: number } = {},
 ): Promise<NonNullable<Value>> {
   const deadline = Date.now() + (options.timeoutMs ?? 30_000);
+  let pauseMs = options.everyMs ?? FIRST_MS;
   for (;;) {
     const value = await ask();
     if (value) return value;
     if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, options.everyMs ?? 20));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    if (options.everyMs === undefined) pauseMs = Math.min(pauseMs * 1.2, MOST_MS);
   }
 }

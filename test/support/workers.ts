@@ -23,7 +23,7 @@ export function testWorkers() {
     const events: WorkerEvent[] = [];
     const worker = hf.worker({
       handleSignals: false,
-      poll: '20ms',
+      poll: '50ms',
       onEvent: (event) => void events.push(event),
       ...options,
     });
