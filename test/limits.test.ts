@@ -48,8 +48,9 @@ const pass = (ms: number) =>
   );
 
 test('takes a job with the text of all other claims', () => {
+  const plain = (text: string) => text.replace(/\s+/g, ' ');
   for (const text of [TAKE, RETURN_TAKEN, RECORD_CLAIM, EXPIRED, HANDLED, LIMITS_KNOWN])
-    expect(limitsPerQueue).toContain(text);
+    expect(plain(limitsPerQueue)).toContain(plain(text));
 });
 
 describe('a concurrency', () => {
