@@ -5,7 +5,7 @@
  * claim is decided in claim-schedule.ts, what a claim reads in claim-reader.ts. Hints that come in quick succession
  * share a claim.
  */
-import type { LimitedTypes } from '../../fleet/limited.js';
+import type { LimitedTypes } from '../../fleet/registry.js';
 import type { Ordering } from '../../job/order.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { Timer } from '../time.js';

@@ -10,7 +10,7 @@ import { claimLimited, type LimitedClaim } from '../../claim/claim-limited.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
 import { countWaiting } from '../../enqueue/pressure.js';
-import type { LimitedTypes } from '../../fleet/limited.js';
+import type { LimitedTypes } from '../../fleet/registry.js';
 import type { Ordering } from '../../job/order.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';

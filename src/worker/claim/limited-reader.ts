@@ -12,7 +12,7 @@
  */
 import type { LimitedClaim } from '../../claim/claim-limited.js';
 import type { ClaimedJob } from '../../claim/taking.js';
-import type { LimitedTypes } from '../../fleet/limited.js';
+import type { LimitedTypes } from '../../fleet/registry.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import { jittered, type Time } from '../time.js';
 import type { KeysClaim } from './claim-keys.js';

@@ -16,14 +16,16 @@ const AGAIN_MS = 600_000;
 /** Producers may make up types: a look says this many at most. */
 const MAX_TYPES = 10;
 
+type Queue = Pick<QueueSettings, 'name' | 'ordering'>;
+
 export interface UnhandledDeps {
   readonly maintenanceMs: number;
   readonly time: Time;
   readonly log: Logger;
   /** Whether this worker is the one that looks. */
   readonly isFirst: () => boolean;
-  readonly queues: () => readonly QueueSettings[];
-  readonly find: (queue: QueueSettings, graceMs: number) => Promise<readonly Unhandled[]>;
+  readonly queues: () => readonly Queue[];
+  readonly find: (queue: Queue, graceMs: number) => Promise<readonly Unhandled[]>;
 }
 
 export class UnhandledWatch {
@@ -55,7 +57,7 @@ export class UnhandledWatch {
     this.#timer?.cancel();
   }
 
-  async #look(queue: QueueSettings): Promise<void> {
+  async #look(queue: Queue): Promise<void> {
     const { time, find, log } = this.#deps;
     // No answer is no news: what keeps the database from it is reported by those who need it.
     const found = await find(queue, this.#graceMs).catch(() => []);
