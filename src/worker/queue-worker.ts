@@ -159,15 +159,14 @@ export class QueueWorker {
   }
 
   #receive(batch: ClaimBatch): void {
-    const { jobs: rows, workerId, number, clock, sentAt, run, stop, keysWithMore, alone } = batch;
+    const { jobs: rows, workerId, number, clock, sentAt, run, keysWithMore, limited = false } = batch;
     if (rows.length === 0) return;
-    const limited = batch.limited === true;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
     const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock, limited };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
-    for (const job of jobs) job.hasMore = keysWithMore ? keysWithMore.has(job.row) : run === null;
+    for (const job of jobs) job.hasMore = keysWithMore ? keysWithMore.has(job.row) : run === undefined;
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;
@@ -185,11 +184,11 @@ export class QueueWorker {
     }
     this.runs.expect(jobs.length);
     const [first] = jobs;
-    if (alone && first) {
+    if (batch.alone && first) {
       this.#runAlone(first);
       return;
     }
-    this.runs.add(runsOf({ run, stop }, jobs), limited);
+    this.runs.add(runsOf(batch, jobs), limited);
     this.runs.start();
   }
 
