@@ -25,11 +25,6 @@ import { UnhandledWatch } from './services/unhandled.js';
 import { Settler } from './settle/settler.js';
 import type { WorkerDeps } from './worker.js';
 
-/** How long the start waits for the liveness lock. */
-const WATCHED_MS = 3_000;
-/** A look for what nobody handles is given up after so long: dead rows may lie at the front of the queue. */
-const UNHANDLED_MS = 1_000;
-
 type OfWorker = 'address' | 'direct' | 'pool' | 'maxPayloadBytes' | 'tracing';
 
 export interface LoopsDeps extends SharedDeps, Pick<WorkerDeps, OfWorker> {
@@ -98,7 +93,7 @@ export class Loops {
   async prepare(): Promise<void> {
     await this.keeper.start();
     this.wakeups.start();
-    await this.keeper.watched(WATCHED_MS);
+    await this.keeper.watched();
   }
 
   async start(): Promise<void> {
@@ -205,7 +200,8 @@ export class Loops {
       isFirst: () => this.#membership.isFirst,
       queues: () => this.#membership.queues,
       find: ({ name: queue, ordering }, graceMs) =>
-        transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = ${UNHANDLED_MS}`, (db) =>
+        // Dead rows may lie at the front of the queue.
+        transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = '1s'`, (db) =>
           findUnhandled(db, { schema, queue }, { keyed: ordering !== 'none', graceMs }),
         ),
     });

@@ -6,6 +6,7 @@
  */
 import { HoldfastError } from '../job/errors.js';
 import { isolate } from '../lease/marks.js';
+import { LAST_MS } from '../postgres/backoff.js';
 import { ClaimLoop, type Hints } from './claim/claim-loop.js';
 import type { ClaimBatch } from './claim/claim-reader.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
@@ -15,9 +16,6 @@ import { Runs } from './run/runs.js';
 import { runsOf } from './run/runs-of.js';
 import { InFlightJobs } from './settle/in-flight.js';
 import { Wait } from './time.js';
-
-/** What is released at the very end has this long to leave. */
-const RELEASE_MS = 900;
 
 export interface QueueWorkerDeps extends QueueDeps {
   readonly wakeups: Hints;
@@ -248,7 +246,7 @@ export class QueueWorker {
       this.inFlight.release(held);
       held.lost = true;
     }
-    return this.#emptyWithin(RELEASE_MS);
+    return this.#emptyWithin(6 * LAST_MS);
   }
 
   #checkEmpty(): void {

@@ -16,7 +16,7 @@ function mainThread(renewMs = 30_000) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const sent: ToKeeper[] = [];
-  const batches = new Batches(renewMs, (message) => sent.push(message));
+  const batches = new Batches({ renewMs, heartbeatMs: 10_000 }, (message) => sent.push(message));
   return {
     batches,
     messages: () => sent.splice(0),

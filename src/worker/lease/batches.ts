@@ -7,10 +7,8 @@
  * thread may renew a job that has left, and the fence of the row refuses it.
  */
 import type { Lease } from '../../lease/renew.js';
+import type { Settings } from '../options.js';
 import { monotonicMs, pack, type ToKeeper } from './protocol.js';
-
-/** With leases of hours, the thread would otherwise keep what was done in a quarter of an hour. */
-const LATEST_MS = 10_000;
 
 /** The jobs of one claim that are still held. */
 export interface Batch {
@@ -34,10 +32,14 @@ export class Batches {
   readonly #shrunk = new Set<Batch>();
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(renewMs: number, send: (message: ToKeeper) => void) {
+  constructor(
+    { renewMs, heartbeatMs }: Pick<Settings, 'renewMs' | 'heartbeatMs'>,
+    send: (message: ToKeeper) => void,
+  ) {
     this.#send = send;
-    // The thread renews a batch when half of the renewal interval is over. Until then it keeps what has left.
-    this.#delayMs = Math.min(renewMs / 4, LATEST_MS);
+    // The thread renews a batch when half of the renewal interval is over. Until then it keeps what has left; with
+    // leases of hours, that would be much.
+    this.#delayMs = Math.min(renewMs / 4, heartbeatMs);
   }
 
   hold(queue: string, jobs: readonly BatchedJob[]): void {

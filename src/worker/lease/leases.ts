@@ -8,10 +8,8 @@
  */
 import { type Lease, renew } from '../../lease/renew.js';
 import type { Executor } from '../../postgres/queryable.js';
+import { MAX_ROWS } from '../../postgres/statement.js';
 import { monotonicMs, type Tell, type ToKeeper, unpack } from './protocol.js';
-
-/** About so many jobs are renewed in one statement. */
-const CHUNK = 1_000;
 
 type Message<Kind extends ToKeeper['kind']> = Extract<ToKeeper, { kind: Kind }>;
 
@@ -97,7 +95,7 @@ export class Leases {
       if (batch.dueAt > now || (due[0] && batch.queue !== due[0].queue)) continue;
       due.push(batch);
       count += jobsOf(batch).size;
-      if (count >= CHUNK) break;
+      if (count >= MAX_ROWS) break;
     }
     return due;
   }

@@ -49,6 +49,11 @@ export const sharedBytes = (queues: readonly string[]): number =>
 /** In `confirmedAt`: no heartbeat of this id is confirmed yet. */
 export const NEVER = -(2n ** 52n);
 
+/** How often the main thread shows that its event loop turns. */
+export const TURN_MS = 100;
+/** About so often the thread looks around, checks the main thread, and tries to connect again. */
+export const LOOK_MS = 1_000;
+
 /** One clock for all threads; `performance.now()` starts at zero in each. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;

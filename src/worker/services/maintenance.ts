@@ -16,10 +16,7 @@ import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { inBatches, MAX_BATCHES, type Service } from './service.js';
-
-const RECOVER_BATCH = 1_000;
-const PRUNE_BATCH = 5_000;
+import { inBatches, MOST_IN_ROUND, type Service } from './service.js';
 
 /**
  * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. `exhausted` is
@@ -31,17 +28,14 @@ export function recoverAll(
   recoverer: string,
   exhausted: (queue: string, job: string) => void,
 ): Promise<number> {
-  return inBatches(RECOVER_BATCH, async () => {
-    const back = await recover(db, names, { limit: RECOVER_BATCH, recoverer });
+  return inBatches(async (limit) => {
+    const back = await recover(db, names, { limit, recoverer });
     // Cursors have passed these. Without the hint, polls find them.
     await hintQueue(db, names, back).catch(() => undefined);
     for (const { id, status } of back) if (status === 'dead_letter') exhausted(names.queue, id);
     return back.length;
   });
 }
-
-/** What is past its retention may stay a little longer. */
-const PRUNE_EVERY_MS = 60_000;
 
 export interface MaintenanceNews {
   /** These workers were declared dead. */
@@ -51,12 +45,14 @@ export interface MaintenanceNews {
 }
 
 export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
+  // What is past its retention may stay a little longer.
+  const pruneEveryMs = 6 * everyMs;
   const pruning = (name: string, what: typeof pruneArchive): Service => ({
     name,
-    everyMs: Math.max(everyMs, Math.min(PRUNE_EVERY_MS, 6 * everyMs)),
-    atMost: MAX_BATCHES * PRUNE_BATCH,
+    everyMs: pruneEveryMs,
+    atMost: MOST_IN_ROUND,
     run: ({ withBitmaps, names }) =>
-      inBatches(PRUNE_BATCH, () => withBitmaps((db) => prune(db, names, what, PRUNE_BATCH))),
+      inBatches((limit) => withBitmaps((db) => prune(db, names, what, limit))),
   });
   return [
     {
@@ -85,7 +81,7 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     pruning('prune rates', pruneRates),
     {
       name: 'prune registry',
-      everyMs: PRUNE_EVERY_MS,
+      everyMs: pruneEveryMs,
       run: ({ engine, names }) => forgetDeadWorkers(engine, names),
     },
   ];

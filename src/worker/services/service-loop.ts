@@ -7,7 +7,7 @@
  * been reachable from here for a whole TTL again: those that live have sent a heartbeat by then.
  */
 import type pg from 'pg';
-import { takeTurn } from '../../maintenance/turn.js';
+import { EARLY, takeTurn } from '../../maintenance/turn.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { SharedDeps } from '../deps.js';
 import type { Settings } from '../options.js';
@@ -17,8 +17,6 @@ import { type Service, transactionWith } from './service.js';
 /** The archive is found through block ranges, which only bitmaps can read. And nobody freezes with a lock. */
 const WITH_BITMAPS =
   "; SET LOCAL enable_bitmapscan = on; SET LOCAL plan_cache_mode = auto; SET LOCAL idle_in_transaction_session_timeout = '5s'";
-/** Timers have a jitter of a quarter, so a round may come this early: see maintenance/turn.ts. */
-const EARLY = 0.7;
 
 type Shared =
   | 'schema'

@@ -44,16 +44,17 @@ export function transactionWith<Value>(
   return withTransaction(pool, (client) => work(plainExecutor(client, mode)), begin);
 }
 
-/** A round does at most this many batches of a kind; the next round goes on. */
-export const MAX_BATCHES = 20;
+/** So many rows at a time, and so many times in one round; the next round goes on. */
+const BATCH = 5_000;
+const MAX_BATCHES = 20;
+export const MOST_IN_ROUND = MAX_BATCHES * BATCH;
 
 /** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
-export async function inBatches(size: number, batch: () => Promise<number>): Promise<number> {
+export async function inBatches(batch: (limit: number) => Promise<number>): Promise<number> {
   let total = 0;
-  for (let count = 0; count < MAX_BATCHES; count++) {
-    const done = await batch();
-    total += done;
-    if (done < size) break;
+  for (let count = 1; count <= MAX_BATCHES; count++) {
+    total += await batch(BATCH);
+    if (total < count * BATCH) break;
   }
   return total;
 }
