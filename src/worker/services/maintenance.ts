@@ -16,7 +16,7 @@ import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { inBatches, MOST_IN_ROUND, type Service } from './service.js';
+import { inBatches, type Service } from './service.js';
 
 /**
  * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. `exhausted` is
@@ -44,20 +44,16 @@ export interface MaintenanceNews {
   readonly exhausted: (queue: string, job: string) => void;
 }
 
-export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
-  // What is past its retention may stay a little longer.
-  const pruneEveryMs = 6 * everyMs;
-  const pruning = (name: string, what: typeof pruneArchive): Service => ({
-    name,
-    everyMs: pruneEveryMs,
-    atMost: MOST_IN_ROUND,
-    run: ({ withBitmaps, names }) =>
-      inBatches((limit) => withBitmaps((db) => prune(db, names, what, limit))),
-  });
+const pruning = (name: string, what: typeof pruneArchive): Service => ({
+  name,
+  run: ({ withBitmaps, names }) =>
+    inBatches((limit) => withBitmaps((db) => prune(db, names, what, limit))),
+});
+
+export function maintenanceServices(news: MaintenanceNews): readonly Service[] {
   return [
     {
       name: 'sweep',
-      everyMs,
       run: async ({ engine, names, workerId, ttlMs, maySweep }) => {
         const dead = maySweep ? await sweepDeadWorkers(engine, names, workerId, ttlMs) : [];
         if (dead.length > 0) news.dead(dead);
@@ -66,7 +62,6 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     },
     {
       name: 'recover',
-      everyMs,
       run: async ({ engine, names, workerId }) => {
         const back = await recoverAll(engine, names, workerId, news.exhausted);
         await forgetClaims(engine, names);
@@ -81,7 +76,6 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     pruning('prune rates', pruneRates),
     {
       name: 'prune registry',
-      everyMs: pruneEveryMs,
       run: ({ engine, names }) => forgetDeadWorkers(engine, names),
     },
   ];

@@ -1,8 +1,7 @@
 /**
  * A service: work on a queue that the fleet does once per interval, whoever has the turn.
  *
- * One election serves all services (maintenance/turn.ts): the worker that wins the turn of a queue runs those
- * that are due. A service works in small statements that each commit by themselves and pass over what others
+ * One election serves all services (maintenance/turn.ts): the worker that wins the turn of a queue runs them. A service works in small statements that each commit by themselves and pass over what others
  * have locked, so it holds nothing for long, and two rounds that overlap do no harm.
  */
 import type pg from 'pg';
@@ -13,11 +12,8 @@ import { type EngineMode, type Executor, plainExecutor } from '../../postgres/qu
 
 export interface Service {
   readonly name: string;
-  readonly everyMs: number;
   /** Returns how much it did. */
   readonly run: (round: Round) => Promise<number>;
-  /** A run that did so much has left something over: it goes on in the next turn. */
-  readonly atMost?: number;
 }
 
 /** What a service has to work with, in one round of one queue. */
@@ -47,7 +43,6 @@ export function transactionWith<Value>(
 /** So many rows at a time, and so many times in one round; the next round goes on. */
 const BATCH = 5_000;
 const MAX_BATCHES = 20;
-export const MOST_IN_ROUND = MAX_BATCHES * BATCH;
 
 /** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
 export async function inBatches(batch: (limit: number) => Promise<number>): Promise<number> {
