@@ -99,8 +99,8 @@ export class KeeperWork {
 
   #receive(message: ToKeeper): void {
     const { kind } = message;
-    if (kind === 'hold') this.#leases.hold(message);
-    else if (kind === 'left') this.#leases.left(message);
+    if (kind === 'hold') this.#leases.hold(message.batch);
+    else if (kind === 'held') this.#leases.held(message.batches);
     else if (kind === 'identity') this.#identify(message.workerId);
     else if (kind === 'password') this.#passwords.answer(message.ask, message.answer);
     else void this.#stop();

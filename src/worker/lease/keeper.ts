@@ -187,7 +187,7 @@ export class Keeper {
       if (this.#stopping) return;
       try {
         this.#run();
-        this.#batches.resend();
+        this.#batches.sendAll();
       } catch (error) {
         this.#failed(error);
         this.#runAgain();

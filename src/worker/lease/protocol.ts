@@ -89,22 +89,19 @@ export interface Attempts {
   readonly completed: number;
 }
 
+/** Jobs of one claim that are held. Numbers rise and are never used again. */
+export interface HeldBatch {
+  readonly number: number;
+  readonly queue: string;
+  /** When they were claimed, by `monotonicMs`. */
+  readonly heldAt: number;
+  readonly jobs: string;
+}
+
 export type ToKeeper =
-  /** Jobs of one claim. Batch numbers rise and are never used again. */
-  | {
-      readonly kind: 'hold';
-      readonly queue: string;
-      readonly batch: number;
-      /** When they were claimed, by `monotonicMs`. */
-      readonly heldAt: number;
-      readonly jobs: string;
-    }
-  /** Batches of which nothing is left, and what is left of others. */
-  | {
-      readonly kind: 'left';
-      readonly ended: readonly number[];
-      readonly remaining: readonly { readonly batch: number; readonly jobs: string }[];
-    }
+  | { readonly kind: 'hold'; readonly batch: HeldBatch }
+  /** All that is held: what is not among these has left. */
+  | { readonly kind: 'held'; readonly batches: readonly HeldBatch[] }
   | { readonly kind: 'identity'; readonly workerId: string }
   | { readonly kind: 'password'; readonly ask: string; readonly answer: PasswordAnswer }
   | { readonly kind: 'stop' };
