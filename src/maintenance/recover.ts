@@ -66,13 +66,12 @@ RETURNING i.id, i.status, i.lease_generation, i.available_at AS run_at, i.partit
   },
 });
 
-export interface RecoverRequest {
-  readonly limit: number;
-  /** The worker that recovers: it lives, so a job of its own whose lease ran out has killed nobody. */
-  readonly recoverer: string;
-}
-
-export function recover(db: Executor, names: Names, { limit, recoverer }: RecoverRequest) {
+/** At most so many. The worker that recovers lives, so a job of its own whose lease ran out has killed nobody. */
+export function recover(
+  db: Executor,
+  names: Names,
+  { limit, recoverer }: { readonly limit: number; readonly recoverer: string },
+) {
   return db.run(recoverJobs, names, [limit, recoverer]);
 }
 

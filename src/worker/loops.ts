@@ -183,10 +183,7 @@ export class Loops {
         load: () => ({
           running: this.running,
           held: this.queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
-          attempts: this.queues.map(({ inFlight }) => ({
-            failed: inFlight.failures,
-            completed: inFlight.completions,
-          })),
+          attempts: this.queues.map(({ inFlight }) => inFlight.attempts),
         }),
       },
     );

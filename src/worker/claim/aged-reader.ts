@@ -15,12 +15,6 @@ import { LookTimer } from './look-timer.js';
 /** Of so many jobs one may be an aged one. */
 const SHARE = 4;
 
-/** What an aged claim asks for. */
-export interface AgedShare {
-  readonly cursors: readonly DueCursor[];
-  readonly limit: number;
-}
-
 export class AgedReader {
   readonly #look = new LookTimer();
   /** By priority, the last aged job that was taken since the last look. */
@@ -34,8 +28,8 @@ export class AgedReader {
   #looking = false;
   #turn = 0;
 
-  /** Null: nothing is to be read now. `room`: for how many jobs there is room in all. */
-  take(room: number, now: number): AgedShare | null {
+  /** What an aged claim asks for; null: nothing is to be read now. `room`: for how many jobs there is room in all. */
+  take(room: number, now: number) {
     const { length } = this.#unread;
     if (length === 0 || this.#owed > 0) return null;
     this.#looking = this.#look.due(now);
