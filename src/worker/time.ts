@@ -30,6 +30,8 @@ export const systemTime: Time = {
 
 /** Statements of one kind follow each other no faster than this, so that what comes in one moment shares one. */
 export const PACE_MS = 4;
+/** After so long one looks again, where nobody tells. */
+export const SOON_MS = 20;
 
 /** A wait that somebody may end early. One at a time. */
 export class Wait {

@@ -12,12 +12,10 @@
  */
 import type { QueueNews } from '../../claim/claim.js';
 import { Backoff } from '../../postgres/backoff.js';
-import { jittered, PACE_MS, type Time } from '../time.js';
+import { jittered, PACE_MS, SOON_MS, type Time } from '../time.js';
 
 /** How often a claim asks for more than jobs; and after how long of full claims hints are switched off. */
 const NEWS_MS = 500;
-/** Without notifications, a claim that found something is followed by another after this time. */
-export const SOON_MS = 20;
 /** The latest answer to what all workers know, while others are quicker. */
 export const LATEST_MS = 2 * SOON_MS;
 
@@ -118,6 +116,7 @@ export class ClaimSchedule {
       return now - this.#fullSince > NEWS_MS ? false : null;
     }
     this.#fullSince = Number.POSITIVE_INFINITY;
+    // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);
     const idleMs = getsHints ? 2 * this.#pollMs : Math.min(this.#idleMs, this.#pollMs);
     this.#pollAt = now + jittered(idleMs, this.#time);

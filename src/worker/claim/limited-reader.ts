@@ -15,8 +15,8 @@ import type { LimitedClaim } from '../../claim/claim-limited.js';
 import type { LimitedTypes } from '../../fleet/registry.js';
 import type { Ordering } from '../../job/order.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { jittered, PACE_MS, type Time } from '../time.js';
-import { LATEST_MS, laterThan, SOON_MS } from './claim-schedule.js';
+import { jittered, PACE_MS, SOON_MS, type Time } from '../time.js';
+import { LATEST_MS, laterThan } from './claim-schedule.js';
 import { DueReader } from './due-reader.js';
 import type { KeyReader } from './key-reader.js';
 

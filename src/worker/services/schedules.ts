@@ -15,7 +15,7 @@ const PAUSE_MS = 50;
 /** Without notifications, and for a tick whose row somebody has locked. */
 const POLL_MS = 1_000;
 /** A tick that is later than this was left by somebody who is gone. */
-const LATE_MS = 2_000;
+const LATE_MS = 2 * POLL_MS;
 
 export interface ScheduleDeps {
   readonly queues: readonly string[];

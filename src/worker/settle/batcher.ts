@@ -16,10 +16,8 @@ import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Settled } from '../../settle/settled.js';
 import type { SharedDeps } from '../deps.js';
 import type { SettleResult, StatementName } from '../events.js';
-import { PACE_MS, Wait } from '../time.js';
+import { PACE_MS, SOON_MS, Wait } from '../time.js';
 
-/** How often it is asked whether this worker is alive, when that is not known. */
-const CONFIRM_MS = 20;
 /** So many do not wait for more. */
 const ENOUGH = 32;
 
@@ -144,7 +142,7 @@ export class Batcher<T extends Settled> {
   async #confirmed(): Promise<void> {
     const { standing, abandoned } = this.#deps;
     while (standing(this.#waiting[0]?.workerId as string) === 'unknown' && !abandoned.aborted)
-      await pause(CONFIRM_MS, abandoned);
+      await pause(SOON_MS, abandoned);
   }
 
   /** `again`: some of it was asked for before, and may have been done then. */
