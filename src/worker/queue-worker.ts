@@ -157,14 +157,24 @@ export class QueueWorker {
   }
 
   #receive(batch: ClaimBatch): void {
-    const { jobs: rows, workerId, number, clock, sentAt, run, keysWithMore, limited = false } = batch;
+    const {
+      jobs: rows,
+      workerId,
+      number,
+      clock,
+      sentAt,
+      run,
+      keysWithMore,
+      limited = false,
+    } = batch;
     if (rows.length === 0) return;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
     const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock, limited };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
-    for (const job of jobs) job.hasMore = keysWithMore ? keysWithMore.has(job.row) : run === undefined;
+    for (const job of jobs)
+      job.hasMore = keysWithMore ? keysWithMore.has(job.row) : run === undefined;
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;

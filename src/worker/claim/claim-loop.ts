@@ -131,7 +131,8 @@ export class ClaimLoop {
     if (this.#deps.room() <= 0) return;
     const now = this.#deps.time.now();
     const at = this.#schedule.nextAt(now, this.#reader.readAt(now), this.#deps.free());
-    const limitedAt = this.#deps.roomLimited() > 0 ? this.#reader.limitedAt : Number.POSITIVE_INFINITY;
+    const limitedAt =
+      this.#deps.roomLimited() > 0 ? this.#reader.limitedAt : Number.POSITIVE_INFINITY;
     // While claims fail, only the ordinary ones are tried again.
     const soonest = this.#schedule.failing ? at : Math.min(at, limitedAt);
     if (soonest > now) this.#wait(soonest, now);

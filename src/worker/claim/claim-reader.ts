@@ -262,7 +262,13 @@ export class ClaimReader {
   #sendLimited(group: LimitedGroup, limit: number, suspects: boolean) {
     const { engine, names, time } = this.#deps;
     const { ofType, due } = group;
-    const asked = { ...group.terms, ofType, cursors: due.take(time.now()), lagMs: LAG_MS, suspects };
+    const asked = {
+      ...group.terms,
+      ofType,
+      cursors: due.take(time.now()),
+      lagMs: LAG_MS,
+      suspects,
+    };
     return this.#send(limit, async (terms) => ({
       ...(await claimLimited(engine, names, { ...terms, ...asked })),
       limited: true,

@@ -71,8 +71,8 @@ export class KeyReader {
 
   /** Jobs were written to these buckets; null: jobs of any bucket came back. */
   hint(buckets: readonly number[] | null, now: number): void {
-    if (buckets === null) return this.later(null, now);
-    for (const bucket of buckets) {
+    if (buckets === null) this.later(null, now);
+    for (const bucket of buckets ?? []) {
       this.#hintedAt.set(bucket, now);
       if (this.#owned.has(bucket)) this.#hints.add(bucket);
       else {

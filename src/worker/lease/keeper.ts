@@ -28,8 +28,8 @@ import {
   NEVER,
   SLOT,
   sharedBytes,
-  TURN_MS,
   type ToKeeper,
+  TURN_MS,
 } from './protocol.js';
 
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' | 'passwordAsked'> {
