@@ -16,7 +16,11 @@ import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
+import { MAX_ROWS } from '../../postgres/statement.js';
 import { inBatches, type Service } from './service.js';
+
+/** Each batch finds its rows anew, and nobody waits for them: so larger ones. */
+const PRUNE_BATCH = 5_000;
 
 /**
  * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. `exhausted` is
@@ -28,7 +32,7 @@ export function recoverAll(
   recoverer: string,
   exhausted: (queue: string, job: string) => void,
 ): Promise<number> {
-  return inBatches(async (limit) => {
+  return inBatches(MAX_ROWS, async (limit) => {
     const back = await recover(db, names, { limit, recoverer });
     // Cursors have passed these. Without the hint, polls find them.
     await hintQueue(db, names, back).catch(() => undefined);
@@ -47,7 +51,7 @@ export interface MaintenanceNews {
 const pruning = (name: string, what: typeof pruneArchive): Service => ({
   name,
   run: ({ withBitmaps, names }) =>
-    inBatches((limit) => withBitmaps((db) => prune(db, names, what, limit))),
+    inBatches(PRUNE_BATCH, (limit) => withBitmaps((db) => prune(db, names, what, limit))),
 });
 
 export function maintenanceServices(news: MaintenanceNews): readonly Service[] {

@@ -40,16 +40,18 @@ export function transactionWith<Value>(
   return withTransaction(pool, (client) => work(plainExecutor(client, mode)), begin);
 }
 
-/** So many rows at a time, and so many times in one round; the next round goes on. */
-const BATCH = 5_000;
+/** A round does at most this many batches of a kind; the next round goes on. */
 const MAX_BATCHES = 20;
 
 /** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
-export async function inBatches(batch: (limit: number) => Promise<number>): Promise<number> {
+export async function inBatches(
+  size: number,
+  batch: (size: number) => Promise<number>,
+): Promise<number> {
   let total = 0;
   for (let count = 1; count <= MAX_BATCHES; count++) {
-    total += await batch(BATCH);
-    if (total < count * BATCH) break;
+    total += await batch(size);
+    if (total < count * size) break;
   }
   return total;
 }
