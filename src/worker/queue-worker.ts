@@ -157,17 +157,9 @@ export class QueueWorker {
   }
 
   #receive(batch: ClaimBatch): void {
-    const {
-      jobs: rows,
-      workerId,
-      number,
-      clock,
-      sentAt,
-      run,
-      keysWithMore,
-      limited = false,
-    } = batch;
+    const { jobs: rows, run, keysWithMore, limited = false } = batch;
     if (rows.length === 0) return;
+    const { workerId, number, clock, sentAt } = batch;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
     const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock, limited };
