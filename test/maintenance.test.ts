@@ -67,7 +67,7 @@ async function round(names: Names = INBOX, pool: pg.Pool = engine) {
     );
   const given = { names, workerId: 'sweeper', ttlMs: TTL_MS, maySweep: true };
   const news = { dead: (ids: readonly string[]) => void dead.push(...ids), exhausted() {} };
-  for (const { name, run } of maintenanceServices(60_000, news))
+  for (const { name, run } of maintenanceServices(news))
     done.set(name, await run({ ...given, engine: on, withBitmaps }));
   const pruned = [...done].reduce((sum, [name, n]) => sum + (name.startsWith('prune') ? n : 0), 0);
   return { dead, recovered: done.get('recover'), pruned };

@@ -13,7 +13,16 @@
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { bool, int4, int8, plainArray, statement, text, textArray } from '../postgres/statement.js';
+import {
+  bool,
+  int4,
+  int8,
+  MAX_ROWS,
+  plainArray,
+  statement,
+  text,
+  textArray,
+} from '../postgres/statement.js';
 import { MAINTAINED_MS, type QueueNews, RECOUNT, SUSPECTS_WAIT } from './claim.js';
 import { KEY_WALK } from './key-walk.js';
 import {
@@ -53,8 +62,6 @@ export interface KeyedClaimRequest extends ClaimTerms {
   /** After so many rows it stops, once it has seen what stands behind the last job that it takes. */
   readonly maxRows?: number;
 }
-
-const MAX_ROWS = 1_000;
 
 export const claimKeyedJobs = statement({
   name: 'claim_keyed',

@@ -32,9 +32,6 @@ import {
   termsOf,
 } from './taking.js';
 
-/** The keys of the first ones may be full. */
-const MOST_LOOKED_AT = 100;
-
 /** From so many crashes on a job runs alone. */
 export const ALONE_FROM = 4;
 
@@ -62,7 +59,8 @@ WITH ${openQueue('true')}, ${allowed('$9::text')}, waiting AS MATERIALIZED (
   WHERE w.crashes = (SELECT min(m.crashes) FROM waiting AS m)
     AND (SELECT pg_try_advisory_xact_lock($8::integer, 'holdfast.inbox'::regclass::oid::integer))
   ORDER BY w.id
-  LIMIT ${MOST_LOOKED_AT}
+  -- The keys of the first ones may be full.
+  LIMIT 100
 ), claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = i.crashes >= ${ALONE_FROM}

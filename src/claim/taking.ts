@@ -7,6 +7,7 @@
  * the types whose first version it handles, `$7` the newest version that it handles by type, and under '' the
  * version of the queue's limits that it knows.
  */
+import { historyWith, MAY_BE_CAUSE } from '../postgres/fragments.js';
 import {
   bool,
   int2,
@@ -108,9 +109,6 @@ export const NOT_PAUSED = `(i.type = ANY ((SELECT o.paused_types FROM open_queue
 /** Its lease ran out and nobody has recovered it yet. */
 export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;
 
-/** It may have been the cause. A first crash counts in any case: only from then on the start is written down. */
-const COUNTS = '(i.crashes = 0 OR i.started)';
-
 /**
  * A job whose owner vanished gets the attempt back that it never finished. Its `crashes` rises if it may have been
  * the cause, and its history says that the owner vanished. One that ran alone is a suspect, which no claim takes
@@ -122,15 +120,12 @@ export const TAKE = `status = 'processing',
       lease_expires_at = (SELECT now() + $2::integer * interval '1 millisecond'),
       lease_generation = i.lease_generation + 1,
       attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
-      crashes = i.crashes + CASE WHEN i.status = 'processing' AND ${COUNTS} THEN 1 ELSE 0 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND ${MAY_BE_CAUSE} THEN 1 ELSE 0 END,
       started = false,
       last_error = CASE WHEN i.status = 'processing'
         THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
       history = CASE WHEN i.status = 'processing'
-        THEN jsonb_path_query_array(
-          coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-            'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
-          '$[last-19 to last]')
+        THEN ${historyWith(`'outcome', 'vanished', 'spent', false`)}
         ELSE i.history END`;
 
 /** What is as usual is not sent; `TAKEN_COLUMNS` says what that is. */

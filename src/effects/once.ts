@@ -5,6 +5,7 @@
  * lease), so a stale worker cannot leave a marker behind. Between the effect itself and its marker lies
  * a moment in which a crash repeats the effect; for effects inside Postgres use `ctx.transaction`.
  */
+import { fenced } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { statement, text } from '../postgres/statement.js';
@@ -30,11 +31,7 @@ export const recordEffectMarker = statement({
 WITH owned AS MATERIALIZED (
   SELECT i.id
   FROM holdfast.inbox AS i
-  WHERE i.id = $2::uuid
-    AND i.lease_generation = $3::bigint
-    AND i.claimed_by = $1::text
-    AND i.status = 'processing'
-    AND i.lease_expires_at > statement_timestamp()
+  WHERE ${fenced('$2::uuid', '$3::bigint')}
   FOR SHARE
 )
 INSERT INTO holdfast.inbox_effects AS e (job_id, name, value, generation)

@@ -9,7 +9,7 @@ import { hash32 } from '../job/key.js';
 import type { Ordering } from '../job/order.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int8, json, statement, text } from '../postgres/statement.js';
+import { bool, int8, json, statement, text } from '../postgres/statement.js';
 
 /** By queue and type, the newest payload version that a worker handles. */
 export type Handles = Readonly<Record<string, Readonly<Record<string, number>>>>;
@@ -125,23 +125,44 @@ export async function fleetView(db: Executor, names: Names): Promise<FleetView> 
   return { epoch: rows[0]?.epoch ?? 0, members, dead };
 }
 
+/**
+ * Which types of a queue are limited. Workers leave them out of their ordinary claims, and say with each claim which
+ * version of the limits they know: one that has changed since gives them nothing until they have read it.
+ */
+export interface LimitedTypes {
+  readonly version: number;
+  readonly types: readonly string[];
+  /** The queue itself has a limit, which holds for all of its types together. */
+  readonly whole: boolean;
+}
+
 export interface QueueSettings {
   readonly name: string;
   readonly ordering: Ordering;
   /** What else decides which jobs may be claimed now; another text: look for them. */
   readonly limits: string;
+  readonly limited: LimitedTypes;
 }
 
 export const listQueueSettings = statement({
   name: 'list_queue_settings',
   text: `
-SELECT q.name, q.ordering::text AS ordering, concat_ws(' ', q.per_key, '/', q.per_group, q.fair, q.weights) AS limits
+SELECT q.name, q.ordering::text AS ordering, concat_ws(' ', q.per_key, '/', q.per_group, q.fair, q.weights) AS limits,
+  q.limits_version AS version, coalesce(jsonb_agg(l.type ORDER BY l.type) FILTER (WHERE l.type IS NOT NULL), '[]') AS types,
+  count(*) FILTER (WHERE l.id IS NOT NULL AND l.type IS NULL) > 0 AS whole
 FROM holdfast.queues AS q
+LEFT JOIN holdfast.limits AS l
+  ON l.queue = q.name AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)
+GROUP BY q.name
 ORDER BY q.name`,
-  columns: { name: text, ordering: text, limits: text },
+  columns: { name: text, ordering: text, limits: text, version: int8, types: json, whole: bool },
 });
 
 /** How each queue is read. */
 export async function queueSettings(db: Executor, names: Names): Promise<QueueSettings[]> {
-  return (await db.run(listQueueSettings, names, [])) as QueueSettings[];
+  const rows = await db.run(listQueueSettings, names, []);
+  return rows.map(({ name, ordering, limits, version, types, whole }) => ({
+    ...{ name, ordering: ordering as Ordering, limits },
+    limited: { version, types: JSON.parse(types), whole },
+  }));
 }

@@ -23,17 +23,13 @@ const POINTS = 320;
  */
 const LOAD = 1.2;
 
-/** Another ring than the product's, to be looked at. */
-export interface RingShape {
-  readonly points?: number;
-  /** Infinity: whoever comes first clockwise, however much it has. */
-  readonly load?: number;
-}
-
-/** The owner of each of the 1024 buckets, or [] without workers. All who are to agree leave the shape out. */
+/**
+ * The owner of each of the 1024 buckets, or [] without workers. Another ring than the product's is there to be looked at;
+ * a load of Infinity: whoever comes first clockwise, however much it has.
+ */
 export function ringOwners(
   ids: readonly string[],
-  { points = POINTS, load = LOAD }: RingShape = {},
+  { points = POINTS, load = LOAD }: { readonly points?: number; readonly load?: number } = {},
 ): readonly string[] {
   // Plain sort: by code units, the same in every process whatever its locale.
   const workers = [...new Set(ids)].sort();

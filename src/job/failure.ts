@@ -6,7 +6,7 @@
 import { isPairAt, utf8Length } from './text.js';
 import { readThrown, type Thrown } from './thrown.js';
 
-const MAX_BYTES = 8192;
+export const MAX_BYTES = 8192;
 const MAX_NAME_BYTES = 200;
 const MAX_CAUSES = 5;
 

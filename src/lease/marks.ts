@@ -9,6 +9,7 @@
  * attempt counts; without the mark it does not. The mark is taken back before anything else is started beside it, or
  * after it lost its lease; that needs no live lease, as it can only spare the job an attempt.
  */
+import { fenced } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { statement, uuid } from '../postgres/statement.js';
@@ -19,11 +20,7 @@ export const markStartedJob = statement({
   text: `
 UPDATE holdfast.inbox AS i
 SET started = true
-WHERE i.id = $2::uuid
-  AND i.lease_generation = $3::bigint
-  AND i.claimed_by = $1::text
-  AND i.status = 'processing'
-  AND i.lease_expires_at > statement_timestamp()
+WHERE ${fenced('$2::uuid', '$3::bigint')}
 RETURNING i.id`,
   columns: { id: uuid },
 });

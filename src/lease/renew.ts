@@ -6,6 +6,7 @@
  * A row that is locked, by a completion that has not committed yet or by a human, is skipped: one locked
  * row must not cost the others their leases.
  */
+import { fenced } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, plainArray, statement, uuid } from '../postgres/statement.js';
@@ -24,11 +25,7 @@ WITH held AS MATERIALIZED (
 ), free AS MATERIALIZED (
   SELECT i.ctid
   FROM held
-  JOIN holdfast.inbox AS i ON i.id = held.id
-  WHERE i.lease_generation = held.generation
-    AND i.claimed_by = $1::text
-    AND i.status = 'processing'
-    AND i.lease_expires_at > statement_timestamp()
+  JOIN holdfast.inbox AS i ON ${fenced('held.id', 'held.generation')}
   FOR NO KEY UPDATE OF i SKIP LOCKED
 ), renewed AS (
   UPDATE holdfast.inbox AS i
@@ -38,11 +35,7 @@ WITH held AS MATERIALIZED (
 )
 SELECT i.id, i.id = ANY (ARRAY(SELECT r.id FROM renewed AS r)) AS renewed
 FROM held
-JOIN holdfast.inbox AS i ON i.id = held.id
-WHERE i.lease_generation = held.generation
-  AND i.claimed_by = $1::text
-  AND i.status = 'processing'
-  AND i.lease_expires_at > statement_timestamp()`,
+JOIN holdfast.inbox AS i ON ${fenced('held.id', 'held.generation')}`,
   columns: { id: uuid, renewed: bool },
 });
 

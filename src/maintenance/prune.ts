@@ -12,7 +12,7 @@ import { int8, statement } from '../postgres/statement.js';
 const columns = { pruned: int8 } as const;
 
 /** Of a table, the rows that are `old`, but for those that somebody has locked. */
-const pruneOld = (name: string, table: string, old: string) =>
+const pruneOld = (name: string, table: string, old: string, lock = 'FOR UPDATE SKIP LOCKED') =>
   statement({
     name,
     text: `
@@ -22,27 +22,20 @@ WITH gone AS (
     SELECT old.ctid FROM holdfast.${table} AS old
     WHERE ${old}
     LIMIT $1::integer
-    FOR UPDATE SKIP LOCKED))
+    ${lock}))
   RETURNING 1
 )
 SELECT count(*) AS pruned FROM gone`,
     columns,
   });
 
-export const pruneArchive = statement({
-  name: 'prune_archive',
-  text: `
-WITH gone AS (
-  DELETE FROM holdfast.inbox_archive AS a
-  WHERE a.ctid = ANY (ARRAY(
-    SELECT old.ctid FROM holdfast.inbox_archive AS old
-    WHERE old.completed_at < now() - (SELECT q.archive_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
-    LIMIT $1::integer))
-  RETURNING 1
-)
-SELECT count(*) AS pruned FROM gone`,
-  columns,
-});
+/** Archived rows are only ever deleted, so none is locked first. */
+export const pruneArchive = pruneOld(
+  'prune_archive',
+  'inbox_archive',
+  `old.completed_at < now() - (SELECT q.archive_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')`,
+  '',
+);
 
 export const pruneIdempotency = pruneOld(
   'prune_idempotency',

@@ -7,17 +7,16 @@
  * not blamed. A job that took its worker along too often without ever running alone becomes a dead letter in the
  * end, so that nothing crashes a fleet for ever.
  */
+import { historyWith, MAY_BE_CAUSE } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, jobStatus, statement, timestamp, uuid } from '../postgres/statement.js';
 
 /** The job was alone when its process vanished, and it did vanish: it is not the one that recovers. */
 const SPENT = '(i.isolated AND i.started AND i.claimed_by <> $2::text)';
-/** It may have been the cause. A first crash counts in any case: only from then on the start is written down. */
-const COUNTS = '(i.crashes = 0 OR i.started)';
 const MAX_CRASHES = 20;
 const EXHAUSTED = `(${SPENT} AND i.attempts >= i.max_attempts
-      OR ${COUNTS} AND i.crashes + 1 >= ${MAX_CRASHES})`;
+      OR ${MAY_BE_CAUSE} AND i.crashes + 1 >= ${MAX_CRASHES})`;
 
 export const recoverJobs = statement({
   name: 'recover',
@@ -52,13 +51,10 @@ SET status = CASE WHEN ${EXHAUSTED} THEN 'dead_letter' ELSE 'pending' END::holdf
     parked = ${EXHAUSTED}
       AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     attempts = i.attempts - CASE WHEN ${SPENT} THEN 0 ELSE 1 END,
-    crashes = i.crashes + CASE WHEN ${COUNTS} THEN 1 ELSE 0 END,
+    crashes = i.crashes + CASE WHEN ${MAY_BE_CAUSE} THEN 1 ELSE 0 END,
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, isolated = false,
     last_error = 'The worker ' || i.claimed_by || ' vanished while it held this job.',
-    history = jsonb_path_query_array(
-      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-        'worker', i.claimed_by, 'outcome', 'vanished', 'spent', ${SPENT}),
-      '$[last-19 to last]')
+    history = ${historyWith(`'outcome', 'vanished', 'spent', ${SPENT}`)}
 WHERE i.ctid = ANY (ARRAY(SELECT ctid FROM orphans))
 RETURNING i.id, i.status, i.lease_generation, i.available_at AS run_at, i.partition_bucket`,
   columns: {
@@ -70,13 +66,12 @@ RETURNING i.id, i.status, i.lease_generation, i.available_at AS run_at, i.partit
   },
 });
 
-export interface RecoverRequest {
-  readonly limit: number;
-  /** The worker that recovers: it lives, so a job of its own whose lease ran out has killed nobody. */
-  readonly recoverer: string;
-}
-
-export function recover(db: Executor, names: Names, { limit, recoverer }: RecoverRequest) {
+/** At most so many. The worker that recovers lives, so a job of its own whose lease ran out has killed nobody. */
+export function recover(
+  db: Executor,
+  names: Names,
+  { limit, recoverer }: { readonly limit: number; readonly recoverer: string },
+) {
   return db.run(recoverJobs, names, [limit, recoverer]);
 }
 

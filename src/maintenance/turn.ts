@@ -10,14 +10,16 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { statement, text } from '../postgres/statement.js';
 
+/** Timers carry a jitter of a quarter, so a turn may come when this much of the interval is over. */
+export const EARLY = 0.7;
+
 export const takeMaintenance = statement({
   name: 'maintenance_turn',
   text: `
 UPDATE holdfast.queues AS q
 SET maintained_at = now()
 WHERE q.name = 'inbox'
-  -- Timers carry a jitter of a quarter, so a turn may come that much early.
-  AND (q.maintained_at IS NULL OR q.maintained_at <= now() - 0.7 * $1::integer * interval '1 millisecond')
+  AND (q.maintained_at IS NULL OR q.maintained_at <= now() - ${EARLY} * $1::integer * interval '1 millisecond')
   AND pg_try_advisory_xact_lock($2::integer, $3::integer)
 RETURNING q.name`,
   columns: { name: text },

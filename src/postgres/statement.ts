@@ -10,6 +10,9 @@
 import { hash32 } from '../job/key.js';
 import { loadText, type Names } from './names.js';
 
+/** About so many rows are read or written by one statement of a loop, so that each is over in a moment. */
+export const MAX_ROWS = 1_000;
+
 export interface Column<T> {
   readonly pgType: string;
   readonly parse: (text: string) => T;

@@ -2,6 +2,7 @@
  * Cancelling by the owner: the handler found that the work is no longer wanted. The job goes to the
  * archive as `cancelled` with the reason; it is neither completed nor a dead letter.
  */
+import { fenced } from '../postgres/fragments.js';
 import { statement, textArray, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
@@ -15,11 +16,7 @@ export const cancelOwnJobs = statement({
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
   USING unnest($2::uuid[], $3::bigint[], $4::text[]) AS cancelled(id, generation, reason)
-  WHERE i.id = cancelled.id
-    AND i.lease_generation = cancelled.generation
-    AND i.claimed_by = $1::text
-    AND i.status = 'processing'
-    AND i.lease_expires_at > statement_timestamp()
+  WHERE ${fenced('cancelled.id', 'cancelled.generation')}
   RETURNING i.*, cancelled.reason
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,

@@ -9,6 +9,7 @@
  * What handlers returned is kept with the archived jobs. It travels as one JSON object, by id: nearly always there
  * is none, and then the statement costs what it cost without it.
  */
+import { fenced } from '../postgres/fragments.js';
 import { int4, statement, textArray, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
@@ -45,11 +46,7 @@ export const completeJobs = statement({
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
   USING unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
-  WHERE i.id = done.id
-    AND i.lease_generation = done.generation
-    AND i.claimed_by = $1::text
-    AND i.status = 'processing'
-    AND i.lease_expires_at > statement_timestamp()
+  WHERE ${fenced('done.id', 'done.generation')}
   RETURNING ${GONE}
 ), ${MOVED}`,
   columns,
@@ -61,11 +58,7 @@ export const completeRuns = statement({
 WITH mine AS MATERIALIZED (
   SELECT i.id, i.partition_key, i.position, done.after
   FROM unnest($2::uuid[], $3::bigint[], $5::uuid[]) AS done(id, generation, after)
-  JOIN holdfast.inbox AS i ON i.id = done.id
-  WHERE i.lease_generation = done.generation
-    AND i.claimed_by = $1::text
-    AND i.status = 'processing'
-    AND i.lease_expires_at > statement_timestamp()
+  JOIN holdfast.inbox AS i ON ${fenced('done.id', 'done.generation')}
   FOR UPDATE OF i
 ), linked AS MATERIALIZED (
   SELECT m.id, m.partition_key, m.position,

@@ -3,6 +3,7 @@
  * at an `available_at` of infinity, where no claim reads. An ordered one frees its key, unless the queue is
  * `key_strict`: then it holds the key until somebody acts.
  */
+import { fenced, historyWith } from '../postgres/fragments.js';
 import { statement, textArray, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
@@ -21,17 +22,10 @@ SET status = 'dead_letter',
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     isolated = false,
     last_error = dead.error,
-    history = jsonb_path_query_array(
-      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-        'worker', i.claimed_by, 'outcome', 'dead_letter', 'error', dead.summary),
-      '$[last-19 to last]')
+    history = ${historyWith(`'outcome', 'dead_letter', 'error', dead.summary`)}
 FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[])
   AS dead(id, generation, error, summary)
-WHERE i.id = dead.id
-  AND i.lease_generation = dead.generation
-  AND i.claimed_by = $1::text
-  AND i.status = 'processing'
-  AND i.lease_expires_at > statement_timestamp()
+WHERE ${fenced('dead.id', 'dead.generation')}
 RETURNING i.id`,
   columns: { id: uuid },
 });

@@ -5,6 +5,7 @@
  * Until its next attempt an ordered job holds its key; as a dead letter it frees it, unless the queue is `key_strict`.
  * A failed attempt also proves that the job can end without taking its process along: `crashes` is cleared.
  */
+import { fenced, historyWith } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { jobStatus, plainArray, statement, textArray, uuid } from '../postgres/statement.js';
@@ -31,17 +32,10 @@ SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pen
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     crashes = 0, isolated = false,
     last_error = failed.error,
-    history = jsonb_path_query_array(
-      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-        'worker', i.claimed_by, 'outcome', 'failed', 'error', failed.summary),
-      '$[last-19 to last]')
+    history = ${historyWith(`'outcome', 'failed', 'error', failed.summary`)}
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
   AS failed(id, generation, delay_ms, error, summary)
-WHERE i.id = failed.id
-  AND i.lease_generation = failed.generation
-  AND i.claimed_by = $1::text
-  AND i.status = 'processing'
-  AND i.lease_expires_at > statement_timestamp()
+WHERE ${fenced('failed.id', 'failed.generation')}
 RETURNING i.id, i.status`,
   columns: { id: uuid, status: jobStatus },
 });

@@ -5,25 +5,22 @@
  * `snooze` asks for it again after a delay, and its history says so, in one entry for all that follow each other.
  * The generation is not taken back: it only ever rises.
  */
+import { fenced, historyWith } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, plainArray, type Row, statement, timestamp, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
+const RELEASED = `status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
+    attempts = greatest(i.attempts - 1, 0), isolated = false`;
+
 export const releaseJobs = statement({
   name: 'release',
   text: `
 UPDATE holdfast.inbox AS i
-SET status = 'pending',
-    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
-    attempts = greatest(i.attempts - 1, 0),
-    isolated = false
+SET ${RELEASED}
 FROM unnest($2::uuid[], $3::bigint[]) AS released(id, generation)
-WHERE i.id = released.id
-  AND i.lease_generation = released.generation
-  AND i.claimed_by = $1::text
-  AND i.status = 'processing'
-  AND i.lease_expires_at > statement_timestamp()
+WHERE ${fenced('released.id', 'released.generation')}
 RETURNING i.id, i.available_at AS run_at, i.partition_bucket`,
   columns: { id: uuid, run_at: timestamp, partition_bucket: int4 },
 });
@@ -51,23 +48,15 @@ export const snoozeJobs = statement({
   name: 'snooze',
   text: `
 UPDATE holdfast.inbox AS i
-SET status = 'pending',
+SET ${RELEASED}, crashes = 0,
     available_at = now() + snoozed.delay_ms * interval '1 millisecond',
-    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
-    attempts = greatest(i.attempts - 1, 0),
-    crashes = 0, isolated = false,
-    history = jsonb_path_query_array(
-      CASE WHEN ${SNOOZED_BEFORE} THEN i.history - (-1) ELSE coalesce(i.history, '[]') END
-      || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by,
-        'outcome', 'snoozed', 'times', CASE WHEN ${SNOOZED_BEFORE}
-          THEN (i.history #>> '{-1,times}')::integer + 1 ELSE 1 END),
-      '$[last-19 to last]')
+    history = ${historyWith(
+      `'outcome', 'snoozed', 'times', CASE WHEN ${SNOOZED_BEFORE}
+        THEN (i.history #>> '{-1,times}')::integer + 1 ELSE 1 END`,
+      `CASE WHEN ${SNOOZED_BEFORE} THEN i.history - (-1) ELSE coalesce(i.history, '[]') END`,
+    )}
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS snoozed(id, generation, delay_ms)
-WHERE i.id = snoozed.id
-  AND i.lease_generation = snoozed.generation
-  AND i.claimed_by = $1::text
-  AND i.status = 'processing'
-  AND i.lease_expires_at > statement_timestamp()
+WHERE ${fenced('snoozed.id', 'snoozed.generation')}
 RETURNING i.id`,
   columns: { id: uuid },
 });
@@ -81,10 +70,7 @@ export const releaseClaimedJobs = statement({
   name: 'release_claims',
   text: `
 UPDATE holdfast.inbox AS i
-SET status = 'pending',
-    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
-    attempts = greatest(i.attempts - 1, 0),
-    isolated = false
+SET ${RELEASED}
 FROM (
   SELECT unnest(c.jobs) AS id, c.claimed_at FROM holdfast.inbox_claims AS c
   WHERE c.worker_id = $1::text AND c.number = ANY ($2::bigint[])

@@ -55,14 +55,6 @@ test('before the end what was left out is said, once', () => {
   expect(timers.size).toBe(0);
 });
 
-test('however many types there are, what is remembered is bounded', () => {
-  const kept = recordingLogger();
-  const { time, timers } = handClock();
-  const log = boundedLogger(kept, time);
-  for (let n = 0; n < 5_000; n++) for (let m = 0; m < 6; m++) log.warn({ type: `t${n}` }, FAILED);
-  expect(timers.size).toBeLessThanOrEqual(500);
-});
-
 test('what a handler writes with ctx.log is its own, and all of it is written', () => {
   const kept = recordingLogger();
   const log = boundedLogger(kept, handClock().time);

@@ -6,12 +6,10 @@
  * A child is not bounded: it is `ctx.log`, and those lines are the handler's own.
  */
 import { childLogger, type Level, type Logger } from '../postgres/log.js';
-import type { Time, Timer } from './time.js';
+import type { Time } from './time.js';
 
 const LINES = 5;
 const WINDOW_MS = 1_000;
-/** Types may be anything; what was said of those before is forgotten. */
-const MAX_KINDS = 500;
 
 export interface BoundedLogger extends Logger {
   /** Says what was left out until now: before the end. */
@@ -19,50 +17,36 @@ export interface BoundedLogger extends Logger {
 }
 
 interface Kind {
-  readonly from: number;
   lines: number;
-  more: number;
-  timer: Timer | null;
-  readonly say: () => void;
+  readonly end: () => void;
 }
 
 export function boundedLogger(log: Logger, time: Time): BoundedLogger {
+  /** Those of which something was said within the last second. */
   const kinds = new Map<string, Kind>();
 
-  function kindOf(level: Level, facts: object, message: string): Kind {
-    const { type } = facts as { type?: unknown };
-    const key = `${message}\0${String(type)}`;
-    const known = kinds.get(key);
-    if (known && (known.timer || time.now() - known.from < WINDOW_MS)) return known;
-    if (kinds.size >= MAX_KINDS) flush();
-    const kind: Kind = {
-      from: time.now(),
-      lines: 0,
-      more: 0,
-      timer: null,
-      say() {
-        kind.timer?.cancel();
-        kinds.delete(key);
-        const sum = { ...(type !== undefined && { type }), more: kind.more };
-        if (kind.more > 0) log[level](sum, `${message}: and ${counted(kind.more)} more`);
-      },
+  function begin(key: string, level: Level, type: unknown, message: string): Kind {
+    const end = () => {
+      timer.cancel();
+      kinds.delete(key);
+      const more = kind.lines - LINES;
+      const sum = { ...(type !== undefined && { type }), more };
+      if (more > 0) log[level](sum, `${message}: and ${more.toLocaleString('en-US')} more`);
     };
+    const timer = time.after(WINDOW_MS, end, true);
+    const kind = { lines: 0, end };
     kinds.set(key, kind);
     return kind;
   }
 
-  const bounded = (level: Level) => (facts: object, message?: string) => {
-    const kind = kindOf(level, facts, message ?? '');
-    if (kind.lines++ < LINES) log[level](facts, message);
-    else {
-      kind.more++;
-      kind.timer ??= time.after(kind.from + WINDOW_MS - time.now(), kind.say, true);
-    }
-  };
-
-  function flush(): void {
-    for (const kind of [...kinds.values()]) kind.say();
-  }
+  const bounded =
+    (level: Level) =>
+    (facts: object, message = '') => {
+      const { type } = facts as { type?: unknown };
+      const key = `${message}\0${String(type)}`;
+      const kind = kinds.get(key) ?? begin(key, level, type, message);
+      if (kind.lines++ < LINES) log[level](facts, message);
+    };
 
   return {
     debug: bounded('debug'),
@@ -70,8 +54,8 @@ export function boundedLogger(log: Logger, time: Time): BoundedLogger {
     warn: bounded('warn'),
     error: bounded('error'),
     child: (facts) => childLogger(log, facts),
-    flush,
+    flush() {
+      for (const kind of [...kinds.values()]) kind.end();
+    },
   };
 }
-
-const counted = (count: number) => count.toLocaleString('en-US');

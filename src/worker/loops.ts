@@ -25,11 +25,6 @@ import { UnhandledWatch } from './services/unhandled.js';
 import { Settler } from './settle/settler.js';
 import type { WorkerDeps } from './worker.js';
 
-/** How long the start waits for the liveness lock. */
-const WATCHED_MS = 3_000;
-/** A look for what nobody handles is given up after so long: dead rows may lie at the front of the queue. */
-const UNHANDLED_MS = 1_000;
-
 type OfWorker = 'address' | 'direct' | 'pool' | 'maxPayloadBytes' | 'tracing';
 
 export interface LoopsDeps extends SharedDeps, Pick<WorkerDeps, OfWorker> {
@@ -64,13 +59,13 @@ export class Loops {
     // While the database is away, every job that is being settled listens to it.
     setMaxListeners(0, this.abandon.signal);
     this.#deps = deps;
-    const { settings, mode, time, log } = deps;
+    const { mode, time, log } = deps;
     const own = { ...deps.address, pooled: mode.pooled === true, unlimited: true };
     this.ownPool = plainPool(own, 4, log);
     this.keeper = this.#makeKeeper();
     this.services = new ServiceLoop({
       ...deps,
-      services: maintenanceServices(settings.maintenanceMs, {
+      services: maintenanceServices({
         dead: (ids) => this.#membership.recordDead(ids),
         exhausted: this.#logExhausted,
       }),
@@ -98,7 +93,7 @@ export class Loops {
   async prepare(): Promise<void> {
     await this.keeper.start();
     this.wakeups.start();
-    await this.keeper.watched(WATCHED_MS);
+    await this.keeper.watched();
   }
 
   async start(): Promise<void> {
@@ -188,10 +183,7 @@ export class Loops {
         load: () => ({
           running: this.running,
           held: this.queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
-          attempts: this.queues.map(({ inFlight }) => ({
-            failed: inFlight.failures,
-            completed: inFlight.completions,
-          })),
+          attempts: this.queues.map(({ inFlight }) => inFlight.attempts),
         }),
       },
     );
@@ -205,7 +197,8 @@ export class Loops {
       isFirst: () => this.#membership.isFirst,
       queues: () => this.#membership.queues,
       find: ({ name: queue, ordering }, graceMs) =>
-        transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = ${UNHANDLED_MS}`, (db) =>
+        // Dead rows may lie at the front of the queue.
+        transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = '1s'`, (db) =>
           findUnhandled(db, { schema, queue }, { keyed: ordering !== 'none', graceMs }),
         ),
     });

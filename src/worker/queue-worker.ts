@@ -6,6 +6,7 @@
  */
 import { HoldfastError } from '../job/errors.js';
 import { isolate } from '../lease/marks.js';
+import { LAST_MS } from '../postgres/backoff.js';
 import { ClaimLoop, type Hints } from './claim/claim-loop.js';
 import type { ClaimBatch } from './claim/claim-reader.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
@@ -15,9 +16,6 @@ import { Runs } from './run/runs.js';
 import { runsOf } from './run/runs-of.js';
 import { InFlightJobs } from './settle/in-flight.js';
 import { Wait } from './time.js';
-
-/** What is released at the very end has this long to leave. */
-const RELEASE_MS = 900;
 
 export interface QueueWorkerDeps extends QueueDeps {
   readonly wakeups: Hints;
@@ -159,15 +157,16 @@ export class QueueWorker {
   }
 
   #receive(batch: ClaimBatch): void {
-    const { jobs: rows, workerId, number, clock, sentAt, run, stop, keysWithMore, alone } = batch;
+    const { jobs: rows, run, keysWithMore, limited = false } = batch;
     if (rows.length === 0) return;
-    const limited = batch.limited === true;
+    const { workerId, number, clock, sentAt } = batch;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
     const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock, limited };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
-    for (const job of jobs) job.hasMore = keysWithMore ? keysWithMore.has(job.row) : run === null;
+    for (const job of jobs)
+      job.hasMore = keysWithMore ? keysWithMore.has(job.row) : run === undefined;
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;
@@ -185,11 +184,11 @@ export class QueueWorker {
     }
     this.runs.expect(jobs.length);
     const [first] = jobs;
-    if (alone && first) {
+    if (batch.alone && first) {
       this.#runAlone(first);
       return;
     }
-    this.runs.add(runsOf({ run, stop }, jobs), limited);
+    this.runs.add(runsOf(batch, jobs), limited);
     this.runs.start();
   }
 
@@ -249,7 +248,7 @@ export class QueueWorker {
       this.inFlight.release(held);
       held.lost = true;
     }
-    return this.#emptyWithin(RELEASE_MS);
+    return this.#emptyWithin(6 * LAST_MS);
   }
 
   #checkEmpty(): void {

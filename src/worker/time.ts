@@ -28,6 +28,11 @@ export const systemTime: Time = {
   random: () => Math.random(),
 };
 
+/** Statements of one kind follow each other no faster than this, so that what comes in one moment shares one. */
+export const PACE_MS = 4;
+/** After so long one looks again, where nobody tells. */
+export const SOON_MS = 20;
+
 /** A wait that somebody may end early. One at a time. */
 export class Wait {
   #end: ((early: boolean) => void) | null = null;

@@ -68,9 +68,6 @@ export interface WorkerDeps {
 
 /** For claims, settles and maintenance of all queues. Idle ones are closed, but for one. */
 const MAX_CONNECTIONS = 8;
-/** What a program has for its own end after run() has resolved, when handlers keep its process. */
-const EXIT_MS = 100;
-const LATEST_EXIT_MS = 1_600;
 
 type State = 'new' | 'starting' | 'running' | 'stopping' | 'stopped';
 
@@ -373,7 +370,8 @@ export class Worker {
       'worker stopped',
     );
     this.#events.emit({ kind: 'stopped', workerId: this.#id });
-    if (exit) exitAfter(Math.max(EXIT_MS, graceEndsAt + LATEST_EXIT_MS - performance.now()));
+    // The program has a moment for its own end, when run() has resolved.
+    if (exit) exitAfter(Math.max(LAST_MS, graceEndsAt + 11 * LAST_MS - performance.now()));
     this.#finish();
   }
 

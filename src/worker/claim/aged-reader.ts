@@ -9,21 +9,11 @@
  */
 import type { DueCursor } from '../../claim/claim.js';
 import type { ClaimedJob } from '../../claim/taking.js';
+import { fromFront, PRIORITIES } from './due-reader.js';
 import { LookTimer } from './look-timer.js';
 
 /** Of so many jobs one may be an aged one. */
 const SHARE = 4;
-const LAST_PRIORITY = 4;
-
-/** What an aged claim asks for. */
-export interface AgedShare {
-  readonly cursors: readonly DueCursor[];
-  readonly limit: number;
-}
-
-const fromFront = (priority: number): DueCursor => ({
-  ...{ priority, afterAt: '-infinity', afterPosition: 0 },
-});
 
 export class AgedReader {
   readonly #look = new LookTimer();
@@ -38,8 +28,8 @@ export class AgedReader {
   #looking = false;
   #turn = 0;
 
-  /** Null: nothing is to be read now. `room`: for how many jobs there is room in all. */
-  take(room: number, now: number): AgedShare | null {
+  /** What an aged claim asks for; null: nothing is to be read now. `room`: for how many jobs there is room in all. */
+  take(room: number, now: number) {
     const { length } = this.#unread;
     if (length === 0 || this.#owed > 0) return null;
     this.#looking = this.#look.due(now);
@@ -63,10 +53,9 @@ export class AgedReader {
 
   /** A claim of all priorities, in their order, brought these. */
   recordOrdinary(jobs: readonly ClaimedJob[], limit: number): void {
-    const last = jobs.length >= limit ? (jobs.at(-1)?.priority ?? 0) : LAST_PRIORITY;
-    const count = Math.max(0, LAST_PRIORITY - last);
+    const last = jobs.length < limit ? Number.POSITIVE_INFINITY : (jobs.at(-1)?.priority ?? 0);
     // The last one first.
-    this.#unread = Array.from({ length: count }, (_, n) => LAST_PRIORITY - n);
+    this.#unread = PRIORITIES.filter((priority) => priority > last).reverse();
     this.#owed = Math.max(0, this.#owed - jobs.length);
   }
 }

@@ -5,7 +5,7 @@
  * claim is decided in claim-schedule.ts, what a claim reads in claim-reader.ts. Hints that come in quick succession
  * share a claim.
  */
-import type { LimitedTypes } from '../../fleet/limited.js';
+import type { LimitedTypes } from '../../fleet/registry.js';
 import type { Ordering } from '../../job/order.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { Timer } from '../time.js';
@@ -26,10 +26,10 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
   readonly mayClaim: () => boolean;
   /** How many jobs there is room for; 0: none, for now. */
   readonly room: () => number;
-  /** For how many jobs of limited types there is a handler; 0: none. Left out: as `room` says. */
-  readonly roomLimited?: () => number;
+  /** For how many jobs of limited types there is a handler; 0: none. */
+  readonly roomLimited: () => number;
   /** Other jobs have had more than their share: limited ones come first. */
-  readonly limitedFirst?: () => boolean;
+  readonly limitedFirst: () => boolean;
   /** A handler waits for a job. */
   readonly free: () => boolean;
   /** A claim is over, whatever it brought. */
@@ -89,8 +89,7 @@ export class ClaimLoop {
 
   /** Hints arrive from now on; read what was written just before, and ask when the next job is due. */
   listening(): void {
-    if (this.#reader.keyed) this.#reader.hint(null, null);
-    this.#reader.limitedFrom(this.#deps.time.now());
+    this.#reader.later(null, this.#deps.time.now());
     this.#schedule.hint(true);
     this.pump();
   }
@@ -98,11 +97,8 @@ export class ClaimLoop {
   /** A job becomes due after this time. */
   dueIn(ms: number, buckets: readonly number[] | null): void {
     const at = this.#deps.time.now() + Math.max(0, ms) + 1;
-    if (this.#reader.keyed) this.#reader.later(buckets, at);
-    else {
-      this.#schedule.due(at);
-      this.#reader.limitedFrom(at);
-    }
+    this.#reader.later(buckets, at);
+    if (!this.#reader.keyed) this.#schedule.due(at);
     this.pump();
   }
 
@@ -135,15 +131,12 @@ export class ClaimLoop {
     if (this.#deps.room() <= 0) return;
     const now = this.#deps.time.now();
     const at = this.#schedule.nextAt(now, this.#reader.readAt(now), this.#deps.free());
-    const limitedAt = this.#roomLimited > 0 ? this.#reader.limitedAt : Number.POSITIVE_INFINITY;
+    const limitedAt =
+      this.#deps.roomLimited() > 0 ? this.#reader.limitedAt : Number.POSITIVE_INFINITY;
     // While claims fail, only the ordinary ones are tried again.
     const soonest = this.#schedule.failing ? at : Math.min(at, limitedAt);
     if (soonest > now) this.#wait(soonest, now);
     else void this.#claim(now, { ordinary: at <= now, limited: limitedAt <= now });
-  }
-
-  get #roomLimited(): number {
-    return (this.#deps.roomLimited ?? this.#deps.room)();
   }
 
   stop(): void {
@@ -166,7 +159,7 @@ export class ClaimLoop {
     this.#claiming = true;
     try {
       // Whoever comes first takes the free handlers.
-      const first = due.limited && (this.#deps.limitedFirst?.() ?? true);
+      const first = due.limited && this.#deps.limitedFirst();
       if (first) await this.#readLimited();
       if (due.ordinary) await this.#read(now);
       if (due.limited && !first) await this.#readLimited();
@@ -195,7 +188,7 @@ export class ClaimLoop {
   }
 
   async #readLimited(): Promise<void> {
-    const room = this.#roomLimited;
+    const room = this.#deps.roomLimited();
     if (room > 0 && !this.#stopped && this.#deps.mayClaim()) await this.#reader.readLimited(room);
   }
 }

@@ -6,11 +6,11 @@
  */
 import { claim, type QueueNews } from '../../claim/claim.js';
 import type { WalkStop } from '../../claim/claim-keyed.js';
-import { claimLimited, type LimitedClaim } from '../../claim/claim-limited.js';
+import { claimLimited } from '../../claim/claim-limited.js';
 import { claimSuspects } from '../../claim/claim-suspects.js';
 import type { ClaimedJob, ClaimTerms } from '../../claim/taking.js';
 import { countWaiting } from '../../enqueue/pressure.js';
-import type { LimitedTypes } from '../../fleet/limited.js';
+import type { LimitedTypes } from '../../fleet/registry.js';
 import type { Ordering } from '../../job/order.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -35,14 +35,14 @@ export interface ClaimBatch {
   readonly clock: number;
   /** When it was sent. */
   readonly sentAt: number;
-  /** Jobs of one key stand together and run one after the other; at most so many of a key were asked for. */
-  readonly run: number | null;
+  /** Set where jobs of one key stand together and run one after the other; so many of a key were asked for. */
+  readonly run?: number;
   /** Where a walk ended before the end: it may have cut the run of this key short. */
-  readonly stop: WalkStop | null;
+  readonly stop?: WalkStop | null;
   /** Where keys take turns: the jobs of whose keys more wait. */
   readonly keysWithMore?: ReadonlySet<ClaimedJob>;
   /** A suspect that must be the only job of its process. */
-  readonly alone: boolean;
+  readonly alone?: boolean;
   /** Its jobs hold places of a limit: they start before others. */
   readonly limited?: boolean;
 }
@@ -70,7 +70,7 @@ export interface ClaimReaderDeps {
   readonly recordEpoch: (epoch: number) => void;
   readonly took: (ms: number) => void;
   /** So many jobs of these limited types got a slot and wait for it. */
-  readonly throttled?: (type: string | null, jobs: number) => void;
+  readonly throttled: (type: string | null, jobs: number) => void;
 }
 
 /** After these the next job of a key may run; a released one waits again, perhaps as the head of its key. */
@@ -114,7 +114,7 @@ export class ClaimReader {
   assign(ordering: Ordering, buckets: readonly number[]): void {
     this.#ordering = ordering;
     this.#keys.own(buckets, ordering === 'turns');
-    this.#limited.own(buckets, ordering === 'turns');
+    this.#limited.assign(ordering, buckets);
   }
 
   /** Which types are limited. True: that has changed, and what waits may be found elsewhere. */
@@ -133,11 +133,6 @@ export class ClaimReader {
     return this.#limited.at;
   }
 
-  /** A job may be due at this time. */
-  limitedFrom(at: number): void {
-    this.#limited.readFrom(at);
-  }
-
   /** How long it is until this time of the database's clock; 0 if that is not known. */
   msUntil(at: Date | null): number {
     if (at === null || this.#clockOffset === null) return 0;
@@ -147,39 +142,33 @@ export class ClaimReader {
   /** Jobs were written that are due since this time, in these buckets if that is known. */
   hint(since: Date | null, buckets: readonly number[] | null): void {
     const now = this.#deps.time.now();
-    if (this.keyed) {
-      this.#keys.hint(buckets, now);
-      this.#limited.hintKeys(buckets, now);
-    } else {
-      this.#due.hint(since, now);
-      this.#limited.hint(since, now);
-    }
+    if (this.keyed) this.#keys.hint(buckets, now);
+    else this.#due.hint(since, now);
+    for (const group of this.#limited.groups) group.hint(since, buckets, now);
   }
 
-  /** In a queue that is read by key: read these buckets at this time; null: all of them. */
+  /** A job may be due at this time. In a queue that is read by key: in these buckets; null: in any. */
   later(buckets: readonly number[] | null, at: number): void {
-    this.#keys.later(buckets, at);
-    this.#limited.later(buckets, at);
+    if (this.keyed) this.#keys.later(buckets, at);
+    for (const group of this.#limited.groups) group.later(buckets, at);
   }
 
   /** A job has left this worker. True: there may be something to read now. */
-  left({ row, how, lost, claim, hasMore }: LeasedJob, blind: boolean): boolean {
+  left(job: LeasedJob, blind: boolean): boolean {
+    const { row, how, lost, claim, hasMore } = job;
     if (lost) this.ledger.lose(claim.number);
     else this.ledger.leave(claim.number);
     const lastSuspect = isSuspect(row) && --this.#suspectsHeld === 0;
     if (lastSuspect) this.#suspects = true;
+    const freesKey = this.keyed && FREES_KEY.includes(how);
+    const now = this.#deps.time.now();
+    for (const group of this.#limited.groups) group.left(job, freesKey, now);
     if (!this.keyed) {
       // It waits again where this worker has read already.
       if (how === 'released') this.#due.returned(row);
-      if (claim.limited) this.#limited.left(row, how === 'released', this.#deps.time.now());
       return lastSuspect || how === 'released';
     }
-    const now = this.#deps.time.now();
-    // A place is free, also where the key is not.
-    if (claim.limited) this.#limited.freed(now);
-    if (!FREES_KEY.includes(how)) return lastSuspect;
-    this.#limited.keyFreed(row.partitionBucket, claim, now);
-    if (!this.#takesOrdinary) return lastSuspect;
+    if (!freesKey || !this.#takesOrdinary) return lastSuspect;
     // A claim of one type does not know what of others stands behind.
     const more = hasMore || how === 'released' || blind || claim.limited === true;
     this.#keys.freed(row.partitionBucket, claim.sentAt, more);
@@ -220,8 +209,8 @@ export class ClaimReader {
     const { engine, names } = this.#deps;
     const send = (group?: LimitedGroup) =>
       this.#send(limit, async (terms) => ({
-        ...(await claimSuspects(engine, names, group ? { ...terms, ...group.terms } : terms)),
-        ...{ run: null, stop: null, limited: group !== undefined },
+        ...(await claimSuspects(engine, names, { ...terms, ...group?.terms })),
+        limited: group !== undefined,
       }));
     if ((await send()).alone) return true;
     for (const group of this.#limited.groups)
@@ -245,7 +234,7 @@ export class ClaimReader {
         }
         const claimed = await this.#sendLimited(group, left, false);
         group.record(claimed, left, settings.pollMs, time);
-        if (claimed.throttled > 0) throttled?.(group.ofType, claimed.throttled);
+        if (claimed.throttled > 0) throttled(group.ofType, claimed.throttled);
         left -= claimed.jobs.length;
       } catch (error) {
         if (!group.failed(error, settings.pollMs, time)) throw error;
@@ -258,30 +247,32 @@ export class ClaimReader {
     const { time, settings } = this.#deps;
     const { keys } = group;
     const stretches = keys.take(time.now());
-    const turns = this.#ordering === 'turns';
+    const request = { keys, stretches, run: 1, ask: false };
     const claimed =
       stretches.length === 0
         ? null
-        : await this.#send(limit, async (terms) => {
-            const request = { keys, stretches, turns, run: 1, ask: false };
-            const found = await claimKeys(this.#deps, { ...terms, ...group.terms }, request);
-            return { ...found, limited: true };
-          });
+        : await this.#send(limit, async (terms) => ({
+            ...(await claimKeys(this.#deps, { ...terms, ...group.terms }, request)),
+            limited: true,
+          }));
     group.recordKeys(claimed, limit, settings.pollMs, time);
     return claimed?.jobs.length ?? 0;
   }
 
   #sendLimited(group: LimitedGroup, limit: number, suspects: boolean) {
     const { engine, names, time } = this.#deps;
-    const cursors = group.due.take(time.now());
-    type Sent = LimitedClaim & Pick<ClaimBatch, 'run' | 'stop' | 'limited'>;
-    return this.#send(limit, async (terms): Promise<Sent> => {
-      const request = { ...terms, ...group.terms, ofType: group.ofType };
-      const claimed = await claimLimited(engine, names, {
-        ...{ ...request, cursors, lagMs: LAG_MS, suspects },
-      });
-      return { ...claimed, run: null, stop: null, limited: true };
-    });
+    const { ofType, due } = group;
+    const asked = {
+      ...group.terms,
+      ofType,
+      cursors: due.take(time.now()),
+      lagMs: LAG_MS,
+      suspects,
+    };
+    return this.#send(limit, async (terms) => ({
+      ...(await claimLimited(engine, names, { ...terms, ...asked })),
+      limited: true,
+    }));
   }
 
   /** A claim whose answer was lost may hold jobs that nobody here knows of. */
@@ -307,7 +298,7 @@ export class ClaimReader {
       const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
       this.#due.record(claimed, rest, time.now(), time.now() - sentAt);
       this.#aged.recordOrdinary(claimed.jobs, rest);
-      return { ...claimed, run: null, stop: null, alone: false };
+      return claimed;
     });
     const [first] = jobs;
     const waitedMs = first ? clock - Date.parse(first.cursorAt) : 0;
@@ -329,7 +320,7 @@ export class ClaimReader {
       const request = { ...terms, cursors, lagMs: LAG_MS, ask: false, aged: true };
       const claimed = await claim(engine, names, request);
       this.#aged.record(claimed.jobs, limit, time.now(), time.now() - now);
-      return { ...claimed, run: null, stop: null, alone: false };
+      return claimed;
     });
     return jobs.length;
   }
@@ -340,10 +331,9 @@ export class ClaimReader {
     const stretches = takes ? keys.take(now) : [];
     // With nothing to take, it only tells the news.
     if (stretches.length === 0 && (takes || !ask)) return { jobs: 0, waitedMs: 0, news: null };
-    const turns = this.#ordering === 'turns';
     const { jobs, news, wanted } = await this.#send(takes ? limit : 0, (terms) => {
       const run = Math.min(limit, this.#deps.run());
-      return claimKeys(this.#deps, terms, { keys, stretches, turns, run, ask });
+      return claimKeys(this.#deps, terms, { keys, stretches, run, ask });
     });
     return { jobs: Math.max(jobs.length, Math.min(wanted, limit - 1)), waitedMs: 0, news };
   }

@@ -12,18 +12,15 @@
  */
 import type { QueueNews } from '../../claim/claim.js';
 import { Backoff } from '../../postgres/backoff.js';
-import { jittered, type Time } from '../time.js';
+import { jittered, PACE_MS, SOON_MS, type Time } from '../time.js';
 
-/** A job that was due for longer was left lying. */
-const LEFT_LYING_MS = 8;
 /** How often a claim asks for more than jobs; and after how long of full claims hints are switched off. */
 const NEWS_MS = 500;
-/** Without notifications, a claim that found something is followed by another after this time. */
-const SOON_MS = 20;
-/** The latest answer to a producer's hint, while other workers are quicker. */
-const LATEST_ANSWER_MS = 40;
-/** A worker that gets hints polls half as often. */
-const LISTENING_POLL = 2;
+/** The latest answer to what all workers know, while others are quicker. */
+export const LATEST_MS = 2 * SOON_MS;
+
+/** After an answer in vain the next one comes later. */
+export const laterThan = (ms: number) => Math.min(Math.max(1, 2 * ms), LATEST_MS);
 
 export class ClaimSchedule {
   readonly #pollMs: number;
@@ -109,9 +106,9 @@ export class ClaimSchedule {
   succeeded(found: number, waitedMs: number, limit: number, getsHints: boolean): boolean | null {
     const now = this.#time.now();
     this.#backoff.reset();
-    if (found > 0 && waitedMs >= Math.min(LEFT_LYING_MS, this.#answerMs)) this.#answerMs = 0;
-    if (found === 0 && this.#answering)
-      this.#answerMs = Math.min(Math.max(1, 2 * this.#answerMs), LATEST_ANSWER_MS);
+    // A job that was due for longer was left lying.
+    if (found > 0 && waitedMs >= Math.min(2 * PACE_MS, this.#answerMs)) this.#answerMs = 0;
+    if (found === 0 && this.#answering) this.#answerMs = laterThan(this.#answerMs);
     if (found >= limit) {
       this.#pollAt = now;
       this.#idleMs = SOON_MS;
@@ -119,8 +116,9 @@ export class ClaimSchedule {
       return now - this.#fullSince > NEWS_MS ? false : null;
     }
     this.#fullSince = Number.POSITIVE_INFINITY;
+    // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);
-    const idleMs = getsHints ? this.#pollMs * LISTENING_POLL : Math.min(this.#idleMs, this.#pollMs);
+    const idleMs = getsHints ? 2 * this.#pollMs : Math.min(this.#idleMs, this.#pollMs);
     this.#pollAt = now + jittered(idleMs, this.#time);
     return true;
   }

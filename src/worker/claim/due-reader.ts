@@ -12,10 +12,11 @@ import { LookTimer } from './look-timer.js';
 
 /** Enqueues that commit within this time are never behind the cursor. */
 export const LAG_MS = 250;
-const PRIORITIES = [1, 2, 3, 4];
+export const PRIORITIES = [1, 2, 3, 4];
 
-const front = (): DueCursor[] =>
-  PRIORITIES.map((priority) => ({ priority, afterAt: '-infinity', afterPosition: 0 }));
+export const fromFront = (priority: number): DueCursor => ({
+  ...{ priority, afterAt: '-infinity', afterPosition: 0 },
+});
 
 /** Timestamps sort as text, and -infinity before all of them. */
 const isBefore = (a: DueCursor, b: DueCursor) =>
@@ -23,7 +24,7 @@ const isBefore = (a: DueCursor, b: DueCursor) =>
 
 export class DueReader {
   readonly #look = new LookTimer();
-  #cursors = front();
+  #cursors = PRIORITIES.map(fromFront);
   #looking = false;
   /** By priority, how far back a hint has asked for since the claim in flight was sent. */
   readonly #rewinds = new Map<number, DueCursor>();
@@ -31,7 +32,7 @@ export class DueReader {
   /** From where the next claim reads. */
   take(now: number): readonly DueCursor[] {
     this.#looking = this.#look.due(now);
-    if (this.#looking) this.#cursors = front();
+    if (this.#looking) this.#cursors = PRIORITIES.map(fromFront);
     this.#rewinds.clear();
     return this.#cursors;
   }
@@ -68,7 +69,7 @@ export class DueReader {
 
   /** Read everything once more, whatever that costs. */
   restart(): void {
-    for (const cursor of front()) this.#rewind(cursor);
+    for (const cursor of PRIORITIES.map(fromFront)) this.#rewind(cursor);
   }
 
   /** This job waits again. */

@@ -53,6 +53,10 @@ export class KeyReader {
     return this.#owned.size;
   }
 
+  get turns(): boolean {
+    return this.#turns;
+  }
+
   /** What was taken last is all that there is to read, and not the rest of a walk. */
   get readsAll(): boolean {
     return this.#readsAll;
@@ -67,10 +71,7 @@ export class KeyReader {
 
   /** Jobs were written to these buckets; null: jobs of any bucket came back. */
   hint(buckets: readonly number[] | null, now: number): void {
-    if (buckets === null) {
-      this.#allHintedAt = now;
-      this.#look.hasten(now);
-    }
+    if (buckets === null) this.later(null, now);
     for (const bucket of buckets ?? []) {
       this.#hintedAt.set(bucket, now);
       if (this.#owned.has(bucket)) this.#hints.add(bucket);

@@ -10,26 +10,21 @@
  * In a queue that is read by key each of them walks the keys for itself. A rate without a token says when there is one,
  * and until then nothing is read.
  */
+import type { KeyedClaim } from '../../claim/claim-keyed.js';
 import type { LimitedClaim } from '../../claim/claim-limited.js';
-import type { ClaimedJob } from '../../claim/taking.js';
-import type { LimitedTypes } from '../../fleet/limited.js';
+import type { LimitedTypes } from '../../fleet/registry.js';
+import type { Ordering } from '../../job/order.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { jittered, type Time } from '../time.js';
-import type { KeysClaim } from './claim-keys.js';
+import { jittered, PACE_MS, SOON_MS, type Time } from '../time.js';
+import { LATEST_MS, laterThan } from './claim-schedule.js';
 import { DueReader } from './due-reader.js';
 import type { KeyReader } from './key-reader.js';
 
 type Versions = Readonly<Record<string, number>>;
 
-/** Claims of one limit come no closer together. */
-const PACE_MS = 4;
-const LATEST_MS = 40;
 /** So often in a row others may hold the lock of a limit for too long before that is an error. */
 const PATIENCE = 10;
-const AGAIN_MS = 100;
 const LOCK_TIMEOUT = '55P03';
-/** Keys that jobs of other types have freed are read together. */
-const OTHERS_MS = 20;
 
 export class LimitedGroup {
   /** Null: types that only the queue's limit holds for. */
@@ -38,6 +33,7 @@ export class LimitedGroup {
   readonly due = new DueReader();
   readonly keys: KeyReader;
   at = Number.NEGATIVE_INFINITY;
+  #keyed = false;
   #sentAt = Number.NEGATIVE_INFINITY;
   #lateMs = 0;
   /** Jobs were due and found no place or no token. */
@@ -57,31 +53,61 @@ export class LimitedGroup {
     return { versions: this.versions, under: this.ofType ?? '' };
   }
 
+  assign(ordering: Ordering, buckets: readonly number[]): void {
+    this.#keyed = ordering !== 'none';
+    this.keys.own(buckets, ordering === 'turns');
+  }
+
   sent(now: number): void {
     this.#sentAt = now;
     this.at = Number.POSITIVE_INFINITY;
   }
 
-  /** Something may be due at this time. */
-  readFrom(at: number): void {
+  /** Jobs were written; see `ClaimReader.hint`. */
+  hint(since: Date | null, buckets: readonly number[] | null, now: number): void {
+    if (this.#keyed) {
+      this.keys.hint(buckets, now);
+      this.#readKeys(now);
+    } else {
+      this.due.hint(since, now);
+      this.#readFrom(now);
+    }
+  }
+
+  /** Something is due at this time, in these buckets if that is known. */
+  later(buckets: readonly number[] | null, at: number): void {
+    if (this.#keyed) this.keys.later(buckets, at);
+    this.#readFrom(at);
+  }
+
+  /** A job has left this worker. `freesKey`: the next one of its key may run. */
+  left({ row, how, claim }: LeasedJob, freesKey: boolean, now: number): void {
+    // A place is free, if anybody waits for one.
+    if (claim.limited && this.#waits) this.at = Math.min(this.at, Math.max(now, this.#tokenAt));
+    if (freesKey) {
+      this.keys.freed(row.partitionBucket, claim.sentAt, true);
+      // Keys that jobs of other types have freed are read together.
+      this.#readFrom(claim.limited ? now : now + SOON_MS);
+    } else if (!this.#keyed && how === 'released' && row.type in this.versions) {
+      this.due.returned(row);
+      this.#readFrom(now);
+    }
+  }
+
+  #readFrom(at: number): void {
     this.at = Math.min(this.at, Math.max(at, this.#sentAt + PACE_MS, this.#tokenAt));
   }
 
-  /** A place is free, if anybody waits for one. */
-  freed(now: number): void {
-    if (this.#waits) this.at = Math.min(this.at, Math.max(now, this.#tokenAt));
-  }
-
   /** Its keys are to be read when their reader says so. */
-  readKeys(now: number): void {
-    this.readFrom(Math.max(now, this.keys.readAt(now)));
+  #readKeys(now: number): void {
+    this.#readFrom(Math.max(now, this.keys.readAt(now)));
   }
 
   /** The claim failed. True: others held the lock of the limit for too long, as they may for a while. */
   failed(error: unknown, pollMs: number, time: Time): boolean {
     const busy =
       (error as { code?: unknown }).code === LOCK_TIMEOUT && ++this.#lockedOut < PATIENCE;
-    this.readFrom(time.now() + jittered(busy ? AGAIN_MS : pollMs, time));
+    this.#readFrom(time.now() + jittered(busy ? LATEST_MS : pollMs, time));
     return busy;
   }
 
@@ -97,140 +123,76 @@ export class LimitedGroup {
     );
     this.#waits = left !== null || claim.waits;
     if (jobs.length > 0) this.#lateMs = 0;
-    else if (this.#waits || claim.throttled === 0)
-      this.#lateMs = Math.min(Math.max(1, 2 * this.#lateMs), LATEST_MS);
-    if (claim.more || jobs.length >= asked) this.readFrom(now);
+    else if (this.#waits || claim.throttled === 0) this.#lateMs = laterThan(this.#lateMs);
+    if (claim.more || jobs.length >= asked) this.#readFrom(now);
     else {
-      if (againMs !== null) this.readFrom(now + Math.max(1, againMs) + this.#lateMs);
-      this.readFrom(now + jittered(pollMs, time));
+      if (againMs !== null) this.#readFrom(now + Math.max(1, againMs) + this.#lateMs);
+      this.#readFrom(now + jittered(pollMs, time));
     }
   }
 
   /** A claim of its keys that asked for so many; null: there was nothing to read. */
-  recordKeys(claim: KeysClaim | null, asked: number, pollMs: number, time: Time): void {
+  recordKeys(claim: KeyedClaim | null, asked: number, pollMs: number, time: Time): void {
     const now = time.now();
     this.#lockedOut = 0;
     this.#waits = claim !== null && claim.wanted >= claim.allowed;
     if (!claim || !this.#waits) {
       this.#lateMs = 0;
-      this.readKeys(now);
+      this.#readKeys(now);
       return;
     }
     // All that may start was there, so more may wait: for a token, for a place, or only for a handler.
-    this.#lateMs = claim.jobs.length > 0 ? 0 : Math.min(Math.max(1, 2 * this.#lateMs), LATEST_MS);
+    this.#lateMs = claim.jobs.length > 0 ? 0 : laterThan(this.#lateMs);
     if (claim.againMs !== null) this.#tokenAt = now + Math.max(1, claim.againMs) + this.#lateMs;
     const places = claim.againMs === null && claim.allowed < asked;
-    if (places) this.readFrom(now + jittered(pollMs, time));
-    else this.readKeys(now);
+    if (places) this.#readFrom(now + jittered(pollMs, time));
+    else this.#readKeys(now);
   }
 }
 
 export class LimitedReader {
   readonly #handled: Versions;
   readonly #makeKeys: () => KeyReader;
-  #owned: { readonly buckets: readonly number[]; readonly turns: boolean } | null = null;
-  #groups: readonly LimitedGroup[] = [];
-  #versions: Versions;
-  #version: number | undefined;
+  #assigned: [Ordering, readonly number[]] = ['none', []];
+  /** What has no limit, and is read by ordinary claims. */
+  unlimited: Versions;
+  /** Of the limits; undefined before it is known. */
+  version: number | undefined;
+  groups: readonly LimitedGroup[] = [];
 
   constructor(handled: Versions, makeKeys: () => KeyReader) {
     this.#handled = handled;
-    this.#versions = handled;
+    this.unlimited = handled;
     this.#makeKeys = makeKeys;
-  }
-
-  /** What has no limit, and is read by ordinary claims. */
-  get unlimited(): Versions {
-    return this.#versions;
-  }
-
-  /** Undefined before it is known. */
-  get version(): number | undefined {
-    return this.#version;
-  }
-
-  get groups(): readonly LimitedGroup[] {
-    return this.#groups;
   }
 
   /** When one of them is to be read. */
   get at(): number {
-    return this.#groups.reduce((at, group) => Math.min(at, group.at), Number.POSITIVE_INFINITY);
+    return this.groups.reduce((at, group) => Math.min(at, group.at), Number.POSITIVE_INFINITY);
   }
 
   /** True: what is limited, or how, has changed. */
   use({ version, types, whole }: LimitedTypes): boolean {
-    if (version === this.#version) return false;
-    this.#version = version;
+    if (version === this.version) return false;
+    this.version = version;
     const own = Object.keys(this.#handled).filter((type) => types.includes(type));
     const others = Object.keys(this.#handled).filter((type) => !types.includes(type));
     const only = (kept: readonly string[]): Versions =>
       Object.fromEntries(kept.map((type) => [type, this.#handled[type] as number]));
-    this.#versions = only(whole ? [] : others);
+    this.unlimited = only(whole ? [] : others);
     const group = (type: string | null, of: readonly string[]) =>
       new LimitedGroup(type, only(of), this.#makeKeys());
-    this.#groups = [
+    this.groups = [
       ...own.map((type) => group(type, [type])),
       ...(whole && others.length > 0 ? [group(null, others)] : []),
     ];
-    if (this.#owned) this.own(this.#owned.buckets, this.#owned.turns);
+    this.assign(...this.#assigned);
     return true;
   }
 
-  /** The buckets that the ring prefers this worker for, in a queue that is read by key. */
-  own(buckets: readonly number[], turns: boolean): void {
-    this.#owned = { buckets, turns };
-    for (const { keys } of this.#groups) keys.own(buckets, turns);
-  }
-
-  /** Jobs were written that are due since this time; null: of any age. */
-  hint(since: Date | null, now: number): void {
-    for (const group of this.#groups) {
-      group.due.hint(since, now);
-      group.readFrom(now);
-    }
-  }
-
-  readFrom(at: number): void {
-    for (const group of this.#groups) group.readFrom(at);
-  }
-
-  /** In a queue that is read by key: jobs were written to these buckets; null: to any. */
-  hintKeys(buckets: readonly number[] | null, now: number): void {
-    for (const group of this.#groups) {
-      group.keys.hint(buckets, now);
-      group.readKeys(now);
-    }
-  }
-
-  /** In a queue that is read by key: something is due in these buckets at this time. */
-  later(buckets: readonly number[] | null, at: number): void {
-    for (const group of this.#groups) {
-      group.keys.later(buckets, at);
-      group.readFrom(at);
-    }
-  }
-
-  /** In a queue that is read by key: a job of this bucket has left this worker, and its key is free. */
-  keyFreed(bucket: number, claim: LeasedJob['claim'], now: number): void {
-    for (const group of this.#groups) {
-      group.keys.freed(bucket, claim.sentAt, true);
-      group.readFrom(claim.limited ? now : now + OTHERS_MS);
-    }
-  }
-
-  freed(now: number): void {
-    for (const group of this.#groups) group.freed(now);
-  }
-
-  /** A job of a limited type has left this worker. */
-  left(row: ClaimedJob, released: boolean, now: number): void {
-    for (const group of this.#groups) {
-      if (released && row.type in group.versions) {
-        group.due.returned(row);
-        group.readFrom(now);
-      }
-      group.freed(now);
-    }
+  /** How the queue is read, and the buckets that the ring prefers this worker for. */
+  assign(ordering: Ordering, buckets: readonly number[]): void {
+    this.#assigned = [ordering, buckets];
+    for (const group of this.groups) group.assign(ordering, buckets);
   }
 }

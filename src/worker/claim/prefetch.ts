@@ -3,7 +3,7 @@
  * they took lately, and not more than about `AHEAD_BYTES` of payloads. Slow handlers leave the queue to other
  * workers. Until the first handler has ended, nothing is claimed ahead.
  */
-const AHEAD_MS = 50;
+export const AHEAD_MS = 50;
 const AHEAD_BYTES = 64 * 1024 * 1024;
 /** The weight of the newest value in the moving averages. */
 const NEWEST = 0.05;

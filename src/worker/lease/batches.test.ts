@@ -16,7 +16,7 @@ function mainThread(renewMs = 30_000) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const sent: ToKeeper[] = [];
-  const batches = new Batches(renewMs, (message) => sent.push(message));
+  const batches = new Batches({ renewMs, heartbeatMs: 10_000 }, (message) => sent.push(message));
   return {
     batches,
     messages: () => sent.splice(0),
@@ -31,18 +31,18 @@ function mainThread(renewMs = 30_000) {
 const textOf = (...ids: string[]) => pack(ids.map((id) => ({ id, generation: 1 })));
 
 describe('the main thread', () => {
-  test('sends one message for a claim, at once, and one in a quarter of the renewal interval for all that has left', () => {
+  test('sends one message for a claim, at once, and one in a quarter of the renewal interval after jobs have left', () => {
     const main = mainThread();
     const jobs = [...main.hold('a', 'b'), ...main.hold('c')];
     expect(main.messages()).toMatchObject([
-      { kind: 'hold', queue: 'inbox', batch: 1, jobs: textOf('a', 'b') },
-      { kind: 'hold', queue: 'inbox', batch: 2, jobs: textOf('c') },
+      { kind: 'hold', batch: { queue: 'inbox', number: 1, jobs: textOf('a', 'b') } },
+      { kind: 'hold', batch: { queue: 'inbox', number: 2, jobs: textOf('c') } },
     ]);
     for (const job of jobs) main.batches.drop(job);
     vi.advanceTimersByTime(7_499);
     expect(main.messages()).toEqual([]);
     vi.advanceTimersByTime(1);
-    expect(main.messages()).toEqual([{ kind: 'left', ended: [1, 2], remaining: [] }]);
+    expect(main.messages()).toEqual([{ kind: 'held', batches: [] }]);
     vi.advanceTimersByTime(60_000);
     expect(main.messages()).toEqual([]);
     expect(vi.getTimerCount()).toBe(0);
@@ -53,7 +53,7 @@ describe('the main thread', () => {
     for (const job of main.hold('a', 'b')) main.batches.drop(job);
     main.messages();
     vi.advanceTimersByTime(10_000);
-    expect(main.messages()).toEqual([{ kind: 'left', ended: [1], remaining: [] }]);
+    expect(main.messages()).toEqual([{ kind: 'held', batches: [] }]);
   });
 
   test('sends what is left of a batch that lasts, in time for its first renewal', () => {
@@ -65,8 +65,8 @@ describe('the main thread', () => {
       main.batches.drop(a);
       main.batches.drop(c);
       vi.advanceTimersByTime(renewMs / 4 + 1);
-      expect(main.messages()).toEqual([
-        { kind: 'left', ended: [], remaining: [{ batch: 1, jobs: textOf('b') }] },
+      expect(main.messages()).toMatchObject([
+        { kind: 'held', batches: [{ number: 1, jobs: textOf('b') }] },
       ]);
     }
   });
@@ -78,8 +78,9 @@ describe('the main thread', () => {
     const [first] = main.messages() as [Extract<ToKeeper, { kind: 'hold' }>];
     main.batches.drop(a);
     main.batches.drop(c);
-    main.batches.resend();
-    expect(main.messages()).toEqual([{ ...first, jobs: textOf('b') }]);
+    main.batches.sendAll();
+    const batches = [{ ...first.batch, jobs: textOf('b') }];
+    expect(main.messages()).toEqual([{ kind: 'held', batches }]);
     vi.advanceTimersByTime(60_000);
     expect(main.messages()).toEqual([]);
   });
@@ -90,9 +91,9 @@ describe('the main thread', () => {
     main.messages();
     main.batches.clear();
     main.batches.drop(a);
-    main.batches.resend();
+    main.batches.sendAll();
     vi.advanceTimersByTime(60_000);
-    expect(main.messages()).toEqual([]);
+    expect(main.messages()).toEqual([{ kind: 'held', batches: [] }]);
   });
 });
 
@@ -113,14 +114,16 @@ describe('the thread', () => {
     const deps = { schema, leaseMs: 90_000, renewMs };
     const leases = new Leases({ ...deps, workerId: () => OWNER, tell });
     /** Claimed so long ago. */
-    const hold = (batch: number, jobs: readonly Lease[], agoMs = RENEW_MS / 2) =>
-      leases.hold({ kind: 'hold', queue, batch, heldAt: monotonicMs() - agoMs, jobs: pack(jobs) });
+    const batch = (number: number, jobs: readonly Lease[], agoMs = RENEW_MS / 2) => ({
+      ...{ number, queue, heldAt: monotonicMs() - agoMs, jobs: pack(jobs) },
+    });
+    const hold = (...held: Parameters<typeof batch>) => leases.hold(batch(...held));
     const renew = async () => {
       let statements = 0;
       while (await leases.renew(db.engine)) statements++;
       return statements;
     };
-    return { leases, lost, hold, renew };
+    return { leases, lost, batch, hold, renew };
   }
 
   async function claimed(count: number) {
@@ -138,16 +141,19 @@ describe('the thread', () => {
     db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() + interval '60 s'`);
 
   test('renews what is left of a batch when half of the interval is over, and not before', async () => {
-    const { leases, hold, renew, lost } = thread();
+    const { leases, batch, hold, renew, lost } = thread();
     const [a, b, c, d] = (await claimed(4)) as [Mine, Mine, Mine, Mine];
     hold(1, [a, b]);
     hold(2, [c]);
-    hold(3, [d], RENEW_MS / 2 - 1_000);
-    leases.left({ kind: 'left', ended: [2], remaining: [{ batch: 1, jobs: pack([b]) }] });
+    const third = batch(3, [d], RENEW_MS / 2 - 1_000);
+    leases.hold(third);
+    leases.held([batch(1, [b]), third]);
     await renew();
     expect(await renewed()).toEqual(new Set([b.id]));
     expect(leases.size).toBe(2);
     await shorten();
+    // It was renewed just now, whenever it was claimed.
+    leases.held([batch(1, [b]), third]);
     await renew();
     expect(await renewed()).toEqual(new Set());
     expect(lost).toEqual([]);
@@ -192,7 +198,7 @@ describe('the thread', () => {
   });
 
   test('keeps the lease of a job that was claimed again while its first batch was not over', async () => {
-    const { leases, hold, renew, lost } = thread();
+    const { leases, batch, hold, renew, lost } = thread();
     const [first, other] = (await claimed(2)) as [Mine, Mine];
     hold(1, [first, other]);
     await release(db.engine, INBOX, OWNER, [first]);
@@ -202,7 +208,7 @@ describe('the thread', () => {
     hold(2, [second]);
     await renew();
     expect(await renewed()).toEqual(new Set([first.id, other.id]));
-    leases.left({ kind: 'left', ended: [1], remaining: [] });
+    leases.held([batch(2, [second])]);
     expect(leases.size).toBe(1);
     expect(lost).toEqual([]);
   });
@@ -212,7 +218,6 @@ describe('the thread', () => {
     const jobs = await claimed(2);
     hold(1, jobs);
     leases.clear();
-    leases.left({ kind: 'left', ended: [], remaining: [{ batch: 1, jobs: pack(jobs) }] });
     await renew();
     expect(leases.size).toBe(0);
     expect(lost).toEqual([]);

@@ -19,6 +19,7 @@ import {
   type FromKeeper,
   failedSlot,
   type KeeperSetup,
+  LOOK_MS,
   monotonicMs,
   SLOT,
   type Tell,
@@ -27,10 +28,6 @@ import {
 import { RecentAttempts } from './recent.js';
 import { type Task, Turns } from './turns.js';
 import { Watch } from './watch.js';
-
-const SHORTEST_TIMEOUT_MS = 1_000;
-/** How often the main thread is checked. Checks that lie much further apart: this thread was frozen, too. */
-const CHECK_MS = 1_000;
 
 /** The way to the main thread. */
 export interface KeeperPort {
@@ -64,7 +61,7 @@ export class KeeperWork {
     this.#workerId = setup.workerId;
     const now = monotonicMs();
     this.#main = { turns: this.#load(SLOT.turns), turnedAt: now, checkedAt: now };
-    this.#checks = setInterval(() => this.#checkMain(), CHECK_MS).unref();
+    this.#checks = setInterval(() => this.#checkMain(), LOOK_MS).unref();
     this.#leases = new Leases({ ...setup, workerId: () => this.#workerId, tell: this.#tell });
     this.#passwords = new Passwords(this.#tell);
     this.#recent = new RecentAttempts(setup.queues, this.#attempts(), now);
@@ -102,8 +99,8 @@ export class KeeperWork {
 
   #receive(message: ToKeeper): void {
     const { kind } = message;
-    if (kind === 'hold') this.#leases.hold(message);
-    else if (kind === 'left') this.#leases.left(message);
+    if (kind === 'hold') this.#leases.hold(message.batch);
+    else if (kind === 'held') this.#leases.held(message.batches);
     else if (kind === 'identity') this.#identify(message.workerId);
     else if (kind === 'password') this.#passwords.answer(message.ask, message.answer);
     else void this.#stop();
@@ -132,7 +129,8 @@ export class KeeperWork {
     const main = this.#main;
     const now = monotonicMs();
     const turns = this.#load(SLOT.turns);
-    if (turns !== main.turns || now - main.checkedAt > 3 * CHECK_MS) main.turnedAt = now;
+    // Checks that lie much further apart: this thread was frozen, too.
+    if (turns !== main.turns || now - main.checkedAt > 3 * LOOK_MS) main.turnedAt = now;
     main.turns = turns;
     main.checkedAt = now;
     const before = this.#stalled;
@@ -167,7 +165,7 @@ export class KeeperWork {
     const thirdMs = Math.floor(Math.min(leaseMs, ttlMs) / 3);
     return new Connection({
       ...{ address, pooled, prepare, schema },
-      timeoutMs: Math.max(SHORTEST_TIMEOUT_MS, thirdMs),
+      timeoutMs: Math.max(LOOK_MS, thirdMs),
       locks: () => this.#locks && !pooled,
       foundPooler: () => this.#lockIsOff(),
     });

@@ -24,10 +24,12 @@ import {
   failedSlot,
   type KeeperEvents,
   type KeeperSetup,
+  LOOK_MS,
   NEVER,
   SLOT,
   sharedBytes,
   type ToKeeper,
+  TURN_MS,
 } from './protocol.js';
 
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' | 'passwordAsked'> {
@@ -38,9 +40,6 @@ export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' 
   password?(of: object): unknown;
 }
 
-const TURN_MS = 100;
-/** A thread that lasted for so long is started again at once; one that did not, later and later. */
-const LASTED_MS = 5_000;
 /** For the first start; a thread that loads takes a tenth of a second. */
 const START_MS = 30_000;
 
@@ -52,7 +51,6 @@ export class Keeper {
   readonly #backoff = new Backoff();
   #timer: NodeJS.Timeout | null = null;
   #thread: Worker | null = null;
-  #startedAt = 0;
   #workerId: string;
   #living = false;
   #stopping = false;
@@ -70,7 +68,7 @@ export class Keeper {
     this.#shared[SLOT.confirmedAt] = BigInt(Math.floor(setup.registeredAt));
     this.#listener = listener;
     this.#workerId = setup.workerId;
-    this.#batches = new Batches(setup.renewMs, (message) => this.#send(message));
+    this.#batches = new Batches(setup, (message) => this.#send(message));
   }
 
   /** Resolves when the thread runs; rejects when it cannot. Then nothing may be claimed. */
@@ -100,7 +98,7 @@ export class Keeper {
   }
 
   /** Resolves when a kill of this process would be noticed by the others, or when it never will be. */
-  async watched(withinMs: number): Promise<void> {
+  async watched(withinMs = 3 * LOOK_MS): Promise<void> {
     await within(withinMs, this.#watched);
   }
 
@@ -163,7 +161,6 @@ export class Keeper {
 
   /** Throws where threads are not allowed. */
   #run(): void {
-    this.#startedAt = performance.now();
     const thread = new Worker(KEEPER_SOURCE, {
       eval: true,
       workerData: { ...this.#setup, workerId: this.#workerId },
@@ -184,21 +181,19 @@ export class Keeper {
     });
   }
 
-  /** The liveness lock went with it. But a thread that cannot start must not be started in a hot loop. */
+  /** Soon, as the liveness lock went with it; but one that never gets to a heartbeat comes later and later. */
   #runAgain(): void {
-    const lasted = performance.now() - this.#startedAt > LASTED_MS;
-    if (lasted) this.#backoff.reset();
     const start = () => {
       if (this.#stopping) return;
       try {
         this.#run();
-        this.#batches.resend();
+        this.#batches.sendAll();
       } catch (error) {
         this.#failed(error);
         this.#runAgain();
       }
     };
-    setTimeout(start, lasted ? 0 : this.#backoff.nextMs());
+    setTimeout(start, this.#backoff.nextMs());
   }
 
   #failed(error: unknown): void {
@@ -222,6 +217,7 @@ export class Keeper {
         this.#living = true;
         this.#first?.resolve();
       }
+      if (kind === 'beat') this.#backoff.reset();
       (this.#listener as Record<typeof kind, (...args: unknown[]) => void>)[kind](...args);
     }
   }

@@ -8,12 +8,8 @@
  */
 import { type Lease, renew } from '../../lease/renew.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { monotonicMs, type Tell, type ToKeeper, unpack } from './protocol.js';
-
-/** About so many jobs are renewed in one statement. */
-const CHUNK = 1_000;
-
-type Message<Kind extends ToKeeper['kind']> = Extract<ToKeeper, { kind: Kind }>;
+import { MAX_ROWS } from '../../postgres/statement.js';
+import { type HeldBatch, monotonicMs, type Tell, unpack } from './protocol.js';
 
 interface Batch {
   readonly queue: string;
@@ -43,16 +39,18 @@ export class Leases {
     return size;
   }
 
-  hold({ queue, batch, heldAt, jobs }: Message<'hold'>): void {
-    this.#batches.set(batch, { queue, dueAt: heldAt + this.#deps.renewMs / 2, jobs });
+  hold({ number, queue, heldAt, jobs }: HeldBatch): void {
+    const known = this.#batches.get(number);
+    if (known) known.jobs = jobs;
+    else this.#batches.set(number, { queue, dueAt: heldAt + this.#deps.renewMs / 2, jobs });
   }
 
-  left({ ended, remaining }: Message<'left'>): void {
-    for (const number of ended) this.#batches.delete(number);
-    for (const { batch: number, jobs } of remaining) {
-      const batch = this.#batches.get(number);
-      if (batch) batch.jobs = jobs;
-    }
+  /** All that is held: what is not among these has left. */
+  held(batches: readonly HeldBatch[]): void {
+    const numbers = new Set(batches.map(({ number }) => number));
+    for (const number of this.#batches.keys())
+      if (!numbers.has(number)) this.#batches.delete(number);
+    for (const batch of batches) this.hold(batch);
   }
 
   /** What a dead id held is not ours. */
@@ -97,7 +95,7 @@ export class Leases {
       if (batch.dueAt > now || (due[0] && batch.queue !== due[0].queue)) continue;
       due.push(batch);
       count += jobsOf(batch).size;
-      if (count >= CHUNK) break;
+      if (count >= MAX_ROWS) break;
     }
     return due;
   }

@@ -49,6 +49,11 @@ export const sharedBytes = (queues: readonly string[]): number =>
 /** In `confirmedAt`: no heartbeat of this id is confirmed yet. */
 export const NEVER = -(2n ** 52n);
 
+/** How often the main thread shows that its event loop turns. */
+export const TURN_MS = 100;
+/** About so often the thread looks around, checks the main thread, and tries to connect again. */
+export const LOOK_MS = 1_000;
+
 /** One clock for all threads; `performance.now()` starts at zero in each. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
@@ -84,22 +89,19 @@ export interface Attempts {
   readonly completed: number;
 }
 
+/** Jobs of one claim that are held. Numbers rise and are never used again. */
+export interface HeldBatch {
+  readonly number: number;
+  readonly queue: string;
+  /** When they were claimed, by `monotonicMs`. */
+  readonly heldAt: number;
+  readonly jobs: string;
+}
+
 export type ToKeeper =
-  /** Jobs of one claim. Batch numbers rise and are never used again. */
-  | {
-      readonly kind: 'hold';
-      readonly queue: string;
-      readonly batch: number;
-      /** When they were claimed, by `monotonicMs`. */
-      readonly heldAt: number;
-      readonly jobs: string;
-    }
-  /** Batches of which nothing is left, and what is left of others. */
-  | {
-      readonly kind: 'left';
-      readonly ended: readonly number[];
-      readonly remaining: readonly { readonly batch: number; readonly jobs: string }[];
-    }
+  | { readonly kind: 'hold'; readonly batch: HeldBatch }
+  /** All that is held: what is not among these has left. */
+  | { readonly kind: 'held'; readonly batches: readonly HeldBatch[] }
   | { readonly kind: 'identity'; readonly workerId: string }
   | { readonly kind: 'password'; readonly ask: string; readonly answer: PasswordAnswer }
   | { readonly kind: 'stop' };

@@ -6,13 +6,6 @@ import type { Attempts } from './protocol.js';
 
 const WINDOW_MS = 60_000;
 
-export interface Recent {
-  /** Over so long. */
-  readonly ms: number;
-  /** By queue; one without any attempt is left out. */
-  readonly queues: Readonly<Record<string, Attempts>>;
-}
-
 interface Counted {
   readonly at: number;
   readonly attempts: readonly Attempts[];
@@ -27,8 +20,11 @@ export class RecentAttempts {
     this.#counted = [{ at, attempts }];
   }
 
-  /** `attempts`: since the start, in the order of the queues. */
-  report(attempts: readonly Attempts[], at: number): Recent {
+  /**
+   * `attempts`: since the start, in the order of the queues. Returns those of so many milliseconds, by queue; one
+   * without any is left out.
+   */
+  report(attempts: readonly Attempts[], at: number) {
     // The newest of those that are a minute old is where the minute begins.
     const begins = this.#counted.findLastIndex((one) => at - one.at >= WINDOW_MS);
     this.#counted = [...this.#counted.slice(Math.max(0, begins)), { at, attempts }];

@@ -10,7 +10,7 @@ import { Backoff } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { Wait } from '../time.js';
 import type { Connection } from './connection.js';
-import { monotonicMs } from './protocol.js';
+import { LOOK_MS, monotonicMs, TURN_MS } from './protocol.js';
 
 export interface Task {
   readonly what: string;
@@ -32,10 +32,6 @@ interface Slot {
   readonly backoff: Backoff;
   dueAt: number;
 }
-
-const PAUSED_MS = 50;
-/** Others look twice within a second: a database that is back must be met before that. */
-const LONGEST_RECONNECT_MS = 1_000;
 
 export class Turns {
   readonly #deps: TurnsDeps;
@@ -69,7 +65,7 @@ export class Turns {
       const { db } = connection;
       const slot = this.#next();
       const waitMs = slot.dueAt - monotonicMs();
-      if (paused()) await this.#sleep.atMost(PAUSED_MS);
+      if (paused()) await this.#sleep.atMost(TURN_MS);
       else if (!db) await this.#connect();
       else if (waitMs > 0) await this.#sleep.atMost(waitMs);
       else await this.#turn(slot, db);
@@ -89,7 +85,8 @@ export class Turns {
       return;
     }
     const failedBefore = this.#backoff.failing;
-    this.#connectAt = now + Math.min(this.#backoff.nextMs(), LONGEST_RECONNECT_MS);
+    // Others look twice before they declare anybody dead: a database that is back must be met by then.
+    this.#connectAt = now + Math.min(this.#backoff.nextMs(), LOOK_MS);
     try {
       await this.#deps.connection.open();
       this.runNow();

@@ -12,12 +12,10 @@ import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { Connection } from './connection.js';
-import { monotonicMs, type Tell } from './protocol.js';
+import { LOOK_MS, monotonicMs, type Tell } from './protocol.js';
 
 /** Between the two looks that a death takes. A reconnection takes a tenth of this. */
 export const CONFIRM_MS = 700;
-/** The shortest time between looks; a fleet of four makes four in this time, a larger one hardly more. */
-const LOOK_MS = 1_000;
 /** After an outage nobody is declared dead for so long: others may not have noticed a half-open connection yet. */
 const OUTAGE_MS = 15_000;
 

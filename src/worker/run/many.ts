@@ -50,15 +50,13 @@ export interface Many {
 }
 
 const OPTIONS = { max: true, within: true } as const satisfies Known<BatchOptions>;
-const MOST = 1_000;
-const LONGEST_MS = 60_000;
 
 export function resolveBatch(options: BatchOptions, handler: BatchHandler<never>): Many {
   checkKnown(options, OPTIONS, 'handleMany()', 'No handler was added.');
   const { max = 100, within = 50 } = options;
   return {
-    max: checkInteger(max, 'max of handleMany()', 1, MOST),
-    withinMs: durationMs(within, 'within of handleMany()', { min: 0, max: LONGEST_MS }),
+    max: checkInteger(max, 'max of handleMany()', 1, 1_000),
+    withinMs: durationMs(within, 'within of handleMany()', { min: 0, max: 60_000 }),
     handler: handler as BatchHandler<unknown>,
   };
 }

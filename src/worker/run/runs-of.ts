@@ -10,7 +10,7 @@ export function runsOf(
   { run: longest, stop }: Pick<ClaimBatch, 'run' | 'stop'>,
   jobs: readonly LeasedJob[],
 ): LeasedJob[][] {
-  if (longest === null) return jobs.map((job) => [job]);
+  if (longest === undefined) return jobs.map((job) => [job]);
   const runs: LeasedJob[][] = [];
   for (const job of jobs) {
     const run = runs.at(-1);

@@ -8,6 +8,7 @@
  * and signals do not wait for all. Handlers that return promises take their turns as promises do.
  */
 import { setImmediate } from 'node:timers/promises';
+import { AHEAD_MS } from '../claim/prefetch.js';
 import type { Timer } from '../time.js';
 import { runBatch } from './batch.js';
 import { cutLost, Gather, type Taken } from './gather.js';
@@ -15,7 +16,7 @@ import type { LeasedJob } from './leased-job.js';
 import { OneJob, type OneJobDeps } from './one-job.js';
 
 /** A job that has waited here for so long was claimed too early. */
-const STALE_MS = 100;
+const STALE_MS = 2 * AHEAD_MS;
 /** So long handlers that end at once may keep the event loop. */
 const SLICE_MS = 10;
 

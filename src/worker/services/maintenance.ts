@@ -16,9 +16,10 @@ import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { inBatches, MAX_BATCHES, type Service } from './service.js';
+import { MAX_ROWS } from '../../postgres/statement.js';
+import { inBatches, type Service } from './service.js';
 
-const RECOVER_BATCH = 1_000;
+/** Each batch finds its rows anew, and nobody waits for them: so larger ones. */
 const PRUNE_BATCH = 5_000;
 
 /**
@@ -31,17 +32,14 @@ export function recoverAll(
   recoverer: string,
   exhausted: (queue: string, job: string) => void,
 ): Promise<number> {
-  return inBatches(RECOVER_BATCH, async () => {
-    const back = await recover(db, names, { limit: RECOVER_BATCH, recoverer });
+  return inBatches(MAX_ROWS, async (limit) => {
+    const back = await recover(db, names, { limit, recoverer });
     // Cursors have passed these. Without the hint, polls find them.
     await hintQueue(db, names, back).catch(() => undefined);
     for (const { id, status } of back) if (status === 'dead_letter') exhausted(names.queue, id);
     return back.length;
   });
 }
-
-/** What is past its retention may stay a little longer. */
-const PRUNE_EVERY_MS = 60_000;
 
 export interface MaintenanceNews {
   /** These workers were declared dead. */
@@ -50,18 +48,16 @@ export interface MaintenanceNews {
   readonly exhausted: (queue: string, job: string) => void;
 }
 
-export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
-  const pruning = (name: string, what: typeof pruneArchive): Service => ({
-    name,
-    everyMs: Math.max(everyMs, Math.min(PRUNE_EVERY_MS, 6 * everyMs)),
-    atMost: MAX_BATCHES * PRUNE_BATCH,
-    run: ({ withBitmaps, names }) =>
-      inBatches(PRUNE_BATCH, () => withBitmaps((db) => prune(db, names, what, PRUNE_BATCH))),
-  });
+const pruning = (name: string, what: typeof pruneArchive): Service => ({
+  name,
+  run: ({ withBitmaps, names }) =>
+    inBatches(PRUNE_BATCH, (limit) => withBitmaps((db) => prune(db, names, what, limit))),
+});
+
+export function maintenanceServices(news: MaintenanceNews): readonly Service[] {
   return [
     {
       name: 'sweep',
-      everyMs,
       run: async ({ engine, names, workerId, ttlMs, maySweep }) => {
         const dead = maySweep ? await sweepDeadWorkers(engine, names, workerId, ttlMs) : [];
         if (dead.length > 0) news.dead(dead);
@@ -70,7 +66,6 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     },
     {
       name: 'recover',
-      everyMs,
       run: async ({ engine, names, workerId }) => {
         const back = await recoverAll(engine, names, workerId, news.exhausted);
         await forgetClaims(engine, names);
@@ -85,7 +80,6 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     pruning('prune rates', pruneRates),
     {
       name: 'prune registry',
-      everyMs: PRUNE_EVERY_MS,
       run: ({ engine, names }) => forgetDeadWorkers(engine, names),
     },
   ];

@@ -6,16 +6,13 @@
  * and now and then in any case; one read at a time. Every worker that reads the same list computes the same shares;
  * while two views differ, two workers may read one bucket, and the rows decide.
  */
-import { limitedTypes } from '../../fleet/limited.js';
 import { fleetView, type Member, type QueueSettings, queueSettings } from '../../fleet/registry.js';
 import { ringOwners } from '../../fleet/ring.js';
+import type { Ordering } from '../../job/order.js';
 import { Backoff, pause } from '../../postgres/backoff.js';
 import type { SharedDeps } from '../deps.js';
 import type { QueueWorker } from '../queue-worker.js';
 import type { Timer } from '../time.js';
-
-/** So many dead workers are remembered. */
-const MAX_DEAD = 200;
 
 export interface MembershipDeps extends SharedDeps {
   readonly queueWorkers: () => readonly QueueWorker[];
@@ -32,7 +29,8 @@ export class Membership {
   #epoch = 0;
   #members: readonly Member[] = [];
   #queues: readonly QueueSettings[] = [];
-  #dead: ReadonlySet<string> = new Set();
+  /** Those whose jobs were recovered. */
+  #dead: readonly string[] = [];
   /** What the shares were last made from. */
   #sharedFrom = '';
   #started = false;
@@ -77,7 +75,8 @@ export class Membership {
 
   /** These workers were found dead just now. */
   recordDead(ids: readonly string[]): void {
-    this.#recoverFrom(ids);
+    this.#dead = [...this.#dead, ...ids];
+    this.#deps.recover();
     void this.refresh();
   }
 
@@ -120,7 +119,6 @@ export class Membership {
     const { engine, schema, queues, workerId, queueWorkers, changed } = this.#deps;
     const names = { schema, queue: queues[0] as string };
     const settings = await queueSettings(engine, names);
-    const limited = await limitedTypes(engine, names);
     const view = await fleetView(engine, names);
     if (this.#halt.signal.aborted) return;
     this.#epoch = view.epoch;
@@ -128,13 +126,16 @@ export class Membership {
     this.#members = view.members;
     const sharedFrom = JSON.stringify([workerId(), view.members, settings]);
     for (const worker of queueWorkers()) {
-      const types = limited.get(worker.queue);
-      if (types) worker.claims.limit(types);
-      if (sharedFrom !== this.#sharedFrom) this.#share(worker);
+      const queue = settings.find(({ name }) => name === worker.queue);
+      if (!queue) continue;
+      worker.claims.limit(queue.limited);
+      if (sharedFrom !== this.#sharedFrom) this.#share(worker, queue.ordering);
     }
     this.#sharedFrom = sharedFrom;
     changed();
-    this.#recoverFrom(view.dead);
+    const news = view.dead.some((id) => !this.#dead.includes(id));
+    this.#dead = view.dead;
+    if (news) this.#deps.recover();
   }
 
   /** The ids of those that handle jobs of a queue. */
@@ -143,8 +144,7 @@ export class Membership {
   }
 
   /** Which buckets of a queue that is read by key this worker reads first. */
-  #share({ queue, claims }: QueueWorker): void {
-    const ordering = this.#queues.find(({ name }) => name === queue)?.ordering ?? 'none';
+  #share({ queue, claims }: QueueWorker, ordering: Ordering): void {
     const owners = ordering === 'none' ? [] : ringOwners(this.#handling(queue));
     const workerId = this.#deps.workerId();
     claims.assign(
@@ -153,12 +153,5 @@ export class Membership {
     );
     if (ordering !== 'none')
       this.#deps.emit({ kind: 'ring', workerId, queue, owned: claims.owned });
-  }
-
-  /** What the new ones among them held is recovered at once. */
-  #recoverFrom(dead: readonly string[]): void {
-    const news = dead.some((id) => !this.#dead.has(id));
-    this.#dead = new Set([...dead, ...this.#dead].slice(0, MAX_DEAD));
-    if (news) this.#deps.recover();
   }
 }

@@ -34,9 +34,9 @@ test('a tick whose row somebody has locked is tried again soon', async () => {
   await until('it has passed the row over', () => written.length === 1 && timers.size === 1);
   expect(written).toEqual([0]);
   await session.query('COMMIT');
-  advance(249);
+  advance(999);
   expect(timers.size).toBe(1);
-  // By the hour it would otherwise sleep for 15 seconds.
+  // By the hour it would otherwise sleep for 10 seconds.
   advance(1);
   await until('it has tried again', () => written.length === 2);
   expect(written).toEqual([0, 1]);

@@ -5,24 +5,17 @@
  * seconds, and a fleet asks for ticks less than once a second when none is due. Two that write at once do no harm:
  * the statement moves each schedule once.
  */
+import { MAX_ROWS } from '../../postgres/statement.js';
 import type { DueTicks, Tick, WrittenTicks } from '../../schedule/tick.js';
 import type { WorkerEvent } from '../events.js';
 import { jittered, type Time, type Timer } from '../time.js';
 
-/** So many schedules of a queue in one statement. */
-export const TICK_BATCH = 500;
 /** Passes come no closer together than this, so that what is due one by one is written together. */
 const PAUSE_MS = 50;
-/** A tick that was passed over because its row was locked is tried again after this time. */
-const AGAIN_MS = 250;
-/** What a notification missed is found after so long; without notifications that has to be soon. */
-const LONGEST_MS = 15_000;
+/** Without notifications, and for a tick whose row somebody has locked. */
 const POLL_MS = 1_000;
-/** How often one of the others looks, for each worker of the fleet. */
-const SHARE_MS = 2_000;
-const SELDOM_MS = 10_000;
 /** A tick that is later than this was left by somebody who is gone. */
-const LATE_MS = 2_000;
+const LATE_MS = 2 * POLL_MS;
 
 export interface ScheduleDeps {
   readonly queues: readonly string[];
@@ -97,7 +90,7 @@ export class ScheduleTicker {
     const { queues, read, write, leads, members, listening, time } = this.#deps;
     this.#led = leads();
     const began = time.now();
-    const due = await read(queues, TICK_BATCH);
+    const due = await read(queues, MAX_ROWS);
     let late = false;
     let next = due.later ?? Number.POSITIVE_INFINITY;
     for (const [queue, ticks] of due.queues) {
@@ -105,15 +98,17 @@ export class ScheduleTicker {
       const written = await write(queue, ticks);
       for (const { nextAt } of ticks) if (nextAt !== null) next = Math.min(next, nextAt);
       // Somebody has a row of theirs locked: it is still due.
-      if (written.length < ticks.length) next = Math.min(next, due.now + AGAIN_MS);
+      if (written.length < ticks.length) next = Math.min(next, due.now + POLL_MS);
       this.#emitTicks(queue, written);
       late ||= written.some(({ lagMs }) => lagMs > LATE_MS);
     }
     if (due.full) return { delayMs: 0, at: 0 };
     const left = next - due.now;
     const spent = time.now() - began;
-    const longest = listening() ? LONGEST_MS : POLL_MS;
-    const seldom = late ? LATE_MS : Math.max(SELDOM_MS, members() * SHARE_MS);
+    // What a notification missed is found after so long; without notifications that has to be soon.
+    const longest = listening() ? 5 * LATE_MS : POLL_MS;
+    // Together the others look once in so long, and each of them not more often than the leader.
+    const seldom = late ? LATE_MS : Math.max(5, members()) * LATE_MS;
     const wait = this.#led ? Math.min(left, longest) : jittered(seldom, time);
     // By the time of the database at the beginning of the read.
     return { delayMs: Math.max(PAUSE_MS, wait - spent), at: due.now + wait };

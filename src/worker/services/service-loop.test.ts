@@ -51,7 +51,6 @@ test('of three workers one runs a service in each interval', async () => {
   const turns = new Set<number>();
   const service: Service = {
     name: 'schedules',
-    everyMs: 100,
     async run() {
       const [row] = await db.rows<{ at: string }>(
         'SELECT extract(epoch FROM maintained_at) * 1000 AS at FROM holdfast.queues',
@@ -72,38 +71,12 @@ test('a service that fails is reported and does not keep the others', async () =
   let ran = 0;
   const failing: Service = {
     name: 'bad',
-    everyMs: 100,
     run: () => Promise.reject(new Error('no')),
   };
-  const good: Service = { name: 'good', everyMs: 100, run: async () => ++ran };
+  const good: Service = { name: 'good', run: async () => ++ran };
   loopOf('a', [failing, good], reported).start();
   await until('both had two turns', async () => ran >= 2 && reported.length >= 2);
   expect(reported[0]).toEqual(['bad of inbox', 'no']);
-});
-
-test('a service runs as often as it asks for, and no more often than turns come', async () => {
-  await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
-  const ran = { often: 0, rarely: 0 };
-  const services: Service[] = [
-    { name: 'often', everyMs: 100, run: async () => ++ran.often },
-    { name: 'rarely', everyMs: 60_000, run: async () => ++ran.rarely },
-  ];
-  loopOf('a', services).start();
-  await until('five turns have come', async () => ran.often >= 5);
-  expect(ran.rarely).toBe(1);
-});
-
-test('a service that did as much as it may goes on in the next turn', async () => {
-  await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
-  const left = [100, 100, 40];
-  let turns = 0;
-  const services: Service[] = [
-    { name: 'turns', everyMs: 100, run: async () => ++turns },
-    { name: 'prune', everyMs: 60_000, atMost: 100, run: async () => left.shift() ?? 0 },
-  ];
-  loopOf('a', services).start();
-  await until('five turns have come', async () => turns >= 5);
-  expect(left).toEqual([]);
 });
 
 test('a worker that has just started declares nobody dead: the others may be on their way back from an outage', async () => {
@@ -112,7 +85,7 @@ test('a worker that has just started declares nobody dead: the others may be on 
   const { time, advance } = handClock();
   let rounds = 0;
   const emit = () => void rounds++;
-  const services = maintenanceServices(100, { dead: () => {}, exhausted: () => {} });
+  const services = maintenanceServices({ dead: () => {}, exhausted: () => {} });
   const loop = loopOf('new', services, [], { time, emit, ttlMs: 500 });
   const statusAfter = async (ms: number) => {
     await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');

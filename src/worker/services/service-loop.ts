@@ -7,7 +7,7 @@
  * been reachable from here for a whole TTL again: those that live have sent a heartbeat by then.
  */
 import type pg from 'pg';
-import { takeTurn } from '../../maintenance/turn.js';
+import { EARLY, takeTurn } from '../../maintenance/turn.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { SharedDeps } from '../deps.js';
 import type { Settings } from '../options.js';
@@ -17,8 +17,6 @@ import { type Service, transactionWith } from './service.js';
 /** The archive is found through block ranges, which only bitmaps can read. And nobody freezes with a lock. */
 const WITH_BITMAPS =
   "; SET LOCAL enable_bitmapscan = on; SET LOCAL plan_cache_mode = auto; SET LOCAL idle_in_transaction_session_timeout = '5s'";
-/** Timers have a jitter of a quarter, so a round may come this early: see maintenance/turn.ts. */
-const EARLY = 0.7;
 
 type Shared =
   | 'schema'
@@ -41,8 +39,6 @@ export class ServiceLoop {
   readonly #deps: ServiceLoopDeps;
   /** By queue, when its last round began, as far as claims have said. */
   readonly #beganAt = new Map<string, number>();
-  /** By queue and service, when it ran here. */
-  readonly #ranAt = new Map<string, number>();
   #timer: Timer | null = null;
   #stopped = false;
   #outage = false;
@@ -102,15 +98,12 @@ export class ServiceLoop {
       const workerId = this.#deps.workerId();
       const round = { names, workerId, ttlMs, maySweep, engine, withBitmaps };
       const done = new Map<string, number>();
-      for (const service of services.filter((one) => this.#isDue(queue, one))) {
+      for (const { name, run } of services) {
         try {
-          const count = await service.run(round);
-          done.set(service.name, count);
-          if (count >= (service.atMost ?? Number.POSITIVE_INFINITY))
-            this.#ranAt.delete(keyOf(queue, service));
+          done.set(name, await run(round));
         } catch (error) {
           // One that fails does not keep the rest; it is tried again at the next round.
-          if (!this.#stopped) this.#deps.reportError(`${service.name} of ${queue}`, error);
+          if (!this.#stopped) this.#deps.reportError(`${name} of ${queue}`, error);
         }
       }
       const recovered = done.get('recover') ?? 0;
@@ -122,20 +115,9 @@ export class ServiceLoop {
     }
   }
 
-  #isDue(queue: string, service: Service): boolean {
-    const key = keyOf(queue, service);
-    const now = this.#deps.time.now();
-    const ranAt = this.#ranAt.get(key) ?? Number.NEGATIVE_INFINITY;
-    if (now - ranAt < EARLY * service.everyMs) return false;
-    this.#ranAt.set(key, now);
-    return true;
-  }
-
   #reachableForMs(): number {
     if (this.#outage) this.#reachableSince = this.#deps.time.now();
     this.#outage = false;
     return this.#deps.time.now() - this.#reachableSince;
   }
 }
-
-const keyOf = (queue: string, { name }: Service) => `${queue}:${name}`;

@@ -1,8 +1,7 @@
 /**
  * A service: work on a queue that the fleet does once per interval, whoever has the turn.
  *
- * One election serves all services (maintenance/turn.ts): the worker that wins the turn of a queue runs those
- * that are due. A service works in small statements that each commit by themselves and pass over what others
+ * One election serves all services (maintenance/turn.ts): the worker that wins the turn of a queue runs them. A service works in small statements that each commit by themselves and pass over what others
  * have locked, so it holds nothing for long, and two rounds that overlap do no harm.
  */
 import type pg from 'pg';
@@ -13,11 +12,8 @@ import { type EngineMode, type Executor, plainExecutor } from '../../postgres/qu
 
 export interface Service {
   readonly name: string;
-  readonly everyMs: number;
   /** Returns how much it did. */
   readonly run: (round: Round) => Promise<number>;
-  /** A run that did so much has left something over: it goes on in the next turn. */
-  readonly atMost?: number;
 }
 
 /** What a service has to work with, in one round of one queue. */
@@ -45,15 +41,17 @@ export function transactionWith<Value>(
 }
 
 /** A round does at most this many batches of a kind; the next round goes on. */
-export const MAX_BATCHES = 20;
+const MAX_BATCHES = 20;
 
 /** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
-export async function inBatches(size: number, batch: () => Promise<number>): Promise<number> {
+export async function inBatches(
+  size: number,
+  batch: (size: number) => Promise<number>,
+): Promise<number> {
   let total = 0;
-  for (let count = 0; count < MAX_BATCHES; count++) {
-    const done = await batch();
-    total += done;
-    if (done < size) break;
+  for (let count = 1; count <= MAX_BATCHES; count++) {
+    total += await batch(size);
+    if (total < count * size) break;
   }
   return total;
 }

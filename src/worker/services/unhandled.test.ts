@@ -13,7 +13,7 @@ function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) 
   const graces: number[] = [];
   const watching = new UnhandledWatch({
     ...{ maintenanceMs: 10_000, time, log, isFirst },
-    queues: () => [{ name: 'inbox', ordering: 'none', limits: '' }],
+    queues: () => [{ name: 'inbox', ordering: 'none' }],
     find: async (_, graceMs) => {
       graces.push(graceMs);
       const answer = found();

@@ -10,11 +10,11 @@ import type { Unhandled } from '../../inspect/unhandled.js';
 import type { Logger } from '../../postgres/log.js';
 import { jittered, type Time, type Timer } from '../time.js';
 
-const LOOK_MS = 20_000;
-const GRACE_MS = 10_000;
 const AGAIN_MS = 600_000;
 /** Producers may make up types: a look says this many at most. */
 const MAX_TYPES = 10;
+
+type Queue = Pick<QueueSettings, 'name' | 'ordering'>;
 
 export interface UnhandledDeps {
   readonly maintenanceMs: number;
@@ -22,14 +22,12 @@ export interface UnhandledDeps {
   readonly log: Logger;
   /** Whether this worker is the one that looks. */
   readonly isFirst: () => boolean;
-  readonly queues: () => readonly QueueSettings[];
-  readonly find: (queue: QueueSettings, graceMs: number) => Promise<readonly Unhandled[]>;
+  readonly queues: () => readonly Queue[];
+  readonly find: (queue: Queue, graceMs: number) => Promise<readonly Unhandled[]>;
 }
 
 export class UnhandledWatch {
   readonly #deps: UnhandledDeps;
-  readonly #everyMs: number;
-  readonly #graceMs: number;
   /** By queue and type, when it was logged. */
   readonly #warnedAt = new Map<string, number>();
   #timer: Timer | null = null;
@@ -37,14 +35,12 @@ export class UnhandledWatch {
 
   constructor(deps: UnhandledDeps) {
     this.#deps = deps;
-    this.#everyMs = Math.min(LOOK_MS, 2 * deps.maintenanceMs);
-    this.#graceMs = Math.min(GRACE_MS, deps.maintenanceMs);
   }
 
   start(): void {
     if (this.#stopped) return;
-    const { time } = this.#deps;
-    this.#timer = time.after(jittered(this.#everyMs, time), async () => {
+    const { time, maintenanceMs } = this.#deps;
+    this.#timer = time.after(jittered(2 * maintenanceMs, time), async () => {
       if (this.#deps.isFirst()) for (const queue of this.#deps.queues()) await this.#look(queue);
       this.start();
     });
@@ -55,10 +51,10 @@ export class UnhandledWatch {
     this.#timer?.cancel();
   }
 
-  async #look(queue: QueueSettings): Promise<void> {
-    const { time, find, log } = this.#deps;
+  async #look(queue: Queue): Promise<void> {
+    const { time, find, log, maintenanceMs } = this.#deps;
     // No answer is no news: what keeps the database from it is reported by those who need it.
-    const found = await find(queue, this.#graceMs).catch(() => []);
+    const found = await find(queue, maintenanceMs).catch(() => []);
     if (this.#stopped) return;
     for (const [key, at] of this.#warnedAt) {
       if (time.now() - at >= AGAIN_MS) this.#warnedAt.delete(key);

@@ -2,11 +2,10 @@
  * What a database cannot store in its own encoding, in words that every database can. A database in LATIN1 refuses
  * an error that speaks of €; the attempt has failed all the same, and the reason must be kept.
  */
+import { MAX_BYTES } from '../../job/failure.js';
 
 /** Characters that the database's encoding has no place for. */
 const UNSTORABLE = new Set(['22P05', '22021']);
-/** Escapes are longer than what they stand for; as much as an error text has otherwise. */
-const MAX_CHARS = 8192;
 
 /** The database's encoding cannot hold some character. */
 export function isUnstorable(error: unknown): boolean {
@@ -24,5 +23,6 @@ export function asAscii<Name extends string>(...names: Name[]) {
 
 function inAscii(text: string): string {
   const escaped = (character: string) => `\\u{${character.codePointAt(0)?.toString(16)}}`;
-  return text.replace(/[^\t\n -~]/gu, escaped).slice(0, MAX_CHARS);
+  // Escapes are longer than what they stand for.
+  return text.replace(/[^\t\n -~]/gu, escaped).slice(0, MAX_BYTES);
 }

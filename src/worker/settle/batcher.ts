@@ -12,14 +12,12 @@
 
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { isHeldUp, isTransient } from '../../postgres/pool.js';
+import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Settled } from '../../settle/settled.js';
 import type { SharedDeps } from '../deps.js';
 import type { SettleResult, StatementName } from '../events.js';
-import { Wait } from '../time.js';
+import { PACE_MS, SOON_MS, Wait } from '../time.js';
 
-const MAX_BATCH = 1_000;
-/** How often it is asked whether this worker is alive, when that is not known. */
-const CONFIRM_MS = 20;
 /** So many do not wait for more. */
 const ENOUGH = 32;
 
@@ -48,8 +46,8 @@ interface Waiting<T> {
 interface BatcherOptions<T> {
   /** Finds what was done by a statement whose answer got lost. */
   readonly afterLoss?: Run<T>;
-  /** At least so long from one statement to the next, unless there is enough for one. */
-  readonly gatherMs?: number;
+  /** At least `PACE_MS` from one statement to the next, unless there is enough for one. */
+  readonly gathers?: boolean;
   /** The same job in words that the database takes; null: its words are not the reason. */
   readonly reword?: (item: T, error: unknown) => T | null;
   /** A job that is refused is kept and tried again: there is no other way to settle it. */
@@ -69,7 +67,7 @@ export class Batcher<T extends Settled> {
   readonly #statement: StatementName;
   readonly #run: Run<T>;
   readonly #options: BatcherOptions<T>;
-  #gatherMs: number;
+  #gathers: boolean;
   #waiting: Waiting<T>[] = [];
   #busy = false;
   #sentAt = Number.NEGATIVE_INFINITY;
@@ -86,7 +84,7 @@ export class Batcher<T extends Settled> {
     this.#statement = statement;
     this.#run = run;
     this.#options = options;
-    this.#gatherMs = options.gatherMs ?? 0;
+    this.#gathers = options.gathers ?? false;
   }
 
   add(workerId: string, item: T, done: Done): void {
@@ -100,14 +98,14 @@ export class Batcher<T extends Settled> {
 
   /** From now on nothing waits for others. */
   flush(): void {
-    this.#gatherMs = 0;
+    this.#gathers = false;
     this.#gathering.end();
   }
 
   #gathered(): Promise<boolean> | null {
     const { time } = this.#deps;
-    const earlyMs = this.#sentAt + this.#gatherMs - time.now();
-    if (earlyMs <= 0 || this.#waiting.length >= ENOUGH) return null;
+    const earlyMs = this.#sentAt + PACE_MS - time.now();
+    if (!this.#gathers || earlyMs <= 0 || this.#waiting.length >= ENOUGH) return null;
     return this.#gathering.atMost(earlyMs, time);
   }
 
@@ -119,7 +117,7 @@ export class Batcher<T extends Settled> {
         this.#sentAt = this.#deps.time.now();
         const owner = this.#waiting[0]?.workerId;
         let count = 0;
-        while (count < MAX_BATCH && this.#waiting[count]?.workerId === owner) count++;
+        while (count < MAX_ROWS && this.#waiting[count]?.workerId === owner) count++;
         const batch = this.#waiting.splice(0, count);
         const dead = this.#deps.standing(owner as string) === 'dead';
         const newest = newestGenerations(batch);
@@ -144,7 +142,7 @@ export class Batcher<T extends Settled> {
   async #confirmed(): Promise<void> {
     const { standing, abandoned } = this.#deps;
     while (standing(this.#waiting[0]?.workerId as string) === 'unknown' && !abandoned.aborted)
-      await pause(CONFIRM_MS, abandoned);
+      await pause(SOON_MS, abandoned);
   }
 
   /** `again`: some of it was asked for before, and may have been done then. */

@@ -24,8 +24,8 @@ export class InFlightJobs {
   readonly #deps: QueueDeps;
   readonly #hooks: InFlightHooks;
   readonly #held = new Map<string, LeasedJob>();
-  #failures = 0;
-  #completions = 0;
+  /** Attempts that have ended since the start; as failures the last ones of dead letters too. */
+  readonly attempts = { failed: 0, completed: 0 };
 
   constructor(queue: string, deps: QueueDeps, hooks: InFlightHooks) {
     this.#queue = queue;
@@ -42,16 +42,6 @@ export class InFlightJobs {
     let held = 0;
     for (const { lost } of this.#held.values()) if (!lost) held++;
     return held;
-  }
-
-  /** Attempts that have failed since the start, the last ones of dead letters too. */
-  get failures(): number {
-    return this.#failures;
-  }
-
-  /** Attempts that have completed since the start. */
-  get completions(): number {
-    return this.#completions;
   }
 
   values(): LeasedJob[] {
@@ -133,8 +123,8 @@ export class InFlightJobs {
     } else {
       held.how = how;
       this.#deps.stats[how]++;
-      if (how === 'failed' || how === 'dead_letter') this.#failures++;
-      if (how === 'completed') this.#completions++;
+      if (how === 'failed' || how === 'dead_letter') this.attempts.failed++;
+      if (how === 'completed') this.attempts.completed++;
       this.report(how, held, more);
     }
     this.remove(held);

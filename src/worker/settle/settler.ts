@@ -18,9 +18,6 @@ import type { SettleResult } from '../events.js';
 import { asAscii, isUnstorable } from './ascii.js';
 import { Batcher, type BatcherDeps, type Done, type Run, resultsOf } from './batcher.js';
 
-/** Settles of one kind follow each other no faster than this, so that those of a moment share a commit. */
-const GATHER_MS = 4;
-
 export interface SettlerDeps extends BatcherDeps {
   readonly engine: Executor;
   readonly plain: Executor;
@@ -53,7 +50,7 @@ export class Settler {
         resultsOf(await settle(db, names, by, jobs), result, jobs.length);
     this.#batchers = {
       complete: new Batcher(deps, 'complete', moving(complete, 'completed'), {
-        gatherMs: GATHER_MS,
+        gathers: true,
         afterLoss: moving(completedBefore, 'completed', plain),
         // What the handler returned is not worth another attempt.
         reword: (job, error) =>
@@ -67,7 +64,7 @@ export class Settler {
           const status = new Map(rows.map((row) => [row.id, row.status]));
           return (id) => resultOfFailure(status.get(id));
         },
-        { gatherMs: GATHER_MS, retryRefused: true, reword: asAscii('error', 'summary') },
+        { gathers: true, retryRefused: true, reword: asAscii('error', 'summary') },
       ),
       dead_letter: new Batcher(deps, 'dead_letter', moving(deadLetter, 'dead_letter'), {
         reword: asAscii('error', 'summary'),
