@@ -15,6 +15,7 @@ const STATUS: Partial<Record<HoldfastErrorCode, number>> = {
   LIMIT_UNKNOWN: 404,
   JOB_STATE: 409,
   LOCKED: 503,
+  POOL_BUSY: 503,
   SCHEMA_MISSING: 503,
   SCHEMA_TOO_OLD: 503,
   SCHEMA_TOO_NEW: 503,
@@ -32,9 +33,14 @@ export function known(error: unknown): Failed | null {
     const status = STATUS[error.code];
     return status === undefined ? null : { status, message: error.message };
   }
-  const { code } = error as { code?: unknown };
+  const { code } = (error ?? {}) as { code?: unknown };
   if (code === '57014')
     return { status: 503, message: 'The database took too long to answer; narrow the filter.' };
+  if (code === '55P03')
+    return {
+      status: 503,
+      message: 'Another session holds a lock on it; nothing was done. Try again, or see Health.',
+    };
   if (code === '42501')
     return {
       status: 403,
@@ -48,7 +54,7 @@ export function known(error: unknown): Failed | null {
 export function failure(error: unknown, log: Logger): Response {
   const foreseen = known(error);
   if (foreseen) return problem(foreseen.status, foreseen.message);
-  const { code, message } = error as { code?: unknown; message?: unknown };
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
   log.error({ code, err: String(message) }, 'the dashboard could not answer');
   return problem(500, 'Something failed here. The log of the dashboard has the error.');
 }

@@ -88,6 +88,15 @@ describe('what there is', () => {
     expect((await answers[0]!).body.job.history[0].error).toContain('****');
   });
 
+  test('of a redaction that is async, nothing is shown, and its failure ends nothing', async () => {
+    const id = await plantJob(db, { payload: { card: '4242' } });
+    const redact = async () => {
+      throw new Error('too late');
+    };
+    const { body } = await asking(db.hf, { loopback: true, redact }).get(`/api/jobs/${id}`);
+    expect(body.job.payload).toBe('[hidden: redact failed]');
+  });
+
   test('workers, queues, dead letters by group, schedules with their next runs, health and the audit', async () => {
     await plantWorker(db, { id: 'w1', metadata: { version: '1.4.2', host: 'box' } });
     await plantWorker(db, { id: 'w2', status: 'dead' });
