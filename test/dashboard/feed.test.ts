@@ -1,6 +1,9 @@
 /** Live updates: one poll for all pages and none for nobody, resumed where a page was cut off. */
 import pg from 'pg';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
+import { contextOf } from '../../src/dashboard/context.js';
+import { eventStream } from '../../src/dashboard/events.js';
+import { checkOptions } from '../../src/dashboard/options.js';
 import { problemsOf } from '../../src/dashboard/problems.js';
 import { holdfast, job } from '../../src/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
@@ -134,6 +137,16 @@ test('a database that does not answer is said, again and again, until the Holdfa
   await hf.close();
   expect([null, 'down']).toContain((await last)?.event ?? null);
   expect(await stream.next()).toBeNull();
+});
+
+test('a stream ends after a while, so that whoever is let in no more is refused when he comes back', async () => {
+  const hf = holdfast({ connectionString: db.url, logger: quietLogger });
+  onTestFinished(() => hf.close());
+  const { feed } = contextOf(hf, checkOptions({ loopback: true }), 50);
+  const stream = eventsOf(eventStream(feed, null, 300));
+  expect(await stream.next()).toMatchObject({ event: 'snapshot' });
+  await until('it has ended', async () => (await stream.next()) === null);
+  expect(feed.listeners).toBe(0);
 });
 
 test('what is wrong is said in words, the worst first', () => {

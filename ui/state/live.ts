@@ -69,6 +69,11 @@ function open(): void {
     if (source?.readyState !== EventSource.CLOSED) return;
     close();
     setTimeout(() => document.hidden || open(), 5_000);
+    // The session may be over: the page that comes then has the form.
+    fetch(href('api/session')).then(
+      ({ status }) => status === 401 && location.reload(),
+      () => undefined,
+    );
   };
 }
 
