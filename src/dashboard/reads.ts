@@ -103,7 +103,7 @@ export const ring: Read = async ({ read, access }, { query }) => {
 export const deadLetterGroups: Read = async ({ letters, redactor }, { query }) => {
   const queue = queueOf(query);
   const { status, ...filter } = filterOf(fromQuery(query));
-  const groups = await letters.groups({ queue, filter });
+  const groups = await letters.groups({ queue, filter, byKey: query.get('by') === 'key' });
   return { groups: groups.map((group) => redactor.of(group, queue)) };
 };
 

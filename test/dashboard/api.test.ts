@@ -195,6 +195,53 @@ describe('what people do', () => {
     expect(await post('/api/jobs/bulk', { verb: 'cancel' })).toMatchObject({ status: 400 });
   });
 
+  test('a group of dead letters, whatever redaction shows of it, and no letter beside it', async () => {
+    const dead = (error: string | null, key = 'k', type = 'mail') =>
+      plantJob(db, { status: 'dead_letter', key, type, ...(error && { error }) });
+    const [a, b] = [await dead('no order 1 here\nat x'), await dead('no order 2 here\nat y')];
+    const near = [await dead('no order 3 here, nor there'), await dead(null)];
+    near.push(await dead('no order 4 here', 'k', 'fax'));
+    const { get, post } = asking(db.hf, { loopback: true, write: true, redact: () => '***' });
+    const { groups } = (await get('/api/dead-letters')).body;
+    const group = groups.find(({ jobs }: { jobs: number }) => jobs === 2);
+    expect(group).toMatchObject({ error: '***', keys: 1, key: 'k', example: b });
+    // It joins the group after it was seen.
+    const later = await dead('no order 5 here');
+    const body = { verb: 'discard', status: 'dead_letter', like: group.example };
+    expect((await post('/api/jobs/bulk', body)).body).toEqual({
+      ...{ found: 2, moved: [a, b], next: null },
+    });
+    const letters = [...near, later].map(status);
+    expect(await Promise.all(letters)).toEqual(letters.map(() => 'dead_letter'));
+    // Those without an error are a group, not all.
+    const [, nothing] = near;
+    const none = { verb: 'retry', status: 'dead_letter', like: nothing };
+    expect((await post('/api/jobs/bulk', none)).body).toMatchObject({ moved: [nothing] });
+    expect(await post('/api/jobs/bulk', { ...none, like: ID })).toMatchObject({ status: 404 });
+  });
+
+  test('groups by key, each with the letters of its key', async () => {
+    const dead = (key: string) => plantJob(db, { status: 'dead_letter', key, error: 'no' });
+    const [one, two] = [await dead('order:1'), await dead('order:2')];
+    const { get, post } = dashboard();
+    const { groups } = (await get('/api/dead-letters?by=key')).body;
+    expect(groups).toMatchObject([{ key: 'order:1' }, { key: 'order:2', example: two }]);
+    const body = { verb: 'retry', status: 'dead_letter', like: two, key: 'order:2' };
+    expect((await post('/api/jobs/bulk', body)).body).toMatchObject({ moved: [two] });
+    expect(await status(one)).toBe('dead_letter');
+  });
+
+  test('what was made after the page had counted is left', async () => {
+    const [old, fresh] = [await plantJob(db, { ageMs: 60_000 }), await plantJob(db)];
+    const { post } = dashboard();
+    const body = { verb: 'cancel', status: 'pending', seenMsAgo: 30_000 };
+    expect((await post('/api/jobs/bulk', body)).body).toMatchObject({ moved: [old] });
+    expect(await status(fresh)).toBe('pending');
+    expect(await post('/api/jobs/bulk', { ...body, seenMsAgo: 'now' })).toMatchObject({
+      status: 400,
+    });
+  });
+
   test('a job that waits for its time runs now', async () => {
     const id = await plantJob(db, { dueInMs: 3_600_000 });
     expect((await dashboard().post(`/api/jobs/${id}/run`, {})).status).toBe(200);
