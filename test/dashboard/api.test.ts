@@ -131,6 +131,7 @@ describe('what there is', () => {
     expect(body.owners).toHaveLength(1024);
     expect(body.key).toMatchObject({
       key: 'account:7',
+      position: body.key.bucket * 2 ** 22,
       worker: body.workers[body.owners[body.key.bucket]].id,
     });
     const sum = body.workers.reduce(

@@ -44,9 +44,10 @@ test('a page sees queues, workers and what is wrong, and then what changes', asy
   expect(first!.data.snapshot.problems[0]).toMatchObject({ level: 'bad', link: 'workers' });
   // Rates need two readings.
   expect(first!.data.samples).toEqual([]);
-  await plantWorker(db, { id: 'w1' });
+  await plantWorker(db, { id: 'w1', metadata: { ttlMs: 5_000 } });
   const second = await stream.next();
-  expect(second!.data).toMatchObject({ reset: false, snapshot: { workers: [{ id: 'w1' }] } });
+  const workers = [{ id: 'w1', ttlMs: 5_000 }];
+  expect(second!.data).toMatchObject({ reset: false, snapshot: { workers } });
   expect(second!.data.samples).toHaveLength(1);
 });
 
@@ -153,7 +154,7 @@ test('what is wrong is said in words, the worst first', () => {
   const queue = {
     ...{ queue: 'mail', paused: false, pending: 3, expired: 0, deadLetter: 2, oldestDueMs: 90_000 },
   } as Parameters<typeof problemsOf>[0][number];
-  const worker = { id: 'w1', status: 'alive', silentMs: 0 };
+  const worker = { id: 'w1', status: 'alive', state: 'alive', silentMs: 0 };
   expect(problemsOf([queue], [worker], [{ queue: 'mail', type: 'x', jobs: 1 }])).toEqual([
     {
       level: 'bad',
@@ -176,7 +177,7 @@ test('what is wrong is said in words, the worst first', () => {
   ]);
   expect(problemsOf([{ ...queue, oldestDueMs: null, deadLetter: 0 }], [], [])).toEqual([]);
   // A fleet that was killed is nobody, although the registry calls it alive.
-  const [first, second] = problemsOf([queue], [{ ...worker, silentMs: 45_000 }], []);
+  const [first, second] = problemsOf([queue], [{ ...worker, state: 'silent', silentMs: 45_000 }], []);
   expect([first?.text, second?.text]).toEqual([
     expect.stringContaining('No worker is alive'),
     expect.stringContaining('silent for 45 s'),

@@ -9,12 +9,10 @@ import { serverNow, session, snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';
 import type { LiveWorker, Ring } from '../state/wire';
 
-/** When a worker counts as dead, by default. */
-const TTL_MS = 30_000;
-
+/** The bar is full when the worker counts as dead. */
 function Heartbeat({ worker }: { worker: LiveWorker }) {
   const silent = Math.max(0, serverNow() - Date.parse(worker.lastSeenAt));
-  const part = Math.min(1, silent / TTL_MS);
+  const part = Math.min(1, silent / worker.ttlMs);
   const level = part > 0.9 ? 'bad' : part > 0.5 ? 'worry' : 'good';
   return (
     <span class="heartbeat">
