@@ -37,11 +37,12 @@ export const act: Act = async ({ hf }, acted) => {
   return { moved: await hf[verb](ids(body), { queue: queueOf(body), ...actOptions(acted) }) };
 };
 
-/** The way back from a discard or a cancel. */
+/** The way back from a cancel, or from a discard: to the dead letters with `asDeadLetters`, or else to run again. */
 export const replay: Act = async ({ hf }, acted) => {
   const { body } = acted;
   const { moved, keyTaken } = await hf.archive.replay(ids(body), {
     queue: queueOf(body),
+    asDeadLetters: body.asDeadLetters === true,
     ...actOptions(acted),
   });
   return { moved, keyTaken };
@@ -118,8 +119,8 @@ export const lab: Act = async ({ settings }, { body }) => {
   if (!act)
     throw new Refused(
       400,
-      `act must be one of ${FLEET_ACTS.join(', ')}, or with the number of a worker ${WORKER_ACTS.join(', ')}; ` +
-        'nothing was done.',
+      `act must be one of ${FLEET_ACTS.join(', ')}, with the number of a worker ${WORKER_ACTS.join(', ')}, ` +
+        'or with a key enqueue; nothing was done.',
     );
   try {
     return { text: await hook.act(act) };

@@ -170,13 +170,14 @@ describe('what people do', () => {
       'discarded',
       'cancelled',
     ]);
-    expect((await post('/api/jobs/replay', { ids: [b, c] })).body).toEqual({
-      moved: 2,
-      keyTaken: 0,
-    });
-    expect([await status(b), await status(c)]).toEqual(['pending', 'pending']);
+    const back = { moved: 1, keyTaken: 0 };
+    const letters = { ids: [b], asDeadLetters: true };
+    expect((await post('/api/jobs/replay', letters)).body).toEqual(back);
+    expect((await post('/api/jobs/replay', { ids: [c] })).body).toEqual(back);
+    expect([await status(b), await status(c)]).toEqual(['dead_letter', 'pending']);
     expect(await acts()).toEqual([
-      ['replay', 'ada', 2],
+      ['replay', 'ada', 1],
+      ['replay', 'ada', 1],
       ['cancel', 'ada', 1],
       ['discard', 'ada', 1],
       ['retry', 'ada', 1],

@@ -166,11 +166,16 @@ test('a dead letter is retried, discarded and taken back from its page', async (
   await says(page, '1 job discarded.');
   expect(await status(dead)).toBe('discarded');
   await click(page, 'Undo');
-  await says(page, '1 job wait again.').catch(() => says(page, 'Undone'));
-  expect(await status(dead)).toBe('pending');
+  await says(page, 'Undone: 1 job dead again, as before.');
+  expect(await status(dead)).toBe('dead_letter');
+  await click(page, 'Retry');
+  await says(page, '1 job retried.');
   await click(page, 'Cancel');
   await says(page, '1 job cancelled.');
   expect(await status(dead)).toBe('cancelled');
+  await click(page, 'Undo');
+  await says(page, 'Undone: 1 job back in the queue.');
+  expect(await status(dead)).toBe('pending');
 });
 
 test('a job that is not due runs now, and its result is shown', async () => {
@@ -210,7 +215,7 @@ test('jobs are found by key, error and id; those selected and all that match are
   const [entry] = (await db.hf.audit()).acts;
   expect(entry).toMatchObject({ act: 'discard', jobs: 3, reason: 'the printer is gone' });
   await click(page, 'Undo');
-  await until('they wait again', async () => (await status(paper[0] as string)) === 'pending');
+  await until('they are back', async () => (await status(paper[0] as string)) === 'dead_letter');
   await page.getByLabel('Key or id').fill(ink);
   await page.keyboard.press('Enter');
   await page.waitForURL(`**/jobs/${ink}`);
