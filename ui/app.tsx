@@ -68,7 +68,7 @@ function useKeys(help: () => void): void {
 function Fresh() {
   const { state, text } = freshness.value;
   return (
-    <span class={`fresh is-${state}`} role="status" title="How fresh this picture is">
+    <span class={`fresh is-${state}`} role="status" title={`How fresh this picture is: ${text}`}>
       {text}
     </span>
   );
