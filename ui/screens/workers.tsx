@@ -5,20 +5,28 @@ import { Dialog } from '../parts/dialog';
 import { count, span } from '../parts/format';
 import { doing } from '../state/act';
 import { post, useAsked } from '../state/api';
-import { serverNow, session, snapshot } from '../state/live';
+import { beats, LANE_MS, serverNow, session, snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';
 import type { LiveWorker, Ring } from '../state/wire';
 
-/** The bar is full when the worker counts as dead. */
+const LANE = 120;
+
+/** A lane of the last minute: a tick for each heartbeat, and the silence since the last one against its TTL. */
 function Heartbeat({ worker }: { worker: LiveWorker }) {
-  const silent = Math.max(0, serverNow() - Date.parse(worker.lastSeenAt));
-  const part = Math.min(1, silent / worker.ttlMs);
+  const now = serverNow();
+  const silent = Math.max(0, now - Date.parse(worker.lastSeenAt));
+  const part = silent / worker.ttlMs;
   const level = part > 0.9 ? 'bad' : part > 0.5 ? 'worry' : 'good';
+  const width = (ms: number) => (LANE * Math.min(ms, LANE_MS)) / LANE_MS;
+  const seen = (beats.value.get(worker.id) ?? []).filter((at) => now - at < LANE_MS);
   return (
     <span class="heartbeat">
-      <svg viewBox="0 0 60 10" aria-hidden="true">
-        <rect class="lane" width="60" height="10" rx="2" />
-        <rect class={level} width={Math.max(2, part * 60)} height="10" rx="2" />
+      <svg class="beats" viewBox={`0 0 ${LANE} 14`} aria-hidden="true">
+        <rect class="lane" width={LANE} y="2" height="10" rx="2" />
+        <rect class={level} x={LANE - width(silent)} y="5" width={width(silent)} height="4" />
+        {seen.map((at) => (
+          <rect class="tick" x={LANE - width(now - at) - 1} width="2" height="14" />
+        ))}
       </svg>
       {span(silent)}
     </span>
