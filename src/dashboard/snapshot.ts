@@ -30,6 +30,7 @@ export interface Sample {
 }
 
 export interface SeenWorker extends Omit<WorkerInfo, 'metadata'> {
+  /** Of the application, as it says in `metadata`, or else of Holdfast. */
   readonly version: string | null;
   readonly host: string | null;
   readonly pid: string | null;
@@ -48,7 +49,9 @@ export interface Snapshot {
 export function seenWorker(row: Overview['workers'][number]): SeenWorker {
   const { metadata, ...worker } = workerView(row);
   const says = (fact: string) => saysOf(row.worker, fact);
-  const facts = { version: says('version'), host: says('host'), pid: says('pid') };
+  const own = says('holdfast');
+  const version = says('version') ?? (own && `holdfast ${own}`);
+  const facts = { version, host: says('host'), pid: says('pid') };
   return { ...worker, ...facts, ttlMs: ttlOf(row.worker) };
 }
 

@@ -99,7 +99,7 @@ describe('what there is', () => {
 
   test('workers, queues, dead letters by group, schedules with their next runs, health and the audit', async () => {
     await plantWorker(db, { id: 'w1', metadata: { version: '1.4.2', host: 'box' } });
-    await plantWorker(db, { id: 'w2', status: 'dead' });
+    await plantWorker(db, { id: 'w2', status: 'dead', metadata: { holdfast: '0.1.0' } });
     for (const n of [1, 2])
       await plantJob(db, { status: 'dead_letter', error: `Error: no order ${n}` });
     await db.hf.schedule('nightly', { job: job('report'), payload: {}, cron: '0 3 * * *' });
@@ -107,7 +107,9 @@ describe('what there is', () => {
     expect((await get('/api/workers')).body.workers).toMatchObject([
       { id: 'w1', state: 'alive', version: '1.4.2', host: 'box' },
     ]);
-    expect((await get('/api/workers?all=1')).body.workers).toHaveLength(2);
+    const { workers } = (await get('/api/workers?all=1')).body;
+    expect(workers).toHaveLength(2);
+    expect(workers[1]).toMatchObject({ id: 'w2', version: 'holdfast 0.1.0' });
     expect((await get('/api/queues')).body.queues[0]).toMatchObject({
       name: 'inbox',
       paused: false,

@@ -60,7 +60,7 @@ function Row({
       <td class="number">{share === undefined ? '–' : `${((share / 1024) * 100).toFixed(1)} %`}</td>
       <td>{worker.version ?? '–'}</td>
       <td>{worker.host ? `${worker.host}:${worker.pid ?? ''}` : '–'}</td>
-      <td>{span(worker.upMs)}</td>
+      <td>{gone ? '–' : span(worker.upMs)}</td>
       <td class="error narrow" title={handles.join('\n')}>
         {handles.join('; ')}
       </td>
