@@ -41,6 +41,12 @@ export function known(error: unknown): Failed | null {
       status: 503,
       message: 'Another session holds a lock on it; nothing was done. Try again, or see Health.',
     };
+  // A zero byte, a time beyond all times: what was asked for, not what was found.
+  if (code === '22021' || code === '22008')
+    return {
+      status: 400,
+      message: `The database refuses a value of this request: ${(error as Error).message}.`,
+    };
   if (code === '42501')
     return {
       status: 403,

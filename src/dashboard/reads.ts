@@ -140,7 +140,13 @@ export const lab: Read = async ({ settings }) => {
   throw new Refused(503, 'The fleet is starting.');
 };
 
-export const health: Read = async ({ hf }) => ({ findings: await hf.doctor(), at: Date.now() });
+export const health: Read = async ({ hf, redactor }) => {
+  const findings = (await hf.doctor()).map(({ quotes, ...finding }) => ({
+    ...finding,
+    text: quotes ? redactor.text(finding.text, quotes.queue, quotes.type) : finding.text,
+  }));
+  return { findings, at: Date.now() };
+};
 
 export const audit: Read = async ({ hf }, { query }) => {
   const after = query.get('after') || null;

@@ -280,6 +280,8 @@ describe('what people do', () => {
 test.each<[string, string, unknown, number, RegExp]>([
   ['GET', '/api/jobs?status=sleeping', null, 400, /no status "sleeping"/],
   ['GET', '/api/jobs?older=soon', null, 400, /older/],
+  ['GET', '/api/jobs?older=99999999d', null, 400, /out of range/],
+  ['GET', '/api/jobs?key=%00', null, 400, /refuses a value/],
   ['GET', '/api/jobs?limit=-1', null, 400, /whole number/],
   ['GET', '/api/jobs?limit=5000', null, 400, /limit/],
   ['GET', '/api/jobs?after=x', null, 400, /no place in this list/],
