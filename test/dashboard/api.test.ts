@@ -88,6 +88,22 @@ describe('what there is', () => {
     expect((await answers[0]!).body.job.history[0].error).toContain('****');
   });
 
+  test('redaction is asked for the error that the doctor quotes', async () => {
+    const recent = { ms: 60_000, queues: { inbox: { failed: 50, completed: 0 } } };
+    await plantWorker(db, { metadata: { load: { recent } } });
+    const history = [{ attempt: 1, at: new Date(), outcome: 'failed' }];
+    await plantJob(db, { attempts: 1, error: 'Error: the card of Ada', history });
+    const quoted = async (redact?: () => string) => {
+      const { body } = await asking(db.hf, { loopback: true, ...(redact && { redact }) }).get(
+        '/api/health',
+      );
+      const found = body.findings.filter(({ check }: { check: string }) => check === 'failing attempts');
+      return JSON.stringify(found);
+    };
+    expect(await quoted()).toContain('the card of Ada');
+    expect(await quoted(() => '***')).not.toContain('Ada');
+  });
+
   test('of a redaction that is async, nothing is shown, and its failure ends nothing', async () => {
     const id = await plantJob(db, { payload: { card: '4242' } });
     const redact = async () => {
