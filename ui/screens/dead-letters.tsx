@@ -9,6 +9,9 @@ import { session, snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';
 import type { Group } from '../state/wire';
 
+/** As many as the server sends. */
+const MAX_GROUPS = 100;
+
 /** In the error of a group `#` stands for numbers and ids; the longest part between them is what a filter can find. */
 const findable = (error: string) =>
   error
@@ -111,6 +114,9 @@ export function DeadLetters() {
             );
           })}
         </Table>
+      )}
+      {data?.groups.length === MAX_GROUPS && (
+        <p class="dim">{`These are the ${MAX_GROUPS} largest groups; there may be more.`}</p>
       )}
       {bulk && <Bulk {...bulk} onClose={() => setBulk(null)} />}
     </>
