@@ -99,9 +99,12 @@ export function archive(access: Access) {
       let last: ReplayStep = { found: 0, moved: 0, keyTaken: 0, finished: false };
       await ofQueue(access, choice, async (names) => {
         const filter = Array.isArray(wanted) ? null : (which as object | 'all');
+        const changes = restore ? { asDeadLetters: true } : null;
         const act = {
-          ...{ act: 'replay', queue: names.queue, filter: shownFilter(filter) },
-          ...(restore && { changes: { asDeadLetters: true } }),
+          act: 'replay',
+          queue: names.queue,
+          filter: shownFilter(filter),
+          changes,
         } as const;
         const steps = replaying({
           ...{ pool: access.pool(), read: (work) => ask(access, work), names, which: wanted },

@@ -20,7 +20,7 @@ export interface DeadLettersRequest extends PageChoice {
   readonly filter?: DeadLetterFilter;
 }
 
-interface GroupsRequest extends QueueChoice {
+export interface GroupsRequest extends QueueChoice {
   readonly filter?: DeadLetterFilter;
   /** Those of each partition key in a group of their own. */
   readonly byKey?: boolean;

@@ -29,8 +29,8 @@ function requestOf(request: Incoming): Request | null {
   const host = request.headers.host ?? request.headers[':authority'] ?? 'localhost';
   try {
     const headers = new Headers();
+    // HTTP/2 has names that are none of a header.
     for (const [name, value] of Object.entries(request.headers))
-      // HTTP/2 has names that are none of a header.
       if (value !== undefined && !name.startsWith(':'))
         headers.set(name, Array.isArray(value) ? value.join(', ') : value);
     const method = request.method ?? 'GET';

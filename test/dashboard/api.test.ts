@@ -97,7 +97,9 @@ describe('what there is', () => {
       const { body } = await asking(db.hf, { loopback: true, ...(redact && { redact }) }).get(
         '/api/health',
       );
-      const found = body.findings.filter(({ check }: { check: string }) => check === 'failing attempts');
+      const found = body.findings.filter(
+        ({ check }: { check: string }) => check === 'failing attempts',
+      );
       return JSON.stringify(found);
     };
     expect(await quoted()).toContain('the card of Ada');

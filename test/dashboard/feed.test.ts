@@ -177,7 +177,11 @@ test('what is wrong is said in words, the worst first', () => {
   ]);
   expect(problemsOf([{ ...queue, oldestDueMs: null, deadLetter: 0 }], [], [])).toEqual([]);
   // A fleet that was killed is nobody, although the registry calls it alive.
-  const [first, second] = problemsOf([queue], [{ ...worker, state: 'silent', silentMs: 45_000 }], []);
+  const [first, second] = problemsOf(
+    [queue],
+    [{ ...worker, state: 'silent', silentMs: 45_000 }],
+    [],
+  );
   expect([first?.text, second?.text]).toEqual([
     expect.stringContaining('No worker is alive'),
     expect.stringContaining('silent for 45 s'),

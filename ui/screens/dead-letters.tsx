@@ -37,7 +37,16 @@ export function DeadLetters() {
   );
   const [bulk, setBulk] = useState<{ verb: Verb; which: Which } | null>(null);
   const write = session.value?.write === true;
-  const head = ['Type', 'Error', 'Key', 'Jobs', 'Oldest', 'Newest', 'Example', ...(write ? ['Acts'] : [])];
+  const head = [
+    'Type',
+    'Error',
+    'Key',
+    'Jobs',
+    'Oldest',
+    'Newest',
+    'Example',
+    ...(write ? ['Acts'] : []),
+  ];
   return (
     <>
       <Title
