@@ -1,5 +1,5 @@
 /** The frame around every screen: where one can go, how fresh the picture is, and what was just done. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Failed, Link, Waiting } from './parts/bits';
 import { Dialog } from './parts/dialog';
 import { useTheme } from './parts/theme';
@@ -77,13 +77,18 @@ function Fresh() {
 function Header({ help }: { help: () => void }) {
   const { theme, next, sign } = useTheme();
   const here = path.value.split('/')[0];
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const current = nav.current?.querySelector('[aria-current]');
+    current?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
+  }, [here, session.value]);
   const dead = snapshot.value?.queues.reduce((sum, { deadLetter }) => sum + deadLetter, 0) ?? 0;
   return (
     <header>
       <span class="brand">
         <Link to="">Holdfast</Link>
       </span>
-      <nav aria-label="Screens">
+      <nav aria-label="Screens" ref={nav}>
         {listed().map(({ to, name }) => (
           <Link to={to} current={here === to}>
             {name}

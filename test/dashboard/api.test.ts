@@ -334,6 +334,13 @@ test.each<[string, string, unknown, number, RegExp]>([
   expect(answer).toMatchObject({ status: code, body: { error: expect.stringMatching(words) } });
 });
 
+test('a person who asks for a page that is not there gets one that says so', async () => {
+  const { get } = dashboard();
+  const page = await get('/elsewhere', { accept: 'text/html' });
+  expect(page).toMatchObject({ status: 404, text: expect.stringContaining('id="app"') });
+  expect((await get('/api/elsewhere', { accept: 'text/html' })).text).toContain('nothing here');
+});
+
 test('a body that is too large, or no JSON, is refused before anything is done', async () => {
   const { ask, post } = dashboard();
   expect(await post('/api/jobs/act', { x: 'x'.repeat(300_000) })).toMatchObject({ status: 413 });

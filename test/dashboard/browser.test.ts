@@ -142,6 +142,26 @@ test('every screen shows what there is, is accessible in light and dark, and fit
   expect(found).toEqual([]);
 });
 
+test('on a telephone the screen is seen in the navigation, and what one can do is in reach', async () => {
+  await plantAll();
+  const url = await serve();
+  const page = await open(`${url}dead-letters`, { width: 390 });
+  const inReach = async (locator: ReturnType<Page['locator']>) => {
+    const box = await locator.boundingBox();
+    return box !== null && box.x >= 0 && box.x + box.width <= 390;
+  };
+  const redrive = page.getByRole('button', { name: 'Redrive…' });
+  await redrive.waitFor();
+  expect(await inReach(redrive)).toBe(true);
+  await page.goto(`${url}schedules`);
+  await says(page, 'nightly');
+  expect(await inReach(page.getByRole('button', { name: 'Run now' }))).toBe(true);
+  const current = page.locator('header nav [aria-current]');
+  await until('it was scrolled to', () => inReach(current));
+  await page.goto(`${url}elsewhere`);
+  await says(page, 'There is no such screen.');
+});
+
 test('the picture is live, and is paused while nobody sees it', async () => {
   const page = await open(await serve());
   await says(page, 'All is well.');

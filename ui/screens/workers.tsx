@@ -65,7 +65,7 @@ function Row({
         {handles.join('; ')}
       </td>
       {onDrain && (
-        <td>
+        <td class="row">
           {worker.status === 'alive' && (
             <button type="button" onClick={onDrain} aria-label={`Drain ${worker.id}`}>
               Drain…
