@@ -78,11 +78,13 @@ function Header({ help }: { help: () => void }) {
   const { theme, next, sign } = useTheme();
   const here = path.value.split('/')[0];
   const nav = useRef<HTMLElement>(null);
+  const dead = snapshot.value?.queues.reduce((sum, { deadLetter }) => sum + deadLetter, 0) ?? 0;
+  const badge = dead > 0 ? dead.toLocaleString('en') : '';
   useEffect(() => {
     const current = nav.current?.querySelector('[aria-current]');
     current?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
-  }, [here, session.value]);
-  const dead = snapshot.value?.queues.reduce((sum, { deadLetter }) => sum + deadLetter, 0) ?? 0;
+    // What appears before it moves it.
+  }, [here, session.value, badge.length]);
   return (
     <header>
       <span class="brand">
@@ -92,9 +94,7 @@ function Header({ help }: { help: () => void }) {
         {listed().map(({ to, name }) => (
           <Link to={to} current={here === to}>
             {name}
-            {to === 'dead-letters' && dead > 0 && (
-              <span class="badge">{dead.toLocaleString('en')}</span>
-            )}
+            {to === 'dead-letters' && badge && <span class="badge">{badge}</span>}
           </Link>
         ))}
         <a href={href('lab/')}>Lab</a>
