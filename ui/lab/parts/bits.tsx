@@ -5,6 +5,7 @@ import { act, busy } from '../player.js';
 
 export const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
 export const percent = (share: number) => `${Math.round(100 * share)} %`;
+export const workersText = (count: number) => `${count} ${count === 1 ? 'worker' : 'workers'}`;
 export const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`;
 
 /** Something that a person can do now. One that he cannot keeps the focus: a disabled button would lose it. */
