@@ -196,8 +196,9 @@ test(
     expect(await act({ act: 'continue', worker: 2 })).toMatch(/^200/);
     expect(await act({ act: 'kill', worker: 1 })).toMatch(/^409.*no worker 1 any more/);
     expect(await act({ act: 'drain', worker: 3 })).toMatch(/^200/);
-    for (const what of ['add', 'hot-key', 'poison'] as const)
+    for (const what of ['add', 'hot-key', 'shards', 'poison'] as const)
       expect(await act({ act: what })).toMatch(/^200/);
+    expect(await act({ act: 'enqueue', key: 'order:mine' })).toMatch(/^200.*the key order:mine/);
     await run.says('after kill -9');
     await run.says('was killed by what it ran; another one starts');
     // How a poisoned job ends is seen in test/calm/poison.test.ts; here in full only.

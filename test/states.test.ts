@@ -220,13 +220,14 @@ const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   cancel: (held) => cancel(db.plain, INBOX, [held.id], 'cancelled by an operator'),
   update: async (held) =>
     (await updateWaiting(db.plain, INBOX, held.id, { ...UNCHANGED, priority: 1 })) ? [held.id] : [],
-  replay: (held) => replayed(held.id),
+  replay: (held) => replayed(held.id, { completed: true }),
+  restore: (held) => replayed(held.id, { completed: true, restore: true }),
 };
 
 /** By the place of its row, as it is found in the archive. */
-async function replayed(id: string): Promise<string[]> {
+async function replayed(id: string, how: Parameters<typeof replay>[3]): Promise<string[]> {
   const found = await finishedByIds(db.plain, INBOX, [id]);
-  const answers = await replay(db.plain, INBOX, found, true);
+  const answers = await replay(db.plain, INBOX, found, how);
   return answers.filter(({ moved }) => moved).map(idOf);
 }
 const FAILURE = { delayMs: 5_000, error: 'Error: no paper', summary: 'no paper' };

@@ -75,6 +75,27 @@ test('a discarded dead letter comes back; a completed job only if that is asked 
   expect(await markers()).toEqual([]);
 });
 
+test('a discarded dead letter is a dead letter again where that is asked for, and does not run', async () => {
+  const { id } = await db.hf.enqueue(work, { n: 1 }, { maxAttempts: 3 });
+  const held = await claimOne('w');
+  await deadLetter(db.engine, INBOX, 'w', [{ ...held, ...WHY }]);
+  const before = await db.hf.job(id);
+  await db.hf.discard([id]);
+  const [cancelled] = await db.hf.enqueueMany([work.item({ n: 2 })]);
+  await db.hf.cancel([cancelled!.id]);
+  const back = { asDeadLetters: true };
+  expect(await db.hf.archive.replay('all', { ...back, dryRun: true })).toMatchObject({ found: 1 });
+  await expect(db.hf.archive.replay({ status: 'cancelled' }, back)).rejects.toThrow('were dead');
+  expect(await db.hf.archive.replay([id, cancelled!.id], back)).toMatchObject({ moved: 1 });
+  expect(await db.hf.job(id)).toEqual({ ...before, position: expect.any(Number) });
+  expect((await db.hf.job(cancelled!.id))?.status).toBe('cancelled');
+  expect(await claimAs(db.engine, 'w', { types })).toEqual([]);
+  expect((await db.hf.audit({ act: 'replay' })).acts[0]).toMatchObject({
+    ...{ jobs: 1, changes: back },
+  });
+  expect(await db.hf.retry([id])).toEqual([id]);
+});
+
 describe('an idempotency key', () => {
   const enqueue = (n = 1) => db.hf.enqueue(work, { n }, { idempotencyKey: 'k' });
 

@@ -1,5 +1,5 @@
 /** The frame around every screen: where one can go, how fresh the picture is, and what was just done. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Failed, Link, Waiting } from './parts/bits';
 import { Dialog } from './parts/dialog';
 import { useTheme } from './parts/theme';
@@ -68,7 +68,7 @@ function useKeys(help: () => void): void {
 function Fresh() {
   const { state, text } = freshness.value;
   return (
-    <span class={`fresh is-${state}`} role="status" title="How fresh this picture is">
+    <span class={`fresh is-${state}`} role="status" title={`How fresh this picture is: ${text}`}>
       {text}
     </span>
   );
@@ -77,19 +77,24 @@ function Fresh() {
 function Header({ help }: { help: () => void }) {
   const { theme, next, sign } = useTheme();
   const here = path.value.split('/')[0];
+  const nav = useRef<HTMLElement>(null);
   const dead = snapshot.value?.queues.reduce((sum, { deadLetter }) => sum + deadLetter, 0) ?? 0;
+  const badge = dead > 0 ? dead.toLocaleString('en') : '';
+  useEffect(() => {
+    const current = nav.current?.querySelector('[aria-current]');
+    current?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
+    // What appears before it moves it.
+  }, [here, session.value, badge.length]);
   return (
     <header>
       <span class="brand">
         <Link to="">Holdfast</Link>
       </span>
-      <nav aria-label="Screens">
+      <nav aria-label="Screens" ref={nav}>
         {listed().map(({ to, name }) => (
           <Link to={to} current={here === to}>
             {name}
-            {to === 'dead-letters' && dead > 0 && (
-              <span class="badge">{dead.toLocaleString('en')}</span>
-            )}
+            {to === 'dead-letters' && badge && <span class="badge">{badge}</span>}
           </Link>
         ))}
         <a href={href('lab/')}>Lab</a>

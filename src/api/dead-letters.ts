@@ -6,7 +6,7 @@ import { deadLetterGroups } from '../inspect/dead-letter-groups.js';
 import { isEmpty, type JobFilter } from '../inspect/filter.js';
 import { listJobs } from '../inspect/list.js';
 import { HoldfastError } from '../job/errors.js';
-import { checkKnown, type Known } from '../job/known-options.js';
+import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import { inBatches, type Step } from '../operate/bulk.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
@@ -19,6 +19,16 @@ import { type DeadLetterGroup, groupView } from './views.js';
 export interface DeadLettersRequest extends PageChoice {
   readonly filter?: DeadLetterFilter;
 }
+
+export interface GroupsRequest extends QueueChoice {
+  readonly filter?: DeadLetterFilter;
+  /** Those of each partition key in a group of their own. */
+  readonly byKey?: boolean;
+}
+
+const GROUPS_OPTIONS = {
+  ...{ queue: true, filter: true, byKey: true },
+} as const satisfies Known<GroupsRequest>;
 
 export interface BulkChoice extends QueueChoice, ActOptions {
   /** No batch begins after it is aborted; what was done stays done. */
@@ -89,21 +99,15 @@ export function deadLetters(access: Access) {
     },
 
     /**
-     * The newest 50,000 by type and error, the largest group first, at most 100 groups. In an error, `#` stands for
-     * a number or an id.
+     * The newest 50,000 by type and error, and by key if that is asked for, the largest group first, at most 100
+     * groups. In an error, `#` stands for a number or an id.
      */
-    async groups(
-      request: QueueChoice & { readonly filter?: DeadLetterFilter } = {},
-    ): Promise<DeadLetterGroup[]> {
-      checkKnown(
-        request,
-        { queue: true, filter: true },
-        'deadLetters.groups()',
-        'Nothing was read.',
-      );
+    async groups(request: GroupsRequest = {}): Promise<DeadLetterGroup[]> {
+      checkKnown(request, GROUPS_OPTIONS, 'deadLetters.groups()', 'Nothing was read.');
+      const byKey = checkFlag(request.byKey, 'byKey', 'Nothing was read.') ?? false;
       const wanted = deadLetterFilter(request.filter ?? {});
       const rows = await ofQueue(access, request, (names) =>
-        ask(access, (db) => deadLetterGroups(db, names, wanted)),
+        ask(access, (db) => deadLetterGroups(db, names, wanted, byKey)),
       );
       return rows.map(groupView);
     },

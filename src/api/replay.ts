@@ -29,6 +29,8 @@ export interface ReplayWork {
   /** Completed jobs as well. */
   readonly completed: boolean;
   readonly repeatEffects: boolean;
+  /** Discarded ones only, and as dead letters. */
+  readonly restore?: boolean | undefined;
   readonly batch: number;
   readonly record: ActRecord | null;
   /** No batch begins after it is aborted. */
@@ -77,7 +79,9 @@ export async function finishedOf(
 export async function* replaying(work: ReplayWork): AsyncGenerator<ReplayStep> {
   let [found, moved, keyTaken] = [0, 0, 0];
   for await (const jobs of chunks(work)) {
-    const wanted = jobs.filter(({ status }) => work.completed || status !== 'completed');
+    const wanted = jobs.filter(({ status }) =>
+      work.restore ? status === 'discarded' : work.completed || status !== 'completed',
+    );
     for (let at = 0; at < wanted.length; at += work.batch) {
       if (work.signal?.aborted) return;
       const some = wanted.slice(at, at + work.batch);
@@ -106,9 +110,9 @@ async function replayBatch(work: ReplayWork, jobs: readonly FinishedJob[]) {
 }
 
 function replayTogether(work: ReplayWork, jobs: readonly FinishedJob[]) {
-  const { pool, names, completed, record } = work;
+  const { pool, names, completed, restore = false, record } = work;
   return together(pool, async (db) => {
-    const answers = await replay(db, names, jobs, completed);
+    const answers = await replay(db, names, jobs, { completed, restore });
     if (answers.some(({ moved, keyTaken }) => !moved && !keyTaken)) throw new Vanished();
     const ids = answers.filter(({ moved }) => moved).map(({ id }) => id);
     if (work.repeatEffects) await repeatEffects(db, names, ids);

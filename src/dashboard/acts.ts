@@ -1,17 +1,10 @@
-/**
- * What people do, through the verbs of a Holdfast, so that the audit has a row for each. An act over a filter goes in
- * steps of a thousand jobs that the page asks for one by one: it shows how far it is, and whoever closes it stops it.
- */
-import { drain as drainWorker, recordOf, together } from '../api/acts.js';
-import type { ActName } from '../operate/audit.js';
-import { pause, resume, runNow } from '../schedule/operate.js';
+/** What people do, through the verbs of a Holdfast, so that the audit has a row for each. */
+import { actOnSchedule, drain as drainWorker, together } from '../api/acts.js';
 import type { Context } from './context.js';
-import { type Body, filterOf, ids, needed, text } from './input.js';
+import { type Body, ids, needed, text } from './input.js';
 import { FLEET_ACTS, labAct, neededLab, WORKER_ACTS } from './live-lab.js';
 import type { Visitor } from './options.js';
 import { Refused } from './reply.js';
-
-const STEP = 1_000;
 
 export interface Acted {
   readonly body: Body;
@@ -24,19 +17,19 @@ export type Act = (context: Context, acted: Acted) => Promise<unknown>;
 const VERBS = ['retry', 'discard', 'cancel'] as const;
 type Verb = (typeof VERBS)[number];
 
-function verbOf(body: Body): Verb {
+export function verbOf(body: Body): Verb {
   const verb = VERBS.find((one) => one === body.verb);
   if (verb) return verb;
   throw new Refused(400, `verb must be one of ${VERBS.join(', ')}; nothing was done.`);
 }
 
 /** Who and why, for the audit. */
-function actOptions({ body, visitor }: Acted) {
+export function actOptions({ body, visitor }: Acted) {
   const reason = text(body, 'reason');
   return { actor: visitor.actor, ...(reason && { reason }) };
 }
 
-const queueOf = (body: Body) => text(body, 'queue') ?? 'inbox';
+export const queueOf = (body: Body) => text(body, 'queue') ?? 'inbox';
 
 export const act: Act = async ({ hf }, acted) => {
   const { body } = acted;
@@ -44,24 +37,12 @@ export const act: Act = async ({ hf }, acted) => {
   return { moved: await hf[verb](ids(body), { queue: queueOf(body), ...actOptions(acted) }) };
 };
 
-/** One step; `next` goes into `after` of the next one, null: that was the last. */
-export const bulk: Act = async ({ hf, look }, acted) => {
-  const { body } = acted;
-  const [verb, queue] = [verbOf(body), queueOf(body)];
-  const filter = filterOf((name) => text(body, name));
-  if (!filter.status) throw new Refused(400, 'Say which status; nothing was done.');
-  const after = text(body, 'after') ?? null;
-  const page = await look.jobs({ queue, filter, after, limit: STEP, order: 'oldest' });
-  const found = page.jobs.map(({ id }) => id);
-  const moved = found.length > 0 ? await hf[verb](found, { queue, ...actOptions(acted) }) : [];
-  return { found: found.length, moved, next: page.next };
-};
-
-/** The way back from a discard or a cancel. */
+/** The way back from a cancel, or from a discard: to the dead letters with `asDeadLetters`, or else to run again. */
 export const replay: Act = async ({ hf }, acted) => {
   const { body } = acted;
   const { moved, keyTaken } = await hf.archive.replay(ids(body), {
     queue: queueOf(body),
+    asDeadLetters: body.asDeadLetters === true,
     ...actOptions(acted),
   });
   return { moved, keyTaken };
@@ -119,23 +100,17 @@ const SCHEDULE_ACTS = {
   run: 'run_schedule',
 } as const;
 
-const TURN = { pause, resume, run: runNow } as const;
-
-/** With its row in the audit, in one transaction, as the command line does it. */
 export const schedule: Act = async ({ parts }, acted) => {
   const { body } = acted;
   const name = needed(body, 'name');
-  const verb = body.verb as keyof typeof SCHEDULE_ACTS;
-  if (!Object.hasOwn(SCHEDULE_ACTS, String(verb)))
+  const verb = text(body, 'verb') ?? '';
+  if (!Object.hasOwn(SCHEDULE_ACTS, verb))
     throw new Refused(400, 'verb must be one of pause, resume, run; nothing was done.');
-  const names = { schema: parts.schema, queue: 'inbox' };
-  return together(parts.pool(), async (db) => {
-    const { queue, changed, ...ran } = await TURN[verb](db, names, name);
-    const what: ActName = SCHEDULE_ACTS[verb];
-    const record = recordOf({ act: what, queue, changes: { schedule: name } }, actOptions(acted));
-    if (changed) await record?.add(db, { ...names, queue });
-    return { ...ran, changed };
-  });
+  const what = SCHEDULE_ACTS[verb as keyof typeof SCHEDULE_ACTS];
+  const { queue: _, ...done } = await together(parts.pool(), (db) =>
+    actOnSchedule(db, parts.schema, what, name, actOptions(acted)),
+  );
+  return done;
 };
 
 export const lab: Act = async ({ settings }, { body }) => {
@@ -144,8 +119,8 @@ export const lab: Act = async ({ settings }, { body }) => {
   if (!act)
     throw new Refused(
       400,
-      `act must be one of ${FLEET_ACTS.join(', ')}, or with the number of a worker ${WORKER_ACTS.join(', ')}; ` +
-        'nothing was done.',
+      `act must be one of ${FLEET_ACTS.join(', ')}, with the number of a worker ${WORKER_ACTS.join(', ')}, ` +
+        'or with a key enqueue; nothing was done.',
     );
   try {
     return { text: await hook.act(act) };

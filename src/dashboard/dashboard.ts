@@ -11,8 +11,8 @@ import { actProblem, hostProblem, sameOrigin } from './guard.js';
 import { bodyText, jsonBody } from './input.js';
 import { labPage } from './lab.js';
 import { login, loginPage, logout, visitorOf } from './login.js';
-import { checkOptions, type DashboardOptions, type Visitor } from './options.js';
-import { page } from './pages.js';
+import { checkOptions, type DashboardOptions, type Settings, type Visitor } from './options.js';
+import { missingPage, page } from './pages.js';
 import { json, jsonText, problem, reply } from './reply.js';
 import { matching } from './routes.js';
 
@@ -118,8 +118,16 @@ async function elsewhere(
   const found = page(path, request, settings) ?? (await labPage(path, request, settings));
   if (path === 'api/events' || path === 'login' || path === 'logout')
     return notAllowed([path === 'api/events' ? 'GET' : 'POST']);
-  if (!found) return problem(404, 'There is nothing here.');
+  if (!found) return missing(request, path, settings);
   return method === 'GET' ? found : notAllowed(['GET']);
+}
+
+/** A person gets a page, a program a sentence. */
+function missing(request: Request, path: string, settings: Settings): Response {
+  const wantsPage = request.headers.get('accept')?.includes('text/html') ?? false;
+  return wantsPage && !path.startsWith('api/')
+    ? missingPage(settings)
+    : problem(404, 'There is nothing here.');
 }
 
 const notAllowed = (methods: readonly string[]) => {

@@ -15,6 +15,7 @@ const STATUS: Partial<Record<HoldfastErrorCode, number>> = {
   LIMIT_UNKNOWN: 404,
   JOB_STATE: 409,
   LOCKED: 503,
+  POOL_BUSY: 503,
   SCHEMA_MISSING: 503,
   SCHEMA_TOO_OLD: 503,
   SCHEMA_TOO_NEW: 503,
@@ -32,9 +33,20 @@ export function known(error: unknown): Failed | null {
     const status = STATUS[error.code];
     return status === undefined ? null : { status, message: error.message };
   }
-  const { code } = error as { code?: unknown };
+  const { code } = (error ?? {}) as { code?: unknown };
   if (code === '57014')
     return { status: 503, message: 'The database took too long to answer; narrow the filter.' };
+  if (code === '55P03')
+    return {
+      status: 503,
+      message: 'Another session holds a lock on it; nothing was done. Try again, or see Health.',
+    };
+  // A zero byte, a time beyond all times: what was asked for, not what was found.
+  if (code === '22021' || code === '22008')
+    return {
+      status: 400,
+      message: `The database refuses a value of this request: ${(error as Error).message}.`,
+    };
   if (code === '42501')
     return {
       status: 403,
@@ -48,7 +60,7 @@ export function known(error: unknown): Failed | null {
 export function failure(error: unknown, log: Logger): Response {
   const foreseen = known(error);
   if (foreseen) return problem(foreseen.status, foreseen.message);
-  const { code, message } = error as { code?: unknown; message?: unknown };
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
   log.error({ code, err: String(message) }, 'the dashboard could not answer');
   return problem(500, 'Something failed here. The log of the dashboard has the error.');
 }

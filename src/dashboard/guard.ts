@@ -7,7 +7,9 @@
  */
 import type { Settings } from './options.js';
 
-const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
+const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|\[::1\]|localhost)$/;
+export const isLoopback = (host: string): boolean => LOOPBACK.test(host);
+
 const PASSED_ON = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via'];
 
 /** Of every act, beside what the browser says itself. */
@@ -30,7 +32,7 @@ export function hostProblem(
   const known = hosts?.some((host) => nameOf(host) === name) ?? false;
   if (known) return null;
   if (loopback === true)
-    return LOOPBACK.has(name) ? null : `"${name}" is not a name of this dashboard.`;
+    return isLoopback(name) ? null : `"${name}" is not a name of this dashboard.`;
   return hosts === undefined ? null : `"${name}" is not a name of this dashboard; see \`hosts\`.`;
 }
 

@@ -8,11 +8,12 @@ import { Refused } from './reply.js';
 /** What can be done to one worker, named by its number. */
 export const WORKER_ACTS = ['kill', 'freeze', 'cut', 'continue', 'drain'] as const;
 /** What can be done to the fleet, or given to it to do. */
-export const FLEET_ACTS = ['add', 'burst', 'hot-key', 'poison'] as const;
+export const FLEET_ACTS = ['add', 'burst', 'hot-key', 'shards', 'poison'] as const;
 
 export type LabAct =
   | { readonly act: (typeof WORKER_ACTS)[number]; readonly worker: number }
-  | { readonly act: (typeof FLEET_ACTS)[number] };
+  | { readonly act: (typeof FLEET_ACTS)[number] }
+  | { readonly act: 'enqueue'; readonly key: string };
 
 export interface LabWorker {
   readonly number: number;
@@ -54,7 +55,8 @@ export function neededLab(lab: LabHook | undefined): LabHook {
 
 /** Null: it makes no sense. */
 export function labAct(body: Readonly<Record<string, unknown>>): LabAct | null {
-  const { act, worker } = body;
+  const { act, worker, key } = body;
+  if (act === 'enqueue') return typeof key === 'string' && key !== '' ? { act, key } : null;
   const ofFleet = FLEET_ACTS.find((one) => one === act);
   if (ofFleet) return { act: ofFleet };
   const ofWorker = WORKER_ACTS.find((one) => one === act);

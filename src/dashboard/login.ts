@@ -56,7 +56,8 @@ export function loginPage({ base }: Settings, wrong = false): Response {
 <body><main><h1>Holdfast</h1>${said}<form method="post" action="${base}login">
 <label for="token">Token</label><input id="token" name="token" type="password" required autofocus autocomplete="current-password">
 <button>Sign in</button></form></main></body></html>`;
-  return html(401, page, withStyle(STYLE_HASH));
+  // Without a referrer a form is sent with `Origin: null`; on plain HTTP nothing else says that it came from here.
+  return html(401, page, { ...withStyle(STYLE_HASH), 'referrer-policy': 'same-origin' });
 }
 
 function cookieLine(settings: Settings, request: Request, value: string, seconds: number): string {

@@ -23,41 +23,60 @@ function bodyOf(request: Incoming): string | ReadableStream<Uint8Array> | null {
     : JSON.stringify(body);
 }
 
-/** Null: the address is none. */
+/** Null: it is none that a fetch handler can be asked, such as TRACE, or a Host with a password in it. */
 function requestOf(request: Incoming): Request | null {
   const scheme = 'encrypted' in request.socket ? 'https' : 'http';
-  const address = `${scheme}://${request.headers.host ?? 'localhost'}${request.originalUrl ?? request.url ?? '/'}`;
-  if (!URL.canParse(address)) return null;
-  const headers = new Headers();
-  for (const [name, value] of Object.entries(request.headers))
-    if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(', ') : value);
-  const body = bodyOf(request);
-  const options = { method: request.method ?? 'GET', headers, body, duplex: 'half' };
-  return new Request(address, options as RequestInit);
+  const host = request.headers.host ?? request.headers[':authority'] ?? 'localhost';
+  try {
+    const headers = new Headers();
+    // HTTP/2 has names that are none of a header.
+    for (const [name, value] of Object.entries(request.headers))
+      if (value !== undefined && !name.startsWith(':'))
+        headers.set(name, Array.isArray(value) ? value.join(', ') : value);
+    const method = request.method ?? 'GET';
+    const options = { method, headers, body: bodyOf(request), duplex: 'half' };
+    const address = `${scheme}://${host}${request.originalUrl ?? request.url ?? '/'}`;
+    return new Request(address, options as RequestInit);
+  } catch {
+    return null;
+  }
 }
 
 async function write(answer: Response, response: ServerResponse): Promise<void> {
   response.writeHead(answer.status, Object.fromEntries(answer.headers));
   if (!answer.body) return void response.end();
   const reader = answer.body.getReader();
-  response.on('close', () => void reader.cancel().catch(() => undefined));
+  let drained = () => {};
+  response.on('drain', () => drained());
+  response.on('close', () => {
+    drained();
+    void reader.cancel().catch(() => undefined);
+  });
   for (;;) {
+    // Who hung up before the answer was there is not told of by `close` any more.
+    if (response.destroyed) return void (await reader.cancel());
     const { done, value } = await reader.read();
     if (done) break;
     if (response.write(value) || response.destroyed) continue;
     await new Promise<void>((resolve) => {
-      response.once('drain', resolve);
-      response.once('close', resolve);
+      drained = resolve;
     });
   }
   response.end();
 }
 
-/** `createServer(nodeHandler(dashboard(hf, options)))`, `app.use('/ops', nodeHandler(…))`. */
+/**
+ * `createServer(nodeHandler(dashboard(hf, options)))`, `app.use('/ops', nodeHandler(…))`. It never rejects: few hosts
+ * look at what a handler returns, and a rejection that nobody looks at ends the process.
+ */
 export function nodeHandler(handle: DashboardHandler): NodeHandler {
   return async (request, response) => {
     const asked = requestOf(request);
     if (!asked) return void response.writeHead(400).end();
-    await write(await handle(asked), response);
+    try {
+      await write(await handle(asked), response);
+    } catch {
+      response.destroy();
+    }
   };
 }

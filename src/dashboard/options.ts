@@ -49,7 +49,7 @@ export interface Settings extends Omit<DashboardOptions, 'path'> {
 }
 
 const MIN_TOKEN = 16;
-const PATH = /^(\/[\w.~-]+)*\/?$/;
+const PATH = /^(\/(?!\.{1,2}(\/|$))[\w.~-]+)*\/?$/;
 
 const refused = (problem: string) =>
   new HoldfastError('OPTION_INVALID', `${problem} No dashboard was made.`);

@@ -17,6 +17,9 @@ export function page(path: string, request: Request, settings: Settings): Respon
   return SCREENS.test(path) ? html(200, shell(settings)) : null;
 }
 
+/** Its client says that there is no such screen. */
+export const missingPage = (settings: Settings): Response => html(404, shell(settings));
+
 const shell = ({ base }: Settings) => `<!doctype html>
 <html lang="en">
 <head>

@@ -13,11 +13,12 @@ export interface Problem {
 
 /** A due job that waits for longer is a sign that something is wrong. */
 const LAG_MS = 60_000;
-const SILENT_MS = 30_000;
 
 interface Member {
   readonly id: string;
   readonly status: string;
+  /** `silent`: no heartbeat came for its own time to live. */
+  readonly state: string;
   readonly silentMs: number;
 }
 
@@ -67,7 +68,7 @@ export function problemsOf(
 ): Problem[] {
   const alive = workers.filter(({ status }) => status === 'alive');
   const waiting = queues.filter(({ paused, oldestDueMs }) => !paused && oldestDueMs !== null);
-  const silent = alive.filter(({ silentMs }) => silentMs > SILENT_MS);
+  const silent = alive.filter(({ state }) => state === 'silent');
   const problems = [
     ...(silent.length === alive.length && waiting.length > 0
       ? [bad('No worker is alive, and jobs are due: nothing runs.', 'workers')]

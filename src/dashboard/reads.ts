@@ -103,7 +103,7 @@ export const ring: Read = async ({ read, access }, { query }) => {
 export const deadLetterGroups: Read = async ({ letters, redactor }, { query }) => {
   const queue = queueOf(query);
   const { status, ...filter } = filterOf(fromQuery(query));
-  const groups = await letters.groups({ queue, filter });
+  const groups = await letters.groups({ queue, filter, byKey: query.get('by') === 'key' });
   return { groups: groups.map((group) => redactor.of(group, queue)) };
 };
 
@@ -140,7 +140,13 @@ export const lab: Read = async ({ settings }) => {
   throw new Refused(503, 'The fleet is starting.');
 };
 
-export const health: Read = async ({ hf }) => ({ findings: await hf.doctor(), at: Date.now() });
+export const health: Read = async ({ hf, redactor }) => {
+  const findings = (await hf.doctor()).map(({ quotes, ...finding }) => ({
+    ...finding,
+    text: quotes ? redactor.text(finding.text, quotes.queue, quotes.type) : finding.text,
+  }));
+  return { findings, at: Date.now() };
+};
 
 export const audit: Read = async ({ hf }, { query }) => {
   const after = query.get('after') || null;

@@ -1,6 +1,6 @@
 /**
  * What people are not to see. The host's function is asked for every payload, result, header and error before it
- * leaves this process. If it fails, nothing of the value is shown.
+ * leaves this process. If it fails, or is async, nothing of the value is shown.
  */
 
 /** What the value belongs to. */
@@ -57,7 +57,11 @@ export class Redactor {
 
   #see(value: unknown, shown: Shown): unknown {
     try {
-      return this.#redact?.(value, shown);
+      const answer = this.#redact?.(value, shown);
+      if (!(answer instanceof Promise)) return answer;
+      // Nobody waits for it, and a rejection that nobody looks at ends the process.
+      answer.catch(() => undefined);
+      return FAILED;
     } catch {
       return FAILED;
     }

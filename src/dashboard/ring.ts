@@ -1,6 +1,6 @@
 /** The ring of a queue for its picture: who comes first for each bucket and for a key, and what a change would move. */
 import { membersOf } from '../api/ring.js';
-import { movedBuckets, ringOwners } from '../fleet/ring.js';
+import { movedBuckets, positionOf, ringOwners } from '../fleet/ring.js';
 import type { WorkerRow } from '../inspect/workers.js';
 import { bucketOf, checkKey } from '../job/key.js';
 
@@ -18,7 +18,13 @@ export interface RingPicture {
   }[];
   /** By bucket: the place of its owner in `workers`. */
   readonly owners: readonly number[];
-  readonly key: { readonly key: string; readonly bucket: number; readonly worker: string } | null;
+  readonly key: {
+    readonly key: string;
+    readonly bucket: number;
+    /** Where its bucket stands, of the circle's 2^32 places. */
+    readonly position: number;
+    readonly worker: string;
+  } | null;
   /** How many buckets one worker more would move. */
   readonly joining: number;
 }
@@ -47,7 +53,10 @@ export function ringPicture(
   return {
     ...{ queue, ordering, workers },
     owners: owners.map((id) => places.get(id) as number),
-    key: key === null ? null : { key, bucket, worker: owners[bucket] as string },
+    key:
+      key === null
+        ? null
+        : { key, bucket, position: positionOf(bucket), worker: owners[bucket] as string },
     joining: movedBuckets(owners, ringOwners([...members, NEWCOMER])),
   };
 }

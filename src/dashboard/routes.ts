@@ -1,5 +1,6 @@
 /** Every address of the API, its method and what answers it. */
 import * as acts from './acts.js';
+import { bulk } from './bulk.js';
 import * as reads from './reads.js';
 
 interface ReadRoute {
@@ -41,7 +42,7 @@ export const ROUTES: readonly Route[] = [
   get('api/health', reads.health, 5_000),
   get('api/audit', reads.audit),
   post('api/jobs/act', acts.act),
-  post('api/jobs/bulk', acts.bulk),
+  post('api/jobs/bulk', bulk),
   post('api/jobs/replay', acts.replay),
   post('api/jobs/:id/run', acts.runJob),
   post('api/queues/:queue/pause', acts.pauseQueue),

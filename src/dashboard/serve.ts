@@ -9,6 +9,7 @@ import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { type DashboardHandler, dashboard } from './dashboard.js';
+import { isLoopback } from './guard.js';
 import { nodeHandler } from './node.js';
 import { DASHBOARD_OPTIONS, type DashboardOptions } from './options.js';
 
@@ -30,9 +31,6 @@ export interface DashboardServer {
   readonly port: number;
   close(): Promise<void>;
 }
-
-const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/;
-export const isLoopback = (host: string): boolean => LOOPBACK.test(host);
 
 export async function serveDashboard(
   hf: Holdfast,
@@ -63,10 +61,7 @@ export interface Place {
 
 /** Whatever the handler is. */
 export async function listen(handle: DashboardHandler, place: Place): Promise<DashboardServer> {
-  const node = nodeHandler(handle);
-  const server = createServer((request, response) => {
-    node(request, response).catch(() => response.destroy());
-  });
+  const server = createServer(nodeHandler(handle));
   await started(server, place);
   const { port } = server.address() as AddressInfo;
   const host = place.host.includes(':') ? `[${place.host}]` : place.host;

@@ -6,7 +6,7 @@ import type { WorkerInfo } from '../api/views.js';
 import { queueView, workerView } from '../api/views.js';
 import type { UnhandledJobs } from '../inspect/gauges.js';
 import type { Overview, QueueOverview } from '../inspect/overview.js';
-import { saysOf } from '../inspect/workers.js';
+import { saysOf, ttlOf } from '../inspect/workers.js';
 import { type Problem, problemsOf } from './problems.js';
 
 /** More are counted and not shown. */
@@ -30,9 +30,11 @@ export interface Sample {
 }
 
 export interface SeenWorker extends Omit<WorkerInfo, 'metadata'> {
+  /** Of the application, as it says in `metadata`, or else of Holdfast. */
   readonly version: string | null;
   readonly host: string | null;
   readonly pid: string | null;
+  readonly ttlMs: number;
 }
 
 export interface Snapshot {
@@ -47,7 +49,10 @@ export interface Snapshot {
 export function seenWorker(row: Overview['workers'][number]): SeenWorker {
   const { metadata, ...worker } = workerView(row);
   const says = (fact: string) => saysOf(row.worker, fact);
-  return { ...worker, version: says('version'), host: says('host'), pid: says('pid') };
+  const own = says('holdfast');
+  const version = says('version') ?? (own && `holdfast ${own}`);
+  const facts = { version, host: says('host'), pid: says('pid') };
+  return { ...worker, ...facts, ttlMs: ttlOf(row.worker) };
 }
 
 export function snapshotOf(seen: Overview, unhandled: readonly UnhandledJobs[]): Snapshot {

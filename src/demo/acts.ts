@@ -2,6 +2,7 @@
  * What can be done to the running shop, by a key, by the story or from the page. Each says what it does, or throws what
  * it could not do. Where no worker is named, it is the one with the most jobs held, because that shows the most.
  */
+import { checkKey } from '../job/key.js';
 import { waiting } from './figures.js';
 import { AWAY_MS, type Fleet, MOST_MEMBERS } from './fleet.js';
 import type { Key } from './keys.js';
@@ -12,6 +13,7 @@ import type { Watch } from './watch.js';
 
 const BURST_ORDERS = 1_000;
 const HOT_PARCELS = 100;
+const SHARDS = 8;
 /** More would only make a demo slow. */
 const MOST_WAITING = 20_000;
 
@@ -124,6 +126,17 @@ export class Acts {
     return this.#said(
       `order ${order} has ${HOT_PARCELS} parcels, one after the other; no other order waits`,
     );
+  }
+
+  /** The same work as that of a hot key, under eight. */
+  async shards(): Promise<string> {
+    const key = await this.#ground.producer.shards(HOT_PARCELS, SHARDS);
+    return this.#said(`${HOT_PARCELS} parcels of ${key}, in ${SHARDS} shards beside each other`);
+  }
+
+  async enqueue(key: string): Promise<string> {
+    const order = await this.#ground.producer.enqueue(checkKey(key, 'key'));
+    return this.#said(`order ${order} has the key ${key}`);
   }
 
   async poison(): Promise<string> {

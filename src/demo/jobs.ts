@@ -94,6 +94,8 @@ export function handlerOf({ effect, attempt: tryIt }: Duty, { call, record }: Du
 export interface OrderOptions {
   /** Default 1. */
   readonly parcels?: number;
+  /** The partition key of its jobs. Default its own. */
+  readonly key?: () => string;
   /** With a job between the receipt and the parcels that kills its worker. */
   readonly poisoned?: boolean;
 }
@@ -101,10 +103,9 @@ export interface OrderOptions {
 /** The jobs of one order: a receipt, its parcels, and for every fifth order a refund. */
 export function jobsOf(orderId: number, options: OrderOptions = {}): EnqueueItem[] {
   const { parcels = 1, poisoned = false } = options;
+  const partitionKey = options.key?.() ?? `order:${orderId}`;
   const duties = [receipt, ...Array.from({ length: parcels }, () => shipment)];
   if (poisoned) duties.splice(1, 0, poison);
   if (orderId % 5 === 0) duties.push(refund);
-  return duties.map((duty, n) =>
-    duty.job.item({ orderId, step: n + 1 }, { partitionKey: `order:${orderId}` }),
-  );
+  return duties.map((duty, n) => duty.job.item({ orderId, step: n + 1 }, { partitionKey }));
 }

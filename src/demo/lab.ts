@@ -69,6 +69,10 @@ export class DemoLab implements LabHook {
         return acts.burst();
       case 'hot-key':
         return acts.hotKey();
+      case 'shards':
+        return acts.shards();
+      case 'enqueue':
+        return acts.enqueue(given.key);
       case 'poison':
         return acts.poison();
     }

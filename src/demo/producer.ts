@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Holdfast } from '../holdfast.js';
+import { shardedKeys } from '../job/sharded-key.js';
 import { isTransient } from '../postgres/pool.js';
 import type { OrderOptions } from './jobs.js';
 import { placeOrders } from './shop.js';
@@ -62,6 +63,19 @@ export class Producer {
   /** One order with many parcels: many jobs of one key. Returns its number. */
   hotKey(parcels: number): Promise<number> {
     return this.#one({ parcels });
+  }
+
+  /** As many parcels in the shards of one key, an order for each shard. Returns the key. */
+  async shards(parcels: number, shards: number): Promise<string> {
+    const whole = 'merchant:hot';
+    const options = { parcels: Math.ceil(parcels / shards), key: shardedKeys(whole, shards) };
+    await this.#tracked(() => this.place(shards, options));
+    return whole;
+  }
+
+  /** One order under this key. Returns its number. */
+  enqueue(key: string): Promise<number> {
+    return this.#one({ key: () => key });
   }
 
   /** One order with a job that kills its worker. Returns its number. */

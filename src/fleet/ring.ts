@@ -39,6 +39,9 @@ export function ringOwners(
   return assign(circleOf(workers, points), workers.length, cap).map((worker) => workers[worker]!);
 }
 
+/** Where a bucket stands on the circle. */
+export const positionOf = (bucket: number): number => bucket * SLOT;
+
 /** How many buckets have another owner than before. */
 export function movedBuckets(before: readonly string[], after: readonly string[]): number {
   let moved = 0;

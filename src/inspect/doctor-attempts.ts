@@ -21,7 +21,7 @@ export function judgeAttempts(
   if (!isFailing(recent, limits))
     return ok(check, `${queue}: ${failed.toLocaleString('en')} of ${of} in the last minute`);
   const why = most ? ` Most often, ${most.type}: ${most.error}` : '';
-  return (failed > completed ? problem : note)(
+  const finding = (failed > completed ? problem : note)(
     check,
     `${failed.toLocaleString('en')} of ${of} on "${queue}" failed in the last minute, ${failedPerSecond.toFixed(1)} a second.${why}`,
     'They are tried again, so nothing is lost yet; what has spent its attempts becomes a dead letter.',
@@ -29,4 +29,5 @@ export function judgeAttempts(
       ? `holdfast jobs show ${most.example} has the whole error. After a deploy, roll back; until then holdfast queues pause ${queue} --type ${most.type} stops the damage.`
       : `holdfast jobs ls --queue ${queue} --status pending shows the errors. After a deploy, roll back; until then holdfast queues pause ${queue} stops the damage.`,
   );
+  return most ? { ...finding, quotes: { queue, type: most.type } } : finding;
 }

@@ -15,6 +15,8 @@ export interface Finding {
   readonly why: string | null;
   /** Several lines where there is something to paste: each statement on a line of its own, or a whole function. */
   readonly fix: string | null;
+  /** Its text quotes an error of jobs of this type. */
+  readonly quotes?: { readonly queue: string; readonly type: string };
 }
 
 export interface Limits {

@@ -105,12 +105,15 @@ export function failedOf(worker: WorkerRow): Readonly<Record<string, number>> {
 /** The default time to live of a worker, for those that do not say theirs. */
 const TTL_MS = 30_000;
 
+/** After so long without a heartbeat it counts as dead. */
+export const ttlOf = (worker: WorkerRow): number => numberOf(worker, 'ttlMs') ?? TTL_MS;
+
 /**
  * No heartbeat for longer than its time to live, and not declared dead: only another worker does that, and after the end
  * of a whole fleet none is left.
  */
 export const isSilent = (worker: WorkerRow): boolean =>
-  worker.status !== 'dead' && worker.silentMs > (numberOf(worker, 'ttlMs') ?? TTL_MS);
+  worker.status !== 'dead' && worker.silentMs > ttlOf(worker);
 
 /** It claims jobs and sends heartbeats. */
 export const isLive = (worker: WorkerRow): boolean =>

@@ -30,7 +30,8 @@ export type Verb =
   | 'discard'
   | 'cancel'
   | 'update'
-  | 'replay';
+  | 'replay'
+  | 'restore';
 
 export interface Transition {
   readonly verb: Verb;
@@ -132,4 +133,5 @@ export const TRANSITIONS: readonly Transition[] = [
     to: 'pending',
     guard: `${REPLAYED}; only if that was asked for`,
   },
+  { verb: 'restore', by: 'operator', from: 'discarded', to: 'dead_letter', guard: REPLAYED },
 ];

@@ -1,5 +1,6 @@
 /**
- * Replay: finished jobs leave the archive and wait in the queue again, with all their attempts.
+ * Replay: finished jobs leave the archive and wait in the queue again, with all their attempts. Restore: discarded dead
+ * letters are dead letters again, as they were, and do not run; they have freed their keys.
  *
  * It is the same job: its id, its history and its effect markers stay, and its generation goes on from where it was,
  * so nothing that an owner of before still holds can settle it, and its fence tokens are newer than all before. In a
@@ -35,6 +36,7 @@ WITH wanted AS MATERIALIZED (
   -- By place, because the archive has no index that finds single rows fast. The place may have been taken since.
   WHERE a.ctid = ANY ($1::tid[]) AND a.id = ANY ($2::uuid[])
     AND ($3::boolean OR a.status <> 'completed')
+    AND (NOT $4::boolean OR a.status = 'dead_letter')
     AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = a.id)
 ), held AS MATERIALIZED (
   SELECT k.key, k.job_id
@@ -71,18 +73,19 @@ WITH wanted AS MATERIALIZED (
   SELECT g.*, nextval('holdfast.inbox_position_seq') AS position
   FROM (SELECT * FROM gone ORDER BY created_at, id) AS g
 ), written AS (
-  INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, max_attempts, version,
+  INSERT INTO holdfast.inbox (id, position, created_at, status, available_at, partition_bucket, max_attempts, version,
     priority, parked, attempts, lease_generation, type, partition_key, payload, headers, idempotency_key,
     last_error, history, group_key)
-  SELECT p.id, p.position, p.created_at, statement_timestamp(),
+  SELECT p.id, p.position, p.created_at, CASE WHEN $4 THEN 'dead_letter' ELSE 'pending' END::holdfast.inbox_status,
+    CASE WHEN $4 THEN 'infinity' ELSE statement_timestamp() END,
     holdfast.bucket_of(coalesce(CASE WHEN q.ordering = 'turns' THEN p.group_key END, p.partition_key)),
     p.max_attempts, p.version,
-    p.priority, false, 0, p.lease_generation, p.type, p.partition_key, p.payload, p.headers, p.idempotency_key,
+    p.priority, $4, CASE WHEN $4 THEN p.attempts ELSE 0 END, p.lease_generation, p.type, p.partition_key, p.payload, p.headers, p.idempotency_key,
     p.last_error,
-    jsonb_path_query_array(
+    CASE WHEN $4 THEN p.history ELSE jsonb_path_query_array(
       coalesce(p.history, '[]') || jsonb_build_object('attempt', p.attempts, 'at', now(), 'worker', NULL,
         'outcome', 'replayed', 'was', CASE p.status WHEN 'dead_letter' THEN 'discarded' ELSE p.status::text END),
-      '$[last-19 to last]'),
+      '$[last-19 to last]') END,
     -- The queue may have no groups any more.
     CASE WHEN q.ordering = 'turns' THEN p.group_key END
   FROM placed AS p
@@ -98,17 +101,18 @@ LEFT JOIN gone AS g ON g.id = v.id`,
 /** `keyTaken`: its idempotency key stands for another job, so it was left. */
 export type Replayed = Row<typeof replayFinished.columns>;
 
-/** Whatever is missing in the answer was not in the archive any more, or is completed and that was not asked for. */
+/** Whatever is missing in the answer was not in the archive any more, or in another state than was asked for. */
 export function replay(
   db: Executor,
   names: Names,
   jobs: readonly FoundFinished[],
-  completed: boolean,
+  { completed = false, restore = false }: { completed?: boolean; restore?: boolean } = {},
 ): Promise<Replayed[]> {
   return db.run(replayFinished, names, [
     textArray(jobs.map(({ ctid }) => ctid)),
     plainArray(jobs.map(({ id }) => id)),
     completed,
+    restore,
   ]);
 }
 

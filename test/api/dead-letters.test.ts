@@ -1,6 +1,7 @@
 /** Dead letters for programs: listed, grouped by what they have in common, retried and discarded by a filter. */
 import { beforeEach, expect, test } from 'vitest';
 import { job } from '../../src/index.js';
+import { foldError, foldedError } from '../../src/inspect/dead-letter-groups.js';
 import { deadLetter } from '../../src/settle/dead-letter.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
@@ -10,10 +11,10 @@ const db = testDatabase();
 beforeEach(() => db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive, holdfast.inbox_claims'));
 
 /** Dead letters of a type with these errors, in this order. */
-async function letters(type: string, errors: readonly string[]): Promise<string[]> {
+async function letters(type: string, errors: readonly string[], key = 'k'): Promise<string[]> {
   const ids: string[] = [];
   for (const error of errors) {
-    await db.hf.enqueue(job(type), {});
+    await db.hf.enqueue(job(type), {}, { partitionKey: key });
     const held = heldOf((await claimAs(db.engine, 'w1', { types: [type] }))[0]!);
     await deadLetter(db.engine, INBOX, 'w1', [{ ...held, error, summary: error }]);
     ids.push(held.id);
@@ -36,12 +37,36 @@ test('groups put together what differs in numbers, ids and the rest of the stack
   expect(await db.hf.deadLetters.groups()).toEqual([
     {
       ...{ type: 'receipt', error: 'Error: no order #', jobs: 3, example: orders[2] },
-      ...{ oldest: expect.any(Date), newest: expect.any(Date) },
+      ...{ key: 'k', keys: 1, oldest: expect.any(Date), newest: expect.any(Date) },
     },
     expect.objectContaining({ type: 'invoice', error: 'Error: no order #', jobs: 1 }),
     expect.objectContaining({ type: 'receipt', error: 'Error: no paper', example: paper }),
   ]);
   expect(await db.hf.deadLetters.groups({ filter: { type: 'invoice' } })).toHaveLength(1);
+});
+
+test('groups by key have one key each; without it they say how many', async () => {
+  await letters('receipt', ['Error: no paper', 'Error: no paper'], 'order:1');
+  const [other] = await letters('receipt', ['Error: no paper'], 'order:2');
+  const error = 'Error: no paper';
+  const all = { error, key: 'order:1', keys: 2, jobs: 3, example: other };
+  expect(await db.hf.deadLetters.groups()).toMatchObject([all]);
+  expect(await db.hf.deadLetters.groups({ byKey: true })).toMatchObject([
+    { error, key: 'order:1', keys: 1, jobs: 2 },
+    { error, key: 'order:2', keys: 1, jobs: 1, example: other },
+  ]);
+});
+
+test('an error that was read is folded as the database folds it', async () => {
+  const errors = [
+    ...['', 'no order 9182', 'at 0199A1C2-7d3e-7000-8000-0000000091823', 'a1b2c3d4-12'],
+    ...['x1\ny2', `${'é😀7'.repeat(150)}`, '12345678-1234-1234-1234-12345678901', '٣ 3'],
+  ];
+  const folded = await db.rows<{ error: string }>(
+    `SELECT ${foldedError('e')} AS error FROM unnest($1::text[]) WITH ORDINALITY AS e(last_error, n) ORDER BY n`,
+    [errors],
+  );
+  expect(errors.map(foldError)).toEqual(folded.map(({ error }) => error));
 });
 
 test('a list has dead letters only', async () => {

@@ -88,9 +88,36 @@ describe('what there is', () => {
     expect((await answers[0]!).body.job.history[0].error).toContain('****');
   });
 
+  test('redaction is asked for the error that the doctor quotes', async () => {
+    const recent = { ms: 60_000, queues: { inbox: { failed: 50, completed: 0 } } };
+    await plantWorker(db, { metadata: { load: { recent } } });
+    const history = [{ attempt: 1, at: new Date(), outcome: 'failed' }];
+    await plantJob(db, { attempts: 1, error: 'Error: the card of Ada', history });
+    const quoted = async (redact?: () => string) => {
+      const { body } = await asking(db.hf, { loopback: true, ...(redact && { redact }) }).get(
+        '/api/health',
+      );
+      const found = body.findings.filter(
+        ({ check }: { check: string }) => check === 'failing attempts',
+      );
+      return JSON.stringify(found);
+    };
+    expect(await quoted()).toContain('the card of Ada');
+    expect(await quoted(() => '***')).not.toContain('Ada');
+  });
+
+  test('of a redaction that is async, nothing is shown, and its failure ends nothing', async () => {
+    const id = await plantJob(db, { payload: { card: '4242' } });
+    const redact = async () => {
+      throw new Error('too late');
+    };
+    const { body } = await asking(db.hf, { loopback: true, redact }).get(`/api/jobs/${id}`);
+    expect(body.job.payload).toBe('[hidden: redact failed]');
+  });
+
   test('workers, queues, dead letters by group, schedules with their next runs, health and the audit', async () => {
     await plantWorker(db, { id: 'w1', metadata: { version: '1.4.2', host: 'box' } });
-    await plantWorker(db, { id: 'w2', status: 'dead' });
+    await plantWorker(db, { id: 'w2', status: 'dead', metadata: { holdfast: '0.1.0' } });
     for (const n of [1, 2])
       await plantJob(db, { status: 'dead_letter', error: `Error: no order ${n}` });
     await db.hf.schedule('nightly', { job: job('report'), payload: {}, cron: '0 3 * * *' });
@@ -98,7 +125,9 @@ describe('what there is', () => {
     expect((await get('/api/workers')).body.workers).toMatchObject([
       { id: 'w1', state: 'alive', version: '1.4.2', host: 'box' },
     ]);
-    expect((await get('/api/workers?all=1')).body.workers).toHaveLength(2);
+    const { workers } = (await get('/api/workers?all=1')).body;
+    expect(workers).toHaveLength(2);
+    expect(workers[1]).toMatchObject({ id: 'w2', version: 'holdfast 0.1.0' });
     expect((await get('/api/queues')).body.queues[0]).toMatchObject({
       name: 'inbox',
       paused: false,
@@ -122,6 +151,7 @@ describe('what there is', () => {
     expect(body.owners).toHaveLength(1024);
     expect(body.key).toMatchObject({
       key: 'account:7',
+      position: body.key.bucket * 2 ** 22,
       worker: body.workers[body.owners[body.key.bucket]].id,
     });
     const sum = body.workers.reduce(
@@ -160,13 +190,14 @@ describe('what people do', () => {
       'discarded',
       'cancelled',
     ]);
-    expect((await post('/api/jobs/replay', { ids: [b, c] })).body).toEqual({
-      moved: 2,
-      keyTaken: 0,
-    });
-    expect([await status(b), await status(c)]).toEqual(['pending', 'pending']);
+    const back = { moved: 1, keyTaken: 0 };
+    const letters = { ids: [b], asDeadLetters: true };
+    expect((await post('/api/jobs/replay', letters)).body).toEqual(back);
+    expect((await post('/api/jobs/replay', { ids: [c] })).body).toEqual(back);
+    expect([await status(b), await status(c)]).toEqual(['dead_letter', 'pending']);
     expect(await acts()).toEqual([
-      ['replay', 'ada', 2],
+      ['replay', 'ada', 1],
+      ['replay', 'ada', 1],
       ['cancel', 'ada', 1],
       ['discard', 'ada', 1],
       ['retry', 'ada', 1],
@@ -184,6 +215,53 @@ describe('what people do', () => {
     expect(await status(other)).toBe('dead_letter');
     expect((await db.hf.jobs({ filter: { status: 'pending' } })).jobs).toHaveLength(3);
     expect(await post('/api/jobs/bulk', { verb: 'cancel' })).toMatchObject({ status: 400 });
+  });
+
+  test('a group of dead letters, whatever redaction shows of it, and no letter beside it', async () => {
+    const dead = (error: string | null, key = 'k', type = 'mail') =>
+      plantJob(db, { status: 'dead_letter', key, type, ...(error && { error }) });
+    const [a, b] = [await dead('no order 1 here\nat x'), await dead('no order 2 here\nat y')];
+    const near = [await dead('no order 3 here, nor there'), await dead(null)];
+    near.push(await dead('no order 4 here', 'k', 'fax'));
+    const { get, post } = asking(db.hf, { loopback: true, write: true, redact: () => '***' });
+    const { groups } = (await get('/api/dead-letters')).body;
+    const group = groups.find(({ jobs }: { jobs: number }) => jobs === 2);
+    expect(group).toMatchObject({ error: '***', keys: 1, key: 'k', example: b });
+    // It joins the group after it was seen.
+    const later = await dead('no order 5 here');
+    const body = { verb: 'discard', status: 'dead_letter', like: group.example };
+    expect((await post('/api/jobs/bulk', body)).body).toEqual({
+      ...{ found: 2, moved: [a, b], next: null },
+    });
+    const letters = [...near, later].map(status);
+    expect(await Promise.all(letters)).toEqual(letters.map(() => 'dead_letter'));
+    // Those without an error are a group, not all.
+    const [, nothing] = near;
+    const none = { verb: 'retry', status: 'dead_letter', like: nothing };
+    expect((await post('/api/jobs/bulk', none)).body).toMatchObject({ moved: [nothing] });
+    expect(await post('/api/jobs/bulk', { ...none, like: ID })).toMatchObject({ status: 404 });
+  });
+
+  test('groups by key, each with the letters of its key', async () => {
+    const dead = (key: string) => plantJob(db, { status: 'dead_letter', key, error: 'no' });
+    const [one, two] = [await dead('order:1'), await dead('order:2')];
+    const { get, post } = dashboard();
+    const { groups } = (await get('/api/dead-letters?by=key')).body;
+    expect(groups).toMatchObject([{ key: 'order:1' }, { key: 'order:2', example: two }]);
+    const body = { verb: 'retry', status: 'dead_letter', like: two, key: 'order:2' };
+    expect((await post('/api/jobs/bulk', body)).body).toMatchObject({ moved: [two] });
+    expect(await status(one)).toBe('dead_letter');
+  });
+
+  test('what was made after the page had counted is left', async () => {
+    const [old, fresh] = [await plantJob(db, { ageMs: 60_000 }), await plantJob(db)];
+    const { post } = dashboard();
+    const body = { verb: 'cancel', status: 'pending', seenMsAgo: 30_000 };
+    expect((await post('/api/jobs/bulk', body)).body).toMatchObject({ moved: [old] });
+    expect(await status(fresh)).toBe('pending');
+    expect(await post('/api/jobs/bulk', { ...body, seenMsAgo: 'now' })).toMatchObject({
+      status: 400,
+    });
   });
 
   test('a job that waits for its time runs now', async () => {
@@ -220,6 +298,8 @@ describe('what people do', () => {
 test.each<[string, string, unknown, number, RegExp]>([
   ['GET', '/api/jobs?status=sleeping', null, 400, /no status "sleeping"/],
   ['GET', '/api/jobs?older=soon', null, 400, /older/],
+  ['GET', '/api/jobs?older=99999999d', null, 400, /out of range/],
+  ['GET', '/api/jobs?key=%00', null, 400, /refuses a value/],
   ['GET', '/api/jobs?limit=-1', null, 400, /whole number/],
   ['GET', '/api/jobs?limit=5000', null, 400, /limit/],
   ['GET', '/api/jobs?after=x', null, 400, /no place in this list/],
@@ -252,6 +332,13 @@ test.each<[string, string, unknown, number, RegExp]>([
       ? await post(path, body)
       : await ask(path, { method, ...(body !== null && { body: JSON.stringify(body) }) });
   expect(answer).toMatchObject({ status: code, body: { error: expect.stringMatching(words) } });
+});
+
+test('a person who asks for a page that is not there gets one that says so', async () => {
+  const { get } = dashboard();
+  const page = await get('/elsewhere', { accept: 'text/html' });
+  expect(page).toMatchObject({ status: 404, text: expect.stringContaining('id="app"') });
+  expect((await get('/api/elsewhere', { accept: 'text/html' })).text).toContain('nothing here');
 });
 
 test('a body that is too large, or no JSON, is refused before anything is done', async () => {

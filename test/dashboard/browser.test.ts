@@ -139,6 +139,26 @@ test('every screen shows what there is, is accessible in light and dark, and fit
   expect(found).toEqual([]);
 });
 
+test('on a telephone the screen is seen in the navigation, and what one can do is in reach', async () => {
+  await plantAll();
+  const url = await serve();
+  const page = await open(`${url}dead-letters`, { width: 390 });
+  const inReach = async (locator: ReturnType<Page['locator']>) => {
+    const box = await locator.boundingBox();
+    return box !== null && box.x >= 0 && box.x + box.width <= 390;
+  };
+  const redrive = page.getByRole('button', { name: 'Redrive…' });
+  await redrive.waitFor();
+  expect(await inReach(redrive)).toBe(true);
+  await page.goto(`${url}schedules`);
+  await says(page, 'nightly');
+  expect(await inReach(page.getByRole('button', { name: 'Run now' }))).toBe(true);
+  const current = page.locator('header nav [aria-current]');
+  await until('it was scrolled to', () => inReach(current));
+  await page.goto(`${url}elsewhere`);
+  await says(page, 'There is no such screen.');
+});
+
 test('the picture is live, and is paused while nobody sees it', async () => {
   const page = await open(await serve());
   await says(page, 'All is well.');
@@ -163,11 +183,16 @@ test('a dead letter is retried, discarded and taken back from its page', async (
   await says(page, '1 job discarded.');
   expect(await status(dead)).toBe('discarded');
   await click(page, 'Undo');
-  await says(page, '1 job wait again.').catch(() => says(page, 'Undone'));
-  expect(await status(dead)).toBe('pending');
+  await says(page, 'Undone: 1 job dead again, as before.');
+  expect(await status(dead)).toBe('dead_letter');
+  await click(page, 'Retry');
+  await says(page, '1 job retried.');
   await click(page, 'Cancel');
   await says(page, '1 job cancelled.');
   expect(await status(dead)).toBe('cancelled');
+  await click(page, 'Undo');
+  await says(page, 'Undone: 1 job back in the queue.');
+  expect(await status(dead)).toBe('pending');
 });
 
 test('a job that is not due runs now, and its result is shown', async () => {
@@ -207,7 +232,7 @@ test('jobs are found by key, error and id; those selected and all that match are
   const [entry] = (await db.hf.audit()).acts;
   expect(entry).toMatchObject({ act: 'discard', jobs: 3, reason: 'the printer is gone' });
   await click(page, 'Undo');
-  await until('they wait again', async () => (await status(paper[0] as string)) === 'pending');
+  await until('they are back', async () => (await status(paper[0] as string)) === 'dead_letter');
   await page.getByLabel('Key or id').fill(ink);
   await page.keyboard.press('Enter');
   await page.waitForURL(`**/jobs/${ink}`);

@@ -1,6 +1,9 @@
 /** Live updates: one poll for all pages and none for nobody, resumed where a page was cut off. */
 import pg from 'pg';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
+import { contextOf } from '../../src/dashboard/context.js';
+import { eventStream } from '../../src/dashboard/events.js';
+import { checkOptions } from '../../src/dashboard/options.js';
 import { problemsOf } from '../../src/dashboard/problems.js';
 import { holdfast, job } from '../../src/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
@@ -41,9 +44,10 @@ test('a page sees queues, workers and what is wrong, and then what changes', asy
   expect(first!.data.snapshot.problems[0]).toMatchObject({ level: 'bad', link: 'workers' });
   // Rates need two readings.
   expect(first!.data.samples).toEqual([]);
-  await plantWorker(db, { id: 'w1' });
+  await plantWorker(db, { id: 'w1', metadata: { ttlMs: 5_000 } });
   const second = await stream.next();
-  expect(second!.data).toMatchObject({ reset: false, snapshot: { workers: [{ id: 'w1' }] } });
+  const workers = [{ id: 'w1', ttlMs: 5_000 }];
+  expect(second!.data).toMatchObject({ reset: false, snapshot: { workers } });
   expect(second!.data.samples).toHaveLength(1);
 });
 
@@ -136,11 +140,21 @@ test('a database that does not answer is said, again and again, until the Holdfa
   expect(await stream.next()).toBeNull();
 });
 
+test('a stream ends after a while, so that whoever is let in no more is refused when he comes back', async () => {
+  const hf = holdfast({ connectionString: db.url, logger: quietLogger });
+  onTestFinished(() => hf.close());
+  const { feed } = contextOf(hf, checkOptions({ loopback: true }), 50);
+  const stream = eventsOf(eventStream(feed, null, 300));
+  expect(await stream.next()).toMatchObject({ event: 'snapshot' });
+  await until('it has ended', async () => (await stream.next()) === null);
+  expect(feed.listeners).toBe(0);
+});
+
 test('what is wrong is said in words, the worst first', () => {
   const queue = {
     ...{ queue: 'mail', paused: false, pending: 3, expired: 0, deadLetter: 2, oldestDueMs: 90_000 },
   } as Parameters<typeof problemsOf>[0][number];
-  const worker = { id: 'w1', status: 'alive', silentMs: 0 };
+  const worker = { id: 'w1', status: 'alive', state: 'alive', silentMs: 0 };
   expect(problemsOf([queue], [worker], [{ queue: 'mail', type: 'x', jobs: 1 }])).toEqual([
     {
       level: 'bad',
@@ -163,7 +177,11 @@ test('what is wrong is said in words, the worst first', () => {
   ]);
   expect(problemsOf([{ ...queue, oldestDueMs: null, deadLetter: 0 }], [], [])).toEqual([]);
   // A fleet that was killed is nobody, although the registry calls it alive.
-  const [first, second] = problemsOf([queue], [{ ...worker, silentMs: 45_000 }], []);
+  const [first, second] = problemsOf(
+    [queue],
+    [{ ...worker, state: 'silent', silentMs: 45_000 }],
+    [],
+  );
   expect([first?.text, second?.text]).toEqual([
     expect.stringContaining('No worker is alive'),
     expect.stringContaining('silent for 45 s'),

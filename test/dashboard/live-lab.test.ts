@@ -45,12 +45,15 @@ test('with it, its state is shown and acts reach it; what it refuses is a confli
     status: 409,
     body: { error: 'worker 9 is gone; nothing was done' },
   });
-  for (const body of [{}, { act: 'explode' }, { act: 'kill' }, { act: 'kill', worker: '1' }])
+  await post('/api/lab/act', { act: 'enqueue', key: 'order:mine' });
+  const wrong = [{}, { act: 'explode' }, { act: 'kill' }, { act: 'kill', worker: '1' }];
+  for (const body of [...wrong, { act: 'enqueue' }, { act: 'enqueue', key: 7 }])
     expect(await post('/api/lab/act', body)).toMatchObject({ status: 400 });
   expect(acted).toEqual([
     { act: 'kill', worker: 2 },
     { act: 'poison' },
     { act: 'drain', worker: 9 },
+    { act: 'enqueue', key: 'order:mine' },
   ]);
 });
 

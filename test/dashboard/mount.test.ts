@@ -1,6 +1,6 @@
 /** The handler under a path of a node:http server, beside other things, and as frameworks call it. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { dashboard, nodeHandler, serveDashboard } from '../../src/dashboard/index.js';
 import { holdfast } from '../../src/index.js';
@@ -8,6 +8,7 @@ import { plantJob } from '../support/cli-plant.js';
 import { ACT, eventsOf } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
+import { gate } from '../support/workers.js';
 
 const db = testDatabase();
 
@@ -66,6 +67,58 @@ test('where a framework cuts the path off and has read the body already', async 
     return handle(Object.assign(request, more), response);
   });
   await works(url);
+});
+
+/** A request as no client of ours would send it; resolves with the first line of the answer. */
+function raw(url: string, lines: readonly string[]): Promise<string> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () =>
+      socket.write(`${lines.join('\r\n')}\r\n\r\n`),
+    );
+    socket.once('data', (data) => {
+      resolve(String(data).split('\r\n', 1)[0] as string);
+      socket.destroy();
+    });
+    socket.once('error', reject);
+    socket.once('close', () => reject(new Error('closed without an answer')));
+  });
+}
+
+test('a request that cannot be asked is refused, and its promise does not end the process', async () => {
+  const asked: Promise<void>[] = [];
+  const handle = mounted();
+  const url = await listening((request, response) => asked.push(handle(request, response)));
+  const line = (method: string) => `${method} /ops/jobs/ HTTP/1.1`;
+  expect(await raw(url, [line('TRACE'), 'Host: localhost'])).toContain('400');
+  expect(await raw(url, [line('GET'), 'Host: a:b@localhost'])).toContain('400');
+  expect(await raw(url, [line('GET'), 'Host: [::1'])).toContain('400');
+  await Promise.all(asked);
+  expect(asked).toHaveLength(3);
+});
+
+test('who hangs up before he was let in holds no stream', async () => {
+  const hf = holdfast({ connectionString: db.url });
+  onTestFinished(() => hf.close());
+  const [asked, closed] = [gate(), gate()];
+  const authorise = async () => {
+    asked.open();
+    await closed.opened;
+    return { actor: 'ada' };
+  };
+  const handle = nodeHandler(dashboard(hf, { authorise }));
+  const handled: Promise<void>[] = [];
+  const url = await listening((request, response) => {
+    response.on('close', () => closed.open());
+    handled.push(handle(request, response));
+  });
+  const gone = new AbortController();
+  const answer = fetch(`${url}/api/events`, { signal: gone.signal });
+  await asked.opened;
+  gone.abort();
+  await expect(answer).rejects.toThrow();
+  // It ends only if nothing is read of the stream any more.
+  await handled[0];
 });
 
 test('who hangs up is forgotten, so nobody is polled for', async () => {

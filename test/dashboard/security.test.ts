@@ -71,6 +71,8 @@ describe('who was not let in', () => {
     expect(form.status).toBe(401);
     expect(form.text).toContain('<form method="post" action="/login">');
     expect(form.headers.get('content-security-policy')).toMatch(/style-src 'sha256-/);
+    // With no-referrer a browser sends the form with `Origin: null`, which is refused.
+    expect(form.headers.get('referrer-policy')).toBe('same-origin');
     const send = (token: string, headers = {}) =>
       ask('/login', {
         method: 'POST',
@@ -176,6 +178,7 @@ describe('names', () => {
     ['10.0.0.5:7433', 403],
     ['localhost:7433', 200],
     ['127.0.0.1:7433', 200],
+    ['127.0.0.2:7433', 200],
     ['[::1]:7433', 200],
   ])('without a sign-in, %s gets %i', async (host, status) => {
     const { get } = asking(db.hf, { loopback: true });
@@ -237,7 +240,8 @@ test('the lab may compile WebAssembly and start its thread, nothing more, and se
 test('one that anybody could open is not made', async () => {
   expect(() => dashboard(db.hf)).toThrow(/Anybody could open it.*No dashboard was made/);
   expect(() => dashboard(db.hf, { token: 'short' })).toThrow(/only 5 characters/);
-  expect(() => dashboard(db.hf, { loopback: true, path: 'a b' })).toThrow(/write it like/);
+  for (const path of ['a b', '/ops/../jobs', '/.'])
+    expect(() => dashboard(db.hf, { loopback: true, path })).toThrow(/write it like/);
   expect(() => dashboard({ ...db.hf }, { loopback: true })).toThrow(/another copy/);
   await expect(serveDashboard(db.hf, { host: '0.0.0.0', port: 0 })).rejects.toThrow(
     /On 0\.0\.0\.0 others could open.*not started.*token or authorise/,

@@ -1,6 +1,6 @@
 /** The frame of the lab: the six journeys, the player, what happened, and the picture of it. */
 import type { JSX } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { useTheme } from '../parts/theme.js';
 import type { JourneyName } from './engine/lab.js';
 import { engineState } from './engine-client.js';
@@ -39,12 +39,17 @@ const dashboard = document.querySelector<HTMLMetaElement>(
 
 function Header() {
   const { theme, next, sign } = useTheme();
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const current = nav.current?.querySelector('[aria-current]');
+    current?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
+  }, [place.value.journey]);
   return (
     <header>
       <span class="brand">
         {dashboard ? <a href={dashboard}>Holdfast</a> : <span>Holdfast</span>} lab
       </span>
-      <nav aria-label="Journeys">
+      <nav aria-label="Journeys" ref={nav}>
         {ALL.map(({ name, short }, number) => (
           <a
             href={addressOf({ journey: name, seed: place.value.seed, course: null, settings: {} })}

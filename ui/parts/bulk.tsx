@@ -14,6 +14,8 @@ export interface Which {
   readonly filter: Readonly<Record<string, string>>;
   /** In words. */
   readonly text: string;
+  /** Of those, the group of this dead letter, so many as were seen. */
+  readonly group?: { readonly like: string; readonly jobs: number };
 }
 
 const NAMES: Readonly<Record<Verb, string>> = {
@@ -35,20 +37,29 @@ interface Step {
 }
 
 export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClose: () => void }) {
-  const [total, setTotal] = useState<{ count: number; more: boolean } | null>(null);
+  const { group } = which;
+  const [total, setTotal] = useState<{ count: number; more: boolean } | null>(
+    group ? { count: group.jobs, more: false } : null,
+  );
   const [error, setError] = useState<string | null>(null);
   const [done, setDone] = useState<number | null>(null);
   const [reason, setReason] = useState('');
   const stopped = useRef(false);
+  const seenAt = useRef(performance.now());
   useEffect(() => {
-    const query = new URLSearchParams({ queue: which.queue, ...which.filter });
-    get<{ count: number; more: boolean }>(`api/jobs/count?${query}`).then(
-      setTotal,
-      (failed: Error) => setError(failed.message),
-    );
-    return () => {
+    const leave = () => {
       stopped.current = true;
     };
+    if (group) return leave;
+    const query = new URLSearchParams({ queue: which.queue, ...which.filter });
+    get<{ count: number; more: boolean }>(`api/jobs/count?${query}`).then(
+      (counted) => {
+        seenAt.current = performance.now();
+        setTotal(counted);
+      },
+      (failed: Error) => setError(failed.message),
+    );
+    return leave;
   }, []);
 
   async function run(): Promise<void> {
@@ -57,7 +68,9 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
     setDone(0);
     try {
       do {
-        const body = { verb, queue: which.queue, ...which.filter, after, reason };
+        const seenMsAgo = Math.round(performance.now() - seenAt.current);
+        const rest = { after, reason, seenMsAgo, like: group?.like };
+        const body = { verb, queue: which.queue, ...which.filter, ...rest };
         const step: Step = await post<Step>('api/jobs/bulk', body);
         found += step.found;
         moved.push(...step.moved);

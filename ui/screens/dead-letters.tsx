@@ -9,47 +9,71 @@ import { session, snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';
 import type { Group } from '../state/wire';
 
+/** As many as the server sends. */
+const MAX_GROUPS = 100;
+
 /** In the error of a group `#` stands for numbers and ids; the longest part between them is what a filter can find. */
 const findable = (error: string) =>
   error
     .split('#')
     .reduce((best, part) => (part.trim().length > best.length ? part.trim() : best), '');
 
-function whichOf(queue: string, { type, error }: Group): Which {
-  const text = findable(error);
-  return {
-    queue,
-    filter: { status: 'dead_letter', type, ...(text && { error: text }) },
-    text: `dead letters of ${type}${text ? ` whose error holds “${text}”` : ''}`,
-  };
+function whichOf(queue: string, { type, error, key, jobs, example }: Group, byKey: boolean): Which {
+  const text = `dead letters of ${type}${byKey ? ` with key ${key}` : ''}: ${error || 'no error'}`;
+  const filter = { status: 'dead_letter', type, ...(byKey && { key }) };
+  return { queue, filter, text, group: { like: example, jobs } };
 }
 
 export function DeadLetters() {
   const queues = snapshot.value?.queues ?? [];
   const fullest = [...queues].sort((a, b) => b.deadLetter - a.deadLetter)[0];
   const queue = query.value.get('queue') ?? fullest?.queue ?? null;
+  const byKey = query.value.get('by') === 'key';
   const { data, error } = useAsked<{ groups: readonly Group[] }>(
-    queue === null ? null : `api/dead-letters?queue=${encodeURIComponent(queue)}`,
+    queue === null
+      ? null
+      : `api/dead-letters?queue=${encodeURIComponent(queue)}${byKey ? '&by=key' : ''}`,
     3,
   );
   const [bulk, setBulk] = useState<{ verb: Verb; which: Which } | null>(null);
   const write = session.value?.write === true;
-  const head = ['Type', 'Error', 'Jobs', 'Oldest', 'Newest', 'Example', ...(write ? ['Acts'] : [])];
+  const head = [
+    'Type',
+    'Error',
+    'Key',
+    'Jobs',
+    'Oldest',
+    'Newest',
+    'Example',
+    ...(write ? ['Acts'] : []),
+  ];
   return (
     <>
       <Title
         aside={
-          <label>
-            Queue{' '}
-            <select
-              value={queue ?? ''}
-              onChange={(event) => go(withQuery({ queue: event.currentTarget.value }))}
-            >
-              {queues.map((one) => (
-                <option value={one.queue}>{`${one.queue} (${count(one.deadLetter)})`}</option>
-              ))}
-            </select>
-          </label>
+          <span class="row">
+            <label>
+              Queue{' '}
+              <select
+                value={queue ?? ''}
+                onChange={(event) => go(withQuery({ queue: event.currentTarget.value }))}
+              >
+                {queues.map((one) => (
+                  <option value={one.queue}>{`${one.queue} (${count(one.deadLetter)})`}</option>
+                ))}
+              </select>
+            </label>
+            <label>
+              By{' '}
+              <select
+                value={byKey ? 'key' : ''}
+                onChange={(event) => go(withQuery({ by: event.currentTarget.value }))}
+              >
+                <option value="">type and error</option>
+                <option value="key">type, error and key</option>
+              </select>
+            </label>
+          </span>
         }
       >
         Dead letters
@@ -60,16 +84,19 @@ export function DeadLetters() {
       ) : data.groups.length === 0 ? (
         <Empty>{`There is no dead letter in ${queue}: nothing has failed for good.`}</Empty>
       ) : (
-        <Table label="Groups of dead letters" head={head} numbers={[2]}>
+        <Table label="Groups of dead letters" head={head} numbers={[3]}>
           {data.groups.map((group) => {
-            const which = whichOf(queue, group);
+            const which = whichOf(queue, group, byKey);
             const list = new URLSearchParams({ queue, ...which.filter });
+            const text = findable(group.error);
+            if (text) list.set('error', text);
             return (
-              <tr key={group.type + group.error}>
+              <tr key={`${group.type} ${group.error} ${byKey ? group.key : ''}`}>
                 <th scope="row">{group.type}</th>
                 <td class="error wide">
                   <Link to={`jobs?${list}`}>{group.error || 'no error'}</Link>
                 </td>
+                <td class="key">{group.keys === 1 ? group.key : `${count(group.keys)} keys`}</td>
                 <td class="number">{count(group.jobs)}</td>
                 <td>
                   <When at={group.oldest} />
@@ -96,6 +123,9 @@ export function DeadLetters() {
             );
           })}
         </Table>
+      )}
+      {data?.groups.length === MAX_GROUPS && (
+        <p class="dim">{`These are the ${MAX_GROUPS} largest groups; there may be more.`}</p>
       )}
       {bulk && <Bulk {...bulk} onClose={() => setBulk(null)} />}
     </>

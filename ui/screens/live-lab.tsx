@@ -36,7 +36,7 @@ const STATES: Readonly<Record<LabWorker['condition'], string>> = {
   draining: 'draining',
 };
 
-type FleetAct = Exclude<LabAct, { worker: number }>['act'];
+type FleetAct = Exclude<LabAct, { worker: number } | { key: string }>['act'];
 const FLEET: readonly [FleetAct, string, string][] = [
   ['add', 'Add a worker', 'A process more, which takes its share of the keys.'],
   ['burst', 'Burst', 'A thousand orders at once.'],
@@ -45,12 +45,31 @@ const FLEET: readonly [FleetAct, string, string][] = [
     'Hot key',
     'One order with a hundred parcels, one after the other. No other order waits.',
   ],
+  ['shards', 'Hot key in 8 shards', 'As many parcels under eight keys, beside each other.'],
   [
     'poison',
     'Poison job',
     'A job that kills each worker that runs it, until it runs alone and is a dead letter.',
   ],
 ];
+
+function Enqueue() {
+  return (
+    <form
+      class="filter"
+      onSubmit={(event) => {
+        event.preventDefault();
+        act({ act: 'enqueue', key: String(new FormData(event.currentTarget).get('key')).trim() });
+      }}
+    >
+      <label>
+        Key
+        <input name="key" required maxLength={512} defaultValue="order:mine" />
+      </label>
+      <button type="submit">Enqueue an order</button>
+    </form>
+  );
+}
 
 function Counts({ state }: { state: LabState }) {
   const figures: [string, number, boolean][] = [
@@ -129,6 +148,7 @@ export function LiveLab() {
           ))}
         </div>
       )}
+      {write && <Enqueue />}
       {data.workers.length === 0 ? (
         <Empty>No worker is left. Add one: what waits is there.</Empty>
       ) : (

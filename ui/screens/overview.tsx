@@ -34,6 +34,12 @@ function Problems({ problems }: { problems: LiveSnapshot['problems'] }) {
   );
 }
 
+/** A figure is of all queues, a list of one: of that which has the most of it. */
+function jobsOf(seen: LiveSnapshot, rest: string, of: (queue: LiveQueue) => number): string {
+  const [most] = [...seen.queues].sort((a, b) => of(b) - of(a));
+  return `jobs?queue=${encodeURIComponent(most?.queue ?? 'inbox')}&${rest}`;
+}
+
 function Tiles({ seen }: { seen: LiveSnapshot }) {
   const sum = (of: (queue: LiveQueue) => number) =>
     seen.queues.reduce((total, queue) => total + of(queue), 0);
@@ -50,14 +56,21 @@ function Tiles({ seen }: { seen: LiveSnapshot }) {
   const latencies = seen.queues.flatMap(({ startLatencyMs }) => startLatencyMs ?? []);
   const latency = latencies.length === 0 ? '–' : span(Math.max(...latencies));
   const failing = last(series(FAILED, null));
+  const pending = ({ pending: jobs }: LiveQueue) => jobs;
+  const running = ({ processing }: LiveQueue) => processing;
+  const again = (queue: LiveQueue) => queue.retrying ?? 0;
+  const waiting = jobsOf(seen, 'status=pending', pending);
+  const retried = jobsOf(seen, 'status=pending', again);
+  const started = jobsOf(seen, 'status=processing', (queue) => queue.startLatencyMs ?? 0);
+  const oldest = jobsOf(seen, 'status=pending&order=oldest', (queue) => queue.oldestDueMs ?? 0);
   const tiles: [string, string, string, boolean][] = [
-    ['Waiting', rough + count(sum((queue) => queue.pending)), 'jobs?status=pending', false],
-    ['Running', count(sum((queue) => queue.processing)), 'jobs?status=processing', false],
-    ['Retrying', retrying === null ? '–' : count(retrying), 'jobs?status=pending', false],
+    ['Waiting', rough + count(sum(pending)), waiting, false],
+    ['Running', count(sum(running)), jobsOf(seen, 'status=processing', running), false],
+    ['Retrying', retrying === null ? '–' : count(retrying), retried, false],
     ['Dead letters', count(dead), 'dead-letters', dead > 0],
-    ['Failures/s', rate(failing), 'jobs?status=pending', failing >= 1],
-    ['Due to start', latency, 'jobs?status=processing', false],
-    ['Oldest due', lag === 0 ? '–' : span(lag), 'jobs?status=pending&order=oldest', lag > 60_000],
+    ['Failures/s', rate(failing), retried, failing >= 1],
+    ['Due to start', latency, started, false],
+    ['Oldest due', lag === 0 ? '–' : span(lag), oldest, lag > 60_000],
     ['Workers', count(alive.length), 'workers', alive.length === 0],
     ['Handlers busy', handlers === 0 ? '–' : `${load} of ${handlers}`, 'workers', false],
   ];

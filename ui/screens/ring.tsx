@@ -1,6 +1,7 @@
 /** The ring of a queue that is read by key: who comes first for which part of the 1024 buckets, and for a key. */
 import { useState } from 'preact/hooks';
 import { Empty, Failed, Table, Title, Waiting } from '../parts/bits';
+import { count } from '../parts/format';
 import { RingPicture, Swatch } from '../parts/ring-picture';
 import { useAsked } from '../state/api';
 import { snapshot } from '../state/live';
@@ -33,8 +34,8 @@ function Shares({ ring, onMark }: { ring: Ring; onMark: (place: number | null) =
     <div>
       {ring.key && (
         <p class="why">
-          Key <b>{ring.key.key}</b> is in bucket {ring.key.bucket}; <b>{ring.key.worker}</b> comes
-          first for it.
+          Key <b>{ring.key.key}</b> is in bucket {ring.key.bucket}, at {count(ring.key.position)} of
+          the circle’s 2³² places; <b>{ring.key.worker}</b> comes first for it.
         </p>
       )}
       <Table

@@ -5,22 +5,28 @@ import { Dialog } from '../parts/dialog';
 import { count, span } from '../parts/format';
 import { doing } from '../state/act';
 import { post, useAsked } from '../state/api';
-import { serverNow, session, snapshot } from '../state/live';
+import { beats, LANE_MS, serverNow, session, snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';
 import type { LiveWorker, Ring } from '../state/wire';
 
-/** When a worker counts as dead, by default. */
-const TTL_MS = 30_000;
+const LANE = 120;
 
+/** A lane of the last minute: a tick for each heartbeat, and the silence since the last one against its TTL. */
 function Heartbeat({ worker }: { worker: LiveWorker }) {
-  const silent = Math.max(0, serverNow() - Date.parse(worker.lastSeenAt));
-  const part = Math.min(1, silent / TTL_MS);
+  const now = serverNow();
+  const silent = Math.max(0, now - Date.parse(worker.lastSeenAt));
+  const part = silent / worker.ttlMs;
   const level = part > 0.9 ? 'bad' : part > 0.5 ? 'worry' : 'good';
+  const width = (ms: number) => (LANE * Math.min(ms, LANE_MS)) / LANE_MS;
+  const seen = (beats.value.get(worker.id) ?? []).filter((at) => now - at < LANE_MS);
   return (
     <span class="heartbeat">
-      <svg viewBox="0 0 60 10" aria-hidden="true">
-        <rect class="lane" width="60" height="10" rx="2" />
-        <rect class={level} width={Math.max(2, part * 60)} height="10" rx="2" />
+      <svg class="beats" viewBox={`0 0 ${LANE} 14`} aria-hidden="true">
+        <rect class="lane" width={LANE} y="2" height="10" rx="2" />
+        <rect class={level} x={LANE - width(silent)} y="5" width={width(silent)} height="4" />
+        {seen.map((at) => (
+          <rect class="tick" x={LANE - width(now - at) - 1} width="2" height="14" />
+        ))}
       </svg>
       {span(silent)}
     </span>
@@ -54,12 +60,12 @@ function Row({
       <td class="number">{share === undefined ? '–' : `${((share / 1024) * 100).toFixed(1)} %`}</td>
       <td>{worker.version ?? '–'}</td>
       <td>{worker.host ? `${worker.host}:${worker.pid ?? ''}` : '–'}</td>
-      <td>{span(worker.upMs)}</td>
+      <td>{gone ? '–' : span(worker.upMs)}</td>
       <td class="error narrow" title={handles.join('\n')}>
         {handles.join('; ')}
       </td>
       {onDrain && (
-        <td>
+        <td class="row">
           {worker.status === 'alive' && (
             <button type="button" onClick={onDrain} aria-label={`Drain ${worker.id}`}>
               Drain…

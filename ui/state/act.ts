@@ -56,17 +56,20 @@ export const jobsText = (count: number) =>
 
 const BATCH = 1_000;
 
-async function takeBack(queue: string, ids: readonly string[]): Promise<string> {
+/** What was discarded is a dead letter again; what was cancelled waits again. */
+async function takeBack(verb: Verb, queue: string, ids: readonly string[]): Promise<string> {
+  const asDeadLetters = verb === 'discard';
   let moved = 0;
   for (let at = 0; at < ids.length; at += BATCH) {
     const answer = await post<{ moved: number }>('api/jobs/replay', {
       queue,
       ids: ids.slice(at, at + BATCH),
+      asDeadLetters,
       reason: 'undone',
     });
     moved += answer.moved;
   }
-  return `Undone: ${jobsText(moved)} wait again.`;
+  return `Undone: ${jobsText(moved)} ${asDeadLetters ? 'dead again, as before' : 'back in the queue'}.`;
 }
 
 /** Says what was done, with the way back where there is one. */
@@ -74,7 +77,7 @@ export function sayMoved(verb: Verb, queue: string, ids: readonly string[], foun
   const left = found - ids.length;
   const rest = left > 0 ? ` ${jobsText(left)} had changed meanwhile and stayed as they are.` : '';
   const text = `${jobsText(ids.length)} ${PAST[verb]}.${rest}`;
-  const undo = () => void doing(() => takeBack(queue, ids));
+  const undo = () => void doing(() => takeBack(verb, queue, ids));
   const isUndoable = verb !== 'retry' && ids.length > 0 && ids.length <= MAX_UNDO;
   say(text, isUndoable ? { undo } : {});
 }

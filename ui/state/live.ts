@@ -13,6 +13,10 @@ const STALE_MS = 7_000;
 export const session = signal<Session | null>(null);
 export const snapshot = signal<LiveSnapshot | null>(null);
 export const samples = signal<readonly Sample[]>([]);
+/** How far back the lanes of heartbeats go. */
+export const LANE_MS = 60_000;
+/** By worker, when its heartbeats came, as far as this page has seen them. */
+export const beats = signal<ReadonlyMap<string, readonly number[]>>(new Map());
 /** Counts the polls. */
 export const tick = signal(0);
 /** Counts acts, so that screens look again. */
@@ -39,6 +43,16 @@ export const freshness = computed<{ state: Freshness; text: string }>(() => {
 let source: EventSource | null = null;
 let lastId = '';
 
+function beatsOf({ at, workers }: LiveSnapshot): ReadonlyMap<string, readonly number[]> {
+  return new Map(
+    workers.map(({ id, lastSeenAt }) => {
+      const last = Date.parse(lastSeenAt);
+      const before = (beats.peek().get(id) ?? []).filter((one) => one > at - LANE_MS && one < last);
+      return [id, [...before, last]];
+    }),
+  );
+}
+
 function receive(message: MessageEvent<string>): void {
   const data = JSON.parse(message.data) as {
     snapshot: LiveSnapshot;
@@ -49,6 +63,7 @@ function receive(message: MessageEvent<string>): void {
   offsetMs = data.snapshot.at - Date.now();
   samples.value = [...(data.reset ? [] : samples.value), ...data.samples].slice(-KEPT);
   snapshot.value = data.snapshot;
+  beats.value = beatsOf(data.snapshot);
   receivedAt.value = Date.now();
   now.value = Date.now();
   down.value = null;
@@ -69,6 +84,11 @@ function open(): void {
     if (source?.readyState !== EventSource.CLOSED) return;
     close();
     setTimeout(() => document.hidden || open(), 5_000);
+    // The session may be over: the page that comes then has the form.
+    fetch(href('api/session')).then(
+      ({ status }) => status === 401 && location.reload(),
+      () => undefined,
+    );
   };
 }
 

@@ -33,7 +33,7 @@ function whichOf({ args, given }: Call): Which {
   const completed = given.flag('completed');
   if (!completed && statuses?.includes('completed'))
     throw new UsageError('Completed jobs did their work: add --completed to run them again.');
-  return { ...filter, statuses: replayStatuses(statuses, completed) };
+  return { ...filter, statuses: replayStatuses(statuses, { completed }) };
 }
 
 /** By queue, how many would come back; and what is said of ids that would not. */

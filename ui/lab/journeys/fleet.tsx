@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { RingPicture, Swatch } from '../../parts/ring-picture.js';
 import type { Counts, FleetState, FleetWorker } from '../engine/fleet.js';
-import { Do, Panel, percent, Tile } from '../parts/bits.js';
+import { Do, Panel, percent, Tile, workersText } from '../parts/bits.js';
 import { Statements } from '../parts/sql.js';
 import { act } from '../player.js';
 
@@ -121,7 +121,7 @@ const Keys = ({ keys }: { keys: FleetState['keys'] }) => (
 
 export function FleetView({ state }: { state: FleetState }) {
   const { workers, moved, log } = state;
-  const owning = new Set(state.owners.filter(Boolean)).size;
+  const owning = workersText(new Set(state.owners.filter((owner) => owner >= 0)).size);
   return (
     <>
       <Sum counts={state.counts} />
@@ -136,12 +136,12 @@ export function FleetView({ state }: { state: FleetState }) {
       <div class="columns ring-columns">
         <div>
           <RingPicture
-            label={`The ring: ${owning} workers share ${BUCKETS} buckets`}
+            label={`The ring: ${owning} share ${BUCKETS} buckets`}
             owners={state.owners}
             bucket={null}
             marked={null}
             lines={[
-              `${owning} workers`,
+              owning,
               moved
                 ? `${percent(moved.share)} moved, 1/N is ${percent(moved.least)}`
                 : '1024 buckets',

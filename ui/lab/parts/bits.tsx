@@ -5,21 +5,23 @@ import { act, busy } from '../player.js';
 
 export const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
 export const percent = (share: number) => `${Math.round(100 * share)} %`;
+export const workersText = (count: number) => `${count} ${count === 1 ? 'worker' : 'workers'}`;
 export const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`;
 
-/** Something that a person can do now. */
+/** Something that a person can do now. One that he cannot keeps the focus: a disabled button would lose it. */
 export function Do(props: {
   what: Act;
   children: ComponentChildren;
   when?: boolean;
   label?: string;
 }) {
+  const off = busy.value || props.when === false;
   return (
     <button
       type="button"
-      disabled={busy.value || props.when === false}
+      aria-disabled={off}
       aria-label={props.label}
-      onClick={() => void act(props.what)}
+      onClick={() => off || void act(props.what)}
     >
       {props.children}
     </button>

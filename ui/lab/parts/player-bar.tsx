@@ -27,17 +27,17 @@ export function PlayerBar() {
         <button
           type="button"
           class="primary"
-          disabled={!canStep.value && !playing.value}
-          onClick={toggle}
+          aria-disabled={!canStep.value && !playing.value}
+          onClick={() => (canStep.value || playing.value) && toggle()}
         >
           {playing.value ? 'Pause' : 'Play'}
         </button>
-        <button type="button" disabled={at.value === 0} onClick={back}>
+        <button type="button" aria-disabled={at.value === 0} onClick={back}>
           Back
         </button>
         <button
           type="button"
-          disabled={!canStep.value || busy.value}
+          aria-disabled={!canStep.value || busy.value}
           onClick={() => {
             pause();
             void step();

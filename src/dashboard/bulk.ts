@@ -1,0 +1,60 @@
+/**
+ * An act over a filter, or over a group of dead letters. It goes in steps of a thousand jobs that the page asks for one
+ * by one: so it shows how far it is, and whoever closes it stops it.
+ */
+import type { JobsFilter } from '../api/filter.js';
+import type { JobsPage } from '../api/look.js';
+import { foldError } from '../inspect/dead-letter-groups.js';
+import { durationMs } from '../job/duration.js';
+import { type Act, actOptions, queueOf, verbOf } from './acts.js';
+import type { Context } from './context.js';
+import { type Body, filterOf, text } from './input.js';
+import { Refused } from './reply.js';
+
+const STEP = 1_000;
+
+/** What the page saw is acted on, and nothing that was made since: it names how long ago that was. */
+function seenOnly(filter: JobsFilter, body: Body): JobsFilter {
+  const { seenMsAgo } = body;
+  if (seenMsAgo === undefined) return filter;
+  if (!Number.isSafeInteger(seenMsAgo) || (seenMsAgo as number) < 0)
+    throw new Refused(400, 'seenMsAgo is no whole number; nothing was done.');
+  const older = filter.older === undefined ? 0 : durationMs(filter.older, 'older');
+  return { ...filter, older: Math.max(older, seenMsAgo as number) };
+}
+
+/** Of a page, those that are in the group of this dead letter: with its error, and no newer. */
+async function groupOf({ look }: Context, queue: string, like: string) {
+  const letter = await look.job(like, { queue });
+  if (!letter)
+    throw new Refused(404, 'The example of this group is gone; nothing was done. Look again.');
+  const error = foldError(letter.lastError);
+  return {
+    type: letter.type,
+    of: ({ jobs, next }: JobsPage): JobsPage => ({
+      jobs: jobs.filter((job) => job.id <= letter.id && foldError(job.lastError) === error),
+      next: next !== null && next < letter.id ? next : null,
+    }),
+  };
+}
+
+/**
+ * One step over a filter, or over the group of the dead letter `like`; `next` goes into `after` of the next step, null:
+ * that was the last.
+ */
+export const bulk: Act = async (context, acted) => {
+  const { body } = acted;
+  const [verb, queue] = [verbOf(body), queueOf(body)];
+  const given = filterOf((name) => text(body, name));
+  if (!given.status) throw new Refused(400, 'Say which status; nothing was done.');
+  const like = text(body, 'like');
+  const group = like === undefined ? null : await groupOf(context, queue, like);
+  const filter = seenOnly(group ? { ...given, type: group.type } : given, body);
+  const after = text(body, 'after') ?? null;
+  const read = await context.look.jobs({ queue, filter, after, limit: STEP, order: 'oldest' });
+  const { jobs, next } = group ? group.of(read) : read;
+  const found = jobs.map(({ id }) => id);
+  const options = { queue, ...actOptions(acted) };
+  const moved = found.length > 0 ? await context.hf[verb](found, options) : [];
+  return { found: found.length, moved, next };
+};
