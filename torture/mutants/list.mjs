@@ -285,6 +285,53 @@ export const MUTANTS = [
     caughtBy: /^(bystanders: .* stuck|acceptance: .* after the drain)/,
   },
   {
+    name: 'renewal without owner and generation',
+    patches: {
+      'lease/renew.js': [
+        [
+          `WHERE i.lease_generation = held.generation
+    AND i.claimed_by = $1::text
+    AND i.status = 'processing'`,
+          `WHERE i.status = 'processing' AND $1::text IS NOT NULL`,
+        ],
+        [
+          `WHERE i.lease_generation = held.generation
+  AND i.claimed_by = $1::text
+  AND i.status = 'processing'`,
+          `WHERE i.status = 'processing' AND $1::text IS NOT NULL`,
+        ],
+      ],
+    },
+    ...FREEZES,
+    caughtBy: /^ownership: .* renewed, .* by a session of somebody else/,
+  },
+  {
+    name: 'rows locked in no order',
+    patches: {
+      'enqueue/insert.js': [
+        ['SELECT DISTINCT ON (j.idempotency_key) j.idempotency_key', 'SELECT j.idempotency_key'],
+        ['ORDER BY j.idempotency_key, j.ordinal', 'ORDER BY random()'],
+      ],
+    },
+    profile: 'network',
+    faults: ['delay', 'reset'],
+    producer: { duels: 1, most: 40 },
+    caughtBy: /^liveness: .* deadlock/,
+  },
+  {
+    name: 'completed without having run, now and then',
+    patches: {
+      'worker/run/one-job.js': [
+        [
+          'const run = () => runJob(',
+          "const run = () => Math.random() < 0.05 ? { kind: 'completed', children: [], result: null } : runJob(",
+        ],
+      ],
+    },
+    ...KILLS,
+    caughtBy: /^ownership: .* is completed, and its handler never ran/,
+  },
+  {
     name: 'errors of idle connections are not caught',
     patches: {
       'postgres/pool.js': [["pool.on('error', (error) => {", "pool.on('mishap', (error) => {"]],
