@@ -39,7 +39,21 @@ export const MUTANTS = [
       'settle/complete.js': [[`i.id = done.id${FENCE}`, 'i.id = done.id AND $1::text IS NOT NULL']],
     },
     ...FREEZES,
-    caughtBy: /^(ownership|effects): /,
+    caughtBy: /^ownership: .* gone, .* by a session of somebody else/,
+  },
+  {
+    name: 'completion without owner: a failover issues generations twice',
+    patches: {
+      'settle/complete.js': [
+        [`i.id = done.id${FENCE}`, 'i.id = done.id AND i.lease_generation = done.generation AND $1::text IS NOT NULL'],
+      ],
+    },
+    profile: 'failover-async',
+    faults: ['failover-of-a-lagging-standby'],
+    everyMs: 7_000,
+    seconds: 40,
+    producer: { weights: { long: 60 } },
+    caughtBy: /^ownership: .* gone, .* by a session of somebody else/,
   },
   {
     name: 'lease not checked in the statement that completes',
@@ -76,7 +90,7 @@ export const MUTANTS = [
     },
     ...FREEZES,
     producer: { flakyMs: 5_000, weights: { flaky: 20 } },
-    caughtBy: /^ownership: /,
+    caughtBy: /^ownership: .* (pending|dead_letter), .* by a session of somebody else/,
   },
   {
     name: 'claim ignores live leases',
@@ -226,7 +240,7 @@ export const MUTANTS = [
       'settle/complete.js': [['rows[0]?.moved === jobs.length', 'rows[0] !== undefined']],
     },
     ...FREEZES,
-    caughtBy: /^(ownership|effects): /,
+    caughtBy: /^ownership: .* (reported job|completed generation) /,
   },
   {
     name: 'suspects that block the fleet',
