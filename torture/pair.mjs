@@ -65,10 +65,7 @@ async function startNode(folder, dataDir, primary) {
 
 /** Waits until the standby has what the primary has flushed by now. */
 async function received(standby, primary) {
-  const [{ lsn }] = await sqlUntil(
-    primary.url,
-    'SELECT pg_current_wal_flush_lsn()::text AS lsn',
-  );
+  const [{ lsn }] = await sqlUntil(primary.url, 'SELECT pg_current_wal_flush_lsn()::text AS lsn');
   for (let tries = 0; tries < 300; tries++) {
     const text = 'SELECT pg_last_wal_receive_lsn() >= $1::pg_lsn AS has';
     if ((await sqlUntil(standby.url, text, [lsn]))[0].has) return;

@@ -88,7 +88,13 @@ async function waiting(options: ExpectOptions): Promise<EnqueuedJob[]> {
   return jobs;
 }
 
-function checkMatch(match: object): void {
+function checkMatch(match: unknown): asserts match is object {
+  if (typeof match !== 'object' || match === null) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `The match is ${String(match)}, so nothing was looked for. It is an object, such as { type: sendReceipt }.`,
+    );
+  }
   if (typeof (match as { item?: unknown }).item === 'function') {
     throw new HoldfastError(
       'OPTION_INVALID',
@@ -96,11 +102,30 @@ function checkMatch(match: object): void {
     );
   }
   const unknown = Object.keys(match).filter((name) => !FIELDS.includes(name));
-  if (unknown.length === 0) return;
+  const hole = undefinedIn(match, (match as Match).payload);
+  if (unknown.length === 0 && hole === null) return;
+  if (unknown.length === 0) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `In the match, ${hole} is undefined and would match anything, so nothing was looked for. Give it a value, or leave it out.`,
+    );
+  }
   throw new HoldfastError(
     'OPTION_INVALID',
     `A match has no field ${unknown.join(', ')}, so nothing was looked for. Use ${FIELDS.join(', ')}; hf and tx go into the second argument.`,
   );
+}
+
+/** The place of the first value that is there and undefined: a misspelt variable, which must not pass for a match. */
+function undefinedIn(match: object, payload: unknown): string | null {
+  const holes = (value: unknown, at: string): string[] =>
+    typeof value === 'object' && value !== null
+      ? Object.entries(value).flatMap(([name, one]) => holes(one, `${at}.${name}`))
+      : value === undefined
+        ? [at]
+        : [];
+  const fields = Object.entries(match).flatMap(([name, one]) => (one === undefined ? [name] : []));
+  return fields[0] ?? (payload === undefined ? null : (holes(payload, 'payload')[0] ?? null));
 }
 
 /** A match of any job. */

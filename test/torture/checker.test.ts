@@ -433,7 +433,9 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
       story.state.witness?.push(change('pending', 's1', { ...keyed, outcome: 'failed' }));
       const { history } = story;
       const start = history.find(({ op, job }) => op === 'run' && job === 's1') as Row;
-      const end = history.find(({ op, phase, job }) => op === 'run' && phase === 'ok' && job === 's0');
+      const end = history.find(
+        ({ op, phase, job }) => op === 'run' && phase === 'ok' && job === 's0',
+      );
       start.t = ((end as Row).t as number) - 0.5;
     },
     /order: k: 1 \(generation 1\) began 0.5 ms before 0 had ended/,

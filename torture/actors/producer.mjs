@@ -178,9 +178,7 @@ function begin(operation) {
   if (operation.line) operation.line.busy = true;
   // As when a client gives up too early and asks again.
   const isDuel = !operation.line && !operation.rollBack && random.chance(config.duels ?? 0.03);
-  const asked = isDuel
-    ? Promise.all([perform(operation), perform(operation)])
-    : perform(operation);
+  const asked = isDuel ? Promise.all([perform(operation), perform(operation)]) : perform(operation);
   const done = asked.then(async () => {
     if (!operation.rollBack && random.chance(0.05)) await perform(operation);
     if (operation.line) operation.line.busy = false;

@@ -72,7 +72,8 @@ export function checkLiveness({ history, state, run }) {
 
 function quantiles(values) {
   const sorted = values.toSorted((a, b) => a - b);
-  const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
+  const at = (share) =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
   return { p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null };
 }
 

@@ -61,8 +61,7 @@ function* attempts(history, state, queue) {
     const isStart = op === 'run' && phase === 'invoke';
     const isCounted =
       job.status === 'completed' && job.generation === gen && pidOf(job.owner) === pid;
-    if (isStart && (isCounted || failed.has(`${id}/${gen}/${pid}`)))
-      starts.push({ job, gen, t });
+    if (isStart && (isCounted || failed.has(`${id}/${gen}/${pid}`))) starts.push({ job, gen, t });
     // A transactional handler commits before its process writes down that it ended; its body has ended then.
     if (isCounted && (isStart || op === 'body' || (phase === 'ok' && job.type !== 'guarded')))
       ends.set(`${job.key}/${job.payload.n}`, t);

@@ -45,7 +45,10 @@ export const MUTANTS = [
     name: 'completion without owner: a failover issues generations twice',
     patches: {
       'settle/complete.js': [
-        [`i.id = done.id${FENCE}`, 'i.id = done.id AND i.lease_generation = done.generation AND $1::text IS NOT NULL'],
+        [
+          `i.id = done.id${FENCE}`,
+          'i.id = done.id AND i.lease_generation = done.generation AND $1::text IS NOT NULL',
+        ],
       ],
     },
     profile: 'failover-async',
