@@ -624,6 +624,23 @@ test.each(BAD)('it is found that %s', (_what, spoil, found) => {
   expect(violationsOf(story).join('\n')).toMatch(found);
 });
 
+test('only what a worker held when it was killed is a recovery', () => {
+  const story = good();
+  const killedAt = story.history.find(({ op }) => op === 'signal')?.t as number;
+  const back = change('pending', 'r', { at: killedAt - 1 });
+  const again = { owner: OTHER, generation: 2, made_by: 'torture-202' };
+  const later = killedAt + 5_000;
+  story.state.witness?.push(
+    change('enqueued', 'r', { generation: 0, at: 0 }),
+    change('claimed', 'r', { owner: OWNER, at: 0 }),
+    back,
+    change('claimed', 'r', { ...again, at: later }),
+  );
+  expect(checkAll(story).counts).toMatchObject({ recoveries: 0, recoveryMs: { max: null } });
+  Object.assign(back, { at: killedAt + 1, crashed: true, was_owner_dead: true });
+  expect(checkAll(story).counts).toMatchObject({ recoveries: 1, recoveryMs: { max: 5_000 } });
+});
+
 test('what an asynchronous failover lost is counted and explained, not hidden', () => {
   const story = good();
   const lost = line({ op: 'enqueue', phase: 'ok', of: 'o3', ids: ['x'] });

@@ -150,21 +150,23 @@ function standstills(times, from, to) {
   return sum;
 }
 
-/** How long what a killed process held waited for its next owner. */
+/** How long what a process held when it was killed waited for its next owner. */
 function recoveries(history, witness, { wallOffset }) {
   const killedAt = new Map();
   for (const { op, signal, child, t } of history)
     if (op === 'signal' && signal === 'SIGKILL') killedAt.set(child, t + wallOffset);
   const holder = new Map();
   const took = [];
-  for (const { kind, job, at, owner } of witness) {
+  for (const { kind, job, at, owner, crashed } of witness) {
     const held = holder.get(job);
     if (kind === 'claimed') {
       if (held && at >= held.killedAt) took.push({ job, from: held.killedAt, to: at });
       const killed = killedAt.get(pidOf(owner));
       if (killed !== undefined) holder.set(job, { killedAt: killed });
       else holder.delete(job);
-    } else if (kind === 'gone' || kind === 'dead_letter') holder.delete(job);
+    }
+    // What was handed back, or taken away, before the kill was not held then.
+    else if (kind !== 'pending' || !crashed || at < held?.killedAt) holder.delete(job);
   }
   return took;
 }

@@ -46,12 +46,16 @@ const freeze = {
 const zombie = {
   name: 'zombie-writer',
   async strike(world, random, hold) {
-    const held = await sql(
-      world.server.url,
-      `SELECT claimed_by AS owner FROM holdfast.inbox WHERE type = 'long' AND status = 'processing'
-       ORDER BY claimed_at DESC LIMIT 1`,
-    );
-    const slot = world.fleet.workers.find(({ pid }) => pid && pid === pidOf(held[0]?.owner));
+    let slot;
+    for (let tries = 0; tries < 30 && !slot; tries++) {
+      const [held] = await sql(
+        world.server.url,
+        `SELECT claimed_by AS owner FROM holdfast.inbox WHERE type = 'long' AND status = 'processing'
+         ORDER BY claimed_at DESC LIMIT 1`,
+      );
+      slot = world.fleet.workers.find(({ pid }) => pid && pid === pidOf(held?.owner));
+      if (!slot) await hold(100);
+    }
     return freezeFor(slot, hold, random.integer(7_000, 9_000));
   },
 };
