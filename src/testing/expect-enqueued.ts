@@ -10,7 +10,7 @@ import { checkKnown, type Known } from '../job/known-options.js';
 import type { Queryable } from '../postgres/queryable.js';
 import type { TestDeps } from './deps.js';
 import { type EnqueuedJob, enqueuedJobs, queueNames } from './rows.js';
-import { type Target, target } from './target.js';
+import { isUntouched, type Target, target } from './target.js';
 
 /** As much of a value as one cares for. */
 export type DeepPartial<Value> = Value extends readonly unknown[]
@@ -79,6 +79,19 @@ export async function expectNotEnqueued<Input = unknown>(
 async function waiting(options: ExpectOptions): Promise<EnqueuedJob[]> {
   checkKnown(options, OPTIONS, 'expectEnqueued()', 'Nothing was looked for.');
   const { hf, tx } = options;
+  if (tx !== undefined && typeof tx?.query !== 'function') {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'tx has no query(), so nothing was looked for. Pass the client on which your transaction runs.',
+    );
+  }
+  if (isUntouched(hf)) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'No hf was given, and the PGlite that tests share was not used yet, so there is nothing to look at. ' +
+        'Pass { hf }, or name it once with useHoldfast(hf).',
+    );
+  }
   const deps: TestDeps = await target(hf);
   const db: Queryable = tx ?? deps.ownPool;
   const jobs: EnqueuedJob[] = [];

@@ -1,4 +1,5 @@
 /** Handlers that survive every fault, and handlers that do not, on PGlite and on a server. */
+import { inspect } from 'node:util';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { KITS, kitOn } from '../../test/support/kits.js';
 import { job } from '../index.js';
@@ -52,6 +53,13 @@ describe.each(KITS)('on %s', (_, open) => {
       (error: Error) => error.message,
     );
   }
+
+  test('a broken connection says who broke it, in case that nobody catches it', async () => {
+    const handler: Handler = ({ transaction }) => transaction((tx) => tx.query('SELECT 1'));
+    const options = { hf: kit.hf, fault: 'commit_lost' } as const;
+    const { error } = await testJob(receipt, handler, { orderId: 1 }, options);
+    expect(inspect(error)).toMatch(/The test kit broke the connection at COMMIT/);
+  });
 
   describe('survive', () => {
     test('ctx.once, whose one gap is reported', async () => {

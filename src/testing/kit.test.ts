@@ -378,6 +378,8 @@ describe.each(KITS)('on %s', (_, open) => {
       await expect(wrong).rejects.toThrow(/has no field typ/);
       await expect(expectEnqueued(receipt as never)).rejects.toThrow(/type: sendReceipt/);
       await expect(expectEnqueued(undefined as never)).rejects.toThrow(/match is undefined/);
+      const noClient = expectEnqueued({ type: receipt }, { tx: {} as never });
+      await expect(noClient).rejects.toThrow(/tx has no query\(\)/);
     });
   });
 
