@@ -117,7 +117,7 @@ function nextOperation(type = draw()) {
     items,
     line,
     rollBack: !line && random.chance(0.04),
-    inTransaction: random.chance(0.7),
+    inTransaction: random.chance(config.transactions ?? 0.7),
   };
 }
 

@@ -13,6 +13,7 @@
  * @property {number} [everyMs] from fault to fault
  * @property {number} [seconds] of faults
  * @property {number} [workers]
+ * @property {number} [rate] of jobs a second
  */
 
 const FENCE = `
@@ -332,7 +333,9 @@ export const MUTANTS = [
     },
     profile: 'network',
     faults: ['delay', 'reset'],
-    producer: { duels: 1, most: 40 },
+    rate: 300,
+    // A business row in the same transaction would let the second of two wait for the first.
+    producer: { duels: 1, most: 10, transactions: 0, weights: { pay: 300 } },
     caughtBy: /^liveness: .* deadlock/,
   },
   {

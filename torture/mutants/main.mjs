@@ -56,7 +56,7 @@ async function attempt(mutant, dist, seed) {
     folder: join(ROOT, '.holdfast', 'torture', `mutant-${mutant.name.replaceAll(/\W+/g, '-')}`),
     ...{
       burst: 0,
-      rate: 40,
+      rate: mutant.rate ?? 40,
       baselineMs: 500,
       afterMs: 2_000,
       drains: 1,
