@@ -26,6 +26,8 @@ const { values } = parseArgs({
     smoke: { type: 'boolean', default: false },
     /** Only checks the histories that a failed run kept in this folder. */
     check: { type: 'string' },
+    /** Keeps the histories of a run that passed, too. */
+    histories: { type: 'boolean', default: false },
     keep: { type: 'string', default: join(ROOT, '.holdfast', 'torture') },
   },
 });
@@ -66,12 +68,14 @@ for (const name of names) {
     }),
     rate: Number(values.rate),
     workers: Number(values.workers),
+    keepHistories: values.histories,
     say: (text) => console.log(`  ${text}`),
   });
   printResult(result);
-  if (result.violations.length === 0) continue;
+  const isBroken = result.violations.length > 0;
+  if (isBroken || values.histories) console.log(`  histories: ${folder}`);
+  if (!isBroken) continue;
   failed++;
-  console.log(`  histories: ${folder}`);
   console.log(
     `  again:     npm run torture -- --minutes ${values.minutes} --seed ${seed} --profile ${name}`,
   );

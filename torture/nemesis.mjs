@@ -6,8 +6,8 @@ import { randomOf } from './random.mjs';
 /**
  * @typedef {object} Fault
  * @property {string} name
- * @property {(world: any, random: ReturnType<typeof randomOf>, hold: (ms: number) => Promise<void>) => Promise<object | void>} strike
- *   `hold` waits for so long, or until the healing begins
+ * @property {(world: any, random: ReturnType<typeof randomOf>, hold: (ms: number) => Promise<void>) => Promise<{ hit: unknown }>} strike
+ *   `hold` waits for so long, or until the healing begins; `hit` says whether, or how often, it had an effect
  */
 
 /** Which fault when: a pure function of the seed. */
@@ -30,7 +30,8 @@ export async function runNemesis(world, schedule, history) {
     await sleep(at - last);
     last = at;
     history.record('fault', 'invoke', { name: fault.name, wall: Date.now() });
-    const done = fault.strike(world, randomOf(seed), hold).then(
+    const struck = Promise.resolve().then(() => fault.strike(world, randomOf(seed), hold));
+    const done = struck.then(
       (facts) => history.record('fault', 'ok', { name: fault.name, ...facts }),
       (error) => history.record('fault', 'fail', { name: fault.name, error: String(error) }),
     );

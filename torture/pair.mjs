@@ -13,6 +13,7 @@ import { startEmbedded } from '../dist/embedded/index.js';
 import { settingArguments } from '../dist/embedded/options.js';
 import { freePort } from '../dist/embedded/port.js';
 import { supervise } from '../dist/embedded/supervisor.js';
+import { monotonicMs } from './history.mjs';
 import { childrenOf, sqlUntil } from './server.mjs';
 
 const SETTINGS = { wal_keep_size: '1GB', max_wal_senders: 5, hot_standby: 'on' };
@@ -60,6 +61,17 @@ async function startNode(folder, dataDir, primary) {
   await sqlUntil(url.href, 'SELECT 1');
   const pid = Number(readFileSync(join(dataDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
   return { url: url.href, dataDir, pid, stop: () => supervised.end('immediate') };
+}
+
+/** Waits until the standby has what the primary has flushed by now. */
+async function received(standby, primary) {
+  const [{ lsn }] = await sqlUntil(primary.url, 'SELECT pg_current_wal_flush_lsn()::text AS lsn');
+  for (let tries = 0; tries < 300; tries++) {
+    const text = 'SELECT pg_last_wal_receive_lsn() >= $1::pg_lsn AS has';
+    if ((await sqlUntil(standby.url, text, [lsn]))[0].has) return;
+    await sleep(100);
+  }
+  throw new Error('the standby does not follow');
 }
 
 /** @param {{ synchronous: boolean }} mode */
@@ -112,17 +124,23 @@ export function pairOf({ synchronous }) {
         turn = mine.catch(() => {});
         return mine;
       },
-      /** Lets the standby fall behind until the primary dies: what was not sent to it is lost. */
+      /**
+       * Lets the standby fall behind until the primary dies: what was not sent to it is lost. Returns a moment before
+       * which everything that was acknowledged is on the standby.
+       */
       async lag(ms) {
+        const heldAt = monotonicMs();
+        await received(standby, primary);
         const sender = childrenOf(primary.pid).find((pid) =>
           /walsender/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8')),
         );
-        if (!sender) return;
+        if (!sender) return heldAt;
         process.kill(Number(sender), 'SIGSTOP');
         await sleep(ms);
         // It must not outlive the primary and send the rest.
         process.kill(primary.pid, 'SIGSTOP');
         process.kill(Number(sender), 'SIGKILL');
+        return heldAt;
       },
       /** `moved` is called with the new address, before the new primary takes writes. */
       async failOver(moved) {

@@ -17,7 +17,8 @@ export interface Line {
   closed: boolean;
   cuts: Cut[];
   readonly cutsMade: number;
-  resetAll(): void;
+  readonly touched: number;
+  resetAll(): number;
   heal(): void;
   pointTo(url: string): void;
   stop(): Promise<void>;

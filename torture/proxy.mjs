@@ -82,7 +82,7 @@ class Connection {
   }
 
   #requested(chunk) {
-    if (this.line.silent) return;
+    if (this.line.silent) return void this.line.touched++;
     for (const message of this.fromClient(chunk)) {
       const statement = this.statementOf(message);
       const cut = statement === null ? null : this.line.takeCut(statement);
@@ -93,19 +93,23 @@ class Connection {
   }
 
   #answered(chunk) {
-    if (this.line.silent) return;
+    if (this.line.silent) return void this.line.touched++;
     for (const { type, bytes } of this.fromServer(chunk)) {
       if (this.swallowing) {
         if (type === READY) return this.reset();
         continue;
       }
-      if (type === NOTIFICATION && this.line.deaf) continue;
+      if (type === NOTIFICATION && this.line.deaf) {
+        this.line.touched++;
+        continue;
+      }
       this.#pass(this.client, bytes);
     }
   }
 
   #pass(to, bytes) {
     if (this.line.delayMs === 0 && !this.delayed) return to.write(bytes);
+    if (this.line.delayMs > 0) this.line.touched++;
     // Once delayed, always in line: a later message must not overtake.
     this.delayed ??= { client: Promise.resolve(), server: Promise.resolve() };
     const way = to === this.client ? 'client' : 'server';
@@ -115,6 +119,7 @@ class Connection {
   }
 
   reset() {
+    this.line.touched++;
     this.client.resetAndDestroy();
     this.server.resetAndDestroy();
   }
@@ -138,11 +143,16 @@ class Line {
   /** @type {Cut[]} */
   cuts = [];
   cutsMade = 0;
+  /** Messages that were held up or swallowed, connections that were refused or reset. */
+  touched = 0;
 
   constructor(target) {
     this.target = target;
     this.listener = createServer({ allowHalfOpen: true }, (client) => {
-      if (this.closed) return client.resetAndDestroy();
+      if (this.closed) {
+        this.touched++;
+        return client.resetAndDestroy();
+      }
       this.connections.add(new Connection(this, client));
     });
   }
@@ -157,13 +167,17 @@ class Line {
     return cut;
   }
 
+  /** Of how many connections. */
   resetAll() {
+    const { size } = this.connections;
     for (const connection of this.connections) connection.reset();
+    return size;
   }
 
   /** No more bytes from the clients: their server sees the end, and they can still read. */
   halfClose() {
     for (const { server } of this.connections) server.end();
+    return this.connections.size;
   }
 
   heal() {

@@ -37,6 +37,7 @@ function rssMb(pid) {
  * @param {string} options.seed
  * @param {number} options.seconds of faults
  * @param {string} options.folder for the histories; deleted if nothing is wrong
+ * @param {boolean} [options.keepHistories] not even then
  * @param {string} options.dist the build that the actors run
  * @param {(text: string) => void} [options.say]
  */
@@ -72,13 +73,13 @@ export async function run(options) {
       producerConfig: profile.producerConfig,
     });
     const sampler = startSampler(world, rssMb);
-    facts.drainBefore = burst > 0 ? await drainRate(world, burst) : Number.NaN;
+    facts.drainBefore = await bestDrain(world, { burst, drains });
     // A load that the fleet carries with ease on this machine: what is missing later is missing for a reason.
     const offered = burst > 0 ? Math.min(rate, facts.drainBefore * LOAD) : rate;
     setRate(world, offered);
     await sleep(2_000);
     facts.baseline = await timed(() => sleep(baselineMs));
-    facts.connectionsBefore = sampler.samples.at(-1)?.connections ?? 0;
+    facts.connectionsBefore = sampler.connections();
     say(
       `undisturbed: a backlog drains at ${facts.drainBefore.toFixed(0)} jobs/s; offered are ${offered.toFixed(0)}`,
     );
@@ -97,17 +98,16 @@ export async function run(options) {
     facts.healedAt = Date.now();
     history.record('healed', 'note', { wall: facts.healedAt });
     await sleep(afterMs);
+    facts.loadUntil = Date.now();
     setRate(world, 0);
     await sleep(500);
     facts.left = await drain(world, options.stillMs ?? STILL_MS, options.drainMs);
-    facts.connectionsAfter = sampler.samples.at(-1)?.connections ?? 0;
+    facts.connectionsAfter = sampler.connections();
     say(facts.left.length === 0 ? 'drained' : `${facts.left.length} jobs are left`);
     facts.drainAfter = 0;
-    // The machine has other things to do now and then: a fleet that is slow itself is slow each time.
-    for (let turn = 0; turn < drains && burst > 0 && facts.left.length === 0; turn++) {
-      facts.drainAfter = Math.max(facts.drainAfter, await drainRate(world, burst));
+    if (facts.left.length === 0) {
+      facts.drainAfter = await bestDrain(world, { burst, drains, enough: facts.drainBefore });
       facts.left = await drain(world, options.stillMs ?? STILL_MS);
-      if (facts.drainAfter >= facts.drainBefore) break;
     }
     for (const slot of world.fleet.producers) {
       slot.leaving = true;
@@ -123,12 +123,13 @@ export async function run(options) {
     facts.maxRssMb = Math.round(
       Math.max(...sampler.samples.flatMap(({ rss }) => Object.values(rss))),
     );
+    facts.deadlocks = sampler.deadlocks();
     facts.maxConnections = Math.max(...sampler.samples.map(({ connections }) => connections ?? 0));
     // What is still at work must not go on while its state is read.
     if (facts.left.length > 0) await world.fleet.stop();
     const state = await readState(world.server.url);
     await world.fleet.stop();
-    return verdict({ folder, history, state, facts });
+    return verdict({ folder, history, state, facts, keep: options.keepHistories });
   } finally {
     await world.fleet.stop();
     await profile.close?.(world);
@@ -137,16 +138,27 @@ export async function run(options) {
   }
 }
 
-function verdict({ folder, history, state, facts }) {
+function verdict({ folder, history, state, facts, keep }) {
   history.record('facts', 'note', facts);
   const lines = readHistories(folder);
   const result = checkAll({ history: lines, state, run: facts });
-  if (result.violations.length === 0) rmSync(folder, { recursive: true, force: true });
+  if (result.violations.length === 0 && !keep) rmSync(folder, { recursive: true, force: true });
   else {
     writeFileSync(join(folder, 'violations.txt'), `${result.violations.join('\n')}\n`);
     writeFileSync(join(folder, 'state.json'), JSON.stringify({ state, run: facts }));
   }
   return result;
+}
+
+/**
+ * Before and after the faults in the same way. The machine has other things to do now and then, and the first one finds
+ * processes that have just started; a fleet that is slow itself is slow each time.
+ */
+async function bestDrain(world, { burst, drains, enough = Number.POSITIVE_INFINITY }) {
+  let best = burst > 0 ? 0 : Number.NaN;
+  for (let turn = 0; turn < drains && burst > 0 && best < enough; turn++)
+    best = Math.max(best, await drainRate(world, burst));
+  return best;
 }
 
 function setCrashing(world, on) {

@@ -30,7 +30,7 @@ const READS = {
   orders: 'SELECT op, jobs FROM torture.orders',
   effects: 'SELECT job, generation::int, worker FROM torture.effects ORDER BY seq',
   witness: `SELECT seq::int, (extract(epoch FROM at) * 1000)::float8 AS at, tx, kind, job, queue, key,
-    position::int, generation::int, owner, was_status, was_owner, was_expired, was_owner_dead, crashed
+    position::int, generation::int, owner, was_status, was_owner, was_expired, was_owner_dead, crashed, outcome, made_by
     FROM torture.witness ORDER BY seq`,
 };
 

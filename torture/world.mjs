@@ -125,7 +125,7 @@ export async function drainRate(world, count) {
   }
 }
 
-/** Memory of the processes and sessions of the server, once a second. */
+/** Memory of the processes, sessions and deadlocks of the server, once a second. */
 export function startSampler(world, readRss) {
   const samples = [];
   let client = null;
@@ -134,7 +134,7 @@ export function startSampler(world, readRss) {
     const rss = Object.fromEntries(
       world.fleet.slots.filter(({ runs }) => runs).map((slot) => [slot.name, readRss(slot.pid)]),
     );
-    const sample = { at: Date.now(), rss, connections: null };
+    const sample = { at: Date.now(), rss, connections: null, deadlocks: null };
     samples.push(sample);
     if (asking) return;
     asking = true;
@@ -148,9 +148,10 @@ export function startSampler(world, readRss) {
         await fresh.connect();
       }
       const { rows } = await client.query(
-        `SELECT count(*)::int AS n FROM pg_stat_activity WHERE backend_type = 'client backend'`,
+        `SELECT count(*)::int AS connections, (SELECT sum(d.deadlocks)::int FROM pg_stat_database AS d) AS deadlocks
+         FROM pg_stat_activity WHERE backend_type = 'client backend'`,
       );
-      sample.connections = rows[0].n;
+      Object.assign(sample, rows[0]);
     } catch {
       client?.end().catch(() => {});
       client = null;
@@ -160,6 +161,14 @@ export function startSampler(world, readRss) {
   }, 1_000);
   return {
     samples,
+    /** As they were last counted; null: never. */
+    connections: () =>
+      samples.findLast(({ connections }) => connections !== null)?.connections ?? null,
+    /** In all: a crash of the server sets its counter to 0. */
+    deadlocks() {
+      const counted = samples.flatMap((sample) => sample.deadlocks ?? []);
+      return counted.reduce((sum, n, at) => sum + Math.max(0, n - (counted[at - 1] ?? 0)), 0);
+    },
     async stop() {
       clearInterval(timer);
       await client?.end().catch(() => {});

@@ -32,8 +32,8 @@ const OF_FLEET = `UPDATE holdfast.workers AS w SET last_seen_at = w.last_seen_at
 
 /** As if so much time had passed: `await advance(hf, '1h')`. */
 export async function advance(hf: Holdfast, by: Duration): Promise<void> {
-  const ms = durationMs(by, 'the time to advance by', { max: MAX_DELAY_MS });
   const { ownPool, schema } = depsOf(hf);
+  const ms = durationMs(by, 'the time to advance by', { max: MAX_DELAY_MS });
   await withTransaction(ownPool, (tx) => shift(tx, schema, ms));
 }
 

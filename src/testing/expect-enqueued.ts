@@ -10,7 +10,7 @@ import { checkKnown, type Known } from '../job/known-options.js';
 import type { Queryable } from '../postgres/queryable.js';
 import type { TestDeps } from './deps.js';
 import { type EnqueuedJob, enqueuedJobs, queueNames } from './rows.js';
-import { type Target, target } from './target.js';
+import { isUntouched, type Target, target } from './target.js';
 
 /** As much of a value as one cares for. */
 export type DeepPartial<Value> = Value extends readonly unknown[]
@@ -79,6 +79,19 @@ export async function expectNotEnqueued<Input = unknown>(
 async function waiting(options: ExpectOptions): Promise<EnqueuedJob[]> {
   checkKnown(options, OPTIONS, 'expectEnqueued()', 'Nothing was looked for.');
   const { hf, tx } = options;
+  if (tx !== undefined && typeof tx?.query !== 'function') {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'tx has no query(), so nothing was looked for. Pass the client on which your transaction runs.',
+    );
+  }
+  if (isUntouched(hf)) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'No hf was given, and the PGlite that tests share was not used yet, so there is nothing to look at. ' +
+        'Pass { hf }, or name it once with useHoldfast(hf).',
+    );
+  }
   const deps: TestDeps = await target(hf);
   const db: Queryable = tx ?? deps.ownPool;
   const jobs: EnqueuedJob[] = [];
@@ -88,7 +101,13 @@ async function waiting(options: ExpectOptions): Promise<EnqueuedJob[]> {
   return jobs;
 }
 
-function checkMatch(match: object): void {
+function checkMatch(match: unknown): asserts match is object {
+  if (typeof match !== 'object' || match === null) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `The match is ${String(match)}, so nothing was looked for. It is an object, such as { type: sendReceipt }.`,
+    );
+  }
   if (typeof (match as { item?: unknown }).item === 'function') {
     throw new HoldfastError(
       'OPTION_INVALID',
@@ -96,11 +115,30 @@ function checkMatch(match: object): void {
     );
   }
   const unknown = Object.keys(match).filter((name) => !FIELDS.includes(name));
-  if (unknown.length === 0) return;
+  const hole = undefinedIn(match, (match as Match).payload);
+  if (unknown.length === 0 && hole === null) return;
+  if (unknown.length === 0) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `In the match, ${hole} is undefined and would match anything, so nothing was looked for. Give it a value, or leave it out.`,
+    );
+  }
   throw new HoldfastError(
     'OPTION_INVALID',
     `A match has no field ${unknown.join(', ')}, so nothing was looked for. Use ${FIELDS.join(', ')}; hf and tx go into the second argument.`,
   );
+}
+
+/** The place of the first value that is there and undefined: a misspelt variable, which must not pass for a match. */
+function undefinedIn(match: object, payload: unknown): string | null {
+  const holes = (value: unknown, at: string): string[] =>
+    typeof value === 'object' && value !== null
+      ? Object.entries(value).flatMap(([name, one]) => holes(one, `${at}.${name}`))
+      : value === undefined
+        ? [at]
+        : [];
+  const fields = Object.entries(match).flatMap(([name, one]) => (one === undefined ? [name] : []));
+  return fields[0] ?? (payload === undefined ? null : (holes(payload, 'payload')[0] ?? null));
 }
 
 /** A match of any job. */

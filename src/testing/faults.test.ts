@@ -1,4 +1,5 @@
 /** Handlers that survive every fault, and handlers that do not, on PGlite and on a server. */
+import { inspect } from 'node:util';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { KITS, kitOn } from '../../test/support/kits.js';
 import { job } from '../index.js';
@@ -53,6 +54,13 @@ describe.each(KITS)('on %s', (_, open) => {
     );
   }
 
+  test('a broken connection says who broke it, in case that nobody catches it', async () => {
+    const handler: Handler = ({ transaction }) => transaction((tx) => tx.query('SELECT 1'));
+    const options = { hf: kit.hf, fault: 'commit_lost' } as const;
+    const { error } = await testJob(receipt, handler, { orderId: 1 }, options);
+    expect(inspect(error)).toMatch(/The test kit broke the connection at COMMIT/);
+  });
+
   describe('survive', () => {
     test('ctx.once, whose one gap is reported', async () => {
       const handler: Handler = async ({ payload, once }) => {
@@ -62,6 +70,19 @@ describe.each(KITS)('on %s', (_, open) => {
       const { tried, onceGap } = await survivesFaults(receipt, handler, perRun, options);
       expect(onceGap).toBe('open');
       expect(tried).toHaveLength(11);
+    });
+
+    test('a fault that had nothing to strike does not count as tried', async () => {
+      let runs = 0;
+      const handler: Handler = async ({ payload, once }) => {
+        await once('mail', () => mailer.send(payload.orderId, String(payload.orderId)));
+        // A step of the first two runs only: a warm cache.
+        if (runs++ < 2) await kit.pool.query('SELECT 1');
+      };
+      const options = { hf: kit.hf, effect: mails };
+      const { tried, missed } = await survivesFaults(receipt, handler, perRun, options);
+      expect(missed.length).toBeGreaterThan(0);
+      expect(tried.filter((title) => missed.includes(title))).toEqual([]);
     });
 
     test('ctx.once with a key for the other system, also where no gap is allowed', async () => {

@@ -363,10 +363,23 @@ describe.each(KITS)('on %s', (_, open) => {
       await expectNotEnqueued({ type: receipt });
     });
 
+    test('a value that is undefined is an error, and no match of anything', async () => {
+      const order: { id?: number } = {};
+      await kit.hf.enqueue(receipt, { orderId: 7 } as never);
+      const wrong = expectEnqueued({ type: receipt, payload: { orderId: order.id } as never });
+      await expect(wrong).rejects.toThrow(/payload\.orderId is undefined/);
+      await expect(expectEnqueued({ type: undefined as never })).rejects.toThrow(
+        /type is undefined/,
+      );
+    });
+
     test('a field that it does not know is an error', async () => {
       const wrong = expectEnqueued({ typ: 'send_receipt' } as never);
       await expect(wrong).rejects.toThrow(/has no field typ/);
       await expect(expectEnqueued(receipt as never)).rejects.toThrow(/type: sendReceipt/);
+      await expect(expectEnqueued(undefined as never)).rejects.toThrow(/match is undefined/);
+      const noClient = expectEnqueued({ type: receipt }, { tx: {} as never });
+      await expect(noClient).rejects.toThrow(/tx has no query\(\)/);
     });
   });
 

@@ -69,7 +69,7 @@ export async function makeJob<Input, Output>(
   if (!STATES.includes(state)) {
     throw new HoldfastError(
       'OPTION_INVALID',
-      `There is no state ${JSON.stringify(state)}; no job was made. Use one of ${STATES.join(', ')}.`,
+      `There is no state ${typeof state === 'string' ? JSON.stringify(state) : `that is of type ${typeof state}`}; no job was made. Use one of ${STATES.join(', ')}. The arguments are (state, job, payload, options).`,
     );
   }
   checkKnown(options, OPTIONS, 'makeJob()', 'No job was made.');

@@ -139,6 +139,9 @@ async function slim(pglite: PgliteLike): Promise<void> {
 
 let shared: Promise<PgliteHoldfast> | null = null;
 
+/** Whether a test has used it. */
+export const isShared = () => shared !== null;
+
 /** One for the whole process, for tests that name no database. */
 export function sharedPglite(): Promise<PgliteHoldfast> {
   shared ??= startPglite();

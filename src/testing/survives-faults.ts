@@ -36,6 +36,8 @@ const OPTIONS = {
 export interface SurvivalReport {
   /** What was tried, in words. */
   readonly tried: readonly string[];
+  /** What had nothing to strike, because the handler did not come to that step again: its steps differ from run to run. */
+  readonly missed: readonly string[];
   /** A crash between the effect of a `ctx.once` and its marker repeats it; null: the handler uses no `ctx.once`. */
   readonly onceGap: 'open' | 'closed' | null;
 }
@@ -179,11 +181,12 @@ class Survey<Input, Output> {
 
   async faults(strict: boolean): Promise<SurvivalReport> {
     const tried: string[] = [];
+    const missed: string[] = [];
     const found: Finding[] = [];
     let open = false;
     for (const scenario of this.#scenarios()) {
-      tried.push(titleOf(scenario));
-      const finding = await this.#try(scenario);
+      const { finding, struck } = await this.#try(scenario);
+      (struck ? tried : missed).push(titleOf(scenario));
       if (!finding) continue;
       const inGap = isGap(scenario) && finding.times > this.#usual;
       open ||= inGap;
@@ -191,10 +194,10 @@ class Survey<Input, Output> {
     }
     if (found.length > 0) throw failedReport(this.#trial.job.type, found, tried.length);
     const usesOnce = this.#steps.some(({ kind }) => kind === 'marker');
-    return { tried, onceGap: usesOnce ? (open ? 'open' : 'closed') : null };
+    return { tried, missed, onceGap: usesOnce ? (open ? 'open' : 'closed') : null };
   }
 
-  async #try(scenario: Scenario): Promise<Finding | null> {
+  async #try(scenario: Scenario): Promise<{ finding: Finding | null; struck: boolean }> {
     const story: string[] = [];
     const before = await this.#count();
     let seen = 0;
@@ -207,18 +210,15 @@ class Survey<Input, Output> {
     const trial = this.#trial;
     const first = trial.worker();
     const held = await trial.begin(first, this.#nextPayload(), this.#options);
-    await strike(scenario.fault, { trial, first, held, tell }, atStep(scenario.index));
+    const at = atStep(scenario.index);
+    const { step } = await strike(scenario.fault, { trial, first, held, tell }, at);
+    const struck = step !== null;
     const status = await this.#finish(held.id, tell);
     const times = (await this.#count()) - before;
-    if (times === this.#usual && status === 'completed') return null;
-    return {
-      title: titleOf(scenario),
-      story,
-      times,
-      usual: this.#usual,
-      status,
-      inGap: isGap(scenario),
-    };
+    if (times === this.#usual && status === 'completed') return { finding: null, struck };
+    const title = titleOf(scenario);
+    const finding = { title, story, times, usual: this.#usual, status, inGap: isGap(scenario) };
+    return { finding, struck };
   }
 
   /** Workers go on until the job has ended. */

@@ -4,7 +4,7 @@
  */
 import type { Holdfast } from '../holdfast.js';
 import { depsOf, type TestDeps } from './deps.js';
-import { sharedPglite } from './pglite.js';
+import { isShared, sharedPglite } from './pglite.js';
 
 export interface Target {
   /** Default: what `useHoldfast` was given; without that, a PGlite that all tests of the process share. */
@@ -19,6 +19,9 @@ export function useHoldfast(hf: Holdfast | null): void {
   if (hf !== null) depsOf(hf);
   chosen = hf;
 }
+
+/** Whether a call without `hf` would look into a PGlite that no test has used yet. */
+export const isUntouched = (hf?: Holdfast) => !hf && !chosen && !isShared();
 
 export async function target(hf?: Holdfast): Promise<TestDeps> {
   const used = hf ?? chosen;

@@ -27,13 +27,17 @@ const run = (job: string, gen = 1, facts: Row = {}): Row[] => [
 const completed = (job: string, gen = 1) =>
   line({ op: 'settle', phase: 'ok', how: 'completed', job, gen });
 
+const wrote = (token: number, by: string, accepted = true) =>
+  line({ op: 'register', phase: 'note', job: 'l', token, by, accepted });
+
 let seq = 0;
 const change = (kind: string, job: string, facts: Row = {}): Row => {
   seq++;
   const of = { queue: 'inbox', key: job, position: 1, generation: 1, tx: String(seq) };
   const was = { was_status: 'processing', was_owner: OWNER, was_expired: false };
   const before = kind === 'enqueued' || kind === 'claimed' ? { was_status: 'pending' } : was;
-  return { seq, at: seq, kind, job, crashed: false, ...of, ...before, ...facts };
+  const by = { crashed: false, outcome: null, made_by: 'torture-101' };
+  return { seq, at: seq, kind, job, ...by, ...of, ...before, ...facts };
 };
 
 /** Enqueued, claimed and completed, in a queue that is read by time. */
@@ -62,21 +66,33 @@ function good(): Story {
       line({ op: 'enqueue', phase: 'ok', of: 'o1', ids: ['a', 'b'] }),
       line({ op: 'enqueue', phase: 'invoke', of: 'o2', jobs: 1, inTransaction: true }),
       line({ op: 'enqueue', phase: 'fail', of: 'o2', ids: [] }),
+      line({ op: 'fault', phase: 'invoke', name: 'kill' }),
+      line({ op: 'fault', phase: 'ok', name: 'kill', hit: true }),
+      line({ op: 'fault', phase: 'ok', name: 'cut', hit: 0 }),
       ...run('a'),
       completed('a'),
       ...run('b'),
       completed('b'),
       line({ op: 'run', phase: 'invoke', job: 'm', gen: 1 }),
+      line({ op: 'once', phase: 'invoke', job: 'm', gen: 1 }),
       line({ op: 'effect', phase: 'invoke', job: 'm', gen: 1 }),
       line({ op: 'effect', phase: 'ok', job: 'm', gen: 1 }),
+      line({ op: 'once', phase: 'ok', job: 'm', gen: 1 }),
       line({ op: 'run', phase: 'ok', job: 'm', gen: 1 }),
       completed('m'),
       ...run('p'),
+      ...run('c0'),
+      ...run('c1'),
       ...run('s0'),
-      ...run('s1'),
-      line({ op: 'register', phase: 'note', job: 'm', token: 1, by: 'x', accepted: true }),
-      line({ op: 'register', phase: 'note', job: 'm', token: 2, by: 'y', accepted: true }),
-      line({ op: 'register', phase: 'note', job: 'm', token: 1, by: 'x', accepted: false }),
+      line({ op: 'run', phase: 'invoke', job: 's1', gen: 1 }),
+      line({ op: 'body', phase: 'ok', job: 's1', gen: 1 }),
+      line({ op: 'run', phase: 'ok', job: 's1', gen: 1 }),
+      // Frozen between its writes, and taken over meanwhile.
+      line({ op: 'run', phase: 'invoke', job: 'l', gen: 1 }),
+      wrote(1, 'worker-1.1/101'),
+      ...run('l', 2, { pid: 202 }),
+      wrote(2, 'worker-2.1/202'),
+      wrote(1, 'worker-1.1/101', false),
       line({ op: 'signal', child: 101, signal: 'SIGKILL' }),
       line({ op: 'process', phase: 'note', child: 101, name: 'worker-1.1', signal: 'SIGKILL' }),
     ],
@@ -89,7 +105,8 @@ function good(): Story {
         row('c0', 'child', { payload: { parent: 'p', n: 0 } }),
         row('c1', 'child', { payload: { parent: 'p', n: 1 } }),
         row('s0', 'step', { queue: 'lines', key: 'k', payload: { n: 0 } }),
-        row('s1', 'step', { queue: 'lines', key: 'k', payload: { n: 1 } }),
+        row('s1', 'guarded', { queue: 'lines', key: 'k', payload: { n: 1 } }),
+        row('l', 'long', { generation: 2, owner: OTHER }),
       ],
       idempotency: [{ key: 'o1#0', job: 'a' }],
       markers: [{ job: 'm', name: 'mail', generation: 1 }],
@@ -99,6 +116,7 @@ function good(): Story {
       effects: [
         { job: 'a', generation: 1 },
         { job: 'b', generation: 1 },
+        { job: 's1', generation: 1 },
       ],
       witness: [
         ...['a', 'b', 'm', 'p', 'c0', 'c1'].flatMap((job) => life(job)),
@@ -109,6 +127,11 @@ function good(): Story {
         change('claimed', 's0', { ...keyed(0), owner: OWNER, tx: 'run' }),
         change('gone', 's0', keyed(0)),
         change('gone', 's1', keyed(1)),
+        change('enqueued', 'l', { generation: 0 }),
+        change('claimed', 'l', { owner: OWNER }),
+        change('pending', 'l', { was_expired: true, crashed: true, outcome: 'vanished' }),
+        change('claimed', 'l', { owner: OTHER, generation: 2, made_by: 'torture-202' }),
+        change('gone', 'l', { was_owner: OTHER, generation: 2, made_by: 'torture-202' }),
       ],
     },
     run: {
@@ -116,8 +139,9 @@ function good(): Story {
       baseline: { from: MINUTE - 2000, to: MINUTE + 2000 },
       faults: { from: MINUTE, to: MINUTE + 10 },
       healedAt: MINUTE - 500,
+      loadUntil: MINUTE + 2_500,
       ...{ drainBefore: 100, drainAfter: 90, drainShare: 0.7, wallOffset: 0, maxRssMb: 100 },
-      ...{ connectionsBefore: 50, connectionsAfter: 40, maxConnections: 60 },
+      ...{ connectionsBefore: 50, connectionsAfter: 40, maxConnections: 60, deadlocks: 0 },
     },
   };
 }
@@ -136,7 +160,8 @@ test('a history in which all promises were kept passes', () => {
   expect(violations).toEqual([]);
   expect(counts).toMatchObject({
     ...{ accepted: 2, lost: 0, doubled: 0, unknownOutcomes: 1, staleWritesRefused: 1 },
-    ...{ transactionalEffects: 2, onceEffects: 1, children: 2, keys: 1 },
+    ...{ transactionalEffects: 3, onceEffects: 1, children: 2, keys: 1 },
+    ...{ faults: { kill: 1 }, faultsInVain: 1 },
   });
 });
 
@@ -152,7 +177,37 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
   [
     'an acknowledged job still waits',
     (story) => Object.assign(jobOf(story, 'a'), { status: 'pending' }),
-    /acceptance: o1: job a was acknowledged and is pending after the drain/,
+    /acceptance: job a \(pay\) is pending after the drain/,
+  ],
+  [
+    'a child still waits, of which no producer knows',
+    (story) => Object.assign(jobOf(story, 'c0'), { status: 'pending' }),
+    /acceptance: job c0 \(child\) is pending after the drain/,
+  ],
+  [
+    'a job was cancelled by nobody',
+    (story) => Object.assign(jobOf(story, 'c0'), { status: 'cancelled' }),
+    /acceptance: job c0 \(child\) is cancelled after the drain/,
+  ],
+  [
+    'two jobs were acknowledged in the place of each other',
+    ({ history }) => {
+      const ok = history.find(({ op, phase }) => op === 'enqueue' && phase === 'ok') as Row;
+      ok.ids = ['b', 'a'];
+    },
+    /acceptance: o1: its job 0 was acknowledged as b, which is o1#1/,
+  ],
+  [
+    'a producer that lives never got its answer',
+    ({ history, state }) => {
+      history.push(
+        line({ op: 'enqueue', phase: 'invoke', of: 'o3', jobs: 1, inTransaction: false, pid: 7 }),
+        line({ op: 'healed', phase: 'note' }),
+        line({ op: 'signal', child: 7, signal: 'SIGTERM' }),
+      );
+      state.jobs?.push(row('z', 'flaky', { idem: 'o3#0' }));
+    },
+    /acceptance: o3 never got an answer, and its producer lives/,
   ],
   [
     'a rolled back operation left a job',
@@ -188,6 +243,55 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
     'one generation ran twice',
     ({ history }) => history.push(line({ op: 'run', phase: 'invoke', job: 'a', gen: 1, pid: 9 })),
     /ownership: generation 1 of job a ran in process 101 and again in 9/,
+  ],
+  [
+    'a job ran in a process that never claimed it',
+    ({ history }) => {
+      for (const one of history) if (one.op === 'run' && one.job === 'a') one.pid = 202;
+    },
+    /ownership: process 202 ran generation 1 of job a, which it has never claimed/,
+  ],
+  [
+    'a job was completed without having run',
+    ({ history }) => drop(history, ({ op, job }) => op === 'run' && job === 'c0'),
+    /ownership: job c0 \(child\) is completed, and its handler never ran/,
+  ],
+  [
+    'a job was completed before its handler had ended',
+    ({ history }) =>
+      drop(history, ({ op, phase, job }) => op === 'run' && phase === 'ok' && job === 'c0'),
+    /ownership: job c0 \(child\) is completed, and its handler did not end/,
+  ],
+  [
+    'a stale worker completed what another held',
+    (story) => Object.assign(changesOf(story, 'a')[2] as Row, { made_by: 'torture-202' }),
+    /ownership: job a, generation 1: gone, of vm-101-aa, by a session of somebody else/,
+  ],
+  [
+    'nobody knows who completed it',
+    (story) => Object.assign(changesOf(story, 'a')[2] as Row, { made_by: '' }),
+    /ownership: job a, generation 1: gone, of vm-101-aa, by a session of somebody else/,
+  ],
+  [
+    'a stale worker renewed the lease of another',
+    ({ state }) => state.witness?.push(change('renewed', 'r', { made_by: 'torture-202' })),
+    /ownership: job r, generation 1: renewed, of vm-101-aa, by a session of somebody else/,
+  ],
+  [
+    'a lease was revived',
+    ({ state }) => state.witness?.push(change('renewed', 'r', { was_expired: true })),
+    /ownership: job r, generation 1: renewed by vm-101-aa after its lease was over/,
+  ],
+  [
+    'a failure after the lease was over',
+    ({ state }) =>
+      state.witness?.push(change('pending', 'r', { was_expired: true, outcome: 'failed' })),
+    /ownership: job r, generation 1: failed by vm-101-aa after its lease was over/,
+  ],
+  [
+    'a dead letter was claimed',
+    (story) => Object.assign(changesOf(story, 'a')[1] as Row, { was_status: 'dead_letter' }),
+    /ownership: job a, generation 1: claimed by vm-101-aa while dead_letter/,
   ],
   [
     'a claim under a live lease',
@@ -240,19 +344,13 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
   ],
   [
     'the register took a lower token',
-    ({ history }) =>
-      history.push(
-        line({ op: 'register', phase: 'note', job: 'm', token: 1, by: 'x', accepted: true }),
-      ),
-    /ownership: the register took token 1 of job m after 2/,
+    ({ history }) => history.push(wrote(1, 'worker-1.1/101')),
+    /ownership: the register took token 1 of job l after 2/,
   ],
   [
     'two processes had one token',
-    ({ history }) =>
-      history.push(
-        line({ op: 'register', phase: 'note', job: 'm', token: 2, by: 'z', accepted: true }),
-      ),
-    /ownership: token 2 of job m was used by y and by z/,
+    ({ history }) => history.push(wrote(2, 'worker-1.1/101')),
+    /ownership: token 2 of job l was used by worker-1.1\/101, to whom it was never given/,
   ],
   [
     'an effect happened twice',
@@ -268,6 +366,17 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
     'a marked effect ran again',
     ({ history }) => history.push(line({ op: 'effect', phase: 'invoke', job: 'm', gen: 2 })),
     /effects: the effect of job m ran in generation 2, marked in 1/,
+  ],
+  [
+    'a marked effect ran again in an older attempt',
+    ({ history, state }) => {
+      Object.assign(state.markers?.[0] as Row, { generation: 2 });
+      history.push(
+        line({ op: 'once', phase: 'invoke', job: 'm', gen: 1, pid: 202 }),
+        line({ op: 'effect', phase: 'invoke', job: 'm', gen: 1, pid: 202 }),
+      );
+    },
+    /effects: the effect of job m ran in generation 1, asked for after it was marked/,
   ],
   [
     'a marked effect never happened',
@@ -301,7 +410,35 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
       start.t =
         ((history.find(({ op, job }) => op === 'run' && job === 's0') as Row).t as number) + 0.5;
     },
-    /order: k: 1 began 0.5 ms before 0 had ended/,
+    /order: k: 1 \(generation 1\) began 0.5 ms before 0 had ended/,
+  ],
+  [
+    'a job began while the transaction of the one before it was open',
+    (story) => {
+      const keyed = { queue: 'lines', key: 'k' };
+      story.state.jobs?.push(row('s2', 'step', { ...keyed, payload: { n: 2 } }));
+      story.state.witness?.push(...life('s2', { ...keyed, position: 12 }));
+      const body = story.history.find(({ op, job }) => op === 'body' && job === 's1') as Row;
+      const [begun, ended] = run('s2') as [Row, Row];
+      begun.t = (body.t as number) - 0.5;
+      story.history.push(begun, ended);
+    },
+    /order: k: 2 \(generation 1\) began 0.5 ms before 1 had ended/,
+  ],
+  [
+    'an attempt that failed began too early',
+    (story) => {
+      const keyed = { queue: 'lines', key: 'k', position: 11 };
+      Object.assign(jobOf(story, 's1'), { generation: 2 });
+      story.state.witness?.push(change('pending', 's1', { ...keyed, outcome: 'failed' }));
+      const { history } = story;
+      const start = history.find(({ op, job }) => op === 'run' && job === 's1') as Row;
+      const end = history.find(
+        ({ op, phase, job }) => op === 'run' && phase === 'ok' && job === 's0',
+      );
+      start.t = ((end as Row).t as number) - 0.5;
+    },
+    /order: k: 1 \(generation 1\) began 0.5 ms before 0 had ended/,
   ],
   [
     'a bystander became a dead letter',
@@ -313,6 +450,21 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
     (story) =>
       Object.assign(jobOf(story, 'c0'), { history: [{ outcome: 'vanished', spent: true }] }),
     /bystanders: job c0 \(child\) paid 1 attempts/,
+  ],
+  [
+    'a bystander paid, and the books do not say so',
+    (story) => Object.assign(jobOf(story, 'c0'), { attempts: 2 }),
+    /bystanders: job c0 \(child\) paid 1 attempts/,
+  ],
+  [
+    'a job is leased after the drain',
+    (story) => Object.assign(jobOf(story, 'c0'), { status: 'processing' }),
+    /bystanders: job c0 is still leased to vm-101-aa/,
+  ],
+  [
+    'a marker is of no job',
+    ({ state }) => state.markers?.push({ job: 'nowhere', name: 'mail', generation: 1 }),
+    /bystanders: the marker mail is of job nowhere/,
   ],
   [
     'a job is stuck',
@@ -339,6 +491,21 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
     /liveness: after healing 0 jobs\/s within 10 s/,
   ],
   [
+    'the fleet came back and fell back',
+    (story) => {
+      story.run.loadUntil = MINUTE + 3_000;
+      for (const one of story.state.jobs ?? []) one.at = MINUTE - 400;
+    },
+    /liveness: at the end of the load 0 jobs\/s/,
+  ],
+  [
+    'the fleet came back too late',
+    (story) => {
+      story.run.healedAt = MINUTE - 10_100;
+    },
+    /liveness: after healing 0 jobs\/s within 10 s/,
+  ],
+  [
     'the backlog drains slowly',
     (story) => {
       story.run.drainAfter = 50;
@@ -351,6 +518,66 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
       story.run.faults = { from: MINUTE, to: 2 * MINUTE };
     },
     /liveness: the fleet stood still for 60.0 s/,
+  ],
+  [
+    'the fleet stood still, and its workers came and went',
+    ({ history, run }) => {
+      run.faults = { from: MINUTE + 1, to: 2 * MINUTE };
+      for (let at = MINUTE + 10_000; at < 2 * MINUTE; at += 10_000)
+        history.push(
+          { t: at, op: 'process', phase: 'note', child: 303, name: 'producer-1.1', code: 0 },
+          { t: at + 1_000, op: 'worker', phase: 'ok', pid: 303 },
+        );
+    },
+    /liveness: the fleet stood still for 55.0 s/,
+  ],
+  [
+    'two statements waited for each other',
+    ({ history }) =>
+      history.push(line({ op: 'enqueue', phase: 'unknown', of: 'o1', code: '40P01' })),
+    /liveness: worker-1.1: enqueue ended in a deadlock/,
+  ],
+  [
+    'the server met a deadlock of which nobody heard',
+    (story) => {
+      story.run.deadlocks = 1;
+    },
+    /liveness: the server counted 1 deadlocks/,
+  ],
+  [
+    'nobody counted the connections',
+    (story) => {
+      story.run.connectionsAfter = null;
+    },
+    /liveness: nobody counted the connections/,
+  ],
+  [
+    'nothing was enqueued, and nothing ran',
+    (story) => {
+      story.history = story.history.filter(({ op }) => op === 'worker' || op === 'fault');
+      for (const name of Object.keys(story.state)) story.state[name] = [];
+    },
+    /evidence: there was no acknowledged enqueue[\s\S]*evidence: there was no job that ran/,
+  ],
+  [
+    'nothing was done before the faults',
+    (story) => {
+      story.run.baseline = { from: 0, to: 1 };
+    },
+    /evidence: there was no job completed while nothing was disturbed/,
+  ],
+  [
+    'no fault had an effect',
+    ({ history }) => drop(history, ({ op, name }) => op === 'fault' && name === 'kill'),
+    /evidence: no fault had an effect/,
+  ],
+  [
+    'a fault that aims at nothing',
+    ({ history }) => {
+      for (let n = 0; n < 4; n++)
+        history.push(line({ op: 'fault', phase: 'fail', name: 'cut', error: 'oh' }));
+    },
+    /evidence: the fault cut was struck 5 times and never had an effect/,
   ],
   [
     'a killed worker held its job for long, while others went on',
@@ -397,15 +624,49 @@ test.each(BAD)('it is found that %s', (_what, spoil, found) => {
   expect(violationsOf(story).join('\n')).toMatch(found);
 });
 
+test('only what a worker held when it was killed is a recovery', () => {
+  const story = good();
+  const killedAt = story.history.find(({ op }) => op === 'signal')?.t as number;
+  const back = change('pending', 'r', { at: killedAt - 1 });
+  const again = { owner: OTHER, generation: 2, made_by: 'torture-202' };
+  const later = killedAt + 5_000;
+  story.state.witness?.push(
+    change('enqueued', 'r', { generation: 0, at: 0 }),
+    change('claimed', 'r', { owner: OWNER, at: 0 }),
+    back,
+    change('claimed', 'r', { ...again, at: later }),
+  );
+  expect(checkAll(story).counts).toMatchObject({ recoveries: 0, recoveryMs: { max: null } });
+  Object.assign(back, { at: killedAt + 1, crashed: true, was_owner_dead: true });
+  expect(checkAll(story).counts).toMatchObject({ recoveries: 1, recoveryMs: { max: 5_000 } });
+});
+
 test('what an asynchronous failover lost is counted and explained, not hidden', () => {
   const story = good();
   const lost = line({ op: 'enqueue', phase: 'ok', of: 'o3', ids: ['x'] });
   story.history.push(
     line({ op: 'enqueue', phase: 'invoke', of: 'o3', jobs: 1, inTransaction: false }),
     lost,
-    line({ op: 'failover', phase: 'note', lossy: true }),
+    line({ op: 'failover', phase: 'note', lossy: true, heldAt: (lost.t as number) - 0.5 }),
   );
   expect(checkAll(story)).toMatchObject({ violations: [], counts: { lost: 1, lostExplained: 1 } });
-  lost.t = (story.history.at(-1)?.t as number) + 5_000;
-  expect(violationsOf(story).join('\n')).toMatch(/o3: job x was acknowledged and is lost/);
+  // Before the standby was held back, and long after it took over.
+  for (const t of [(lost.t as number) - 1, (lost.t as number) + 5_000]) {
+    lost.t = t;
+    expect(violationsOf(story).join('\n')).toMatch(/o3: job x was acknowledged and is lost/);
+  }
+});
+
+test('a generation that a failover issued twice does not let its first owner settle', () => {
+  const story = good();
+  story.history.push(
+    // The claim of 202 was lost; 101 was given the same generation.
+    ...run('a', 1, { pid: 202 }),
+    line({ op: 'failover', phase: 'note', lossy: true, heldAt: 0 }),
+  );
+  expect(violationsOf(story)).toEqual([]);
+  Object.assign(changesOf(story, 'a')[2] as Row, { made_by: 'torture-202' });
+  expect(violationsOf(story).join('\n')).toMatch(
+    /job a, generation 1: gone, of vm-101-aa, by a session of somebody else/,
+  );
 });

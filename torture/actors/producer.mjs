@@ -1,7 +1,7 @@
 // A producer process of the torture: a steady stream of operations, each of which enqueues a few jobs, mostly with a
 // business row in the same transaction. An operation whose outcome is unknown is repeated under the same
 // idempotency keys until it is acknowledged. Some are rolled back on purpose, some are repeated although they
-// were acknowledged. The jobs of a key come from one producer, one after the other.
+// were acknowledged, or while they are under way. The jobs of a key come from one producer, one after the other.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import pg from 'pg';
@@ -102,7 +102,7 @@ function nextOperation(type = draw()) {
     ? lines.filter(({ busy }) => !busy)[0] && random.pick(lines.filter(({ busy }) => !busy))
     : null;
   if (isKeyed && !line) return null;
-  const count = type === 'crash' || type === 'long' ? 1 : random.integer(1, 4);
+  const count = type === 'crash' || type === 'long' ? 1 : random.integer(1, config.most ?? 4);
   const items = Array.from({ length: count }, (_, i) => {
     const payload = { op, ...payloads[type](), ...(line && { n: line.n++ }) };
     const options = { idempotencyKey: `${op}#${i}`, ...(line && { partitionKey: line.key }) };
@@ -117,7 +117,7 @@ function nextOperation(type = draw()) {
     items,
     line,
     rollBack: !line && random.chance(0.04),
-    inTransaction: random.chance(0.7),
+    inTransaction: random.chance(config.transactions ?? 0.7),
   };
 }
 
@@ -176,7 +176,10 @@ const open = new Set();
 
 function begin(operation) {
   if (operation.line) operation.line.busy = true;
-  const done = perform(operation).then(async () => {
+  // As when a client gives up too early and asks again.
+  const isDuel = !operation.line && !operation.rollBack && random.chance(config.duels ?? 0.03);
+  const asked = isDuel ? Promise.all([perform(operation), perform(operation)]) : perform(operation);
+  const done = asked.then(async () => {
     if (!operation.rollBack && random.chance(0.05)) await perform(operation);
     if (operation.line) operation.line.busy = false;
     open.delete(done);

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { openHistory } from '../history.mjs';
+import { sessionName } from '../schema.mjs';
 import { definitions } from './jobs.mjs';
 
 const config = JSON.parse(process.argv[2]);
@@ -72,6 +73,7 @@ const handlers = {
     });
   },
   async mail(ctx) {
+    history.record('once', 'invoke', { job: ctx.id, gen: ctx.fenceToken });
     await ctx.once('mail', async () => {
       history.record('effect', 'invoke', { job: ctx.id, gen: ctx.fenceToken });
       await sleep(ctx.payload.ms ?? 1);
@@ -130,6 +132,8 @@ const handlers = {
     await ctx.transaction(async (tx) => {
       await effect(tx, ctx);
       if (ctx.payload.ms) await sleep(ctx.payload.ms);
+      // It commits before the process knows, and one that is killed then never writes down its end.
+      history.record('body', 'ok', { job: ctx.id, gen: ctx.fenceToken });
     });
   },
 };
@@ -158,7 +162,10 @@ function told(handler) {
 }
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
-const hf = holdfast({ connectionString: config.url, logger: quiet, ...config.holdfast });
+/** Every session says whose it is: the witness writes down who changed a row. */
+const url = new URL(config.url);
+url.searchParams.set('application_name', sessionName(process.pid));
+const hf = holdfast({ connectionString: url.href, logger: quiet, ...config.holdfast });
 const jobs = definitions(job, config.payVersion ?? 1);
 
 /** Facts of jobs; other events have names that do not matter here. */

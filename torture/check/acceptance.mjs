@@ -2,7 +2,8 @@
 // the business row and its jobs are there together or not at all.
 import { lossesOf } from './failovers.mjs';
 
-const ENDED = new Set(['completed', 'dead_letter', 'cancelled']);
+/** Nobody cancels anything here. Who may become a dead letter is the business of the bystanders' check. */
+const ENDED = new Set(['completed', 'dead_letter']);
 
 export function checkAcceptance({ history, state }) {
   const violations = [];
@@ -24,15 +25,15 @@ export function checkAcceptance({ history, state }) {
     if (facts.rolledBack && (rows.length > 0 || orders.has(op))) {
       violations.push(`${op} was rolled back, and ${rows.length} of its jobs exist`);
     }
-    for (const id of facts.ids) {
+    for (const [n, id] of facts.ids.entries()) {
       accepted++;
       const job = byId.get(id);
+      if (job && job.idem !== `${op}#${n}`)
+        violations.push(`${op}: its job ${n} was acknowledged as ${id}, which is ${job.idem}`);
       if (!job) {
         lost++;
         if (mayBeLost(facts.at)) lostExplained++;
         else violations.push(`${op}: job ${id} was acknowledged and is lost`);
-      } else if (!ENDED.has(job.status)) {
-        violations.push(`${op}: job ${id} was acknowledged and is ${job.status} after the drain`);
       }
     }
     if (facts.conflicting !== null && !mayBeLost(facts.conflicting))
@@ -44,6 +45,10 @@ export function checkAcceptance({ history, state }) {
       violations.push(`${op}: the business row and its jobs are not there together`);
     }
   }
+  // Also what nobody was told of: children, and what was enqueued by a producer that did not live to hear of it.
+  for (const { id, type, status } of state.jobs)
+    if (!ENDED.has(status)) violations.push(`job ${id} (${type}) is ${status} after the drain`);
+  violations.push(...unanswered(history, ops));
   for (const op of byOp.keys())
     if (!ops.has(op)) violations.push(`${op} has jobs and was never asked for`);
   const doubled = duplicates(state.jobs.filter(({ idem }) => idem).map(({ idem }) => idem));
@@ -57,6 +62,18 @@ export function checkAcceptance({ history, state }) {
   };
 }
 
+/** An operation is repeated until it is acknowledged, so only one whose producer was killed may have no answer. */
+function* unanswered(history, ops) {
+  // Those that come later are to end the run.
+  const healedAt = history.find(({ op }) => op === 'healed')?.t ?? Number.POSITIVE_INFINITY;
+  const killed = new Set(
+    history.filter(({ op, t }) => op === 'signal' && t < healedAt).map(({ child }) => child),
+  );
+  for (const [op, { ids, rolledBack, pid }] of ops)
+    if (ids.length === 0 && !rolledBack && !killed.has(pid))
+      yield `${op} never got an answer, and its producer lives`;
+}
+
 /** Of each operation: what was asked, and what the producer was told. */
 function operationsOf(history) {
   const ops = new Map();
@@ -67,7 +84,7 @@ function operationsOf(history) {
 }
 
 /** `op` of a line is what is done; the operation's own name stands beside it, under `of`. */
-function learn(ops, { t, phase, of, jobs, ids, inTransaction }) {
+function learn(ops, { t, pid, phase, of, jobs, ids, inTransaction }) {
   const facts = ops.get(of) ?? {
     jobs: 0,
     ids: [],
@@ -77,11 +94,12 @@ function learn(ops, { t, phase, of, jobs, ids, inTransaction }) {
     conflicting: null,
   };
   ops.set(of, facts);
-  if (phase === 'invoke') Object.assign(facts, { jobs, inTransaction });
+  if (phase === 'invoke') Object.assign(facts, { jobs, inTransaction, pid });
   if (phase === 'unknown') facts.unknown++;
   if (phase === 'fail') facts.rolledBack = true;
   if (phase === 'ok') {
-    if (facts.ids.length > 0 && String(facts.ids) !== String(ids)) facts.conflicting = facts.at;
+    if (String(facts.ids) === String(ids)) return;
+    if (facts.ids.length > 0) facts.conflicting = facts.at;
     Object.assign(facts, { ids, at: t });
   }
 }

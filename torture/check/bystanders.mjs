@@ -4,27 +4,39 @@
 /** A job that means to fail for good, or to take its process along. */
 const DOOMED = ({ type, payload }) => type === 'crash' || (type === 'flaky' && payload.giveUp);
 
-export function checkBystanders({ state, run }) {
+export function checkBystanders({ history, state, run }) {
   const violations = [];
+  const failures = failuresOf(history);
   let charged = 0;
   for (const job of state.jobs) {
     if (DOOMED(job)) continue;
     if (job.status === 'dead_letter')
       violations.push(`job ${job.id} (${job.type}) became a dead letter`);
-    const spent = (job.history ?? []).filter(
-      ({ outcome, spent }) => outcome === 'vanished' && spent,
-    );
-    if (spent.length === 0) continue;
+    const of = (what) => (job.history ?? []).filter(what).length;
+    const own = failures.get(job.id) ?? 0;
+    // A parent whose children could not be written has failed without its handler.
+    const failed = job.type === 'parent' ? Math.max(own, of(isFailure)) : own;
+    const spent = Math.max(of(isCharge), job.attempts - 1 - failed);
+    if (spent <= 0) continue;
     charged++;
-    violations.push(
-      `job ${job.id} (${job.type}) paid ${spent.length} attempts for crashes of its worker`,
-    );
+    violations.push(`job ${job.id} (${job.type}) paid ${spent} attempts for crashes of its worker`);
   }
   for (const job of state.jobs) {
     if (job.type === 'flaky' && job.payload.giveUp && job.status !== 'dead_letter')
       violations.push(`job ${job.id} gave up, and is ${job.status}`);
   }
   return { violations: [...violations, ...stuck(state, run)], counts: { charged } };
+}
+
+const isFailure = ({ outcome }) => outcome === 'failed';
+const isCharge = ({ outcome, spent }) => outcome === 'vanished' && spent;
+
+/** How often the handler of each job threw, by the histories: the engine's own books are not asked. */
+function failuresOf(history) {
+  const failures = new Map();
+  for (const { op, phase, job } of history)
+    if (op === 'run' && phase === 'fail') failures.set(job, (failures.get(job) ?? 0) + 1);
+  return failures;
 }
 
 function* stuck(state, { left = [] }) {
@@ -39,7 +51,13 @@ function* stuck(state, { left = [] }) {
     if (!alive.has(worker))
       yield `a claim of ${jobs} jobs of ${worker}, which is gone, was left behind`;
   }
+  for (const { id, owner, status } of state.jobs) {
+    if (status === 'processing') yield `job ${id} is still leased to ${owner}`;
+  }
   const ids = new Set(state.jobs.map(({ id }) => id));
+  for (const { job, name } of state.markers) {
+    if (!ids.has(job)) yield `the marker ${name} is of job ${job}, which does not exist`;
+  }
   for (const { key, job } of state.idempotency) {
     if (!ids.has(job))
       yield `the idempotency key ${key} points to job ${job}, which does not exist`;

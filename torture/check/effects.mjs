@@ -1,6 +1,7 @@
 // Effects: transactional ones exactly once, `once` ones at most once where the marker was written and never missing,
 // children exactly once.
 import { groupBy } from './acceptance.mjs';
+import { lossesOf } from './failovers.mjs';
 
 const TRANSACTIONAL = ({ type, payload }) =>
   type === 'pay' || type === 'guarded' || (type === 'parent' && payload.inTransaction);
@@ -51,11 +52,29 @@ function* once(history, state) {
       if (gen > marker)
         yield `the effect of job ${job} ran in generation ${gen}, marked in ${marker}`;
   }
+  yield* repeated(history, begun);
   const done = new Set(effectsOf(history).map(({ job }) => job));
   for (const { id, type, status } of state.jobs) {
     if (type !== 'mail' || status !== 'completed') continue;
     if (!done.has(id)) yield `job ${id} is completed, and its effect never happened`;
     if (!markers.has(id)) yield `job ${id} is completed, and its effect is not marked`;
+  }
+}
+
+/** Whoever asks after the marker was reported as written, under whichever generation, does not run the effect. */
+function* repeated(history, begun) {
+  const mayBeLost = lossesOf(history);
+  const asked = new Map();
+  const marked = new Map();
+  for (const { op, phase, job, gen, pid, t } of history) {
+    if (op !== 'once') continue;
+    if (phase === 'invoke') asked.set(`${job}/${gen}/${pid}`, t);
+    else if (!marked.has(job) && !mayBeLost(t)) marked.set(job, t);
+  }
+  for (const [job, runs] of begun) {
+    for (const { gen, pid } of runs)
+      if (asked.get(`${job}/${gen}/${pid}`) > marked.get(job))
+        yield `the effect of job ${job} ran in generation ${gen}, asked for after it was marked`;
   }
 }
 

@@ -3,6 +3,7 @@
 import { checkAcceptance } from './acceptance.mjs';
 import { checkBystanders } from './bystanders.mjs';
 import { checkEffects } from './effects.mjs';
+import { checkEvidence } from './evidence.mjs';
 import { checkLiveness } from './liveness.mjs';
 import { checkOrder } from './order.mjs';
 import { checkOwnership } from './ownership.mjs';
@@ -14,6 +15,7 @@ export const CHECKS = {
   effects: checkEffects,
   bystanders: checkBystanders,
   liveness: checkLiveness,
+  evidence: checkEvidence,
 };
 
 /** @param {{ history: any[], state: any, run: any }} facts */
@@ -25,8 +27,5 @@ export function checkAll(facts) {
     violations.push(...result.violations.map((text) => `${name}: ${text}`));
     Object.assign(counts, result.counts);
   }
-  const faults = {};
-  for (const { op, phase, name } of facts.history)
-    if (op === 'fault' && phase === 'invoke') faults[name] = (faults[name] ?? 0) + 1;
-  return { violations, counts: { ...counts, faults } };
+  return { violations, counts };
 }

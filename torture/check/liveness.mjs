@@ -1,6 +1,7 @@
 // Liveness: a fleet that is safe and stands still fails. All bounds are ratios to the undisturbed phase of the same
 // run on the same machine, or multiples of the fleet's own times.
-import { pidOf } from './ownership.mjs';
+import { processes } from './processes.mjs';
+import { pidOf } from './witness.mjs';
 
 /** Of the undisturbed throughput, within this time after healing. */
 const BACK_SHARE = 0.9;
@@ -12,7 +13,6 @@ const WINDOW_MS = 3_000;
 const STANDSTILL_MS = 20_000;
 /** From a kill to the next claim of what it held, without the times in which the whole fleet stood still. */
 const RECOVERY_MS = 20_000;
-const MAX_RSS_MB = 400;
 
 /**
  * `run` has the times of the phases in milliseconds of the database's clock, the drain rates, and the share of the
@@ -34,16 +34,18 @@ export function checkLiveness({ history, state, run }) {
     violations.push(
       `the backlog drained at ${run.drainAfter.toFixed(0)} jobs/s; undisturbed were ${run.drainBefore.toFixed(0)}`,
     );
+  violations.push(...fallenBack(times, arrivals, run, before));
   const still = longestGap(times, workersUp(history, run), run.faults.from, run.faults.to);
   if (still > STANDSTILL_MS)
     violations.push(`the fleet stood still for ${(still / 1000).toFixed(1)} s`);
-  const spans = recoveries(history, state.witness, run);
-  const recovery = spans.map(({ from, to }) => to - from).sort((a, b) => a - b);
-  const slow = spans.filter(({ from, to }) => to - from > RECOVERY_MS);
-  for (const { job, from, to } of slow) {
-    if (to - from - standstills(times, from, to) > RECOVERY_MS)
+  const spans = recoveries(history, state.witness, run).map(({ job, from, to }) => {
+    const tookMs = to - from;
+    return { job, tookMs, workingMs: tookMs - standstills(times, from, to) };
+  });
+  for (const { job, tookMs, workingMs } of spans) {
+    if (workingMs > RECOVERY_MS)
       violations.push(
-        `job ${job} of a killed worker was claimed again only after ${((to - from) / 1000).toFixed(1)} s`,
+        `job ${job} of a killed worker was claimed again only after ${(tookMs / 1000).toFixed(1)} s`,
       );
   }
   violations.push(...processes(history, run));
@@ -58,40 +60,55 @@ export function checkLiveness({ history, state, run }) {
         drainAfter: run.drainAfter,
       },
       longestStandstillMs: still,
-      recoveries: recovery.length,
-      recoveryMs: {
-        p50: quantile(recovery, 0.5),
-        p99: quantile(recovery, 0.99),
-        max: recovery.at(-1) ?? null,
-      },
+      recoveries: spans.length,
+      recoveryMs: quantiles(spans.map(({ tookMs }) => tookMs)),
+      recoveryWhileOthersWorkedMs: quantiles(spans.map(({ workingMs }) => workingMs)),
+      deadlocks: run.deadlocks,
       maxRssMb: run.maxRssMb,
       maxConnections: run.maxConnections,
     },
   };
 }
 
-const quantile = (sorted, share) =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
-
-function countBetween(sorted, from, to) {
-  return sorted.filter((at) => at >= from && at < to).length;
+function quantiles(values) {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = (share) =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
+  return { p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null };
 }
 
-/** The window in which most of what was wanted was done: the undisturbed rate, or what producers offered if less. */
+const between = (times, from, to) => times.filter((at) => at >= from && at < to);
+const countBetween = (times, from, to) => between(times, from, to).length;
+
+/** What was done in the window from here on, and what was wanted: the undisturbed rate, or what producers offered if less. */
+function windowAt(times, arrivals, at, before) {
+  const rateOf = (facts) => (countBetween(facts, at, at + WINDOW_MS) * 1000) / WINDOW_MS;
+  const offered = rateOf(arrivals);
+  // Producers that have stopped, or are not back themselves, are no measure.
+  const wanted = offered < before * FLOOR_SHARE ? before : Math.min(before, offered);
+  return { rate: rateOf(times), wanted };
+}
+
+/** The window, of those that end in time, in which most of what was wanted was done. */
 function bestWindow(times, arrivals, healedAt, before) {
   let best = { rate: 0, wanted: before };
-  for (let at = healedAt; at <= healedAt + BACK_MS; at += 500) {
-    const rateOf = (facts) => (countBetween(facts, at, at + WINDOW_MS) * 1000) / WINDOW_MS;
-    const offered = rateOf(arrivals);
-    // Producers that have stopped, or are not back themselves, are no measure.
-    const wanted = offered < before * FLOOR_SHARE ? before : Math.min(before, offered);
-    const window = { rate: rateOf(times), wanted };
+  for (let at = healedAt; at <= healedAt + BACK_MS - WINDOW_MS; at += 500) {
+    const window = windowAt(times, arrivals, at, before);
     if (window.rate * best.wanted > best.rate * window.wanted) best = window;
   }
   return best;
 }
 
-/** When at least one worker had started and not ended: on a busy machine a start takes seconds. */
+/** A fleet that worked off what had gathered, and then stands still, is not back: the last window under load counts. */
+function* fallenBack(times, arrivals, { healedAt, loadUntil }, before) {
+  const at = loadUntil - WINDOW_MS;
+  if (at < healedAt) return;
+  const { rate, wanted } = windowAt(times, arrivals, at, before);
+  if (rate < wanted * BACK_SHARE)
+    yield `at the end of the load ${rate.toFixed(0)} jobs/s, of ${wanted.toFixed(0)}; undisturbed were ${before.toFixed(0)}`;
+}
+
+/** When at least one worker had started and not ended: on a busy machine a start takes seconds. One that is frozen is up. */
 function workersUp(history, { wallOffset }) {
   const changes = [];
   const up = new Set();
@@ -108,12 +125,15 @@ function workersUp(history, { wallOffset }) {
   return spans;
 }
 
+/** Without a completion, counting all the time in which a worker was up. */
 function longestGap(times, spans, from, to) {
   let last = from;
   let longest = 0;
-  for (const at of [...times.filter((time) => time >= from && time < to), to]) {
-    const upMs = spans.map((span) => Math.min(span.to, at) - Math.max(span.from, last));
-    longest = Math.max(longest, ...upMs);
+  for (const at of [...between(times, from, to), to]) {
+    let upMs = 0;
+    for (const span of spans)
+      upMs += Math.max(0, Math.min(span.to, at) - Math.max(span.from, last));
+    longest = Math.max(longest, upMs);
     last = at;
   }
   return longest;
@@ -123,51 +143,30 @@ function longestGap(times, spans, from, to) {
 function standstills(times, from, to) {
   let last = from;
   let sum = 0;
-  for (const at of [...times.filter((time) => time >= from && time < to), to]) {
+  for (const at of [...between(times, from, to), to]) {
     if (at - last > 1_000) sum += at - last;
     last = at;
   }
   return sum;
 }
 
-/** How long what a killed process held waited for its next owner. */
+/** How long what a process held when it was killed waited for its next owner. */
 function recoveries(history, witness, { wallOffset }) {
   const killedAt = new Map();
   for (const { op, signal, child, t } of history)
     if (op === 'signal' && signal === 'SIGKILL') killedAt.set(child, t + wallOffset);
   const holder = new Map();
   const took = [];
-  for (const { kind, job, at, owner } of witness) {
+  for (const { kind, job, at, owner, crashed } of witness) {
     const held = holder.get(job);
     if (kind === 'claimed') {
       if (held && at >= held.killedAt) took.push({ job, from: held.killedAt, to: at });
       const killed = killedAt.get(pidOf(owner));
       if (killed !== undefined) holder.set(job, { killedAt: killed });
       else holder.delete(job);
-    } else if (kind === 'gone' || kind === 'dead_letter') holder.delete(job);
+    }
+    // What was handed back, or taken away, before the kill was not held then.
+    else if (kind !== 'pending' || !crashed || at < held?.killedAt) holder.delete(job);
   }
   return took;
-}
-
-/** Who ended although nobody ended it, and what nobody caught. */
-function* processes(history, run) {
-  const signalled = new Set();
-  const crashing = new Set();
-  for (const { op, child, signal, pid } of history) {
-    if (op === 'signal') signalled.add(`${child}/${signal}`);
-    if (op === 'crash') crashing.add(pid);
-  }
-  for (const { op, phase, child, name, code, signal, stderr } of history) {
-    if (op !== 'process' || phase !== 'note' || crashing.has(child)) continue;
-    if (signal && signalled.has(`${child}/${signal}`)) continue;
-    if (code === 0 && (signalled.has(`${child}/SIGTERM`) || /^producer/.test(name))) continue;
-    // A second SIGTERM ends a worker at once, by contract.
-    if (code === 143 && signalled.has(`${child}/SIGTERM`)) continue;
-    yield `${name} (process ${child}) ended with ${signal ?? code} by itself: ${stderr?.slice(-300)}`;
-  }
-  for (const { op, who, error } of history)
-    if (op === 'unhandled') yield `${who}: unhandled: ${error}`;
-  if (run.maxRssMb > MAX_RSS_MB) yield `a process grew to ${run.maxRssMb} MB`;
-  if (run.connectionsAfter > run.connectionsBefore * 1.5 + 10)
-    yield `${run.connectionsAfter} connections after healing; undisturbed were ${run.connectionsBefore}`;
 }

@@ -1,7 +1,7 @@
 // Order per key: a job is claimed only when all earlier jobs of its key have left, or together with them by the same
 // worker; jobs leave in their order; and the attempt that counted began after the one before it had ended.
 import { groupBy } from './acceptance.mjs';
-import { pidOf } from './ownership.mjs';
+import { pidOf } from './witness.mjs';
 
 export function checkOrder({ history, state }, queue = 'lines') {
   const violations = [];
@@ -42,31 +42,34 @@ function byTransaction(changes) {
   return changes.toSorted((a, b) => first.get(a.tx) - first.get(b.tx) || a.position - b.position);
 }
 
-/** By the histories: the accepted attempts of a key do not overlap and come in order. */
+/**
+ * By the histories: an attempt that the database accepted, as a completion or as a failure, began after the job before it
+ * had run to its end.
+ */
 function* attempts(history, state, queue) {
-  const accepted = new Map(
-    state.jobs
-      .filter((job) => job.queue === queue && job.status === 'completed')
-      .map((job) => [`${job.id}/${job.generation}`, job]),
+  const jobs = new Map(state.jobs.filter((job) => job.queue === queue).map((job) => [job.id, job]));
+  const failed = new Set(
+    state.witness
+      .filter((change) => change.queue === queue && change.outcome === 'failed')
+      .map(({ job, generation, was_owner }) => `${job}/${generation}/${pidOf(was_owner)}`),
   );
-  const spans = new Map();
-  for (const { op, phase, job, gen, t, pid } of history) {
-    if (op !== 'run') continue;
-    const row = accepted.get(`${job}/${gen}`);
-    if (!row || pidOf(row.owner) !== pid) continue;
-    const span = spans.get(row.id) ?? { job: row, from: null, to: null };
-    if (phase === 'invoke') span.from = t;
-    else span.to = t;
-    spans.set(row.id, span);
+  const starts = [];
+  const ends = new Map();
+  for (const { op, phase, job: id, gen, t, pid } of history) {
+    const job = jobs.get(id);
+    if (!job || (op !== 'run' && op !== 'body')) continue;
+    const isStart = op === 'run' && phase === 'invoke';
+    const isCounted =
+      job.status === 'completed' && job.generation === gen && pidOf(job.owner) === pid;
+    if (isStart && (isCounted || failed.has(`${id}/${gen}/${pid}`))) starts.push({ job, gen, t });
+    // A transactional handler commits before its process writes down that it ended; its body has ended then.
+    if (isCounted && (isStart || op === 'body' || (phase === 'ok' && job.type !== 'guarded')))
+      ends.set(`${job.key}/${job.payload.n}`, t);
   }
-  for (const [key, line] of groupBy([...spans.values()], ({ job }) => job.key)) {
-    line.sort((a, b) => a.job.payload.n - b.job.payload.n);
-    for (let at = 1; at < line.length; at++) {
-      const [before, after] = [line[at - 1], line[at]];
-      // A transactional handler commits before its process knows, and one that was killed never writes it down.
-      const end = before.job.type === 'guarded' ? before.from : (before.to ?? before.from);
-      if (after.from < end)
-        yield `${key}: ${after.job.payload.n} began ${(end - after.from).toFixed(1)} ms before ${before.job.payload.n} had ended`;
-    }
+  for (const { job, gen, t } of starts) {
+    const { key, payload } = job;
+    const end = ends.get(`${key}/${payload.n - 1}`);
+    if (end > t)
+      yield `${key}: ${payload.n} (generation ${gen}) began ${(end - t).toFixed(1)} ms before ${payload.n - 1} had ended`;
   }
 }

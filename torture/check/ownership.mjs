@@ -1,21 +1,24 @@
 // Ownership: one owner for each generation of a job, leases that do not overlap, and no accepted write from a lease
 // that was over. The witness tells what the database accepted; the histories tell what the processes believe.
 import { groupBy } from './acceptance.mjs';
-import { lossesOf } from './failovers.mjs';
-
-/** A worker's id has its process id in it. */
-export const pidOf = (owner) => Number(owner?.split('-').at(-2));
+import { claimLossesOf, lossesOf } from './failovers.mjs';
+import { pidOf, witnessed } from './witness.mjs';
 
 export function checkOwnership({ history, state }) {
-  const violations = [...witnessed(state.witness)];
   const runs = history.filter(({ op }) => op === 'run');
-  const known = new Set(
-    state.witness.filter(({ kind }) => kind === 'enqueued').map(({ job }) => job),
-  );
-  violations.push(...ran(runs, known, state.jobs, lossesOf(history)));
-  violations.push(...settled(history, state));
   const register = history.filter(({ op }) => op === 'register');
-  violations.push(...registered(register, lossesOf(history)));
+  const claims = new Set(
+    state.witness
+      .filter(({ kind }) => kind === 'claimed')
+      .map(({ job, generation, owner }) => `${job}/${generation}/${pidOf(owner)}`),
+  );
+  const violations = [
+    ...witnessed(state.witness),
+    ...ran(runs, claims, state, claimLossesOf(history)),
+    ...finished(runs, state.jobs),
+    ...settled(history, state),
+    ...registered(register, runs, claims, claimLossesOf(history)),
+  ];
   return {
     violations,
     counts: {
@@ -27,13 +30,18 @@ export function checkOwnership({ history, state }) {
   };
 }
 
-/** Each generation of a job in one process, once; and in a build that knows its version. */
-function* ran(runs, known, jobs, mayBeLost) {
+/** Each generation of a job once, in the process that claimed it, and in a build that knows its version. */
+function* ran(runs, claims, state, mayBeLost) {
+  const known = new Set(
+    state.witness.filter(({ kind }) => kind === 'enqueued').map(({ job }) => job),
+  );
   const owners = new Map();
-  const versions = new Map(jobs.map(({ id, version }) => [id, version]));
+  const versions = new Map(state.jobs.map(({ id, version }) => [id, version]));
   for (const { phase, job, gen, pid, build, t } of runs) {
     if (phase !== 'invoke') continue;
     if (!known.has(job) && !mayBeLost(t)) yield `job ${job} ran and was never enqueued`;
+    else if (!claims.has(`${job}/${gen}/${pid}`) && !mayBeLost(t))
+      yield `process ${pid} ran generation ${gen} of job ${job}, which it has never claimed`;
     if (build < versions.get(job))
       yield `job ${job} of version ${versions.get(job)} ran in a build that knows version ${build}`;
     const before = owners.get(`${job}/${gen}`);
@@ -44,32 +52,21 @@ function* ran(runs, known, jobs, mayBeLost) {
   }
 }
 
-/** The changes of ownership of each job, in the order in which the database made them. */
-function* witnessed(witness) {
-  for (const [job, changes] of groupBy(witness, ({ job }) => job)) {
-    let generation = 0;
-    let over = false;
-    for (const change of changes) {
-      const what = `job ${job}, generation ${change.generation}`;
-      if (change.kind === 'enqueued') continue;
-      if (over) yield `${what}: ${change.kind} after it was gone`;
-      if (change.kind === 'claimed') {
-        if (change.generation !== generation + 1)
-          yield `${what}: claimed after generation ${generation}`;
-        generation = change.generation;
-        if (change.was_status === 'processing' && !change.was_expired)
-          yield `${what}: claimed by ${change.owner} under the live lease of ${change.was_owner}`;
-      } else if (change.crashed) {
-        if (!change.was_expired && !change.was_owner_dead)
-          yield `${what}: recovered from ${change.was_owner}, which is alive and has a live lease`;
-      } else if (change.kind === 'gone' || change.kind === 'dead_letter') {
-        if (change.was_status !== 'processing')
-          yield `${what}: ${change.kind} while ${change.was_status}`;
-        else if (change.was_expired)
-          yield `${what}: ${change.kind} by ${change.was_owner} after its lease was over`;
-      }
-      if (change.kind === 'gone') over = true;
-    }
+/** These commit in their handler, and may be killed before they write down that it ended. */
+const TRANSACTIONAL = new Set(['pay', 'guarded', 'parent']);
+
+/** What is completed has run to its end, in the attempt and the process that completed it. */
+function* finished(runs, jobs) {
+  const ends = new Map();
+  for (const { phase, job, gen, pid } of runs) {
+    const key = `${job}/${gen}/${pid}`;
+    if (phase === 'ok' || !ends.has(key)) ends.set(key, phase);
+  }
+  for (const { id, type, status, generation, owner } of jobs) {
+    if (status !== 'completed') continue;
+    const end = ends.get(`${id}/${generation}/${pidOf(owner)}`);
+    if (end === undefined || (end !== 'ok' && !TRANSACTIONAL.has(type)))
+      yield `job ${id} (${type}) is completed, and its handler ${end ? 'did not end' : 'never ran'}`;
   }
 }
 
@@ -97,20 +94,23 @@ function* settled(history, state) {
   }
 }
 
-function* registered(register, mayBeLost) {
-  for (const [job, writes] of groupBy(
-    register.filter(({ accepted }) => accepted),
-    ({ job }) => job,
-  )) {
+/**
+ * The register refuses tokens that fall, so what it took says little by itself. It counts who wrote: a token is the
+ * generation of a claim, so it belongs to the process that the database gave it to, and to nobody else.
+ */
+function* registered(register, runs, claims, mayBeLost) {
+  const begun = new Map();
+  for (const { phase, job, gen, pid, t } of runs)
+    if (phase === 'invoke') begun.set(`${job}/${gen}/${pid}`, t);
+  for (const [job, writes] of groupBy(register, ({ job }) => job)) {
     let highest = 0;
-    const writers = new Map();
-    for (const { token, by, t } of writes) {
-      if (token < highest) yield `the register took token ${token} of job ${job} after ${highest}`;
-      highest = Math.max(highest, token);
-      const before = writers.get(token);
-      if (before && before.by !== by && !mayBeLost(before.t))
-        yield `token ${token} of job ${job} was used by ${before.by} and by ${by}`;
-      writers.set(token, { by, t });
+    for (const { token, by, accepted } of writes) {
+      if (accepted && token < highest)
+        yield `the register took token ${token} of job ${job} after ${highest}`;
+      if (accepted) highest = Math.max(highest, token);
+      const key = `${job}/${token}/${by.split('/').at(-1)}`;
+      if (!claims.has(key) && !mayBeLost(begun.get(key)))
+        yield `token ${token} of job ${job} was used by ${by}, to whom it was never given`;
     }
   }
 }

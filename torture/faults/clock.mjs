@@ -9,11 +9,10 @@ function shifted(kind, signal) {
     name: `${kind}-with-wrong-clock`,
     async strike(world, random) {
       const slot = random.pick(world.fleet[`${kind}s`].filter(({ runs }) => runs));
-      if (!slot) return;
+      if (!slot) return { hit: false };
       const clockMs = random.pick(SHIFTS);
       slot.config = { ...slot.config, clockMs };
-      slot.signal(signal);
-      return { clockMs };
+      return { hit: slot.signal(signal), clockMs };
     },
   };
 }

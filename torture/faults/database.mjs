@@ -26,7 +26,7 @@ const terminate = {
        WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < $1`,
       [random.pick([0.2, 0.5, 1])],
     );
-    return { ended: rows.length };
+    return { hit: rows.length };
   },
 };
 
@@ -34,27 +34,26 @@ const killBackend = {
   name: 'kill-backend',
   async strike(world, random) {
     // Postgres ends all others and recovers.
-    await world.server.exclusive(async () => {
+    return world.server.exclusive(async () => {
       const pid = random.pick(childrenOf(world.server.pid));
       if (pid) process.kill(Number(pid), 'SIGKILL');
+      return { hit: pid !== undefined };
     });
   },
 };
 
-const killPostmaster = {
-  name: 'kill-postmaster',
-  strike: (world) => world.server.exclusive(() => world.server.crash()),
-};
+/** Each resolves when the server answers again, and throws if it never went. */
+const ending = (name, end) => ({
+  name,
+  async strike(world) {
+    await world.server.exclusive(() => end(world.server));
+    return { hit: true };
+  },
+});
 
-const immediateRestart = {
-  name: 'immediate-restart',
-  strike: (world) => world.server.exclusive(() => world.server.restart('immediate')),
-};
-
-const fastRestart = {
-  name: 'fast-restart',
-  strike: (world) => world.server.exclusive(() => world.server.restart('fast')),
-};
+const killPostmaster = ending('kill-postmaster', (server) => server.crash());
+const immediateRestart = ending('immediate-restart', (server) => server.restart('immediate'));
+const fastRestart = ending('fast-restart', (server) => server.restart('fast'));
 
 const exhaustion = {
   name: 'connection-exhaustion',
@@ -74,7 +73,7 @@ const exhaustion = {
     }
     await hold(random.integer(2_000, 5_000));
     await Promise.all(clients.map((client) => client.end().catch(() => {})));
-    return { sessions: clients.length, refused };
+    return { hit: refused, sessions: clients.length };
   },
 };
 
@@ -86,6 +85,7 @@ const horizon = {
       await client.query('SELECT txid_current(), count(*) FROM holdfast.inbox');
       await hold(random.integer(5_000, 15_000));
       await client.query('ROLLBACK');
+      return { hit: true };
     }),
 };
 
@@ -100,6 +100,7 @@ const readers = {
         await client.query('SELECT count(*) FROM holdfast.lines');
         await client.query('COMMIT');
       }
+      return { hit: true };
     }),
 };
 
@@ -115,7 +116,7 @@ const rowLocks = {
       );
       await hold(random.integer(500, 7_000));
       await client.query('ROLLBACK');
-      return { locked: rowCount };
+      return { hit: rowCount };
     }),
 };
 

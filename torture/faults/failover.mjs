@@ -7,12 +7,13 @@ function failOver(lagMs) {
     name: lagMs > 0 ? 'failover-of-a-lagging-standby' : 'failover',
     strike: (world) =>
       world.server.exclusive(async () => {
-        if (lagMs > 0) await world.server.lag(lagMs);
+        const heldAt = lagMs > 0 ? await world.server.lag(lagMs) : null;
         const { promote } = await world.server.failOver((url) => {
           for (const line of world.fleet.lines) line.pointTo(url);
         });
-        world.history.record('failover', 'note', { lossy: lagMs > 0 });
+        world.history.record('failover', 'note', { lossy: lagMs > 0, heldAt });
         await promote();
+        return { hit: true };
       }),
   };
 }
@@ -20,7 +21,8 @@ function failOver(lagMs) {
 const stopWorker = {
   name: 'kill',
   async strike(world, random) {
-    random.pick(world.fleet.workers.filter(({ runs }) => runs))?.signal('SIGKILL');
+    const slot = random.pick(world.fleet.workers.filter(({ runs }) => runs));
+    return { hit: slot?.signal('SIGKILL') };
   },
 };
 

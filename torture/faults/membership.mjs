@@ -17,9 +17,11 @@ const churn = {
       guests.push(guest);
       await hold(EVERY_MS);
     }
+    const hit = guests.filter(({ runs }) => runs).length;
     for (const guest of guests) {
       await world.fleet.remove(guest, random.pick(['SIGTERM', 'SIGTERM', 'SIGKILL']));
     }
+    return { hit };
   },
 };
 
@@ -30,7 +32,7 @@ const frozenView = {
   name: 'frozen-ring-view',
   async strike(world, random, hold) {
     const slot = random.pick(world.fleet.workers.filter(({ runs }) => runs));
-    if (!slot) return;
+    if (!slot) return { hit: false };
     const { line } = slot;
     let made = 0;
     line.deaf = true;
@@ -38,16 +40,15 @@ const frozenView = {
     await hold(random.integer(4_000, 9_000));
     line.deaf = false;
     line.cuts = line.cuts.filter(({ statement }) => statement !== MEMBERS);
-    return { made };
+    return { hit: made };
   },
 };
 
 const leave = {
   name: 'leave',
   async strike(world, random) {
-    random
-      .pick(world.fleet.workers.filter(({ runs }) => runs))
-      ?.signal(random.pick(['SIGTERM', 'SIGKILL']));
+    const slot = random.pick(world.fleet.workers.filter(({ runs }) => runs));
+    return { hit: slot?.signal(random.pick(['SIGTERM', 'SIGKILL'])) };
   },
 };
 

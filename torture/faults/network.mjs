@@ -2,100 +2,117 @@
 
 const someLine = (world, random) => random.pick(world.fleet.slots.filter(({ runs }) => runs)).line;
 
+/** Breaks lines for a while. It has hit if a message or a connection was touched by it. */
+async function broken(lines, wait, breaking, mending) {
+  const before = lines.map(({ touched }) => touched);
+  for (const line of lines) breaking(line);
+  await wait;
+  for (const line of lines) mending(line);
+  return { hit: lines.reduce((sum, { touched }, n) => sum + touched - before[n], 0) };
+}
+
 const delay = {
   name: 'delay',
-  async strike(world, random, hold) {
-    const line = someLine(world, random);
-    line.delayMs = random.pick([5, 20, 80, 250]);
-    await hold(random.integer(2_000, 6_000));
-    line.delayMs = 0;
+  strike(world, random, hold) {
+    const delayMs = random.pick([5, 20, 80, 250]);
+    return broken(
+      [someLine(world, random)],
+      hold(random.integer(2_000, 6_000)),
+      (line) => Object.assign(line, { delayMs }),
+      (line) => Object.assign(line, { delayMs: 0 }),
+    );
   },
 };
 
 /** Transactions that commit late, behind what workers have read already. */
 const slowCommits = {
   name: 'slow-commits',
-  async strike(world, random, hold) {
-    const lines = world.fleet.producers.map(({ line }) => line);
-    for (const line of lines.slice(1)) line.delayMs = random.integer(200, 400);
-    await hold(random.integer(1_500, 4_000));
-    for (const line of lines) line.delayMs = 0;
-  },
+  strike: (world, random, hold) =>
+    broken(
+      world.fleet.producers.slice(1).map(({ line }) => line),
+      hold(random.integer(1_500, 4_000)),
+      (line) => Object.assign(line, { delayMs: random.integer(200, 400) }),
+      (line) => Object.assign(line, { delayMs: 0 }),
+    ),
 };
 
 const reset = {
   name: 'reset',
-  async strike(world, random) {
-    someLine(world, random).resetAll();
-  },
+  strike: async (world, random) => ({ hit: someLine(world, random).resetAll() }),
 };
 
 const resetAll = {
   name: 'reset-everybody',
-  async strike(world) {
-    for (const line of world.fleet.lines) line.resetAll();
-  },
+  strike: async ({ fleet }) => ({
+    hit: fleet.lines.reduce((sum, line) => sum + line.resetAll(), 0),
+  }),
 };
 
 const halfClose = {
   name: 'half-close',
-  async strike(world, random) {
-    someLine(world, random).halfClose();
-  },
+  strike: async (world, random) => ({ hit: someLine(world, random).halfClose() }),
 };
 
 /** Long enough to be declared dead, or not. */
 const blackHole = {
   name: 'black-hole',
-  async strike(world, random, hold) {
-    const line = someLine(world, random);
-    line.silent = true;
-    await hold(random.integer(1_000, 8_000));
-    line.heal();
-  },
+  strike: (world, random, hold) =>
+    broken(
+      [someLine(world, random)],
+      hold(random.integer(1_000, 8_000)),
+      (line) => Object.assign(line, { silent: true }),
+      (line) => line.heal(),
+    ),
 };
 
 const refuse = {
   name: 'refused-connections',
-  async strike(world, random, hold) {
-    const line = someLine(world, random);
-    line.closed = true;
-    line.resetAll();
-    await hold(random.integer(500, 5_000));
-    line.closed = false;
-  },
+  strike: (world, random, hold) =>
+    broken(
+      [someLine(world, random)],
+      hold(random.integer(500, 5_000)),
+      (line) => {
+        line.closed = true;
+        line.resetAll();
+      },
+      (line) => Object.assign(line, { closed: false }),
+    ),
 };
 
 const deaf = {
   name: 'lost-notifications',
-  async strike(world, random, hold) {
-    const line = someLine(world, random);
-    line.deaf = true;
-    await hold(random.integer(2_000, 8_000));
-    line.deaf = false;
-  },
+  strike: (world, random, hold) =>
+    broken(
+      // Producers listen to nothing.
+      world.fleet.workers.length > 0 ? [random.pick(world.fleet.workers).line] : [],
+      hold(random.integer(2_000, 8_000)),
+      (line) => Object.assign(line, { deaf: true }),
+      (line) => Object.assign(line, { deaf: false }),
+    ),
 };
 
-/** Statements whose answer matters, as they stand in the source. */
+/** Statements whose answer matters, as they stand in the source, and who sends them. */
 const POINTS = {
-  commit: /^COMMIT$/,
-  claim: /INSERT INTO holdfast\.\w+_claims/,
-  complete: /INSERT INTO holdfast\.\w+_archive/,
-  fail: /'outcome', 'failed'/,
-  enqueue: /INSERT INTO holdfast\.(inbox|lines)(_idempotency)? /,
-  renew: /SET lease_expires_at = now\(\)/,
-  marker: /INSERT INTO holdfast\.\w+_effects/,
+  commit: { statement: /^COMMIT$/, of: 'slots' },
+  claim: { statement: /INSERT INTO holdfast\.\w+_claims/, of: 'workers' },
+  complete: { statement: /INSERT INTO holdfast\.\w+_archive/, of: 'workers' },
+  fail: { statement: /'outcome', 'failed'/, of: 'workers' },
+  enqueue: { statement: /INSERT INTO holdfast\.(inbox|lines)(_idempotency)? /, of: 'producers' },
+  renew: { statement: /SET lease_expires_at = now\(\)/, of: 'workers' },
+  marker: { statement: /INSERT INTO holdfast\.\w+_effects/, of: 'workers' },
 };
 
 function cutAt(point, where) {
   return {
     name: `cut-${where}-of-${point}`,
     async strike(world, random, hold) {
-      const slots = world.fleet.slots.filter(({ runs }) => runs);
+      const { statement, of } = POINTS[point];
+      const slots = world.fleet[of].filter(({ runs }) => runs);
+      if (slots.length === 0) return { hit: false };
       const lines = random.chance(0.3) ? slots.map(({ line }) => line) : [random.pick(slots).line];
       let made = 0;
       const cut = {
-        statement: POINTS[point],
+        statement,
         where,
         times: random.integer(1, 4),
         made: () => made++,
@@ -104,7 +121,7 @@ function cutAt(point, where) {
       await hold(2_500);
       for (const line of lines)
         line.cuts = line.cuts.filter(({ statement }) => statement !== cut.statement);
-      return { made };
+      return { hit: made };
     },
   };
 }

@@ -4,22 +4,26 @@ import { sql } from '../server.mjs';
 const reload = {
   name: 'pooler-reload',
   async strike(world) {
-    world.pooler.reload();
+    return { hit: world.pooler.reload() };
   },
 };
 
 const crash = {
   name: 'pooler-crash',
-  strike: (world) => world.server.exclusive(() => world.pooler.crash()),
+  async strike(world) {
+    await world.server.exclusive(() => world.pooler.crash());
+    return { hit: true };
+  },
 };
 
 const freeze = {
   name: 'pooler-frozen',
   async strike(world, random, hold) {
-    await world.server.exclusive(async () => {
-      world.pooler.freeze();
+    return world.server.exclusive(async () => {
+      const hit = world.pooler.freeze();
       await hold(random.integer(500, 4_500));
       world.pooler.thaw();
+      return { hit };
     });
   },
 };
@@ -27,17 +31,21 @@ const freeze = {
 const terminate = {
   name: 'server-connections-ended',
   async strike(world) {
-    await sql(
+    const ended = await sql(
       world.server.url,
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
        WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.5`,
     );
+    return { hit: ended.length };
   },
 };
 
 const restart = {
   name: 'restart-behind-the-pooler',
-  strike: (world) => world.server.exclusive(() => world.server.restart('immediate')),
+  async strike(world) {
+    await world.server.exclusive(() => world.server.restart('immediate'));
+    return { hit: true };
+  },
 };
 
 export const poolerFaults = [reload, reload, crash, freeze, terminate, restart];

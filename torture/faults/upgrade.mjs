@@ -13,9 +13,9 @@ function deploy(name, signal, build) {
     name,
     async strike(world, random) {
       const slot = random.pick(world.fleet.workers.filter(({ runs }) => runs));
-      if (!slot) return;
+      if (!slot) return { hit: false };
       slot.config = { ...slot.config, ...build };
-      slot.signal(signal);
+      return { hit: slot.signal(signal) };
     },
   };
 }
@@ -25,11 +25,13 @@ const rollOut = {
   async strike(world, random, hold) {
     const build = random.pick([OLD_BUILD, NEW_BUILD]);
     // The first worker is always of the new build: somebody must know everything.
+    let hit = 0;
     for (const slot of world.fleet.workers.slice(1)) {
       slot.config = { ...slot.config, ...build };
-      slot.signal('SIGTERM');
+      if (slot.signal('SIGTERM')) hit++;
       await hold(1_200);
     }
+    return { hit };
   },
 };
 

@@ -13,6 +13,7 @@
  * @property {number} [everyMs] from fault to fault
  * @property {number} [seconds] of faults
  * @property {number} [workers]
+ * @property {number} [rate] of jobs a second
  */
 
 const FENCE = `
@@ -39,7 +40,24 @@ export const MUTANTS = [
       'settle/complete.js': [[`i.id = done.id${FENCE}`, 'i.id = done.id AND $1::text IS NOT NULL']],
     },
     ...FREEZES,
-    caughtBy: /^(ownership|effects): /,
+    caughtBy: /^ownership: .* gone, .* by a session of somebody else/,
+  },
+  {
+    name: 'completion without owner: a failover issues generations twice',
+    patches: {
+      'settle/complete.js': [
+        [
+          `i.id = done.id${FENCE}`,
+          'i.id = done.id AND i.lease_generation = done.generation AND $1::text IS NOT NULL',
+        ],
+      ],
+    },
+    profile: 'failover-async',
+    faults: ['failover-of-a-lagging-standby'],
+    everyMs: 7_000,
+    seconds: 40,
+    producer: { weights: { long: 60 } },
+    caughtBy: /^ownership: .* gone, .* by a session of somebody else/,
   },
   {
     name: 'lease not checked in the statement that completes',
@@ -76,7 +94,7 @@ export const MUTANTS = [
     },
     ...FREEZES,
     producer: { flakyMs: 5_000, weights: { flaky: 20 } },
-    caughtBy: /^ownership: /,
+    caughtBy: /^ownership: .* (pending|dead_letter), .* by a session of somebody else/,
   },
   {
     name: 'claim ignores live leases',
@@ -226,7 +244,7 @@ export const MUTANTS = [
       'settle/complete.js': [['rows[0]?.moved === jobs.length', 'rows[0] !== undefined']],
     },
     ...FREEZES,
-    caughtBy: /^(ownership|effects): /,
+    caughtBy: /^ownership: .* (reported job|completed generation) /,
   },
   {
     name: 'suspects that block the fleet',
@@ -286,6 +304,55 @@ export const MUTANTS = [
     everyMs: 500,
     seconds: 24,
     caughtBy: /^(bystanders: .* stuck|acceptance: .* after the drain)/,
+  },
+  {
+    name: 'renewal without owner and generation',
+    patches: {
+      'lease/renew.js': [
+        [
+          `WHERE i.lease_generation = held.generation
+    AND i.claimed_by = $1::text
+    AND i.status = 'processing'`,
+          `WHERE i.status = 'processing' AND $1::text IS NOT NULL`,
+        ],
+        [
+          `WHERE i.lease_generation = held.generation
+  AND i.claimed_by = $1::text
+  AND i.status = 'processing'`,
+          `WHERE i.status = 'processing' AND $1::text IS NOT NULL`,
+        ],
+      ],
+    },
+    ...FREEZES,
+    caughtBy: /^ownership: .* renewed, .* by a session of somebody else/,
+  },
+  {
+    name: 'rows locked in no order',
+    patches: {
+      'enqueue/insert.js': [
+        ['SELECT DISTINCT ON (j.idempotency_key) j.idempotency_key', 'SELECT j.idempotency_key'],
+        ['ORDER BY j.idempotency_key, j.ordinal', 'ORDER BY random()'],
+      ],
+    },
+    profile: 'network',
+    faults: ['delay', 'reset'],
+    rate: 300,
+    // A business row in the same transaction would let the second of two wait for the first.
+    producer: { duels: 1, most: 10, transactions: 0, weights: { pay: 300 } },
+    caughtBy: /^liveness: .* deadlock/,
+  },
+  {
+    name: 'completed without having run, now and then',
+    patches: {
+      'worker/run/one-job.js': [
+        [
+          'const run = () => runJob(',
+          "const run = () => Math.random() < 0.05 ? { kind: 'completed', children: [], result: null } : runJob(",
+        ],
+      ],
+    },
+    ...KILLS,
+    caughtBy: /^ownership: .* is completed, and its handler never ran/,
   },
   {
     name: 'errors of idle connections are not caught',

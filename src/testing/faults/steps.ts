@@ -32,8 +32,14 @@ export interface Watcher {
 
 export const watching = new AsyncLocalStorage<Watcher>();
 
-/** As `pg` says it. */
-export const connectionLost = () => new Error('Connection terminated unexpectedly');
+/** As `pg` says it. Its cause is for whoever meets it as an unhandled rejection. */
+export const connectionLost = (step?: Step) =>
+  new Error('Connection terminated unexpectedly', {
+    cause: new Error(
+      `The test kit broke the connection at ${step?.name ?? 'a step'}, to see what the handler does then. ` +
+        'If nobody caught this, the handler does not wait for that query: an await is missing.',
+    ),
+  });
 
 async function pass<Value>(
   watcher: Watcher,
@@ -43,12 +49,12 @@ async function pass<Value>(
 ): Promise<Value> {
   if ((await watcher.before(step)) === 'refuse') {
     await cut(false);
-    throw connectionLost();
+    throw connectionLost(step);
   }
   const value = await work();
   if ((await watcher.after(step)) === 'lose') {
     await cut(true);
-    throw connectionLost();
+    throw connectionLost(step);
   }
   return value;
 }
