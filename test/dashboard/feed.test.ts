@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { problemsOf } from '../../src/dashboard/problems.js';
-import { holdfast, job } from '../../src/index.js';
+import { holdfast, job, type ReadableQueue } from '../../src/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
 import { asking, eventsOf } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';
@@ -139,7 +139,8 @@ test('a database that does not answer is said, again and again, until the Holdfa
 test('what is wrong is said in words, the worst first', () => {
   const queue = {
     ...{ queue: 'mail', paused: false, pending: 3, expired: 0, deadLetter: 2, oldestDueMs: 90_000 },
-  } as Parameters<typeof problemsOf>[0][number];
+    unreadable: null,
+  } as ReadableQueue;
   const worker = { id: 'w1', status: 'alive', silentMs: 0 };
   expect(problemsOf([queue], [worker], [{ queue: 'mail', type: 'x', jobs: 1 }])).toEqual([
     {
