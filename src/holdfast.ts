@@ -97,7 +97,7 @@ export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
   checkHoldfast(options);
-  const { address, besidePool } = findAddress(options, process.env.DATABASE_URL);
+  const { address, besidePool } = findAddress(options, process.env);
   const schema = checkSchemaName(options.schema ?? 'holdfast');
   const log = loggerOf(options);
   const tracing = options.telemetry ? new Tracing(options.telemetry) : null;
