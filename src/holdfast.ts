@@ -97,7 +97,7 @@ export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
 export function holdfast(options: HoldfastOptions = {}) {
   checkHoldfast(options);
-  const { address, besidePool } = findAddress(options, process.env.DATABASE_URL);
+  const { address, besidePool } = findAddress(options, process.env);
   const schema = checkSchemaName(options.schema ?? 'holdfast');
   const log = loggerOf(options);
   const tracing = options.telemetry ? new Tracing(options.telemetry) : null;
@@ -115,8 +115,13 @@ export function holdfast(options: HoldfastOptions = {}) {
     : null;
   const prepare = options.prepare ?? true;
   const adopted = options.pool ? adoptPool(options.pool, log) : null;
+  let closed = false;
+  const checkOpen = () => {
+    if (closed) throw afterClose();
+  };
   let ownPool: pg.Pool | null = null;
   const pool = () => {
+    checkOpen();
     if (adopted) return adopted;
     ownPool ??= plainPool({ ...address, settings: settingsOf(options.connection ?? {}) }, 10, log);
     return ownPool;
@@ -124,6 +129,7 @@ export function holdfast(options: HoldfastOptions = {}) {
   /** Observers read on a connection of their own: a scrape must neither wait for handlers nor hold them up. */
   let observerPool: pg.Pool | null = null;
   const observer = () => {
+    checkOpen();
     observerPool ??= plainPool({ ...address, queryTimeoutMs: OBSERVER_MS }, 1, log);
     return observerPool;
   };
@@ -153,6 +159,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     items: readonly EnqueueItem[],
     call: EnqueueCall = {},
   ): Promise<Enqueued[]> {
+    checkOpen();
     checkCall(items, call);
     if (items.length === 0) return [];
     const queue = items[0]?.job.queue as string;
@@ -223,8 +230,9 @@ export function holdfast(options: HoldfastOptions = {}) {
   const waiting = new Waiting(access);
   const readGauges = gaugesReader(observer, schema, log);
 
-  /** Closes what was opened here. A handler that is stuck in a query is cut off after a second. */
+  /** Closes what was opened here, for good. A handler that is stuck in a query is cut off after a second. */
   async function close(): Promise<void> {
+    closed = true;
     waiting.close();
     backpressure.close();
     const pools = [ownPool, observerPool];
@@ -271,17 +279,17 @@ export function holdfast(options: HoldfastOptions = {}) {
 
     worker(workerOptions: WorkerOptions = {}): Worker {
       const deps = {
-        ...{ address, direct, besidePool, pool: pool(), schema },
+        ...{ address, direct, besidePool, pool: pool(), schema, checkOpen },
         ...{ log, maxPayloadBytes, prepare, pooler: options.pooler ?? null, tracing, listeners },
       };
       return new Worker(deps, workerOptions);
     },
 
     /** Brings the schema to what this version needs. Safe to call from every process at its start. */
-    migrate: (): Promise<MigrationState[]> =>
+    migrate: async (): Promise<MigrationState[]> =>
       withClient(pool(), (client) => migrate(client, schema)),
-    migrationStates: (): Promise<MigrationState[]> => migrationStates(pool(), schema),
-    pendingSql: (): Promise<string> => pendingSql(pool(), schema),
+    migrationStates: async (): Promise<MigrationState[]> => migrationStates(pool(), schema),
+    pendingSql: async (): Promise<string> => pendingSql(pool(), schema),
 
     /** Changes a job that waits. One that runs, or has ended, is refused with JOB_STATE. */
     update: <Input>(id: string, changes: JobChanges<Input>, choice?: UpdateChoice<Input>) =>
@@ -296,6 +304,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     audit: (request?: AuditRequest): Promise<AuditPage> => auditPage(access, request),
     /** Looks for everything that is known to go wrong, and says why it matters and what to do. */
     doctor: async () => {
+      checkOpen();
       await meet();
       return examine(access);
     },
@@ -322,6 +331,12 @@ export function holdfast(options: HoldfastOptions = {}) {
   });
   return hf;
 }
+
+const afterClose = () =>
+  new HoldfastError(
+    'CLOSED',
+    'hf.close() was called before, so nothing was done. Close it last, or make another one with holdfast().',
+  );
 
 function withHeaders(item: EnqueueItem, withContext: WithContext): EnqueueItem {
   const headers = withContext(item.options?.headers);

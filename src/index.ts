@@ -29,6 +29,8 @@ export type {
   JobFacts,
   JobSummary,
   QueueInfo,
+  ReadableQueue,
+  UnreadableQueue,
   WorkerInfo,
 } from './api/views.js';
 export type { JobOutcome, WaitChoice } from './api/wait.js';

@@ -44,8 +44,9 @@ describe('an enqueue into a full queue', () => {
     await hf.enqueue(work, {});
     await expect(hf.enqueue(work, {})).rejects.toMatchObject({
       ...FULL,
-      message:
+      message: expect.stringMatching(
         /"inbox" is full: about 10 jobs wait, and 10 may \(maxPending\); nothing was enqueued/,
+      ),
     });
     expect(await waiting()).toBe(MOST);
   });
@@ -55,7 +56,10 @@ describe('an enqueue into a full queue', () => {
     await hf.enqueueMany(items(MOST - 2));
     await expect(hf.enqueueMany(items(3))).rejects.toMatchObject(FULL);
     const call = hf.enqueueMany(items(MOST + 1), { onFull: 'wait' });
-    await expect(call).rejects.toMatchObject({ ...FULL, message: /Split the call/ });
+    await expect(call).rejects.toMatchObject({
+      ...FULL,
+      message: expect.stringMatching(/Split the call/),
+    });
     await hf.enqueueMany(items(2));
     expect(await waiting()).toBe(MOST);
   });
@@ -116,7 +120,7 @@ describe('in a transaction of the caller', () => {
     );
     const call = hf.enqueue(work, {}, { tx: client, onFull: 'wait' });
     await expect(call).rejects.toMatchObject({
-      ...{ code: 'OPTION_INVALID', message: /hold your transaction open/ },
+      ...{ code: 'OPTION_INVALID', message: expect.stringMatching(/hold your transaction open/) },
     });
     await client.query('COMMIT');
     client.release();
@@ -163,7 +167,10 @@ describe('waiting for room', () => {
     const hf = producer();
     await hf.enqueueMany(items(MOST));
     const call = hf.enqueue(work, {}, { onFull: 'wait', fullTimeout: '120ms' });
-    await expect(call).rejects.toMatchObject({ ...FULL, message: /full after 120 ms/ });
+    await expect(call).rejects.toMatchObject({
+      ...FULL,
+      message: expect.stringMatching(/full after 120 ms/),
+    });
     const closed = hf.enqueue(work, {}, { onFull: 'wait' });
     const seen = expect(closed).rejects.toMatchObject({ code: 'STOPPED' });
     // By then it waits.
@@ -205,7 +212,7 @@ test('producers in SQL are refused with HF006, by what a worker has counted, and
   const error = await until('it is refused', refused);
   expect(error).toMatchObject({
     code: 'HF006',
-    message: /is full, 10 jobs may wait: nothing was enqueued/,
+    message: expect.stringMatching(/is full, 10 jobs may wait: nothing was enqueued/),
   });
   await drain();
   await until('it is taken again', () => call().catch(() => null));
@@ -324,7 +331,9 @@ test('a pool that is busy for too long is named, and nothing is written', async 
   const client = await pool.connect();
   const error = {
     code: 'POOL_BUSY',
-    message: /No connection of the pool of 1 was free for 0\.1 s; nothing was enqueued/,
+    message: expect.stringMatching(
+      /No connection of the pool of 1 was free for 0\.1 s; nothing was enqueued\. .*transaction that is open for long.*higher max/,
+    ),
     cause: expect.any(Error),
   };
   await expect(hf.enqueue(work, {})).rejects.toMatchObject(error);
@@ -341,7 +350,10 @@ describe('is refused', () => {
     'maxPending of %s',
     async (most) => {
       const call = db.hf.configureQueue('inbox', { maxPending: most as number });
-      await expect(call).rejects.toMatchObject({ code: 'OPTION_INVALID', message: /maxPending/ });
+      await expect(call).rejects.toMatchObject({
+        code: 'OPTION_INVALID',
+        message: expect.stringMatching(/maxPending/),
+      });
     },
   );
 

@@ -391,6 +391,18 @@ describe('the work', () => {
         ),
       { level: 'problem', text: expect.stringContaining('1 h ago') },
     ],
+    [
+      "a queue that no worker serves, whose maintenance is nobody's",
+      'unserved',
+      async () => {
+        await db.rows('DELETE FROM holdfast.workers');
+        await plantWorker(db, { handles: { elsewhere: { send_receipt: 1 } } });
+        await db.rows(
+          `UPDATE holdfast.queues SET maintained_at = now() - interval '1 hour' WHERE name = 'inbox'`,
+        );
+      },
+      { level: 'note', text: expect.stringMatching(/^No live worker serves .*"inbox".* for 1 h;/) },
+    ],
   ];
   test('few failures, or those of a worker that is not heard, are no finding', async () => {
     await plantWorker(db, { metadata: failing(9, 0) });
@@ -826,7 +838,9 @@ describe('the server', () => {
     const findings = await ask({ url: server.url });
     expect(findings.find(({ check }) => check === 'server role')).toMatchObject({
       level: 'problem',
-      text: 'The server is a read-only replica.',
+      text: expect.stringMatching(
+        /^The server is a standby, .*only what can be read was looked at/,
+      ),
     });
     expect(findings.find(({ check }) => check === 'schema drift')?.text).toContain('on a replica');
     expect(findings.filter(({ text }) => text.includes('could not be looked at'))).toEqual([]);

@@ -380,14 +380,19 @@ describe('queues and workers', () => {
     });
   });
 
-  test('status joins all of it', async () => {
-    await plantWorker(db, { id: 'w1' });
+  test('status joins all of it, and tells what runs from what is claimed', async () => {
+    await plantWorker(db, {
+      id: 'w1',
+      metadata: { concurrency: 4, load: { running: 1, held: 2 } },
+    });
     await plantJob(db, { dueInMs: -65_000 });
     await plantJob(db, { status: 'dead_letter' });
+    for (const _ of [1, 2]) await plantJob(db, { status: 'processing', worker: 'w1' });
     const ran = await cli('status');
     expect(ran.code).toBe(0);
-    expect(ran.out).toMatch(/^inbox +1 +0 +0 +1 +0 +1 min \d+ s +0\.0 +time +open$/m);
-    expect(ran.out).toContain('1 worker alive; it holds 0 jobs');
+    expect(ran.out).toMatch(/^inbox +1 +0 +2 +1 +0 +1 min \d+ s +0\.0 +time +open$/m);
+    expect(ran.out).toMatch(/^QUEUE +PENDING +SCHEDULED +HELD +DEAD /);
+    expect(ran.out).toContain('1 worker alive; it holds 2 jobs; handlers busy: 1/4 25 %');
     const [json] = values<{ queues: object[]; workers: object[] }>(
       (await cli('status --json --queue inbox')).out,
     );

@@ -11,12 +11,14 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { initFiles } from '../src/cli/init-files.js';
+import { holdfast } from '../src/index.js';
 import { clearAll } from './support/cli-plant.js';
 import { call, run, start, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { emptyDatabases } from './support/empty-database.js';
+import { quietLogger } from './support/logger.js';
 import { until } from './support/until.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -139,6 +141,29 @@ describe('enqueue', () => {
       env: env(),
     });
     expect(other.code).toBe(1);
+  });
+
+  test('is due at the time that --run-at names, on the database that PGHOST and its like name', async () => {
+    const { hostname, port, username, password, pathname } = new URL(db.url);
+    const place = {
+      ...{ PGHOST: hostname, PGPORT: port, PGUSER: username, PGPASSWORD: password },
+      PGDATABASE: pathname.slice(1),
+    };
+    const at = '2031-01-31T09:00:00.000Z';
+    const ran = await run(['enqueue', 'ship', '--run-at', at], { env: place });
+    expect(ran).toMatchObject({ code: 0, err: '' });
+    expect((await db.hf.job(ran.out.trim()))?.runAt?.toISOString()).toBe(at);
+    for (const wrong of [
+      ['--run-at', 'soon'],
+      ['--run-at', at, '--delay', '1h'],
+    ])
+      expect((await call(['enqueue', 'ship', ...wrong], { env: env() })).code).toBe(2);
+    for (const [name, value] of Object.entries(place)) vi.stubEnv(name, value);
+    vi.stubEnv('DATABASE_URL', '');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const hf = holdfast({ logger: quietLogger });
+    onTestFinished(() => hf.close());
+    expect(await hf.job(ran.out.trim())).toMatchObject({ type: 'ship' });
   });
 
   test('takes a payload from stdin, and tells nobody what a broken one said', async () => {

@@ -118,6 +118,14 @@ describe('holdfast', () => {
     expect((await call(['frobnicate', '--help'])).code).toBe(2);
   });
 
+  test.each(['', 'jobs', 'jobs retry', 'enqueue'])('"help %s" is "%s --help"', async (words) => {
+    const list = words.split(' ').filter(Boolean);
+    const help = await call([...list, '--help']);
+    expect(help.code).toBe(0);
+    expect(await call(['help', ...list])).toEqual(help);
+    expect((await call(['help', 'frobnicate'])).code).toBe(2);
+  });
+
   test.each([
     ['migarte', 'Did you mean "migrate"?'],
     ['jbos ls', 'Did you mean "jobs"?'],

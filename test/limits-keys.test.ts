@@ -208,17 +208,17 @@ describe.each([
   test('with keys is refused, and nothing is set; so is such a type when the order changes', async () => {
     await expect(limitStep(db, { rate }, true)).rejects.toMatchObject({
       code: 'OPTION_INVALID',
-      message: /has no rates with keys.*No limit was set/s,
+      message: expect.stringMatching(/has no rates with keys.*No limit was set/s),
     });
     await expect(
       db.rows(`SELECT holdfast.inbox_set_limit('declare', 'step', NULL, 1, '1s', 1, true)`),
-    ).rejects.toMatchObject({ code: 'HF002', message: /no limit was set/ });
+    ).rejects.toMatchObject({ code: 'HF002', message: expect.stringMatching(/no limit was set/) });
     expect(await db.rows('SELECT FROM holdfast.limits')).toEqual([]);
     await configure(db.plain, INBOX, { ordering: 'none' });
     await limitStep(db, { rate }, true);
     await expect(configure(db.plain, INBOX, how.settings)).rejects.toMatchObject({
       code: 'HF005',
-      message: /has a rate with keys/,
+      message: expect.stringMatching(/has a rate with keys/),
     });
     await limitStep(db, { rate });
     await configure(db.plain, INBOX, how.settings);

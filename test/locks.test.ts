@@ -7,6 +7,7 @@ import { beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { diagnose } from '../src/cli/commands/doctor.js';
 import { ending } from '../src/cli/errors.js';
 import { Session } from '../src/cli/session.js';
+import { holdfast } from '../src/index.js';
 import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor.js';
 import { judgeLocks, judgeMaintenanceLock } from '../src/inspect/doctor-locks.js';
 import { explainJob } from '../src/inspect/explain.js';
@@ -16,7 +17,9 @@ import { maintenanceLock } from '../src/maintenance/turn.js';
 import { collectMetrics } from '../src/metrics/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
 import { call } from './support/cli-run.js';
+import { asking, eventsOf } from './support/dashboard.js';
 import { INBOX, testDatabase } from './support/database.js';
+import { quietLogger } from './support/logger.js';
 import { readScrape } from './support/prometheus.js';
 import { until } from './support/until.js';
 
@@ -167,6 +170,43 @@ test('status, top, queues ls and workers ls show what is not locked, and name wh
   const workers = await run('workers ls --json');
   expect(workers).toMatchObject({ code: 1, err: said });
   expect(JSON.parse(workers.out)).toMatchObject({ id: 'w1', state: 'alive', held: null });
+});
+
+test('hf.queues, hf.workers and the dashboard show what is not locked, and say why the rest is not', async () => {
+  await plantJob(db, { queue: 'outbox' });
+  const { culprit } = await lockedOut();
+  const hf = holdfast({ connectionString: db.url, logger: quietLogger });
+  onTestFinished(() => hf.close());
+  const stream = eventsOf(
+    await asking(hf).handle(
+      new Request('http://localhost/api/events', { headers: { host: 'localhost' } }),
+    ),
+  );
+  onTestFinished(() => stream.close());
+  const [queues, workers, event] = await Promise.all([hf.queues(), hf.workers(), stream.next()]);
+  const unreadable = expect.stringMatching(
+    new RegExp(`^The table holdfast\\.inbox is locked: .*pg_terminate_backend\\(${culprit.pid}\\)`),
+  );
+  expect(queues).toMatchObject([
+    { queue: 'inbox', paused: false, createdAt: expect.any(Date), pending: null, unreadable },
+    { queue: 'outbox', pending: 1, unreadable: null },
+  ]);
+  expect(workers).toMatchObject([{ id: 'w1', state: 'alive', held: null, expired: null }]);
+  expect(event).toMatchObject({
+    event: 'snapshot',
+    data: {
+      snapshot: {
+        queues: [{ queue: 'outbox', pending: 1 }],
+        unreadable: [{ queue: 'inbox', unreadable }],
+        workers: [{ id: 'w1', held: null }],
+      },
+    },
+  });
+  expect(event?.data.snapshot.problems).toContainEqual({
+    level: 'bad',
+    text: expect.stringMatching(/^Queue inbox could not be read\. The table .* is locked: /),
+    link: 'health',
+  });
 });
 
 test('who holds the lock is asked with the settings and the time limit of a reading', async () => {

@@ -275,7 +275,10 @@ describe('is refused', () => {
   test.each(wrong)('%j', async (options, code) => {
     for (const verb of ['pause', 'resume'] as const) {
       const call = db.hf[verb]('inbox', options);
-      await expect(call).rejects.toMatchObject({ code, message: /othing was done/ });
+      await expect(call).rejects.toMatchObject({
+        code,
+        message: expect.stringMatching(/othing was done/),
+      });
     }
     expect(await listsOf()).toEqual({ paused_types: null, paused_keys: null });
   });
@@ -286,7 +289,10 @@ describe('is refused', () => {
       [MAX_PAUSED],
     );
     const call = db.hf.pause('inbox', { type: 'one_more' });
-    await expect(call).rejects.toMatchObject({ code: 'OPTION_INVALID', message: /100 types/ });
+    await expect(call).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringMatching(/100 types/),
+    });
     await db.hf.pause('inbox', { type: 't7' });
     await db.hf.resume('inbox', { type: 't7' });
     await db.hf.pause('inbox', { type: 'one_more' });

@@ -474,13 +474,19 @@ describe('an enqueue is refused, and nothing is written,', () => {
   ];
   test.each(wrong)('unique: %j', async (unique, code) => {
     const call = async () => db.hf.enqueue(step, { n: 1 }, { unique: unique as never });
-    await expect(call()).rejects.toMatchObject({ code, message: /othing was enqueued/ });
+    await expect(call()).rejects.toMatchObject({
+      code,
+      message: expect.stringMatching(/othing was enqueued/),
+    });
     expect(await rows()).toEqual([]);
   });
 
   test('beside an idempotency key, or by a function that throws', async () => {
     const both = enqueue(1, {}, { idempotencyKey: 'i' });
-    await expect(both).rejects.toMatchObject({ code: 'OPTION_INVALID', message: /both given/ });
+    await expect(both).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringMatching(/both given/),
+    });
     const broken = job<{ n: number }>('step', {
       unique: {
         by: () => {
@@ -490,7 +496,11 @@ describe('an enqueue is refused, and nothing is written,', () => {
     });
     const call = async () => db.hf.enqueue(broken, { n: 1 });
     await expect(call()).rejects.toMatchObject({
-      ...{ code: 'OPTION_INVALID', message: /unique\.by/, cause: new Error('no such user') },
+      ...{
+        code: 'OPTION_INVALID',
+        message: expect.stringMatching(/unique\.by/),
+        cause: new Error('no such user'),
+      },
     });
     expect(await rows()).toEqual([]);
   });
@@ -528,7 +538,7 @@ describe('in SQL', () => {
     `unique_key => 'k', idempotency_key => 'i'`,
   ])('refused: %s', async (args) => {
     await expect(call(`'{"n": 1}', ${args}`)).rejects.toMatchObject({
-      ...{ code: 'HF002', message: /nothing was enqueued/ },
+      ...{ code: 'HF002', message: expect.stringMatching(/nothing was enqueued/) },
     });
     expect(await rows()).toEqual([]);
   });

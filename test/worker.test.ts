@@ -42,7 +42,10 @@ async function promptly<Value>(promise: Promise<Value>): Promise<Value> {
 describe('a worker that cannot start says why', () => {
   test('without handlers', async () => {
     const run = db.hf.worker(quiet).run();
-    await expect(run).rejects.toMatchObject({ code: 'HANDLER_MISSING', message: /handle\(/ });
+    await expect(run).rejects.toMatchObject({
+      code: 'HANDLER_MISSING',
+      message: expect.stringMatching(/handle\(/),
+    });
   });
 
   test('with a queue that no handler belongs to', async () => {
@@ -50,7 +53,10 @@ describe('a worker that cannot start says why', () => {
       .worker({ ...quiet, queues: ['inbox', 'outbox'] })
       .handle(work, nothing)
       .run();
-    await expect(run).rejects.toMatchObject({ code: 'HANDLER_MISSING', message: /"outbox"/ });
+    await expect(run).rejects.toMatchObject({
+      code: 'HANDLER_MISSING',
+      message: expect.stringMatching(/"outbox"/),
+    });
   });
 
   test('on a schema that was not migrated', async () => {
@@ -58,7 +64,7 @@ describe('a worker that cannot start says why', () => {
     const run = hf.worker(quiet).handle(work, nothing).run();
     await expect(run).rejects.toMatchObject({
       code: 'SCHEMA_MISSING',
-      message: /holdfast migrate/,
+      message: expect.stringMatching(/holdfast migrate/),
     });
     await hf.close();
   });
@@ -68,7 +74,10 @@ describe('a worker that cannot start says why', () => {
       .worker(quiet)
       .handle(job('far', { queue: 'faraway' }), nothing)
       .run();
-    await expect(run).rejects.toMatchObject({ code: 'QUEUE_UNKNOWN', message: /"faraway"/ });
+    await expect(run).rejects.toMatchObject({
+      code: 'QUEUE_UNKNOWN',
+      message: expect.stringMatching(/"faraway"/),
+    });
   });
 
   test('on a database that does not exist', async () => {

@@ -3,7 +3,7 @@
  * `src/operate`, and refuse what cannot be meant before anything is sent.
  */
 import type pg from 'pg';
-import { reading } from '../inspect/reading.js';
+import { type Part, reading } from '../inspect/reading.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Logger } from '../postgres/log.js';
 import type { Names } from '../postgres/names.js';
@@ -29,7 +29,10 @@ export interface QueueChoice {
   readonly queue?: string;
 }
 
-export function ask<Value>(access: Access, work: (db: Executor) => Promise<Value>): Promise<Value> {
+export function ask<Value>(
+  access: Access,
+  work: (db: Executor, part: Part) => Promise<Value>,
+): Promise<Value> {
   return reading(access.pool(), work, { schema: access.schema, ...access.limits });
 }
 

@@ -14,8 +14,14 @@ import { pruneArchiveOlder } from '../operate/prune.js';
 import { MAX_PAUSED, type QueuePart, setPartPaused, setPaused } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import {
+  type Executor,
+  engineExecutor,
+  executor,
+  type Transaction,
+} from '../postgres/queryable.js';
 import { pause, remove, resume, runNow, type Turned } from '../schedule/operate.js';
+import type { Access } from './access.js';
 
 /** Null: it is not to be recorded. */
 export function recordOf(act: Act, options: ActOptions): ActRecord | null {
@@ -37,6 +43,17 @@ export const together = <Value>(
     ACTING,
   );
 
+/** The same in the caller's transaction, if there is one; `call` has been checked. */
+export async function actIn<Value>(
+  access: Pick<Access, 'pool'>,
+  call: { readonly tx?: Transaction },
+  work: (db: Executor) => Promise<Value>,
+): Promise<Value> {
+  // Also with a transaction: a Holdfast that is closed does nothing.
+  const pool = access.pool();
+  return call.tx ? work(executor(call.tx)) : together(pool, work);
+}
+
 /** Moves jobs by their ids and returns those that it moved. */
 export type MoveJobs = (db: Executor, names: Names, ids: readonly string[]) => Promise<string[]>;
 
@@ -54,24 +71,30 @@ export const cancelFor =
   (db, names, ids) =>
     cancel(db, names, ids, reason);
 
-export interface Movement {
-  readonly pool: pg.Pool;
+interface MovementIn {
   readonly names: Names;
   readonly move: MoveJobs;
   readonly record: ActRecord | null;
 }
 
-/** One batch. */
-export function moveJobs(
-  { pool, names, move, record }: Movement,
+export interface Movement extends MovementIn {
+  readonly pool: pg.Pool;
+}
+
+/** One batch, in the transaction that is open there. */
+export async function moveJobsIn(
+  db: Executor,
+  { names, move, record }: MovementIn,
   ids: readonly string[],
 ): Promise<string[]> {
-  return together(pool, async (db) => {
-    const moved = await move(db, names, ids);
-    await record?.addJobs(db, names, moved);
-    return moved;
-  });
+  const moved = await move(db, names, ids);
+  await record?.addJobs(db, names, moved);
+  return moved;
 }
+
+/** One batch. */
+export const moveJobs = (movement: Movement, ids: readonly string[]): Promise<string[]> =>
+  together(movement.pool, (db) => moveJobsIn(db, movement, ids));
 
 /** Whether the queue, or this part of it, was paused before; null: there is no such queue. */
 export function turnQueue(

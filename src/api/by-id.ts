@@ -1,8 +1,19 @@
-/** Jobs by their ids: tried again, discarded, cancelled. In each queue in a transaction of its own. */
+/**
+ * Jobs by their ids: tried again, discarded, cancelled. In the caller's transaction, or in each queue in one of its own.
+ */
+import { checkTx } from '../enqueue/transaction.js';
 import { checkIds } from '../job/id.js';
 import { type CancelOptions, checkVerbOptions, type VerbOptions } from '../operate/options.js';
 import type { Access } from './access.js';
-import { cancelFor, discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
+import {
+  actIn,
+  cancelFor,
+  discardJobs,
+  type MoveJobs,
+  moveJobsIn,
+  recordOf,
+  retryAndHint,
+} from './acts.js';
 import { findJobs } from './find-jobs.js';
 
 type Verb = 'retry' | 'discard' | 'cancel';
@@ -12,14 +23,17 @@ export function byId(access: Access) {
 
   async function move(verb: Verb, ids: readonly string[], options: VerbOptions, by: MoveJobs) {
     const checked = checkIds(ids);
+    if ('tx' in options) checkTx(options.tx);
     const moveIn = (queue: string, some: readonly string[]) => {
       const [where, record] = [names(queue), recordOf({ act: verb, queue }, options)];
-      return moveJobs({ pool: access.pool(), names: where, move: by, record }, some);
+      return actIn(access, options, (db) =>
+        moveJobsIn(db, { names: where, move: by, record }, some),
+      );
     };
     if (options.queue !== undefined) return moveIn(options.queue, checked);
     const moved = new Set(await moveIn('inbox', checked));
     const left = checked.filter((id) => !moved.has(id.toLowerCase()));
-    for (const [queue, some] of await findJobs(access, left))
+    for (const [queue, some] of await findJobs(access, left, options.tx))
       for (const id of await moveIn(queue, some)) moved.add(id);
     return [...moved];
   }

@@ -3,7 +3,7 @@ import { isArchivePlace, listArchive } from '../inspect/archive.js';
 import { explainJob } from '../inspect/explain.js';
 import type { JobFilter } from '../inspect/filter.js';
 import { listJobs, ORDERS, type Order } from '../inspect/list.js';
-import { overview, queuesOverview } from '../inspect/overview.js';
+import { everyQueue, openOverview } from '../inspect/overview.js';
 import { listQueues } from '../inspect/queues.js';
 import { showJob } from '../inspect/show.js';
 import { HoldfastError, shown } from '../job/errors.js';
@@ -22,6 +22,7 @@ import {
   type JobSummary,
   jobView,
   listedView,
+  lockedView,
   type QueueInfo,
   queueView,
   type WorkerInfo,
@@ -142,16 +143,26 @@ export function looking(access: Access) {
       );
     },
 
-    /** Every queue with its settings, how much waits, runs and is dead in it, and how fast it goes. */
-    queues: async (): Promise<QueueInfo[]> =>
-      (await ask(access, (db) => queuesOverview(db, schema))).map(queueView),
+    /**
+     * Every queue with its settings, how much waits, runs and is dead in it, and how fast it goes. Of one that somebody
+     * has locked `unreadable` says who, and the figures are null.
+     */
+    async queues(): Promise<QueueInfo[]> {
+      const seen = await ask(access, (db, part) => everyQueue(db, part, schema));
+      return seen.map((one) => ('error' in one ? lockedView(one) : queueView(one)));
+    },
 
-    /** Every worker and what it holds; with `all`, the dead of the last week as well. */
+    /**
+     * Every worker and what it holds; with `all`, the dead of the last week as well. What they hold is null while
+     * somebody has locked a queue.
+     */
     async workers(choice: { readonly all?: boolean } = {}): Promise<WorkerInfo[]> {
       checkKnown(choice, { all: true }, 'workers()', 'Nothing was read.');
       const all = checkFlag(choice.all, 'all', 'Nothing was read.') ?? false;
-      const seen = await ask(access, (db) => overview(db, schema, { withDead: all }));
-      return seen.workers.map(workerView);
+      const seen = await ask(access, (db, part) =>
+        openOverview(db, part, schema, { withDead: all }),
+      );
+      return seen.workers.map((worker) => workerView(worker, seen.locked.length === 0));
     },
   };
 }

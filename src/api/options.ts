@@ -7,11 +7,11 @@ import { HoldfastError, shown } from '../job/errors.js';
 import type { EnqueueItem } from '../job/job.js';
 import { checkChoice, checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import type { Logger, LogLevel, Redact } from '../postgres/log.js';
-import type { Queryable } from '../postgres/queryable.js';
+import type { Transaction } from '../postgres/queryable.js';
 import type { Telemetry } from '../tracing/api.js';
 
 export interface HoldfastOptions {
-  /** Default: the database of `connection` or of the pool, or the environment variable DATABASE_URL. */
+  /** Default: the database of `connection` or of the pool, or of DATABASE_URL, or of PGHOST, PGUSER, PGDATABASE, … */
   readonly connectionString?: string;
   /** The same and more in the words of `pg`: `ssl`, a function for the password, time limits. */
   readonly connection?: pg.ClientConfig;
@@ -48,7 +48,7 @@ const HOLDFAST_OPTIONS = {
 
 export interface EnqueueCall {
   /** Your transaction: anything with `query(text, params)`, or one of the adapters. Leave it out if there is none. */
-  readonly tx?: Queryable & { readonly totalCount?: never };
+  readonly tx?: Transaction;
   /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
   readonly onMismatch?: 'error' | 'existing';
   /** When more jobs wait than `maxPending` of the queue: throw (default), or wait for room. Not with `tx`. */

@@ -10,7 +10,7 @@ import { checkInteger } from '../job/job.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { withTransaction } from '../postgres/pool.js';
-import { type Executor, executor, type Queryable } from '../postgres/queryable.js';
+import { type Executor, executor, type Transaction } from '../postgres/queryable.js';
 import type { CatchUp } from '../schedule/due.js';
 import { findSchedule, readSchedules, type ScheduleRow } from '../schedule/list.js';
 import { type RanNow, unknownSchedule } from '../schedule/operate.js';
@@ -27,7 +27,7 @@ import { ACTING, actOnSchedule } from './acts.js';
 
 export interface ScheduleCall {
   /** Your transaction: anything with `query(text, params)`, or one of the adapters. */
-  readonly tx?: Queryable & { readonly totalCount?: never };
+  readonly tx?: Transaction;
 }
 
 /** What a person does to a schedule leaves a row in the audit. */
@@ -117,7 +117,7 @@ export function schedules(access: Access) {
   ): Promise<Value> {
     if ('tx' in call) {
       checkTx(call.tx);
-      return work(executor(call.tx as Queryable));
+      return work(executor(call.tx as Transaction));
     }
     return withTransaction(access.pool(), (client) => work(executor(client)), begin);
   }

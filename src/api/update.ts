@@ -4,8 +4,9 @@
  * lies where workers have read already, so it is announced like a job that came back.
  */
 import { dueTime } from '../enqueue/enqueue.js';
+import { checkTx } from '../enqueue/transaction.js';
 import { hintQueue } from '../fleet/wake.js';
-import { type ShownJob, showJob } from '../inspect/show.js';
+import { type StateRow, statesOf } from '../inspect/job-states.js';
 import type { Duration } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkId } from '../job/id.js';
@@ -14,9 +15,9 @@ import { checkKnown, type Known } from '../job/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { UNCHANGED, updateWaiting, type WaitingChanges } from '../operate/update.js';
-import type { Names } from '../postgres/names.js';
+import { type Executor, executor, type Transaction } from '../postgres/queryable.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
-import { recordOf, together } from './acts.js';
+import { actIn, recordOf } from './acts.js';
 import { findJobs } from './find-jobs.js';
 import { unknownJob } from './unknown.js';
 
@@ -34,10 +35,12 @@ export interface JobChanges<Input> {
 export interface UpdateChoice<Input> extends QueueChoice, ActOptions {
   /** Its queue is the job's; a new payload is checked by its schema and has its version. */
   readonly job?: JobDefinition<Input, unknown>;
+  /** Your transaction: anything with `query(text, params)`, or one of the adapters. Default: one of its own. */
+  readonly tx?: Transaction;
 }
 
 const OPTIONS = {
-  ...{ queue: true, job: true, ...ACT_OPTIONS },
+  ...{ queue: true, job: true, tx: true, ...ACT_OPTIONS },
 } as const satisfies Known<UpdateChoice<unknown>>;
 const NOT_DONE = 'the job was not changed';
 const PARTS = ['payload', 'runAt', 'delay', 'priority'];
@@ -90,14 +93,19 @@ export async function update<Input>(
 ): Promise<void> {
   checkKnown(choice, OPTIONS, 'update()', 'The job was not changed.');
   checkActOptions(choice);
-  const { job, queue = job?.queue } = choice;
+  if ('tx' in choice) checkTx(choice.tx);
+  const { job, queue = job?.queue, tx } = choice;
   const checked = checkId(id);
   const wanted = await prepared(access, changes, job);
   const updateIn = (where: string) => updateJob(access, where, checked, wanted, choice);
   if (await updateIn(queue ?? 'inbox')) return;
-  const [elsewhere] = queue === undefined ? (await findJobs(access, [checked])).keys() : [];
+  const [elsewhere] = queue === undefined ? (await findJobs(access, [checked], tx)).keys() : [];
   if (elsewhere !== undefined && (await updateIn(elsewhere))) return;
-  throw await unknownJob(access, queue ?? null, checked);
+  if (!tx) throw await unknownJob(access, queue ?? null, checked);
+  // Why is not asked: there may be no connection beside the transaction.
+  const where =
+    queue === undefined ? 'No queue and no archive has it' : `"${queue}" does not have it`;
+  throw new HoldfastError('JOB_UNKNOWN', `Job ${checked} is not known: ${where}; ${NOT_DONE}.`);
 }
 
 /** False: this queue does not know the job. */
@@ -106,11 +114,11 @@ function updateJob(
   queue: string,
   checked: string,
   wanted: WaitingChanges,
-  choice: ActOptions,
+  choice: ActOptions & { readonly tx?: Transaction },
 ): Promise<boolean> {
   return ofQueue(access, { queue }, async (names) => {
     const act = { act: 'update', queue, changes: kept(wanted) } as const;
-    const updated = await together(access.pool(), async (db) => {
+    const updated = await actIn(access, choice, async (db) => {
       const now = await updateWaiting(db, names, checked, wanted);
       if (!now) return false;
       const moved = wanted.runAt ?? wanted.delayMs ?? wanted.priority;
@@ -119,8 +127,9 @@ function updateJob(
       return true;
     });
     if (updated) return true;
-    const refused = await refusal(access, names, checked, wanted.type);
-    if (refused) throw refused;
+    const find = (db: Executor) => statesOf(db, names, [checked]);
+    const [found] = await (choice.tx ? find(executor(choice.tx)) : ask(access, find));
+    if (found) throw refusal(found, checked, wanted.type);
     return false;
   });
 }
@@ -137,16 +146,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   dead_letter: 'hf.retry() makes it wait again',
 };
 
-/** Null: the queue does not know it. */
-async function refusal(
-  access: Access,
-  names: Names,
-  id: string,
-  type: string | null,
-): Promise<HoldfastError | null> {
-  const { schema, queue } = names;
-  const found = await ask(access, (db) => showJob(db, schema, [queue], id));
-  if (!found) return null;
+function refusal(found: StateRow, id: string, type: string | null): HoldfastError {
   if (type !== null && found.type !== type) {
     return new HoldfastError(
       'OPTION_INVALID',
@@ -156,7 +156,7 @@ async function refusal(
   return new HoldfastError('JOB_STATE', `Job ${id} ${stateText(found)}.`);
 }
 
-function stateText({ archived, status }: ShownJob): string {
+function stateText({ archived, status }: StateRow): string {
   // Between the two statements it may have come back.
   if (!archived && status === 'pending') return `was busy just now; ${NOT_DONE}. Try again`;
   const remedy = archived

@@ -3,7 +3,14 @@ import type { ArchivedJob } from '../inspect/archive.js';
 import type { DeadLetterGroupRow } from '../inspect/dead-letter-groups.js';
 import type { Explanation as RawExplanation } from '../inspect/explain.js';
 import type { ListedJob } from '../inspect/list.js';
-import { type QueueFigures, queueFigures, type WorkerOverview } from '../inspect/overview.js';
+import {
+  type LockedQueue,
+  lockedFigures,
+  type QueueFigures,
+  queueFigures,
+  type WorkerOverview,
+  whyLocked,
+} from '../inspect/overview.js';
 import type { ShownJob } from '../inspect/show.js';
 import {
   type Busy,
@@ -127,22 +134,50 @@ export const archivedView = (queue: string, { claimedAt: _, ...row }: ArchivedJo
   completedAt: date(row.completedAt),
 });
 
-export type QueueInfo = Dated<QueueFigures, 'oldestDue' | 'maintainedAt' | 'createdAt'>;
+export type ReadableQueue = Dated<QueueFigures, 'oldestDue' | 'maintainedAt' | 'createdAt'> & {
+  readonly unreadable: null;
+};
 
-export function queueView(row: Parameters<typeof queueFigures>[0]): QueueInfo {
+/** A queue that somebody has locked: its settings are known, and nothing of its jobs. */
+export type UnreadableQueue = Dated<
+  Readonly<ReturnType<typeof lockedFigures>>,
+  'maintainedAt' | 'createdAt'
+> & {
+  /** Who holds the lock, and how to end it. */
+  readonly unreadable: string;
+};
+
+export type QueueInfo = ReadableQueue | UnreadableQueue;
+
+export function queueView(row: Parameters<typeof queueFigures>[0]): ReadableQueue {
   const figures = queueFigures(row);
   return {
     ...figures,
     oldestDue: dateOrNull(figures.oldestDue),
     maintainedAt: dateOrNull(figures.maintainedAt),
     createdAt: date(figures.createdAt),
+    unreadable: null,
+  };
+}
+
+export function lockedView(row: LockedQueue): UnreadableQueue {
+  const figures = lockedFigures(row);
+  return {
+    ...figures,
+    maintainedAt: dateOrNull(figures.maintainedAt),
+    createdAt: date(figures.createdAt),
+    unreadable: whyLocked(row),
   };
 }
 
 export type WorkerInfo = Dated<
-  Omit<WorkerRow, 'status' | 'handles' | 'metadata'> & Omit<WorkerOverview, 'worker'>,
+  Omit<WorkerRow, 'status' | 'handles' | 'metadata'> & Pick<WorkerOverview, 'oldestClaim'>,
   'lastSeenAt' | 'startedAt' | 'leftAt' | 'oldestClaim'
 > & {
+  /** Jobs of all queues. Null: somebody has locked a queue, so it is not known; `expired` and `oldestClaim` likewise. */
+  readonly held: number | null;
+  /** So many of them are beyond their lease. */
+  readonly expired: number | null;
   readonly status: 'alive' | 'draining' | 'dead';
   /** The same, with `left` and `vanished` in place of `dead`, and `silent` when no heartbeat came for its TTL. */
   readonly state: WorkerState;
@@ -153,9 +188,14 @@ export type WorkerInfo = Dated<
   readonly metadata: Readonly<Record<string, unknown>>;
 };
 
-export const workerView = ({ worker, ...rest }: WorkerOverview): WorkerInfo => ({
+/** `complete`: no queue was locked, so it is known what it holds. */
+export const workerView = (
+  { worker, held, expired, oldestClaim }: WorkerOverview,
+  complete: boolean,
+): WorkerInfo => ({
   ...worker,
-  ...rest,
+  held: complete ? held : null,
+  expired: complete ? expired : null,
   status: worker.status as WorkerInfo['status'],
   holdsLivenessLock: holdsLock(worker),
   state: stateOf(worker),
@@ -165,7 +205,7 @@ export const workerView = ({ worker, ...rest }: WorkerOverview): WorkerInfo => (
   metadata: (worker.metadata ?? {}) as WorkerInfo['metadata'],
   lastSeenAt: date(worker.lastSeenAt),
   startedAt: date(worker.startedAt),
-  oldestClaim: dateOrNull(rest.oldestClaim),
+  oldestClaim: dateOrNull(complete ? oldestClaim : null),
 });
 
 export type DeadLetterGroup = Dated<DeadLetterGroupRow, 'oldest' | 'newest'>;

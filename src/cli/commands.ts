@@ -70,6 +70,7 @@ export const COMMANDS: readonly Command[] = [
       while: { type: 'string', value: 'pending|running|kept', help: 'how long that one stands' },
       'on-conflict': { type: 'string', value: 'ignore|replace|later', help: 'what then happens' },
       delay: { type: 'string', value: 'TIME', help: 'due so much later, such as 10m' },
+      'run-at': { type: 'string', value: 'WHEN', help: 'due then, in ISO 8601' },
       priority: { type: 'string', value: 'N', help: '1 (first) to 4 (last); default 2' },
       'max-attempts': { type: 'string', value: 'N', help: 'default 5' },
       'job-version': { type: 'string', value: 'N', help: 'the version of the payload; default 1' },

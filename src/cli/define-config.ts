@@ -6,7 +6,7 @@
 import type { Holdfast, HoldfastOptions, Logger, Worker, WorkerOptions } from '../index.js';
 
 export interface Config {
-  /** Default: the environment variable DATABASE_URL. */
+  /** Default: the environment variable DATABASE_URL, or PGHOST, PGUSER, PGDATABASE, … */
   readonly url?: string;
   /** The schema with Holdfast's tables. Default `holdfast`. */
   readonly schema?: string;

@@ -14,12 +14,12 @@ export interface Ending {
 }
 
 const USAGE_CODES = new Set(['OPTION_INVALID', 'NAME_INVALID', 'TYPE_INVALID', 'KEY_INVALID']);
-const CHECK_URL = 'check --url or DATABASE_URL';
+const CHECK_URL = 'check --url, DATABASE_URL or PGHOST';
 
 /** By SQLSTATE: what to do about it. */
 const FIXES: Readonly<Record<string, string>> = {
-  '28P01': `check the user and the password in --url or DATABASE_URL`,
-  '28000': `check the user in --url or DATABASE_URL, and the server's pg_hba.conf`,
+  '28P01': 'check the user and the password in --url or DATABASE_URL, or PGUSER and PGPASSWORD',
+  '28000': `check the user in --url or DATABASE_URL, or PGUSER, and the server's pg_hba.conf`,
   '3D000': `create the database first, or ${CHECK_URL}`,
   '42501': 'connect as the owner of the schema, or grant what is missing (docs/roles.sql)',
   '42P01': 'run `holdfast migrate`, or check --schema',

@@ -90,3 +90,18 @@ export function countOption(given: Given, name: string, fallback: number): numbe
 
 /** A number that is none is refused by what it is passed to. */
 export const priorityOption = (given: Given) => countOption(given, 'priority', 2) as Priority;
+
+/** `--run-at` or `--delay`; that only one of them may be given is checked where they are used. */
+export function dueOptions(given: Given): { readonly runAt?: Date; readonly delay?: number } {
+  const [delay, at] = [given.text('delay'), given.text('run-at')];
+  return {
+    ...(delay !== undefined && { delay: durationMs(delay, '--delay') }),
+    ...(at !== undefined && { runAt: timeOf(at) }),
+  };
+}
+
+function timeOf(text: string): Date {
+  const at = new Date(text);
+  if (/^\d{4}-\d\d-\d\d/.test(text) && !Number.isNaN(at.getTime())) return at;
+  throw new UsageError(`--run-at takes a time such as 2026-01-31T09:00:00Z, not "${text}".`);
+}

@@ -24,7 +24,7 @@ ${columns(commands.map((command) => [usage(command), command.summary]))}
 Options of every command:
 ${columns(optionRows(COMMON))}
 
-holdfast COMMAND --help tells more of one command. Data goes to stdout, everything else to stderr.
+holdfast help COMMAND, or COMMAND --help, tells more of one command. Data goes to stdout, everything else to stderr.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 unhealthy (doctor), 130 interrupted.
 `;
 }

@@ -23,7 +23,7 @@ import { defineConfig } from 'holdfast/config';
 import { hello, sayHello } from './jobs/hello.${end}';
 
 export default defineConfig({
-  // The database. Left out, it is the environment variable DATABASE_URL.
+  // The database. Left out, it is that of DATABASE_URL, or of PGHOST, PGUSER, PGDATABASE, …
   // url: 'postgres://user:password@localhost:5432/app',
 
   // The schema with Holdfast's tables, made by \`npx holdfast migrate\`.

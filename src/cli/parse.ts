@@ -10,7 +10,7 @@ export const COMMON: Options = {
   url: {
     type: 'string',
     value: 'URL',
-    help: 'the database; default: the environment variable DATABASE_URL',
+    help: 'the database; default: DATABASE_URL, or PGHOST, PGUSER, PGDATABASE, …',
   },
   schema: { type: 'string', value: 'NAME', help: 'default: HOLDFAST_SCHEMA, or holdfast' },
   json: { type: 'boolean', help: 'for programs: one JSON value a line' },
@@ -46,6 +46,9 @@ function find(words: readonly string[], commands: readonly Command[]): Command |
 
 export function parse(argv: readonly string[], commands: readonly Command[]): Parsed {
   const { from, words } = commandAt(argv);
+  // `help jobs ls` is `jobs ls --help`.
+  if (words[0] === 'help')
+    return parse([...argv.slice(0, from), ...argv.slice(from + 1), '--help'], commands);
   const command = find(words, commands);
   const options: Options = { ...COMMON, ...command?.options };
   const rest = joined(

@@ -75,5 +75,6 @@ function sessionFor(command: Command, { given }: Parsed, { env }: Streams): Sess
   return new Session(
     given.text('url') ?? env.DATABASE_URL,
     given.text('schema') ?? env.HOLDFAST_SCHEMA,
+    env,
   );
 }

@@ -6,7 +6,7 @@ import type pg from 'pg';
 import { listQueues, type QueueRow } from '../inspect/queues.js';
 import { type Part, reading, readingOn } from '../inspect/reading.js';
 import { nearest } from '../job/nearest.js';
-import { checkUrl } from '../postgres/address.js';
+import { checkUrl, type Environment, namesPlace } from '../postgres/address.js';
 import type { Names } from '../postgres/names.js';
 import { checkSchemaName } from '../postgres/names.js';
 import { closePool, plainPool } from '../postgres/pool.js';
@@ -19,25 +19,25 @@ const CLOSE_MS = 500;
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
+export const NO_DATABASE =
+  'There is no database to connect to. Pass --url, or set the environment variable DATABASE_URL, or PGHOST, PGUSER and PGDATABASE.';
+
 export class Session {
-  readonly url: string;
+  /** Empty: where PGHOST and its like lead, which the driver reads. */
+  readonly address: { readonly connectionString?: string };
   readonly schema: string;
   #pool: pg.Pool | null = null;
 
-  constructor(url: string | undefined, schema: string | undefined) {
+  constructor(url: string | undefined, schema: string | undefined, env: Environment = process.env) {
     this.schema = checkSchemaName(schema ?? 'holdfast');
-    if (!url) {
-      throw new UsageError(
-        'There is no database to connect to. Pass --url, or set the environment variable DATABASE_URL.',
-      );
-    }
+    if (!url && !namesPlace(env)) throw new UsageError(NO_DATABASE);
     checkUrl(url, '--url or DATABASE_URL');
-    this.url = url;
+    this.address = url ? { connectionString: url } : {};
   }
 
   get pool(): pg.Pool {
     this.#pool ??= plainPool(
-      { connectionString: this.url, applicationName: 'holdfast cli', connectTimeoutMs: CONNECT_MS },
+      { ...this.address, applicationName: 'holdfast cli', connectTimeoutMs: CONNECT_MS },
       3,
       quiet,
     );

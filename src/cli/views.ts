@@ -25,7 +25,8 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
     align: 'right',
   },
   { title: 'SCHEDULED', of: ({ counts }) => counts.scheduled, align: 'right' },
-  { title: 'RUNNING', of: ({ counts }) => figure(counts.processing), align: 'right' },
+  // Claimed: the handlers of some of them may not have started.
+  { title: 'HELD', of: ({ counts }) => figure(counts.processing), align: 'right' },
   {
     title: 'DEAD',
     of: ({ counts }) => figure(counts.deadLetter, counts.deadLetterApproximate),

@@ -73,7 +73,6 @@ export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): C
     async overview() {
       const { seen, denied } = await readableOverview(read, schema);
       if (!seen) throw denied;
-      if (seen.locked[0]) throw seen.locked[0].error;
       return seen;
     },
     async unhandled(seen) {

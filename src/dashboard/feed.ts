@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { UnhandledJobs } from '../inspect/gauges.js';
-import type { Overview } from '../inspect/overview.js';
+import type { Overview, PartialOverview } from '../inspect/overview.js';
 import { FailureRates } from './failure-rates.js';
 import { type Sample, type Snapshot, sampleOf, snapshotOf } from './snapshot.js';
 
@@ -33,7 +33,7 @@ export type FeedEvent =
   | { readonly event: 'down'; readonly data: { readonly error: string } };
 
 export interface FeedDeps {
-  readonly overview: () => Promise<Overview>;
+  readonly overview: () => Promise<PartialOverview>;
   readonly unhandled: (seen: Overview) => Promise<readonly UnhandledJobs[]>;
   /** A failure in words. */
   readonly explain: (error: unknown) => string;

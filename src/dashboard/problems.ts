@@ -27,6 +27,8 @@ const note = (text: string, link: string): Problem => ({ level: 'note', text, li
 const jobsOf = (queue: string, rest: string) => `jobs?queue=${encodeURIComponent(queue)}${rest}`;
 
 function ofQueue(queue: QueueInfo, workers: number): Problem[] {
+  if (queue.unreadable !== null)
+    return [bad(`Queue ${queue.queue} could not be read. ${queue.unreadable}`, 'health')];
   const { queue: name, paused, pending, expired, deadLetter, oldestDueMs } = queue;
   const found: Problem[] = [];
   const due = oldestDueMs !== null && oldestDueMs > 0;

@@ -2,7 +2,7 @@
 import { jobsFilter } from '../api/filter.js';
 import { countFinished } from '../inspect/finished.js';
 import { countJobs } from '../inspect/list.js';
-import { overview } from '../inspect/overview.js';
+import { openOverview } from '../inspect/overview.js';
 import { listQueues } from '../inspect/queues.js';
 import { listWorkers } from '../inspect/workers.js';
 import { VERSION } from '../job/version.js';
@@ -85,8 +85,9 @@ export const job: Read = async ({ look, redactor }, { params }) => {
 
 export const workers: Read = async ({ read, access }, { query }) => {
   const withDead = query.get('all') === '1';
-  const seen = await read((db) => overview(db, access.schema, { withDead }));
-  return { workers: seen.workers.map(seenWorker) };
+  const seen = await read((db, part) => openOverview(db, part, access.schema, { withDead }));
+  const complete = seen.locked.length === 0;
+  return { workers: seen.workers.map((row) => seenWorker(row, complete)) };
 };
 
 export const ring: Read = async ({ read, access }, { query }) => {

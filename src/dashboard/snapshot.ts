@@ -2,10 +2,10 @@
  * What every open page shows: queues, workers and what is wrong, in one reading. It asks what `holdfast top` asks, so
  * the terminal and the browser agree. Rates are those between two readings.
  */
-import type { WorkerInfo } from '../api/views.js';
-import { queueView, workerView } from '../api/views.js';
+import type { ReadableQueue, UnreadableQueue, WorkerInfo } from '../api/views.js';
+import { lockedView, queueView, workerView } from '../api/views.js';
 import type { UnhandledJobs } from '../inspect/gauges.js';
-import type { Overview, QueueOverview } from '../inspect/overview.js';
+import type { Overview, PartialOverview, QueueOverview } from '../inspect/overview.js';
 import { saysOf, ttlOf } from '../inspect/workers.js';
 import { type Problem, problemsOf } from './problems.js';
 
@@ -39,15 +39,17 @@ export interface SeenWorker extends Omit<WorkerInfo, 'metadata'> {
 
 export interface Snapshot {
   readonly at: number;
-  readonly queues: readonly ReturnType<typeof queueView>[];
+  readonly queues: readonly ReadableQueue[];
+  /** Somebody has locked them. */
+  readonly unreadable: readonly UnreadableQueue[];
   readonly workers: readonly SeenWorker[];
   /** Beyond those that are shown. */
   readonly moreWorkers: number;
   readonly problems: readonly Problem[];
 }
 
-export function seenWorker(row: Overview['workers'][number]): SeenWorker {
-  const { metadata, ...worker } = workerView(row);
+export function seenWorker(row: Overview['workers'][number], complete: boolean): SeenWorker {
+  const { metadata, ...worker } = workerView(row, complete);
   const says = (fact: string) => saysOf(row.worker, fact);
   const own = says('holdfast');
   const version = says('version') ?? (own && `holdfast ${own}`);
@@ -55,15 +57,18 @@ export function seenWorker(row: Overview['workers'][number]): SeenWorker {
   return { ...worker, ...facts, ttlMs: ttlOf(row.worker) };
 }
 
-export function snapshotOf(seen: Overview, unhandled: readonly UnhandledJobs[]): Snapshot {
+export function snapshotOf(seen: PartialOverview, unhandled: readonly UnhandledJobs[]): Snapshot {
   const queues = seen.queues.map(queueView);
-  const workers = seen.workers.slice(0, MAX_WORKERS).map(seenWorker);
+  const unreadable = seen.locked.map(lockedView);
+  const complete = unreadable.length === 0;
+  const workers = seen.workers.slice(0, MAX_WORKERS).map((row) => seenWorker(row, complete));
   return {
     at: Date.parse(seen.queues[0]?.counts.size.at ?? new Date().toISOString()),
     queues,
+    unreadable,
     workers,
     moreWorkers: Math.max(0, seen.workers.length - MAX_WORKERS),
-    problems: problemsOf(queues, workers, unhandled),
+    problems: problemsOf([...unreadable, ...queues], workers, unhandled),
   };
 }
 

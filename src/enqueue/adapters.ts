@@ -8,7 +8,7 @@
  * none. Our statements use `$1`-style parameters, each of them text.
  */
 import { HoldfastError, shown } from '../job/errors.js';
-import type { Queryable } from '../postgres/queryable.js';
+import type { Queryable, Transaction } from '../postgres/queryable.js';
 import { spread } from './spread.js';
 import { checkTx, refuseTransaction } from './transaction.js';
 
@@ -24,7 +24,7 @@ function mustHave(what: string, given: object, members: readonly string[], fix: 
 }
 
 /** pg: a client on which BEGIN was run. */
-export function fromPg(client: Queryable & { readonly totalCount?: never }): Queryable {
+export function fromPg(client: Transaction): Queryable {
   checkTx(client);
   return client;
 }

@@ -26,7 +26,7 @@ const ADAPTERS: readonly [name: string, hint: string][] = [
   ['prepareEnvironment', 'fromSequelize(transaction)'],
 ];
 
-const LEAVE_OUT = 'Leave tx out to enqueue in a transaction of its own.';
+const LEAVE_OUT = 'Leave tx out for a transaction of its own.';
 const PASS_CLIENT = `Pass the client on which you ran BEGIN. ${LEAVE_OUT}`;
 
 /** Throws unless `tx` may be a transaction on which statements can be run. */

@@ -61,7 +61,7 @@ export const notifyQueue = statement({
   name: 'notify_queue',
   text: `
 SELECT pg_notify(concat('holdfast_', 'holdfast.inbox'::regclass::oid), concat(
-  floor(date_part('epoch', $1::timestamptz) * 10)::bigint, ':', $2::text))::text AS sent
+  floor(date_part('epoch', $1::text::timestamptz) * 10)::bigint, ':', $2::text))::text AS sent
 -- A full queue of notifications would undo what was done to the jobs.
 WHERE pg_notification_queue_usage() < 0.5
   AND EXISTS (SELECT FROM pg_catalog.pg_trigger AS t

@@ -27,7 +27,7 @@ export function judgeQueues(
     ...full(one),
     expired(one),
     deadLetters(one, limits, poison.get(one.queue.name) ?? []),
-    ...maintenance(one, limits, alive.length),
+    ...maintenance(one, limits, alive),
   ]);
 }
 
@@ -141,14 +141,29 @@ function deadLetters(
   );
 }
 
-function maintenance({ queue, counts }: QueueOverview, limits: Limits, alive: number): Finding[] {
-  if (alive === 0 || queue.maintainedAt === null) return [];
+/** Those who serve a queue maintain it. */
+function maintenance(
+  { queue, counts }: QueueOverview,
+  limits: Limits,
+  alive: readonly WorkerOverview[],
+): Finding[] {
+  if (alive.length === 0 || queue.maintainedAt === null) return [];
+  const { name } = queue;
   const ms = since(counts.size.at, queue.maintainedAt);
   if (ms <= limits.maintenanceMs) return [];
+  if (!alive.some(({ worker }) => name in ((worker.handles ?? {}) as object)))
+    return [
+      note(
+        'unserved',
+        `No live worker serves the queue "${name}", so it has had no maintenance for ${span(ms)}; ${pending(counts)} wait in it.`,
+        'Its jobs do not run, what vanished workers hold of it is not returned, and its archive is not pruned.',
+        `Start a worker that handles its types${name === 'inbox' ? '.' : `, or drop it: holdfast queues drop ${name}`}`,
+      ),
+    ];
   return [
     problem(
       'maintenance',
-      `The last round of maintenance of the queue "${queue.name}" began ${span(ms)} ago, although workers are alive.`,
+      `The last round of maintenance of the queue "${name}" began ${span(ms)} ago, although workers that serve it are alive.`,
       'Vanished workers are not declared dead, their jobs not returned, and the archive grows.',
       'Look for warnings in the logs of the workers; one of them does it for all.',
     ),

@@ -86,7 +86,7 @@ export function judgeServer(server: Server, limits: Limits): Finding[] {
     server.replica
       ? problem(
           'server role',
-          'The server is a read-only replica.',
+          'The server is a standby, which is read-only; only what can be read was looked at.',
           'Nothing can be enqueued, claimed or settled on it.',
           'Point --url or DATABASE_URL to the primary.',
         )

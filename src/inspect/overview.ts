@@ -13,9 +13,8 @@ export interface QueueOverview {
   readonly rate: Rate;
 }
 
-/** One queue in figures, without the parts of which they were made. */
-export function queueFigures({ queue, counts, rate }: QueueOverview) {
-  const { held, size, oldestDue, ...figures } = counts;
+/** What is set on it: known also of a queue that is locked. */
+function settingsOf(queue: QueueRow) {
   return {
     queue: queue.name,
     paused: queue.paused,
@@ -26,12 +25,6 @@ export function queueFigures({ queue, counts, rate }: QueueOverview) {
     perGroup: queue.perGroup,
     fair: queue.fair,
     weights: queue.weights,
-    ...figures,
-    oldestDue,
-    oldestDueMs: oldestDue === null ? null : Date.parse(size.at) - Date.parse(oldestDue),
-    completedPerSecond: rate.completedPerSecond,
-    tableBytes: size.tableBytes + size.indexBytes,
-    archiveBytes: size.archiveBytes,
     archiveRetentionMs: queue.archiveRetentionMs,
     maxPending: queue.maxPending,
     maintainedAt: queue.maintainedAt,
@@ -39,7 +32,35 @@ export function queueFigures({ queue, counts, rate }: QueueOverview) {
   };
 }
 
+function figuresOf({ counts, rate }: QueueOverview) {
+  const { held, size, oldestDue, ...figures } = counts;
+  return {
+    ...figures,
+    oldestDue,
+    oldestDueMs: oldestDue === null ? null : Date.parse(size.at) - Date.parse(oldestDue),
+    completedPerSecond: rate.completedPerSecond,
+    tableBytes: size.tableBytes + size.indexBytes,
+    archiveBytes: size.archiveBytes,
+  };
+}
+
+/** One queue in figures, without the parts of which they were made. */
+export const queueFigures = (row: QueueOverview) => ({
+  ...settingsOf(row.queue),
+  ...figuresOf(row),
+});
+
 export type QueueFigures = Readonly<ReturnType<typeof queueFigures>>;
+
+const UNKNOWN: Readonly<Record<keyof ReturnType<typeof figuresOf>, null>> = {
+  ...{ pending: null, scheduled: null, retrying: null, processing: null, deadLetter: null },
+  ...{ expired: null, oldestDue: null, oldestDueMs: null, startLatencyMs: null },
+  ...{ oldestDueApproximate: null, approximate: null, deadLetterApproximate: null },
+  ...{ completedPerSecond: null, tableBytes: null, archiveBytes: null },
+};
+
+/** The same of a queue that is locked: no figure is known. */
+export const lockedFigures = ({ queue }: LockedQueue) => ({ ...settingsOf(queue), ...UNKNOWN });
 
 export interface WorkerOverview {
   readonly worker: WorkerRow;
@@ -56,10 +77,14 @@ export interface Overview {
 
 /** A queue that could not be read, because a table of it is locked. */
 export interface LockedQueue {
-  readonly name: string;
+  readonly queue: QueueRow;
   /** LOCKED, with who holds the lock. */
   readonly error: Error;
 }
+
+/** The error of a queue that was left out: something else was done. */
+export const whyLocked = ({ error }: LockedQueue): string =>
+  error.message.replace('. Nothing was done:', ':');
 
 /** What could be read. What workers hold of the locked queues is not in it. */
 export interface PartialOverview extends Overview {
@@ -78,23 +103,34 @@ export async function queuesOverview(
 }
 
 /** The same; a queue that is locked is named and does not hide the others. */
-export async function openQueues(
+export async function everyQueue(
   db: Executor,
   part: Part,
   schema: string,
   only?: readonly string[],
-): Promise<Pick<PartialOverview, 'queues' | 'locked'>> {
-  const [queues, locked]: [QueueOverview[], LockedQueue[]] = [[], []];
+): Promise<(QueueOverview | LockedQueue)[]> {
+  const queues: (QueueOverview | LockedQueue)[] = [];
   for (const queue of await listQueues(db, schema)) {
     if (only && !only.includes(queue.name)) continue;
     try {
       queues.push(await part(() => queueOverview(db, schema, queue)));
     } catch (error) {
       if (!isLocked(error)) throw error;
-      locked.push({ name: queue.name, error: error as Error });
+      queues.push({ queue, error: error as Error });
     }
   }
-  return { queues, locked };
+  return queues;
+}
+
+/** Those that could be read, and the others. */
+export async function openQueues(
+  ...asked: Parameters<typeof everyQueue>
+): Promise<Pick<PartialOverview, 'queues' | 'locked'>> {
+  const all = await everyQueue(...asked);
+  return {
+    queues: all.filter((one) => 'counts' in one),
+    locked: all.filter((one) => 'error' in one),
+  };
 }
 
 async function queueOverview(

@@ -37,6 +37,7 @@ export type HoldfastErrorCode =
   | 'LIMIT_UNKNOWN'
   | 'LOCKED'
   | 'POOL_BUSY'
+  | 'CLOSED'
   | 'STOPPED';
 
 export class HoldfastError extends Error {

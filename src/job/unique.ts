@@ -74,8 +74,12 @@ function termsOf(terms: UniqueTerms, undone: string): Omit<Unique, 'key'> {
   }
   if (terms.window === undefined) return { while: scope, onConflict, windowMs: null };
   if (scope !== 'kept') throw refused('unique.window goes with while "kept" only.', undone);
-  const windowMs = durationMs(terms.window, 'unique.window', { min: 1, max: MAX_DELAY_MS });
-  return { while: scope, onConflict, windowMs };
+  try {
+    const windowMs = durationMs(terms.window, 'unique.window', { min: 1, max: MAX_DELAY_MS });
+    return { while: scope, onConflict, windowMs };
+  } catch (error) {
+    throw refused(`${(error as Error).message}.`, undone, error);
+  }
 }
 
 /** Throws unless it can be the default of the definition of this type. */

@@ -41,7 +41,7 @@ export const recordAct = statement({
   name: 'record_act',
   text: `
 INSERT INTO holdfast.audit (act, queue, jobs, filter, changes, actor, reason)
-VALUES ($1::text, $2::text, $3::bigint, $4::text::jsonb, $5::text::jsonb,
+VALUES ($1::text, $2::text, $3::text::bigint, $4::text::jsonb, $5::text::jsonb,
   left($6::text, 200), left($7::text, 2000))
 RETURNING id`,
   columns: { id: uuid },
@@ -85,7 +85,7 @@ export class ActRecord {
   async #write(db: Executor, names: Names, jobs: number | null, filter?: object | null) {
     const { act, queue, changes, actor, reason } = this.#act;
     const words = [json(filter), json(changes), actor ?? null, reason ?? null];
-    const [row] = await db.run(recordAct, names, [act, queue, jobs, ...words]);
+    const [row] = await db.run(recordAct, names, [act, queue, jobs?.toString() ?? null, ...words]);
     this.#id = row?.id ?? null;
   }
 }

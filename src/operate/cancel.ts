@@ -15,7 +15,7 @@ export const cancelJobs = statement({
   text: `
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
-  WHERE i.id = ANY ($1::uuid[]) AND i.status IN ('pending', 'processing')
+  WHERE i.id = ANY ($1::text::uuid[]) AND i.status IN ('pending', 'processing')
   RETURNING i.*
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,

@@ -10,7 +10,7 @@ import { checkIds } from '../job/id.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int4, plainArray, type Row, statement, timestamp, uuid } from '../postgres/statement.js';
+import { int4, plainArray, statement, text, uuid } from '../postgres/statement.js';
 
 export const retryDeadLetters = statement({
   name: 'retry_dead_letters',
@@ -18,7 +18,7 @@ export const retryDeadLetters = statement({
 WITH letters AS MATERIALIZED (
   SELECT i.id, i.position, i.parked
   FROM holdfast.inbox AS i
-  WHERE i.id = ANY ($1::uuid[]) AND i.status = 'dead_letter'
+  WHERE i.id = ANY ($1::text::uuid[]) AND i.status = 'dead_letter'
   ORDER BY i.id
   FOR UPDATE
 ), placed AS MATERIALIZED (
@@ -31,18 +31,25 @@ SET status = 'pending', available_at = now(), attempts = 0, crashes = 0, positio
     parked = false
 FROM placed AS p
 WHERE i.id = p.id AND i.status = 'dead_letter'
-RETURNING i.id, i.available_at AS run_at, i.partition_bucket`,
-  columns: { id: uuid, run_at: timestamp, partition_bucket: int4 },
+RETURNING i.id, i.available_at::text AS due, i.partition_bucket AS bucket`,
+  columns: { id: uuid, due: text, bucket: int4 },
 });
+
+export interface RetriedLetter {
+  readonly id: string;
+  readonly runAt: string;
+  readonly partitionBucket: number;
+}
 
 /** They wait where workers have read already: hint them (fleet/wake.ts), or they start with the next poll. */
 export async function retryLetters(
   db: Executor,
   names: Names,
   ids: readonly string[],
-): Promise<Row<typeof retryDeadLetters.columns>[]> {
+): Promise<RetriedLetter[]> {
   const params = [plainArray(checkIds(ids))];
-  return inQueue(names, db.run(retryDeadLetters, names, params));
+  const rows = await inQueue(names, db.run(retryDeadLetters, names, params));
+  return rows.map(({ id, due, bucket }) => ({ id, runAt: due, partitionBucket: bucket }));
 }
 
 export async function retry(db: Executor, names: Names, ids: readonly string[]): Promise<string[]> {
@@ -54,7 +61,7 @@ export const discardDeadLetters = statement({
   text: `
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
-  WHERE i.id = ANY ($1::uuid[]) AND i.status = 'dead_letter'
+  WHERE i.id = ANY ($1::text::uuid[]) AND i.status = 'dead_letter'
   RETURNING i.*
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,

@@ -1,6 +1,7 @@
-/** What acts take beside what they are about: why, who, and for retry, discard and cancel the queue. */
+/** What acts take beside what they are about: why, who, and for retry, discard and cancel the queue and a transaction. */
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
+import type { Transaction } from '../postgres/queryable.js';
 
 /** What every act takes, for its row in the audit. */
 export interface ActOptions {
@@ -15,6 +16,8 @@ export interface ActOptions {
 export interface VerbOptions extends ActOptions {
   /** Default: the one that has the job. */
   readonly queue?: string;
+  /** Your transaction: anything with `query(text, params)`, or one of the adapters. Default: one for each queue. */
+  readonly tx?: Transaction;
 }
 
 /** `reason` is kept in the archive as `last_error`. Default: cancelled by an operator. */
@@ -23,7 +26,7 @@ export type CancelOptions = VerbOptions;
 export const ACT_OPTIONS = {
   ...{ reason: true, actor: true, audit: true },
 } as const satisfies Known<ActOptions>;
-const OPTIONS = { queue: true, ...ACT_OPTIONS } as const satisfies Known<VerbOptions>;
+const OPTIONS = { queue: true, tx: true, ...ACT_OPTIONS } as const satisfies Known<VerbOptions>;
 
 export function checkActOptions<Options extends ActOptions>(options: Options): Options {
   for (const name of ['reason', 'actor'] as const) {

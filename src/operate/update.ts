@@ -5,7 +5,7 @@
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int4, type Row, statement, timestamp } from '../postgres/statement.js';
+import { int4, statement, text } from '../postgres/statement.js';
 
 /** Null: it stays as it is. */
 export interface WaitingChanges {
@@ -30,16 +30,18 @@ export const updateWaitingJob = statement({
   text: `
 UPDATE holdfast.inbox AS i
 SET payload = coalesce($2::text::jsonb, i.payload),
-    version = coalesce($3::integer, i.version),
-    priority = coalesce($4::smallint, i.priority),
+    version = coalesce($3::text::integer, i.version),
+    priority = coalesce($4::text::smallint, i.priority),
     -- Nobody jumps the queue by naming an old date.
-    available_at = CASE WHEN $5::timestamptz IS NULL AND $6::bigint IS NULL THEN i.available_at
-      ELSE greatest($5::timestamptz,
-        statement_timestamp() + coalesce($6::bigint, 0) * interval '1 millisecond') END
-WHERE i.id = $1::uuid AND i.status = 'pending' AND ($7::text IS NULL OR i.type = $7::text)
-RETURNING i.available_at AS run_at, i.partition_bucket`,
-  columns: { run_at: timestamp, partition_bucket: int4 },
+    available_at = CASE WHEN $5::text IS NULL AND $6::text IS NULL THEN i.available_at
+      ELSE greatest($5::text::timestamptz,
+        statement_timestamp() + coalesce($6::text::bigint, 0) * interval '1 millisecond') END
+WHERE i.id = $1::text::uuid AND i.status = 'pending' AND ($7::text IS NULL OR i.type = $7::text)
+RETURNING i.available_at::text AS due, i.partition_bucket AS bucket`,
+  columns: { due: text, bucket: int4 },
 });
+
+const word = (value: number | null) => value?.toString() ?? null;
 
 /** Where the job waits now, for a hint; null: it is not there, does not wait, or is of another type. */
 export async function updateWaiting(
@@ -47,9 +49,9 @@ export async function updateWaiting(
   names: Names,
   id: string,
   changes: WaitingChanges,
-): Promise<Row<typeof updateWaitingJob.columns> | null> {
+): Promise<{ readonly runAt: string; readonly partitionBucket: number } | null> {
   const { payload, version, priority, runAt, delayMs, type } = changes;
-  const params = [id, payload, version, priority, runAt, delayMs, type];
+  const params = [id, payload, word(version), word(priority), runAt, word(delayMs), type];
   const [row] = await db.run(updateWaitingJob, names, params);
-  return row ?? null;
+  return row ? { runAt: row.due, partitionBucket: row.bucket } : null;
 }

@@ -2,14 +2,15 @@ import pg from 'pg';
 import { expect, test } from 'vitest';
 import { addressOf, findAddress, sendable, settingsOf } from './address.js';
 
-const ENV = 'postgres://env@env.test/env';
+const ENV_URL = 'postgres://env@env.test/env';
+const ENV = { DATABASE_URL: ENV_URL };
 const URL_ = 'postgres://me:secret@db.test:5433/shop';
 const token = async () => 'token';
 
 test('what is said comes first, then the pool, then the environment', () => {
   const pool = new pg.Pool({ host: 'pool.test', database: 'shop', password: 'hidden' });
   const connection = { host: 'said.test', database: 'shop' };
-  const found = (sources: object, env: string | undefined = ENV) => findAddress(sources, env);
+  const found = (sources: object) => findAddress(sources, ENV);
   expect(found({ connectionString: URL_, connection, pool })).toEqual({
     address: { ...connection, connectionString: URL_ },
     besidePool: true,
@@ -19,11 +20,23 @@ test('what is said comes first, then the pool, then the environment', () => {
     address: { host: 'pool.test', database: 'shop', password: 'hidden' },
     besidePool: false,
   });
-  expect(found({})).toEqual({ address: { connectionString: ENV }, besidePool: false });
-  expect(found({ pool: {} })).toEqual({ address: { connectionString: ENV }, besidePool: true });
-  expect(() => findAddress({}, undefined)).toThrow(/no database to connect to/);
-  expect(() => findAddress({ connectionString: '' }, '')).toThrow(/no database to connect to/);
+  expect(found({})).toEqual({ address: { connectionString: ENV_URL }, besidePool: false });
+  expect(found({ pool: {} })).toEqual({ address: { connectionString: ENV_URL }, besidePool: true });
+  const none = /no database to connect to.*DATABASE_URL, or PGHOST/;
+  expect(() => findAddress({}, {})).toThrow(none);
+  expect(() => findAddress({ connectionString: '' }, { DATABASE_URL: '', PGHOST: '' })).toThrow(
+    none,
+  );
 });
+
+test.each(['PGHOST', 'PGPORT', 'PGUSER', 'PGDATABASE'])(
+  '%s without a URL leaves the place to the driver, which reads it',
+  (name) => {
+    expect(findAddress({}, { [name]: 'x' })).toEqual({ address: {}, besidePool: false });
+    expect(findAddress({}, { [name]: 'x', ...ENV }).address).toEqual({ connectionString: ENV_URL });
+    expect(() => findAddress({}, { PGPASSWORD: 'x', PGAPPNAME: 'x' })).toThrow(/no database/);
+  },
+);
 
 test.each([
   'localhost',
@@ -34,8 +47,8 @@ test.each([
   const refused = /is no URL of a Postgres database.*postgres:\/\//;
   expect(() => findAddress({ connectionString: url }, ENV)).toThrow(refused);
   expect(() => findAddress({ connection: { connectionString: url } }, ENV)).toThrow(refused);
-  expect(() => findAddress({}, url)).toThrow(refused);
-  expect(() => findAddress({}, url)).not.toThrow(/secret/);
+  expect(() => findAddress({}, { DATABASE_URL: url })).toThrow(refused);
+  expect(() => findAddress({}, { DATABASE_URL: url })).not.toThrow(/secret/);
 });
 
 test('the URL of a socket is one', () => {
@@ -45,7 +58,10 @@ test('the URL of a socket is one', () => {
 
 test('a connection that names no database adds to the pool or to the environment', () => {
   const ssl = { rejectUnauthorized: false };
-  expect(findAddress({ connection: { ssl } }, ENV).address).toEqual({ connectionString: ENV, ssl });
+  expect(findAddress({ connection: { ssl } }, ENV).address).toEqual({
+    connectionString: ENV_URL,
+    ssl,
+  });
   const pool = new pg.Pool({ host: 'pool.test', database: 'shop' });
   expect(findAddress({ connection: { ssl }, pool }, ENV).address).toEqual({
     ...{ host: 'pool.test', database: 'shop' },
@@ -54,7 +70,7 @@ test('a connection that names no database adds to the pool or to the environment
 });
 
 test('beside a function for the password, a connection string is taken apart', () => {
-  const { address } = findAddress({ connection: { password: token } }, URL_);
+  const { address } = findAddress({ connection: { password: token } }, { DATABASE_URL: URL_ });
   expect(address).toEqual({
     ...{ host: 'db.test', port: 5433, user: 'me', database: 'shop', ssl: false },
     password: token,

@@ -85,16 +85,24 @@ export interface AddressSources {
   readonly pool?: pg.Pool | undefined;
 }
 
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** By any of these `pg`, like psql, knows where to connect to; the others have their defaults. */
+const PLACES = ['PGHOST', 'PGPORT', 'PGUSER', 'PGDATABASE'];
+
+/** Whether the environment names a database beside DATABASE_URL. */
+export const namesPlace = (env: Environment): boolean => PLACES.some((name) => env[name]);
+
 export interface FoundAddress {
   readonly address: Address;
   /** There is a pool, and the address is not the pool's own: the two may lead to different databases. */
   readonly besidePool: boolean;
 }
 
-/** What the caller says comes first, then his pool, then the environment. */
+/** What the caller says comes first, then his pool, then the environment: DATABASE_URL before PGHOST and its like. */
 export function findAddress(
   { connectionString, connection, pool }: AddressSources,
-  environmentUrl: string | undefined,
+  env: Environment,
 ): FoundAddress {
   const given = connection ? addressOf(connection) : null;
   const named = given && (given.connectionString || given.host || given.database);
@@ -107,14 +115,15 @@ export function findAddress(
     const address = asked({ ...addressOf(pool.options), ...given });
     return { address, besidePool: given !== null };
   }
-  checkUrl(environmentUrl, 'DATABASE_URL');
-  if (environmentUrl)
-    return { address: asked({ ...given, connectionString: environmentUrl }), besidePool };
-  if (given) return { address: given, besidePool };
+  const { DATABASE_URL: url } = env;
+  checkUrl(url, 'DATABASE_URL');
+  if (url) return { address: asked({ ...given, connectionString: url }), besidePool };
+  // What is not said, the driver takes from PGHOST and its like.
+  if (given || namesPlace(env)) return { address: given ?? {}, besidePool };
   throw new HoldfastError(
     'OPTION_INVALID',
     'There is no database to connect to: pass { connectionString }, { connection } or { pool }, ' +
-      'or set DATABASE_URL.',
+      'or set DATABASE_URL, or PGHOST, PGUSER and PGDATABASE.',
   );
 }
 

@@ -186,7 +186,8 @@ export function asPoolBusy(error: unknown, pool: () => pg.Pool, notDone: string)
   return new HoldfastError(
     'POOL_BUSY',
     `No connection of the pool of ${max} was free for ${connectionTimeoutMillis / 1000} s; ${notDone}. ` +
-      'Do less at once (many jobs in one call of enqueueMany), or pass a pool with a higher max.',
+      'Find what holds its connections (a transaction that is open for long, a client that was not released), ' +
+      'do less at once (many jobs in one call of enqueueMany), or pass a pool with a higher max.',
     { cause: error },
   );
 }

@@ -19,6 +19,9 @@ export interface Queryable {
   ): Promise<{ rows: Record<string, unknown>[] } | Record<string, unknown>[]>;
 }
 
+/** A caller's open transaction. A pool, which has a `totalCount`, is none. */
+export type Transaction = Queryable & { readonly totalCount?: never };
+
 export interface Executor {
   run<C extends Columns>(
     statement: Statement<C>,
@@ -27,7 +30,10 @@ export interface Executor {
   ): Promise<Row<C>[]>;
 }
 
-/** Statements on a caller's client. Only statements whose columns are text or uuid belong here. */
+/**
+ * Statements on a caller's client. Only those belong here whose parameters are text, whose columns are text, uuid, int4 or
+ * bool, and whose names are one word each: some libraries rename `two_words`.
+ */
 export function executor(queryable: Queryable): Executor {
   return {
     async run(statement, names, params) {

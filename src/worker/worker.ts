@@ -55,6 +55,8 @@ export interface WorkerDeps {
   readonly pool: pg.Pool;
   /** The caller's pool has an address of its own, which may lead elsewhere. */
   readonly besidePool: boolean;
+  /** Throws when the Holdfast is closed. */
+  readonly checkOpen: () => void;
   readonly schema: string;
   readonly log: Logger;
   readonly maxPayloadBytes: number;
@@ -164,6 +166,7 @@ export class Worker {
   /** Starts the worker; resolves when it has stopped. Rejects when it cannot start at all. */
   async run(): Promise<void> {
     this.#checkNew('make a new one to run again');
+    this.#deps.checkOpen();
     this.#state = 'starting';
     this.#finished = new Promise((resolve) => {
       this.#finish = resolve;

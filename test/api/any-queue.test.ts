@@ -1,8 +1,10 @@
 /** Who names no queue means the one that has the job: an id is that of one job in all of them. */
-import { expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import pg from 'pg';
+import { expect, onTestFinished, test } from 'vitest';
+import { holdfast, job } from '../../src/index.js';
 import { makeJob } from '../../src/testing/index.js';
 import { testDatabase } from '../support/database.js';
+import { quietLogger } from '../support/logger.js';
 
 const db = testDatabase();
 const far = job<{ n: number }>('far', { queue: 'ledger' });
@@ -45,4 +47,32 @@ test('a queue that is named is the only one that is meant', async () => {
   const unknown = { code: 'JOB_UNKNOWN', message: expect.stringContaining('leave out { queue }') };
   await expect(db.hf.update(id, { priority: 1 }, inbox)).rejects.toMatchObject(unknown);
   await expect(db.hf.wait(id, inbox)).rejects.toMatchObject(unknown);
+});
+
+test('a transaction finds what it has enqueued itself, in whichever queue, and nothing else is taken for one', async () => {
+  // One connection, which the transaction has.
+  const pool = new pg.Pool({ connectionString: db.url, max: 1 });
+  const hf = holdfast({ pool, logger: quietLogger });
+  onTestFinished(() => pool.end());
+  const client = await pool.connect();
+  await client.query('BEGIN');
+  const [{ id }, other] = [
+    await hf.enqueue(far, { n: 5 }, { delay: '1h', tx: client }),
+    await hf.enqueue(far, { n: 6 }, { delay: '1h', tx: client }),
+  ];
+  await hf.update(id, { priority: 1 }, { tx: client });
+  expect(await hf.cancel([other.id], { tx: client })).toEqual([other.id]);
+  await expect(
+    hf.update(crypto.randomUUID(), { priority: 1 }, { tx: client }),
+  ).rejects.toMatchObject({ code: 'JOB_UNKNOWN' });
+  await client.query('COMMIT');
+  client.release();
+  expect(await hf.job(id)).toMatchObject({ status: 'pending', priority: 1 });
+  expect(await hf.job(other.id)).toMatchObject({ status: 'cancelled' });
+  const refused = { code: 'OPTION_INVALID', message: expect.stringMatching(/nothing was written/) };
+  // @ts-expect-error A pool is no transaction.
+  await expect(hf.cancel([id], { tx: db.pool })).rejects.toMatchObject(refused);
+  // @ts-expect-error
+  await expect(hf.update(id, { priority: 3 }, { tx: undefined })).rejects.toMatchObject(refused);
+  expect(await hf.job(id)).toMatchObject({ status: 'pending', priority: 1 });
 });

@@ -35,3 +35,51 @@ test('both end with their scope, the worker first', async () => {
     return rows.length === 0;
   });
 });
+
+test('what is asked of a closed Holdfast is refused at once, and opens nothing', async () => {
+  const hf = holdfast({
+    connectionString: `${db.url}?application_name=closed`,
+    logger: quietLogger,
+  });
+  const worker = hf.worker({ handleSignals: false }).handle(kind, () => 'ran');
+  const { id } = await hf.enqueue(kind, {}, { delay: '1h' });
+  await hf.close();
+  await hf.close();
+  const asked: (() => Promise<unknown>)[] = [
+    () => hf.enqueue(kind, {}),
+    () => hf.enqueueMany([kind.item({})]),
+    () => hf.job(id),
+    () => hf.jobs(),
+    () => hf.explain(id),
+    () => hf.queues(),
+    () => hf.workers(),
+    () => hf.wait(id),
+    () => hf.update(id, { priority: 1 }),
+    () => hf.cancel([id]),
+    () => hf.deadLetters.list(),
+    () => hf.pause('inbox'),
+    () => hf.createQueue('more'),
+    () => hf.schedules.list(),
+    () => hf.limits.list(),
+    () => hf.audit(),
+    () => hf.doctor(),
+    () => hf.gauges(),
+    () => hf.migrate(),
+    () => hf.migrationStates(),
+    () => worker.run(),
+  ];
+  for (const ask of asked) {
+    // Not by a throw: who called it handles rejections.
+    const answer = ask();
+    await expect(answer, String(ask)).rejects.toMatchObject({
+      code: 'CLOSED',
+      message: expect.stringMatching(/nothing was done/),
+    });
+  }
+  expect(() => hf.worker()).toThrow(expect.objectContaining({ code: 'CLOSED' }));
+  const open = await db.rows(
+    `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'closed'`,
+  );
+  expect(open).toEqual([]);
+  expect(await db.hf.job(id)).toMatchObject({ status: 'pending', priority: 2 });
+});

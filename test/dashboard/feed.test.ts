@@ -5,7 +5,7 @@ import { contextOf } from '../../src/dashboard/context.js';
 import { eventStream } from '../../src/dashboard/events.js';
 import { checkOptions } from '../../src/dashboard/options.js';
 import { problemsOf } from '../../src/dashboard/problems.js';
-import { holdfast, job } from '../../src/index.js';
+import { holdfast, job, type ReadableQueue } from '../../src/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
 import { asking, eventsOf } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';
@@ -153,7 +153,8 @@ test('a stream ends after a while, so that whoever is let in no more is refused 
 test('what is wrong is said in words, the worst first', () => {
   const queue = {
     ...{ queue: 'mail', paused: false, pending: 3, expired: 0, deadLetter: 2, oldestDueMs: 90_000 },
-  } as Parameters<typeof problemsOf>[0][number];
+    unreadable: null,
+  } as ReadableQueue;
   const worker = { id: 'w1', status: 'alive', state: 'alive', silentMs: 0 };
   expect(problemsOf([queue], [worker], [{ queue: 'mail', type: 'x', jobs: 1 }])).toEqual([
     {

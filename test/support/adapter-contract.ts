@@ -69,7 +69,9 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
     library = open(db.url);
   });
   beforeEach(() =>
-    db.rows('TRUNCATE orders, holdfast.inbox, holdfast.inbox_idempotency, holdfast.inbox_unique'),
+    db.rows(
+      'TRUNCATE orders, holdfast.inbox, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.audit',
+    ),
   );
   afterAll(() => library?.close());
 
@@ -95,6 +97,51 @@ export function adapterContract(db: TestGround, open: (url: string) => Transacti
     expect(error).toBeInstanceOf(HoldfastError);
     return (error as HoldfastError).code;
   }
+
+  test('jobs are changed, retried, discarded and cancelled with the order, or not at all', async () => {
+    const { hf } = db;
+    const add = async () => (await hf.enqueue(anything, 1, { delay: '1h', priority: 2 })).id;
+    const ids = await Promise.all([add(), add(), add(), add()]);
+    const [changed, gone, again, dropped] = ids as [string, string, string, string];
+    await db.rows(
+      `UPDATE holdfast.inbox SET status = 'dead_letter', available_at = 'infinity', parked = true
+       WHERE id = ANY ($1)`,
+      [[again, dropped]],
+    );
+    const states = async () =>
+      (await Promise.all(ids.map((id) => hf.job(id)))).map((one) => one?.status);
+    const before = ['pending', 'pending', 'dead_letter', 'dead_letter'];
+    const work = async (tx: Queryable, placeOrder: (id: number) => PromiseLike<unknown>) => {
+      await placeOrder(1);
+      const payload = { [AWKWARD]: JSON_LOOKING };
+      await hf.update(changed, { payload, delay: '2h', priority: 1 }, { tx, reason: AWKWARD });
+      expect(await hf.cancel([gone], { tx, reason: AWKWARD })).toEqual([gone]);
+      await expect(hf.update(gone, { priority: 1 }, { tx })).rejects.toMatchObject({
+        code: 'JOB_STATE',
+        message: expect.stringContaining('is cancelled'),
+      });
+      expect(await hf.retry([again], { tx })).toEqual([again]);
+      expect(await hf.discard([dropped], { tx })).toEqual([dropped]);
+      // Nobody else sees any of it yet.
+      expect(await states()).toEqual(before);
+    };
+    const undone = library.transaction(async (tx, placeOrder) => {
+      await work(tx, placeOrder);
+      throw new Error('rolled back');
+    });
+    await expect(undone).rejects.toThrow('rolled back');
+    expect(await states()).toEqual(before);
+    expect((await hf.audit()).acts).toEqual([]);
+    await library.transaction(work);
+    expect(await states()).toEqual(['pending', 'cancelled', 'pending', 'discarded']);
+    expect(await hf.job(changed)).toMatchObject({
+      priority: 1,
+      payload: { [AWKWARD]: JSON_LOOKING },
+    });
+    expect((await hf.audit()).acts.map(({ act, jobs }) => [act, jobs])).toEqual([
+      ...[['discard', 1] as const, ['retry', 1], ['cancel', 1], ['update', 1]],
+    ]);
+  });
 
   test.for(CASES)('%s: committed with the order, exactly as given', async ([, items]) => {
     let ids: string[] = [];

@@ -35,7 +35,8 @@ const NAMES: Readonly<Record<Verb, string>> = {
 
 function Filter() {
   const asked = query.value;
-  const queues = snapshot.value?.queues.map(({ queue }) => queue) ?? ['inbox'];
+  const seen = snapshot.value;
+  const queues = seen ? [...seen.queues, ...seen.unreadable].map(({ queue }) => queue) : ['inbox'];
   const age = ['newer', 'older'].map((name) => [name, asked.get(name)]).find(([, value]) => value);
   function submit(event: SubmitEvent): void {
     event.preventDefault();

@@ -5,10 +5,10 @@ import { Chart, Spark } from '../parts/chart';
 import { count, rate, span } from '../parts/format';
 import { samples, snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';
-import type { LiveQueue, LiveSnapshot } from '../state/wire';
+import type { LiveQueue, LiveSnapshot, LockedQueue } from '../state/wire';
 
 /** Places in the figures of a sample. */
-const [IN, OUT, PENDING, RUNNING, DEAD, LAG, LATENCY, FAILED] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
+const [IN, OUT, PENDING, HELD, DEAD, LAG, LATENCY, FAILED] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
 
 function series(place: number, queue: string | null, how: 'sum' | 'max' = 'sum'): number[] {
   return samples.value.map(({ queues }) => {
@@ -43,7 +43,8 @@ function jobsOf(seen: LiveSnapshot, rest: string, of: (queue: LiveQueue) => numb
 function Tiles({ seen }: { seen: LiveSnapshot }) {
   const sum = (of: (queue: LiveQueue) => number) =>
     seen.queues.reduce((total, queue) => total + of(queue), 0);
-  const rough = seen.queues.some(({ approximate }) => approximate) ? '~' : '';
+  const least = seen.unreadable.length > 0 ? '≥ ' : '';
+  const rough = seen.queues.some(({ approximate }) => approximate) ? '~' : least;
   const retrying = seen.queues.some((queue) => queue.retrying === null)
     ? null
     : sum((queue) => queue.retrying ?? 0);
@@ -65,9 +66,9 @@ function Tiles({ seen }: { seen: LiveSnapshot }) {
   const oldest = jobsOf(seen, 'status=pending&order=oldest', (queue) => queue.oldestDueMs ?? 0);
   const tiles: [string, string, string, boolean][] = [
     ['Waiting', rough + count(sum(pending)), waiting, false],
-    ['Running', count(sum(running)), jobsOf(seen, 'status=processing', running), false],
-    ['Retrying', retrying === null ? '–' : count(retrying), retried, false],
-    ['Dead letters', count(dead), 'dead-letters', dead > 0],
+    ['Processing', least + count(sum(running)), jobsOf(seen, 'status=processing', running), false],
+    ['Retrying', retrying === null ? '–' : least + count(retrying), retried, false],
+    ['Dead letters', least + count(dead), 'dead-letters', dead > 0],
     ['Failures/s', rate(failing), retried, failing >= 1],
     ['Due to start', latency, started, false],
     ['Oldest due', lag === 0 ? '–' : span(lag), oldest, lag > 60_000],
@@ -120,6 +121,18 @@ function QueueRow({ queue }: { queue: LiveQueue }) {
   );
 }
 
+const UnreadRow = ({ queue }: { queue: LockedQueue }) => (
+  <tr>
+    <th scope="row">{queue.queue}</th>
+    <td>
+      <Status of="unreadable" />
+    </td>
+    <td class="error" colSpan={10}>
+      {queue.unreadable}
+    </td>
+  </tr>
+);
+
 export function Overview() {
   const seen = snapshot.value;
   if (!seen) return <Waiting />;
@@ -164,7 +177,7 @@ export function Overview() {
           title="Jobs"
           times={times}
           show={count}
-          lines={[line('waiting', PENDING, 1), line('running', RUNNING, 2)]}
+          lines={[line('waiting', PENDING, 1), line('held', HELD, 2)]}
         />
         <Chart title="Lag" times={times} show={span} lines={[line('oldest due', LAG, 3, 'max')]} />
         <Chart
@@ -186,7 +199,7 @@ export function Overview() {
           lines={[line('dead letters', DEAD, 4)]}
         />
       </div>
-      {seen.queues.length === 0 ? (
+      {seen.queues.length + seen.unreadable.length === 0 ? (
         <Empty>There is no queue that this user may read.</Empty>
       ) : (
         <Table
@@ -200,7 +213,7 @@ export function Overview() {
             'Failed/s',
             'Waiting',
             'Retrying',
-            'Running',
+            'Held',
             'Dead',
             'To start',
             'Oldest due',
@@ -209,6 +222,9 @@ export function Overview() {
         >
           {seen.queues.map((one) => (
             <QueueRow key={one.queue} queue={one} />
+          ))}
+          {seen.unreadable.map((one) => (
+            <UnreadRow key={one.queue} queue={one} />
           ))}
         </Table>
       )}

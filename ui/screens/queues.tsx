@@ -57,7 +57,7 @@ function QueueCard(props: {
           {queue.scheduled === null ? 'not known' : count(queue.scheduled)}
         </Fact>
         <Fact name="Retrying">{queue.retrying === null ? 'not known' : count(queue.retrying)}</Fact>
-        <Fact name="Running">{count(queue.processing)}</Fact>
+        <Fact name="Held by workers">{count(queue.processing)}</Fact>
         <Fact name="Dead letters">
           {(queue.deadLetterApproximate ? '~' : '') + count(queue.deadLetter)}
         </Fact>
@@ -118,6 +118,15 @@ export function Queues() {
           settings={data?.queues.find(({ name }) => name === queue.queue)}
           onPause={() => setAsked(queue.queue)}
         />
+      ))}
+      {seen.unreadable.map((queue) => (
+        <section key={queue.queue} class="card" aria-label={`Queue ${queue.queue}`}>
+          <div class="row">
+            <h2>{queue.queue}</h2>
+            <Status of="unreadable" />
+          </div>
+          <Failed error={queue.unreadable} />
+        </section>
       ))}
       {asked && (
         <Dialog title={`Pause ${asked}?`} onClose={() => setAsked(null)}>

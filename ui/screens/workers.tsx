@@ -56,7 +56,7 @@ function Row({
       </td>
       <td>{gone ? <When at={worker.lastSeenAt} /> : <Heartbeat worker={worker} />}</td>
       <td class="number">{busy ? `${busy.running} / ${busy.handlers}` : '–'}</td>
-      <td class="number">{count(worker.held)}</td>
+      <td class="number">{worker.held === null ? '?' : count(worker.held)}</td>
       <td class="number">{share === undefined ? '–' : `${((share / 1024) * 100).toFixed(1)} %`}</td>
       <td>{worker.version ?? '–'}</td>
       <td>{worker.host ? `${worker.host}:${worker.pid ?? ''}` : '–'}</td>

@@ -29,6 +29,7 @@ export interface Session {
 
 export type LiveSnapshot = Wire<Snapshot>;
 export type LiveQueue = LiveSnapshot['queues'][number];
+export type LockedQueue = LiveSnapshot['unreadable'][number];
 export type LiveWorker = Wire<SeenWorker>;
 export type ListedJob = Wire<JobSummary>;
 export type JobsPage = { readonly jobs: readonly ListedJob[]; readonly next: string | null };

@@ -11,7 +11,7 @@ export async function run(call: Call): Promise<number> {
   const token = process.env.HOLDFAST_DASHBOARD_TOKEN || undefined;
   const [host, path, hosts] = [given.text('host'), given.text('path'), given.texts('allow-host')];
   const write = given.flag('write');
-  const hf = holdfast({ connectionString: session.url, schema: session.schema });
+  const hf = holdfast({ ...session.address, schema: session.schema });
   try {
     const server = await serveDashboard(hf, {
       ...(host !== undefined && { host }),

@@ -5,12 +5,11 @@
  */
 import { ACTING } from '../../api/acts.js';
 import { many } from '../../inspect/words.js';
-import { durationMs } from '../../job/duration.js';
 import { job } from '../../job/job.js';
 import type { UniqueOptions } from '../../job/unique.js';
 import { withTransaction } from '../../postgres/pool.js';
 import { type Call, type Given, UsageError } from '../command.js';
-import { countOption, priorityOption } from '../filters.js';
+import { countOption, dueOptions, priorityOption } from '../filters.js';
 import { parsePayload, readStdin } from '../payload.js';
 
 function headersOf(list: readonly string[] | undefined): Record<string, string> | undefined {
@@ -64,17 +63,14 @@ export async function run(call: Call): Promise<void> {
   const type = args[0] as string;
   const queue = given.text('queue') ?? 'inbox';
   const definition = job(type, { queue, version: countOption(given, 'job-version', 1) });
-  const [key, group, idempotencyKey, delay] = [
-    'partition-key',
-    'group',
-    'idempotency-key',
-    'delay',
-  ].map((name) => given.text(name));
+  const [key, group, idempotencyKey] = ['partition-key', 'group', 'idempotency-key'].map((name) =>
+    given.text(name),
+  );
   const headers = headersOf(given.texts('header'));
   const [row] = await session.queues([queue]);
   const { holdfast } = await import('../../holdfast.js');
   const hf = holdfast({
-    connectionString: session.url,
+    ...session.address,
     pool: session.pool,
     schema: session.schema,
   });
@@ -82,7 +78,7 @@ export async function run(call: Call): Promise<void> {
     ...(key !== undefined && { partitionKey: key }),
     ...(group !== undefined && { group }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
-    ...(delay !== undefined && { delay: durationMs(delay, '--delay') }),
+    ...dueOptions(given),
     ...(given.text('priority') !== undefined && { priority: priorityOption(given) }),
     ...(given.text('max-attempts') !== undefined && {
       maxAttempts: countOption(given, 'max-attempts', 5),

@@ -8,7 +8,7 @@ import { many } from '../../inspect/words.js';
 import { stateOf } from '../../inspect/workers.js';
 import { type Call, EXIT } from '../command.js';
 import { lockedValues, noteLocked } from '../locked.js';
-import { queueColumns, workerValue } from '../views.js';
+import { busyText, queueColumns, workerValue } from '../views.js';
 
 export async function run({ given, session, out }: Call): Promise<number> {
   const wanted = given.texts('queue');
@@ -51,5 +51,7 @@ export function workerLine(workers: readonly WorkerOverview[], complete: boolean
   const parts = [`${many(of('alive').length, 'worker')} alive`];
   if (of('draining').length > 0) parts.push(`${of('draining').length} draining`);
   if (of('silent').length > 0) parts.push(`${of('silent').length} silent for longer than the TTL`);
-  return `${parts.join(', ')}; ${workers.length === 1 ? 'it holds' : 'they hold'} ${complete ? '' : 'at least '}${many(held, 'job')}`;
+  const busy = busyText(workers.map(({ worker }) => worker));
+  const holds = `${workers.length === 1 ? 'it holds' : 'they hold'} ${complete ? '' : 'at least '}${many(held, 'job')}`;
+  return `${parts.join(', ')}; ${holds}${busy ? `; handlers busy: ${busy}` : ''}`;
 }

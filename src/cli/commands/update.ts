@@ -3,27 +3,19 @@
  * against the schema of the type's definition, which only the application knows: the worker checks it.
  */
 import { showJob } from '../../inspect/show.js';
-import { durationMs } from '../../job/duration.js';
 import { actOptions } from '../actor.js';
 import { type Call, Failure, type Given, UsageError } from '../command.js';
-import { priorityOption } from '../filters.js';
+import { dueOptions, priorityOption } from '../filters.js';
 import { oneId } from '../ids.js';
 import { parsePayload, readStdin } from '../payload.js';
 
-function when(text: string): Date {
-  const at = new Date(text);
-  if (/^\d{4}-\d\d-\d\d/.test(text) && !Number.isNaN(at.getTime())) return at;
-  throw new UsageError(`--run-at takes a time such as 2026-01-31T09:00:00Z, not "${text}".`);
-}
-
 async function changesOf(given: Given) {
-  const [payload, delay, at] = ['payload', 'delay', 'run-at'].map((name) => given.text(name));
+  const payload = given.text('payload');
   const text = payload === '-' ? await readStdin() : payload;
   return {
     ...(text !== undefined && { payload: parsePayload(text, 'the job was not changed') }),
     ...(given.text('priority') !== undefined && { priority: priorityOption(given) }),
-    ...(delay !== undefined && { delay: durationMs(delay, '--delay') }),
-    ...(at !== undefined && { runAt: when(at) }),
+    ...dueOptions(given),
   };
 }
 
@@ -40,7 +32,7 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
   if (!job) throw new Failure(`No job ${id} is in ${queues.join(', ')}; nothing was changed.`);
   const { holdfast } = await import('../../holdfast.js');
   const hf = holdfast({
-    connectionString: session.url,
+    ...session.address,
     pool: session.pool,
     schema: session.schema,
   });

@@ -3,10 +3,12 @@
  * It says nothing itself: the worker logs what it does.
  */
 import type { WorkerOptions } from '../../index.js';
+import { namesPlace } from '../../postgres/address.js';
 import { type Call, UsageError } from '../command.js';
 import { type Config, findConfig, holdfastOf, loadConfig } from '../config.js';
 import { countOption } from '../filters.js';
 import { onEndOfNpx } from '../npx.js';
+import { NO_DATABASE } from '../session.js';
 
 export async function run(call: Call): Promise<void> {
   const { given, args } = call;
@@ -15,14 +17,11 @@ export async function run(call: Call): Promise<void> {
   const config = await loadConfig(path);
   const url = given.text('url') ?? config.url ?? process.env.DATABASE_URL;
   const schema = given.text('schema') ?? config.schema ?? process.env.HOLDFAST_SCHEMA;
-  if (!url) {
-    throw new UsageError(
-      'There is no database to connect to. Pass --url, set `url` in the configuration, or set DATABASE_URL.',
-    );
-  }
+  if (!url && !namesPlace(process.env))
+    throw new UsageError(`${NO_DATABASE} Or set \`url\` in the configuration.`);
   const { holdfast } = await holdfastOf(path);
   const hf = holdfast({
-    connectionString: url,
+    ...(url && { connectionString: url }),
     ...(schema && { schema }),
     ...(config.listenUrl && { listenUrl: config.listenUrl }),
     ...(config.logger && { logger: config.logger }),

@@ -133,6 +133,23 @@ describe('a walk', () => {
     dear.claim(10_000, 10, { tookMs: 100 });
     expect(dear.reader.readAt(10_100)).toBe(13_100);
   });
+
+  test('in vain rests for a few seconds where one claim read all, and longer where many keys are blocked', () => {
+    const hidden = new Queue();
+    for (const now of [0, 100_000]) hidden.claim(now, 10, { tookMs: 1_000 });
+    expect(hidden.reader.readAt(101_000)).toBe(106_000);
+    for (const now of [200_000, 300_000]) hidden.claim(now, 10, { tookMs: 2_500 });
+    expect(hidden.reader.readAt(302_500)).toBe(312_500);
+    const blocked = new Queue();
+    for (let n = 0; n < 200; n++) {
+      blocked.add(n, 'k');
+      blocked.hold(n, 'k', true);
+    }
+    for (const now of [0, 100_000])
+      for (let claims = 0; claims < 3; claims++)
+        blocked.claim(now + claims, 10, { maxKeys: 100, tookMs: 1_000 });
+    expect(blocked.reader.readAt(101_002)).toBeGreaterThan(150_000);
+  });
 });
 
 describe('a hint', () => {

@@ -18,6 +18,12 @@ import { LookTimer } from './look-timer.js';
 /** How long the owner of a bucket has for a hint before others follow it. */
 const OWNER_FIRST_MS = 200;
 
+/**
+ * One claim read the whole queue: few rows stand in it that this user may see. If that was dear, policies may hide the
+ * rest, and nobody tells when they no longer do. So the next look comes soon, at a fifth of the time at most.
+ */
+const rarestMs = (walkMs: number) => Math.max(5_000, 4 * walkMs);
+
 const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
 export class KeyReader {
@@ -184,7 +190,8 @@ export class KeyReader {
   #end(now: number): void {
     this.#plenty = false;
     // A round that brought plenty was no overhead, although its last claim may have found nothing.
-    this.#look.record(now, this.#turns && this.#wasPlenty ? 0 : this.#walkMs);
+    const tookMs = this.#turns && this.#wasPlenty ? 0 : this.#walkMs;
+    this.#look.record(now, tookMs, this.#readsAll ? rarestMs(tookMs) : undefined);
     // There was plenty, and keys that were passed may be free by now.
     if (this.#wasPlenty) this.#look.hasten(now);
   }

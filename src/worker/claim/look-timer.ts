@@ -28,8 +28,9 @@ export class LookTimer {
     return this.#at;
   }
 
-  record(now: number, tookMs: number): void {
-    this.#earliest = now + Math.min(SHARE * Math.min(tookMs, this.#lastMs), RAREST_MS);
+  /** `rarestMs`: the next look comes by then, however long this one took. */
+  record(now: number, tookMs: number, rarestMs = RAREST_MS): void {
+    this.#earliest = now + Math.min(SHARE * Math.min(tookMs, this.#lastMs), rarestMs);
     this.#lastMs = tookMs;
     this.#at = Math.max(now + this.#everyMs, this.#earliest);
   }

@@ -89,6 +89,7 @@ export class Fleet {
         ...{
           direct: null,
           besidePool: false,
+          checkOpen: () => {},
           pool,
           schema: 'holdfast',
           log: quietLogger,
