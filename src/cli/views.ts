@@ -26,7 +26,7 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   },
   { title: 'SCHEDULED', of: ({ counts }) => counts.scheduled, align: 'right' },
   // Claimed: the handlers of some of them may not have started.
-  { title: 'HELD', of: ({ counts }) => figure(counts.processing), align: 'right' },
+  { title: 'PROCESSING', of: ({ counts }) => figure(counts.processing), align: 'right' },
   {
     title: 'DEAD',
     of: ({ counts }) => figure(counts.deadLetter, counts.deadLetterApproximate),

@@ -8,7 +8,9 @@ import { go, query, withQuery } from '../state/route';
 import type { LiveQueue, LiveSnapshot, LockedQueue } from '../state/wire';
 
 /** Places in the figures of a sample. */
-const [IN, OUT, PENDING, HELD, DEAD, LAG, LATENCY, FAILED] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
+const [IN, OUT, PENDING, PROCESSING, DEAD, LAG, LATENCY, FAILED] = [
+  0, 1, 2, 3, 4, 5, 6, 7,
+] as const;
 
 function series(place: number, queue: string | null, how: 'sum' | 'max' = 'sum'): number[] {
   return samples.value.map(({ queues }) => {
@@ -177,7 +179,7 @@ export function Overview() {
           title="Jobs"
           times={times}
           show={count}
-          lines={[line('waiting', PENDING, 1), line('held', HELD, 2)]}
+          lines={[line('waiting', PENDING, 1), line('processing', PROCESSING, 2)]}
         />
         <Chart title="Lag" times={times} show={span} lines={[line('oldest due', LAG, 3, 'max')]} />
         <Chart
@@ -213,7 +215,7 @@ export function Overview() {
             'Failed/s',
             'Waiting',
             'Retrying',
-            'Held',
+            'Processing',
             'Dead',
             'To start',
             'Oldest due',

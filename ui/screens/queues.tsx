@@ -57,7 +57,7 @@ function QueueCard(props: {
           {queue.scheduled === null ? 'not known' : count(queue.scheduled)}
         </Fact>
         <Fact name="Retrying">{queue.retrying === null ? 'not known' : count(queue.retrying)}</Fact>
-        <Fact name="Held by workers">{count(queue.processing)}</Fact>
+        <Fact name="Processing">{count(queue.processing)}</Fact>
         <Fact name="Dead letters">
           {(queue.deadLetterApproximate ? '~' : '') + count(queue.deadLetter)}
         </Fact>
