@@ -32,7 +32,9 @@ test('every accepted job is completed once, through two crashes of the database'
     concurrency: 5,
   } as const;
   const workers = await Promise.all([1, 2, 3, 4].map(() => readyWorker(server.url, options)));
-  const producers = ['a', 'b'].map((name) => new Child('producer', { url: server.url, name }));
+  const producers = ['a', 'b'].map(
+    (name) => new Child('producer', { url: server.url, name, everyMs: 15 }),
+  );
   const everybody = [...workers, ...producers];
   const ended = () => everybody.filter((child) => child.exit).map((child) => child.describe());
   const newlyAccepted = async (count: number) => {

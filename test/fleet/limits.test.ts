@@ -74,7 +74,7 @@ test(
     let on = true;
     const producing = (async () => {
       while (on) {
-        await db.hf.enqueueMany(Array.from({ length: 40 }, () => limited.item({ ms: 20 })));
+        await db.hf.enqueueMany(Array.from({ length: 40 }, () => limited.item({ ms: 50 })));
         await until('the backlog is short', async () => {
           const [row] = await db.rows<{ n: number }>(
             'SELECT count(*)::int AS n FROM holdfast.inbox',

@@ -20,7 +20,7 @@ const PER_GROUP = 5;
 const WORKERS = long(4, 8);
 /** Each kills one worker, freezes another, and waits until the fleet has noticed. */
 const ROUNDS = long(1, 100);
-const BACKLOG = 300;
+const BACKLOG = 150;
 const TENANTS = 4;
 const USERS = 5;
 
@@ -83,7 +83,7 @@ class Load {
       const items = Array.from({ length: TENANTS * USERS }, (_, place) => {
         const tenant = place % TENANTS;
         const group = tenant === 0 ? undefined : `tenant:${tenant}`;
-        const payload = { ms: (place + n) % 15, ...(group && { group }) };
+        const payload = { ms: (place + n) % 50, ...(group && { group }) };
         const partitionKey = `user:${place % USERS}`;
         return witnessed.item(payload, { partitionKey, ...(group && { group }) });
       });
@@ -96,7 +96,7 @@ class Load {
   async #observe(): Promise<void> {
     while (this.#on) {
       this.broken.push(...(await this.#db.rows(TOO_MANY)));
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await new Promise((resolve) => setTimeout(resolve, 15));
     }
   }
 

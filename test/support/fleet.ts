@@ -34,10 +34,10 @@ export interface Step {
 const step = job<Step>('step');
 const guardedStep = job<Step>('guarded_step');
 
-/** More than this many jobs do not wait at a time. */
-const BACKLOG = 600;
+/** More than this many jobs of a key do not wait at a time. */
+const BACKLOG = 1.5;
 /** Handlers wait for up to so long: a fleet that computes all the time has no time for anything else. */
-const LONGEST_MS = 50;
+const LONGEST_MS = 150;
 
 /**
  * Jobs for many keys, round after round, until it is stopped. Every second key has handlers that complete
@@ -70,7 +70,7 @@ export class Load {
       this.rounds++;
       await until(
         'the backlog is short',
-        async () => !this.#on || (await this.#waiting()) < BACKLOG,
+        async () => !this.#on || (await this.#waiting()) < BACKLOG * this.keys.length,
         {
           timeoutMs: 60_000,
         },
