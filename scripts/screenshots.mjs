@@ -54,6 +54,12 @@ try {
   await light.locator('.problems, .well').waitFor();
   await light.screenshot({ path: join(folder, 'overview.png') });
   await dark.screenshot({ path: join(folder, 'overview-dark.png') });
+  // Without a new page: the lanes of heartbeats are of what this one has seen.
+  await light.getByRole('link', { name: 'Workers', exact: true }).click();
+  await light.getByLabel('with those that are gone').check();
+  await light.locator('.beats').first().waitFor();
+  await pause(1_000);
+  await light.screenshot({ path: join(folder, 'workers.png') });
   await shoot(phone, '', 'overview-phone', '.tiles');
   await shoot(light, 'jobs?queue=orders', 'jobs', 'tbody tr');
   await light.goto(`${url}dead-letters?queue=orders`);
@@ -64,7 +70,6 @@ try {
   await light.locator('.timeline').waitFor();
   await pause(300);
   await light.screenshot({ path: join(folder, 'job.png') });
-  await shoot(light, 'workers?all=1', 'workers', 'tbody tr');
   await shoot(light, 'live-lab', 'live-lab', 'tbody tr');
   await shoot(light, 'ring?queue=orders&key=order:9182', 'ring', '.ring path');
 } finally {
