@@ -53,7 +53,8 @@ function* attempts(history, state, queue) {
       .filter((change) => change.queue === queue && change.outcome === 'failed')
       .map(({ job, generation, was_owner }) => `${job}/${generation}/${pidOf(was_owner)}`),
   );
-  const starts = [];
+  // Of a generation that a failover issued again, the last run is the one that counted.
+  const starts = new Map();
   const ends = new Map();
   for (const { op, phase, job: id, gen, t, pid } of history) {
     const job = jobs.get(id);
@@ -61,12 +62,13 @@ function* attempts(history, state, queue) {
     const isStart = op === 'run' && phase === 'invoke';
     const isCounted =
       job.status === 'completed' && job.generation === gen && pidOf(job.owner) === pid;
-    if (isStart && (isCounted || failed.has(`${id}/${gen}/${pid}`))) starts.push({ job, gen, t });
+    if (isStart && (isCounted || failed.has(`${id}/${gen}/${pid}`)))
+      starts.set(`${id}/${gen}/${pid}`, { job, gen, t });
     // A transactional handler commits before its process writes down that it ended; its body has ended then.
     if (isCounted && (isStart || op === 'body' || (phase === 'ok' && job.type !== 'guarded')))
       ends.set(`${job.key}/${job.payload.n}`, t);
   }
-  for (const { job, gen, t } of starts) {
+  for (const { job, gen, t } of starts.values()) {
     const { key, payload } = job;
     const end = ends.get(`${key}/${payload.n - 1}`);
     if (end > t)
