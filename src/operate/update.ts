@@ -35,7 +35,8 @@ SET payload = coalesce($2::text::jsonb, i.payload),
     -- Nobody jumps the queue by naming an old date.
     available_at = CASE WHEN $5::timestamptz IS NULL AND $6::bigint IS NULL THEN i.available_at
       ELSE greatest($5::timestamptz,
-        statement_timestamp() + coalesce($6::bigint, 0) * interval '1 millisecond') END
+        statement_timestamp() + coalesce($6::bigint, 0) * interval '1 millisecond') END,
+    limit_slot = CASE WHEN $5::timestamptz IS NULL AND $6::bigint IS NULL THEN i.limit_slot END
 WHERE i.id = $1::uuid AND i.status = 'pending' AND ($7::text IS NULL OR i.type = $7::text)
 RETURNING i.available_at AS run_at, i.partition_bucket`,
   columns: { run_at: timestamp, partition_bucket: int4 },

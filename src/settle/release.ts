@@ -53,6 +53,7 @@ export const snoozeJobs = statement({
 UPDATE holdfast.inbox AS i
 SET status = 'pending',
     available_at = now() + snoozed.delay_ms * interval '1 millisecond',
+    limit_slot = NULL,
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     attempts = greatest(i.attempts - 1, 0),
     crashes = 0, isolated = false,
