@@ -11,6 +11,8 @@ import { jittered, type Time, type Timer } from '../time.js';
 
 /** So many schedules of a queue in one statement. */
 export const TICK_BATCH = 500;
+/** So many jobs in one statement, so that it is over in a moment: schedules that catch up have a hundred each. */
+const JOB_BATCH = 1_000;
 /** Passes come no closer together than this, so that what is due one by one is written together. */
 const PAUSE_MS = 50;
 /** A tick that was passed over because its row was locked is tried again after this time. */
@@ -36,6 +38,20 @@ export interface ScheduleDeps {
   readonly time: Time;
   readonly emit: (event: WorkerEvent) => void;
   readonly reportError: (what: string, error: unknown) => void;
+}
+
+function inBatches(ticks: readonly Tick[]): Tick[][] {
+  const batches: Tick[][] = [];
+  let jobs = JOB_BATCH;
+  for (const tick of ticks) {
+    if (jobs + tick.instants.length > JOB_BATCH) {
+      batches.push([]);
+      jobs = 0;
+    }
+    batches.at(-1)?.push(tick);
+    jobs += Math.max(1, tick.instants.length);
+  }
+  return batches;
 }
 
 export class ScheduleTicker {
@@ -94,20 +110,23 @@ export class ScheduleTicker {
 
   /** Writes what is due; returns when to look again. */
   async #pass(): Promise<{ delayMs: number; at: number }> {
-    const { queues, read, write, leads, members, listening, time } = this.#deps;
+    const { queues, read, write, leads, members, listening, time, reportError } = this.#deps;
     this.#led = leads();
     const began = time.now();
     const due = await read(queues, TICK_BATCH);
+    for (const { name, error } of due.unreadable) reportError(`schedule ${name}`, error);
     let late = false;
     let next = due.later ?? Number.POSITIVE_INFINITY;
-    for (const [queue, ticks] of due.queues) {
-      if (this.#stopped) break;
-      const written = await write(queue, ticks);
-      for (const { nextAt } of ticks) if (nextAt !== null) next = Math.min(next, nextAt);
-      // Somebody has a row of theirs locked: it is still due.
-      if (written.length < ticks.length) next = Math.min(next, due.now + AGAIN_MS);
-      this.#emitTicks(queue, written);
-      late ||= written.some(({ lagMs }) => lagMs > LATE_MS);
+    for (const [queue, all] of due.queues) {
+      for (const ticks of inBatches(all)) {
+        if (this.#stopped) break;
+        const written = await write(queue, ticks);
+        for (const { nextAt } of ticks) if (nextAt !== null) next = Math.min(next, nextAt);
+        // Somebody has a row of theirs locked: it is still due.
+        if (written.length < ticks.length) next = Math.min(next, due.now + AGAIN_MS);
+        this.#emitTicks(queue, written);
+        late ||= written.some(({ lagMs }) => lagMs > LATE_MS);
+      }
     }
     if (due.full) return { delayMs: 0, at: 0 };
     const left = next - due.now;
