@@ -70,6 +70,16 @@ describe('a concurrency', () => {
     expect(await taken({}, 'three')).toEqual([3, 4]);
   });
 
+  test('says where the next claim begins, also when it took all that it wanted', async () => {
+    await limitStep(db, { concurrency: 10 });
+    await enqueue(5);
+    const { jobs, left, waits } = await claimStep(db, 'w', { limit: 3 });
+    expect(numbers({ jobs })).toEqual([0, 1, 2]);
+    expect(waits).toBe(true);
+    expect(left?.cursorPosition).toBe((jobs[2]?.cursorPosition as number) + 1);
+    expect((await claimStep(db, 'w', { limit: 2 })).left).toBeNull();
+  });
+
   test('holds for a whole queue, beside that of a type', async () => {
     await limitStep(db, { concurrency: 3 });
     await db.hf.configureQueue('inbox', { limit: { concurrency: 4 } });

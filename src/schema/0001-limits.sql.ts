@@ -302,7 +302,8 @@ DECLARE
   places bigint;
   -- Seconds from one start to the next.
   pace double precision;
-  reads integer := $5;
+  -- One more than is wanted: it says where the next claim has to begin.
+  reads integer := $5 + 1;
   -- How many of those whose slot has not come may start; none where a rate has keys. In the line of a queue a token is
   -- left for a while to those whose slot has come: others may handle their types.
   early bigint := 0;

@@ -38,10 +38,14 @@ export class LimitedGroup {
   readonly due = new DueReader();
   readonly keys: KeyReader;
   at = Number.NEGATIVE_INFINITY;
+  /** When a claim under it last brought a job. */
+  tookAt = Number.NEGATIVE_INFINITY;
   #sentAt = Number.NEGATIVE_INFINITY;
   #lateMs = 0;
   /** Jobs were due and found no place or no token. */
   #waits = true;
+  /** A place was freed since the claim in flight was sent, which may have counted before. */
+  #freed = false;
   #lockedOut = 0;
   /** In a queue that is read by key: before, there is no token. */
   #tokenAt = Number.NEGATIVE_INFINITY;
@@ -59,6 +63,7 @@ export class LimitedGroup {
 
   sent(now: number): void {
     this.#sentAt = now;
+    this.#freed = false;
     this.at = Number.POSITIVE_INFINITY;
   }
 
@@ -69,6 +74,7 @@ export class LimitedGroup {
 
   /** A place is free, if anybody waits for one. */
   freed(now: number): void {
+    this.#freed = true;
     if (this.#waits) this.at = Math.min(this.at, Math.max(now, this.#tokenAt));
   }
 
@@ -96,10 +102,10 @@ export class LimitedGroup {
       now - this.#sentAt,
     );
     this.#waits = left !== null || claim.waits;
-    if (jobs.length > 0) this.#lateMs = 0;
+    if (jobs.length > 0) [this.#lateMs, this.tookAt] = [0, now];
     else if (this.#waits || claim.throttled === 0)
       this.#lateMs = Math.min(Math.max(1, 2 * this.#lateMs), LATEST_MS);
-    if (claim.more || jobs.length >= asked) this.readFrom(now);
+    if (claim.more || jobs.length >= asked || (this.#waits && this.#freed)) this.readFrom(now);
     else {
       if (againMs !== null) this.readFrom(now + Math.max(1, againMs) + this.#lateMs);
       this.readFrom(now + jittered(pollMs, time));
@@ -110,6 +116,7 @@ export class LimitedGroup {
   recordKeys(claim: KeysClaim | null, asked: number, pollMs: number, time: Time): void {
     const now = time.now();
     this.#lockedOut = 0;
+    if (claim && claim.jobs.length > 0) this.tookAt = now;
     this.#waits = claim !== null && claim.wanted >= claim.allowed;
     if (!claim || !this.#waits) {
       this.#lateMs = 0;
@@ -149,8 +156,9 @@ export class LimitedReader {
     return this.#version;
   }
 
+  /** Whoever took jobs longest ago comes first: one with a long backlog would leave no handler to the others. */
   get groups(): readonly LimitedGroup[] {
-    return this.#groups;
+    return this.#groups.toSorted((a, b) => a.tookAt - b.tookAt);
   }
 
   /** When one of them is to be read. */
