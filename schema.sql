@@ -266,7 +266,9 @@ CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (cre
 
 CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
 
-CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (limit_slot) WHERE (limit_slot IS NOT NULL);
+CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (type, limit_slot) WHERE (limit_slot IS NOT NULL);
+
+CREATE INDEX inbox_slot_key_idx ON holdfast.inbox USING btree (type, limit_key, limit_slot) WHERE ((limit_slot IS NOT NULL) AND (limit_key IS NOT NULL));
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
 
@@ -437,7 +439,12 @@ DECLARE
   places bigint;
   -- Seconds from one start to the next.
   pace double precision;
-  reads integer := $5;
+  -- One more than is wanted: it says where the next claim has to begin.
+  reads integer := $5 + 1;
+  -- How many of those whose slot has not come may start; none where a rate has keys. In the line of a queue a token is
+  -- left for a while to those whose slot has come: others may handle their types.
+  early bigint := 0;
+  grace interval := '0';
   shut record;
   aged_until timestamptz;
 BEGIN
@@ -459,6 +466,14 @@ BEGIN
   IF rate.rate_limit IS NOT NULL THEN
     pace := extract(epoch FROM rate.rate_per) / rate.rate_limit;
     reads := 1000;
+    IF own.rate_limit IS NULL THEN
+      grace := '250 milliseconds';
+    END IF;
+    IF NOT rate.keyed AND NOT $12 THEN
+      SELECT least($5, greatest(0, floor(rate.rate_burst + 1e-6
+        - greatest(extract(epoch FROM max(r.started_tat) + grace - moment)::double precision, 0) / pace)))
+      INTO early FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = '';
+    END IF;
   END IF;
   -- Who runs: the claims name all that workers hold, so the queue is not read. A job may stand in two of them.
   IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
@@ -495,14 +510,15 @@ BEGIN
     ORDER BY c.available_at
     LIMIT $5
   ), due AS MATERIALIZED (
-    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC,
+    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC, d.available_at > moment,
       EXISTS (SELECT FROM aged AS a WHERE a.place = d.place) DESC, d.priority, d.available_at, d.position) AS nth
     FROM (
       -- Those whose slot has come. A key without a token is passed over: its jobs have all that they can get.
-      (SELECT i.ctid AS place, i.priority, i.available_at, i.position, i.status = 'pending' AS pending,
+      (SELECT c.* FROM unnest($6::text[]) AS t(type) CROSS JOIN LATERAL (
+      SELECT i.ctid AS place, i.priority, i.available_at, i.position, i.status = 'pending' AS pending,
         true AS reserved, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END AS key
       FROM holdfast.inbox AS i
-      WHERE pace IS NOT NULL AND NOT $12::boolean
+      WHERE pace IS NOT NULL AND NOT $12::boolean AND i.type = t.type
         AND i.limit_slot <= moment AND i.limit_slot = i.available_at AND i.crashes < 2
         AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
         AND (i.version = 1 AND i.type = ANY ($6::text[])
@@ -513,7 +529,23 @@ BEGIN
           WHERE r.limit_id = rate.id AND r.key = coalesce(i.limit_key, '')
             AND r.started_tat > moment + (rate.rate_burst - 1 + 1e-6) * pace * interval '1 second'))
       ORDER BY i.limit_slot
-      LIMIT reads)
+      LIMIT reads
+      ) AS c ORDER BY c.available_at LIMIT reads)
+      UNION ALL
+      -- There is a token before the next slot, because others have left the line: whoever comes next comes early.
+      (SELECT c.* FROM unnest($6::text[]) AS t(type) CROSS JOIN LATERAL (
+      SELECT i.ctid, i.priority, i.available_at, i.position, true, true, ''
+      FROM holdfast.inbox AS i
+      WHERE early > 0 AND i.type = t.type AND i.limit_slot > moment AND i.limit_slot = i.available_at
+        AND i.crashes < 2 AND i.status = 'pending'
+        AND (i.version = 1 AND i.type = ANY ($6::text[])
+        OR i.version <= ($7::jsonb -> i.type)::integer)
+        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
+        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
+      ORDER BY i.limit_slot
+      LIMIT early
+      ) AS c(place, priority, available_at, position, pending, reserved, key)
+      ORDER BY c.available_at LIMIT early)
       UNION ALL
       (SELECT c.* FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
       CROSS JOIN LATERAL (
@@ -557,16 +589,34 @@ BEGIN
     WHERE EXISTS (SELECT FROM holdfast.queues AS q
       WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none'
         AND coalesce(q.limits_version = ($7::jsonb -> '')::bigint, true))
+  ), lines AS MATERIALIZED (
+    -- Whoever left the line was cancelled or changed; a line in which nobody is left is none.
+    SELECT r.key, r.started_tat, CASE WHEN r.slot_tat > moment AND CASE
+        -- In the line of a queue others may stand, of types that this worker does not handle.
+        WHEN own.rate_limit IS NULL OR rate.keyed AND r.key = '' THEN true
+        WHEN rate.keyed THEN EXISTS (SELECT FROM holdfast.inbox AS i
+          WHERE i.type = $11 AND i.limit_key = r.key AND i.limit_slot > moment AND i.limit_slot = i.available_at
+            AND i.status = 'pending')
+        ELSE EXISTS (SELECT FROM holdfast.inbox AS i
+          WHERE i.type = $11 AND i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending')
+      END THEN r.slot_tat END AS slot_tat
+    FROM (SELECT DISTINCT d.key FROM due AS d WHERE pace IS NOT NULL) AS d
+    CROSS JOIN LATERAL (
+      SELECT r.* FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = d.key LIMIT 1
+    ) AS r
   ), turns AS MATERIALIZED (
-    SELECT d.*, r.started_tat, r.slot_tat, coalesce(r.slot_tat > moment, false) AS line,
-      row_number() OVER (PARTITION BY d.key ORDER BY d.nth) AS turn,
-      -- How many may start now. Rounded down, but for what a time of microseconds cannot hold.
-      CASE WHEN pace IS NULL THEN 2147483647 ELSE greatest(0, floor(rate.rate_burst + 1e-6
-        - greatest(extract(epoch FROM r.started_tat - moment)::double precision, 0) / pace)) END AS tokens
-    FROM due AS d
-    LEFT JOIN LATERAL (
-      SELECT r.started_tat, r.slot_tat FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = d.key LIMIT 1
-    ) AS r ON true
+    SELECT t.*
+    FROM (
+      SELECT d.*, r.started_tat, r.slot_tat, r.slot_tat IS NOT NULL AS line,
+        row_number() OVER (PARTITION BY d.key ORDER BY d.nth) AS turn,
+        -- How many may start now. Rounded down, but for what a time of microseconds cannot hold.
+        CASE WHEN pace IS NULL THEN 2147483647 ELSE greatest(0, floor(rate.rate_burst + 1e-6
+          - greatest(extract(epoch FROM r.started_tat - moment)::double precision, 0) / pace)) END AS tokens
+      FROM due AS d
+      LEFT JOIN lines AS r ON r.key = d.key
+    ) AS t
+    -- Who would come early and finds no token waits on.
+    WHERE t.available_at <= moment OR t.turn <= t.tokens
   ), picked AS MATERIALIZED (
     SELECT k.nth, k.place
     FROM (
@@ -603,7 +653,10 @@ BEGIN
           coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
             'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
           '$[last-19 to last]')
-        ELSE i.history END, isolated = $12::boolean AND i.crashes >= 4
+        ELSE i.history END, isolated = $12::boolean AND i.crashes >= 4,
+      -- The slot of one that comes early has come.
+      available_at = least(i.available_at, moment),
+      limit_slot = CASE WHEN i.limit_slot = i.available_at THEN least(i.limit_slot, moment) ELSE i.limit_slot END
     WHERE i.ctid = ANY (ARRAY(SELECT l.place FROM locked AS l))
     RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
     i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
@@ -668,7 +721,14 @@ BEGIN
       (SELECT min(u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second')
         FROM used AS u WHERE u.jobs >= u.tokens AND EXISTS (
           SELECT FROM turns AS t WHERE t.key = u.key AND t.reserved AND t.turn > t.tokens)),
-      (SELECT min(i.limit_slot) FROM holdfast.inbox AS i WHERE i.limit_slot > moment),
+      (SELECT min(u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second') + grace
+        FROM used AS u WHERE EXISTS (SELECT FROM turns AS t WHERE t.key = u.key AND t.available_at > moment)),
+      (SELECT min(n.limit_slot)
+        FROM unnest($6::text[]) AS t(type)
+        CROSS JOIN LATERAL (
+          SELECT i.limit_slot FROM holdfast.inbox AS i
+          WHERE i.type = t.type AND i.limit_slot > moment ORDER BY i.limit_slot LIMIT 1
+        ) AS n),
       (SELECT min(m.slot) FROM moved AS m),
       (SELECT min(n.available_at)
         FROM unnest($8::smallint[]) AS p(priority)
@@ -1034,28 +1094,20 @@ BEGIN
     wanted.rate_burst := wanted.declared_rate_burst;
     IF act = 'remove' OR wanted.concurrency IS NULL AND wanted.rate_limit IS NULL THEN
       wanted.rate_limit := NULL;
-      DELETE FROM holdfast.limits AS l WHERE l.id = was.id;
       act := 'remove';
     END IF;
   END IF;
-  IF act <> 'remove' THEN
-    IF wanted IS NOT DISTINCT FROM was THEN
-      RETURN false;
-    END IF;
-    UPDATE holdfast.limits AS l
-    SET (concurrency, rate_limit, rate_per, rate_burst, keyed, declared_concurrency, declared_rate_limit,
-        declared_rate_per, declared_rate_burst, overridden, updated_at)
-      = (wanted.concurrency, wanted.rate_limit, wanted.rate_per, wanted.rate_burst, wanted.keyed,
-        wanted.declared_concurrency, wanted.declared_rate_limit, wanted.declared_rate_per,
-        wanted.declared_rate_burst, wanted.overridden, now())
-    WHERE l.id = was.id;
+  IF act <> 'remove' AND wanted IS NOT DISTINCT FROM was THEN
+    RETURN false;
   END IF;
 
+  -- The slots come first: they may be many, and writing the limit locks rows that the whole fleet needs.
   old_pace := extract(epoch FROM was.rate_per) / was.rate_limit;
   new_pace := CASE WHEN wanted.rate_limit IS NOT NULL
     THEN extract(epoch FROM wanted.rate_per) / wanted.rate_limit END;
   moment := clock_timestamp();
-  IF old_pace IS NOT NULL AND (new_pace IS NULL OR was.keyed <> wanted.keyed) THEN
+  -- A type that gets a rate of its own may have slots of its queue's.
+  IF (old_pace IS NULL) <> (new_pace IS NULL) OR old_pace IS NOT NULL AND was.keyed <> wanted.keyed THEN
     -- In the order of their enqueues, which their positions have kept.
     UPDATE holdfast.inbox AS i SET available_at = moment, limit_slot = NULL
     WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
@@ -1078,6 +1130,18 @@ BEGIN
         slot_tat = moment + least(extract(epoch FROM greatest(r.slot_tat - moment, '0'))::double precision
           * new_pace / old_pace, 315360000) * interval '1 second'
     WHERE r.limit_id = was.id;
+  END IF;
+
+  IF act = 'remove' THEN
+    DELETE FROM holdfast.limits AS l WHERE l.id = was.id;
+  ELSE
+    UPDATE holdfast.limits AS l
+    SET (concurrency, rate_limit, rate_per, rate_burst, keyed, declared_concurrency, declared_rate_limit,
+        declared_rate_per, declared_rate_burst, overridden, updated_at)
+      = (wanted.concurrency, wanted.rate_limit, wanted.rate_per, wanted.rate_burst, wanted.keyed,
+        wanted.declared_concurrency, wanted.declared_rate_limit, wanted.declared_rate_per,
+        wanted.declared_rate_burst, wanted.overridden, now())
+    WHERE l.id = was.id;
   END IF;
   RETURN true;
 END

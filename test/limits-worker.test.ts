@@ -104,6 +104,14 @@ describe('a concurrency', () => {
     expect(Math.max(...sizes)).toBeGreaterThan(1);
   });
 
+  test('is filled again as soon as a place is free, without a poll', async () => {
+    const quick = job<{ n: number }>('quick', { limit: { concurrency: 5 } });
+    // A claim gets all that it asks for, and the next one finds no place: the jobs are just being settled.
+    start(db.hf, (w) => w.handle(quick, () => undefined), { concurrency: 5, poll: '60s' });
+    await db.hf.enqueueMany(items(quick, 200));
+    await done(200);
+  });
+
   test('of a queue counts all of its types', async () => {
     await db.hf.configureQueue('inbox', { limit: { concurrency: 2 } });
     let [running, most] = [0, 0];
@@ -184,6 +192,30 @@ describe('a concurrency', () => {
     await until('the limited ones ran', () => limited === 6);
     expect(ran).toBeLessThan(4_000);
   });
+});
+
+test('a limited type with a long backlog leaves handlers to the others', async () => {
+  const [many, few] = [
+    job<{ n: number }>('many', { limit: { concurrency: 50 } }),
+    job<{ n: number }>('seldom', { limit: { concurrency: 50 } }),
+  ];
+  let [ran, seldom] = [0, 0];
+  await db.hf.enqueueMany(items(many, 2_000));
+  start(
+    db.hf,
+    (w) =>
+      w
+        .handle(many, async () => {
+          ran++;
+          await new Promise((resolve) => setTimeout(resolve, 10));
+        })
+        .handle(few, () => void seldom++),
+    { concurrency: 2 },
+  );
+  await until('it is busy', () => ran > 20);
+  await db.hf.enqueueMany(items(few, 10));
+  await until('the others ran', () => seldom === 10);
+  expect(ran).toBeLessThan(1_000);
 });
 
 describe('a rate', () => {

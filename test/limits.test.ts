@@ -14,9 +14,14 @@ import { prune, pruneRates } from '../src/maintenance/prune.js';
 import { recover } from '../src/maintenance/recover.js';
 import { limitsPerQueue } from '../src/schema/0001-limits.sql.js';
 import { complete } from '../src/settle/complete.js';
+import { deadLetter } from '../src/settle/dead-letter.js';
+import { fail } from '../src/settle/fail.js';
+import { snooze } from '../src/settle/release.js';
+import type { Settled } from '../src/settle/settled.js';
 import { claimByTime, claimSuspected, heldOf, numbers } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { claimStep, limitStep } from './support/limited.js';
+import { until } from './support/until.js';
 
 const db = testDatabase();
 const step = job<{ n: number }>('step');
@@ -68,6 +73,16 @@ describe('a concurrency', () => {
     expect((await claimStep(db, 'three')).waits).toBe(true);
     await complete(db.engine, INBOX, 'one', first.jobs.map(heldOf));
     expect(await taken({}, 'three')).toEqual([3, 4]);
+  });
+
+  test('says where the next claim begins, also when it took all that it wanted', async () => {
+    await limitStep(db, { concurrency: 10 });
+    await enqueue(5);
+    const { jobs, left, waits } = await claimStep(db, 'w', { limit: 3 });
+    expect(numbers({ jobs })).toEqual([0, 1, 2]);
+    expect(waits).toBe(true);
+    expect(left?.cursorPosition).toBe((jobs[2]?.cursorPosition as number) + 1);
+    expect((await claimStep(db, 'w', { limit: 2 })).left).toBeNull();
   });
 
   test('holds for a whole queue, beside that of a type', async () => {
@@ -239,7 +254,7 @@ describe('a rate', () => {
     await pass(600_000);
     await enqueue(1, step, 20);
     expect(await taken()).toEqual([20]);
-    // One that waits is cancelled, and nobody has its slot: the line stays as it is all the same.
+    // One that waits is cancelled, and nobody has its slot: the line keeps its order all the same.
     await limitStep(db, { rate: { limit: 1, perMs: 60_000, burst: 1 } });
     await pass(1_200_000);
     await enqueue(3, step, 30);
@@ -247,8 +262,65 @@ describe('a rate', () => {
     await db.rows(`DELETE FROM holdfast.inbox WHERE payload ->> 'n' = '31'`);
     await pass(61_000);
     await enqueue(1, step, 40);
+    expect(await taken()).toEqual([32]);
+    expect((await waiting()).map(({ n }) => n)).toEqual([40]);
+  });
+
+  test('is used in full where others have left the line: who comes next comes before its slot', async () => {
+    await limitStep(db, { rate });
+    const ids = (await enqueue(9)).map(({ id }) => id);
+    expect(await taken()).toEqual([0, 1]);
+    await db.hf.cancel(ids.slice(2, 5));
     expect(await taken()).toEqual([]);
-    expect((await waiting()).map(({ n }) => n)).toEqual([32, 40]);
+    await pass(60_100);
+    const early = await claimStep(db, 'w');
+    expect(numbers(early)).toEqual([5]);
+    expect(Date.parse(early.jobs[0]?.cursorAt as string)).toBeLessThanOrEqual(early.clock + 1_000);
+    // It comes again with the next token, and not with the next slot.
+    expect(early.againMs).toBeLessThanOrEqual(60_001);
+    expect(await taken()).toEqual([]);
+    // Its key is its id.
+    await db.hf.pause('inbox', { key: ids[6] as string });
+    await pass(60_000);
+    expect(await taken()).toEqual([7]);
+    await db.hf.resume('inbox', { key: ids[6] as string });
+    await pass(60_000);
+    expect(await taken()).toEqual([6]);
+  });
+
+  test('lets nobody wait behind a line in which nobody is left', async () => {
+    await limitStep(db, { rate });
+    const ids = (await enqueue(50)).map(({ id }) => id);
+    expect(await taken()).toEqual([0, 1]);
+    await db.hf.cancel(ids.slice(2));
+    await enqueue(2, step, 100);
+    expect(await taken()).toEqual([]);
+    expect((await waiting()).map(({ n, in_ms }) => [n, in_ms < 120_001])).toEqual([
+      [100, true],
+      [101, true],
+    ]);
+    await db.rows(`DELETE FROM holdfast.inbox WHERE status = 'pending'`);
+    await pass(60_100);
+    await enqueue(1, step, 200);
+    expect(await taken()).toEqual([200]);
+  });
+
+  test('of a queue goes on beside slots of types whose worker is not there', async () => {
+    await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '1m', burst: 1 } } });
+    const [steps, others] = [
+      { ofType: null, versions: { step: 1 } },
+      { ofType: null, versions: { other: 1 } },
+    ];
+    await enqueue(3, other, 100);
+    await enqueue(2);
+    expect(await taken(others)).toEqual([100]);
+    expect(await taken(steps)).toEqual([]);
+    await pass(60_500);
+    expect(await taken(steps)).toEqual([0]);
+    expect(await taken(others)).toEqual([]);
+    await pass(60_000);
+    // Whose slot has come comes first.
+    expect(await taken(others)).toEqual([101]);
   });
 
   test('holds after a time in which nobody was there: slots that have passed are no right to start', async () => {
@@ -275,6 +347,27 @@ describe('a rate', () => {
       lease_expires_at = NULL, available_at = now()`);
     expect(await taken()).toEqual([]);
     expect((await waiting()).map(({ slot }) => slot)).toEqual([true, true]);
+  });
+
+  test('leaves no slot behind with a job that failed, was snoozed, moved or is a dead letter', async () => {
+    await limitStep(db, { rate: { ...rate, burst: 1 } });
+    const ids = (await enqueue(7)).map(({ id }) => id);
+    expect(await taken()).toEqual([0]);
+    await pass(60_000_000);
+    const held = [];
+    for (let n = 1; n <= 3; n++) {
+      held.push(...(await claimStep(db, 'w')).jobs.map(heldOf));
+      await pass(60_000);
+    }
+    const [failed, snoozed, dead] = held as [Settled, Settled, Settled];
+    const why = { error: 'no', summary: 'no' };
+    await fail(db.engine, INBOX, 'w', [{ ...failed, delayMs: 1_000, ...why }]);
+    await snooze(db.engine, INBOX, 'w', [{ ...snoozed, delayMs: 1_000 }]);
+    await deadLetter(db.engine, INBOX, 'w', [{ ...dead, ...why }]);
+    await db.hf.update(ids[4] as string, { delay: '1h' });
+    const rows = await db.rows(`SELECT (payload ->> 'n')::int AS n FROM holdfast.inbox
+      WHERE limit_slot IS NOT NULL ORDER BY 1`);
+    expect(rows).toEqual([{ n: 5 }, { n: 6 }]);
   });
 
   test('leaves what has a token and no handler where it is', async () => {
@@ -312,6 +405,10 @@ describe('a rate', () => {
     const slots = new Map((await waiting()).map(({ n, in_ms }) => [n, in_ms]));
     expect(slots.get(2)).toBeLessThan(60_001);
     expect(slots.get(101)).toBeGreaterThan(18_000_000);
+    expect((await db.hf.limits.list()).map(({ type, waiting: jobs }) => [type, jobs])).toEqual([
+      [null, 2],
+      ['step', 2],
+    ]);
   });
 
   test('of one start a year gives slots as far as a time reaches', async () => {
@@ -355,6 +452,19 @@ describe('a rate with keys', () => {
     expect(await taken()).toEqual([5_000]);
   });
 
+  test('lets nobody wait behind jobs of its key that were cancelled', async () => {
+    await limitStep(db, { rate }, true);
+    const items = Array.from({ length: 20 }, (_, n) => keyed.item({ n, tenant: `t${n % 2}` }));
+    const ids = (await db.hf.enqueueMany(items)).map(({ id }) => id);
+    expect(await taken()).toEqual([0, 1]);
+    await db.hf.cancel(ids.filter((_, n) => n > 1 && n % 2 === 0));
+    await pass(60_100);
+    await db.hf.enqueue(keyed, { n: 100, tenant: 't0' });
+    await db.hf.enqueue(keyed, { n: 101, tenant: 't1' });
+    expect(await taken()).toEqual([3, 100]);
+    expect((await waiting()).at(-1)?.n).toBe(101);
+  });
+
   test('forgets keys that nobody waits for', async () => {
     await limitStep(db, { rate }, true);
     await db.hf.enqueue(keyed, { n: 1, tenant: 'a' });
@@ -393,6 +503,37 @@ describe('changing a limit', () => {
     const [last] = (await waiting()).slice(-1);
     expect(last?.n).toBe(9);
     expect(last?.in_ms).toBeLessThanOrEqual(36_000);
+  });
+
+  test('to a rate of their own takes those that wait out of the line of their queue', async () => {
+    await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '1h', burst: 1 } } });
+    await enqueue(5);
+    expect(await taken({ ofType: null })).toEqual([0]);
+    expect((await waiting()).every(({ slot }) => slot)).toBe(true);
+    await limitStep(db, { rate: { limit: 1_000, perMs: 1_000, burst: 100 } });
+    expect(await taken()).toEqual([1, 2, 3, 4]);
+  });
+
+  test('keeps nobody from registering while it waits for a job that somebody has locked', async () => {
+    await limitStep(db, { rate });
+    await enqueue(5);
+    await taken();
+    const session = await db.pool.connect();
+    try {
+      await session.query(`BEGIN; SELECT FROM holdfast.inbox WHERE status = 'pending' FOR UPDATE`);
+      const changed = limitStep(db, { rate: { ...rate, limit: 100 } });
+      await until('it waits', async () => {
+        const rows = await db.rows(`SELECT FROM pg_stat_activity
+          WHERE wait_event_type = 'Lock' AND query LIKE '%inbox_set_limit%'`);
+        return rows.length > 0;
+      });
+      await db.rows('SELECT FROM holdfast.fleet FOR UPDATE NOWAIT');
+      await db.rows(`SELECT FROM holdfast.queues WHERE name = 'inbox' FOR UPDATE NOWAIT`);
+      await session.query('COMMIT');
+      expect(await changed).toBe(true);
+    } finally {
+      session.release();
+    }
   });
 
   test('to no rate lets all of them go, in their order', async () => {

@@ -62,9 +62,12 @@ describe('what cannot be meant is refused', () => {
   });
   test.each([
     ['a cron that never fires', { cron: '0 0 30 2 *' }, /"0 0 30 2 \*" never fires again/],
+    // croner overflows the stack with it.
+    ['another that never fires', { cron: '0 0 31 2,4,6,9,11 *' }, /never fires/],
     ['a cron that cannot be read', { cron: '61 * * * *' }, /"61 \* \* \* \*" cannot be read.*61/],
     ['a date in place of a cron', { cron: '2030-01-01T00:00:00' }, /five fields/],
     ['an unknown zone', { timezone: 'Europe/Lisboa' }, /no timezone "Europe\/Lisboa"/],
+    ['a zone that is null', { timezone: null }, /no timezone null/],
     ['an interval of 0', { cron: undefined, every: 0 }, /every is out of range, got 0/],
     ['both', { every: '5m' }, /cron or every, not both/],
     ['neither', { cron: undefined }, /give cron or every/],
@@ -76,6 +79,11 @@ describe('what cannot be meant is refused', () => {
     ['a word that is none', { catchUp: 'some' }, /catchUp must be one of/],
     ['an option that is none', { timeZone: 'UTC' }, /Did you mean "timezone"/],
     ['a jitter beyond the interval', { cron: undefined, every: '5m', jitter: '6m' }, /jitter/],
+    [
+      'a jitter beyond the time between two ticks',
+      { cron: '*/5 * * * *', jitter: '6m' },
+      /jitter is 360000 ms, and cron "\*\/5 \* \* \* \*" fires every 300000 ms/,
+    ],
     ['an order that its queue lacks', { overlap: 'queue' }, /"inbox" keeps no order/],
     ['a group that its queue lacks', { group: 'tenant:7' }, /"inbox" has no groups/],
     ['a group that is no text', { group: 7 }, /group.*o schedule was made/],
@@ -137,6 +145,19 @@ describe('declared sets', () => {
       ['b', 'billing'],
       ['tenant:1', null],
     ]);
+  });
+
+  test('that were forgotten, or are no object, delete nothing', async () => {
+    await db.hf.schedules.declare('billing', { a: daily });
+    for (const none of [undefined, null, [daily], new Map([['b', daily]]), Promise.resolve({})])
+      await expect(db.hf.schedules.declare('billing', none as never)).rejects.toMatchObject({
+        code: 'OPTION_INVALID',
+        message: expect.stringMatching(
+          /must be an object of schedules by name.*Nothing was changed/,
+        ),
+      });
+    expect((await db.hf.schedules.list()).schedules.map(({ name }) => name)).toEqual(['a']);
+    expect(await db.hf.schedules.declare('billing', {})).toMatchObject({ removed: ['a'] });
   });
 
   test('take no name that stands for a schedule of somebody else', async () => {
@@ -326,6 +347,18 @@ describe('one job a tick', () => {
     const ticks = (await readDue(db.engine, INBOX, ['inbox'], 500)).queues.get('inbox') ?? [];
     expect(await writeTicks(db.engine, INBOX, ticks)).toMatchObject([{ name: 'a', written: 1 }]);
     expect(await writeTicks(db.engine, INBOX, ticks)).toEqual([]);
+  });
+
+  test('also beside a schedule that this worker cannot read', async () => {
+    await db.hf.schedule('a', hourly);
+    await db.hf.schedule('b', hourly);
+    await setBack('a', 1);
+    await setBack('b', 1);
+    // A newer Node declared it, and knows a zone that this one does not.
+    await db.rows(`UPDATE holdfast.schedules SET timezone = 'Mars/Olympus' WHERE name = 'a'`);
+    const due = await readDue(db.engine, INBOX, ['inbox'], 500);
+    expect(due.unreadable).toEqual([{ name: 'a', error: expect.any(RangeError) }]);
+    expect(await tick()).toMatchObject([{ name: 'b', written: 1 }]);
   });
 
   test('and one that was changed after it was read is left to the next look', async () => {

@@ -61,6 +61,7 @@ describe('createQueue and configureQueue', () => {
     [{ perGroup: Number.NaN }, /perGroup must be a whole number/],
     [{ fair: 'yes' }, /fair must be true or false, not "yes"/],
     [{ fair: true, weights: [1] }, /weights must be an object/],
+    [{ fair: true, weights: new Map([['a', 1]]) }, /weights must be an object/],
     [{ fair: true, weights: { a: 0 } }, /the weight of "a" must be a whole number from 1 to 1000/],
     [{ fair: true, weights: { a: -3 } }, /the weight of "a" must be a whole number .* not -3/],
     [{ fair: true, weights: { a: 0.5 } }, /the weight of "a" must be a whole number/],

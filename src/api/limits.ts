@@ -9,6 +9,7 @@ import {
   type LimitRow,
   readLimits,
   reservedByType,
+  reservedOf,
   runningByType,
   runningOf,
 } from '../inspect/limits.js';
@@ -68,13 +69,14 @@ export async function limitViews(
     const names = { schema, queue: name };
     const running = await runningByType(db, names);
     const reserved = await reservedByType(db, names, MOST_COUNTED);
-    for (const row of rows.filter((one) => one.queue === name)) {
+    const ofQueue = rows.filter((one) => one.queue === name);
+    for (const row of ofQueue) {
       const { type, keyed, overridden } = row;
       const { concurrency = null, rate = null } = inForce(row) ?? {};
       views.push({
         ...{ queue: name, type, concurrency, rate, keyed, overridden, declared: declaredIn(row) },
         running: runningOf(row, running),
-        waiting: rate === null ? 0 : runningOf(row, reserved),
+        waiting: rate === null ? 0 : reservedOf(row, ofQueue, reserved),
         updatedAt: new Date(row.updatedAt),
       });
     }
@@ -128,6 +130,17 @@ function unknownLimit({ queue }: Names, type: string | null): HoldfastError {
   );
 }
 
+/** What refuses the type of a job says that nothing was enqueued. */
+export function typeOf(type: string): string {
+  try {
+    return checkType(type);
+  } catch (error) {
+    const { code, message } = error as HoldfastError;
+    const said = message.replace('nothing was enqueued', 'nothing was done');
+    throw new HoldfastError(code, said, { cause: error });
+  }
+}
+
 /** A limit without anything is none. */
 export const NO_LIMIT: Limit = { concurrency: null, rate: null };
 
@@ -136,7 +149,7 @@ export function limits(access: Access) {
     checkKnown(of, OF, where, 'Nothing was done.');
     checkKnown(options, ACT_OPTIONS, where, 'Nothing was done.');
     const names = access.names(of.queue ?? 'inbox');
-    const type = of.type === undefined ? null : checkType(of.type);
+    const type = of.type === undefined ? null : typeOf(of.type);
     return { names, type, options: checkActOptions(options) };
   }
 

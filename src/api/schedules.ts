@@ -7,7 +7,7 @@
 import { checkTx } from '../enqueue/transaction.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
-import { checkKnown, type Known } from '../job/known-options.js';
+import { checkKnown, isPlainObject, type Known } from '../job/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { withTransaction } from '../postgres/pool.js';
 import { type Executor, executor, type Transaction } from '../postgres/queryable.js';
@@ -164,7 +164,15 @@ export function schedules(access: Access) {
   ): Promise<WrittenSchedules> {
     checkKnown(call, CALL, 'schedules.declare()', 'Nothing was changed.');
     const who = checkDeclarer(declarer);
-    const entries = Object.entries(set ?? {}) as [string, ScheduleOptions<unknown>][];
+    // What is not declared is deleted: a set that was forgotten must not be taken for an empty one.
+    if (!isPlainObject(set)) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `The second argument of schedules.declare() must be an object of schedules by name, not ${shown(set)}. ` +
+          `Nothing was changed. Pass {} to delete all that "${who}" declared.`,
+      );
+    }
+    const entries = Object.entries(set) as [string, ScheduleOptions<unknown>][];
     checkInteger(entries.length, 'The number of schedules in one declaration', 0, MAX_SET);
     const checked: NewSchedule[] = [];
     for (const [name, options] of entries)

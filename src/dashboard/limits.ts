@@ -8,6 +8,7 @@ import {
   runningByType,
   runningOf,
 } from '../inspect/limits.js';
+import { listQueues } from '../inspect/queues.js';
 import type { Limit } from '../job/limit.js';
 import type { Executor } from '../postgres/queryable.js';
 
@@ -44,13 +45,15 @@ export interface SeenLimit {
 
 export async function seenLimits(db: Executor, schema: string): Promise<SeenLimit[]> {
   const rows = await readLimits(db, { schema, queue: 'inbox' }, null);
+  const queues = rows.length === 0 ? [] : await listQueues(db, schema);
   const seen: SeenLimit[] = [];
   for (const queue of new Set(rows.map((row) => row.queue))) {
     const names = { schema, queue };
     const own = rows.filter((row) => row.queue === queue);
+    const keyed = queues.some(({ name, ordering }) => name === queue && ordering !== 'none');
     const [running, due, slots] = [
       await runningByType(db, names),
-      await dueFirst(db, names),
+      await dueFirst(db, names, keyed),
       await slotLines(db, names),
     ];
     const dueByType = new Map(due.lines.map(({ type, jobs }) => [type, jobs]));

@@ -6,7 +6,7 @@
 import { isOutage } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
 import { countByStatus, EXACT_ROWS } from './counts.js';
-import { readLimits, reservedByType, runningByType, runningOf } from './limits.js';
+import { readLimits, reservedByType, reservedOf, runningByType, runningOf } from './limits.js';
 import { overdueMs } from './overdue.js';
 import { listQueues, type QueueRow } from './queues.js';
 import type { Part } from './reading.js';
@@ -163,7 +163,7 @@ async function limitGauges(
       : new Map<string, number>();
     for (const row of own) {
       const { type, concurrency, rateLimit } = row;
-      const waiting = rateLimit === null ? null : runningOf(row, reserved);
+      const waiting = rateLimit === null ? null : reservedOf(row, own, reserved);
       found.push({ queue, type, concurrency, running: runningOf(row, running), waiting });
     }
   }

@@ -83,6 +83,17 @@ export function runningOf(
   return [...running.values()].reduce((sum, jobs) => sum + jobs, 0);
 }
 
+/** So many of them wait for its rate: that of a queue is for those of its types that have none of their own. */
+export function reservedOf(
+  row: Pick<LimitRow, 'type'>,
+  rows: readonly Pick<LimitRow, 'type' | 'rateLimit'>[],
+  reserved: ReadonlyMap<string, number>,
+): number {
+  if (row.type !== null) return runningOf(row, reserved);
+  const own = new Set(rows.flatMap(({ type, rateLimit }) => (rateLimit === null ? [] : [type])));
+  return runningOf(row, new Map([...reserved].filter(([type]) => !own.has(type))));
+}
+
 export const countReserved = statement({
   name: 'limit_reserved',
   text: `
@@ -90,7 +101,7 @@ SELECT r.type, count(*) AS jobs
 FROM (
   SELECT i.type FROM holdfast.inbox AS i
   WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
-  ORDER BY i.limit_slot
+  ORDER BY i.type, i.limit_slot
   LIMIT $1::integer
 ) AS r
 GROUP BY r.type`,

@@ -2,7 +2,7 @@
  * Options that do not exist. A mistyped name would otherwise be ignored in silence, and its default used.
  * Every object of options that the public API takes is checked here, against a list of names that the compiler
  * keeps complete.
- * Values are checked where they are used; the two checks that many share are here.
+ * Values are checked where they are used; the checks that many share are here.
  */
 import { HoldfastError, shown } from './errors.js';
 import { nearest } from './nearest.js';
@@ -37,6 +37,13 @@ export function unknownOption(
   const names = Object.keys(known);
   const meant = nearest(wrong, names) || ` It has ${names.join(', ')}.`;
   return `${where} has no option ${shown(wrong)}.${meant}`;
+}
+
+/** An object as `{}` makes it. A list, a Map or a promise would be read as if it were empty. */
+export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** An option that is true or false; undefined is as good as left out. */

@@ -41,6 +41,10 @@ describe('a limit', () => {
     [{ rate: { limit: 5, per: '366d' } }, /from 1 ms to 365 days.*"366d"/],
     [{ rate: { limit: 5, per: 'soon' } }, /such as '1m', not "soon"/],
     [{ rate: { limit: 5, per: '1m', burst: 0 } }, /limit\.rate\.burst must be .* not 0/],
+    [
+      { rate: { limit: 1, per: '365d', burst: 1_000_000 } },
+      /burst is 1,000,000, and .* 3,650 days/,
+    ],
     [{ rate: { limit: 5, per: '1m', key: 'tenant' } }, /must be a function .* not "tenant"/],
     [{ rate: { limit: 5, per: '1m', brust: 2 } }, /has no option "brust"/],
     [{ rate: 5 }, /limit\.rate must be an object, not 5/],

@@ -56,6 +56,8 @@ export const MAX_LIMIT = 1_000_000;
 const YEAR_MS = 365 * 86_400_000;
 /** A database of one server starts no more, and a time of microseconds could not keep them apart. */
 const MAX_PER_SECOND = 100_000;
+/** A burst comes back one start after the other; times of the database reach only so far. */
+const MAX_REFILL_MS = 3_650 * 86_400_000;
 
 const refused = (where: string, problem: string, undone: string) =>
   new HoldfastError('OPTION_INVALID', `${where}: ${problem}. ${undone}`);
@@ -90,6 +92,10 @@ function checkRate(rate: JobRate<never>, where: string, undone: string): Rate {
   const usual = limit === 1 ? 1 : Math.max(2, Math.floor(limit / 10));
   const burst =
     rate.burst === undefined ? usual : whole(rate.burst, 'limit.rate.burst', where, undone);
+  if ((burst * perMs) / limit > MAX_REFILL_MS) {
+    const problem = `limit.rate.burst is ${burst.toLocaleString('en')}, and at this rate so many starts take more than 3,650 days; give a smaller burst`;
+    throw refused(where, problem, undone);
+  }
   if (rate.key !== undefined && typeof rate.key !== 'function') {
     const problem = `limit.rate.key must be a function from a payload to a text, not ${shown(rate.key)}`;
     throw refused(where, problem, undone);

@@ -5,6 +5,7 @@
 import { shown } from './errors.js';
 import { checkInteger } from './job.js';
 import { checkKey } from './key.js';
+import { isPlainObject } from './known-options.js';
 import { checkOrdering, type Ordering, type OrderOptions, refused } from './order.js';
 
 export interface TurnOptions {
@@ -97,7 +98,7 @@ function checkTurns(where: string, options: TurnOptions): Partial<Omit<ReadPolic
 }
 
 function checkWeights(where: string, weights: unknown): Readonly<Record<string, number>> {
-  if (typeof weights !== 'object' || weights === null || Array.isArray(weights))
+  if (!isPlainObject(weights))
     throw refused(
       where,
       `weights must be an object such as { 'tenant:7': 3 }, not ${shown(weights)}`,
@@ -113,5 +114,5 @@ function checkWeights(where: string, weights: unknown): Readonly<Record<string, 
     }
     checkInteger(weight, `${where}: the weight of ${shown(key)}`, 1, MOST_WEIGHT);
   }
-  return Object.fromEntries(pairs);
+  return Object.fromEntries(pairs) as Record<string, number>;
 }

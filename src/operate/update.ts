@@ -35,7 +35,8 @@ SET payload = coalesce($2::text::jsonb, i.payload),
     -- Nobody jumps the queue by naming an old date.
     available_at = CASE WHEN $5::text IS NULL AND $6::text IS NULL THEN i.available_at
       ELSE greatest($5::text::timestamptz,
-        statement_timestamp() + coalesce($6::text::bigint, 0) * interval '1 millisecond') END
+        statement_timestamp() + coalesce($6::text::bigint, 0) * interval '1 millisecond') END,
+    limit_slot = CASE WHEN $5::text IS NULL AND $6::text IS NULL THEN i.limit_slot END
 WHERE i.id = $1::text::uuid AND i.status = 'pending' AND ($7::text IS NULL OR i.type = $7::text)
 RETURNING i.available_at::text AS due, i.partition_bucket AS bucket`,
   columns: { due: text, bucket: int4 },

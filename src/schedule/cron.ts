@@ -44,9 +44,19 @@ function parse(text: unknown, undone: string): CronLine {
   const cron = croner(text, undone);
   const hour = fields.length === 1 ? '' : (fields.at(fields.length === 5 ? 1 : 2) as string);
   return {
-    next: (wallMs) => cron.nextRun(new Date(wallMs))?.getTime() ?? null,
+    next: (wallMs) => nextRun(text, cron, wallMs),
     everyHour: /^[*?]/.test(hour) || /^@hourly$/i.test(text),
   };
+}
+
+/** croner goes from month to month by calling itself: for some lines that never fire the stack ends first. */
+function nextRun(text: string, cron: Cron, wallMs: number): number | null {
+  try {
+    return cron.nextRun(new Date(wallMs))?.getTime() ?? null;
+  } catch (cause) {
+    const message = `cron ${shown(text)} never fires, or so rarely that it is not found. Nothing was done. Look at its day and month.`;
+    throw new HoldfastError('OPTION_INVALID', message, { cause });
+  }
 }
 
 function croner(text: string, undone: string): Cron {

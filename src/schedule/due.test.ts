@@ -40,9 +40,11 @@ test('the last tick of a year away is found without walking there', () => {
 });
 
 test('all of a long outage comes in steps', () => {
-  const { instants, next } = ticks(seconds, 'all', at('11:00:00'));
+  const { instants, next, nextAt } = ticks(seconds, 'all', at('11:00:00'));
   expect(instants).toHaveLength(MAX_STEP);
   expect(next).toBe(at('11:00:00') + MAX_STEP * 1_000);
+  // Behind those that are due by now: what is due longest is written first.
+  expect(nextAt).toBe(now);
 });
 
 test('a jitter makes ticks later and not fewer, and a line may end', () => {

@@ -23,7 +23,7 @@ export interface Ticks {
   readonly missed: number;
   /** The next instant, which may have passed already; null: there is none any more. */
   readonly next: number | null;
-  /** When that is due. */
+  /** When that is due; not before now, so that one that catches up does not come before all others again. */
   readonly nextAt: number | null;
 }
 
@@ -38,7 +38,7 @@ export function ticksOf(schedule: DueSchedule, now: number): Ticks {
   const until = now - delay;
   const { instants, missed, next } =
     schedule.catchUp === 'all' ? everyTick(schedule, until) : newest(schedule, until);
-  return { instants, missed, next, nextAt: next === null ? null : next + delay };
+  return { instants, missed, next, nextAt: next === null ? null : Math.max(next + delay, now) };
 }
 
 type Found = Omit<Ticks, 'nextAt'>;

@@ -82,6 +82,7 @@ export async function checkSchedule<Input>(
   maxPayloadBytes: number,
 ): Promise<NewSchedule> {
   const where = `Schedule ${shown(checkScheduleName(name))}`;
+  if (options === undefined) throw refused(where, 'give cron or every, a job and a payload');
   checkKnown(options, OPTIONS, where, UNDONE);
   const { job, partitionKey, group, overlap = 'allow', catchUp = 'last' } = options;
   if (typeof job?.check !== 'function') throw refused(where, 'job must be a definition: job("…")');
@@ -136,7 +137,11 @@ function checkTiming(where: string, options: TimingOptions): Timing {
     return { cron: null, everyMs, timezone: 'UTC' };
   }
   cronLine(cron, UNDONE);
-  return { cron: cron as string, everyMs: null, timezone: checkZone(timezone ?? 'UTC', UNDONE) };
+  return {
+    cron: cron as string,
+    everyMs: null,
+    timezone: checkZone(timezone === undefined ? 'UTC' : timezone, UNDONE),
+  };
 }
 
 function checkJitter(where: string, jitter: Duration | undefined, everyMs: number | null): number {

@@ -61,6 +61,8 @@ export interface Tick {
 export interface DueTicks {
   /** By queue; a queue without due schedules is not there. */
   readonly queues: ReadonlyMap<string, readonly Tick[]>;
+  /** Schedules that cannot be read here, such as one in a zone that this worker's Node does not know. */
+  readonly unreadable: readonly { readonly name: string; readonly error: unknown }[];
   /** A queue may have more than the limit. */
   readonly full: boolean;
   /** The database's time, in milliseconds, and when a schedule is due next; null: never. */
@@ -77,13 +79,20 @@ export async function readDue(
 ): Promise<DueTicks> {
   const rows = await db.run(readDueSchedules, names, [textArray(queues), limit]);
   const found = new Map<string, Tick[]>();
+  const unreadable: { name: string; error: unknown }[] = [];
   for (const row of rows) {
     if (row.name === null) continue;
-    found.set(row.queue, [...(found.get(row.queue) ?? []), tickOf(row)]);
+    try {
+      found.set(row.queue, [...(found.get(row.queue) ?? []), tickOf(row)]);
+    } catch (error) {
+      // It must not keep the others from their ticks.
+      unreadable.push({ name: row.name, error });
+    }
   }
   const laters = rows.map(({ later }) => later).filter((later) => later !== null);
   return {
     queues: found,
+    unreadable,
     full: [...found.values()].some((ticks) => ticks.length >= limit),
     now: rows[0]?.now ?? 0,
     later: laters.length === 0 ? null : Math.min(...laters),

@@ -11,7 +11,7 @@ import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { statement, text, textArray } from '../postgres/statement.js';
-import { delayOf, nextInstant } from './instants.js';
+import { delayOf, nextInstant, upcoming } from './instants.js';
 import type { NewSchedule } from './options.js';
 
 export const readScheduleFacts = statement({
@@ -144,6 +144,7 @@ function jsonOf(schedule: NewSchedule, now: number): string {
         'Look at its day, month and year.',
     );
   }
+  checkJitter(schedule, next);
   const nextAt = next + delayOf(rest.name, jitterMs);
   const row = {
     ...{ ...rest, partition_key: partitionKey, max_attempts: maxAttempts, every: everyMs },
@@ -152,6 +153,23 @@ function jsonOf(schedule: NewSchedule, now: number): string {
   };
   // The payload is JSON already, and keeps numbers that no double holds.
   return `${JSON.stringify(row).slice(0, -1)},"payload":${payload}}`;
+}
+
+/** So many instants are looked at. */
+const LOOKED_AT = 10;
+
+/** The jitter of an interval was checked before. */
+function checkJitter({ name, cron, jitterMs, ...timing }: NewSchedule, first: number): void {
+  if (cron === null || jitterMs === 0) return;
+  const instants = [first, ...upcoming({ cron, ...timing }, first, LOOKED_AT)];
+  const gaps = instants.slice(1).map((at, n) => at - (instants[n] as number));
+  const least = Math.min(...gaps);
+  if (jitterMs <= least) return;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `Schedule "${name}": jitter is ${jitterMs} ms, and cron "${cron}" fires every ${least} ms: a tick would come ` +
+      'after the next one. No schedule was made. Give at most that.',
+  );
 }
 
 function taken(names: readonly string[], declarer: string | null): HoldfastError {

@@ -37,6 +37,14 @@ test('how many of the places are taken, and how many due jobs wait for one', asy
   ]);
 });
 
+test('and how many in a queue that is read by key', async () => {
+  await db.hf.createQueue('turns', { fair: true, limit: { concurrency: 1 } });
+  const turn = job<{ n: number }>('turn', { queue: 'turns' });
+  await db.hf.enqueueMany(Array.from({ length: 3 }, (_, n) => turn.item({ n })));
+  await db.hf.enqueue(turn, { n: 3 }, { delay: '1h' });
+  expect(await limits()).toMatchObject([{ queue: 'turns', type: null, due: 3, more: false }]);
+});
+
 test('what waits for a slot, by key, and when the first and the last may start', async () => {
   await limitStep(db, { rate }, true);
   for (let n = 0; n < 3; n++) await db.hf.enqueue(step, { n, tenant: 'a' });

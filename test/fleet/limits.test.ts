@@ -1,5 +1,5 @@
 /**
- * A concurrency while processes join, are killed and are frozen under load. What runs is written down by the handlers;
+ * A concurrency and a rate while processes join, are killed and are frozen under load. What runs is written down by the handlers;
  * the attempt of a process that vanished is over when the queue took its job back. (What a frozen process does before
  * it learns of that counts for nothing, and is no part of it.)
  */
@@ -7,10 +7,12 @@ import { expect, test } from 'vitest';
 import { job } from '../../src/index.js';
 import { Child, QUICK } from '../support/child.js';
 import { type Ground, ground } from '../support/ground.js';
+import { mostWithin, NOTE_STARTS, type NotedStart, STARTS } from '../support/limited.js';
 import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 
 const LIMIT = 5;
+const RATE = { limit: 100, per: '1s', burst: 20 };
 const WORKERS = long(3, 8);
 const KILLS = long(4, 200);
 const limited = job<{ ms: number }>('limited');
@@ -53,7 +55,11 @@ async function mostAtOnce(db: Ground): Promise<number> {
 
 async function limitWorker(url: string): Promise<Child> {
   const options = { ...QUICK, concurrency: 4 };
-  const child = new Child('limit-worker', { url, options, limit: { concurrency: LIMIT } });
+  const child = new Child('limit-worker', {
+    url,
+    options,
+    limit: { concurrency: LIMIT, rate: RATE },
+  });
   await child.hears('started');
   return child;
 }
@@ -66,10 +72,11 @@ const running = async (db: Ground) => {
 };
 
 test(
-  'a concurrency is never exceeded and never leaks while processes are killed and frozen',
+  'a concurrency and a rate are never exceeded and never leak while processes are killed and frozen',
   async () => {
     const db = await ground();
     await db.pool.query(WITNESS);
+    await db.pool.query(NOTE_STARTS);
     let fleet = await Promise.all(Array.from({ length: WORKERS }, () => limitWorker(db.url)));
     let on = true;
     const producing = (async () => {
@@ -119,6 +126,8 @@ test(
       return rows.length === 0;
     });
     expect(await mostAtOnce(db)).toBe(LIMIT);
+    const starts = await db.rows<NotedStart>(STARTS);
+    expect(mostWithin(starts, 1_000)).toBeLessThanOrEqual(RATE.limit + RATE.burst);
   },
   long(120_000, 900_000),
 );

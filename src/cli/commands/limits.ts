@@ -1,7 +1,6 @@
 /** `holdfast limits ls | set | reset | rm`. */
-import { changeLimit, type LimitView, limitViews, NO_LIMIT } from '../../api/limits.js';
+import { changeLimit, type LimitView, limitViews, NO_LIMIT, typeOf } from '../../api/limits.js';
 import { span } from '../../inspect/words.js';
-import { checkType } from '../../job/key.js';
 import { checkLimit, type Limit, type LimitOptions } from '../../job/limit.js';
 import { actOptions } from '../actor.js';
 import { type Call, type Given, UsageError } from '../command.js';
@@ -62,7 +61,7 @@ async function which({ args, given, session }: Call, verb: string) {
   await session.queues([queue]);
   return {
     names: session.names(queue),
-    type: type === undefined ? null : checkType(type),
+    type: type === undefined ? null : typeOf(type),
     name: type === undefined ? `queue "${queue}"` : `"${type}" of queue "${queue}"`,
   };
 }

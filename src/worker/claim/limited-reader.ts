@@ -34,10 +34,14 @@ export class LimitedGroup {
   readonly keys: KeyReader;
   at = Number.NEGATIVE_INFINITY;
   #keyed = false;
+  /** When a claim under it last brought a job. */
+  tookAt = Number.NEGATIVE_INFINITY;
   #sentAt = Number.NEGATIVE_INFINITY;
   #lateMs = 0;
   /** Jobs were due and found no place or no token. */
   #waits = true;
+  /** A place was freed since the claim in flight was sent, which may have counted before. */
+  #freed = false;
   #lockedOut = 0;
   /** In a queue that is read by key: before, there is no token. */
   #tokenAt = Number.NEGATIVE_INFINITY;
@@ -60,6 +64,7 @@ export class LimitedGroup {
 
   sent(now: number): void {
     this.#sentAt = now;
+    this.#freed = false;
     this.at = Number.POSITIVE_INFINITY;
   }
 
@@ -82,8 +87,7 @@ export class LimitedGroup {
 
   /** A job has left this worker. `freesKey`: the next one of its key may run. */
   left({ row, how, claim }: LeasedJob, freesKey: boolean, now: number): void {
-    // A place is free, if anybody waits for one.
-    if (claim.limited && this.#waits) this.at = Math.min(this.at, Math.max(now, this.#tokenAt));
+    if (claim.limited) this.#free(now);
     if (freesKey) {
       this.keys.freed(row.partitionBucket, claim.sentAt, true);
       // Keys that jobs of other types have freed are read together.
@@ -92,6 +96,12 @@ export class LimitedGroup {
       this.due.returned(row);
       this.#readFrom(now);
     }
+  }
+
+  /** A place is free, if anybody waits for one. */
+  #free(now: number): void {
+    this.#freed = true;
+    if (this.#waits) this.at = Math.min(this.at, Math.max(now, this.#tokenAt));
   }
 
   #readFrom(at: number): void {
@@ -122,9 +132,9 @@ export class LimitedGroup {
       now - this.#sentAt,
     );
     this.#waits = left !== null || claim.waits;
-    if (jobs.length > 0) this.#lateMs = 0;
+    if (jobs.length > 0) [this.#lateMs, this.tookAt] = [0, now];
     else if (this.#waits || claim.throttled === 0) this.#lateMs = laterThan(this.#lateMs);
-    if (claim.more || jobs.length >= asked) this.#readFrom(now);
+    if (claim.more || jobs.length >= asked || (this.#waits && this.#freed)) this.#readFrom(now);
     else {
       if (againMs !== null) this.#readFrom(now + Math.max(1, againMs) + this.#lateMs);
       this.#readFrom(now + jittered(pollMs, time));
@@ -135,6 +145,7 @@ export class LimitedGroup {
   recordKeys(claim: KeyedClaim | null, asked: number, pollMs: number, time: Time): void {
     const now = time.now();
     this.#lockedOut = 0;
+    if (claim && claim.jobs.length > 0) this.tookAt = now;
     this.#waits = claim !== null && claim.wanted >= claim.allowed;
     if (!claim || !this.#waits) {
       this.#lateMs = 0;
@@ -158,7 +169,7 @@ export class LimitedReader {
   unlimited: Versions;
   /** Of the limits; undefined before it is known. */
   version: number | undefined;
-  groups: readonly LimitedGroup[] = [];
+  #groups: readonly LimitedGroup[] = [];
 
   constructor(handled: Versions, makeKeys: () => KeyReader) {
     this.#handled = handled;
@@ -166,9 +177,14 @@ export class LimitedReader {
     this.#makeKeys = makeKeys;
   }
 
+  /** Whoever took jobs longest ago comes first: one with a long backlog would leave no handler to the others. */
+  get groups(): readonly LimitedGroup[] {
+    return this.#groups.toSorted((a, b) => a.tookAt - b.tookAt);
+  }
+
   /** When one of them is to be read. */
   get at(): number {
-    return this.groups.reduce((at, group) => Math.min(at, group.at), Number.POSITIVE_INFINITY);
+    return this.#groups.reduce((at, group) => Math.min(at, group.at), Number.POSITIVE_INFINITY);
   }
 
   /** True: what is limited, or how, has changed. */
@@ -182,7 +198,7 @@ export class LimitedReader {
     this.unlimited = only(whole ? [] : others);
     const group = (type: string | null, of: readonly string[]) =>
       new LimitedGroup(type, only(of), this.#makeKeys());
-    this.groups = [
+    this.#groups = [
       ...own.map((type) => group(type, [type])),
       ...(whole && others.length > 0 ? [group(null, others)] : []),
     ];
@@ -193,6 +209,6 @@ export class LimitedReader {
   /** How the queue is read, and the buckets that the ring prefers this worker for. */
   assign(ordering: Ordering, buckets: readonly number[]): void {
     this.#assigned = [ordering, buckets];
-    for (const group of this.groups) group.assign(ordering, buckets);
+    for (const group of this.#groups) group.assign(ordering, buckets);
   }
 }

@@ -41,3 +41,39 @@ test('a tick whose row somebody has locked is tried again soon', async () => {
   await until('it has tried again', () => written.length === 2);
   expect(written).toEqual([0, 1]);
 });
+
+test('schedules that catch up are written in statements of a bounded size, and hold nobody up', async () => {
+  await db.rows('DELETE FROM holdfast.schedules; DELETE FROM holdfast.inbox');
+  const every = { every: '1s', job: job('beat'), payload: {}, catchUp: 'all' } as const;
+  const behind = Array.from({ length: 30 }, (_, n) => `behind:${n}`);
+  await db.hf.schedules.declare('test', Object.fromEntries(behind.map((name) => [name, every])));
+  await db.rows(`UPDATE holdfast.schedules
+    SET next_instant = next_instant - interval '1 hour', next_at = next_at - interval '1 hour'`);
+  const [row] = await db.rows<{ began: Date }>('SELECT statement_timestamp() AS began');
+  const { time } = handClock();
+  const sizes: number[] = [];
+  const ticker = new ScheduleTicker({
+    queues: ['inbox'],
+    read: (queues, limit) => readDue(db.engine, INBOX, queues, limit),
+    async write(_, ticks) {
+      const moved = await writeTicks(db.engine, INBOX, ticks);
+      sizes.push(moved.reduce((sum, { written }) => sum + written, 0));
+      return moved;
+    },
+    ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
+  });
+  onTestFinished(() => ticker.stop());
+  ticker.start();
+  await until('all have made a step', () => sizes.length === 3);
+  expect(sizes).toEqual([1_000, 1_000, 1_000]);
+  // One that was due then comes before what they have left.
+  await db.hf.schedule('fresh', { every: '1h', job: job('beat'), payload: {} });
+  await db.rows(
+    `UPDATE holdfast.schedules SET next_instant = date_trunc('hour', $1::timestamptz), next_at = $1
+     WHERE name = 'fresh'`,
+    [row?.began],
+  );
+  const due = await readDue(db.engine, INBOX, ['inbox'], 1);
+  expect(due.queues.get('inbox')).toMatchObject([{ name: 'fresh' }]);
+});

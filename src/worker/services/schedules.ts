@@ -31,6 +31,20 @@ export interface ScheduleDeps {
   readonly reportError: (what: string, error: unknown) => void;
 }
 
+function inBatches(ticks: readonly Tick[]): Tick[][] {
+  const batches: Tick[][] = [];
+  let jobs = MAX_ROWS;
+  for (const tick of ticks) {
+    if (jobs + tick.instants.length > MAX_ROWS) {
+      batches.push([]);
+      jobs = 0;
+    }
+    batches.at(-1)?.push(tick);
+    jobs += Math.max(1, tick.instants.length);
+  }
+  return batches;
+}
+
 export class ScheduleTicker {
   readonly #deps: ScheduleDeps;
   #timer: Timer | null = null;
@@ -87,20 +101,23 @@ export class ScheduleTicker {
 
   /** Writes what is due; returns when to look again. */
   async #pass(): Promise<{ delayMs: number; at: number }> {
-    const { queues, read, write, leads, members, listening, time } = this.#deps;
+    const { queues, read, write, leads, members, listening, time, reportError } = this.#deps;
     this.#led = leads();
     const began = time.now();
     const due = await read(queues, MAX_ROWS);
+    for (const { name, error } of due.unreadable) reportError(`schedule ${name}`, error);
     let late = false;
     let next = due.later ?? Number.POSITIVE_INFINITY;
-    for (const [queue, ticks] of due.queues) {
-      if (this.#stopped) break;
-      const written = await write(queue, ticks);
-      for (const { nextAt } of ticks) if (nextAt !== null) next = Math.min(next, nextAt);
-      // Somebody has a row of theirs locked: it is still due.
-      if (written.length < ticks.length) next = Math.min(next, due.now + POLL_MS);
-      this.#emitTicks(queue, written);
-      late ||= written.some(({ lagMs }) => lagMs > LATE_MS);
+    for (const [queue, all] of due.queues) {
+      for (const ticks of inBatches(all)) {
+        if (this.#stopped) break;
+        const written = await write(queue, ticks);
+        for (const { nextAt } of ticks) if (nextAt !== null) next = Math.min(next, nextAt);
+        // Somebody has a row of theirs locked: it is still due.
+        if (written.length < ticks.length) next = Math.min(next, due.now + POLL_MS);
+        this.#emitTicks(queue, written);
+        late ||= written.some(({ lagMs }) => lagMs > LATE_MS);
+      }
     }
     if (due.full) return { delayMs: 0, at: 0 };
     const left = next - due.now;
