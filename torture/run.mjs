@@ -49,7 +49,7 @@ export async function run(options) {
     producers = 3,
     burst = 900,
     baselineMs = 8_000,
-    everyMs = 2_700,
+    everyMs = 2_500,
     drains = 3,
     afterMs = AFTER_MS,
   } = options;
