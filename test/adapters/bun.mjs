@@ -9,7 +9,11 @@ const hf = holdfast({ connectionString: url });
 const work = job('work');
 const AWKWARD = `it's "so" \\ \\n ? $1 {a,b} NULL 🦀 é`;
 const keyed = (payload) =>
-  work.item(payload, { partitionKey: AWKWARD, idempotencyKey: AWKWARD, headers: { trace: AWKWARD } });
+  work.item(payload, {
+    partitionKey: AWKWARD,
+    idempotencyKey: AWKWARD,
+    headers: { trace: AWKWARD },
+  });
 const said = {};
 const codeOf = (error) => error.code ?? error.message;
 
