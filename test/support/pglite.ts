@@ -3,20 +3,15 @@
  * verbs need nothing of `pg`. All sessions are the one session, so that a lock which one of them holds
  * does not keep out another of the same process.
  */
-import { PGlite, type Transaction } from '@electric-sql/pglite';
+import type { PGlite, Transaction } from '@electric-sql/pglite';
 import type { Database, SessionEvents } from '../../src/postgres/database.js';
 import { quoteName } from '../../src/postgres/names.js';
-import type { Executor, Queryable } from '../../src/postgres/queryable.js';
-import { ENGINE_SETTINGS } from '../../src/postgres/settings.js';
+import type { Executor } from '../../src/postgres/queryable.js';
 import { load } from '../../src/postgres/statement.js';
-import { migrate } from '../../src/schema/migrate.js';
+import { startPglite } from '../../src/testing/index.js';
 
 type Parsers = Record<string, (text: string) => string>;
 type RawRow = (string | null)[];
-
-const SETTINGS = Object.entries(ENGINE_SETTINGS)
-  .map(([name, value]) => `SET ${name} = '${value}'`)
-  .join(';');
 
 /** Rows stay the text that Postgres sent; columns parse them. */
 function executorOn(on: PGlite | Transaction, parsers: Parsers): Executor {
@@ -29,21 +24,9 @@ function executorOn(on: PGlite | Transaction, parsers: Parsers): Executor {
   };
 }
 
-/** As migrations want it: several statements in one text where there are no parameters. */
-function queryableOn(pglite: PGlite): Queryable {
-  return {
-    async query(text, params) {
-      if (params) return pglite.query<Record<string, unknown>>(text, params);
-      const results = await pglite.exec(text);
-      return (results.at(-1)?.rows ?? []) as Record<string, unknown>[];
-    },
-  };
-}
-
 export async function openPglite(schema: string): Promise<Database & { close(): Promise<void> }> {
-  const pglite = await PGlite.create();
-  await pglite.exec(SETTINGS);
-  await migrate(queryableOn(pglite), schema);
+  const started = await startPglite({ schema });
+  const pglite = started.pglite as PGlite;
   const parsers = Object.fromEntries(
     Object.keys(pglite.parsers).map((type) => [type, (text: string) => text]),
   );
@@ -52,7 +35,7 @@ export async function openPglite(schema: string): Promise<Database & { close(): 
     ...db,
     transaction: (work) => pglite.transaction((tx) => work(executorOn(tx, parsers))),
     session: (events) => openSession(pglite, db, events),
-    close: () => pglite.close(),
+    close: () => started.close(),
   };
 }
 
