@@ -65,6 +65,7 @@ const built = digest([
   'scripts/build.mjs',
   'scripts/client.mjs',
   'scripts/keeper-source.mjs',
+  'scripts/lab-data.mjs',
   'scripts/lab-files.mjs',
   ...sources('src'),
   ...sources('ui'),

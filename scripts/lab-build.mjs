@@ -1,9 +1,10 @@
-// `npm run lab:build`: the lab as one folder, dist-lab, that any web server serves, at any path, without a server behind it.
+// `npm run lab:build`: the lab of dist as one folder, dist-lab, that any web server serves, at any path, without a server
+// behind it.
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { labFiles, PGLITE_FILES } from './lab-files.mjs';
+import { LAB_FILES } from '../dist/dashboard/lab-files.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = resolve(process.argv[2] ?? join(root, 'dist-lab'));
@@ -13,18 +14,19 @@ const pglite = dirname(createRequire(import.meta.url).resolve('@electric-sql/pgl
 const POLICY =
   "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'";
 
-const { files, licences } = await labFiles();
-files['index.html'] = files['index.html'].replace(
-  '<!--head-->',
-  `<meta http-equiv="Content-Security-Policy" content="${POLICY}">`,
-);
+/** Those of PGlite that a browser asks for; extensions and the ways to other file systems are left out. */
+const PGLITE_FILES = /^(index\.js|chunk-\w+\.js|initdb\.wasm|pglite\.(wasm|data))$/;
+
+const head = `<meta http-equiv="Content-Security-Policy" content="${POLICY}">`;
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(join(folder, 'pglite'), { recursive: true });
-for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+for (const [name, { text }] of Object.entries(LAB_FILES))
+  writeFileSync(join(folder, name), text.replace('<!--head-->', head));
+for (const name of ['lab.data', 'LICENCES.txt'])
+  copyFileSync(join(root, 'dist/dashboard', name), join(folder, name));
 for (const name of readdirSync(pglite).filter((one) => PGLITE_FILES.test(one)))
   copyFileSync(join(pglite, name), join(folder, 'pglite', name));
 copyFileSync(join(pglite, '../LICENSE'), join(folder, 'pglite', 'LICENSE'));
-writeFileSync(join(folder, 'LICENCES.txt'), licences.join('\n---\n\n'));
 
 const sizes = readdirSync(folder, { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile())

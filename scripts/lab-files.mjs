@@ -1,5 +1,6 @@
 // The lab's own files: its page, and the program of its engine's thread, which is the product's source with what a
-// browser lacks replaced. PGlite is no part of them: its files are served beside, as they were installed.
+// browser lacks replaced. PGlite is no part of them: its files are served beside, as they were installed; nor is
+// lab.data (see lab-data.mjs), which is no text.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -25,7 +26,8 @@ const shims = {
   resolveId: (id) => (Object.hasOwn(SHIMS, id) ? join(lab, SHIMS[id]) : null),
 };
 
-async function bundle(input) {
+/** A program of the lab as one text. */
+export async function bundle(input) {
   const built = await rolldown({
     input: join(lab, input),
     platform: 'browser',
@@ -64,6 +66,3 @@ export async function labFiles() {
     licences: licencesOf(modules.filter((id) => id.includes('node_modules'))),
   };
 }
-
-/** Those of PGlite that a browser asks for; extensions and the ways to other file systems are left out. */
-export const PGLITE_FILES = /^(index\.js|chunk-\w+\.js|initdb\.wasm|pglite\.(wasm|data))$/;

@@ -49,7 +49,7 @@ function filesOf(folder: string): string[] {
 const PLAIN = /^(docs\/.+\.(md|svg|png|json|yml|sql)|examples\/.+\.(md|mjs|csv))$/;
 /** What the build makes without a source of that name. */
 const MADE =
-  /^dist\/(worker\/lease\/(keeper-source\.js|LICENCES\.txt)|dashboard\/((client|lab)-files\.js|LICENCES\.txt)|cjs\/(package\.json|shared\/[\w-]+\.js))$/;
+  /^dist\/(worker\/lease\/(keeper-source\.js|LICENCES\.txt)|dashboard\/((client|lab)-files\.js|lab\.data|LICENCES\.txt)|cjs\/(package\.json|shared\/[\w-]+\.js))$/;
 const TOP = ['package.json', 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
 
 describe('the package', () => {

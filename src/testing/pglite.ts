@@ -11,12 +11,12 @@ import { type Holdfast, type HoldfastParts, holdfast, partsOf } from '../holdfas
 import { HoldfastError } from '../job/errors.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import type { Logger } from '../postgres/log.js';
-import { quoteName } from '../postgres/names.js';
 import { withClient } from '../postgres/pool.js';
 import { ENGINE_SETTINGS } from '../postgres/settings.js';
 import { migrate } from '../schema/migrate.js';
 import { MIGRATIONS } from '../schema/migrations.js';
 import { setDeps } from './deps.js';
+import { dumpFiles, INITDB } from './pglite-dump.js';
 import { PgliteFiles } from './pglite-files.js';
 import { loadPglite } from './pglite-package.js';
 import { type PgliteLike, PgliteSession, pglitePool } from './pglite-pool.js';
@@ -96,9 +96,6 @@ function withoutRun(worker: ReturnType<Holdfast['worker']>): ReturnType<Holdfast
   return worker;
 }
 
-/** Segments of 1 MB instead of 16: less to keep, and less to load. */
-const INITDB = ['--wal-segsize=1'];
-
 /** By schema, the files of a migrated one: this process makes or reads them once. */
 const templates = new Map<string, Blob>();
 
@@ -117,24 +114,10 @@ async function newPglite(schema: string): Promise<PgliteLike> {
   await pglite.exec(SETTINGS);
   const pool = pglitePool(new PgliteSession(pglite));
   await withClient(pool, (client) => migrate(client, schema));
-  await slim(pglite);
-  const made = await pglite.dumpDataDir('none');
+  const made = await dumpFiles(pglite);
   templates.set(schema, made);
   await files.write(made);
   return pglite;
-}
-
-/** Drops the databases that nobody connects to, half of the files, and leaves little to recover at the next start. */
-async function slim(pglite: PgliteLike): Promise<void> {
-  const others = 'SELECT datname AS name FROM pg_database WHERE datname <> current_database()';
-  const { rows } = await pglite.query(others);
-  await pglite.exec('UPDATE pg_database SET datistemplate = false');
-  for (const { name } of rows as { name: string }[]) {
-    await pglite.exec(`DROP DATABASE ${quoteName(name)}`);
-  }
-  // At a start from these files Postgres recovers, and would leave a timer that never ends.
-  await pglite.exec('ALTER SYSTEM SET log_startup_progress_interval = 0');
-  await pglite.exec('CHECKPOINT');
 }
 
 let shared: Promise<PgliteHoldfast> | null = null;

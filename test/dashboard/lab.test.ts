@@ -35,6 +35,7 @@ beforeAll(async () => {
   files = await serveFiles(folder, '/some/where/');
   browser = await launch();
   ({ context, page, errors } = await newPage(browser));
+  expectFiles(page, errors);
   await page.goto(files.url);
   await page.getByText('The queue is empty.').waitFor({ timeout: LOAD_MS });
 }, 2 * LOAD_MS);
@@ -51,6 +52,13 @@ afterAll(async () => {
 const shown = () => page as Page;
 const says = (text: string | RegExp) => shown().getByText(text).first().waitFor();
 const click = (name: string) => shown().getByRole('button', { name, exact: true }).click();
+
+/** The engine warns when it has to make its database: the files of the build must fit. */
+function expectFiles(of: Page, found: string[]): void {
+  of.on('console', (message) => {
+    if (message.type() === 'warning') found.push(message.text());
+  });
+}
 
 /** A journey from its beginning. */
 async function go(query: string, first: string | RegExp): Promise<void> {
@@ -208,6 +216,7 @@ test(
     });
     expect((await Promise.all(sizes)).reduce((sum, size) => sum + size)).toBeLessThan(150_000);
     const own = await newPage(browser as Browser);
+    expectFiles(own.page, own.errors);
     try {
       await own.page.goto(dashboard.url);
       await own.page.getByRole('link', { name: 'Lab', exact: true }).click();

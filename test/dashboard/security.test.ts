@@ -34,7 +34,10 @@ const FILES = [
   'logout',
   'nowhere',
 ];
-const LAB = ['lab', 'lab/', 'lab/lab.js', 'lab/engine.js', 'lab/pglite/index.js', 'lab/nothing'];
+const LAB = [
+  ...['lab', 'lab/', 'lab/lab.js', 'lab/engine.js', 'lab/lab.data', 'lab/pglite/index.js'],
+  'lab/nothing',
+];
 const EVERY = [
   ...ROUTES.map(({ path }) => path),
   'api/events',
@@ -224,7 +227,7 @@ test('the lab may compile WebAssembly and start its thread, nothing more, and se
   const lab = strict
     .replace("script-src 'self'", added)
     .replace("trusted-types 'none'", 'trusted-types holdfast-lab');
-  for (const path of ['/lab/', '/lab/engine.js', '/lab/pglite/index.js'])
+  for (const path of ['/lab/', '/lab/engine.js', '/lab/lab.data', '/lab/pglite/index.js'])
     expect(await policyOf(path)).toBe(lab);
   expect(await policyOf('/jobs')).toBe(strict);
   for (const name of [

@@ -10,7 +10,8 @@ import { type JourneyName, Lab } from '../../ui/lab/engine/lab.js';
 import type { ReceiptState } from '../../ui/lab/engine/receipt.js';
 import type { RingState } from '../../ui/lab/engine/ring.js';
 import { computed, type TimingState, timesOf } from '../../ui/lab/engine/timing.js';
-import { Server } from '../../ui/lab/simulation/server.js';
+import { type Create, openServer } from '../../ui/lab/simulation/database.js';
+import { builtFiles, openBuiltServer } from '../support/lab-server.js';
 
 vi.mock('pg', () => import('../../ui/lab/simulation/pg.js'));
 vi.mock('node:worker_threads', () => import('../../ui/lab/simulation/thread.js'));
@@ -26,7 +27,7 @@ vi.mock('node:crypto', async (original) => ({
 
 let lab: Lab;
 beforeAll(async () => {
-  lab = new Lab(await Server.open(await PGlite.create({ initDbStartParams: ['--wal-segsize=1'] })));
+  lab = new Lab(await openBuiltServer());
 }, 120_000);
 
 /** All frames of a course, as Play makes them. */
@@ -228,4 +229,22 @@ test('the same seed gives the same frames', async () => {
   const first = await once(5);
   expect(await once(5)).toBe(first);
   expect(await once(6)).not.toBe(first);
+});
+
+test('files of other migrations are not used: the tables are made, and the reason is said', async () => {
+  const pglite = await PGlite.create({ loadDataDir: builtFiles() });
+  await pglite.exec(`COMMENT ON SCHEMA holdfast IS 'other'`);
+  const create: Create = async ({ loadDataDir }) => {
+    // In place of initdb, which takes seconds.
+    if (!loadDataDir) await pglite.exec('DROP SCHEMA holdfast CASCADE');
+    return pglite;
+  };
+  const why: string[] = [];
+  const server = await openServer(create, builtFiles(), (text) => why.push(text));
+  expect(why).toEqual([expect.stringMatching(/made by other migrations/)]);
+  expect(server.rows('SELECT name FROM holdfast.queues ORDER BY name')).toEqual([
+    ['inbox'],
+    ['ordered'],
+  ]);
+  await pglite.close();
 });

@@ -8,9 +8,9 @@
  * SIM_SEED runs one, and prints its trace. Transactions of handlers are not simulated: PGlite has one session, so
  * an open transaction stops all others.
  */
-import { PGlite } from '@electric-sql/pglite';
 import { beforeAll, expect, test, vi } from 'vitest';
-import { Server } from '../../ui/lab/simulation/server.js';
+import type { Server } from '../../ui/lab/simulation/server.js';
+import { openBuiltServer } from '../support/lab-server.js';
 import { long } from '../support/long.js';
 import { BUGS, type Bug } from './support/bugs.js';
 import { describePlan, planOf } from './support/plan.js';
@@ -37,7 +37,7 @@ const SHRUNK = 'a claim that takes what a live owner holds';
 
 let server: Server;
 beforeAll(async () => {
-  server = await Server.open(await PGlite.create());
+  server = await openBuiltServer();
 }, 120_000);
 
 if (env.SIM_SEED) {

@@ -1,13 +1,13 @@
 /**
- * The thread in which the lab runs: Postgres as WebAssembly, the product's migrations, and the engine. It has a thread of
+ * The thread in which the lab runs: Postgres as WebAssembly, the product's tables, and the engine. It has a thread of
  * its own because it replaces the clock and the timers of all code beside it, and so that the page stays quick.
  * PGlite's files lie beside this one, in pglite/; nothing is fetched from elsewhere.
  */
 import './shims/globals.js';
-import type { PGlite as PGliteClass } from '@electric-sql/pglite';
+import type { PGlite as PGliteClass, PGliteOptions } from '@electric-sql/pglite';
 import { Lab } from './engine/lab.js';
 import type { FromEngine, ToEngine } from './protocol.js';
-import { Server } from './simulation/server.js';
+import { openServer } from './simulation/database.js';
 
 interface Scope {
   readonly location: { readonly href: string };
@@ -18,14 +18,32 @@ const scope = globalThis as unknown as Scope;
 
 const say = (message: FromEngine) => scope.postMessage(message);
 
+const fetchBeside = (name: string) => fetch(new URL(name, scope.location.href));
+
+/** The files of a migrated Postgres, which the build has made. Null: there are none. */
+async function fetchFiles(): Promise<Blob | null> {
+  const { ok, body } = await fetchBeside('lab.data');
+  if (!ok || !body) return null;
+  return new Response(body.pipeThrough(new DecompressionStream('gzip'))).blob();
+}
+
+/** All at once: PGlite by itself would compile only after its other files are there. */
 async function openLab(): Promise<Lab> {
-  const address = new URL('pglite/index.js', scope.location.href).href;
   say({ kind: 'progress', text: 'Loading Postgres …' });
-  const { PGlite } = (await import(address)) as { PGlite: typeof PGliteClass };
-  // Small files for what is written ahead: most of the time goes into making them.
-  const pglite = await PGlite.create({ initDbStartParams: ['--wal-segsize=1'] });
-  say({ kind: 'progress', text: 'Running Holdfast’s migrations …' });
-  return new Lab(await Server.open(pglite));
+  const address = new URL('pglite/index.js', scope.location.href).href;
+  const [{ PGlite }, pgliteWasmModule, fsBundle, files] = await Promise.all([
+    import(address) as Promise<{ PGlite: typeof PGliteClass }>,
+    WebAssembly.compileStreaming(fetchBeside('pglite/pglite.wasm')),
+    fetchBeside('pglite/pglite.data').then((response) => response.blob()),
+    fetchFiles().catch(() => null),
+  ]);
+  const create = (options: PGliteOptions) =>
+    PGlite.create({ ...options, pgliteWasmModule, fsBundle });
+  const server = await openServer(create, files, (why) => {
+    console.warn(`Holdfast lab: its files of Postgres were not used. ${why}`);
+    say({ kind: 'progress', text: 'Running initdb and Holdfast’s migrations …' });
+  });
+  return new Lab(server);
 }
 
 const began = performance.now();

@@ -8,8 +8,10 @@
  * clock needs no change; see clock.ts. A planted bug is a further replacement of text.
  */
 import type { PGlite } from '@electric-sql/pglite';
+import { hash32 } from '../../../src/job/key.js';
 import { ENGINE_SETTINGS } from '../../../src/postgres/settings.js';
 import { migrate } from '../../../src/schema/migrate.js';
+import { MIGRATIONS } from '../../../src/schema/migrations.js';
 import { createQueue } from '../../../src/schema/queue.js';
 import { type Clock, EPOCH, Owner } from './clock.js';
 import { type Answer, ask, askSimple } from './wire.js';
@@ -44,6 +46,11 @@ function modelled(text: string): string {
     );
 }
 
+/** Of what the tables are made of. It is kept with them: files of other tables than these are refused. */
+const DIGEST = String(
+  hash32(MIGRATIONS.map(({ common, perQueue }) => modelled(common + perQueue)).join('\n')),
+);
+
 /** What never changes in a simulation is asked once. */
 const CONSTANT =
   /to_regclass|\.migrations\b|SELECT name FROM|concat\('holdfast_', '.*'::regclass::oid\) AS channel/;
@@ -77,7 +84,7 @@ export class Server {
   /** Statements that reached Postgres. */
   executed = 0;
 
-  /** On a PGlite of its own: it is migrated here. */
+  /** On a PGlite of its own. It is migrated here, unless it was loaded with these tables. */
   static async open(pglite: PGlite): Promise<Server> {
     const settings = Object.entries(ENGINE_SETTINGS).map(
       ([name, value]) => `SET ${name} = '${value}'`,
@@ -90,8 +97,17 @@ export class Server {
         return (results.at(-1)?.rows ?? []) as Record<string, unknown>[];
       },
     };
-    await migrate(queryable, 'holdfast');
-    await createQueue(queryable, 'holdfast', 'ordered', { ordering: 'key' });
+    const { rows } = await pglite.query<{ digest: string | null }>(
+      `SELECT obj_description(to_regnamespace('holdfast'), 'pg_namespace') AS digest`,
+    );
+    const digest = rows[0]?.digest ?? null;
+    if (digest !== null && digest !== DIGEST)
+      throw new Error('This database was made by other migrations; build the package again.');
+    if (digest === null) {
+      await migrate(queryable, 'holdfast');
+      await createQueue(queryable, 'holdfast', 'ordered', { ordering: 'key' });
+      await pglite.exec(`COMMENT ON SCHEMA holdfast IS '${DIGEST}'`);
+    }
     return new Server(pglite);
   }
 
