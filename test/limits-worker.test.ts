@@ -194,30 +194,6 @@ describe('a concurrency', () => {
   });
 });
 
-test('a limited type with a long backlog leaves handlers to the others', async () => {
-  const [many, few] = [
-    job<{ n: number }>('many', { limit: { concurrency: 50 } }),
-    job<{ n: number }>('seldom', { limit: { concurrency: 50 } }),
-  ];
-  let [ran, seldom] = [0, 0];
-  await db.hf.enqueueMany(items(many, 2_000));
-  start(
-    db.hf,
-    (w) =>
-      w
-        .handle(many, async () => {
-          ran++;
-          await new Promise((resolve) => setTimeout(resolve, 10));
-        })
-        .handle(few, () => void seldom++),
-    { concurrency: 2 },
-  );
-  await until('it is busy', () => ran > 20);
-  await db.hf.enqueueMany(items(few, 10));
-  await until('the others ran', () => seldom === 10);
-  expect(ran).toBeLessThan(1_000);
-});
-
 describe('a rate', () => {
   const LIMIT = 50;
   /** What half a second of a busy machine may cost. */
