@@ -127,5 +127,7 @@ test('a zombie with a stale ring starts nothing of what others have done meanwhi
   expect(log.slice(before.length).filter((row) => keys.includes(row.key))).toMatchObject(
     heads.map(() => ({ kind: 'end', pid: zombie.pid, n: 0 })),
   );
-  expect([...checked.ended.values()].reduce((sum, n) => sum + n)).toBe(22 + load.rounds * MORE_KEYS);
+  expect([...checked.ended.values()].reduce((sum, n) => sum + n)).toBe(
+    22 + load.rounds * MORE_KEYS,
+  );
 }, 90_000);
