@@ -47,6 +47,8 @@ beforeEach(async () => {
 /** What a standby does: it takes the WAL, and says what its oldest reader needs. */
 async function feedBack(url: string, start: string, xmin: number): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, replication: 'true' } as pg.ClientConfig);
+  // What it is sent next may come with the answer to START_REPLICATION, and `pg` expects none of it.
+  client.on('error', () => undefined);
   await client.connect();
   const { connection } = client as unknown as {
     connection: EventEmitter & {
@@ -62,7 +64,6 @@ async function feedBack(url: string, start: string, xmin: number): Promise<pg.Cl
   message.write('h');
   message.writeUInt32BE(xmin, 9);
   connection.sendCopyFromChunk(message);
-  client.on('error', () => undefined);
   return client;
 }
 
