@@ -1,14 +1,14 @@
 // What a queue with a rate and many waiting jobs costs those who have no limit. Both sides alternate in one run.
+// Once with a rate so low that hardly any starts, which is the cost of waiting; and once with a hundred starts a second,
+// one by one, which mostly is what a hundred single jobs a second cost without a limit too.
 import { job } from '../../dist/index.js';
 import { median, pairwise } from '../statistics.mjs';
 
 const WAITING = 100_000;
 const free = job('free');
-const paced = job('paced', {
-  queue: 'paced',
-  // All day long, and never done.
-  limit: { rate: { limit: 100, per: '1s', burst: 10 } },
-});
+// All day long, and never done.
+const paced = (per) =>
+  job('paced', { queue: 'paced', limit: { rate: { limit: 100, per, burst: 10 } } });
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -51,9 +51,9 @@ async function throughput({ hf, admin }, jobs) {
 async function besideRate(ground, { quick, say }) {
   const { hf, admin } = ground;
   await hf.createQueue('paced');
-  await fill(hf, paced, WAITING);
+  await fill(hf, paced('1m'), WAITING);
   const began = performance.now();
-  const reserve = startWorker(hf, paced);
+  const reserve = startWorker(hf, paced('1m'));
   await until(async () => {
     const { rows } = await admin.query(
       'SELECT count(*)::int AS n FROM holdfast.paced WHERE limit_slot IS NULL',
@@ -64,21 +64,29 @@ async function besideRate(ground, { quick, say }) {
   await reserve();
   const [rounds, jobs] = quick ? [3, 10_000] : [7, 40_000];
   await throughput(ground, jobs);
-  const [alone, beside] = [[], []];
+  const [alone, few, many] = [[], [], []];
+  const besideA = async (per) => {
+    const stop = startWorker(hf, paced(per));
+    const rate = await throughput(ground, jobs);
+    await stop();
+    return rate;
+  };
   for (let round = 0; round < rounds; round++) {
     alone.push(await throughput(ground, jobs));
-    const stop = startWorker(hf, paced);
-    beside.push(await throughput(ground, jobs));
-    await stop();
+    few.push(await besideA('1m'));
+    many.push(await besideA('1s'));
   }
-  const loss = 1 - pairwise(beside, alone);
-  say(`${median(alone).toFixed(0)} jobs a second alone, ${median(beside).toFixed(0)} beside it`);
-  return loss * 100;
+  say(
+    `${median(alone).toFixed(0)} jobs a second alone, ${median(few).toFixed(0)} beside 100 a minute, ` +
+      `${median(many).toFixed(0)} beside 100 a second`,
+  );
+  return [few, many].map((rates) => 100 * (1 - pairwise(rates, alone)));
 }
 
 const MOST_LOST = 5;
 
-export async function rate({ ground, quick, figure, say }) {
-  const lost = await besideRate(ground, { quick, say });
+export async function rate({ ground, quick, figure, fact, say }) {
+  const [lost, starting] = await besideRate(ground, { quick, say });
   figure('flow.loss_beside_rate_percent', lost.toFixed(1), `<= ${MOST_LOST}`, lost <= MOST_LOST);
+  fact('flow.loss_beside_100_starts_a_second_percent', starting.toFixed(1));
 }
