@@ -6,7 +6,7 @@ import { measured, pairwise } from '../statistics.mjs';
 import { filled, IN_TURN } from './fair.mjs';
 
 const KEYS = 10_000;
-/** A system that needs longer is told with what it did until then. */
+/** Of a system that needs longer, what it did until then is reported. */
 const LONGEST_MS = 60_000;
 const QUEUE = 'groups';
 

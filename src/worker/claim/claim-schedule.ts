@@ -19,7 +19,7 @@ const NEWS_MS = 500;
 /** The latest answer to what all workers know, while others are quicker. */
 export const LATEST_MS = 2 * SOON_MS;
 
-/** After an answer in vain the next one comes later. */
+/** After an empty answer the next one comes later. */
 export const laterThan = (ms: number) => Math.min(Math.max(1, 2 * ms), LATEST_MS);
 
 export class ClaimSchedule {
