@@ -517,13 +517,29 @@ describe('suspects', () => {
     expect(rows).toEqual([{ isolated: alone }]);
   });
 
-  test('with few crashes come before those with many', async () => {
+  test('that crashed together come with few crashes before many', async () => {
     await suspects(4, 1, 1);
     await suspects(3, 2, 2);
     await suspects(2, 3, 3);
     for (const n of [3, 2, 1]) {
       const one = await group();
       expect(numbers(one)).toEqual([n]);
+      await finish(one);
+    }
+  });
+
+  test('wait in the order of their last crash, so that new ones starve nobody', async () => {
+    const crashed = async (ids: readonly string[], at: string) => {
+      const history = JSON.stringify([{ at, outcome: 'vanished', spent: false }]);
+      await db.rows('UPDATE holdfast.inbox SET history = $2 WHERE id = ANY ($1)', [ids, history]);
+    };
+    await crashed(await suspects(2, 1, 1), '2026-01-01T12:00:05Z');
+    await crashed(await suspects(4, 2, 2), '2026-01-01T12:00:03Z');
+    await crashed(await suspects(4, 3, 3), '2026-01-01T12:00:02Z');
+    await crashed(await suspects(2, 4, 4), '2026-01-01T12:00:04Z');
+    for (const expected of [[3], [2], [1, 4]]) {
+      const one = await group();
+      expect(numbers(one)).toEqual(expected);
       await finish(one);
     }
   });

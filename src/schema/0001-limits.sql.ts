@@ -412,7 +412,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM holdfast.inbox AS r
           WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
         AND (SELECT pg_try_advisory_xact_lock($13::integer, 'holdfast.inbox'::regclass::oid::integer))
-      ORDER BY i.crashes, i.id
+      ORDER BY (i.history -> -1 ->> 'at')::timestamptz NULLS FIRST, i.crashes, i.id
       LIMIT 1)
     ) AS d
     WHERE EXISTS (SELECT FROM holdfast.queues AS q

@@ -641,6 +641,50 @@ test('only what a worker held when it was killed is a recovery', () => {
   expect(checkAll(story).counts).toMatchObject({ recoveries: 1, recoveryMs: { max: 5_000 } });
 });
 
+test('a job that crashed often pays for a crash in which it ran alone, and only then', () => {
+  const story = good();
+  const owners = [1, 2, 3, 4, 5].map((n) => `vm-40${n}-x`);
+  const job = jobOf(story, 'c0');
+  job.history = owners.map((worker, n) => ({ worker, outcome: 'vanished', spent: n === 4 }));
+  job.attempts = 2;
+  const crashes = owners.map((was_owner) =>
+    change('pending', 'c0', { was_owner, crashed: true, outcome: 'vanished', at: MINUTE }),
+  );
+  story.state.witness?.push(...crashes);
+  story.history.push(line({ op: 'run', phase: 'invoke', job: 'c0', gen: 6, pid: 405 }));
+  const { violations, counts } = checkAll(story);
+  expect(violations.filter((text) => text.startsWith('bystanders'))).toEqual([]);
+  expect(counts).toMatchObject({ charged: 0, chargedAlone: 1 });
+
+  const beside = line({ op: 'run', phase: 'invoke', job: 'b', gen: 7, pid: 405 });
+  story.history.push(beside);
+  expect(violationsOf(story).join('\n')).toMatch(/bystanders: job c0 \(child\) paid 1 attempts/);
+  drop(story.history, (one) => one === beside);
+  drop(story.state.witness, (one) => one === crashes[0]);
+  expect(violationsOf(story).join('\n')).toMatch(/bystanders: job c0 \(child\) paid 1 attempts/);
+});
+
+test('a suspect waits for those that crashed before it, and is not passed by the others', () => {
+  const story = good();
+  for (let at = 0; at < 90_000; at += 500) story.state.jobs?.push(row(`x${at}`, 'child', { at }));
+  const crashed = { crashed: true, outcome: 'vanished' };
+  const suspect = (job: string, owner: string, crashedAt: number, claimedAt: number) => [
+    change('pending', job, { ...crashed, at: 0 }),
+    change('claimed', job, { owner, at: 0 }),
+    change('pending', job, { ...crashed, at: crashedAt }),
+    change('claimed', job, { owner: OTHER, at: claimedAt }),
+  ];
+  const changes = [
+    ...suspect('r', OWNER, 2_000, 60_000),
+    ...[15, 30, 45].flatMap((s) => suspect(`q${s}`, 'vm-9-z', 1_000 + s, s * 1_000)),
+  ].sort((a, b) => (a.at as number) - (b.at as number));
+  story.state.witness?.push(...changes);
+  const late = /job r of a killed worker was claimed again only after 60/;
+  expect(violationsOf(story).join('\n')).not.toMatch(late);
+  for (const one of changes) if (one.crashed && one.job !== 'r') one.at = 2_100;
+  expect(violationsOf(story).join('\n')).toMatch(late);
+});
+
 test('what an asynchronous failover lost is counted and explained, not hidden', () => {
   const story = good();
   const lost = line({ op: 'enqueue', phase: 'ok', of: 'o3', ids: ['x'] });

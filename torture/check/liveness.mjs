@@ -38,12 +38,14 @@ export function checkLiveness({ history, state, run }) {
   const still = longestGap(times, workersUp(history, run), run.faults.from, run.faults.to);
   if (still > STANDSTILL_MS)
     violations.push(`the fleet stood still for ${(still / 1000).toFixed(1)} s`);
-  const spans = recoveries(history, state.witness, run).map(({ job, from, to }) => {
-    const tookMs = to - from;
-    return { job, tookMs, workingMs: tookMs - standstills(times, from, to) };
-  });
-  for (const { job, tookMs, workingMs } of spans) {
-    if (workingMs > RECOVERY_MS)
+  const spans = recoveries(history, state.witness, run).map(({ job, from, turnAt, to }) => ({
+    job,
+    tookMs: to - from,
+    workingMs: to - from - standstills(times, from, to),
+    turnMs: to - turnAt - standstills(times, turnAt, to),
+  }));
+  for (const { job, tookMs, turnMs } of spans) {
+    if (turnMs > RECOVERY_MS)
       violations.push(
         `job ${job} of a killed worker was claimed again only after ${(tookMs / 1000).toFixed(1)} s`,
       );
@@ -150,23 +152,42 @@ function standstills(times, from, to) {
   return sum;
 }
 
-/** How long what a process held when it was killed waited for its next owner. */
+/**
+ * How long what a process held when it was killed waited for its next owner. Suspects, which crashed more than once,
+ * take turns: one group at a time, whoever crashed first. `turnAt` is when the last one before it had its turn.
+ */
 function recoveries(history, witness, { wallOffset }) {
   const killedAt = new Map();
   for (const { op, signal, child, t } of history)
     if (op === 'signal' && signal === 'SIGKILL') killedAt.set(child, t + wallOffset);
-  const holder = new Map();
+  const lives = new Map();
   const took = [];
-  for (const { kind, job, at, owner, crashed } of witness) {
-    const held = holder.get(job);
+  const turns = [];
+  for (const { kind, job, queue, at, owner, crashed, outcome } of witness) {
+    if (!lives.has(job)) lives.set(job, { crashes: 0, crashedAt: null, killedAt: null });
+    const life = lives.get(job);
     if (kind === 'claimed') {
-      if (held && at >= held.killedAt) took.push({ job, from: held.killedAt, to: at });
-      const killed = killedAt.get(pidOf(owner));
-      if (killed !== undefined) holder.set(job, { killedAt: killed });
-      else holder.delete(job);
+      const { crashes, crashedAt } = life;
+      if (crashes > 1) turns.push({ queue, crashedAt, at });
+      if (at >= (life.killedAt ?? Number.POSITIVE_INFINITY))
+        took.push({ job, queue, crashes, crashedAt, from: life.killedAt, to: at });
+      life.killedAt = killedAt.get(pidOf(owner)) ?? null;
     }
     // What was handed back, or taken away, before the kill was not held then.
-    else if (kind !== 'pending' || !crashed || at < held?.killedAt) holder.delete(job);
+    else if (kind !== 'pending' || !crashed || at < life.killedAt) life.killedAt = null;
+    if (crashed) Object.assign(life, { crashes: life.crashes + 1, crashedAt: at });
+    // It has shown that it can end.
+    else if (outcome) life.crashes = 0;
   }
-  return took;
+  return took.map((one) => ({ ...one, turnAt: turnBefore(one, turns) }));
+}
+
+function turnBefore({ queue, crashes, crashedAt, from, to }, turns) {
+  let turnAt = from;
+  if (crashes < 2) return turnAt;
+  for (const turn of turns) {
+    if (turn.queue === queue && turn.crashedAt < crashedAt && turn.at < to)
+      turnAt = Math.max(turnAt, turn.at);
+  }
+  return turnAt;
 }

@@ -4,14 +4,25 @@ import pg from 'pg';
 import { childrenOf, sql } from '../server.mjs';
 
 const IDLE_SESSIONS = 300;
+/** What is held for less has touched nobody. */
+const EFFECT_MS = 200;
 
-/** A session of somebody else, who holds something for a while. */
+/**
+ * A session of somebody else, who holds something for a while. Where the server goes meanwhile, it was held until then:
+ * `held` says so, by the time that it took.
+ */
 async function session(world, work) {
   const client = new pg.Client({ connectionString: world.server.url });
   client.on('error', () => {});
+  const gone = new Promise((resolve) => client.once('end', resolve));
+  const held = async (holding) => {
+    const from = performance.now();
+    await Promise.race([holding, gone]);
+    return performance.now() - from >= EFFECT_MS;
+  };
   try {
     await client.connect();
-    return await work(client);
+    return await work(client, held);
   } finally {
     await client.end().catch(() => {});
   }
@@ -80,12 +91,10 @@ const exhaustion = {
 const horizon = {
   name: 'old-transaction',
   strike: (world, random, hold) =>
-    session(world, async (client) => {
+    session(world, async (client, held) => {
       await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
       await client.query('SELECT txid_current(), count(*) FROM holdfast.inbox');
-      await hold(random.integer(5_000, 15_000));
-      await client.query('ROLLBACK');
-      return { hit: true };
+      return { hit: await held(hold(random.integer(5_000, 15_000))) };
     }),
 };
 
@@ -107,16 +116,15 @@ const readers = {
 const rowLocks = {
   name: 'row-locks',
   strike: (world, random, hold) =>
-    session(world, async (client) => {
+    session(world, async (client, held) => {
       const queue = random.pick(['inbox', 'lines']);
       await client.query('BEGIN');
       const { rowCount } = await client.query(
         `SELECT id FROM holdfast.${queue} WHERE status = 'processing' OR random() < 0.2
          LIMIT ${random.integer(1, 30)} FOR UPDATE SKIP LOCKED`,
       );
-      await hold(random.integer(500, 7_000));
-      await client.query('ROLLBACK');
-      return { hit: rowCount };
+      const lasted = await held(hold(random.integer(500, 7_000)));
+      return { hit: lasted ? rowCount : 0 };
     }),
 };
 

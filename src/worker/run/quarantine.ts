@@ -4,8 +4,9 @@
  * The claim has marked its row (`isolated`): if the process dies now, nothing else can have been the cause, and
  * the attempt counts. New jobs are held back, waiting ones are released for other workers, running handlers are
  * waited for, but not for ever: after `PATIENCE_MS` the job runs beside them and the mark is taken back. It is
- * taken back too from a job that runs alone for longer than `ALONE_MS`. After that the worker does other work
- * for at least as long, so quarantine takes no more than half of its time.
+ * taken back too from a job that runs alone for longer than `ALONE_MS`, and at a stop: whoever ends the process
+ * then, it is not the job. After that the worker does other work for at least as long, so quarantine takes no more
+ * than half of its time.
  */
 import { type Time, Wait } from '../time.js';
 import type { LeasedJob } from './leased-job.js';
@@ -31,6 +32,7 @@ export class Quarantine {
   #stopped = false;
   #readyAt = Number.NEGATIVE_INFINITY;
   readonly #quiet = new Wait();
+  readonly #alone = new Wait();
 
   constructor(hooks: { releaseWaiting: () => void; resume: () => void }, time: Time) {
     this.#time = time;
@@ -74,14 +76,18 @@ export class Quarantine {
   stop(): void {
     this.#stopped = true;
     this.#quiet.end();
+    this.#alone.end();
   }
 
   async #runWithin(job: IsolatedJob, aloneMs: number): Promise<void> {
     if (aloneMs === 0) await job.unmark();
-    const running = new Wait();
-    void job.run().then(() => running.end());
-    const ended = await running.atMost(aloneMs, this.#time);
-    // Other work begins beside it, or it was lost with its mark in the row.
+    let ended = false;
+    void job.run().then(() => {
+      ended = true;
+      this.#alone.end();
+    });
+    await this.#alone.atMost(aloneMs, this.#time);
+    // Other work begins beside it, this process is told to end, or it was lost with its mark in the row.
     if (aloneMs > 0 && (!ended || job.held.lost)) await job.unmark();
   }
 }
