@@ -364,7 +364,10 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
   ],
   [
     'a marked effect ran again',
-    ({ history }) => history.push(line({ op: 'effect', phase: 'invoke', job: 'm', gen: 2 })),
+    ({ history, state }) => {
+      history.push(line({ op: 'effect', phase: 'invoke', job: 'm', gen: 2 }));
+      state.witness?.push(change('claimed', 'm', { owner: OWNER, generation: 2 }));
+    },
     /effects: the effect of job m ran in generation 2, marked in 1/,
   ],
   [
@@ -708,6 +711,9 @@ test('a generation that a failover issued twice does not let its first owner set
     ...run('a', 1, { pid: 202 }),
     line({ op: 'failover', phase: 'note', lossy: true, heldAt: 0 }),
   );
+  expect(violationsOf(story)).toEqual([]);
+  // And a later one, whose effect came before that of the generation that counts.
+  story.history.unshift(line({ op: 'effect', phase: 'invoke', job: 'm', gen: 2, pid: 202, t: 0 }));
   expect(violationsOf(story)).toEqual([]);
   Object.assign(changesOf(story, 'a')[2] as Row, { made_by: 'torture-202' });
   expect(violationsOf(story).join('\n')).toMatch(

@@ -2,6 +2,7 @@
 // children exactly once.
 import { groupBy } from './acceptance.mjs';
 import { lossesOf } from './failovers.mjs';
+import { pidOf } from './witness.mjs';
 
 const TRANSACTIONAL = ({ type, payload }) =>
   type === 'pay' || type === 'guarded' || (type === 'parent' && payload.inTransaction);
@@ -41,6 +42,11 @@ const effectsOf = (history) => history.filter(({ op, phase }) => op === 'effect'
 
 function* once(history, state) {
   const markers = new Map(state.markers.map((marker) => [marker.job, marker.generation]));
+  const claimed = new Set(
+    state.witness.flatMap(({ kind, job, generation, owner }) =>
+      kind === 'claimed' ? [`${job}/${generation}/${pidOf(owner)}`] : [],
+    ),
+  );
   const begun = groupBy(
     history.filter(({ op, phase }) => op === 'effect' && phase === 'invoke'),
     ({ job }) => job,
@@ -48,8 +54,9 @@ function* once(history, state) {
   for (const [job, runs] of begun) {
     const marker = markers.get(job);
     if (marker === undefined) continue;
-    for (const { gen } of runs)
-      if (gen > marker)
+    // A failover that lost a claim issues its generation again, and those after it.
+    for (const { gen, pid } of runs)
+      if (gen > marker && claimed.has(`${job}/${gen}/${pid}`))
         yield `the effect of job ${job} ran in generation ${gen}, marked in ${marker}`;
   }
   yield* repeated(history, begun);
