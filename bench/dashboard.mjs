@@ -1,11 +1,13 @@
 // What 50 open browsers take from the workers: a backlog of 5 million jobs, two worker processes that do nothing but
 // claim and complete, and their throughput without a page and with 50, in turns. The pages and the dashboard's server
-// run on the same machine, so their own processor time is part of the loss. Before each round the backlog is filled up.
+// run on the same machine, so their own processor time is part of the loss; how much each of them used is told beside
+// it. Before each round the backlog is filled up.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { became, clock, wait } from './clock.mjs';
+import { startMeter, USERS } from './dashboard/meter.mjs';
 import { fill, fillMore, openGround } from './ground.mjs';
-import { median, pairwise } from './statistics.mjs';
+import { measured, median, plain } from './statistics.mjs';
 
 const PAGES = 50;
 const WORKERS = 2;
@@ -21,8 +23,8 @@ function start(script, url) {
   return fork(path, [url], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
 }
 
-/** One question at a time. */
-function ask(child, message) {
+/** What it says next. */
+function answerOf(child) {
   return new Promise((resolve, reject) => {
     const gone = (code) => reject(new Error(`a process of the bench ended with ${code}`));
     child.once('exit', gone);
@@ -30,8 +32,14 @@ function ask(child, message) {
       child.off('exit', gone);
       resolve(answer);
     });
-    child.send(message);
   });
+}
+
+/** One question at a time. */
+function ask(child, message) {
+  const answer = answerOf(child);
+  child.send(message);
+  return answer;
 }
 
 async function completed(workers) {
@@ -39,8 +47,9 @@ async function completed(workers) {
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** Jobs a second, over a window that begins when the workers are at it. */
-async function throughput({ workers, pages, hf }, backlog, count) {
+/** Jobs a second, over a window that begins when the workers are at it, and what the dashboard used meanwhile. */
+async function throughput(system, backlog, count) {
+  const { workers, pages, hf, admin } = system;
   await ask(pages, count);
   const before = await completed(workers);
   await hf.resume('inbox');
@@ -49,20 +58,23 @@ async function throughput({ workers, pages, hf }, backlog, count) {
   const most = before + backlog * MOST_DONE;
   const isShort = backlog < 1_000_000;
   if (!isShort) await wait(WARM_MS);
+  const meter = await startMeter(admin, system);
   const [from, first] = [clock(), await completed(workers)];
   let last = first;
   await became(
     async () => {
       last = await completed(workers);
+      meter.read();
       return last >= most;
     },
     WINDOW_MS,
     50,
   );
   const perSecond = ((last - first) * 1_000) / (clock() - from);
+  const used = await meter.end();
   await hf.pause('inbox');
   await ask(pages, 0);
-  return perSecond;
+  return { perSecond, used };
 }
 
 const WAITING = `SELECT count(*)::int AS n FROM holdfast.inbox`;
@@ -75,7 +87,7 @@ async function topUp({ admin, hf }, backlog) {
   await admin.query('CHECKPOINT');
 }
 
-export async function dashboard({ url, quick, options, figure, say }) {
+export async function dashboard({ url, quick, options, figure, fact, say }) {
   const ground = await openGround(url);
   const { admin, hf } = ground;
   const backlog = options.backlog ?? (quick ? 500_000 : 5_000_000);
@@ -83,10 +95,11 @@ export async function dashboard({ url, quick, options, figure, say }) {
   await hf.pause('inbox');
   say(`loading ${backlog.toLocaleString('en')} jobs …`);
   await fill(admin, backlog);
-  const pages = start('pages.mjs', url);
-  await new Promise((resolve) => pages.once('message', resolve));
+  const server = start('server.mjs', url);
+  const pages = start('pages.mjs', await answerOf(server));
+  await answerOf(pages);
   const workers = Array.from({ length: WORKERS }, () => start('worker.mjs', url));
-  const system = { workers, pages, hf };
+  const system = { workers, server, pages, hf, admin };
   const [without, beside] = [[], []];
   try {
     for (let round = 0; round < rounds; round++) {
@@ -94,18 +107,29 @@ export async function dashboard({ url, quick, options, figure, say }) {
         [without, 0],
         [beside, PAGES],
       ];
-      for (const [rates, count] of round % 2 ? turns.reverse() : turns) {
+      for (const [turn, count] of round % 2 ? turns.reverse() : turns) {
         await topUp(ground, backlog);
-        rates.push(await throughput(system, backlog, count));
-        say(`${Math.round(rates.at(-1)).toLocaleString('en')} jobs/s with ${count} pages`);
+        const { perSecond, used } = await throughput(system, backlog, count);
+        turn.push({ perSecond, used });
+        const shares = USERS.map((user) => `${user} ${plain(used[user])} %`).join(', ');
+        say(`${plain(perSecond)} jobs/s with ${count} pages; of the processors: ${shares}`);
       }
     }
   } finally {
-    for (const child of [...workers, pages]) child.kill('SIGKILL');
+    for (const child of [...workers, pages, server]) child.kill('SIGKILL');
     await hf.resume('inbox');
   }
-  const loss = (1 - pairwise(beside, without)) * 100;
-  say(`${Math.round(median(without))} jobs/s without, ${Math.round(median(beside))} beside them`);
+  fact('dashboard.jobs_per_second_without_pages', measured(without.map((one) => one.perSecond)));
+  fact(
+    `dashboard.jobs_per_second_with_${PAGES}_pages`,
+    measured(beside.map((one) => one.perSecond)),
+  );
+  for (const user of USERS)
+    fact(`dashboard.${user}_processor_percent`, measured(beside.map(({ used }) => used[user])));
+  // Neighbours in time meet the same moods of the machine.
+  const losses = beside.map((one, n) => (1 - one.perSecond / without[n].perSecond) * 100);
+  fact('dashboard.loss_percent_of_pairs', measured(losses));
+  const loss = median(losses);
   figure('dashboard.loss_percent', loss.toFixed(1), `<= ${MOST_LOST}`, loss <= MOST_LOST);
   await ground.close();
 }

@@ -151,7 +151,7 @@ export async function inspect({ url, quick, figure, say }) {
       if (before) ratesBetween(before, seen);
       before = seen;
     };
-    tell('status', await ask((db) => overview(db, 'holdfast')));
+    tell('status', await ask((db) => overview(db, 'holdfast', { withRates: true })));
     tell('top', await ask(frame));
     const [{ counts }] = before.queues;
     const { pending, processing, expired, deadLetter, deadLetterApproximate } = counts;

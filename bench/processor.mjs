@@ -1,14 +1,14 @@
-// How much processor time Postgres has used, all of its processes together: those that live, from
-// their own counters, and those that have ended, from the counter that the main process keeps of
-// its children.
+// How much processor time a process has used, and Postgres, all of its processes together: those
+// that live, from their own counters, and those that have ended, from the counter that the main
+// process keeps of its children.
 import { readdirSync, readFileSync } from 'node:fs';
 
 /** Linux counts in hundredths of a second, on every machine that Node runs on. */
 const TICK_MS = 10;
 
 /**
- * The scheduler's own count, in nanoseconds, where the kernel keeps one: of twenty processes that
- * each used a little, ticks would lose a good part.
+ * The scheduler's own count of one thread, in nanoseconds, where the kernel keeps one: of twenty
+ * processes that each used a little, ticks would lose a good part.
  */
 function exactMs(pid) {
   try {
@@ -45,6 +45,12 @@ export function machineCpuMs() {
     return null;
   }
 }
+
+/** Of one process with all its threads. Null: it is gone, or there is no /proc. */
+export const processCpuMs = (pid) => counters(pid)?.ownMs ?? null;
+
+/** Of a process with one thread, as those of Postgres are. Null: it is gone, or there is no /proc. */
+export const backendCpuMs = (pid) => exactMs(pid) ?? processCpuMs(pid);
 
 /** Null where there is no /proc. */
 export function postgresCpuMs(postmaster) {

@@ -154,8 +154,10 @@ describe('jobs ls', () => {
       type: 'refund',
       error: 'Error: no',
     });
-    await plantJob(db, { status: 'dead_letter', error: 'Error: no order 9182\n    at handler' });
-    const last = await plantJob(db, { status: 'dead_letter', error: 'Error: no order 9183' });
+    const dead = (key: string, error: string) =>
+      plantJob(db, { status: 'dead_letter', key, error });
+    await dead('a', 'Error: no order 9182\n    at handler');
+    const last = await dead('b', 'Error: no order 9183');
     await plantJob(db, { error: 'Error: no order 9184' });
     const groups = await cli('dead-letters groups');
     expect(groups).toMatchObject({ code: 0, err: '' });
@@ -167,6 +169,12 @@ describe('jobs ls', () => {
     ]);
     const json = values((await cli('dead-letters groups --json --type refund')).out);
     expect(json).toMatchObject([{ queue: 'inbox', type: 'refund', jobs: 1, example: refund }]);
+    const apart = (await cli('dead-letters groups --by-key --type send_receipt')).out;
+    expect(apart).toMatch(/TYPE +KEY +OLDEST/);
+    expect(apart.trimEnd().split('\n').slice(1)).toEqual([
+      expect.stringMatching(/^ *1 .*send_receipt +a /),
+      expect.stringMatching(new RegExp(`^ *1 .*send_receipt +b .*${last}`)),
+    ]);
     const none = await cli('dead-letters groups --error nowhere');
     expect(none).toMatchObject({ code: 0, out: '', err: 'No dead letter matches.\n' });
   });

@@ -1,11 +1,8 @@
-// A dashboard and the browsers that look at it, without their screens: each has a stream of events open, and asks for a
-// list of jobs at every second event, as the screen of the jobs does. They are opened and closed by message.
+// The browsers that look at a dashboard, without their screens: each has a stream of events open, and asks for a list
+// of jobs at every second event, as the screen of the jobs does. They are opened and closed by message.
 import { get } from 'node:http';
-import { serveDashboard } from '../../dist/dashboard/index.js';
-import { holdfast } from '../../dist/index.js';
 
-const hf = holdfast({ connectionString: process.argv[2], log: 'warn' });
-const { url } = await serveDashboard(hf, { port: 0 });
+const url = process.argv[2];
 const open = new Set();
 
 /** Resolves with its first event. */

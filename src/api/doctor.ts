@@ -145,7 +145,9 @@ async function look({ schema }: DoctorTarget, round: Round): Promise<Seen | null
   const all = await round.read('workers', (db) => listWorkers(db, schema, { withDead: true }));
   const counted: QueueOverview[] = [];
   for (const { name } of queues) {
-    const found = await round.read(`jobs of ${name}`, (db) => queuesOverview(db, schema, [name]));
+    const found = await round.read(`jobs of ${name}`, (db) =>
+      queuesOverview(db, schema, { queues: [name] }),
+    );
     counted.push(...(found ?? []));
   }
   const here = (all ?? []).filter(({ status }) => status !== 'dead');

@@ -148,7 +148,9 @@ export function looking(access: Access) {
      * has locked `unreadable` says who, and the figures are null.
      */
     async queues(): Promise<QueueInfo[]> {
-      const seen = await ask(access, (db, part) => everyQueue(db, part, schema));
+      const seen = await ask(access, (db, part) =>
+        everyQueue(db, part, schema, { withRates: true }),
+      );
       return seen.map((one) => ('error' in one ? lockedView(one) : queueView(one)));
     },
 

@@ -175,7 +175,10 @@ export const COMMANDS: readonly Command[] = [
     detail:
       'Of each queue the newest 50,000 are read. In an error, # stands for a number or an id. A part of the\n' +
       'text without # can be given to --error of ls, retry and discard.',
-    options: { ...FILTERS },
+    options: {
+      ...FILTERS,
+      'by-key': { type: 'boolean', help: 'and by partition key' },
+    },
     needs: 'schema',
     load: async () => (await import('./commands/dead-letter-groups.js')).run,
   },

@@ -54,7 +54,7 @@ export function frameLines(
     { title: 'IN/S', of: (row) => rateText(flow(row)?.inPerSecond), align: 'right' },
     {
       title: 'OUT/S',
-      of: (row) => rateText(flow(row)?.outPerSecond ?? row.rate.completedPerSecond),
+      of: (row) => rateText(flow(row)?.outPerSecond ?? row.rate?.completedPerSecond),
       align: 'right',
     },
     {

@@ -49,7 +49,7 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   },
   {
     title: 'DONE/S',
-    of: ({ rate }) => `${rate.atLeast ? '>' : ''}${rate.completedPerSecond.toFixed(1)}`,
+    of: ({ rate }) => rate && `${rate.atLeast ? '>' : ''}${rate.completedPerSecond.toFixed(1)}`,
     align: 'right',
   },
   { title: 'READ BY', of: ({ queue }) => (queue.ordering === 'none' ? 'time' : 'key') },

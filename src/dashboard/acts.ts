@@ -15,7 +15,7 @@ export interface Acted {
 export type Act = (context: Context, acted: Acted) => Promise<unknown>;
 
 const VERBS = ['retry', 'discard', 'cancel'] as const;
-type Verb = (typeof VERBS)[number];
+export type Verb = (typeof VERBS)[number];
 
 export function verbOf(body: Body): Verb {
   const verb = VERBS.find((one) => one === body.verb);

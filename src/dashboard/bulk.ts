@@ -1,17 +1,28 @@
 /**
  * An act over a filter, or over a group of dead letters. It goes in steps of a thousand jobs that the page asks for one
- * by one: so it shows how far it is, and whoever closes it stops it.
+ * by one: so it shows how far it is, and whoever closes it stops it. Each step leaves a row with the filter in the audit.
  */
+import {
+  cancelFor,
+  discardJobs,
+  type MoveJobs,
+  moveJobs,
+  recordOf,
+  retryAndHint,
+} from '../api/acts.js';
 import type { JobsFilter } from '../api/filter.js';
 import type { JobsPage } from '../api/look.js';
 import { foldError } from '../inspect/dead-letter-groups.js';
 import { durationMs } from '../job/duration.js';
-import { type Act, actOptions, queueOf, verbOf } from './acts.js';
+import { type Act, actOptions, queueOf, type Verb, verbOf } from './acts.js';
 import type { Context } from './context.js';
 import { type Body, filterOf, text } from './input.js';
 import { Refused } from './reply.js';
 
 const STEP = 1_000;
+const MOVES: Readonly<Record<Verb, (reason?: string) => MoveJobs>> = {
+  ...{ retry: () => retryAndHint, discard: () => discardJobs, cancel: cancelFor },
+};
 
 /** What the page saw is acted on, and nothing that was made since: it names how long ago that was. */
 function seenOnly(filter: JobsFilter, body: Body): JobsFilter {
@@ -54,7 +65,15 @@ export const bulk: Act = async (context, acted) => {
   const read = await context.look.jobs({ queue, filter, after, limit: STEP, order: 'oldest' });
   const { jobs, next } = group ? group.of(read) : read;
   const found = jobs.map(({ id }) => id);
-  const options = { queue, ...actOptions(acted) };
-  const moved = found.length > 0 ? await context.hf[verb](found, options) : [];
+  if (found.length === 0) return { found: 0, moved: [], next };
+  const options = actOptions(acted);
+  const said = { act: verb, queue, filter: { ...filter, ...(like && { like }) } };
+  const moved = await moveJobs(
+    {
+      ...{ pool: context.parts.pool(), names: context.access.names(queue) },
+      ...{ move: MOVES[verb](options.reason), record: recordOf(said, options) },
+    },
+    found,
+  );
   return { found: found.length, moved, next };
 };

@@ -14,6 +14,8 @@ import { reading } from '../inspect/reading.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkQueueName } from '../postgres/names.js';
 import { closePool, plainPool } from '../postgres/pool.js';
+import { type BoundedLogger, boundedLogger } from '../worker/bounded-log.js';
+import { systemTime } from '../worker/time.js';
 import { known } from './failure.js';
 import { Feed, POLL_MS } from './feed.js';
 import type { Settings } from './options.js';
@@ -30,6 +32,8 @@ export interface Context {
   readonly hf: Holdfast;
   readonly parts: HoldfastParts;
   readonly settings: Settings;
+  /** Bounded: strangers may ask as often as they like. */
+  readonly log: BoundedLogger;
   readonly access: Access;
   readonly read: Read;
   readonly look: ReturnType<typeof looking>;
@@ -82,14 +86,16 @@ export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): C
     everyMs: pollMs,
     explain: (error) => known(error)?.message ?? 'The database could not be read.',
   });
+  const bounded = boundedLogger(log, systemTime);
   parts.onClose(async () => {
     feed.close();
+    bounded.flush();
     const closing = own;
     own = null;
     if (closing) await closePool(closing, CLOSE_MS);
   });
   return {
-    ...{ hf, parts, settings, access, read, feed },
+    ...{ hf, parts, settings, access, read, feed, log: bounded },
     look: looking(access),
     letters: deadLetters(access),
     schedules: schedules(access).schedules,

@@ -31,9 +31,23 @@ export function handlerOf(context: Context): DashboardHandler {
       await response.body?.cancel();
       return new Response(null, response);
     } catch (error) {
-      return failure(error, context.parts.log);
+      return failure(error, context.log);
     }
   };
+}
+
+const MAX_LOGGED = 200;
+
+/** It did nothing, so it has no row in the audit, which strangers could fill: it is in the log. */
+function logRefusal({ log }: Context, request: Request, why: string, actor?: string): void {
+  const path = new URL(request.url).pathname.slice(0, MAX_LOGGED);
+  const facts = { method: request.method, path, why: why.slice(0, MAX_LOGGED) };
+  log.warn(actor === undefined ? facts : { ...facts, actor }, 'the dashboard refused a request');
+}
+
+function forbidden(context: Context, request: Request, why: string, actor?: string): Response {
+  logRefusal(context, request, why, actor);
+  return problem(403, why);
 }
 
 async function answer(context: Context, request: Request): Promise<Response> {
@@ -44,19 +58,26 @@ async function answer(context: Context, request: Request): Promise<Response> {
   if (`${pathname}/` === base) return reply(308, null, { location: `${base}${url.search}` });
   if (!pathname.startsWith(base)) return problem(404, 'There is nothing here.');
   const wrongHost = hostProblem(request, settings);
-  if (wrongHost) return problem(403, wrongHost);
+  if (wrongHost) return forbidden(context, request, wrongHost);
   const path = pathname.slice(base.length);
   if (path === 'login' && request.method === 'POST' && settings.token) {
-    if (!sameOrigin(request, settings)) return problem(403, 'This came from another site.');
-    return login(request, settings, await bodyText(request));
+    if (!sameOrigin(request, settings))
+      return forbidden(context, request, 'This came from another site.');
+    const opened = login(request, settings, await bodyText(request));
+    if (opened.status === 401) logRefusal(context, request, 'That is not the token.');
+    return opened;
   }
   const visitor = await visitorOf(request, settings);
   if (!visitor) return refusal(context, request);
   return inside(context, request, { path, url, visitor });
 }
 
-/** A person gets the form, a program a sentence. */
-function refusal({ settings }: Context, request: Request): Response {
+/** A person gets the form, a program a sentence. Who only looks for the form is not worth a line in the log. */
+function refusal(context: Context, request: Request): Response {
+  const { settings } = context;
+  const isGet = request.method === 'GET' || request.method === 'HEAD';
+  if (!isGet || request.headers.has('authorization'))
+    logRefusal(context, request, 'Nobody who may see it.');
   const wantsPage = request.headers.get('accept')?.includes('text/html') ?? false;
   if (settings.token && wantsPage && request.method === 'GET') return loginPage(settings);
   return problem(401, 'Sign in first.', { 'www-authenticate': 'Bearer' });
@@ -92,8 +113,14 @@ async function inside(context: Context, request: Request, asked: Inside): Promis
     return jsonText(await (keptMs > 0 ? shared.get(`${path}?${query}`, keptMs, ask) : ask()));
   }
   const problemFound = actProblem(request, settings);
-  if (problemFound) return problem(403, problemFound);
-  if (!visitor.write) return problem(403, 'This dashboard is read-only; nothing was done.');
+  if (problemFound) return forbidden(context, request, problemFound, visitor.actor);
+  if (!visitor.write)
+    return forbidden(
+      context,
+      request,
+      'This dashboard is read-only; nothing was done.',
+      visitor.actor,
+    );
   const body = await jsonBody(request);
   try {
     return json(200, await route.act(context, { body, params, visitor }));
@@ -104,15 +131,16 @@ async function inside(context: Context, request: Request, asked: Inside): Promis
 
 /** Pages, files, the way out, and what is not there. */
 async function elsewhere(
-  { settings }: Context,
+  context: Context,
   request: Request,
   path: string,
   method: string,
   methods: readonly string[],
 ): Promise<Response> {
+  const { settings } = context;
   if (path === 'logout' && method === 'POST') {
     const wrong = actProblem(request, settings);
-    return wrong ? problem(403, wrong) : logout(request, settings);
+    return wrong ? forbidden(context, request, wrong) : logout(request, settings);
   }
   if (methods.length > 0) return notAllowed(methods);
   const found = page(path, request, settings) ?? (await labPage(path, request, settings));

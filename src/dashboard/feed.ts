@@ -8,7 +8,6 @@
 import { randomBytes } from 'node:crypto';
 import type { UnhandledJobs } from '../inspect/gauges.js';
 import type { Overview, PartialOverview } from '../inspect/overview.js';
-import { FailureRates } from './failure-rates.js';
 import { type Sample, type Snapshot, sampleOf, snapshotOf } from './snapshot.js';
 
 export const POLL_MS = 2_000;
@@ -56,7 +55,6 @@ export class Feed {
   #polledAt = Number.NEGATIVE_INFINITY;
   /** Listeners that wait for their first event, with the id that each received last. */
   readonly #joining = new Map<Listener, string | null>();
-  readonly #failures = new FailureRates();
   #timer: NodeJS.Timeout | null = null;
   #running = false;
   #closed = false;
@@ -148,9 +146,8 @@ export class Feed {
 
   /** Rates need a reading before this one, and not one of an hour ago. */
   #sample(seen: Overview, at: number): void {
-    const failed = this.#failures.update(seen.workers);
     if (performance.now() - this.#polledAt > GAP_MS) this.#samples = [];
-    else if (this.#seen) this.#samples.push(sampleOf(seen, this.#seen, at, failed));
+    else if (this.#seen) this.#samples.push(sampleOf(seen, this.#seen, at));
     if (this.#samples.length > KEPT) this.#samples.shift();
   }
 

@@ -4,6 +4,7 @@
  */
 import type { ReadableQueue, UnreadableQueue, WorkerInfo } from '../api/views.js';
 import { lockedView, queueView, workerView } from '../api/views.js';
+import { recentAttempts } from '../inspect/attempts.js';
 import type { UnhandledJobs } from '../inspect/gauges.js';
 import type { Overview, PartialOverview, QueueOverview } from '../inspect/overview.js';
 import { saysOf, ttlOf } from '../inspect/workers.js';
@@ -96,16 +97,12 @@ function figures(
   ];
 }
 
-export function sampleOf(
-  now: Overview,
-  before: Overview,
-  at: number,
-  failed: ReadonlyMap<string, number>,
-): Sample {
+export function sampleOf(now: Overview, before: Overview, at: number): Sample {
+  const attempts = recentAttempts(now.workers.map(({ worker }) => worker));
   const earlier = (name: string) => before.queues.find(({ queue }) => queue.name === name);
   const entries = now.queues.map((row) => {
     const { name } = row.queue;
-    return [name, figures(row, earlier(name), failed.get(name) ?? 0)];
+    return [name, figures(row, earlier(name), attempts.get(name)?.failedPerSecond ?? 0)];
   });
   return { at, queues: Object.fromEntries(entries) };
 }

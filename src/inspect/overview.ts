@@ -1,4 +1,8 @@
-/** The whole system at a glance: every queue with its counts and its rate, and every worker. */
+/**
+ * The whole system at a glance: every queue with its counts, and every worker. How fast jobs end is read from the
+ * archive, which costs more than all the rest at a high rate: only who shows it asks for it, and who looks again and
+ * again takes the difference of two sizes.
+ */
 import type { Executor } from '../postgres/queryable.js';
 import { countByStatus, earliest, type QueueCounts } from './counts.js';
 import type { Holding } from './held.js';
@@ -10,7 +14,15 @@ import { listWorkers, type WorkerRow } from './workers.js';
 export interface QueueOverview {
   readonly queue: QueueRow;
   readonly counts: QueueCounts;
-  readonly rate: Rate;
+  /** Null: it was not asked for. */
+  readonly rate: Rate | null;
+}
+
+export interface OverviewOptions {
+  readonly queues?: readonly string[] | undefined;
+  readonly withDead?: boolean;
+  /** How fast jobs end as well. Default false. */
+  readonly withRates?: boolean;
 }
 
 /** What is set on it: known also of a queue that is locked. */
@@ -38,7 +50,7 @@ function figuresOf({ counts, rate }: QueueOverview) {
     ...figures,
     oldestDue,
     oldestDueMs: oldestDue === null ? null : Date.parse(size.at) - Date.parse(oldestDue),
-    completedPerSecond: rate.completedPerSecond,
+    completedPerSecond: rate?.completedPerSecond ?? null,
     tableBytes: size.tableBytes + size.indexBytes,
     archiveBytes: size.archiveBytes,
   };
@@ -94,11 +106,12 @@ export interface PartialOverview extends Overview {
 export async function queuesOverview(
   db: Executor,
   schema: string,
-  only?: readonly string[],
+  options: OverviewOptions = {},
 ): Promise<QueueOverview[]> {
   const queues: QueueOverview[] = [];
   for (const queue of await listQueues(db, schema))
-    if (only?.includes(queue.name) ?? true) queues.push(await queueOverview(db, schema, queue));
+    if (options.queues?.includes(queue.name) ?? true)
+      queues.push(await queueOverview(db, schema, queue, options));
   return queues;
 }
 
@@ -107,13 +120,13 @@ export async function everyQueue(
   db: Executor,
   part: Part,
   schema: string,
-  only?: readonly string[],
+  options: OverviewOptions = {},
 ): Promise<(QueueOverview | LockedQueue)[]> {
   const queues: (QueueOverview | LockedQueue)[] = [];
   for (const queue of await listQueues(db, schema)) {
-    if (only && !only.includes(queue.name)) continue;
+    if (options.queues && !options.queues.includes(queue.name)) continue;
     try {
-      queues.push(await part(() => queueOverview(db, schema, queue)));
+      queues.push(await part(() => queueOverview(db, schema, queue, options)));
     } catch (error) {
       if (!isLocked(error)) throw error;
       queues.push({ queue, error: error as Error });
@@ -137,9 +150,11 @@ async function queueOverview(
   db: Executor,
   schema: string,
   queue: QueueRow,
+  { withRates = false }: OverviewOptions,
 ): Promise<QueueOverview> {
   const names = { schema, queue: queue.name };
-  return { queue, counts: await countByStatus(db, names), rate: await rate(db, names) };
+  const counts = await countByStatus(db, names);
+  return { queue, counts, rate: withRates ? await rate(db, names) : null };
 }
 
 export function workersOverview(
@@ -162,9 +177,9 @@ function summary(held: readonly Holding[], worker: string) {
 export async function overview(
   db: Executor,
   schema: string,
-  options: { queues?: readonly string[]; withDead?: boolean } = {},
+  options: OverviewOptions = {},
 ): Promise<Overview> {
-  const queues = await queuesOverview(db, schema, options.queues);
+  const queues = await queuesOverview(db, schema, options);
   const workers = await listWorkers(db, schema, { withDead: options.withDead ?? false });
   return { queues, workers: workersOverview(workers, queues) };
 }
@@ -174,9 +189,9 @@ export async function openOverview(
   db: Executor,
   part: Part,
   schema: string,
-  options: { queues?: readonly string[] | undefined; withDead?: boolean } = {},
+  options: OverviewOptions = {},
 ): Promise<PartialOverview> {
-  const { queues, locked } = await openQueues(db, part, schema, options.queues);
+  const { queues, locked } = await openQueues(db, part, schema, options);
   const workers = await listWorkers(db, schema, { withDead: options.withDead ?? false });
   return { queues, locked, workers: workersOverview(workers, queues) };
 }

@@ -3,7 +3,7 @@
  * One queue without its grants must not hide the others.
  */
 import type { Executor } from '../postgres/queryable.js';
-import { openOverview, type PartialOverview } from './overview.js';
+import { type OverviewOptions, openOverview, type PartialOverview } from './overview.js';
 import { listQueues } from './queues.js';
 import type { Part } from './reading.js';
 import { type Rights, rightsOf } from './rights.js';
@@ -26,10 +26,11 @@ export interface ReadableOverview {
 export async function readableOverview(
   read: Read,
   schema: string,
-  only?: readonly string[],
+  options: OverviewOptions = {},
 ): Promise<ReadableOverview> {
+  const { queues: only } = options;
   const look = (queues?: readonly string[]) =>
-    read((db, part) => openOverview(db, part, schema, { queues }));
+    read((db, part) => openOverview(db, part, schema, { ...options, queues }));
   try {
     return { seen: await look(only), lacking: null, denied: null };
   } catch (denied) {

@@ -92,16 +92,6 @@ export function loadOf(worker: WorkerRow): Load | null {
   return { running: load.running, held: load.held };
 }
 
-/** By queue, how many attempts have failed since the worker started, as of its last heartbeat. */
-export function failedOf(worker: WorkerRow): Readonly<Record<string, number>> {
-  const { load } = (worker.metadata ?? {}) as { load?: { failed?: unknown } | null };
-  const { failed } = load ?? {};
-  if (typeof failed !== 'object' || failed === null) return {};
-  return Object.fromEntries(
-    Object.entries(failed).filter(([, count]) => Number.isSafeInteger(count)),
-  );
-}
-
 /** The default time to live of a worker, for those that do not say theirs. */
 const TTL_MS = 30_000;
 

@@ -90,12 +90,29 @@ test('how long jobs waited to start, and how many attempts fail a second, are in
   await failing.stop();
 });
 
-/** How often a transaction begins on a connection of the dashboard. */
-function countReadings() {
+/** The texts of all queries since. */
+function spyQueries(): () => string[] {
   const query = vi.spyOn(pg.Client.prototype, 'query');
   onTestFinished(() => query.mockRestore());
-  return () => query.mock.calls.filter(([text]) => String(text).includes('READ ONLY')).length;
+  const textOf = (asked: unknown) => String((asked as { text?: string }).text ?? asked);
+  return () => query.mock.calls.map(([asked]) => textOf(asked));
 }
+
+/** How often a transaction begins on a connection of the dashboard. */
+function countReadings() {
+  const queries = spyQueries();
+  return () => queries().filter((text) => text.includes('READ ONLY')).length;
+}
+
+test('a poll reads no row of the archive, which grows by every job that ends', async () => {
+  const { open } = fresh();
+  const queries = spyQueries();
+  const stream = await open();
+  await stream.next();
+  await stream.next();
+  expect(queries().filter((text) => /FROM holdfast\.inbox AS/.test(text))).not.toEqual([]);
+  expect(queries().filter((text) => /FROM holdfast\.inbox_archive/.test(text))).toEqual([]);
+});
 
 test('fifty pages cost one poll, and none when all are closed', async () => {
   const { open } = fresh();

@@ -55,6 +55,8 @@ test('with it, its state is shown and acts reach it; what it refuses is a confli
     { act: 'drain', worker: 9 },
     { act: 'enqueue', key: 'order:mine' },
   ]);
+  // They are signals to the demo's processes and its orders, and no acts on the system.
+  expect((await db.hf.audit()).acts).toEqual([]);
 });
 
 test('it is guarded: read-only, from another site, and while it starts', async () => {

@@ -1,5 +1,5 @@
 /** Who may see the dashboard and act with it: nobody who was not let in, and nothing that another site's page sends. */
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type DashboardOptions, dashboard, serveDashboard } from '../../src/dashboard/index.js';
 import { ROUTES } from '../../src/dashboard/routes.js';
 import { holdfast } from '../../src/index.js';
@@ -171,6 +171,36 @@ describe('acts', () => {
     });
     expect(await waits()).toBe(false);
   });
+});
+
+test('what is refused is in the log, with who asked if that is known, and not in the audit', async () => {
+  const logger = recordingLogger();
+  const hf = holdfast({ connectionString: db.url, logger });
+  onTestFinished(() => hf.close());
+  await db.rows('TRUNCATE holdfast.audit');
+  const act = { verb: 'cancel', ids: [ID] };
+  const reader = asking(hf, { authorise: () => ({ actor: 'eve' }), write: true });
+  await reader.post('/api/jobs/act', act);
+  await reader.post('/api/jobs/act', act, { 'sec-fetch-site': 'cross-site' });
+  const stranger = asking(hf, { token: TOKEN, write: true });
+  await stranger.post('/api/jobs/act', act);
+  await stranger.get('/api/jobs', { authorization: 'Bearer a-wrong-token' });
+  await stranger.ask('/login', { method: 'POST', body: 'token=a-wrong-token' });
+  await asking(hf, { loopback: true }).get('/', { host: 'evil.example' });
+  // A person who is about to sign in.
+  await stranger.get('/', { accept: 'text/html' });
+  const path = '/api/jobs/act';
+  const because = (why: RegExp) => expect.stringMatching(why);
+  expect(logger.lines.map(({ level, facts }) => ({ level, ...facts }))).toEqual([
+    { level: 'warn', method: 'POST', path, why: because(/read-only/), actor: 'eve' },
+    { level: 'warn', method: 'POST', path, why: because(/another site/), actor: 'eve' },
+    { level: 'warn', method: 'POST', path, why: because(/Nobody/) },
+    { level: 'warn', method: 'GET', path: '/api/jobs', why: because(/Nobody/) },
+    { level: 'warn', method: 'POST', path: '/login', why: because(/not the token/) },
+    { level: 'warn', method: 'GET', path: '/', why: because(/evil\.example/) },
+  ]);
+  expect(JSON.stringify(logger.lines)).not.toContain('a-wrong-token');
+  expect((await db.hf.audit()).acts).toEqual([]);
 });
 
 describe('names', () => {

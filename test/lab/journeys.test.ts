@@ -193,6 +193,12 @@ test('6: a burst, a kill, a freeze and a drain: nothing is lost, and about 1/N o
   expect(sum).toMatchObject({ accepted: 80, done: 80, lost: 0, waiting: 0, completedTwice: 0 });
   expect(workers.map(({ name }) => name).sort()).toEqual(['worker-1', 'worker-2', 'worker-4']);
   expect(Math.max(...frames.map(({ state }) => state.counts.lost))).toBe(0);
+  // The ring counts those that have buckets: not one that was killed, and the first of the list as well.
+  const rings = frames.map(({ state }) => state);
+  expect(rings[0]).toMatchObject({ owning: 3, workers: { length: 3 } });
+  expect(rings.some(({ owning, workers }) => owning < workers.length)).toBe(true);
+  for (const { owning, owners } of rings)
+    expect(owning).toBe(new Set(owners.filter((owner) => owner !== -1)).size);
   const moved = frames.map(({ state }) => state.moved).filter((one) => one !== null);
   expect(moved.length).toBeGreaterThan(0);
   for (const { share, least } of moved) expect(share).toBeLessThan(1.6 * least);

@@ -1,4 +1,4 @@
-/** `holdfast dead-letters groups`: dead letters by type and error, the largest group first. */
+/** `holdfast dead-letters groups`: dead letters by type and error, and by key if asked, the largest group first. */
 import { databaseNow } from '../../inspect/clock.js';
 import {
   type DeadLetterGroupRow,
@@ -17,24 +17,31 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
   if (args.length > 0)
     throw new UsageError(`dead-letters groups takes no argument, but "${args[0]}" was given.`);
   const filter = filterOf(given);
+  const byKey = given.flag('by-key');
   const queues = await session.queues(given.texts('queue'));
   const now = await session.read((db) => databaseNow(db, session.schema));
   const groups: Group[] = [];
   for (const { name: queue } of queues) {
-    const found = await session.read((db) => deadLetterGroups(db, session.names(queue), filter));
+    const found = await session.read((db) =>
+      deadLetterGroups(db, session.names(queue), filter, byKey),
+    );
     if (found.length === MAX_GROUPS)
       out.note(`Only the largest ${MAX_GROUPS} groups of "${queue}" are shown.`);
     groups.push(...found.map((group) => ({ queue, ...group })));
   }
   if (groups.length === 0) return out.note('No dead letter matches.');
   groups.sort((a, b) => b.jobs - a.jobs);
-  return out.rows(groups, columns(now, queues.length > 1));
+  return out.rows(groups, columns(now, { queue: queues.length > 1, key: byKey }));
 }
 
-const columns = (now: number, withQueue: boolean): readonly TableColumn<Group>[] => [
+const columns = (
+  now: number,
+  shown: { readonly queue: boolean; readonly key: boolean },
+): readonly TableColumn<Group>[] => [
   { title: 'JOBS', of: ({ jobs }) => jobs.toLocaleString('en'), align: 'right' },
-  ...(withQueue ? [{ title: 'QUEUE', of: ({ queue }: Group) => queue }] : []),
+  ...(shown.queue ? [{ title: 'QUEUE', of: ({ queue }: Group) => queue }] : []),
   { title: 'TYPE', of: ({ type }) => type },
+  ...(shown.key ? [{ title: 'KEY', of: ({ key }: Group) => key }] : []),
   { title: 'OLDEST', of: ({ oldest }) => span(sinceMs(oldest, now) ?? 0), align: 'right' },
   { title: 'NEWEST', of: ({ newest }) => span(sinceMs(newest, now) ?? 0), align: 'right' },
   { title: 'EXAMPLE', of: ({ example }) => example },

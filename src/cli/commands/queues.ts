@@ -21,7 +21,9 @@ export function oneName(args: readonly string[], verb: string): string {
 }
 
 export async function runList({ session, out }: Call): Promise<number> {
-  const { queues, locked } = await session.read((db, part) => openQueues(db, part, session.schema));
+  const { queues, locked } = await session.read((db, part) =>
+    openQueues(db, part, session.schema, { withRates: true }),
+  );
   if (out.json) for (const row of queues) await out.value(queueFigures(row));
   else await out.rows(queues, queueColumns);
   return noteLocked(out, locked);

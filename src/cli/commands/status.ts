@@ -14,7 +14,8 @@ export async function run({ given, session, out }: Call): Promise<number> {
   const wanted = given.texts('queue');
   if (wanted) await session.queues(wanted);
   const read: Read = (work) => session.read(work);
-  const { seen, lacking, denied } = await readableOverview(read, session.schema, wanted);
+  const options = { queues: wanted, withRates: true };
+  const { seen, lacking, denied } = await readableOverview(read, session.schema, options);
   if (!seen) throw denied;
   await show(seen, out);
   const exit = noteLocked(out, seen.locked);

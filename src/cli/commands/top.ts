@@ -33,7 +33,7 @@ export async function run(call: Call): Promise<number> {
   try {
     let before: PartialOverview | null = null;
     while (!ended.aborted) {
-      const { seen, why } = await ask(call);
+      const { seen, why } = await ask(call, before === null);
       const rates: Rates = seen && before ? ratesBetween(before, seen) : new Map();
       if (full) draw(call, seen ? frameLines(out, seen, rates, session.schema) : [why]);
       else if (seen && out.json) await out.value(frameValue(seen, rates));
@@ -57,9 +57,12 @@ interface Asked {
   readonly why: string;
 }
 
-async function ask({ session, given, out }: Call): Promise<Asked> {
+/** `first`: there is no frame before it whose counts would give the rates. */
+async function ask({ session, given, out }: Call, first: boolean): Promise<Asked> {
   try {
-    const seen = await session.read((db, part) => openOverview(db, part, session.schema));
+    const seen = await session.read((db, part) =>
+      openOverview(db, part, session.schema, { withRates: first }),
+    );
     return { seen, why: '' };
   } catch (error) {
     if (given.flag('once') || !isTransient(error)) throw error;

@@ -62,6 +62,8 @@ export interface FleetState {
   readonly workers: readonly FleetWorker[];
   /** By bucket, the place of its owner among `workers`; -1: nobody. */
   readonly owners: readonly number[];
+  /** How many of `workers` are on the ring. */
+  readonly owning: number;
   /** Of each key: how many jobs, and who ran them. */
   readonly keys: readonly {
     readonly key: string;
@@ -238,6 +240,7 @@ export class Fleet implements Journey {
     return {
       ...{ counts: this.#counts(runs, live), keys: this.#keys(runs, live) },
       ...{ workers, moved: this.#moved },
+      owning: workers.filter(({ buckets }) => buckets > 0).length,
       owners: this.#owners.map((id) => places.get(id) ?? -1),
       log: [...this.#log],
     };

@@ -1,10 +1,8 @@
 /** Journey 6: the fleet, its ring, its keys, and the count of what was accepted, done, lost and doubled. */
-import { useState } from 'preact/hooks';
 import { RingPicture, Swatch } from '../../parts/ring-picture.js';
 import type { Counts, FleetState, FleetWorker } from '../engine/fleet.js';
-import { Do, Panel, percent, Tile, workersText } from '../parts/bits.js';
+import { Do, KeyForm, Panel, percent, Tile, workersText } from '../parts/bits.js';
 import { Statements } from '../parts/sql.js';
-import { act } from '../player.js';
 
 const BUCKETS = 1_024;
 
@@ -21,29 +19,15 @@ const Sum = ({ counts }: { counts: Counts }) => (
   </ul>
 );
 
-function Enqueue() {
-  const [key, setKey] = useState('order:9182');
-  return (
-    <form
-      class="filter"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void act({ do: 'enqueue', key });
-      }}
-    >
-      <label>
-        Key
-        <input value={key} onInput={(event) => setKey(event.currentTarget.value)} />
-      </label>
-      <button type="submit">Enqueue</button>
-      <Do what={{ do: 'burst' }}>A burst of 40</Do>
-      <Do what={{ do: 'hot' }}>A hot key: 24</Do>
-      <Do what={{ do: 'shards' }}>The same in 8 shards</Do>
-      <Do what={{ do: 'poison' }}>A poison job</Do>
-      <Do what={{ do: 'add' }}>Add a worker</Do>
-    </form>
-  );
-}
+const Enqueue = () => (
+  <KeyForm label="Key" what="enqueue" button="Enqueue">
+    <Do what={{ do: 'burst' }}>A burst of 40</Do>
+    <Do what={{ do: 'hot' }}>A hot key: 24</Do>
+    <Do what={{ do: 'shards' }}>The same in 8 shards</Do>
+    <Do what={{ do: 'poison' }}>A poison job</Do>
+    <Do what={{ do: 'add' }}>Add a worker</Do>
+  </KeyForm>
+);
 
 function WorkerRow({ worker, place }: { worker: FleetWorker; place: number }) {
   const { name, standing, buckets, done, running } = worker;
@@ -121,7 +105,7 @@ const Keys = ({ keys }: { keys: FleetState['keys'] }) => (
 
 export function FleetView({ state }: { state: FleetState }) {
   const { workers, moved, log } = state;
-  const owning = workersText(new Set(state.owners.filter((owner) => owner >= 0)).size);
+  const owning = workersText(state.owning);
   return (
     <>
       <Sum counts={state.counts} />

@@ -1,8 +1,7 @@
 /** Journey 3: the ring, a key's place on it, and what a change of the fleet moves. */
-import { useState } from 'preact/hooks';
 import { RingPicture, Swatch } from '../../parts/ring-picture.js';
 import type { Moved, RingState } from '../engine/ring.js';
-import { Do, Panel, percent, Slider } from '../parts/bits.js';
+import { Do, KeyForm, Panel, percent, Slider } from '../parts/bits.js';
 import { Statements } from '../parts/sql.js';
 import { act } from '../player.js';
 
@@ -29,29 +28,15 @@ function MovedKeys({ moved }: { moved: Moved | null }) {
   );
 }
 
-function Keys({ state }: { state: RingState }) {
-  const [key, setKey] = useState('order:9182');
-  return (
-    <form
-      class="filter"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void act({ do: 'key', key });
-      }}
-    >
-      <label>
-        A key of yours
-        <input value={key} onInput={(event) => setKey(event.currentTarget.value)} />
-      </label>
-      <button type="submit">Look up its owner</button>
-      {state.samples.map((sample) => (
-        <Do key={sample.key} what={{ do: 'key', key: sample.key }}>
-          {sample.key}
-        </Do>
-      ))}
-    </form>
-  );
-}
+const Keys = ({ state }: { state: RingState }) => (
+  <KeyForm label="A key of yours" what="key" button="Look up its owner">
+    {state.samples.map((sample) => (
+      <Do key={sample.key} what={{ do: 'key', key: sample.key }}>
+        {sample.key}
+      </Do>
+    ))}
+  </KeyForm>
+);
 
 function Workers({ state }: { state: RingState }) {
   return (

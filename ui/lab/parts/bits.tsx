@@ -1,5 +1,6 @@
 /** Small parts that the journeys share. All text is text. */
 import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
 import type { Act } from '../engine/frame.js';
 import { act, busy } from '../player.js';
 
@@ -25,6 +26,32 @@ export function Do(props: {
     >
       {props.children}
     </button>
+  );
+}
+
+/** A key of a person's own and the act for it; other acts stand beside it. */
+export function KeyForm(props: {
+  label: string;
+  what: string;
+  button: string;
+  children: ComponentChildren;
+}) {
+  const [key, setKey] = useState('order:9182');
+  return (
+    <form
+      class="filter"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void act({ do: props.what, key });
+      }}
+    >
+      <label>
+        {props.label}
+        <input value={key} onInput={(event) => setKey(event.currentTarget.value)} />
+      </label>
+      <button type="submit">{props.button}</button>
+      {props.children}
+    </form>
   );
 }
 
