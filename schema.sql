@@ -174,6 +174,7 @@ CREATE TABLE holdfast.queues (
   waiting_at timestamp with time zone,
   recount_at timestamp with time zone,
   maintained_at timestamp with time zone,
+  serviced_at jsonb NOT NULL DEFAULT '{}'::jsonb,
   limits_version bigint NOT NULL DEFAULT 0,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT queues_age_after_check CHECK ((age_after > '00:00:00'::interval)),
@@ -186,6 +187,7 @@ CREATE TABLE holdfast.queues (
   CONSTRAINT queues_per_group_check CHECK (((per_group >= 1) AND (per_group <= 10000))),
   CONSTRAINT queues_per_key_check CHECK (((per_key >= 1) AND (per_key <= 10000))),
   CONSTRAINT queues_pkey PRIMARY KEY (name),
+  CONSTRAINT queues_serviced_at_check CHECK ((jsonb_typeof(serviced_at) = 'object'::text)),
   CONSTRAINT queues_turns_check CHECK (((ordering = 'turns'::holdfast.ordering) = (fair OR (per_key IS NOT NULL) OR (per_group IS NOT NULL)))),
   CONSTRAINT queues_weights_check CHECK (((jsonb_typeof(weights) = 'object'::text) AND (fair OR (weights = '{}'::jsonb)) AND (NOT jsonb_path_exists(weights, '$.*?(((@.type() != "number" || @ < 1) || @ > 1000) || @ % 1 != 0)'::jsonpath))))
 ) WITH (fillfactor=50);
