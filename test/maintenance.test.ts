@@ -45,8 +45,7 @@ const TABLES = [
   'inbox_effects',
   'workers',
 ];
-const again = () =>
-  db.rows(`UPDATE holdfast.queues SET maintained_at = NULL, serviced_at = '{}'`);
+const again = () => db.rows(`UPDATE holdfast.queues SET maintained_at = NULL, serviced_at = '{}'`);
 
 beforeEach(async () => {
   for (const table of TABLES) await db.rows(`DELETE FROM holdfast.${table}`);
