@@ -49,7 +49,7 @@ GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON 
 GRANT SELECT ON holdfast.migrations, holdfast.queues TO holdfast_worker;
 -- Who joins or leaves raises the epoch of the fleet.
 GRANT SELECT, UPDATE ON holdfast.fleet TO holdfast_worker;
-GRANT UPDATE (maintained_at) ON holdfast.queues TO holdfast_worker;
+GRANT UPDATE (maintained_at, serviced_at) ON holdfast.queues TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.workers TO holdfast_worker;
 -- It declares the limits of its job types when it starts, and counts what starts.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.limits, holdfast.rates TO holdfast_worker;

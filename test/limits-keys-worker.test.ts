@@ -155,6 +155,37 @@ describe('in order', () => {
     for (const key of [0, 1, 2]) expect(most.get(`key:${key}`)).toBe(1);
   });
 
+  test('a key whose head waits for its rate is not overtaken, and goes on with the next start, without a poll', async () => {
+    await db.hf.createQueue(queue, { ordering: 'key' });
+    const paced = define('paced', { rate: { limit: 1, per: '1h' } });
+    const plain = define('plain');
+    const seen: number[] = [];
+    const handler = (ctx: { payload: { n: number } }) => void seen.push(ctx.payload.n);
+    start(db.hf, (w) => w.handle(paced, handler).handle(plain, handler), { poll: '60s' });
+    const enqueue = (of: Work, n: number, partitionKey: string) =>
+      db.hf.enqueue(of, { n }, { partitionKey });
+    await enqueue(paced, 0, 'a');
+    await until('the first has run', () => seen.length === 1);
+    const head = await enqueue(paced, 1, 'a');
+    const next = await enqueue(paced, 2, 'a');
+    await enqueue(plain, 3, 'a');
+    await enqueue(plain, 9, 'b');
+    await until('another key goes on', () => seen.includes(9));
+    expect((await db.hf.explain(head.id)).code).toBe('rate_limited');
+    expect((await db.hf.explain(next.id)).code).toBe('key_held');
+    // The head leaves a hole, and whoever is the head then still waits.
+    await db.hf.cancel([head.id]);
+    await enqueue(plain, 10, 'b');
+    await until('another key goes on', () => seen.includes(10));
+    expect(seen).toEqual([0, 9, 10]);
+    expect((await db.hf.explain(next.id)).code).toBe('rate_limited');
+    await db.hf.limits.set({ queue, type: 'paced' }, { rate: { limit: 20, per: '1s', burst: 1 } });
+    await until('the key has gone on', () => seen.includes(3));
+    for (let n = 4; n < 9; n++) await enqueue(n % 2 ? plain : paced, n, 'a');
+    await until('to its end', () => seen.includes(8));
+    expect(seen.filter((n) => n < 9)).toEqual([0, 2, 3, 4, 5, 6, 7, 8]);
+  });
+
   test('a job that fails starts again before what follows it, and holds no place meanwhile', async () => {
     await db.hf.createQueue(queue, { ordering: 'key', limit: { concurrency: 1 } });
     const step = define('step');

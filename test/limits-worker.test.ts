@@ -194,6 +194,71 @@ describe('a concurrency', () => {
   });
 });
 
+describe('the handlers of a worker', () => {
+  /** How many of each type run when all handlers are busy, of types that all have jobs waiting. */
+  async function shares(types: readonly ReturnType<typeof job<{ n: number }>>[]) {
+    const { opened, open } = gate();
+    const running: Record<string, number> = {};
+    // They are declared, and then their jobs are there before a worker is.
+    const first = start(db.hf, (w) => types.reduce((to, of) => to.handle(of, () => undefined), w));
+    await until('it runs', () => started(first.events));
+    await first.stop();
+    for (const of of types) await db.hf.enqueueMany(items(of, 10));
+    const handler = (type: string) => async () => {
+      running[type] = (running[type] ?? 0) + 1;
+      await opened;
+    };
+    start(db.hf, (w) => types.reduce((to, of) => to.handle(of, handler(of.type)), w), {
+      ...{ concurrency: 4, prefetch: 0 },
+    });
+    const all = () => Object.values(running).reduce((sum, count) => sum + count, 0);
+    await until('all are busy', () => all() === 4);
+    const found = { ...running };
+    open();
+    await done(10 * types.length);
+    return found;
+  }
+
+  test('are shared by a limited type and others that wait', async () => {
+    expect(await shares([job('held', { limit: { concurrency: 50 } }), job('plain')])).toEqual({
+      ...{ held: 2, plain: 2 },
+    });
+  });
+
+  test('are shared by limited types', async () => {
+    const limit = { concurrency: 50 };
+    expect(await shares([job('a', { limit }), job('b', { limit })])).toEqual({ a: 2, b: 2 });
+  });
+
+  test('are left to others while a limited type waits for its tokens', async () => {
+    const slow = job<{ n: number }>('slow', { limit: { rate: { limit: 1, per: '1h' } } });
+    const plain = job<{ n: number }>('plain');
+    const { opened, open } = gate();
+    let [slows, plains] = [0, 0];
+    start(
+      db.hf,
+      (w) =>
+        w
+          .handle(slow, () => void slows++)
+          .handle(plain, async () => {
+            plains++;
+            await opened;
+          }),
+      { concurrency: 4, prefetch: 0 },
+    );
+    await db.hf.enqueueMany(items(slow, 50));
+    await until('one has run, and the others wait', async () => {
+      const rows = await db.rows('SELECT FROM holdfast.inbox WHERE limit_slot IS NOT NULL');
+      return rows.length === 49;
+    });
+    await db.hf.enqueueMany(items(plain, 4));
+    await until('they have all handlers', () => plains === 4);
+    open();
+    await done(5);
+    expect(slows).toBe(1);
+  });
+});
+
 describe('a rate', () => {
   const LIMIT = 50;
   /** What half a second of a busy machine may cost. */

@@ -1,4 +1,5 @@
 /** Limits, statement by statement: what a claim under a limit takes, and what becomes of those that wait. */
+import pg from 'pg';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
   EXPIRED,
@@ -12,13 +13,15 @@ import { queueSettings } from '../src/fleet/registry.js';
 import { type Holdfast, job } from '../src/index.js';
 import { prune, pruneRates } from '../src/maintenance/prune.js';
 import { recover } from '../src/maintenance/recover.js';
+import { engineConfig } from '../src/postgres/pool.js';
+import { engineExecutor } from '../src/postgres/queryable.js';
 import { limitsPerQueue } from '../src/schema/0001-limits.sql.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
 import { snooze } from '../src/settle/release.js';
 import type { Settled } from '../src/settle/settled.js';
-import { claimByTime, claimSuspected, heldOf, numbers } from './support/claiming.js';
+import { claimByTime, claimSuspected, FRONT, heldOf, numbers } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { claimStep, limitStep } from './support/limited.js';
 import { until } from './support/until.js';
@@ -55,6 +58,44 @@ const pass = (ms: number) =>
        slot_tat = slot_tat - $1 * interval '1 ms'`,
     [ms],
   );
+
+/**
+ * A claim of up to 10 by a worker that has been there before, with how many rows of the queue it read, by the server's
+ * own count of a transaction.
+ */
+async function readsOfClaim(afterAt = '-infinity') {
+  const client = new pg.Client(engineConfig({ connectionString: db.url }));
+  await client.connect();
+  const engine = engineExecutor(client, { prepare: true });
+  const count = async () => {
+    const { rows } = await client.query(
+      `SELECT (seq_tup_read + idx_tup_fetch)::int AS n FROM pg_stat_xact_user_tables
+       WHERE schemaname = 'holdfast' AND relname = 'inbox'`,
+    );
+    return rows[0].n as number;
+  };
+  try {
+    await client.query('BEGIN');
+    const before = await count();
+    const cursors = FRONT.map((cursor) => ({ ...cursor, afterAt }));
+    const { jobs } = await claimStep({ ...db, engine }, 'w', { limit: 10, cursors });
+    const reads = (await count()) - before;
+    await client.query('COMMIT');
+    return { jobs, reads };
+  } finally {
+    await client.end();
+  }
+}
+
+/** Waits until so many sessions wait for a lock in such statements. */
+const lockedOut = (count: number, ...texts: readonly string[]) =>
+  until(`${count} wait for a lock`, async () => {
+    const rows = await db.rows(
+      `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE ANY ($1::text[])`,
+      [texts.map((text) => `%${text}%`)],
+    );
+    return rows.length === count;
+  });
 
 test('takes a job with the text of all other claims', () => {
   const plain = (text: string) => text.replace(/\s+/g, ' ');
@@ -392,6 +433,49 @@ describe('a rate', () => {
     expect(await taken()).toEqual([1]);
   });
 
+  test('and a concurrency read no more than may start, also of those whose slots have come', async () => {
+    const quick = { limit: 1_000, perMs: 1_000, burst: 500 };
+    await limitStep(db, { concurrency: 2, rate: quick });
+    await enqueue(1_500);
+    const first = await readsOfClaim();
+    expect(first.jobs).toHaveLength(2);
+    expect(first.reads).toBeLessThan(100);
+    await complete(db.engine, INBOX, 'w', first.jobs.map(heldOf));
+    // Now all wait in line, and then their slots have passed.
+    await limitStep(db, { concurrency: 2, rate });
+    await taken();
+    await taken();
+    const slots = (await waiting()).filter(({ slot }) => slot);
+    expect(slots.length).toBeGreaterThan(1_400);
+    await db.rows(`DELETE FROM holdfast.inbox WHERE status = 'processing'`);
+    await pass(86_400_000 * 365);
+    const second = await readsOfClaim('yesterday');
+    expect(second.jobs).toHaveLength(2);
+    expect(second.reads).toBeLessThan(100);
+  });
+
+  test('gives slots by the thousand, and each claim goes on where the last one ended', async () => {
+    await limitStep(db, { rate });
+    await enqueue(2_500);
+    const [first, second, third] = [
+      await claimStep(db, 'w'),
+      await claimStep(db, 'w'),
+      await claimStep(db, 'w'),
+    ];
+    expect([first, second, third].map(({ throttled }) => throttled)).toEqual([998, 1_000, 500]);
+    expect([first, second, third].map(({ more }) => more)).toEqual([true, true, false]);
+    expect(third.left).toBeNull();
+    const places = await db.rows<{ n: number; position: number }>(
+      `SELECT (payload ->> 'n')::int AS n, position::float8 AS position FROM holdfast.inbox`,
+    );
+    const at = (position: number | undefined) => places.find((one) => one.position === position)?.n;
+    expect([first, second].map(({ left }) => at(left?.cursorPosition))).toEqual([999, 1_999]);
+    // Nobody is passed over, and all stand in their order.
+    expect((await waiting()).map(({ n }) => n)).toEqual(
+      Array.from({ length: 2_498 }, (_, n) => n + 2),
+    );
+  });
+
   test('of a queue is for the types that have none of their own', async () => {
     await limitStep(db, { rate });
     await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '10m', burst: 1 } } });
@@ -522,11 +606,7 @@ describe('changing a limit', () => {
     try {
       await session.query(`BEGIN; SELECT FROM holdfast.inbox WHERE status = 'pending' FOR UPDATE`);
       const changed = limitStep(db, { rate: { ...rate, limit: 100 } });
-      await until('it waits', async () => {
-        const rows = await db.rows(`SELECT FROM pg_stat_activity
-          WHERE wait_event_type = 'Lock' AND query LIKE '%inbox_set_limit%'`);
-        return rows.length > 0;
-      });
+      await lockedOut(1, 'inbox_set_limit');
       await db.rows('SELECT FROM holdfast.fleet FOR UPDATE NOWAIT');
       await db.rows(`SELECT FROM holdfast.queues WHERE name = 'inbox' FOR UPDATE NOWAIT`);
       await session.query('COMMIT');
@@ -535,6 +615,59 @@ describe('changing a limit', () => {
       session.release();
     }
   });
+
+  test('by two at once does not deadlock, though one of them sets more of the queue', async () => {
+    const paced = (limit: number) => ({ rate: { limit, per: '10m', burst: 1 } });
+    await db.hf.configureQueue('inbox', { limit: paced(10) });
+    await enqueue(3);
+    await taken({ ofType: null });
+    const session = await db.pool.connect();
+    try {
+      await session.query(`BEGIN; SELECT FROM holdfast.inbox WHERE status = 'pending' FOR UPDATE`);
+      const set = db.hf.limits.set({}, paced(100));
+      await lockedOut(1, 'inbox_set_limit');
+      const configured = db.hf.configureQueue('inbox', { ageAfter: '10m', limit: paced(50) });
+      await lockedOut(2, 'inbox_set_limit');
+      await session.query('COMMIT');
+      await Promise.all([set, configured]);
+    } finally {
+      session.release();
+    }
+    const [limit] = await db.hf.limits.list();
+    expect(limit).toMatchObject({ rate: { limit: 100 }, declared: { rate: { limit: 50 } } });
+  });
+
+  test.each(['another rate', 'no rate'])(
+    'to %s does not deadlock with those that change jobs in the order of their ids',
+    async (what) => {
+      await limitStep(db, { rate });
+      await enqueue(4);
+      await taken();
+      // Their slots are in another order than their ids.
+      await db.rows(`UPDATE holdfast.inbox AS i SET available_at = s.at, limit_slot = s.at
+        FROM (SELECT id, now() + row_number() OVER (ORDER BY id DESC) * interval '1h' AS at
+          FROM holdfast.inbox WHERE status = 'pending') AS s WHERE i.id = s.id`);
+      const ids = await db.rows<{ id: string }>(
+        `SELECT id FROM holdfast.inbox WHERE status = 'pending' ORDER BY id`,
+      );
+      const session = await db.pool.connect();
+      try {
+        await session.query(
+          `BEGIN; SELECT FROM holdfast.inbox WHERE id = '${ids[1]?.id}' FOR UPDATE`,
+        );
+        const faster = { rate: { limit: 100, per: '10m', burst: 1 } };
+        const set = db.hf.limits.set({ type: 'step' }, what === 'no rate' ? null : faster);
+        await lockedOut(1, 'inbox_set_limit');
+        const cancelled = db.hf.cancel(ids.map(({ id }) => id));
+        await lockedOut(2, 'inbox_set_limit', 'inbox_archive');
+        await session.query('COMMIT');
+        await set;
+        expect(await cancelled).toHaveLength(3);
+      } finally {
+        session.release();
+      }
+    },
+  );
 
   test('to no rate lets all of them go, in their order', async () => {
     await limitStep(db, { concurrency: 100, rate });
@@ -665,6 +798,20 @@ describe('explain', () => {
       `SELECT id FROM holdfast.inbox WHERE status = 'pending'`,
     );
     expect(await db.hf.explain(rows[0]?.id as string)).toMatchObject({ code: 'rate_limited' });
+  });
+
+  test('says of a job that has no slot yet that it has none, and when it starts at the earliest', async () => {
+    await limitStep(db, { rate: { limit: 60, perMs: 3_600_000, burst: 1 } });
+    await enqueue(3);
+    await taken();
+    // No worker has come by since.
+    const [late] = await enqueue(1);
+    expect(await db.hf.explain(late?.id as string)).toMatchObject({
+      code: 'rate_limited',
+      text: expect.stringMatching(
+        /^It is due and has no slot yet: .* not before \S+ \d\d:\d\d:\d\dZ \(in (2 min 59 s|3 min)\): at most 60 "step" jobs start in 1 h/,
+      ),
+    });
   });
 
   test('does not speak of limits that do not hold the job up', async () => {

@@ -45,7 +45,7 @@ const TABLES = [
   'inbox_effects',
   'workers',
 ];
-const again = () => db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
+const again = () => db.rows(`UPDATE holdfast.queues SET maintained_at = NULL, serviced_at = '{}'`);
 
 beforeEach(async () => {
   for (const table of TABLES) await db.rows(`DELETE FROM holdfast.${table}`);
@@ -56,7 +56,6 @@ beforeEach(async () => {
 /** What a worker does at its turn. Null: it was not its turn. */
 async function round(names: Names = INBOX, pool: pg.Pool = engine) {
   const on = engineExecutor(pool, { prepare: true });
-  if (!(await takeTurn(on, names, 60_000))) return null;
   const dead: string[] = [];
   const done = new Map<string, number>();
   const withBitmaps = <Value>(work: (tx: Executor) => Promise<Value>) =>
@@ -67,8 +66,11 @@ async function round(names: Names = INBOX, pool: pg.Pool = engine) {
     );
   const given = { names, workerId: 'sweeper', ttlMs: TTL_MS, maySweep: true };
   const news = { dead: (ids: readonly string[]) => void dead.push(...ids), exhausted() {} };
-  for (const { name, run } of maintenanceServices(news))
-    done.set(name, await run({ ...given, engine: on, withBitmaps }));
+  const services = maintenanceServices(60_000, news);
+  const due = await takeTurn(on, names, 60_000, services);
+  if (!due) return null;
+  for (const { name, run } of services)
+    if (due.has(name)) done.set(name, await run({ ...given, engine: on, withBitmaps }));
   const pruned = [...done].reduce((sum, [name, n]) => sum + (name.startsWith('prune') ? n : 0), 0);
   return { dead, recovered: done.get('recover'), pruned };
 }
@@ -487,7 +489,7 @@ describe('one pair of hands', () => {
       expect(await round()).toBeNull();
       await db.rows('UPDATE holdfast.inbox SET crashes = 0');
       await claimAs(db.engine, 'w1', { types });
-      await db.rows(`UPDATE holdfast.queues SET maintained_at = now() - interval '1 minute'`);
+      await again();
     }
   });
 

@@ -187,7 +187,7 @@ describe('the worker', () => {
   test('runs jobs to every end, with effects, transactions and children, and keeps house', async () => {
     const { hf } = members.worker;
     const seen: unknown[] = [];
-    await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
+    await db.rows(`UPDATE holdfast.queues SET maintained_at = NULL, serviced_at = '{}'`);
     await db.rows(`INSERT INTO holdfast.workers (id, status, last_seen_at)
       VALUES ('long gone', 'dead', now() - interval '30 days')`);
     await db.rows(`INSERT INTO holdfast.inbox_effects (job_id, name, value, generation, created_at)

@@ -164,12 +164,14 @@ export async function setQueue(
   const limit = limitOf(names.queue, settings.limit);
   return together(pool, async (db, client) => {
     const before = await rowOf(db, names);
-    if (!before || !(await configure(db, names, wanted, before as ReadPolicy)))
-      throw unknownQueue(names.queue);
-    if (notify !== undefined) await setNotify(client, names, notify);
+    if (!before) throw unknownQueue(names.queue);
+    // The row of the limit is locked before that of the queue, as whoever sets only a limit does.
     const from = await limitInForce(db, names);
     const limited =
       settings.limit !== undefined && (await putLimit(db, names, 'declare', { type: null, limit }));
+    if (!(await configure(db, names, wanted, before as ReadPolicy)))
+      throw unknownQueue(names.queue);
+    if (notify !== undefined) await setNotify(client, names, notify);
     const after = (await rowOf(db, names)) as QueueRow;
     const changes = {
       ...changesOf(before, after, notify),

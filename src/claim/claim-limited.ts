@@ -80,7 +80,7 @@ export interface LimitedClaim extends Claimed {
   readonly more: boolean;
   /** Jobs that are due found no place or no token. */
   readonly waits: boolean;
-  /** The first due job without a slot that it did not take. */
+  /** The first due job without a slot that it did not take, or the last that it gave one: the next claim begins there. */
   readonly left: DuePlace | null;
   /** A suspect that must be the only job of its process. */
   readonly alone: boolean;

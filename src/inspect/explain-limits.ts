@@ -13,16 +13,19 @@ export const readSlot = statement({
   name: 'explain_slot',
   text: `
 SELECT coalesce(i.limit_slot = i.available_at, false) AS has_slot,
-  -- From then on one may start. It has its own rate if its type's has keys.
-  (SELECT r.started_tat - (l.rate_burst - 1) * (extract(epoch FROM l.rate_per) / l.rate_limit)::double precision
-      * interval '1 second'
-    FROM holdfast.limits AS l
-    JOIN holdfast.rates AS r ON r.limit_id = l.id AND r.key = CASE WHEN l.keyed THEN coalesce(i.limit_key, '') ELSE '' END
-    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = i.type) AND l.rate_limit IS NOT NULL
-    ORDER BY l.type NULLS LAST LIMIT 1) AS next_start
+  n.next_start, greatest(n.next_start, n.slot_tat) AS next_slot
 FROM holdfast.inbox AS i
+LEFT JOIN LATERAL (
+  -- From then on one may start. It has its own rate if its type's has keys.
+  SELECT r.slot_tat, r.started_tat
+    - (l.rate_burst - 1) * (extract(epoch FROM l.rate_per) / l.rate_limit)::double precision * interval '1 second'
+  FROM holdfast.limits AS l
+  JOIN holdfast.rates AS r ON r.limit_id = l.id AND r.key = CASE WHEN l.keyed THEN coalesce(i.limit_key, '') ELSE '' END
+  WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = i.type) AND l.rate_limit IS NOT NULL
+  ORDER BY l.type NULLS LAST LIMIT 1
+) AS n(slot_tat, next_start) ON true
 WHERE i.id = $1::uuid`,
-  columns: { has_slot: bool, next_start: instant },
+  columns: { has_slot: bool, next_start: instant, next_slot: instant },
 });
 
 export interface LimitSituation {
@@ -32,6 +35,8 @@ export interface LimitSituation {
   readonly hasSlot: boolean;
   /** From when on one may start; null: nobody has waited lately. */
   readonly nextStart: string | null;
+  /** The next free slot of those who wait in line; null: nobody has waited lately. */
+  readonly nextSlot: string | null;
 }
 
 /** Null: nothing limits it. */
@@ -51,6 +56,7 @@ export async function limitSituation(
     limits: own.map((row) => ({ row, running: runningOf(row, running) })),
     hasSlot: slot?.hasSlot ?? false,
     nextStart: slot?.nextStart ?? null,
+    nextSlot: slot?.nextSlot ?? null,
   };
 }
 
@@ -82,6 +88,17 @@ export function rateLimited(situation: Situation): Reason | null {
     };
   }
   if (tokenMs <= 0) return null;
+  // A queue that is read by key gives none.
+  if (!found.hasSlot && !situation.keyed) {
+    const slotMs = -sinceMs(situation, found.nextSlot);
+    return {
+      code: 'rate_limited',
+      text:
+        `It is due and has no slot yet: it gets one behind those that wait, which is not before ` +
+        `${clock(found.nextSlot)} (in ${span(slotMs)}): ${rateText(limit.row)}.`,
+      fix,
+    };
+  }
   return {
     code: 'rate_limited',
     text: `It is due, and the next job may start at ${clock(found.nextStart)} (in ${span(tokenMs)}): ${rateText(limit.row)}.`,

@@ -63,7 +63,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
   worker: [
     ...[...LOOK, ...ENQUEUE],
     on('fleet', 'UPDATE'),
-    on('queues', 'UPDATE', 'maintained_at'),
+    ...['maintained_at', 'serviced_at'].map((column) => on('queues', 'UPDATE', column)),
     on('audit', 'INSERT', 'act'),
     ...[call('count_act(uuid, bigint)'), call('prune_audit(integer)')],
     ...['SELECT', 'INSERT', 'UPDATE', 'DELETE'].flatMap((right) => [

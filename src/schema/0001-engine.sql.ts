@@ -143,6 +143,8 @@ CREATE TABLE holdfast.queues (
   waiting_at            timestamptz,
   recount_at            timestamptz,
   maintained_at         timestamptz,
+  -- By the name of a periodic service, when it last began; see src/maintenance/turn.ts.
+  serviced_at           jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(serviced_at) = 'object'),
   -- Rises with every change of its limits; see limits.
   limits_version        bigint NOT NULL DEFAULT 0,
   created_at            timestamptz NOT NULL DEFAULT now(),

@@ -165,7 +165,8 @@ BEGIN
     RETURN false;
   END IF;
 
-  -- The slots come first: they may be many, and writing the limit locks rows that the whole fleet needs.
+  -- The slots come first: they may be many, and writing the limit locks rows that the whole fleet needs. Jobs are
+  -- locked in the order of their ids, as everywhere.
   old_pace := extract(epoch FROM was.rate_per) / was.rate_limit;
   new_pace := CASE WHEN wanted.rate_limit IS NOT NULL
     THEN extract(epoch FROM wanted.rate_per) / wanted.rate_limit END;
@@ -173,21 +174,27 @@ BEGIN
   -- A type that gets a rate of its own may have slots of its queue's.
   IF (old_pace IS NULL) <> (new_pace IS NULL) OR old_pace IS NOT NULL AND was.keyed <> wanted.keyed THEN
     -- In the order of their enqueues, which their positions have kept.
-    UPDATE holdfast.inbox AS i SET available_at = moment, limit_slot = NULL
-    WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
-      AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
-        ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
-          WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END;
+    UPDATE holdfast.inbox AS m SET available_at = moment, limit_slot = NULL
+    WHERE m.id = ANY (ARRAY(
+      SELECT i.id FROM holdfast.inbox AS i
+      WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
+        AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
+          ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
+            WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END
+      ORDER BY i.id FOR UPDATE));
     DELETE FROM holdfast.rates AS r WHERE r.limit_id = was.id;
   ELSIF old_pace <> new_pace THEN
-    UPDATE holdfast.inbox AS i
-    SET (available_at, limit_slot) = (SELECT m.slot, m.slot
-      FROM (SELECT moment + least(extract(epoch FROM i.limit_slot - moment)::double precision * new_pace / old_pace,
-        315360000) * interval '1 second') AS m(slot))
-    WHERE i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending'
-      AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
-        ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
-          WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END;
+    UPDATE holdfast.inbox AS m
+    SET (available_at, limit_slot) = (SELECT n.slot, n.slot
+      FROM (SELECT moment + least(extract(epoch FROM m.limit_slot - moment)::double precision * new_pace / old_pace,
+        315360000) * interval '1 second') AS n(slot))
+    WHERE m.id = ANY (ARRAY(
+      SELECT i.id FROM holdfast.inbox AS i
+      WHERE i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending'
+        AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
+          ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
+            WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END
+      ORDER BY i.id FOR UPDATE));
     UPDATE holdfast.rates AS r
     SET started_tat = moment + least(extract(epoch FROM greatest(r.started_tat - moment, '0'))::double precision
           * new_pace / old_pace, 315360000) * interval '1 second',
@@ -279,7 +286,8 @@ $fn$;
 
 -- Claims jobs of a limited type ($11; NULL: types that only the queue's limit holds for). The first row is about the
 -- whole claim: again_ms says when to come again, throttled how many jobs got a slot, more that it did not see all,
--- waits that some that are due were not taken; left_* is the first job that is due and was not taken.
+-- waits that some that are due were not taken; left_* is the first job that is due and was not taken, or where all that
+-- it read got a slot the last of them: there the next claim begins.
 CREATE FUNCTION holdfast.inbox_claim_limited(
   worker text, lease_ms integer, number bigint, finished bigint[], wanted integer, types text[], versions jsonb,
   priorities smallint[], after_at timestamptz[], after_position bigint[], of_type text, suspects boolean,
@@ -304,6 +312,9 @@ DECLARE
   pace double precision;
   -- One more than is wanted: it says where the next claim has to begin.
   reads integer := $5 + 1;
+  -- The same of those whose slot has come.
+  ready integer := $5 + 1;
+  queued boolean;
   -- How many of those whose slot has not come may start; none where a rate has keys. In the line of a queue a token is
   -- left for a while to those whose slot has come: others may handle their types.
   early bigint := 0;
@@ -320,24 +331,6 @@ BEGIN
   IF random() < 0.25 THEN
     aged_until := moment - shut.age_after;
   END IF;
-  -- A job has one rate: that of its type, or else that of its queue.
-  IF own.rate_limit IS NOT NULL THEN
-    rate := own;
-  ELSE
-    rate := of_queue;
-  END IF;
-  IF rate.rate_limit IS NOT NULL THEN
-    pace := extract(epoch FROM rate.rate_per) / rate.rate_limit;
-    reads := 1000;
-    IF own.rate_limit IS NULL THEN
-      grace := '250 milliseconds';
-    END IF;
-    IF NOT rate.keyed AND NOT $12 THEN
-      SELECT least($5, greatest(0, floor(rate.rate_burst + 1e-6
-        - greatest(extract(epoch FROM max(r.started_tat) + grace - moment)::double precision, 0) / pace)))
-      INTO early FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = '';
-    END IF;
-  END IF;
   -- Who runs: the claims name all that workers hold, so the queue is not read. A job may stand in two of them.
   IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
     SELECT least(of_queue.concurrency - count(*),
@@ -347,6 +340,33 @@ BEGIN
     CROSS JOIN LATERAL (
       SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
     ) AS r;
+  END IF;
+  -- A job has one rate: that of its type, or else that of its queue.
+  IF own.rate_limit IS NOT NULL THEN
+    rate := own;
+  ELSE
+    rate := of_queue;
+  END IF;
+  IF rate.rate_limit IS NOT NULL THEN
+    pace := extract(epoch FROM rate.rate_per) / rate.rate_limit;
+    -- Those that find no token get their slots by so many at a time.
+    reads := 1000;
+    IF own.rate_limit IS NULL THEN
+      grace := '250 milliseconds';
+    END IF;
+    IF rate.keyed THEN
+      ready := reads;
+    ELSIF NOT $12 THEN
+      SELECT greatest(0, floor(rate.rate_burst + 1e-6
+        - greatest(extract(epoch FROM max(r.started_tat) + grace - moment)::double precision, 0) / pace)),
+        coalesce(max(r.slot_tat) > moment, false)
+      INTO early, queued FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = '';
+      -- There are more tokens than places, or than is wanted: nobody needs a slot.
+      IF NOT queued AND early > greatest(0, least($5, places)) THEN
+        reads := $5 + 1;
+      END IF;
+      early := least($5, early);
+    END IF;
   END IF;
 
   RETURN QUERY
@@ -375,8 +395,8 @@ BEGIN
           WHERE r.limit_id = rate.id AND r.key = coalesce(i.limit_key, '')
             AND r.started_tat > moment + (rate.rate_burst - 1 + 1e-6) * pace * interval '1 second'))
       ORDER BY i.limit_slot
-      LIMIT reads
-      ) AS c ORDER BY c.available_at LIMIT reads)
+      LIMIT ready
+      ) AS c ORDER BY c.available_at LIMIT ready)
       UNION ALL
       -- There is a token before the next slot, because others have left the line: whoever comes next comes early.
       (SELECT c.* FROM unnest($6::text[]) AS t(type) CROSS JOIN LATERAL (
@@ -578,11 +598,21 @@ BEGIN
     NULL::smallint, NULL::boolean, NULL::timestamptz, NULL::bigint
   FROM holdfast.fleet AS f
   LEFT JOIN LATERAL (
-    SELECT t.priority, t.available_at, t.position
-    FROM turns AS t
-    WHERE NOT t.reserved AND NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
-      AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)
-    ORDER BY t.priority, t.available_at, t.position
+    SELECT b.priority, b.available_at, b.position
+    FROM (
+      SELECT t.priority, t.available_at, t.position
+      FROM turns AS t
+      WHERE NOT t.reserved AND NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
+        AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)
+      UNION ALL
+      (SELECT d.priority, d.available_at, d.position
+      FROM due AS d
+      WHERE NOT d.reserved AND (SELECT count(*) FROM due AS n WHERE NOT n.reserved) >= reads
+        AND NOT EXISTS (SELECT FROM aged AS a WHERE a.place = d.place)
+      ORDER BY d.priority DESC, d.available_at DESC, d.position DESC
+      LIMIT 1)
+    ) AS b
+    ORDER BY b.priority, b.available_at, b.position
     LIMIT 1
   ) AS w ON true
   WHERE f.one

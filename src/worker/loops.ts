@@ -59,13 +59,13 @@ export class Loops {
     // While the database is away, every job that is being settled listens to it.
     setMaxListeners(0, this.abandon.signal);
     this.#deps = deps;
-    const { mode, time, log } = deps;
+    const { settings, mode, time, log } = deps;
     const own = { ...deps.address, pooled: mode.pooled === true, unlimited: true };
     this.ownPool = plainPool(own, 4, log);
     this.keeper = this.#makeKeeper();
     this.services = new ServiceLoop({
       ...deps,
-      services: maintenanceServices({
+      services: maintenanceServices(settings.maintenanceMs, {
         dead: (ids) => this.#membership.recordDead(ids),
         exhausted: this.#logExhausted,
       }),

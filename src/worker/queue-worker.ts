@@ -69,7 +69,7 @@ export class QueueWorker {
       ...{ queue, names: deps.context.names, versions },
       mayClaim: () => this.#mayClaim(),
       room: () => this.#room(),
-      roomLimited: () => this.#roomLimited(),
+      roomLimited: (shared) => this.#roomLimited(shared),
       limitedFirst: () => this.#limited < this.#halfOfHandlers,
       free: () => this.#freeHandlers > 0,
       run: () => Math.max(this.#prefetch.run, this.#perHandler),
@@ -148,11 +148,14 @@ export class QueueWorker {
 
   /**
    * A job of a limited type starts at once, so it is claimed for a handler that is free. While quick jobs keep all
-   * handlers busy, one comes before those that wait, up to half of the handlers: neither kind starves the other.
+   * handlers busy, one comes before those that wait, up to half of the handlers: neither kind starves the other. Nor
+   * does it take more than half where others may wait too.
    */
-  #roomLimited(): number {
+  #roomLimited(shared: boolean): number {
     const idle = this.#idle;
-    if (idle > 0) return Math.min(idle, this.#deps.settings.batchSize);
+    const { batchSize } = this.#deps.settings;
+    const part = shared ? this.#halfOfHandlers * this.#perHandler - this.#limited : batchSize;
+    if (idle > 0) return Math.min(idle, batchSize, Math.max(1, part));
     return this.runs.waiting > 0 && this.#limited < this.#halfOfHandlers ? 1 : 0;
   }
 

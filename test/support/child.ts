@@ -26,6 +26,7 @@ export interface Message {
   readonly rss?: number;
   readonly keys?: readonly string[];
   readonly errors?: number;
+  readonly fresh?: number;
 }
 
 export interface Exit {
@@ -91,7 +92,7 @@ export class Child {
     );
   }
 
-  tell(command: { do: string; id?: string; untilFile?: string }): void {
+  tell(command: { do: string; id?: string; untilFile?: string; unique?: object }): void {
     this.#process.send(command);
   }
 

@@ -26,8 +26,8 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
   readonly mayClaim: () => boolean;
   /** How many jobs there is room for; 0: none, for now. */
   readonly room: () => number;
-  /** For how many jobs of limited types there is a handler; 0: none. */
-  readonly roomLimited: () => number;
+  /** For how many jobs of limited types there is a handler; 0: none. `shared`: others may wait for one too. */
+  readonly roomLimited: (shared: boolean) => number;
   /** Other jobs have had more than their share: limited ones come first. */
   readonly limitedFirst: () => boolean;
   /** A handler waits for a job. */
@@ -132,7 +132,7 @@ export class ClaimLoop {
     const now = this.#deps.time.now();
     const at = this.#schedule.nextAt(now, this.#reader.readAt(now), this.#deps.free());
     const limitedAt =
-      this.#deps.roomLimited() > 0 ? this.#reader.limitedAt : Number.POSITIVE_INFINITY;
+      this.#deps.roomLimited(false) > 0 ? this.#reader.limitedAt : Number.POSITIVE_INFINITY;
     // While claims fail, only the ordinary ones are tried again.
     const soonest = this.#schedule.failing ? at : Math.min(at, limitedAt);
     if (soonest > now) this.#wait(soonest, now);
@@ -158,11 +158,11 @@ export class ClaimLoop {
     const { queue, reportError, ended } = this.#deps;
     this.#claiming = true;
     try {
-      // Whoever comes first takes the free handlers.
+      // Whoever comes first takes the free handlers; limited jobs leave their part to others.
       const first = due.limited && this.#deps.limitedFirst();
-      if (first) await this.#readLimited();
+      if (first) await this.#readLimited(due.ordinary && this.#reader.takesOrdinary);
       if (due.ordinary) await this.#read(now);
-      if (due.limited && !first) await this.#readLimited();
+      if (due.limited && !first) await this.#readLimited(false);
     } catch (error) {
       reportError(`claiming from ${queue}`, error);
       this.#schedule.failed();
@@ -187,8 +187,8 @@ export class ClaimLoop {
     if (wanted !== null) wakeups.want(queue, wanted);
   }
 
-  async #readLimited(): Promise<void> {
-    const room = this.#deps.roomLimited();
+  async #readLimited(shared: boolean): Promise<void> {
+    const room = this.#deps.roomLimited(shared);
     if (room > 0 && !this.#stopped && this.#deps.mayClaim()) await this.#reader.readLimited(room);
   }
 }

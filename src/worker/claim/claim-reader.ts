@@ -168,7 +168,7 @@ export class ClaimReader {
       if (how === 'released') this.#due.returned(row);
       return lastSuspect || how === 'released';
     }
-    if (!freesKey || !this.#takesOrdinary) return lastSuspect;
+    if (!freesKey || !this.takesOrdinary) return lastSuspect;
     // A claim of one type does not know what of others stands behind.
     const more = hasMore || how === 'released' || blind || claim.limited === true;
     this.#keys.freed(row.partitionBucket, claim.sentAt, more);
@@ -177,7 +177,7 @@ export class ClaimReader {
 
   /** When there is something to read although no poll is due. */
   readAt(now: number): number {
-    const reads = this.keyed && this.#takesOrdinary;
+    const reads = this.keyed && this.takesOrdinary;
     return Math.min(reads ? this.#keys.readAt(now) : Number.POSITIVE_INFINITY, this.#suspectsAt);
   }
 
@@ -222,18 +222,20 @@ export class ClaimReader {
   async readLimited(room: number): Promise<void> {
     await this.#releaseUnknown();
     const { settings, time, throttled } = this.#deps;
+    const due = this.#limited.groups.filter(({ at }) => at <= time.now());
     let left = room;
-    for (const group of this.#limited.groups) {
+    for (const [nth, group] of due.entries()) {
       if (left <= 0) return;
-      if (group.at > time.now()) continue;
+      // Each gets its part of the handlers. Who finds more than that comes again at once.
+      const part = Math.ceil(left / (due.length - nth));
       group.sent(time.now());
       try {
         if (this.keyed) {
-          left -= await this.#readLimitedKeys(group, left);
+          left -= await this.#readLimitedKeys(group, part);
           continue;
         }
-        const claimed = await this.#sendLimited(group, left, false);
-        group.record(claimed, left, settings.pollMs, time);
+        const claimed = await this.#sendLimited(group, part, false);
+        group.record(claimed, part, settings.pollMs, time);
         if (claimed.throttled > 0) throttled(group.ofType, claimed.throttled);
         left -= claimed.jobs.length;
       } catch (error) {
@@ -292,7 +294,7 @@ export class ClaimReader {
     if (rest === 0) return { jobs: limit, waitedMs: 0, news: null };
     const cursors = this.#due.take(now);
     // With nothing to take, it only tells the news.
-    const most = this.#takesOrdinary ? rest : 0;
+    const most = this.takesOrdinary ? rest : 0;
     const sentAt = time.now();
     const { jobs, news, clock } = await this.#send(most, async (terms) => {
       const claimed = await claim(engine, names, { ...terms, cursors, lagMs: LAG_MS, ask });
@@ -306,7 +308,7 @@ export class ClaimReader {
   }
 
   /** Some of what is handled has no limit. */
-  get #takesOrdinary(): boolean {
+  get takesOrdinary(): boolean {
     return Object.keys(this.#limited.unlimited).length > 0;
   }
 
@@ -327,7 +329,7 @@ export class ClaimReader {
 
   async #readKeys(limit: number, now: number, ask: boolean): Promise<Found> {
     const keys = this.#keys;
-    const takes = this.#takesOrdinary;
+    const takes = this.takesOrdinary;
     const stretches = takes ? keys.take(now) : [];
     // With nothing to take, it only tells the news.
     if (stretches.length === 0 && (takes || !ask)) return { jobs: 0, waitedMs: 0, news: null };

@@ -131,7 +131,7 @@ export class LimitedGroup {
       now,
       now - this.#sentAt,
     );
-    this.#waits = left !== null || claim.waits;
+    this.#waits = claim.waits;
     if (jobs.length > 0) [this.#lateMs, this.tookAt] = [0, now];
     else if (this.#waits || claim.throttled === 0) this.#lateMs = laterThan(this.#lateMs);
     if (claim.more || jobs.length >= asked || (this.#waits && this.#freed)) this.#readFrom(now);

@@ -17,7 +17,7 @@ import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js'
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
-import { inBatches, type Service } from './service.js';
+import { inBatches, MAX_BATCHES, type Service } from './service.js';
 
 /** Each batch finds its rows anew, and nobody waits for them: so larger ones. */
 const PRUNE_BATCH = 5_000;
@@ -48,16 +48,20 @@ export interface MaintenanceNews {
   readonly exhausted: (queue: string, job: string) => void;
 }
 
-const pruning = (name: string, what: typeof pruneArchive): Service => ({
-  name,
-  run: ({ withBitmaps, names }) =>
-    inBatches(PRUNE_BATCH, (limit) => withBitmaps((db) => prune(db, names, what, limit))),
-});
-
-export function maintenanceServices(news: MaintenanceNews): readonly Service[] {
+export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
+  // What is past its retention may stay a little longer.
+  const pruneEveryMs = 6 * everyMs;
+  const pruning = (name: string, what: typeof pruneArchive): Service => ({
+    name,
+    everyMs: pruneEveryMs,
+    atMost: MAX_BATCHES * PRUNE_BATCH,
+    run: ({ withBitmaps, names }) =>
+      inBatches(PRUNE_BATCH, (limit) => withBitmaps((db) => prune(db, names, what, limit))),
+  });
   return [
     {
       name: 'sweep',
+      everyMs,
       run: async ({ engine, names, workerId, ttlMs, maySweep }) => {
         const dead = maySweep ? await sweepDeadWorkers(engine, names, workerId, ttlMs) : [];
         if (dead.length > 0) news.dead(dead);
@@ -66,6 +70,7 @@ export function maintenanceServices(news: MaintenanceNews): readonly Service[] {
     },
     {
       name: 'recover',
+      everyMs,
       run: async ({ engine, names, workerId }) => {
         const back = await recoverAll(engine, names, workerId, news.exhausted);
         await forgetClaims(engine, names);
@@ -80,6 +85,7 @@ export function maintenanceServices(news: MaintenanceNews): readonly Service[] {
     pruning('prune rates', pruneRates),
     {
       name: 'prune registry',
+      everyMs: pruneEveryMs,
       run: ({ engine, names }) => forgetDeadWorkers(engine, names),
     },
   ];

@@ -1,5 +1,5 @@
 /** Services: any periodic work joins the list, and of a fleet one worker does it. */
-import { expect, onTestFinished, test } from 'vitest';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { testDatabase } from '../../../test/support/database.js';
 import { handClock } from '../../../test/support/hand-clock.js';
 import { quietLogger } from '../../../test/support/logger.js';
@@ -12,6 +12,8 @@ import type { Service } from './service.js';
 import { ServiceLoop } from './service-loop.js';
 
 const db = testDatabase();
+
+beforeEach(() => db.rows(`UPDATE holdfast.queues SET maintained_at = NULL, serviced_at = '{}'`));
 
 interface LoopOptions {
   readonly time?: Time;
@@ -46,11 +48,11 @@ function loopOf(
 }
 
 test('of three workers one runs a service in each interval', async () => {
-  await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
   // By the database's clock: this process may be late to see a turn.
   const turns = new Set<number>();
   const service: Service = {
     name: 'schedules',
+    everyMs: 100,
     async run() {
       const [row] = await db.rows<{ at: string }>(
         'SELECT extract(epoch FROM maintained_at) * 1000 AS at FROM holdfast.queues',
@@ -66,17 +68,72 @@ test('of three workers one runs a service in each interval', async () => {
 });
 
 test('a service that fails is reported and does not keep the others', async () => {
-  await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
   const reported: unknown[] = [];
   let ran = 0;
   const failing: Service = {
     name: 'bad',
+    everyMs: 60_000,
     run: () => Promise.reject(new Error('no')),
   };
-  const good: Service = { name: 'good', run: async () => ++ran };
+  const good: Service = { name: 'good', everyMs: 100, run: async () => ++ran };
   loopOf('a', [failing, good], reported).start();
   await until('both had two turns', async () => ran >= 2 && reported.length >= 2);
   expect(reported[0]).toEqual(['bad of inbox', 'no']);
+});
+
+test('a service runs as often as it asks for, and no more often than turns come', async () => {
+  const ran = { often: 0, rarely: 0 };
+  const services: Service[] = [
+    { name: 'often', everyMs: 100, run: async () => ++ran.often },
+    { name: 'rarely', everyMs: 60_000, run: async () => ++ran.rarely },
+  ];
+  loopOf('a', services).start();
+  await until('five turns have come', async () => ran.often >= 5);
+  expect(ran.rarely).toBe(1);
+});
+
+test('a service runs once per interval also where the elected worker changes from turn to turn', async () => {
+  const EVERY_MS = 400;
+  const turns: string[] = [];
+  const ranAt: number[] = [];
+  const servicesOf = (id: string): Service[] => [
+    { name: 'turns', everyMs: 100, run: async () => turns.push(id) },
+    {
+      ...{ name: 'rarely', everyMs: EVERY_MS },
+      async run() {
+        const [row] = await db.rows<{ at: number }>(
+          `SELECT (extract(epoch FROM (serviced_at ->> 'rarely')::timestamptz) * 1000)::float8 AS at
+            FROM holdfast.queues`,
+        );
+        return ranAt.push(row?.at as number);
+      },
+    },
+  ];
+  // Each has one turn; then the other one is there, as after a deploy.
+  for (let n = 0; ranAt.length < 4; n++) {
+    const id = n % 2 === 0 ? 'a' : 'b';
+    const loop = loopOf(id, servicesOf(id));
+    loop.start();
+    await until('it had a turn', () => turns.length > n);
+    loop.stop();
+  }
+  expect(turns.slice(0, 4)).toEqual(['a', 'b', 'a', 'b']);
+  expect(turns.length).toBeGreaterThan(2 * ranAt.length);
+  // It may be as early as a turn.
+  const gaps = ranAt.slice(1).map((at, n) => at - (ranAt[n] as number));
+  expect(Math.min(...gaps)).toBeGreaterThanOrEqual(EVERY_MS - 30 - 1);
+});
+
+test('a service that did as much as it may goes on in the next turn', async () => {
+  const left = [100, 100, 40];
+  let turns = 0;
+  const services: Service[] = [
+    { name: 'turns', everyMs: 100, run: async () => ++turns },
+    { name: 'prune', everyMs: 60_000, atMost: 100, run: async () => left.shift() ?? 0 },
+  ];
+  loopOf('a', services).start();
+  await until('five turns have come', async () => turns >= 5);
+  expect(left).toEqual([]);
 });
 
 test('a worker that has just started declares nobody dead: the others may be on their way back from an outage', async () => {
@@ -85,7 +142,7 @@ test('a worker that has just started declares nobody dead: the others may be on 
   const { time, advance } = handClock();
   let rounds = 0;
   const emit = () => void rounds++;
-  const services = maintenanceServices({ dead: () => {}, exhausted: () => {} });
+  const services = maintenanceServices(100, { dead: () => {}, exhausted: () => {} });
   const loop = loopOf('new', services, [], { time, emit, ttlMs: 500 });
   const statusAfter = async (ms: number) => {
     await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');

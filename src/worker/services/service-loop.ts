@@ -7,7 +7,7 @@
  * been reachable from here for a whole TTL again: those that live have sent a heartbeat by then.
  */
 import type pg from 'pg';
-import { EARLY, takeTurn } from '../../maintenance/turn.js';
+import { againNextTurn, EARLY, takeTurn } from '../../maintenance/turn.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { SharedDeps } from '../deps.js';
 import type { Settings } from '../options.js';
@@ -92,23 +92,30 @@ export class ServiceLoop {
     const maySweep = this.#reachableForMs() > ttlMs;
     const names = { schema, queue };
     try {
-      if (!(await takeTurn(engine, names, maintenanceMs))) return;
+      const due = await takeTurn(engine, names, maintenanceMs, services);
+      if (!due) return;
       const withBitmaps = <Value>(work: (db: Executor) => Promise<Value>) =>
         transactionWith(enginePool, mode, WITH_BITMAPS, work);
       const workerId = this.#deps.workerId();
       const round = { names, workerId, ttlMs, maySweep, engine, withBitmaps };
       const done = new Map<string, number>();
-      for (const { name, run } of services) {
+      const again: string[] = [];
+      for (const { name, run, atMost } of services) {
+        if (!due.has(name)) continue;
         try {
-          done.set(name, await run(round));
+          const count = await run(round);
+          done.set(name, count);
+          if (atMost !== undefined && count >= atMost) again.push(name);
         } catch (error) {
           // One that fails does not keep the rest; it is tried again at the next round.
+          again.push(name);
           if (!this.#stopped) this.#deps.reportError(`${name} of ${queue}`, error);
         }
       }
       const recovered = done.get('recover') ?? 0;
       const pruned = [...done].reduce((sum, [name, n]) => sum + (/^prune/.test(name) ? n : 0), 0);
       this.#deps.emit({ kind: 'maintained', queue, recovered, pruned });
+      await againNextTurn(engine, names, again);
     } catch (error) {
       // A worker that stops takes its connections away, and what is left of the round with them.
       if (!this.#stopped) this.#deps.reportError(`maintenance of ${queue}`, error);

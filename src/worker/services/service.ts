@@ -1,19 +1,23 @@
 /**
  * A service: work on a queue that the fleet does once per interval, whoever has the turn.
  *
- * One election serves all services (maintenance/turn.ts): the worker that wins the turn of a queue runs them. A service works in small statements that each commit by themselves and pass over what others
- * have locked, so it holds nothing for long, and two rounds that overlap do no harm.
+ * One election serves all services (maintenance/turn.ts): the worker that wins the turn of a queue runs those that are
+ * due, and the database knows when each last began, whoever ran it. A service works in small statements that each commit
+ * by themselves and pass over what others have locked, so it holds nothing for long, and two rounds that overlap do no
+ * harm.
  */
 import type pg from 'pg';
+import type { Periodic } from '../../maintenance/turn.js';
 import type { Names } from '../../postgres/names.js';
 import { withTransaction } from '../../postgres/pool.js';
 import { BEGIN_POOLED } from '../../postgres/pooled.js';
 import { type EngineMode, type Executor, plainExecutor } from '../../postgres/queryable.js';
 
-export interface Service {
-  readonly name: string;
+export interface Service extends Periodic {
   /** Returns how much it did. */
   readonly run: (round: Round) => Promise<number>;
+  /** A run that did so much has left something over: it goes on in the next turn. */
+  readonly atMost?: number;
 }
 
 /** What a service has to work with, in one round of one queue. */
@@ -41,7 +45,7 @@ export function transactionWith<Value>(
 }
 
 /** A round does at most this many batches of a kind; the next round goes on. */
-const MAX_BATCHES = 20;
+export const MAX_BATCHES = 20;
 
 /** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
 export async function inBatches(
