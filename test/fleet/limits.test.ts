@@ -30,7 +30,7 @@ WITH jobs AS (
   FROM jobs AS j CROSS JOIN LATERAL jsonb_array_elements(coalesce(j.history, '[]')) AS v(entry)
   WHERE v.entry ->> 'outcome' = 'vanished'
 ), attempts AS (
-  SELECT w.started, coalesce(w.ended,
+  SELECT w.started, least(w.ended,
     (SELECT min(v.at) FROM vanished AS v WHERE v.id = w.job AND v.at > w.started)) AS ended
   FROM witness AS w
 )
