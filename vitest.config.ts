@@ -21,11 +21,11 @@ const TIMED = [
 const ALONE = [
   'src/testing/{faults,kit}.test.ts',
   'src/tracing/**/*.test.ts',
-  'src/postgres/{database,pooled}.test.ts',
+  'src/postgres/database.test.ts',
   'src/worker/lease/keeper-thread.test.ts',
-  'test/dashboard/{browser,feed,lab}.test.ts',
+  'test/dashboard/feed.test.ts',
   'test/{lab,simulation}/**/*.test.ts',
-  'test/{event-loop,fuzz,metrics,metrics-elsewhere,statements,tracing,warnings}.test.ts',
+  'test/{event-loop,fuzz,metrics,metrics-elsewhere,tracing,warnings}.test.ts',
 ];
 
 /**

@@ -110,14 +110,14 @@ test('a filter takes only what it names', async () => {
 });
 
 test('on a terminal a bar is drawn over itself, and is gone at the end', async () => {
-  await addDeadLetters(4_000);
+  await addDeadLetters(1_000);
   const ran = await inTerminal(['dead-letters', 'retry', '--all', '--yes', '--batch', '20'], env());
   expect(ran.code).toBe(0);
   const [first, ...drawn] = ran.out.split('\r\u001b[K');
   expect(first).toBe('');
-  expect(drawn.pop()).toBe('4,000 retried\r\n');
+  expect(drawn.pop()).toBe('1,000 retried\r\n');
   for (const bar of drawn.filter((one) => one.startsWith('['))) {
-    expect(bar).toMatch(/^\[#*-*\] [\d,]+ of 4,000 \(\d+ %\), [\d,]+\/s, .* left$/);
+    expect(bar).toMatch(/^\[#*-*\] [\d,]+ of 1,000 \(\d+ %\), [\d,]+\/s, .* left$/);
   }
   expect(drawn.some((one) => one.startsWith('['))).toBe(true);
 });

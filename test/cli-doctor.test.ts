@@ -14,7 +14,6 @@ import {
   test,
   vi,
 } from 'vitest';
-import { diagnose } from '../src/cli/commands/doctor.js';
 import { Session } from '../src/cli/session.js';
 import { startEmbedded } from '../src/embedded/index.js';
 import { holdfast, job } from '../src/index.js';
@@ -28,8 +27,9 @@ import { MIGRATIONS } from '../src/schema/migrations.js';
 import { cloneDatabase } from '../src/testing/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
 import { proxied } from './support/cli-proxy.js';
-import { run, values } from './support/cli-run.js';
+import { call, run, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
+import { type Examination, examine } from './support/doctor.js';
 import { emptyDatabases } from './support/empty-database.js';
 import { quietLogger } from './support/logger.js';
 import { until } from './support/until.js';
@@ -67,26 +67,18 @@ async function feedBack(url: string, start: string, xmin: number): Promise<pg.Cl
   return client;
 }
 
-interface Ask {
+interface Ask extends Examination {
   readonly url?: string;
-  readonly limits?: Partial<Limits>;
-  readonly folder?: string;
 }
 
-async function ask({ url = db.url, limits = {}, folder = '/nowhere' }: Ask = {}) {
-  const session = new Session(url, 'holdfast');
-  try {
-    return await diagnose(session, { ...LIMITS, ...limits }, folder);
-  } finally {
-    await session.close();
-  }
-}
+const ask = ({ url = db.url, ...options }: Ask = {}) => examine(url, options);
 
 const ill = (findings: readonly Finding[]) => findings.filter(({ level }) => level !== 'ok');
 
 /** What stands under one heading, when it is not well. */
 async function found(check: string, options: Ask = {}): Promise<Finding[]> {
-  return ill(await ask(options)).filter((finding) => finding.check === check);
+  const findings = await ask({ compared: check === 'schema drift', ...options });
+  return ill(findings).filter((finding) => finding.check === check);
 }
 
 /** What of a fix is there to be pasted. */
@@ -143,7 +135,8 @@ test('what is wrong with tables and rows is found, and mended by what is printed
   });
   for (const [, , plant] of MENDED) for (const sql of plant) await db.rows(sql);
   const checks = new Set(MENDED.map(([, check]) => check));
-  const wrong = async () => ill(await ask()).filter(({ check }) => checks.has(check));
+  const wrong = async () =>
+    ill(await ask({ compared: false })).filter(({ check }) => checks.has(check));
   const findings = await wrong();
   for (const [what, check, , finding] of MENDED)
     expect(findings, what).toContainEqual(expect.objectContaining({ check, ...finding }));
@@ -171,7 +164,7 @@ test('due jobs that nobody handles, and a queue by key whose buckets nobody owns
     silentMs: 60_000,
     handles: { outbox: { t: 1 } },
   });
-  const findings = ill(await ask());
+  const findings = ill(await ask({ compared: false }));
   expect(findings.find(({ check }) => check === 'unhandled')).toMatchObject({
     level: 'problem',
     text: expect.stringContaining('mystery version 3 (2 min'),
@@ -250,7 +243,7 @@ test('exit code 0 when well, 3 when there is a problem; lines for people, NDJSON
   const sick = await run(['doctor'], { env, cwd: '/tmp' });
   expect(sick.code).toBe(3);
   expect(sick.out).toMatch(/^PROBLEM {2}oldest pending: .*\n {9}why: .*\n {9}fix: .*$/m);
-  const json = values<Finding>((await run(['doctor', '--json'], { env, cwd: '/tmp' })).out);
+  const json = values<Finding>((await call(['doctor', '--json'], { env })).out);
   expect(json.find(({ level }) => level === 'problem')).toMatchObject({ check: 'oldest pending' });
 });
 
@@ -408,7 +401,8 @@ describe('the work', () => {
   test('few failures, or those of a worker that is not heard, are no finding', async () => {
     await plantWorker(db, { metadata: failing(9, 0) });
     await plantWorker(db, { metadata: failing(900, 0), silentMs: 60_000 });
-    const findings = (await ask()).filter(({ check }) => check === 'failing attempts');
+    const all = await ask({ compared: false });
+    const findings = all.filter(({ check }) => check === 'failing attempts');
     expect(findings).toMatchObject([
       { level: 'ok', text: 'inbox: 9 of 9 attempts in the last minute' },
     ]);
@@ -745,7 +739,7 @@ describe('the server', () => {
   afterAll(() => server?.stop());
 
   test('one that may lose what it has accepted, and does not clean up', async () => {
-    const findings = ill(await ask({ url: server.url }));
+    const findings = ill(await ask({ url: server.url, compared: false }));
     for (const check of ['fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum']) {
       expect(findings.find((one) => one.check === check)).toMatchObject({
         level: 'problem',

@@ -15,7 +15,7 @@ import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { initFiles } from '../src/cli/init-files.js';
 import { holdfast } from '../src/index.js';
 import { clearAll } from './support/cli-plant.js';
-import { call, run, start, values } from './support/cli-run.js';
+import { call, run, runInTurn, start, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { emptyDatabases } from './support/empty-database.js';
 import { quietLogger } from './support/logger.js';
@@ -46,8 +46,8 @@ describe('init', () => {
       const init = await run(['init'], { cwd });
       const end = STRIPS ? 'mts' : 'mjs';
       expect(init).toMatchObject({ code: 0, out: `holdfast.config.${end}\njobs/hello.${end}\n` });
-      expect((await run(['migrate'], { cwd, env })).code).toBe(0);
-      const { out } = await run(['enqueue', 'hello', '{"name": "world"}'], { cwd, env });
+      expect((await call(['migrate'], { env })).code).toBe(0);
+      const { out } = await call(['enqueue', 'hello', '{"name": "world"}'], { env });
       const id = out.trim();
       const working = start(['work'], { cwd, env });
       await until('the handler has run', () => working.seen.out.includes('Hello, world!'));
@@ -233,13 +233,17 @@ describe('work says in one line why it did not start', () => {
           ],
         ] as [string, Record<string, string>, string[], RegExp][])),
   ];
-  test.each(cases)('because %s', async (_, files, words, message) => {
-    const cwd = project();
-    for (const [name, text] of Object.entries(files)) writeFileSync(join(cwd, name), text);
-    const ran = await run(['work', ...words], { cwd, env: { DATABASE_URL: db.url } });
-    expect(ran).toMatchObject({ code: 1, out: '' });
-    expect(ran.err).toMatch(message);
-    expect(ran.err.trimEnd().split('\n')).toHaveLength(1);
+  test('because of its configuration', async () => {
+    const commands = cases.map(([, files, words]) => {
+      const cwd = project();
+      for (const [name, text] of Object.entries(files)) writeFileSync(join(cwd, name), text);
+      return { args: ['work', ...words], cwd };
+    });
+    const ran = await runInTurn(commands, { DATABASE_URL: db.url });
+    for (const [n, [what, , , message]] of cases.entries()) {
+      expect(ran[n], what).toMatchObject({ code: 1, out: '', err: expect.stringMatching(message) });
+      expect(ran[n]?.err.trimEnd().split('\n'), what).toHaveLength(1);
+    }
   });
 
   test('because there is no database, or no schema', async () => {

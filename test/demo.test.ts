@@ -222,7 +222,7 @@ test(
 );
 
 test(
-  'Ctrl-C drains: the workers leave and hold nothing; a lost job makes it fail, and the next start does not clear that away',
+  `Ctrl-C drains: the workers leave and hold nothing; a lost job makes it fail${long('', ', and the next start does not clear that away')}`,
   async () => {
     const run = start();
     await run.says('the shop is open');
@@ -250,6 +250,8 @@ test(
     expect(run.said.text).toMatch(/lost +1\n/);
     expect(run.said.text).toContain('THE PROOF FAILED');
 
+    // What a start keeps of an earlier run is seen in src/demo/leftovers.test.ts; in full a whole fleet starts again.
+    if (!long(false, true)) return;
     const next = start(['--for', '1s']);
     expect(await next.ended).toBe(1);
     expect(next.said.text).toContain('left what the proof does not accept');

@@ -4,11 +4,10 @@
  */
 import pg from 'pg';
 import { beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { diagnose } from '../src/cli/commands/doctor.js';
 import { ending } from '../src/cli/errors.js';
 import { Session } from '../src/cli/session.js';
 import { holdfast } from '../src/index.js';
-import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor.js';
+import { type Finding, LIMITS } from '../src/inspect/doctor.js';
 import { judgeLocks, judgeMaintenanceLock } from '../src/inspect/doctor-locks.js';
 import { explainJob } from '../src/inspect/explain.js';
 import { readLocks } from '../src/inspect/locks.js';
@@ -19,6 +18,7 @@ import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
 import { call } from './support/cli-run.js';
 import { asking, eventsOf } from './support/dashboard.js';
 import { INBOX, testDatabase } from './support/database.js';
+import { examine, examineWith } from './support/doctor.js';
 import { quietLogger } from './support/logger.js';
 import { readScrape } from './support/prometheus.js';
 import { until } from './support/until.js';
@@ -69,18 +69,6 @@ function statementsSentBy({ pool }: Session): string[] {
 
 const asksWhoLocks = (text: string) => text.includes('pg_blocking_pids');
 
-async function examine(
-  limits: Partial<Limits> = {},
-  url = db.url,
-  asked = new Session(url, 'holdfast'),
-): Promise<Finding[]> {
-  try {
-    return await diagnose(asked, { ...LIMITS, ...limits }, '/nowhere');
-  } finally {
-    await asked.close();
-  }
-}
-
 /** What the doctor says of locks first, without its other checks. */
 const locks = async () =>
   judgeLocks(await readLocks(db.plain, 'holdfast'), { ...LIMITS, waitMs: 0 })[0];
@@ -93,7 +81,7 @@ test('the doctor names who blocks whom first, every check that it could not make
   const { culprit, deploy } = await lockedOut();
   const asked = new Session(db.url, 'holdfast');
   const sent = statementsSentBy(asked);
-  const findings = await examine({ waitMs: 0 }, db.url, asked);
+  const findings = await examineWith(asked, { limits: { waitMs: 0 } });
   // Once to judge, and once for all the checks that meet the lock.
   expect(sent.filter(asksWhoLocks)).toHaveLength(2);
   expect(findings[0]).toMatchObject({
@@ -282,8 +270,9 @@ test('who sits idle in a transaction on a queue is noted, before anybody waits f
   const culprit = await session('psql');
   await culprit.query('BEGIN');
   await culprit.query(`UPDATE holdfast.inbox SET last_error = 'x' WHERE false`);
-  expect(await examine()).toContainEqual(expect.objectContaining({ check: 'locks', level: 'ok' }));
-  const [one] = await examine({ idleMs: 0 });
+  const examined = (limits = {}) => examine(db.url, { limits, compared: false });
+  expect(await examined()).toContainEqual(expect.objectContaining({ check: 'locks', level: 'ok' }));
+  const [one] = await examined({ idleMs: 0 });
   expect(one).toMatchObject({
     check: 'locks',
     level: 'note',
@@ -299,15 +288,19 @@ test.each([
   const culprit = await session('psql');
   await culprit.query('BEGIN');
   await culprit.query(sql);
-  const held = (findings: Finding[]) =>
-    findings.filter(({ check, level }) => check === 'maintenance lock' && level === 'problem');
-  expect(held(await examine({ lockedMs: 3_600_000 }))).toEqual([]);
-  const [one] = held(await examine({ lockedMs: 0 }));
+  const held = async (lockedMs: number): Promise<Finding[]> => {
+    const findings = await examine(db.url, { limits: { lockedMs }, compared: false });
+    return findings.filter(
+      ({ check, level }) => check === 'maintenance lock' && level === 'problem',
+    );
+  };
+  expect(await held(3_600_000)).toEqual([]);
+  const [one] = await held(0);
   expect(one?.text).toMatch(
     new RegExp(`^Session ${culprit.pid} \\(psql, .*maintenance of "inbox" needs`),
   );
   for (const line of statementsOf(one?.fix)) await db.rows(line);
-  expect(held(await examine({ lockedMs: 0 }))).toEqual([]);
+  expect(await held(0)).toEqual([]);
 });
 
 test('a user who may not see since when it is held goes by when maintenance last began', async () => {
@@ -321,7 +314,7 @@ test('a user who may not see since when it is held goes by when maintenance last
   await culprit.query('BEGIN');
   await culprit.query(`SELECT pg_advisory_xact_lock(${maintenanceLock(INBOX).join(', ')})`);
   await db.rows(`UPDATE holdfast.queues SET maintained_at = now() - interval '1 minute'`);
-  const found = (await examine({}, url.href)).find(
+  const found = (await examine(url.href)).find(
     ({ check, text }) => check === 'maintenance lock' && text.includes('inbox'),
   );
   expect(found).toMatchObject({
@@ -336,7 +329,7 @@ test('a user who may not see since when it is held goes by when maintenance last
 
 test('an index that is mended as it is printed keeps nobody from enqueueing', async () => {
   await db.rows('DROP INDEX holdfast.outbox_dead_idx');
-  const drift = (await examine()).find(
+  const drift = (await examine(db.url)).find(
     ({ check, level }) => check === 'schema drift' && level === 'problem',
   );
   const writer = await session('writer');
@@ -353,7 +346,7 @@ test('an index that is mended as it is printed keeps nobody from enqueueing', as
   );
   await writer.query('COMMIT');
   await mended;
-  expect((await examine()).find(({ check }) => check === 'schema drift')).toMatchObject({
+  expect((await examine(db.url)).find(({ check }) => check === 'schema drift')).toMatchObject({
     level: 'ok',
   });
 });

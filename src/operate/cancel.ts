@@ -2,7 +2,8 @@
  * Cancelling by a human: jobs that wait or run go to the archive as `cancelled`.
  *
  * The owner of a running one is not asked. Its next renewal or settle finds the lease lost, its signal
- * is aborted, and nothing that it settles counts. Dead letters are discarded, not cancelled.
+ * is aborted, and nothing that it settles counts. Dead letters are discarded, not cancelled. Why the ids stand in a
+ * sub-select is said in dead-letters.ts.
  */
 import { checkIds } from '../job/id.js';
 import { inQueue } from '../postgres/in-queue.js';
@@ -15,7 +16,7 @@ export const cancelJobs = statement({
   text: `
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
-  WHERE i.id = ANY ($1::text::uuid[]) AND i.status IN ('pending', 'processing')
+  WHERE i.id = ANY ((SELECT $1::text::uuid[])::uuid[]) AND i.status IN ('pending', 'processing')
   RETURNING i.*
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,

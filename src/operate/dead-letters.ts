@@ -5,6 +5,10 @@
  * starts with all its attempts; its history stays. One that had freed its key goes to the end of the
  * key's line, behind all that was enqueued meanwhile, and several of them keep their order; one that
  * holds its key keeps its place at the head. A discarded one goes to the archive as `dead_letter`.
+ *
+ * They run on connections of a user, and on tables that were never analysed. So the ids are read once, in a
+ * sub-select: as a plain cast Postgres would read all of them again for each row. And the update does not ask for the
+ * state of rows that it has locked in that state: Postgres would expect next to none, and compare all with all.
  */
 import { checkIds } from '../job/id.js';
 import { inQueue } from '../postgres/in-queue.js';
@@ -18,7 +22,7 @@ export const retryDeadLetters = statement({
 WITH letters AS MATERIALIZED (
   SELECT i.id, i.position, i.parked
   FROM holdfast.inbox AS i
-  WHERE i.id = ANY ($1::text::uuid[]) AND i.status = 'dead_letter'
+  WHERE i.id = ANY ((SELECT $1::text::uuid[])::uuid[]) AND i.status = 'dead_letter'
   ORDER BY i.id
   FOR UPDATE
 ), placed AS MATERIALIZED (
@@ -30,7 +34,7 @@ UPDATE holdfast.inbox AS i
 SET status = 'pending', available_at = now(), attempts = 0, crashes = 0, position = p.position,
     parked = false
 FROM placed AS p
-WHERE i.id = p.id AND i.status = 'dead_letter'
+WHERE i.id = p.id
 RETURNING i.id, i.available_at::text AS due, i.partition_bucket AS bucket`,
   columns: { id: uuid, due: text, bucket: int4 },
 });
@@ -61,7 +65,7 @@ export const discardDeadLetters = statement({
   text: `
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
-  WHERE i.id = ANY ($1::text::uuid[]) AND i.status = 'dead_letter'
+  WHERE i.id = ANY ((SELECT $1::text::uuid[])::uuid[]) AND i.status = 'dead_letter'
   RETURNING i.*
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,

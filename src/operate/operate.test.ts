@@ -1,7 +1,10 @@
 /** Ids, queues and options of the verbs are checked before anything is asked of the database. */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { testDatabase } from '../../test/support/database.js';
+import { INBOX, testDatabase } from '../../test/support/database.js';
 import { HoldfastError, job } from '../index.js';
+import { load } from '../postgres/statement.js';
+import { cancelJobs } from './cancel.js';
+import { discardDeadLetters, retryDeadLetters } from './dead-letters.js';
 
 const db = testDatabase();
 const work = job<object>('work');
@@ -89,6 +92,28 @@ describe.each(VERBS)('%s', (verb) => {
     expect(await call(ids.map((id) => id.toUpperCase()))).toHaveLength(2);
     expect(await call([])).toEqual([]);
   });
+});
+
+test('many ids are read once, and no row is compared with all, in a table that was never analysed', async () => {
+  const rows = await db.rows<{ id: string }>(
+    `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, status, available_at, parked)
+     SELECT 'work', n::text, n % 1024, '{}', 'dead_letter', 'infinity', false
+     FROM generate_series(1, 3000) AS n RETURNING id`,
+  );
+  const ids = rows.slice(0, 1_000).map(({ id }) => id);
+  for (const [verb, ...more] of [
+    [retryDeadLetters],
+    [discardDeadLetters],
+    [cancelJobs, ''],
+  ] as const) {
+    const plan = JSON.stringify(
+      await db.rows(`EXPLAIN (FORMAT JSON) ${load(verb, INBOX).text}`, [`{${ids}}`, ...more]),
+    );
+    expect(plan).toContain('InitPlan');
+    // As a literal of a condition they are parsed again for each row.
+    expect(plan).not.toContain(ids[0]);
+    expect(plan).not.toContain('Join Filter');
+  }
 });
 
 test('cancel keeps the reason, which must be a text, and acts in the queue that is named', async () => {

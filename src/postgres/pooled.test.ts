@@ -52,7 +52,7 @@ describe('a statement that brings its settings', () => {
 
   test('takes and returns what the engine does, times as ISO text in UTC', async () => {
     const everything = statement({
-      name: 'pooled_test',
+      name: 'test_pooled',
       text: `SELECT $1::text AS words, $2::bigint AS number, $3::boolean AS fact, $4::text AS nothing,
         timestamptz '2026-01-02 03:04:05.678901+09' AS at FROM generate_series(1, 2)`,
       columns: { words: text, number: int8, fact: bool, nothing: text.orNull, at: timestamp },
