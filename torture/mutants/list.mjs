@@ -16,9 +16,10 @@
  * @property {number} [rate] of jobs a second
  */
 
-const FENCE = `
-    AND i.lease_generation = done.generation
-    AND i.claimed_by = $1::text`;
+/** As the statements of the compiled product write it, and as it is with less in it. */
+const fenceOf = (row) => `\${fenced('${row}.id', '${row}.generation')}`;
+const ANYBODY = '$1::text IS NOT NULL';
+const LIVE = `i.status = 'processing' AND i.lease_expires_at > statement_timestamp()`;
 /** Handlers that are still at work when a frozen one wakes up. */
 const SLOW_PAY = { payMs: 5_000, weights: { pay: 80 } };
 /** One frozen worker at a time, or nobody is left to take over. */
@@ -37,7 +38,7 @@ export const MUTANTS = [
   {
     name: 'completion without owner and generation',
     patches: {
-      'settle/complete.js': [[`i.id = done.id${FENCE}`, 'i.id = done.id AND $1::text IS NOT NULL']],
+      'settle/complete.js': [[fenceOf('done'), `i.id = done.id AND ${ANYBODY} AND ${LIVE}`]],
     },
     ...FREEZES,
     caughtBy: /^ownership: .* gone, .* by a session of somebody else/,
@@ -47,8 +48,8 @@ export const MUTANTS = [
     patches: {
       'settle/complete.js': [
         [
-          `i.id = done.id${FENCE}`,
-          'i.id = done.id AND i.lease_generation = done.generation AND $1::text IS NOT NULL',
+          fenceOf('done'),
+          `i.id = done.id AND i.lease_generation = done.generation AND ${ANYBODY} AND ${LIVE}`,
         ],
       ],
     },
@@ -64,11 +65,9 @@ export const MUTANTS = [
     patches: {
       'settle/complete.js': [
         [
-          `AND i.status = 'processing'
-    AND i.lease_expires_at > statement_timestamp()
-  RETURNING`,
-          `AND i.status = 'processing'
-  RETURNING`,
+          fenceOf('done'),
+          `i.id = done.id AND i.lease_generation = done.generation AND i.claimed_by = $1::text
+    AND i.status = 'processing'`,
         ],
       ],
     },
@@ -79,16 +78,7 @@ export const MUTANTS = [
   {
     name: 'failure without owner and generation',
     patches: {
-      'settle/fail.js': [
-        [
-          `
-  AND i.lease_generation = failed.generation
-  AND i.claimed_by = $1::text
-  AND i.status = 'processing'
-  AND i.lease_expires_at > statement_timestamp()`,
-          ' AND $1::text IS NOT NULL',
-        ],
-      ],
+      'settle/fail.js': [[fenceOf('failed'), `i.id = failed.id AND ${ANYBODY}`]],
       // It also asks before it settles: without that, only the statement stands in the way.
       'worker/settle/batcher.js': [["=== 'unknown' && !abandoned.aborted", "=== 'never'"]],
     },
@@ -135,7 +125,7 @@ export const MUTANTS = [
     name: 'cursor never rewound',
     patches: {
       'worker/claim/due-reader.js': [
-        ['if (this.#looking)\n            this.#cursors = front();', ''],
+        ['if (this.#looking)\n            this.#cursors = PRIORITIES.map(fromFront);', ''],
         ['cursor.priority === priority && isBefore(back, cursor) ? back : cursor', 'cursor'],
       ],
     },
@@ -308,20 +298,7 @@ export const MUTANTS = [
   {
     name: 'renewal without owner and generation',
     patches: {
-      'lease/renew.js': [
-        [
-          `WHERE i.lease_generation = held.generation
-    AND i.claimed_by = $1::text
-    AND i.status = 'processing'`,
-          `WHERE i.status = 'processing' AND $1::text IS NOT NULL`,
-        ],
-        [
-          `WHERE i.lease_generation = held.generation
-  AND i.claimed_by = $1::text
-  AND i.status = 'processing'`,
-          `WHERE i.status = 'processing' AND $1::text IS NOT NULL`,
-        ],
-      ],
+      'lease/renew.js': [[fenceOf('held'), `i.id = held.id AND ${ANYBODY} AND ${LIVE}`]],
     },
     ...FREEZES,
     caughtBy: /^ownership: .* renewed, .* by a session of somebody else/,
