@@ -107,6 +107,19 @@ describe('perKey', () => {
     expect((await claim('other')).jobs).toEqual([]);
   });
 
+  test('that is full holds up the suspects of its key, and no others', async () => {
+    await enqueue({ key: 'a', jobs: 3 });
+    await claim('w');
+    await enqueue({ key: 'b' });
+    // The first crash is that of the key that is full.
+    await db.rows(`UPDATE holdfast.inbox SET crashes = CASE partition_key WHEN 'a' THEN 4 ELSE 2 END,
+        history = jsonb_build_array(jsonb_build_object('at', now()
+          - CASE partition_key WHEN 'a' THEN interval '9 s' ELSE interval '1 s' END))
+      WHERE status = 'pending'`);
+    const suspects = await claimSuspected(db.engine, 'w');
+    expect([keysOf(suspects), suspects.alone]).toEqual([['b'], false]);
+  });
+
   test('that is lowered lets nothing start until fewer run; raised, it counts at once', async () => {
     await enqueue({ key: 'a', jobs: 6 });
     const { jobs } = await claim('w');

@@ -4,9 +4,11 @@
  * Most crashes are kills and deploys, so a first one changes nothing. What crashes again runs apart, in ever
  * smaller groups: 16 after the second crash, 4 after the third, then alone. One group is in flight in the whole
  * fleet. The suspect whose last crash is longest ago goes first, with others of its stage: those who crash again
- * stand behind it, so a fleet that crashes all the time starves nobody. Only a job that ran alone can be blamed for the next crash: the row says so (`isolated`), and then
- * the attempt counts. In a queue with order per key a suspect is taken only as the head of its key; where keys take
- * turns, only if its key and its group have room (`holdfast.inbox_room`). Those of limited types are
+ * stand behind it, so a fleet that crashes all the time starves nobody. Only a job that ran alone can be blamed for
+ * the next crash: the row says so (`isolated`), and then the attempt counts.
+ *
+ * In a queue with order per key a suspect is taken only as the head of its key; where keys take turns, only if its key
+ * and its group have room (`holdfast.inbox_room`), and one that has none holds up nobody. Those of limited types are
  * claimed under their limits; where the queue is read by time one by one, by claim-limited.ts.
  */
 import { hash32 } from '../job/key.js';
@@ -55,28 +57,28 @@ WITH ${openQueue('true')}, ${allowed('$9::text')}, waiting AS MATERIALIZED (
     -- One group at a time in the whole fleet.
     AND NOT EXISTS (SELECT FROM holdfast.inbox AS r
       WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
-), stage AS MATERIALIZED (
-  SELECT w.crashes FROM waiting AS w ORDER BY w.crashed_at NULLS FIRST, w.crashes LIMIT 1
 ), next AS MATERIALIZED (
-  SELECT w.id, w.crashed_at FROM waiting AS w
-  WHERE w.crashes = (SELECT s.crashes FROM stage AS s)
-    AND (SELECT pg_try_advisory_xact_lock($8::integer, 'holdfast.inbox'::regclass::oid::integer))
-  ORDER BY w.crashed_at NULLS FIRST, w.id
+  SELECT w.* FROM waiting AS w
+  WHERE (SELECT pg_try_advisory_xact_lock($8::integer, 'holdfast.inbox'::regclass::oid::integer))
+  ORDER BY w.crashed_at NULLS FIRST, w.crashes, w.id
   -- The keys of the first ones may be full.
   LIMIT 100
+), fits AS MATERIALIZED (
+  SELECT n.* FROM next AS n
+  WHERE CASE WHEN (SELECT q.ordering = 'turns' FROM holdfast.queues AS q WHERE q.name = 'inbox')
+    THEN n.id = ANY (ARRAY(SELECT r.id FROM holdfast.inbox_room(ARRAY(SELECT m.id FROM next AS m)) AS r(id)))
+    ELSE true END
+), stage AS MATERIALIZED (
+  SELECT f.crashes FROM fits AS f ORDER BY f.crashed_at NULLS FIRST, f.crashes LIMIT 1
 ), claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = i.crashes >= ${ALONE_FROM}
   WHERE i.ctid = ANY (ARRAY(
     SELECT l.ctid
     FROM (
-      SELECT n.id
-      FROM next AS n
-      WHERE CASE WHEN (SELECT q.ordering = 'turns' FROM holdfast.queues AS q WHERE q.name = 'inbox')
-        THEN n.id = ANY (ARRAY(
-          SELECT r.id FROM holdfast.inbox_room(ARRAY(SELECT m.id FROM next AS m)) AS r(id)))
-        ELSE true END
-      ORDER BY n.crashed_at NULLS FIRST, n.id
+      SELECT f.id FROM fits AS f
+      WHERE f.crashes = (SELECT s.crashes FROM stage AS s)
+      ORDER BY f.crashed_at NULLS FIRST, f.id
       LIMIT least((SELECT a.jobs FROM allowed AS a),
         (SELECT CASE s.crashes WHEN 2 THEN 16 WHEN 3 THEN 4 ELSE 1 END FROM stage AS s))
     ) AS w
