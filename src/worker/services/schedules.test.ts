@@ -42,6 +42,27 @@ test('a tick whose row somebody has locked is tried again soon', async () => {
   expect(written).toEqual([0, 1]);
 });
 
+test('a schedule that catches nothing up moves on, also as the first or the only one that is due', async () => {
+  await db.rows('DELETE FROM holdfast.schedules');
+  const late = { every: '30d', job: job('beat'), payload: {}, catchUp: 'none' } as const;
+  await db.hf.schedule('late', late);
+  await db.rows(`UPDATE holdfast.schedules
+    SET next_instant = next_instant - interval '60 days', next_at = next_at - interval '60 days'`);
+  const { time } = handClock();
+  const ticker = new ScheduleTicker({
+    queues: ['inbox'],
+    read: (queues, limit) => readDue(db.engine, INBOX, queues, limit),
+    write: (_, ticks) => writeTicks(db.engine, INBOX, ticks),
+    ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
+  });
+  onTestFinished(() => ticker.stop());
+  ticker.start();
+  await until('it is due later', async () => (await db.hf.schedules.get('late')).missed > 0);
+  const { nextAt, ticks } = await db.hf.schedules.get('late');
+  expect([(nextAt as Date) > new Date(), ticks]).toEqual([true, 0]);
+});
+
 test('schedules that catch up are written in statements of a bounded size, and hold nobody up', async () => {
   await db.rows('DELETE FROM holdfast.schedules; DELETE FROM holdfast.inbox');
   const every = { every: '1s', job: job('beat'), payload: {}, catchUp: 'all' } as const;

@@ -33,14 +33,18 @@ export interface ScheduleDeps {
 
 function inBatches(ticks: readonly Tick[]): Tick[][] {
   const batches: Tick[][] = [];
-  let jobs = MAX_ROWS;
+  let batch: Tick[] = [];
+  let rows = MAX_ROWS;
   for (const tick of ticks) {
-    if (jobs + tick.instants.length > MAX_ROWS) {
-      batches.push([]);
-      jobs = 0;
+    // One that makes no job is a row that moves on.
+    const more = Math.max(1, tick.instants.length);
+    if (rows + more > MAX_ROWS) {
+      batch = [];
+      batches.push(batch);
+      rows = 0;
     }
-    batches.at(-1)?.push(tick);
-    jobs += Math.max(1, tick.instants.length);
+    batch.push(tick);
+    rows += more;
   }
   return batches;
 }
