@@ -889,7 +889,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb, priority integer, max_attempts integer, available_at timestamp with time zone, unique_key text, unique_while text, on_conflict text, unique_window interval, group_key text, limit_key text, OUT job_id uuid, OUT outcome text)
+CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, version integer, partition_key text, partition_bucket integer, payload jsonb, headers jsonb, priority integer, max_attempts integer, available_at timestamp with time zone, unique_key text, unique_while text, on_conflict text, unique_window interval, group_key text, limit_key text, at_position bigint DEFAULT NULL::bigint, OUT job_id uuid, OUT outcome text)
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -902,8 +902,8 @@ DECLARE
   a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
   a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
   a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
-  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;
-  o_id ALIAS FOR $17;  o_outcome ALIAS FOR $18;
+  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;  a_position ALIAS FOR $17;
+  o_id ALIAS FOR $18;  o_outcome ALIAS FOR $19;
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
@@ -976,10 +976,10 @@ BEGIN
     END IF;
   END LOOP;
 
-  INSERT INTO holdfast.inbox (id, available_at, partition_bucket, type, partition_key, payload, priority,
+  INSERT INTO holdfast.inbox (id, position, available_at, partition_bucket, type, partition_key, payload, priority,
     max_attempts, headers, version, group_key, limit_key, parked)
-  VALUES (a_id, a_due, a_bucket, a_type, a_key, a_payload, a_priority, a_max_attempts, a_headers, a_version, a_group,
-    a_limit_key, false);
+  VALUES (a_id, coalesce(a_position, nextval('holdfast.inbox_position_seq')), a_due, a_bucket, a_type, a_key, a_payload,
+    a_priority, a_max_attempts, a_headers, a_version, a_group, a_limit_key, false);
   UPDATE holdfast.inbox_unique AS u
   SET jobs = live || a_id,
       kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,

@@ -389,6 +389,18 @@ describe('in bulk', () => {
     await db.rows('DELETE FROM holdfast.inbox_idempotency');
   });
 
+  test('positions are in the order of the items, whatever order their keys have', async () => {
+    const keys = ['k10', 'k9', 'a'];
+    const call = keys.map((key, n) =>
+      inLine.item({ n }, { partitionKey: 'account:7', unique: { key } }),
+    );
+    await db.hf.enqueueMany(call);
+    const line = await db.rows<{ n: number }>(
+      `SELECT (payload ->> 'n')::int AS n FROM holdfast.lines ORDER BY position`,
+    );
+    expect(line.map(({ n }) => n)).toEqual([0, 1, 2]);
+  });
+
   test('one that is refused leaves nothing behind', async () => {
     await db.hf.enqueue(step, { n: 0 }, { idempotencyKey: 'i' });
     const call = db.hf.enqueueMany([

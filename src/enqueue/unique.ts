@@ -2,7 +2,8 @@
  * Enqueue under unique keys: what stands is found, replaced or left by a function of the schema, one call for each job.
  *
  * Jobs are taken in the order of their keys, so that two bulk calls over the same keys cannot deadlock; of one key in
- * the order in which they were given, so that the second finds the first. As in insert.ts, every parameter is one text.
+ * the order in which they were given, so that the second finds the first. Their positions are those of the items: jobs
+ * of one partition key run in the order in which they were given. As in insert.ts, every parameter is one text.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -16,7 +17,12 @@ SELECT u.job_id::text AS id, u.outcome
 FROM (
   -- The unique key takes the place of the idempotency key, which such a job has not.
   SELECT i.*, x.unique_while, x.on_conflict, x.window_ms
-  FROM (${input({ keyed: true })}) AS i
+  FROM (
+    SELECT n.*, nextval('holdfast.inbox_position_seq') AS position
+    FROM (${input({ keyed: true })}) AS n
+    ORDER BY n.ordinal
+    OFFSET 0
+  ) AS i
   JOIN unnest($15::text::text[], $16::text::text[], $17::text::bigint[]) WITH ORDINALITY
     AS x(unique_while, on_conflict, window_ms, ordinal) ON x.ordinal = i.ordinal
   ORDER BY i.type, i.idempotency_key, i.ordinal
@@ -24,7 +30,7 @@ FROM (
 ) AS j
 CROSS JOIN LATERAL holdfast.inbox_enqueue_unique(j.id, j.type, j.version, j.key, j.bucket, j.payload, j.headers,
   j.priority, j.max_attempts, j.available_at, j.idempotency_key, j.unique_while, j.on_conflict,
-  j.window_ms * interval '1 millisecond', j.group_key, j.limit_key) AS u
+  j.window_ms * interval '1 millisecond', j.group_key, j.limit_key, j.position) AS u
 ORDER BY j.ordinal`,
   columns: { id: text, outcome: text },
 });
