@@ -265,13 +265,17 @@ describe('the end of a worker', () => {
   test('the time limit is that of the batch', async () => {
     const brief = job<Row>('brief', { timeout: '200ms', maxAttempts: 1 });
     await db.hf.enqueueMany(numbers(2).map((n) => brief.item({ n })));
+    const aborted = gate();
     start(db.hf, (w) =>
-      w.handleMany(brief, { within: 0 }, (jobs) => {
+      w.handleMany(brief, { within: 0 }, (jobs, { signal }) => {
         jobs[0]?.done();
+        signal.addEventListener('abort', () => aborted.open());
         return new Promise(() => undefined);
       }),
     );
     expect(await archived(1)).toMatchObject([{ n: 0, status: 'completed' }]);
+    // Also where one of them is done already, which has no time limit any more.
+    await aborted.opened;
     await until('the other one failed', async () => {
       const [left] = await db.rows('SELECT last_error FROM holdfast.inbox WHERE attempts = 1');
       return /did not end within its time limit/.test(`${left?.last_error}`);

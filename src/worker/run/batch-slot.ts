@@ -45,6 +45,11 @@ export class BatchSlot {
     return this.job !== null && !this.#stopped;
   }
 
+  /** The handler, or the end of a job before it, has said what becomes of it. */
+  get decided(): boolean {
+    return this.#decided;
+  }
+
   /** Its outcome is open, and it is still ours. */
   get isOpen(): boolean {
     const lost = this.held !== null && (this.held.lost || this.held.gone);

@@ -135,7 +135,7 @@ class ManyContext implements BatchContext<unknown> {
   }
 
   get signal(): AbortSignal {
-    this.#signal ??= whenAll(this.#jobs.map(({ signal }) => signal));
+    this.#signal ??= whenNoneIsOpen(this.#slots);
     return this.#signal;
   }
 
@@ -193,19 +193,21 @@ class ManyContext implements BatchContext<unknown> {
   }
 }
 
-/** Aborted with the last of these signals. */
-function whenAll(signals: readonly AbortSignal[]): AbortSignal {
-  const all = new AbortController();
-  let open = 0;
-  for (const signal of signals) {
-    if (signal.aborted) continue;
-    open++;
-    const aborted = () => {
-      open--;
-      if (open === 0) all.abort(signal.reason);
-    };
-    signal.addEventListener('abort', aborted, { once: true });
+/**
+ * Aborted with the last job of which nothing was said: one that is done or failed has no time limit and no lease left
+ * that could end.
+ */
+function whenNoneIsOpen(slots: readonly BatchSlot[]): AbortSignal {
+  const none = new AbortController();
+  const signalOf = ({ job }: BatchSlot) => (job as BatchJob<unknown>).signal;
+  const look = (slot: BatchSlot) => {
+    if (slot.decided || !signalOf(slot).aborted) return;
+    if (slots.every((one) => one.decided || signalOf(one).aborted))
+      none.abort(signalOf(slot).reason);
+  };
+  for (const slot of slots) {
+    look(slot);
+    signalOf(slot).addEventListener('abort', () => look(slot), { once: true });
   }
-  if (open === 0) all.abort(signals[0]?.reason);
-  return all.signal;
+  return none.signal;
 }

@@ -25,7 +25,7 @@ export interface BatchJob<Payload>
 export interface BatchContext<Payload> {
   readonly type: string;
   readonly queue: string;
-  /** Aborted when the signals of all of its jobs are. */
+  /** Aborted when the signals of all jobs are of which nothing was said yet. */
   readonly signal: AbortSignal;
   readonly log: Logger;
   /**
@@ -51,9 +51,12 @@ export interface Many {
 
 const OPTIONS = { max: true, within: true } as const satisfies Known<BatchOptions>;
 
-export function resolveBatch(options: BatchOptions, handler: BatchHandler<never>): Many {
+export function resolveBatch(
+  options: BatchOptions | undefined,
+  handler: BatchHandler<never>,
+): Many {
   checkKnown(options, OPTIONS, 'handleMany()', 'No handler was added.');
-  const { max = 100, within = 50 } = options;
+  const { max = 100, within = 50 } = options ?? {};
   return {
     max: checkInteger(max, 'max of handleMany()', 1, 1_000),
     withinMs: durationMs(within, 'within of handleMany()', { min: 0, max: 60_000 }),
