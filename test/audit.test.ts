@@ -6,6 +6,7 @@ import type { Queryable } from '../src/postgres/queryable.js';
 import { dropQueue } from '../src/schema/drop-queue.js';
 import { clearAll, plantJob } from './support/cli-plant.js';
 import { INBOX, testDatabase } from './support/database.js';
+import { until } from './support/until.js';
 
 const db = testDatabase();
 const work = job<{ n?: number; secret?: string }>('work');
@@ -217,6 +218,26 @@ describe('a queue that is dropped', () => {
     await expect(db.hf.dropQueue('outbox')).rejects.toMatchObject(busy('"nightly"'));
     await db.hf.schedules.delete('nightly');
     await db.hf.dropQueue('outbox');
+  });
+
+  test('leaves no limit behind that somebody sets meanwhile, and neither waits for the other', async () => {
+    await db.hf.createQueue('outbox');
+    const session = await db.pool.connect();
+    const waits = () =>
+      db.rows(`SELECT FROM pg_stat_activity WHERE datname = current_database()
+        AND wait_event_type = 'Lock'`);
+    // Whoever drops it has the row of the queue, and waits.
+    await session.query('BEGIN; LOCK TABLE holdfast.schedules IN ROW EXCLUSIVE MODE');
+    const drop = db.hf.dropQueue('outbox');
+    await until('it waits', async () => (await waits()).length === 1);
+    const set = db.hf.limits.set({ queue: 'outbox', type: 'send' }, { concurrency: 1 });
+    const refused = expect(set).rejects.toMatchObject({ code: 'QUEUE_UNKNOWN' });
+    await until('both wait', async () => (await waits()).length === 2);
+    await session.query('COMMIT');
+    session.release();
+    await drop;
+    await refused;
+    expect(await db.rows(`SELECT FROM holdfast.limits WHERE queue = 'outbox'`)).toEqual([]);
   });
 
   test('keeps nobody waiting while it counts what goes with it', async () => {

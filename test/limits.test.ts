@@ -1,6 +1,6 @@
 /** Limits, statement by statement: what a claim under a limit takes, and what becomes of those that wait. */
 import pg from 'pg';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import {
   EXPIRED,
   HANDLED,
@@ -608,7 +608,8 @@ describe('changing a limit', () => {
       const changed = limitStep(db, { rate: { ...rate, limit: 100 } });
       await lockedOut(1, 'inbox_set_limit');
       await db.rows('SELECT FROM holdfast.fleet FOR UPDATE NOWAIT');
-      await db.rows(`SELECT FROM holdfast.queues WHERE name = 'inbox' FOR UPDATE NOWAIT`);
+      // As an UPDATE does; only whoever drops the queue waits.
+      await db.rows(`SELECT FROM holdfast.queues WHERE name = 'inbox' FOR NO KEY UPDATE NOWAIT`);
       await session.query('COMMIT');
       expect(await changed).toBe(true);
     } finally {
@@ -798,6 +799,19 @@ describe('explain', () => {
       `SELECT id FROM holdfast.inbox WHERE status = 'pending'`,
     );
     expect(await db.hf.explain(rows[0]?.id as string)).toMatchObject({ code: 'rate_limited' });
+  });
+
+  test('names the rate of its type where its queue has one too', async () => {
+    await db.hf.configureQueue('inbox', { limit: { rate: { limit: 30, per: '1h' } } });
+    onTestFinished(() => db.hf.configureQueue('inbox', { limit: null }));
+    await limitStep(db, { rate: { limit: 60, perMs: 3_600_000, burst: 1 } });
+    const [, second] = await enqueue(2);
+    await taken();
+    expect(await db.hf.explain(second?.id as string)).toMatchObject({
+      code: 'rate_limited',
+      text: expect.stringContaining('at most 60 "step" jobs start in 1 h'),
+      fix: expect.stringContaining('holdfast limits set step --rate'),
+    });
   });
 
   test('says of a job that has no slot yet that it has none, and when it starts at the earliest', async () => {

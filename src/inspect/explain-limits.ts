@@ -74,7 +74,9 @@ function rateText(row: LimitRow): string {
 /** It waits for the slot that its rate gave it, or is due and no token is there yet. */
 export function rateLimited(situation: Situation): Reason | null {
   const { limits: found, job } = situation;
-  const limit = found?.limits.find(({ row }) => row.rateLimit !== null);
+  const rates = found?.limits.filter(({ row }) => row.rateLimit !== null) ?? [];
+  // A job has one rate: that of its type, or else that of its queue.
+  const limit = rates.find(({ row }) => row.type !== null) ?? rates[0];
   if (!found || !limit) return null;
   const waitsMs = -sinceMs(situation, job.runAt);
   const tokenMs = found.nextStart === null ? 0 : -sinceMs(situation, found.nextStart);

@@ -14,7 +14,9 @@ export const setLimit = statement({
   name: 'set_limit',
   text: `
 SELECT holdfast.inbox_set_limit($1::text, $2::text, $3::integer, $4::integer,
-  $5::bigint * interval '1 millisecond', $6::integer, $7::boolean) AS changed`,
+  $5::bigint * interval '1 millisecond', $6::integer, $7::boolean) AS changed
+-- The queue is not dropped meanwhile.
+FROM (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' FOR KEY SHARE) AS q`,
   columns: { changed: bool },
 });
 
@@ -43,6 +45,14 @@ export interface Limited {
 const nameOf = ({ queue }: Names, type: string | null) =>
   type === null ? `queue "${queue}"` : `job "${type}" of queue "${queue}"`;
 
+const undone = (names: Names, type: string | null) =>
+  `No limit was set for ${nameOf(names, type)}.`;
+const unknownQueue = (names: Names, type: string | null) =>
+  new HoldfastError(
+    'QUEUE_UNKNOWN',
+    `There is no queue "${names.queue}" in schema "${names.schema}". ${undone(names, type)} Make it with createQueue().`,
+  );
+
 /** Needs a transaction if it shall go with something else. True: something changed. */
 export async function putLimit(
   db: Executor,
@@ -54,7 +64,8 @@ export async function putLimit(
   const { concurrency = null, rate = null } = limit ?? {};
   const numbers = [rate?.limit ?? null, rate?.perMs ?? null, rate?.burst ?? null];
   const [row] = await db.run(setLimit, names, [act, type, concurrency, ...numbers, keyed]);
-  return row?.changed ?? false;
+  if (!row) throw unknownQueue(names, type);
+  return row.changed;
 }
 
 /** Whether the queue can have it. The database refuses it too, with fewer words. */
@@ -65,18 +76,12 @@ async function checkPossible(
   keyedRate: boolean,
 ): Promise<void> {
   const [found] = await db.run(readLimitFacts, names, []);
-  const undone = `No limit was set for ${nameOf(names, type)}.`;
-  if (!found) {
-    throw new HoldfastError(
-      'QUEUE_UNKNOWN',
-      `There is no queue "${names.queue}" in schema "${names.schema}". ${undone} Make it with createQueue().`,
-    );
-  }
+  if (!found) throw unknownQueue(names, type);
   if (found.ordering === 'none' || !keyedRate) return;
   throw new HoldfastError(
     'OPTION_INVALID',
     `A queue that is read by key, as "${names.queue}" is, has no rates with keys: a job that waits for the rate of ` +
-      `one key would hold up jobs of others. ${undone} Leave rate.key out, so that all keys share one rate, or put ` +
+      `one key would hold up jobs of others. ${undone(names, type)} Leave rate.key out, so that all keys share one rate, or put ` +
       'the job into a queue that is read by time.',
   );
 }

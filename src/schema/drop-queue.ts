@@ -9,6 +9,9 @@ import { checkQueueName, loadText, type Names } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
 import { migrationLock } from './queue.js';
 
+/** First, as whoever sets a limit or an ordering: neither is left behind, and nobody waits for each other. */
+const LOCK_QUEUE = `SELECT FROM holdfast.queues WHERE name = 'inbox' FOR UPDATE`;
+
 const LOCK = `LOCK TABLE holdfast.inbox IN ACCESS EXCLUSIVE MODE`;
 
 const HOLDS = `SELECT status::text AS status, count(*)::text AS jobs FROM holdfast.inbox GROUP BY status ORDER BY status`;
@@ -99,7 +102,7 @@ export async function dropQueue(
     await client.query(migrationLock(schema));
     // Refused without a lock on the table, if it can be.
     const loss = await queueLoss(client, schema, queue);
-    await client.query(loadText(`${LOCK_SCHEDULES}; ${LOCK}`, names));
+    await client.query(loadText(`${LOCK_QUEUE}; ${LOCK_SCHEDULES}; ${LOCK}`, names));
     await refuseBusy(client, names);
     await client.query(loadText(DROP, names));
     await dropped(loss);
