@@ -168,6 +168,10 @@ describe('declared sets', () => {
     await expect(schedules.declare('billing', { mine: daily })).rejects.toMatchObject(taken);
     await expect(schedules.declare('mail', { theirs: daily })).rejects.toMatchObject(taken);
     await expect(db.hf.schedule('theirs', daily)).rejects.toMatchObject(taken);
+    // Its own are not among those that it names.
+    const named = 'that were not made by "billing": "mine". Nothing was changed';
+    const call = schedules.declare('billing', { theirs: daily, mine: daily });
+    await expect(call).rejects.toThrow(named);
     expect((await schedules.list()).schedules.map(({ name }) => name)).toEqual(['mine', 'theirs']);
   });
 

@@ -115,6 +115,31 @@ const CALLS: Call[] = [
     () => hf.createQueue('a', { limit: { concurrency: 0 } }),
     /limit\.concurrency must be a whole number from 1 to 1,000,000, not 0/,
   ],
+  ...['type', 'key'].map(
+    (part): Call => [
+      `a ${part} to pause that was lost on its way`,
+      () => hf.pause('inbox', { [part]: undefined }),
+      /was given and is undefined, so this would be about the whole queue; nothing was done/,
+    ],
+  ),
+  [
+    'a type to limit that was lost on its way',
+    () => hf.limits.set({ type: any(undefined) }, { concurrency: 1 }),
+    /type was given and is undefined/,
+  ],
+  ['nothing to limit', () => hf.limits.set(any(undefined), null), /must be an object/],
+  ['settings of a queue', () => hf.createQueue('a', any(5)), /must be an object, not 5\. No queue/],
+  [
+    'no settings of a queue',
+    () => hf.createQueue('a', any(null)),
+    /must be an object, not null\. No queue/,
+  ],
+  [
+    'a setting that createQueue has not',
+    () => hf.createQueue('a', any({ maxPending: 5 })),
+    /has no option "maxPending"\. It has .*, limit\. No queue was made/,
+  ],
+  ['paused', () => hf.schedules.list({ paused: any('x') }), /paused must be true or false/],
   [
     'a limit that says nothing',
     () => job('x', { limit: {} }),

@@ -15,7 +15,7 @@ import {
 } from '../inspect/limits.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkType } from '../job/key.js';
-import { checkKnown, type Known } from '../job/known-options.js';
+import { checkKnown, checkNamed, type Known } from '../job/known-options.js';
 import { checkLimit, type Limit, type LimitOptions, type RateOptions } from '../job/limit.js';
 import { type LimitAct, putLimit } from '../operate/limits.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
@@ -146,7 +146,8 @@ export const NO_LIMIT: Limit = { concurrency: null, rate: null };
 
 export function limits(access: Access) {
   function checked(of: LimitOf, options: ActOptions, where: string) {
-    checkKnown(of, OF, where, 'Nothing was done.');
+    checkKnown(of ?? null, OF, where, 'Nothing was done.');
+    checkNamed(of, ['type', 'queue'], 'more than you meant');
     checkKnown(options, ACT_OPTIONS, where, 'Nothing was done.');
     const names = access.names(of.queue ?? 'inbox');
     const type = of.type === undefined ? null : typeOf(of.type);

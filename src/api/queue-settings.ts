@@ -7,7 +7,7 @@ import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkKey, checkType } from '../job/key.js';
-import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
+import { checkFlag, checkKnown, checkNamed, type Known } from '../job/known-options.js';
 import { checkLimit, type LimitOptions } from '../job/limit.js';
 import type { ReadPolicy } from '../job/turns.js';
 import { putLimit } from '../operate/limits.js';
@@ -58,7 +58,9 @@ const PAUSE_OPTIONS = {
 } as const satisfies Known<PauseOptions>;
 
 /** Null: all of the queue. */
-export function partOf({ type, key }: PauseOptions): QueuePart | null {
+export function partOf(options: PauseOptions): QueuePart | null {
+  const { type, key } = options;
+  checkNamed(options, ['type', 'key'], 'the whole queue');
   if (type !== undefined && key !== undefined) {
     throw new HoldfastError(
       'OPTION_INVALID',
@@ -75,6 +77,10 @@ export function partOf({ type, key }: PauseOptions): QueuePart | null {
   }
 }
 
+const NEW_QUEUE_OPTIONS = {
+  ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
+  limit: true,
+} as const satisfies Known<CreateQueueOptions>;
 const QUEUE_OPTIONS = {
   ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
   ...{ notify: true, maxPayloadBytes: true },
@@ -184,12 +190,13 @@ export async function setQueue(
 }
 
 /** False: it existed already. */
-export function makeQueue(
+export async function makeQueue(
   pool: pg.Pool,
   names: Names,
   settings: CreateQueueOptions,
   options: ActOptions = {},
 ): Promise<boolean> {
+  checkKnown(settings, NEW_QUEUE_OPTIONS, 'createQueue()', 'No queue was made.');
   const { schema, queue } = names;
   const changes = Object.keys(settings).length > 0 ? settings : null;
   const act = { act: 'create_queue', queue, changes } as const;

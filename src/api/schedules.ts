@@ -7,7 +7,7 @@
 import { checkTx } from '../enqueue/transaction.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
-import { checkKnown, isPlainObject, type Known } from '../job/known-options.js';
+import { checkFlag, checkKnown, isPlainObject, type Known } from '../job/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import { withTransaction } from '../postgres/pool.js';
 import { type Executor, executor, type Transaction } from '../postgres/queryable.js';
@@ -130,7 +130,7 @@ export function schedules(access: Access) {
   ) {
     checkKnown(call, ACT, `schedules.${where}()`, 'Nothing was changed.');
     const { tx, ...options } = call;
-    const checked = checkScheduleName(name);
+    const checked = checkScheduleName(name, 'Nothing was done.');
     checkActOptions(options);
     const work = (db: Executor) => actOnSchedule(db, access.schema, verb, checked, options);
     return inTransaction(call, work, ACTING);
@@ -189,6 +189,7 @@ export function schedules(access: Access) {
       async list(request: SchedulesRequest = {}): Promise<SchedulesPage> {
         checkKnown(request, REQUEST, 'schedules.list()', 'Nothing was read.');
         const { after = null, limit = 100, ...filter } = request;
+        checkFlag(filter.paused, 'paused', 'Nothing was read.');
         const most = checkInteger(limit, 'limit', 1, 1_000);
         const page = { after, limit: most + 1 };
         const rows = await ask(access, (db) => readSchedules(db, names, filter, page));
@@ -199,7 +200,7 @@ export function schedules(access: Access) {
 
       /** Rejects with SCHEDULE_UNKNOWN when there is none. */
       async get(name: string): Promise<Schedule> {
-        const checked = checkScheduleName(name);
+        const checked = checkScheduleName(name, 'Nothing was read.');
         const row = await ask(access, (db) => findSchedule(db, names, checked));
         if (!row) throw unknownSchedule(name);
         return scheduleView(row);

@@ -104,7 +104,7 @@ export function shown(value: unknown): string {
       // The digits of a huge one would take seconds to compute.
       return BigInt.asIntN(64, value) === value ? `the BigInt ${value}n` : 'a huge BigInt';
     case 'object':
-      return value === null ? 'null' : 'an object';
+      return value === null ? 'null' : Array.isArray(value) ? 'an array' : 'an object';
     case 'function':
       return 'a function';
     case 'symbol':

@@ -149,7 +149,7 @@ export function checkInteger(value: unknown, what: string, min: number, max: num
     return value;
   throw new HoldfastError(
     'OPTION_INVALID',
-    `${what} must be a whole number from ${min} to ${max}, not ${typeof value === 'number' ? value : typeof value}. Nothing was done.`,
+    `${what} must be a whole number from ${min} to ${max}, not ${shown(value)}. Nothing was done.`,
   );
 }
 

@@ -46,6 +46,20 @@ export function isPlainObject(value: unknown): value is Readonly<Record<string, 
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
+/** A name that was lost on its way would make an act one on `all`. */
+export function checkNamed<Options extends object>(
+  options: Options,
+  names: readonly (keyof Options & string)[],
+  all: string,
+): void {
+  const lost = names.find((name) => Object.hasOwn(options, name) && options[name] === undefined);
+  if (lost === undefined) return;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${lost} was given and is undefined, so this would be about ${all}; nothing was done. Leave it out if that is meant.`,
+  );
+}
+
 /** An option that is true or false; undefined is as good as left out. */
 export function checkFlag(value: unknown, what: string, undone: string): boolean | undefined {
   if (value === undefined || typeof value === 'boolean') return value;

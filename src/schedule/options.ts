@@ -67,11 +67,11 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,199}$/;
 const DAY_MS = 86_400_000;
 const UNDONE = 'No schedule was made.';
 
-export function checkScheduleName(name: unknown): string {
+export function checkScheduleName(name: unknown, undone = UNDONE): string {
   if (typeof name === 'string' && NAME.test(name)) return name;
   throw new HoldfastError(
     'NAME_INVALID',
-    `${shown(name)} is not a name of a schedule. ${UNDONE} ` +
+    `${shown(name)} is not a name of a schedule. ${undone} ` +
       'Write 1 to 200 letters, digits and _ . : / @ -, a letter or a digit first.',
   );
 }

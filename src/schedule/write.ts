@@ -70,6 +70,8 @@ WITH input AS MATERIALIZED (
 SELECT w.name, CASE w.made WHEN 'true' THEN 'made' ELSE 'kept' END AS outcome FROM written AS w
 UNION ALL
 SELECT r.name, 'removed' FROM removed AS r
+UNION ALL
+SELECT t.name, 'taken' FROM taken AS t
 ORDER BY 1`,
   columns: { name: text, outcome: text },
 });
@@ -105,7 +107,9 @@ export async function putSchedules(
   const put = { made: having('made'), kept: having('kept'), removed: having('removed') };
   const there = new Set([...put.made, ...put.kept]);
   const missing = schedules.filter(({ name }) => !there.has(name)).map(({ name }) => name);
-  if (missing.length > 0) throw taken(missing, declarer);
+  const others = having('taken');
+  // Without others it was taken while this statement ran.
+  if (missing.length > 0) throw taken(others.length > 0 ? others : missing, declarer);
   return put;
 }
 
