@@ -4,10 +4,10 @@
 import pg from 'pg';
 import { diagnose } from '../dist/api/doctor.js';
 import { ratesBetween } from '../dist/cli/frame.js';
-import { explainJob } from '../dist/inspect/explain.js';
-import { listJobs } from '../dist/inspect/list.js';
-import { overview } from '../dist/inspect/overview.js';
-import { reading } from '../dist/inspect/reading.js';
+import { explainJob } from '../dist/inspect/explain/explain.js';
+import { listJobs } from '../dist/inspect/job/list.js';
+import { overview } from '../dist/inspect/queue/overview.js';
+import { reading } from '../dist/inspect/reading/reading.js';
 import { wait } from './clock.mjs';
 import { emptyQueue, INBOX, openGround } from './ground.mjs';
 import { median } from './statistics.mjs';

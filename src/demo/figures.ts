@@ -2,7 +2,7 @@
  * The figures of the demo in words: the line that stays, the fleet below it, and the summary at
  * the end. Every line fits a terminal of 80 columns until the figures have six digits.
  */
-import type { Overview, QueueOverview } from '../inspect/overview.js';
+import type { Overview, QueueOverview } from '../inspect/queue/overview.js';
 import type { Member } from './member.js';
 import type { OfficeReport } from './office.js';
 import { holds, type Proof } from './proof.js';

@@ -5,8 +5,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import { type Overview, overview } from '../inspect/overview.js';
-import { reading } from '../inspect/reading.js';
+import { type Overview, overview } from '../inspect/queue/overview.js';
+import { reading } from '../inspect/reading/reading.js';
 import { processing, waiting } from './figures.js';
 import { QUEUE } from './jobs.js';
 import { type Proof, prove } from './proof.js';
