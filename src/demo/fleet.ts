@@ -12,21 +12,21 @@ export const AWAY_MS = 15_000;
 export const MOST_MEMBERS = 5;
 const STOP_MS = 10_000;
 
-export interface FleetGround {
+export interface FleetDeps {
   readonly databaseUrl: string;
   readonly recoveries: Recoveries;
   readonly say: (text: string) => void;
 }
 
 export class Fleet {
-  readonly #ground: FleetGround;
+  readonly #deps: FleetDeps;
   readonly #members: Member[] = [];
   readonly #timers = new Set<NodeJS.Timeout>();
   #last = 0;
   #stopping = false;
 
-  constructor(ground: FleetGround) {
-    this.#ground = ground;
+  constructor(deps: FleetDeps) {
+    this.#deps = deps;
   }
 
   /** Those that are there, in whatever condition. */
@@ -40,7 +40,7 @@ export class Fleet {
 
   /** Resolves when it is registered. */
   async add(): Promise<Member> {
-    const member = await Member.start(++this.#last, this.#ground.databaseUrl, {
+    const member = await Member.start(++this.#last, this.#deps.databaseUrl, {
       reregistered: ({ number }) =>
         this.#say(`worker ${number} finds that it was given up, and goes on under a new id`),
       drained: ({ number }) => this.#say(`worker ${number} has drained and left`),
@@ -54,18 +54,18 @@ export class Fleet {
 
   /** As a supervisor does it. What a poisoned job does to one worker it must not do to the fleet. */
   #replace(member: Member): void {
-    this.#ground.recoveries.begin(member, 'killed', performance.now());
+    this.#deps.recoveries.begin(member, 'killed', performance.now());
     if (this.#stopping) return;
     this.#say(`worker ${member.number} was killed by what it ran; another one starts`);
     this.add().catch((error: Error) => this.#say(`it did not start: ${error.message}`));
   }
 
   #say(text: string): void {
-    if (!this.#stopping) this.#ground.say(text);
+    if (!this.#stopping) this.#deps.say(text);
   }
 
   hit(member: Member, mishap: Mishap): void {
-    this.#ground.recoveries.begin(member, mishap, performance.now());
+    this.#deps.recoveries.begin(member, mishap, performance.now());
     if (mishap === 'killed') member.kill();
     else if (mishap === 'frozen') member.freeze();
     else member.cut();
@@ -86,7 +86,7 @@ export class Fleet {
     if (condition === 'frozen') member.thaw();
     else if (condition === 'cut off') member.mend();
     else return;
-    this.#ground.recoveries.cameBack(member.id ?? '');
+    this.#deps.recoveries.cameBack(member.id ?? '');
     const what = condition === 'frozen' ? 'wakes up' : 'has its network back';
     this.#say(`worker ${number} ${what}`);
   }
@@ -99,7 +99,7 @@ export class Fleet {
     for (const member of left) {
       const { condition, id } = member;
       if (condition === 'frozen' || condition === 'cut off')
-        this.#ground.recoveries.forget(id ?? '');
+        this.#deps.recoveries.forget(id ?? '');
       member.drain();
     }
     const gone = Promise.all(left.map(({ ended }) => ended));

@@ -6,7 +6,7 @@ import { engineExecutor } from '../dist/postgres/queryable.js';
 
 export const INBOX = { schema: 'holdfast', queue: 'inbox' };
 
-export async function openGround(url) {
+export async function openFixture(url) {
   const hf = holdfast({ connectionString: url });
   await hf.migrate();
   const client = new pg.Client(engineConfig({ connectionString: url }));
