@@ -4,11 +4,11 @@
  */
 import { checkKey } from '../job/key.js';
 import { waiting } from './figures.js';
-import { AWAY_MS, type Fleet, MOST_MEMBERS } from './fleet.js';
+import { AWAY_MS, type Fleet, MOST_MEMBERS } from './fleet/fleet.js';
+import type { Condition, Member } from './fleet/member.js';
+import type { Mishap } from './fleet/recoveries.js';
 import type { Key } from './keys.js';
-import type { Condition, Member } from './member.js';
-import type { Producer } from './producer.js';
-import type { Mishap } from './recoveries.js';
+import type { Producer } from './shop/producer.js';
 import type { Watch } from './watch.js';
 
 const BURST_ORDERS = 1_000;

@@ -8,9 +8,9 @@ import type pg from 'pg';
 import { type Overview, overview } from '../inspect/queue/overview.js';
 import { reading } from '../inspect/reading/reading.js';
 import { processing, waiting } from './figures.js';
-import { QUEUE } from './jobs.js';
-import { type Proof, prove } from './proof.js';
-import type { Recoveries, Recovery } from './recoveries.js';
+import type { Recoveries, Recovery } from './fleet/recoveries.js';
+import { QUEUE } from './shop/jobs.js';
+import { type Proof, prove } from './shop/proof.js';
 
 export interface Picture {
   readonly proof: Proof;

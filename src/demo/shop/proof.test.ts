@@ -1,6 +1,6 @@
 /** The proof must find what is planted, and nothing else. */
 import { beforeEach, expect, test } from 'vitest';
-import { testDatabase } from '../../test/support/database.js';
+import { testDatabase } from '../../../test/support/database.js';
 import { QUEUE } from './jobs.js';
 import { holds, prove } from './proof.js';
 import { openShop, placeOrders, recordEffect } from './shop.js';

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import net from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { until } from '../../test/support/until.js';
+import { until } from '../../../test/support/until.js';
 import { type Line, openLine } from './line.js';
 
 interface Ends {

@@ -4,7 +4,7 @@
  * what was seen and asks nothing itself. A worker that came back before anybody missed it needed
  * no recovery.
  */
-import type { Overview } from '../inspect/queue/overview.js';
+import type { Overview } from '../../inspect/queue/overview.js';
 import type { Member } from './member.js';
 
 export const MISHAPS = ['killed', 'frozen', 'cut off'] as const;

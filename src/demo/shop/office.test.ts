@@ -1,8 +1,8 @@
 /** The back office: its jobs keep their limits, and its report finds it when they do not. */
 import { beforeEach, expect, test } from 'vitest';
-import { testDatabase } from '../../test/support/database.js';
-import { until } from '../../test/support/until.js';
-import { testWorkers } from '../../test/support/workers.js';
+import { testDatabase } from '../../../test/support/database.js';
+import { until } from '../../../test/support/until.js';
+import { testWorkers } from '../../../test/support/workers.js';
 import { handleOffice, officeJobsOf, officeReport } from './office.js';
 import { openShop } from './shop.js';
 

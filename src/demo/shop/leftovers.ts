@@ -5,9 +5,9 @@
  * just now: then all is left as it is, and both see the figures of both.
  */
 import type pg from 'pg';
-import { discard } from '../operate/dead-letters.js';
-import { pruneArchiveOlder } from '../operate/prune.js';
-import { engineExecutor } from '../postgres/queryable.js';
+import { discard } from '../../operate/dead-letters.js';
+import { pruneArchiveOlder } from '../../operate/prune.js';
+import { engineExecutor } from '../../postgres/queryable.js';
 import { QUEUE } from './jobs.js';
 import { REPORTS } from './office.js';
 import { holds, type Proof, prove } from './proof.js';

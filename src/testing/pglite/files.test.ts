@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { PgliteFiles } from './pglite-files.js';
+import { PgliteFiles } from './files.js';
 
 let root = '';
 let folder = '';

@@ -7,10 +7,10 @@
  * job holds its place for longer than that, so more of them at once than may be is proof that a limit did not hold.
  */
 import type pg from 'pg';
-import type { Holdfast } from '../holdfast.js';
-import { type EnqueueItem, job } from '../job/job.js';
-import type { HandlerContext } from '../worker/run/handler-context.js';
-import type { Worker } from '../worker/worker.js';
+import type { Holdfast } from '../../holdfast.js';
+import { type EnqueueItem, job } from '../../job/job.js';
+import type { HandlerContext } from '../../worker/run/handler-context.js';
+import type { Worker } from '../../worker/worker.js';
 
 interface Sale {
   readonly orderId: number;

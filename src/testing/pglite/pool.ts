@@ -10,9 +10,9 @@ import { EventEmitter } from 'node:events';
 // A test may have replaced the global ones.
 import { clearTimeout, setTimeout } from 'node:timers';
 import pg from 'pg';
-import { HoldfastError } from '../job/errors.js';
-import { quoteName } from '../postgres/names.js';
-import { asText, literal, ownError, ownRows, SERIALIZERS } from './pglite-values.js';
+import { HoldfastError } from '../../job/errors.js';
+import { quoteName } from '../../postgres/names.js';
+import { asText, literal, ownError, ownRows, SERIALIZERS } from './values.js';
 
 /** What is used of a PGlite; its own types are not imported, because the package is optional. */
 export interface PgliteLike {

@@ -13,8 +13,8 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import timers from 'node:timers';
 import { runInThisContext } from 'node:vm';
-import { HoldfastError } from '../job/errors.js';
-import type { PgliteLike } from './pglite-pool.js';
+import { HoldfastError } from '../../job/errors.js';
+import type { PgliteLike } from './pool.js';
 
 export interface OwnPglite extends PgliteLike {
   readonly waitReady: Promise<void>;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Overview } from '../inspect/queue/overview.js';
+import type { Overview } from '../../inspect/queue/overview.js';
 import type { Member } from './member.js';
 import { Recoveries } from './recoveries.js';
 

@@ -5,9 +5,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import type { Holdfast } from '../holdfast.js';
-import { shardedKeys } from '../job/sharded-key.js';
-import { isTransient } from '../postgres/pool.js';
+import type { Holdfast } from '../../holdfast.js';
+import { shardedKeys } from '../../job/sharded-key.js';
+import { isTransient } from '../../postgres/pool.js';
 import type { OrderOptions } from './jobs.js';
 import { placeOrders } from './shop.js';
 

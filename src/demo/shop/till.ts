@@ -3,9 +3,9 @@
  * under the instant of the tick, so a tick that became two jobs would show.
  */
 import type pg from 'pg';
-import type { Holdfast } from '../holdfast.js';
-import { job } from '../job/job.js';
-import type { HandlerContext } from '../worker/run/handler-context.js';
+import type { Holdfast } from '../../holdfast.js';
+import { job } from '../../job/job.js';
+import type { HandlerContext } from '../../worker/run/handler-context.js';
 import { QUEUE } from './jobs.js';
 
 export const countTill = job<object>('count_till', { queue: QUEUE });

@@ -98,8 +98,7 @@ export class Fleet {
     const left = this.members;
     for (const member of left) {
       const { condition, id } = member;
-      if (condition === 'frozen' || condition === 'cut off')
-        this.#deps.recoveries.forget(id ?? '');
+      if (condition === 'frozen' || condition === 'cut off') this.#deps.recoveries.forget(id ?? '');
       member.drain();
     }
     const gone = Promise.all(left.map(({ ended }) => ended));

@@ -2,8 +2,8 @@
  * The files of a PGlite, from which another one starts in place of running initdb, which takes seconds. They hold the one
  * database that is connected to, and as little of the write-ahead log as can be.
  */
-import { quoteName } from '../postgres/names.js';
-import type { PgliteLike } from './pglite-pool.js';
+import { quoteName } from '../../postgres/names.js';
+import type { PgliteLike } from './pool.js';
 
 /** For initdb. */
 export const INITDB = [

@@ -6,8 +6,8 @@
  * since that would hide it: it is counted, and the proof finds it.
  */
 import type pg from 'pg';
-import type { Holdfast } from '../holdfast.js';
-import { withTransaction } from '../postgres/pool.js';
+import type { Holdfast } from '../../holdfast.js';
+import { withTransaction } from '../../postgres/pool.js';
 import { jobsOf, type OrderOptions, QUEUE, type Step } from './jobs.js';
 import { officeJobsOf, openOffice } from './office.js';
 

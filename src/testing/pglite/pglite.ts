@@ -6,20 +6,20 @@
  */
 import type { Blob } from 'node:buffer';
 import type pg from 'pg';
-import { gaugesReader } from '../api/gauges.js';
-import { type Holdfast, type HoldfastParts, holdfast, partsOf } from '../holdfast.js';
-import { HoldfastError } from '../job/errors.js';
-import { checkKnown, type Known } from '../job/known-options.js';
-import type { Logger } from '../postgres/log.js';
-import { withClient } from '../postgres/pool.js';
-import { ENGINE_SETTINGS } from '../postgres/settings.js';
-import { migrate } from '../schema/migrate.js';
-import { MIGRATIONS } from '../schema/migrations.js';
-import { setDeps } from './deps.js';
-import { dumpFiles, INITDB } from './pglite-dump.js';
-import { PgliteFiles } from './pglite-files.js';
-import { loadPglite } from './pglite-package.js';
-import { type PgliteLike, PgliteSession, pglitePool } from './pglite-pool.js';
+import { gaugesReader } from '../../api/gauges.js';
+import { type Holdfast, type HoldfastParts, holdfast, partsOf } from '../../holdfast.js';
+import { HoldfastError } from '../../job/errors.js';
+import { checkKnown, type Known } from '../../job/known-options.js';
+import type { Logger } from '../../postgres/log.js';
+import { withClient } from '../../postgres/pool.js';
+import { ENGINE_SETTINGS } from '../../postgres/settings.js';
+import { migrate } from '../../schema/migrate.js';
+import { MIGRATIONS } from '../../schema/migrations.js';
+import { setDeps } from '../deps.js';
+import { dumpFiles, INITDB } from './dump.js';
+import { PgliteFiles } from './files.js';
+import { loadPglite } from './package.js';
+import { type PgliteLike, PgliteSession, pglitePool } from './pool.js';
 
 export interface PgliteOptions {
   /** A PGlite of yours, with your tables. Default: a new one, in memory. */

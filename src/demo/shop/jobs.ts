@@ -4,9 +4,9 @@
  * fixed by the number of the order, so that every run shows all of it.
  */
 import type pg from 'pg';
-import { DeadLetter } from '../job/errors.js';
-import { type EnqueueItem, type JobDefinition, job } from '../job/job.js';
-import type { HandlerContext } from '../worker/run/handler-context.js';
+import { DeadLetter } from '../../job/errors.js';
+import { type EnqueueItem, type JobDefinition, job } from '../../job/job.js';
+import type { HandlerContext } from '../../worker/run/handler-context.js';
 
 export interface Step {
   readonly orderId: number;

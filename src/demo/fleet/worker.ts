@@ -7,14 +7,14 @@
  * decides then.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { holdfast } from '../holdfast.js';
-import { defaultLogger } from '../postgres/log.js';
-import { closePool, plainPool } from '../postgres/pool.js';
-import type { WorkerEvent } from '../worker/events.js';
-import { DUTIES, handlerOf, poison } from './jobs.js';
-import { handleOffice } from './office.js';
-import { recordEffect } from './shop.js';
-import { countOrders, countTill } from './till.js';
+import { holdfast } from '../../holdfast.js';
+import { defaultLogger } from '../../postgres/log.js';
+import { closePool, plainPool } from '../../postgres/pool.js';
+import type { WorkerEvent } from '../../worker/events.js';
+import { DUTIES, handlerOf, poison } from '../shop/jobs.js';
+import { handleOffice } from '../shop/office.js';
+import { recordEffect } from '../shop/shop.js';
+import { countOrders, countTill } from '../shop/till.js';
 
 export interface WorkerNews {
   readonly kind: 'started' | 'reregistered';
