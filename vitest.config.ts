@@ -74,7 +74,7 @@ export default defineConfig({
       project('alone', { include: ALONE, maxWorkers: 3, sequence: { groupOrder: 0 } }),
       project('shared', {
         include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-        exclude: [...TIMED, ...ALONE],
+        exclude: ['**/node_modules/**', ...TIMED, ...ALONE],
         isolate: false,
         maxWorkers: 3,
         sequence: { groupOrder: 0 },

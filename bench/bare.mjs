@@ -7,7 +7,7 @@ import { uuidv7 } from '../dist/job/uuid.js';
 import { complete } from '../dist/settle/complete.js';
 import { DueReader, LAG_MS } from '../dist/worker/claim/due-reader.js';
 import { clock } from './clock.mjs';
-import { INBOX } from './ground.mjs';
+import { INBOX } from './fixture.mjs';
 import { median } from './statistics.mjs';
 
 export const BARE_BATCH = 500;
@@ -54,15 +54,15 @@ export async function bareDrain({ engine }, count) {
 }
 
 /** Milliseconds of one claim of 25 jobs at the backlog that lies there. */
-export async function claimMs(ground, claims) {
+export async function claimMs(fixture, claims) {
   const reader = new DueReader();
   const times = [];
   for (let n = 0; n < claims + 20; n++) {
     // The statement alone: the commit's wait for the disk is the same at any backlog and would hide
     // it.
-    await ground.client.query('BEGIN');
-    const { rows, took } = await claimNext(ground.engine, reader, 25);
-    await ground.client.query('COMMIT');
+    await fixture.client.query('BEGIN');
+    const { rows, took } = await claimNext(fixture.engine, reader, 25);
+    await fixture.client.query('COMMIT');
     if (rows.length !== 25) throw new Error(`a claim of 25 jobs returned ${rows.length}`);
     // The first claims meet a cold cache and unplanned statements.
     if (n >= 20) times.push(took);

@@ -6,7 +6,7 @@ import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { became, clock, wait } from './clock.mjs';
 import { startMeter, USERS } from './dashboard/meter.mjs';
-import { fill, fillMore, openGround } from './ground.mjs';
+import { fill, fillMore, openFixture } from './fixture.mjs';
 import { measured, median, plain } from './statistics.mjs';
 
 const PAGES = 50;
@@ -88,8 +88,8 @@ async function topUp({ admin, hf }, backlog) {
 }
 
 export async function dashboard({ url, quick, options, figure, fact, say }) {
-  const ground = await openGround(url);
-  const { admin, hf } = ground;
+  const fixture = await openFixture(url);
+  const { admin, hf } = fixture;
   const backlog = options.backlog ?? (quick ? 500_000 : 5_000_000);
   const rounds = options.rounds ?? (quick ? 3 : 7);
   await hf.pause('inbox');
@@ -108,7 +108,7 @@ export async function dashboard({ url, quick, options, figure, fact, say }) {
         [beside, PAGES],
       ];
       for (const [turn, count] of round % 2 ? turns.reverse() : turns) {
-        await topUp(ground, backlog);
+        await topUp(fixture, backlog);
         const { perSecond, used } = await throughput(system, backlog, count);
         turn.push({ perSecond, used });
         const shares = USERS.map((user) => `${user} ${plain(used[user])} %`).join(', ');
@@ -131,5 +131,5 @@ export async function dashboard({ url, quick, options, figure, fact, say }) {
   fact('dashboard.loss_percent_of_pairs', measured(losses));
   const loss = median(losses);
   figure('dashboard.loss_percent', loss.toFixed(1), `<= ${MOST_LOST}`, loss <= MOST_LOST);
-  await ground.close();
+  await fixture.close();
 }

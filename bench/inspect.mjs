@@ -4,12 +4,12 @@
 import pg from 'pg';
 import { diagnose } from '../dist/api/doctor.js';
 import { ratesBetween } from '../dist/cli/frame.js';
-import { explainJob } from '../dist/inspect/explain.js';
-import { listJobs } from '../dist/inspect/list.js';
-import { overview } from '../dist/inspect/overview.js';
-import { reading } from '../dist/inspect/reading.js';
+import { explainJob } from '../dist/inspect/explain/explain.js';
+import { listJobs } from '../dist/inspect/job/list.js';
+import { overview } from '../dist/inspect/queue/overview.js';
+import { reading } from '../dist/inspect/reading/reading.js';
 import { wait } from './clock.mjs';
-import { emptyQueue, INBOX, openGround } from './ground.mjs';
+import { emptyQueue, INBOX, openFixture } from './fixture.mjs';
 import { median } from './statistics.mjs';
 
 const GOAL_MS = 300;
@@ -111,21 +111,21 @@ async function settled(ask) {
 }
 
 export async function inspect({ url, quick, figure, say }) {
-  const ground = await openGround(url);
+  const fixture = await openFixture(url);
   const count = quick ? 500_000 : 5_000_000;
   const size = quick ? '500k' : '5M';
   for (const ordering of ['none', 'key']) {
     say(`loading ${count.toLocaleString('en')} jobs, ordering ${ordering} …`);
-    await emptyQueue(ground.admin, ordering);
-    await plant(ground.admin, count);
-    const { rows } = await ground.admin.query(
+    await emptyQueue(fixture.admin, ordering);
+    await plant(fixture.admin, count);
+    const { rows } = await fixture.admin.query(
       `SELECT id FROM holdfast.inbox WHERE status = 'pending' AND type = 'noop'
        ORDER BY id OFFSET ${count / 10} LIMIT 1`,
     );
     /** Milliseconds of the server for one question; beside it, until the answer was there. */
     const timed = async (ask) => {
       const pool = new pg.Pool({ connectionString: url, max: 3 });
-      const before = await activeMs(ground.admin);
+      const before = await activeMs(fixture.admin);
       const times = [];
       for (let round = 0; round < ROUNDS; round++) {
         const from = performance.now();
@@ -134,7 +134,7 @@ export async function inspect({ url, quick, figure, say }) {
       }
       // A session that ends reports what it has not reported yet.
       await pool.end();
-      const active = await settled(() => activeMs(ground.admin));
+      const active = await settled(() => activeMs(fixture.admin));
       const serverMs = (active - before) / ROUNDS;
       say(
         `${serverMs.toFixed(1)} ms of the server; ${median(times).toFixed(1)} ms until the answer`,
@@ -167,5 +167,5 @@ export async function inspect({ url, quick, figure, say }) {
     }
     tell('list_page', worst);
   }
-  await ground.close();
+  await fixture.close();
 }

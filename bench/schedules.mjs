@@ -1,7 +1,7 @@
 // Schedules: how late ticks are with 100,000 schedules of which 1,000 are due a second, and what a fleet asks
 // while none of 10,000 is due. A worker also runs the jobs, with a handler that does nothing.
 import { job } from '../dist/index.js';
-import { openGround } from './ground.mjs';
+import { openFixture } from './fixture.mjs';
 import { percentile } from './statistics.mjs';
 
 const GOAL_MS = 1_000;
@@ -89,16 +89,16 @@ async function idle({ hf, admin }, seconds) {
 }
 
 export async function schedules({ url, quick, figure, say }) {
-  const ground = await openGround(url);
+  const fixture = await openFixture(url);
   const seconds = quick ? 15 : 60;
   const kinds = { intervals: [INTERVALS, [COUNT]], cron_lines: [LINES, [COUNT, ZONES]] };
   for (const [kind, [text, params]] of Object.entries(kinds)) {
     say(`${COUNT.toLocaleString('en')} schedules, ${kind} …`);
-    const { perSecond, p50, p99 } = await lag(ground, text, params, seconds);
+    const { perSecond, p50, p99 } = await lag(fixture, text, params, seconds);
     say(`${perSecond.toFixed(0)} ticks a second, half of them within ${p50} ms`);
     figure(`schedules.lag_p99_${kind}_ms`, String(p99), `<= ${GOAL_MS}`, p99 <= GOAL_MS);
   }
-  const asked = await idle(ground, seconds);
+  const asked = await idle(fixture, seconds);
   figure('schedules.idle_queries_per_second', asked.toFixed(2), '<= 1', asked <= 1);
-  await ground.close();
+  await fixture.close();
 }

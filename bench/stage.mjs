@@ -1,5 +1,5 @@
 // The database between repetitions: emptied, checkpointed, filled again with the same jobs and
-// vacuumed, so that each repetition starts from the same ground. Jobs are written once through the
+// vacuumed, so that each repetition starts from the same state. Jobs are written once through the
 // system's own bulk call, kept aside, and copied back from there. The checkpoint comes before the
 // jobs, because in life a job is written and run within one checkpoint's time; after them, every
 // page's first change would be logged whole.

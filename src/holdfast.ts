@@ -35,7 +35,7 @@ import {
   writeJobs,
 } from './enqueue/enqueue.js';
 import type { NewJob } from './enqueue/insert.js';
-import type { Gauges } from './inspect/gauges.js';
+import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors.js';
 import { describeError } from './job/failure.js';
 import {

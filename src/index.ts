@@ -38,7 +38,7 @@ export { guardTable, isStaleFence } from './effects/fence.js';
 export type { Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export { type Holdfast, holdfast } from './holdfast.js';
-export type { Finding } from './inspect/doctor.js';
+export type { Finding } from './inspect/doctor/doctor.js';
 export type { Duration } from './job/duration.js';
 export {
   Cancel,

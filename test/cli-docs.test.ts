@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { COMMANDS } from '../src/cli/commands.js';
 import { FILTERS, STATUS } from '../src/cli/filters.js';
-import { ARCHIVED_STATUSES } from '../src/inspect/archive.js';
-import { LIVE_STATUSES } from '../src/inspect/filter.js';
+import { ARCHIVED_STATUSES } from '../src/inspect/job/archive.js';
+import { LIVE_STATUSES } from '../src/inspect/job/filter.js';
 
 const PATH = fileURLToPath(new URL('../docs/cli.md', import.meta.url));
 const page = readFileSync(PATH, 'utf8');
@@ -41,7 +41,7 @@ test('every status and every filter is explained', () => {
 
 test('every code of explain is in the table', () => {
   const source = readFileSync(
-    new URL('../src/inspect/explain-reasons.ts', import.meta.url),
+    new URL('../src/inspect/explain/reasons.ts', import.meta.url),
     'utf8',
   );
   const union = /export type ReasonCode =([\s\S]*?);/.exec(source)?.[1] ?? '';

@@ -17,12 +17,12 @@ import {
 import { Session } from '../src/cli/session.js';
 import { startEmbedded } from '../src/embedded/index.js';
 import { holdfast, job } from '../src/index.js';
-import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor.js';
-import { judgeDrift } from '../src/inspect/doctor-drift.js';
-import { judgeQueues } from '../src/inspect/doctor-queues.js';
-import { judgeServer, readServer } from '../src/inspect/doctor-server.js';
-import { judgeTable } from '../src/inspect/doctor-vacuum.js';
-import { overview } from '../src/inspect/overview.js';
+import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor/doctor.js';
+import { judgeDrift } from '../src/inspect/doctor/drift.js';
+import { judgeQueues } from '../src/inspect/doctor/queues.js';
+import { judgeServer, readServer } from '../src/inspect/doctor/server.js';
+import { judgeTable } from '../src/inspect/doctor/vacuum.js';
+import { overview } from '../src/inspect/queue/overview.js';
 import { MIGRATIONS } from '../src/schema/migrations.js';
 import { cloneDatabase } from '../src/testing/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';

@@ -250,7 +250,7 @@ test(
     expect(run.said.text).toMatch(/lost +1\n/);
     expect(run.said.text).toContain('THE PROOF FAILED');
 
-    // What a start keeps of an earlier run is seen in src/demo/leftovers.test.ts; in full a whole fleet starts again.
+    // What a start keeps of an earlier run is seen in leftovers.test.ts; in full a whole fleet starts again.
     if (!long(false, true)) return;
     const next = start(['--for', '1s']);
     expect(await next.ended).toBe(1);

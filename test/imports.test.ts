@@ -35,6 +35,9 @@ const LEVEL: Record<string, number> = {
   demo: 6,
 };
 
+/** The rooms of inspect, each of which may import from those before it. */
+const INSPECT = ['reading', 'fleet', 'queue', 'job', 'explain', 'doctor', 'audit.ts'];
+
 function files(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true, recursive: true })
     .filter(
@@ -43,7 +46,7 @@ function files(folder: string): string[] {
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
-const room = (file: string) => relative(SRC, file).split(/[\\/]/)[0] as string;
+const room = (file: string, within = SRC) => relative(within, file).split(/[\\/]/)[0] as string;
 
 function importsOf(file: string): string[] {
   const source = readFileSync(file, 'utf8');
@@ -55,7 +58,7 @@ function importsOf(file: string): string[] {
 test('every file belongs to a room with a level', () => {
   expect(
     files(SRC)
-      .map(room)
+      .map((file) => room(file))
       .filter((name) => !(name in LEVEL)),
   ).toEqual([]);
 });
@@ -72,6 +75,18 @@ test('no file imports from a room above its own, nor from another room on its le
     }
   }
   expect(wrong).toEqual([]);
+});
+
+test('the rooms of inspect import in one direction', () => {
+  const inspect = join(SRC, 'inspect');
+  const level = (file: string) => INSPECT.indexOf(room(file, inspect));
+  const wrong = files(inspect).flatMap((file) =>
+    importsOf(file)
+      .filter((target) => room(target) === 'inspect' && level(target) > level(file))
+      .map((target) => `${relative(inspect, file)} imports ${relative(inspect, target)}`),
+  );
+  expect(wrong).toEqual([]);
+  expect(files(inspect).filter((file) => level(file) < 0)).toEqual([]);
 });
 
 test('only the verbs hold SQL on the tables: loops and faces call them', () => {

@@ -1,11 +1,11 @@
 /** How many: exact while a queue is small; near the truth and cheap when it is not; what runs, exact always. */
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { countByStatus } from '../src/inspect/counts.js';
-import { listJobs } from '../src/inspect/list.js';
-import { oldestByTime, oldestDue } from '../src/inspect/oldest.js';
-import { overview } from '../src/inspect/overview.js';
-import { rate } from '../src/inspect/rates.js';
-import { reading } from '../src/inspect/reading.js';
+import { listJobs } from '../src/inspect/job/list.js';
+import { countByStatus } from '../src/inspect/queue/counts.js';
+import { oldestByTime, oldestDue } from '../src/inspect/queue/oldest.js';
+import { overview } from '../src/inspect/queue/overview.js';
+import { rate } from '../src/inspect/queue/rates.js';
+import { reading } from '../src/inspect/reading/reading.js';
 import { text } from '../src/postgres/statement.js';
 import { clearAll, plantArchived, plantClaim, plantJob, plantWorker } from './support/cli-plant.js';
 import { INBOX, testDatabase } from './support/database.js';

@@ -2,8 +2,8 @@
 import pg from 'pg';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { job } from '../src/index.js';
-import { explainJob } from '../src/inspect/explain.js';
-import { reading } from '../src/inspect/reading.js';
+import { explainJob } from '../src/inspect/explain/explain.js';
+import { reading } from '../src/inspect/reading/reading.js';
 import { Snooze } from '../src/job/errors.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
 import { testDatabase } from './support/database.js';

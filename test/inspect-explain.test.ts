@@ -1,8 +1,8 @@
 /** Why is this job not running? Every reason, with the facts that a person needs. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { explainJob } from '../src/inspect/explain.js';
-import type { RingOwner } from '../src/inspect/explain-situation.js';
-import { reading } from '../src/inspect/reading.js';
+import { explainJob } from '../src/inspect/explain/explain.js';
+import type { RingOwner } from '../src/inspect/explain/situation.js';
+import { reading } from '../src/inspect/reading/reading.js';
 import { bucketOf } from '../src/job/key.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from './support/cli-plant.js';
 import { testDatabase } from './support/database.js';

@@ -1,10 +1,10 @@
 /** What an operator lists: every job once, exactly those that the filter names, and never a payload. */
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { listArchive } from '../src/inspect/archive.js';
-import type { JobFilter } from '../src/inspect/filter.js';
-import { countJobs, listJobs, lists, type Order } from '../src/inspect/list.js';
-import { reading } from '../src/inspect/reading.js';
-import { showJob } from '../src/inspect/show.js';
+import { listArchive } from '../src/inspect/job/archive.js';
+import type { JobFilter } from '../src/inspect/job/filter.js';
+import { countJobs, listJobs, lists, type Order } from '../src/inspect/job/list.js';
+import { showJob } from '../src/inspect/job/show.js';
+import { reading } from '../src/inspect/reading/reading.js';
 import { text } from '../src/postgres/statement.js';
 import { clearAll, type Planted, plantArchived, plantJob } from './support/cli-plant.js';
 import { INBOX, testDatabase } from './support/database.js';

@@ -1,7 +1,7 @@
 /** Pausing one type or one key of a queue: the rest goes on, and everybody who looks is told. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { job, type PauseOptions } from '../src/index.js';
-import { findUnhandled } from '../src/inspect/unhandled.js';
+import { findUnhandled } from '../src/inspect/fleet/unhandled.js';
 import { recover } from '../src/maintenance/recover.js';
 import { MAX_PAUSED } from '../src/operate/queue.js';
 import { claimByTime, claimSuspected, numbers } from './support/claiming.js';

@@ -1,7 +1,7 @@
 /** Roles and queues: who holds the first queue holds the next one, and a grant that is missing is named. */
 import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { holdfast, job } from '../src/index.js';
-import { judgeRights } from '../src/inspect/doctor-rights.js';
+import { judgeRights } from '../src/inspect/doctor/rights.js';
 import { collectMetrics } from '../src/metrics/index.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
 import { call } from './support/cli-run.js';

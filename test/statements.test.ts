@@ -61,9 +61,9 @@ function describeStatement(client: pg.Client, text: string): Promise<Field[]> {
 }
 
 async function importAll(folder: URL): Promise<void> {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    if (entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts')) {
-      await import(new URL(entry.name, folder).href);
+  for (const name of readdirSync(folder, { recursive: true }).map(String)) {
+    if (name.endsWith('.ts') && !name.endsWith('.test.ts')) {
+      await import(new URL(name, folder).href);
     }
   }
 }

@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { finishedByIds } from '../src/inspect/finished.js';
+import { finishedByIds } from '../src/inspect/job/finished.js';
 import { type JobState, TRANSITIONS, type Transition, type Verb } from '../src/job/states.js';
 import { isolate, markStarted } from '../src/lease/marks.js';
 import { renew } from '../src/lease/renew.js';

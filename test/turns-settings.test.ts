@@ -1,8 +1,8 @@
 /** What a queue may be asked about limits per key and turns, in TypeScript, SQL and on the command line; and explain. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { explainJob } from '../src/inspect/explain.js';
-import { reading } from '../src/inspect/reading.js';
+import { explainJob } from '../src/inspect/explain/explain.js';
+import { reading } from '../src/inspect/reading/reading.js';
 import { call } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 import { claimInTurns } from './support/turns.js';

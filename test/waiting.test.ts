@@ -1,9 +1,9 @@
 /** What jobs wait for, as a scrape counts it: by the reasons that `explain` gives for each of them. */
 import { beforeAll, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { countReserved } from '../src/inspect/limits.js';
-import { reading } from '../src/inspect/reading.js';
-import { waitingByKey, waitingByTime } from '../src/inspect/waiting.js';
+import { countReserved } from '../src/inspect/queue/limits.js';
+import { waitingByKey, waitingByTime } from '../src/inspect/queue/waiting.js';
+import { reading } from '../src/inspect/reading/reading.js';
 import { collectMetrics } from '../src/metrics/index.js';
 import { putLimit } from '../src/operate/limits.js';
 import { text } from '../src/postgres/statement.js';

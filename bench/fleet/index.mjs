@@ -28,15 +28,15 @@ const scenarios = {
 
 async function runSections(names, { url, quick, figure, say }) {
   if (names.length === 0) return;
-  const ground = await (await import('../ground.mjs')).openGround(url);
+  const fixture = await (await import('../fixture.mjs')).openFixture(url);
   try {
     for (const name of names) {
       say(`— ${name}`);
-      await (await sections[name]())({ ground, quick, figure, say });
+      await (await sections[name]())({ fixture, quick, figure, say });
     }
   } finally {
     await stopWorkers();
-    await ground.close();
+    await fixture.close();
   }
 }
 

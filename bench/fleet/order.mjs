@@ -1,6 +1,6 @@
 // Order per key beside none, and a held horizon.
 import pg from 'pg';
-import { fill } from '../ground.mjs';
+import { fill } from '../fixture.mjs';
 import { median, pairwise } from '../statistics.mjs';
 import { drainRate } from './draining.mjs';
 
@@ -19,8 +19,8 @@ async function rounds(count, cases, say) {
   return Object.values(rates);
 }
 
-export async function order({ ground, quick, figure, say }) {
-  const { admin, hf } = ground;
+export async function order({ fixture, quick, figure, say }) {
+  const { admin, hf } = fixture;
   const jobs = quick ? 50_000 : 100_000;
   const drained = async (keys, ordering) => {
     await fill(admin, jobs, { keys, ordering });
@@ -42,8 +42,8 @@ export async function order({ ground, quick, figure, say }) {
   share('fleet.ordered_one_key', pairwise(one, none), 0.25);
 }
 
-export async function horizon({ ground, quick, figure, say }) {
-  const { admin, hf, url } = ground;
+export async function horizon({ fixture, quick, figure, say }) {
+  const { admin, hf, url } = fixture;
   const jobs = quick ? 200_000 : 500_000;
   const ratios = [];
   for (let round = 0; round < (quick ? 1 : 3); round++) {

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { setNotify } from '../../dist/fleet/wake.js';
 import { job } from '../../dist/index.js';
 import { clock, wait } from '../clock.mjs';
-import { INBOX } from '../ground.mjs';
+import { INBOX } from '../fixture.mjs';
 import { pairwise, percentile } from '../statistics.mjs';
 import { startWorker, stopWorkers, until } from './processes.mjs';
 
@@ -43,8 +43,8 @@ const aliveWorkers = async (admin, count) =>
   (await admin.query("SELECT count(*)::int AS n FROM holdfast.workers WHERE status = 'alive'"))
     .rows[0].n >= count;
 
-export async function producers({ ground, quick, figure, say }) {
-  const { admin, url } = ground;
+export async function producers({ fixture, quick, figure, say }) {
+  const { admin, url } = fixture;
   await admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
   for (let n = 0; n < 2; n++) startWorker(url, {});
   await until('two workers', () => aliveWorkers(admin, 2));
@@ -97,8 +97,8 @@ async function bareListener(url, admin, hear) {
   };
 }
 
-export async function latency({ ground, quick, figure, say }) {
-  const { admin, hf, url } = ground;
+export async function latency({ fixture, quick, figure, say }) {
+  const { admin, hf, url } = fixture;
   await admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
   const started = new Map();
   const hear = (message) => message.kind === 'stamp' && started.set(message.n, message.at);

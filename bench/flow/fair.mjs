@@ -1,7 +1,7 @@
 // Keys that take turns, beside no order: 10,000 keys of which each has two jobs at once, in turns; and one key.
 
+import { fillMore } from '../fixture.mjs';
 import { drainRate } from '../fleet/draining.mjs';
-import { fillMore } from '../ground.mjs';
 import { pairwise } from '../statistics.mjs';
 
 const GOAL = 0.7;
@@ -21,8 +21,8 @@ export async function filled(admin, { ordering, fair, perKey }, count, keys) {
   await admin.query('CHECKPOINT');
 }
 
-export async function fair({ ground, quick, figure, say }) {
-  const { admin, hf } = ground;
+export async function fair({ fixture, quick, figure, say }) {
+  const { admin, hf } = fixture;
   const jobs = quick ? 30_000 : 100_000;
   const cases = {
     'by time': [BY_TIME, 10_000],

@@ -44,8 +44,8 @@ async function bossRate(boss, jobs) {
   return rate;
 }
 
-export async function groups({ ground, url, quick, fact, say }) {
-  const { admin, hf } = ground;
+export async function groups({ fixture, url, quick, fact, say }) {
+  const { admin, hf } = fixture;
   const jobs = quick ? 5_000 : 30_000;
   const boss = await openBoss(url);
   const [ours, theirs] = [[], []];

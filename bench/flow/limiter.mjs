@@ -58,12 +58,12 @@ async function runBullmq(url, jobs) {
   return starts;
 }
 
-export async function limiter({ ground, quick, figure, fact, say }) {
+export async function limiter({ fixture, quick, figure, fact, say }) {
   const seconds = quick ? 3 : 15;
   const jobs = PER_SECOND * (seconds + 2);
   const tell = ({ reached, most }) =>
     `${(reached * 100).toFixed(1)}% of ${PER_SECOND} a second, ${most} in the fullest second`;
-  const ours = read(await runOurs(ground.hf, jobs), seconds);
+  const ours = read(await runOurs(fixture.hf, jobs), seconds);
   say(`holdfast: ${tell(ours)}`);
   figure(
     'flow.rate_reached',

@@ -69,16 +69,16 @@ async function reserved({ hf, admin }, definition) {
 }
 
 /** What part of its throughput a worker loses to one with a rate, in percent. */
-async function lossBeside(ground, per, { quick, say }) {
+async function lossBeside(fixture, per, { quick, say }) {
   const definition = paced(per);
-  await reserved(ground, definition);
+  await reserved(fixture, definition);
   const [rounds, jobs] = quick ? [3, 10_000] : [7, 150_000];
-  await throughput(ground, jobs);
+  await throughput(fixture, jobs);
   const [alone, beside] = [[], []];
   for (let round = 0; round < rounds; round++) {
-    alone.push(await throughput(ground, jobs));
-    const { stop } = await startWorker(ground.hf, definition);
-    beside.push(await throughput(ground, jobs));
+    alone.push(await throughput(fixture, jobs));
+    const { stop } = await startWorker(fixture.hf, definition);
+    beside.push(await throughput(fixture, jobs));
     await stop();
   }
   say(
@@ -89,11 +89,11 @@ async function lossBeside(ground, per, { quick, say }) {
 
 const MOST_LOST = 5;
 
-export async function rate({ ground, quick, figure, fact, say }) {
-  await ground.hf.createQueue('paced');
-  await fill(ground.hf, paced('1m'), WAITING);
-  const lost = await lossBeside(ground, '1m', { quick, say });
+export async function rate({ fixture, quick, figure, fact, say }) {
+  await fixture.hf.createQueue('paced');
+  await fill(fixture.hf, paced('1m'), WAITING);
+  const lost = await lossBeside(fixture, '1m', { quick, say });
   figure('flow.loss_beside_rate_percent', lost.toFixed(1), `<= ${MOST_LOST}`, lost <= MOST_LOST);
-  const starting = await lossBeside(ground, '1s', { quick, say });
+  const starting = await lossBeside(fixture, '1s', { quick, say });
   fact('flow.loss_beside_100_starts_a_second_percent', starting.toFixed(1));
 }

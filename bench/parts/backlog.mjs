@@ -9,7 +9,7 @@ import { job } from '../../dist/index.js';
 import { startActor } from '../actors.mjs';
 import { claimMs } from '../bare.mjs';
 import { became } from '../clock.mjs';
-import { fillMore, openGround } from '../ground.mjs';
+import { fillMore, openFixture } from '../fixture.mjs';
 import { measured, median, pairwise, plain } from '../statistics.mjs';
 
 const noop = job('noop');
@@ -56,17 +56,17 @@ async function ratesOf(actor, turn) {
 }
 
 /** Another database on the same server, migrated, for as long as `work` takes. */
-async function elsewhere(ground, name, work) {
-  const url = new URL(ground.url);
+async function elsewhere(fixture, name, work) {
+  const url = new URL(fixture.url);
   url.pathname = `/${name}`;
-  await ground.admin.query(`DROP DATABASE IF EXISTS ${name}`);
-  await ground.admin.query(`CREATE DATABASE ${name}`);
-  const there = await openGround(url.href);
+  await fixture.admin.query(`DROP DATABASE IF EXISTS ${name}`);
+  await fixture.admin.query(`CREATE DATABASE ${name}`);
+  const there = await openFixture(url.href);
   try {
     return await work(there);
   } finally {
     await there.close();
-    await ground.admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
+    await fixture.admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
   }
 }
 
@@ -111,7 +111,7 @@ function tell(figure, name, value, { here, there }, goal, unit) {
 }
 
 export async function backlog({ url, entries, quick, size, figure, table, raw, say }) {
-  const ground = await openGround(url);
+  const fixture = await openFixture(url);
   const actor = await startActor(entries.ours);
   const count = quick ? 1 : 14;
   /** Jobs of each turn here or there. */
@@ -119,15 +119,15 @@ export async function backlog({ url, entries, quick, size, figure, table, raw, s
   const claimed = quick ? 60 : 100;
   const clear = ({ admin }) => admin.query('TRUNCATE holdfast.inbox');
   const empty = async () => {
-    await clear(ground);
-    return bursts(ground, actor, turn);
+    await clear(fixture);
+    return bursts(fixture, actor, turn);
   };
   // The code of the process warms up where nothing is counted.
   await empty();
   const rows = [];
   for (const large of quick ? [50_000] : [1_000_000, 5_000_000].map((n) => size(n, turn * count))) {
     say(`loading ${plain(large)} jobs …`);
-    await elsewhere(ground, 'bench_backlog', async (there) => {
+    await elsewhere(fixture, 'bench_backlog', async (there) => {
       // So many on average: half of what the turns take comes on top.
       await fillMore(there.admin, large + (turn * count) / 2, { keys: BURST });
       // As a queue that has been there for a while; else autovacuum would do it meanwhile. No checkpoint,
@@ -137,9 +137,9 @@ export async function backlog({ url, entries, quick, size, figure, table, raw, s
       const claims = await pairs(
         count,
         async () => {
-          await clear(ground);
-          await fillMore(ground.admin, BURST);
-          return claimMs(ground, claimed);
+          await clear(fixture);
+          await fillMore(fixture.admin, BURST);
+          return claimMs(fixture, claimed);
         },
         () => claimMs(there, claimed),
       );
@@ -149,7 +149,7 @@ export async function backlog({ url, entries, quick, size, figure, table, raw, s
   }
   const completed = quick ? 100_000 : size(5_000_000, 0);
   say(`archiving ${plain(completed)} jobs …`);
-  const behind = await elsewhere(ground, 'bench_archive', async (there) => {
+  const behind = await elsewhere(fixture, 'bench_archive', async (there) => {
     await bursts(there, actor, turn);
     await archive(there.admin, completed);
     return pairs(count, empty, async () => {
@@ -158,8 +158,8 @@ export async function backlog({ url, entries, quick, size, figure, table, raw, s
     });
   });
   await actor.kill();
-  await ground.admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
-  await ground.close();
+  await fixture.admin.query('TRUNCATE holdfast.inbox, holdfast.inbox_archive');
+  await fixture.close();
 
   for (const { large, claims, rates } of rows) {
     say(

@@ -5,7 +5,7 @@
 import { startActors } from '../actors.mjs';
 import { BARE_BATCH, bareDrain } from '../bare.mjs';
 import { drain as drained } from '../draining.mjs';
-import { openGround } from '../ground.mjs';
+import { openFixture } from '../fixture.mjs';
 import { bars, besideRedis, bestPeer, jobsFor, rounds, share, times } from '../rounds.mjs';
 import { measured, median, plain } from '../statistics.mjs';
 
@@ -44,13 +44,13 @@ async function series({ stage, say }, actors, processes, { jobs, limitMs, count 
 }
 
 async function bareRates({ stage, entries, url, say }, jobs, count) {
-  const ground = await openGround(url);
+  const fixture = await openFixture(url);
   const rates = [];
   for (let round = 0; round < count; round++) {
     await stage.fill(entries.ours, jobs);
-    rates.push(await bareDrain(ground, jobs));
+    rates.push(await bareDrain(fixture, jobs));
   }
-  await ground.close();
+  await fixture.close();
   say(`bare statements, batches of ${BARE_BATCH}: ${measured(rates)} jobs/s`);
   return rates;
 }

@@ -3,7 +3,7 @@
  * `src/operate`, and refuse what cannot be meant before anything is sent.
  */
 import type pg from 'pg';
-import { type Part, reading } from '../inspect/reading.js';
+import { type Part, reading } from '../inspect/reading/reading.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Logger } from '../postgres/log.js';
 import type { Names } from '../postgres/names.js';

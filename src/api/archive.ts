@@ -1,7 +1,7 @@
 /** The way back for programs: finished jobs run again. */
 
-import { isEmpty, type JobFilter } from '../inspect/filter.js';
-import { countFinished } from '../inspect/finished.js';
+import { isEmpty, type JobFilter } from '../inspect/job/filter.js';
+import { countFinished } from '../inspect/job/finished.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkIds } from '../job/id.js';
 import { checkInteger } from '../job/job.js';

@@ -2,9 +2,9 @@
  * Dead letters: what there is, what they have in common, and all of them again or gone. Those that a filter names go
  * in batches that commit one by one, so an interrupted call has done what it says, and the same call goes on.
  */
-import { deadLetterGroups } from '../inspect/dead-letter-groups.js';
-import { isEmpty, type JobFilter } from '../inspect/filter.js';
-import { listJobs } from '../inspect/list.js';
+import { deadLetterGroups } from '../inspect/job/dead-letter-groups.js';
+import { isEmpty, type JobFilter } from '../inspect/job/filter.js';
+import { listJobs } from '../inspect/job/list.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import { inBatches, type Step } from '../operate/bulk.js';

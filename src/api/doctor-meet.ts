@@ -1,7 +1,7 @@
 /** How the server looks and sounds from here: what it says of itself, its settings, and the way there and back. */
-import { receivesItself } from '../inspect/doctor-notify.js';
-import { type Line, readServer, type Server } from '../inspect/doctor-server.js';
-import { readSettings, type Setting } from '../inspect/doctor-settings.js';
+import { receivesItself } from '../inspect/doctor/notify.js';
+import { type Line, readServer, type Server } from '../inspect/doctor/server.js';
+import { readSettings, type Setting } from '../inspect/doctor/settings.js';
 import { withClient } from '../postgres/pool.js';
 import { engineExecutor } from '../postgres/queryable.js';
 import type { DoctorTarget, Round } from './doctor-round.js';

@@ -3,9 +3,9 @@
  * one that fails is a finding under its name, and the others go on.
  */
 import type pg from 'pg';
-import { type Finding, lines, note, problem } from '../inspect/doctor.js';
-import { TO_END } from '../inspect/lock-words.js';
-import { isLocked, type LockHolders, reading, readingOn } from '../inspect/reading.js';
+import { type Finding, lines, note, problem } from '../inspect/doctor/doctor.js';
+import { TO_END } from '../inspect/reading/lock-words.js';
+import { isLocked, type LockHolders, reading, readingOn } from '../inspect/reading/reading.js';
 import { isOutage } from '../postgres/pool.js';
 import type { Executor } from '../postgres/queryable.js';
 

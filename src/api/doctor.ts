@@ -6,38 +6,38 @@
  * A check that fails is named and does not hide the others.
  */
 import { ringOwners } from '../fleet/ring.js';
-import { recentAttempts } from '../inspect/attempts.js';
-import { findDrift } from '../inspect/catalogue.js';
-import { commonError } from '../inspect/common-error.js';
-import { type Finding, LIMITS, type Limits, note, ok, problem } from '../inspect/doctor.js';
-import { isFailing, judgeAttempts } from '../inspect/doctor-attempts.js';
-import { judgeDrift } from '../inspect/doctor-drift.js';
-import { judgeOwners, judgeUnhandled } from '../inspect/doctor-fleet.js';
-import { judgeLocks, judgeMaintenanceLock, readMaintenanceLock } from '../inspect/doctor-locks.js';
-import { judgeQueues, judgeSchedules, judgeWorkers } from '../inspect/doctor-queues.js';
-import { judgeRights } from '../inspect/doctor-rights.js';
+import { isFailing, judgeAttempts } from '../inspect/doctor/attempts.js';
+import { findDrift } from '../inspect/doctor/catalogue.js';
+import { type Finding, LIMITS, type Limits, note, ok, problem } from '../inspect/doctor/doctor.js';
+import { judgeDrift } from '../inspect/doctor/drift.js';
+import { judgeOwners, judgeUnhandled } from '../inspect/doctor/fleet.js';
+import { judgeLocks, judgeMaintenanceLock, readMaintenanceLock } from '../inspect/doctor/locks.js';
+import { judgeQueues, judgeSchedules, judgeWorkers } from '../inspect/doctor/queues.js';
+import { judgeRights } from '../inspect/doctor/rights.js';
 import {
   judgeBuckets,
   judgePositions,
   readBuckets,
   readPositions,
-} from '../inspect/doctor-rows.js';
-import { judgeLine, judgeServer, type Server } from '../inspect/doctor-server.js';
-import { judgeSettings } from '../inspect/doctor-settings.js';
-import { judgeFrozen, judgeTables, readFrozen, readTables } from '../inspect/doctor-tables.js';
-import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../inspect/doctor-vacuum.js';
-import { readLocks } from '../inspect/locks.js';
-import { overdueMs } from '../inspect/overdue.js';
+} from '../inspect/doctor/rows.js';
+import { judgeLine, judgeServer, type Server } from '../inspect/doctor/server.js';
+import { judgeSettings } from '../inspect/doctor/settings.js';
+import { judgeFrozen, judgeTables, readFrozen, readTables } from '../inspect/doctor/tables.js';
+import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../inspect/doctor/vacuum.js';
+import { recentAttempts } from '../inspect/fleet/attempts.js';
+import { findUnhandled } from '../inspect/fleet/unhandled.js';
+import { isLive, listWorkers, saysOf, type WorkerRow } from '../inspect/fleet/workers.js';
+import { commonError } from '../inspect/job/common-error.js';
+import { findPoison } from '../inspect/job/poison.js';
+import { overdueMs } from '../inspect/queue/overdue.js';
 import {
   type Overview,
   type QueueOverview,
   queuesOverview,
   workersOverview,
-} from '../inspect/overview.js';
-import { findPoison } from '../inspect/poison.js';
-import { listQueues, type QueueRow } from '../inspect/queues.js';
-import { findUnhandled } from '../inspect/unhandled.js';
-import { isLive, listWorkers, saysOf, type WorkerRow } from '../inspect/workers.js';
+} from '../inspect/queue/overview.js';
+import { listQueues, type QueueRow } from '../inspect/queue/queues.js';
+import { readLocks } from '../inspect/reading/locks.js';
 import { HoldfastError } from '../job/errors.js';
 import { maintenanceLock } from '../maintenance/turn.js';
 import { loadText, type Names } from '../postgres/names.js';

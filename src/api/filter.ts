@@ -2,8 +2,8 @@
  * Which jobs, as a program says it. Every part is checked: a misspelt one would match all jobs, and a filter also
  * decides what is discarded.
  */
-import { ARCHIVED_STATUSES } from '../inspect/archive.js';
-import { type JobFilter, LIVE_STATUSES } from '../inspect/filter.js';
+import { ARCHIVED_STATUSES } from '../inspect/job/archive.js';
+import { type JobFilter, LIVE_STATUSES } from '../inspect/job/filter.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import type { JobState } from '../job/states.js';

@@ -2,8 +2,8 @@
  * In which other queue a job is. An id is that of one job in all queues, so who names no queue means the one that
  * has the job. `inbox` is asked first, by the call itself; this is asked for what it does not have.
  */
-import { readableQueues, statesOf } from '../inspect/job-states.js';
-import { isDenied } from '../inspect/readable.js';
+import { readableQueues, statesOf } from '../inspect/job/states.js';
+import { isDenied } from '../inspect/queue/readable.js';
 import { type Executor, executor, type Transaction } from '../postgres/queryable.js';
 import { type Access, ask } from './access.js';
 

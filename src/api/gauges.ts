@@ -4,10 +4,10 @@
  * left out and named, in the figures and in the log, where the same is said once in ten minutes.
  */
 import type pg from 'pg';
-import { type BasicGauges, type Gauges, readGauges } from '../inspect/gauges.js';
-import { isDenied } from '../inspect/readable.js';
-import { reading } from '../inspect/reading.js';
-import type { MissingGrant } from '../inspect/rights.js';
+import { type BasicGauges, type Gauges, readGauges } from '../inspect/queue/gauges.js';
+import { isDenied } from '../inspect/queue/readable.js';
+import { reading } from '../inspect/reading/reading.js';
+import type { MissingGrant } from '../inspect/reading/rights.js';
 import type { Logger } from '../postgres/log.js';
 import { grantNamer } from './missing-grants.js';
 import { unhandledJobs } from './unhandled.js';

@@ -12,7 +12,7 @@ import {
   reservedOf,
   runningByType,
   runningOf,
-} from '../inspect/limits.js';
+} from '../inspect/queue/limits.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkType } from '../job/key.js';
 import { checkKnown, checkNamed, type Known } from '../job/known-options.js';

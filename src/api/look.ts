@@ -1,11 +1,11 @@
 /** What the command line shows, for programs: jobs, queues, workers, and why a job does not run. */
-import { isArchivePlace, listArchive } from '../inspect/archive.js';
-import { explainJob } from '../inspect/explain.js';
-import type { JobFilter } from '../inspect/filter.js';
-import { listJobs, ORDERS, type Order } from '../inspect/list.js';
-import { everyQueue, openOverview } from '../inspect/overview.js';
-import { listQueues } from '../inspect/queues.js';
-import { showJob } from '../inspect/show.js';
+import { explainJob } from '../inspect/explain/explain.js';
+import { isArchivePlace, listArchive } from '../inspect/job/archive.js';
+import type { JobFilter } from '../inspect/job/filter.js';
+import { listJobs, ORDERS, type Order } from '../inspect/job/list.js';
+import { showJob } from '../inspect/job/show.js';
+import { everyQueue, openOverview } from '../inspect/queue/overview.js';
+import { listQueues } from '../inspect/queue/queues.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkId, isId } from '../job/id.js';
 import { checkInteger } from '../job/job.js';

@@ -3,8 +3,8 @@
  * in ten minutes.
  */
 import type pg from 'pg';
-import { reading } from '../inspect/reading.js';
-import { grantTexts, type MissingGrant, rightsOf } from '../inspect/rights.js';
+import { reading } from '../inspect/reading/reading.js';
+import { grantTexts, type MissingGrant, rightsOf } from '../inspect/reading/rights.js';
 import type { Logger } from '../postgres/log.js';
 
 const AGAIN_MS = 600_000;

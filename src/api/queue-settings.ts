@@ -1,8 +1,8 @@
 /** What a program sets on queues: made, configured, paused, resumed and dropped. */
 import type pg from 'pg';
 import { setNotify } from '../fleet/wake.js';
-import { inForce, readLimits } from '../inspect/limits.js';
-import { listQueues, type QueueRow } from '../inspect/queues.js';
+import { inForce, readLimits } from '../inspect/queue/limits.js';
+import { listQueues, type QueueRow } from '../inspect/queue/queues.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';

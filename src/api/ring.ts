@@ -4,8 +4,8 @@
  * and theirs may differ.
  */
 import { ringOwners } from '../fleet/ring.js';
-import type { RingOwner } from '../inspect/explain-situation.js';
-import type { WorkerRow } from '../inspect/workers.js';
+import type { RingOwner } from '../inspect/explain/situation.js';
+import type { WorkerRow } from '../inspect/fleet/workers.js';
 
 /** The ids of the workers that handle anything of the queue. */
 export function membersOf(workers: readonly WorkerRow[], queue: string): string[] {

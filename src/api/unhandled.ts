@@ -3,10 +3,10 @@
  * lie at its front; one that takes longer, or cannot be read, is named, and the next scrape looks again.
  */
 import type pg from 'pg';
-import type { UnhandledJobs, UnreadQueue } from '../inspect/gauges.js';
-import { listQueues } from '../inspect/queues.js';
-import { READING, reading } from '../inspect/reading.js';
-import { findUnhandled } from '../inspect/unhandled.js';
+import { findUnhandled } from '../inspect/fleet/unhandled.js';
+import type { UnhandledJobs, UnreadQueue } from '../inspect/queue/gauges.js';
+import { listQueues } from '../inspect/queue/queues.js';
+import { READING, reading } from '../inspect/reading/reading.js';
 import { isOutage, withTransaction } from '../postgres/pool.js';
 import { engineExecutor } from '../postgres/queryable.js';
 

@@ -1,8 +1,8 @@
 /** The error for an id that nobody knows: it says whether the job was pruned or never there, as far as that is known. */
-import { databaseNow } from '../inspect/clock.js';
-import { unknown } from '../inspect/explain-unknown.js';
-import { listQueues } from '../inspect/queues.js';
-import { traceOf } from '../inspect/trace.js';
+import { unknown } from '../inspect/explain/unknown.js';
+import { traceOf } from '../inspect/job/trace.js';
+import { listQueues } from '../inspect/queue/queues.js';
+import { databaseNow } from '../inspect/reading/clock.js';
 import { HoldfastError } from '../job/errors.js';
 import { type Access, ask } from './access.js';
 

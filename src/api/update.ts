@@ -6,7 +6,7 @@
 import { dueTime } from '../enqueue/enqueue.js';
 import { checkTx } from '../enqueue/transaction.js';
 import { hintQueue } from '../fleet/wake.js';
-import { type StateRow, statesOf } from '../inspect/job-states.js';
+import { type StateRow, statesOf } from '../inspect/job/states.js';
 import type { Duration } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkId } from '../job/id.js';

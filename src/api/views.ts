@@ -1,17 +1,5 @@
 /** Jobs, queues and workers as a program gets them: times are Dates, a status is one of a few words. */
-import type { ArchivedJob } from '../inspect/archive.js';
-import type { DeadLetterGroupRow } from '../inspect/dead-letter-groups.js';
-import type { Explanation as RawExplanation } from '../inspect/explain.js';
-import type { ListedJob } from '../inspect/list.js';
-import {
-  type LockedQueue,
-  lockedFigures,
-  type QueueFigures,
-  queueFigures,
-  type WorkerOverview,
-  whyLocked,
-} from '../inspect/overview.js';
-import type { ShownJob } from '../inspect/show.js';
+import type { Explanation as RawExplanation } from '../inspect/explain/explain.js';
 import {
   type Busy,
   busyOf,
@@ -19,7 +7,19 @@ import {
   stateOf,
   type WorkerRow,
   type WorkerState,
-} from '../inspect/workers.js';
+} from '../inspect/fleet/workers.js';
+import type { ArchivedJob } from '../inspect/job/archive.js';
+import type { DeadLetterGroupRow } from '../inspect/job/dead-letter-groups.js';
+import type { ListedJob } from '../inspect/job/list.js';
+import type { ShownJob } from '../inspect/job/show.js';
+import {
+  type LockedQueue,
+  lockedFigures,
+  type QueueFigures,
+  queueFigures,
+  type WorkerOverview,
+  whyLocked,
+} from '../inspect/queue/overview.js';
 import type { JobState } from '../job/states.js';
 
 /** The same with Dates in place of ISO texts. */

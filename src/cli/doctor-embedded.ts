@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { readPostmasterFile } from '../embedded/cluster.js';
 import { isAlive, isPostmasterOf } from '../embedded/processes.js';
 import { readState } from '../embedded/state.js';
-import { type Finding, note, ok, problem } from '../inspect/doctor.js';
+import { type Finding, note, ok, problem } from '../inspect/doctor/doctor.js';
 
 const CHECK = 'embedded server';
 

@@ -1,6 +1,6 @@
 /** The filter on the command line: the same options for every list and every verb over many jobs. */
-import { ARCHIVED_STATUSES } from '../inspect/archive.js';
-import { type JobFilter, LIVE_STATUSES } from '../inspect/filter.js';
+import { ARCHIVED_STATUSES } from '../inspect/job/archive.js';
+import { type JobFilter, LIVE_STATUSES } from '../inspect/job/filter.js';
 import { durationMs } from '../job/duration.js';
 import type { Priority } from '../job/job.js';
 import { nearest } from '../job/nearest.js';

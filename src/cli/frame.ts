@@ -1,6 +1,10 @@
 /** One frame of `holdfast top`: queues with the rates between two readings, then workers. */
-import { recentAttempts } from '../inspect/attempts.js';
-import { type PartialOverview, type QueueOverview, queueFigures } from '../inspect/overview.js';
+import { recentAttempts } from '../inspect/fleet/attempts.js';
+import {
+  type PartialOverview,
+  type QueueOverview,
+  queueFigures,
+} from '../inspect/queue/overview.js';
 import { lockedLines, lockedValues } from './locked.js';
 import type { Output } from './output.js';
 import type { TableColumn } from './table.js';

@@ -2,8 +2,8 @@
  * Which grant is missing, when the database refuses a command: its error names a table, and neither the right nor the
  * user. Asked of the catalogue, which every user may read.
  */
-import { grantFix } from '../inspect/doctor-rights.js';
-import { type Role, rightsOf } from '../inspect/rights.js';
+import { grantFix } from '../inspect/doctor/rights.js';
+import { type Role, rightsOf } from '../inspect/reading/rights.js';
 import { type Command, Partly } from './command.js';
 import type { Session } from './session.js';
 

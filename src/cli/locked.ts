@@ -1,5 +1,5 @@
 /** Queues that could not be read because they are locked: what is said of them beside what could be seen. */
-import { type LockedQueue, whyLocked } from '../inspect/overview.js';
+import { type LockedQueue, whyLocked } from '../inspect/queue/overview.js';
 import { type Call, EXIT } from './command.js';
 import { plain } from './table.js';
 

@@ -4,9 +4,9 @@
  * on with the rest.
  */
 import { type Movement, moveJobs, recordOf } from '../api/acts.js';
-import type { JobFilter } from '../inspect/filter.js';
-import { countJobs, listJobs } from '../inspect/list.js';
-import { many } from '../inspect/words.js';
+import type { JobFilter } from '../inspect/job/filter.js';
+import { countJobs, listJobs } from '../inspect/job/list.js';
+import { many } from '../inspect/reading/words.js';
 import { inBatches } from '../operate/bulk.js';
 import { actOptions } from './actor.js';
 import { type Call, EXIT, Partly } from './command.js';

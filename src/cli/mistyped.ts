@@ -2,8 +2,8 @@
  * A type or a key may be named before its first job is there, so a name that nobody knows is no error; the operator
  * is told of it, for it may be mistyped. The act is done by then: what cannot be read is not said.
  */
-import { seenNames } from '../inspect/seen-names.js';
-import { listWorkers, versionsOf } from '../inspect/workers.js';
+import { listWorkers, versionsOf } from '../inspect/fleet/workers.js';
+import { seenNames } from '../inspect/queue/seen-names.js';
 import { nearest } from '../job/nearest.js';
 import type { QueuePart } from '../operate/queue.js';
 import type { Session } from './session.js';

@@ -2,7 +2,7 @@
  * Progress on stderr: a bar that is drawn over itself on a terminal, a line now and then elsewhere. Where
  * the total is not known, it only counts.
  */
-import { span } from '../inspect/words.js';
+import { span } from '../inspect/reading/words.js';
 import type { Output } from './output.js';
 
 const BAR = 24;

@@ -3,8 +3,8 @@
  * Questions go through `read`, in read-only transactions; what changes something goes through `act`.
  */
 import type pg from 'pg';
-import { listQueues, type QueueRow } from '../inspect/queues.js';
-import { type Part, reading, readingOn } from '../inspect/reading.js';
+import { listQueues, type QueueRow } from '../inspect/queue/queues.js';
+import { type Part, reading, readingOn } from '../inspect/reading/reading.js';
 import { nearest } from '../job/nearest.js';
 import { checkUrl, type Environment, namesPlace } from '../postgres/address.js';
 import type { Names } from '../postgres/names.js';

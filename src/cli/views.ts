@@ -1,10 +1,10 @@
 /** How queues, workers and jobs look: their columns for people, and their values for programs. */
-import type { ArchivedJob } from '../inspect/archive.js';
-import type { ListedJob } from '../inspect/list.js';
-import type { QueueOverview, WorkerOverview } from '../inspect/overview.js';
-import { describePaused, isPartlyPaused } from '../inspect/paused.js';
-import { firstLine, span } from '../inspect/words.js';
-import { busyOf, holdsLock, isSilent, saysOf, stateOf } from '../inspect/workers.js';
+import { busyOf, holdsLock, isSilent, saysOf, stateOf } from '../inspect/fleet/workers.js';
+import type { ArchivedJob } from '../inspect/job/archive.js';
+import type { ListedJob } from '../inspect/job/list.js';
+import type { QueueOverview, WorkerOverview } from '../inspect/queue/overview.js';
+import { describePaused, isPartlyPaused } from '../inspect/queue/paused.js';
+import { firstLine, span } from '../inspect/reading/words.js';
 import type { Style } from './output.js';
 import type { TableColumn } from './table.js';
 

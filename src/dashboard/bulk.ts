@@ -12,7 +12,7 @@ import {
 } from '../api/acts.js';
 import type { JobsFilter } from '../api/filter.js';
 import type { JobsPage } from '../api/look.js';
-import { foldError } from '../inspect/dead-letter-groups.js';
+import { foldError } from '../inspect/job/dead-letter-groups.js';
 import { durationMs } from '../job/duration.js';
 import { type Act, actOptions, queueOf, type Verb, verbOf } from './acts.js';
 import type { Context } from './context.js';

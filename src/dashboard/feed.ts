@@ -6,8 +6,8 @@
  * Where the database does not answer, pages receive a `down` event and the poll goes on.
  */
 import { randomBytes } from 'node:crypto';
-import type { UnhandledJobs } from '../inspect/gauges.js';
-import type { Overview, PartialOverview } from '../inspect/overview.js';
+import type { UnhandledJobs } from '../inspect/queue/gauges.js';
+import type { Overview, PartialOverview } from '../inspect/queue/overview.js';
 import { type Sample, type Snapshot, sampleOf, snapshotOf } from './snapshot.js';
 
 export const POLL_MS = 2_000;

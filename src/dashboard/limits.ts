@@ -1,5 +1,5 @@
 /** Limits for their screen: what is in force, how much of it is used, and what waits for it until when. */
-import { dueFirst, type Lines, type SlotRow, slotLines } from '../inspect/limit-lines.js';
+import { dueFirst, type Lines, type SlotRow, slotLines } from '../inspect/queue/limit-lines.js';
 import {
   declaredIn,
   inForce,
@@ -7,8 +7,8 @@ import {
   readLimits,
   runningByType,
   runningOf,
-} from '../inspect/limits.js';
-import { listQueues } from '../inspect/queues.js';
+} from '../inspect/queue/limits.js';
+import { listQueues } from '../inspect/queue/queues.js';
 import type { Limit } from '../job/limit.js';
 import type { Executor } from '../postgres/queryable.js';
 

@@ -1,7 +1,7 @@
 /** What is wrong now, in words, the worst first, each with the screen where one sees it. Nothing is asked here. */
 import type { QueueInfo } from '../api/views.js';
-import type { UnhandledJobs } from '../inspect/gauges.js';
-import { many, span } from '../inspect/words.js';
+import type { UnhandledJobs } from '../inspect/queue/gauges.js';
+import { many, span } from '../inspect/reading/words.js';
 
 export interface Problem {
   /** `bad`: work does not get done. `note`: somebody should know. */

@@ -1,10 +1,10 @@
 /** What the screens ask for, beside the feed. The same question of many browsers is asked once. */
 import { jobsFilter } from '../api/filter.js';
-import { countFinished } from '../inspect/finished.js';
-import { countJobs } from '../inspect/list.js';
-import { openOverview } from '../inspect/overview.js';
-import { listQueues } from '../inspect/queues.js';
-import { listWorkers } from '../inspect/workers.js';
+import { listWorkers } from '../inspect/fleet/workers.js';
+import { countFinished } from '../inspect/job/finished.js';
+import { countJobs } from '../inspect/job/list.js';
+import { openOverview } from '../inspect/queue/overview.js';
+import { listQueues } from '../inspect/queue/queues.js';
 import { VERSION } from '../job/version.js';
 import { inQueue } from '../postgres/in-queue.js';
 import { upcoming } from '../schedule/instants.js';

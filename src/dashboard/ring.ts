@@ -1,7 +1,7 @@
 /** The ring of a queue for its picture: who comes first for each bucket and for a key, and what a change would move. */
 import { membersOf } from '../api/ring.js';
 import { movedBuckets, positionOf, ringOwners } from '../fleet/ring.js';
-import type { WorkerRow } from '../inspect/workers.js';
+import type { WorkerRow } from '../inspect/fleet/workers.js';
 import { bucketOf, checkKey } from '../job/key.js';
 
 /** A name that no worker has. */

@@ -4,10 +4,10 @@
  */
 import type { ReadableQueue, UnreadableQueue, WorkerInfo } from '../api/views.js';
 import { lockedView, queueView, workerView } from '../api/views.js';
-import { recentAttempts } from '../inspect/attempts.js';
-import type { UnhandledJobs } from '../inspect/gauges.js';
-import type { Overview, PartialOverview, QueueOverview } from '../inspect/overview.js';
-import { saysOf, ttlOf } from '../inspect/workers.js';
+import { recentAttempts } from '../inspect/fleet/attempts.js';
+import { saysOf, ttlOf } from '../inspect/fleet/workers.js';
+import type { UnhandledJobs } from '../inspect/queue/gauges.js';
+import type { Overview, PartialOverview, QueueOverview } from '../inspect/queue/overview.js';
 import { type Problem, problemsOf } from './problems.js';
 
 /** More are counted and not shown. */

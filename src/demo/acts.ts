@@ -4,11 +4,11 @@
  */
 import { checkKey } from '../job/key.js';
 import { waiting } from './figures.js';
-import { AWAY_MS, type Fleet, MOST_MEMBERS } from './fleet.js';
+import { AWAY_MS, type Fleet, MOST_MEMBERS } from './fleet/fleet.js';
+import type { Condition, Member } from './fleet/member.js';
+import type { Mishap } from './fleet/recoveries.js';
 import type { Key } from './keys.js';
-import type { Condition, Member } from './member.js';
-import type { Producer } from './producer.js';
-import type { Mishap } from './recoveries.js';
+import type { Producer } from './shop/producer.js';
 import type { Watch } from './watch.js';
 
 const BURST_ORDERS = 1_000;
@@ -17,7 +17,7 @@ const SHARDS = 8;
 /** More would only make a demo slow. */
 const MOST_WAITING = 20_000;
 
-export interface ActGround {
+export interface ActDeps {
   readonly fleet: Fleet;
   readonly producer: Producer;
   readonly watch: Watch;
@@ -35,10 +35,10 @@ const HITS: Readonly<Record<Mishap, string>> = {
 class ActRefused extends Error {}
 
 export class Acts {
-  readonly #ground: ActGround;
+  readonly #deps: ActDeps;
 
-  constructor(ground: ActGround) {
-    this.#ground = ground;
+  constructor(deps: ActDeps) {
+    this.#deps = deps;
   }
 
   /** By key. An act that fails says so and does no more harm. */
@@ -54,14 +54,14 @@ export class Acts {
     };
     const act = async () => acts[key]();
     act().catch((error: Error) =>
-      this.#ground.say(
+      this.#deps.say(
         error instanceof ActRefused ? error.message : `that did not work: ${error.message}`,
       ),
     );
   }
 
   #busiest(): Member {
-    const { fleet, watch } = this.#ground;
+    const { fleet, watch } = this.#deps;
     const held = new Map(watch.picture?.seen.workers.map((one) => [one.worker.id, one.held]));
     const inHand = (member: Member) => held.get(member.id ?? '') ?? 0;
     const [busiest] = [...fleet.running].sort((a, b) => inHand(b) - inHand(a));
@@ -70,7 +70,7 @@ export class Acts {
   }
 
   #member(number: number, allowed: readonly Condition[]): Member {
-    const member = this.#ground.fleet.members.find((one) => one.number === number);
+    const member = this.#deps.fleet.members.find((one) => one.number === number);
     if (!member) throw new ActRefused(`there is no worker ${number} any more; nothing was done`);
     if (allowed.includes(member.condition)) return member;
     const condition = member.condition === 'runs' ? 'running' : member.condition;
@@ -78,7 +78,7 @@ export class Acts {
   }
 
   #said(text: string): string {
-    this.#ground.say(text);
+    this.#deps.say(text);
     return text;
   }
 
@@ -87,12 +87,12 @@ export class Acts {
     const allowed: readonly Condition[] =
       mishap === 'killed' ? ['runs', 'frozen', 'cut off', 'draining'] : ['runs'];
     const member = number === undefined ? this.#busiest() : this.#member(number, allowed);
-    this.#ground.fleet.hit(member, mishap);
+    this.#deps.fleet.hit(member, mishap);
     return this.#said(`worker ${member.number} ${HITS[mishap]}`);
   }
 
   bringBack(number: number): string {
-    this.#ground.fleet.bringBack(this.#member(number, ['frozen', 'cut off']));
+    this.#deps.fleet.bringBack(this.#member(number, ['frozen', 'cut off']));
     return `worker ${number} is back`;
   }
 
@@ -103,7 +103,7 @@ export class Acts {
   }
 
   async add(): Promise<string> {
-    const { fleet } = this.#ground;
+    const { fleet } = this.#deps;
     if (fleet.members.length >= MOST_MEMBERS)
       throw new ActRefused(`${MOST_MEMBERS} workers are enough here`);
     const member = await fleet.add();
@@ -113,7 +113,7 @@ export class Acts {
   }
 
   async burst(): Promise<string> {
-    const { producer, watch } = this.#ground;
+    const { producer, watch } = this.#deps;
     const backlog = watch.picture ? waiting(watch.picture.seen) : 0;
     if (backlog > MOST_WAITING) throw new ActRefused(`${backlog} jobs are waiting already`);
     const text = this.#said(`${BURST_ORDERS.toLocaleString('en')} orders at once`);
@@ -122,7 +122,7 @@ export class Acts {
   }
 
   async hotKey(): Promise<string> {
-    const order = await this.#ground.producer.hotKey(HOT_PARCELS);
+    const order = await this.#deps.producer.hotKey(HOT_PARCELS);
     return this.#said(
       `order ${order} has ${HOT_PARCELS} parcels, one after the other; no other order waits`,
     );
@@ -130,17 +130,17 @@ export class Acts {
 
   /** The same work as that of a hot key, under eight. */
   async shards(): Promise<string> {
-    const key = await this.#ground.producer.shards(HOT_PARCELS, SHARDS);
+    const key = await this.#deps.producer.shards(HOT_PARCELS, SHARDS);
     return this.#said(`${HOT_PARCELS} parcels of ${key}, in ${SHARDS} shards beside each other`);
   }
 
   async enqueue(key: string): Promise<string> {
-    const order = await this.#ground.producer.enqueue(checkKey(key, 'key'));
+    const order = await this.#deps.producer.enqueue(checkKey(key, 'key'));
     return this.#said(`order ${order} has the key ${key}`);
   }
 
   async poison(): Promise<string> {
-    const order = await this.#ground.producer.poison();
+    const order = await this.#deps.producer.poison();
     return this.#said(`order ${order} has a job that kills every worker that runs it`);
   }
 }

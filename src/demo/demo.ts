@@ -16,15 +16,15 @@ import {
   summaryLines,
   verdict,
 } from './figures.js';
-import type { Fleet } from './fleet.js';
+import type { Fleet } from './fleet/fleet.js';
 import { type Key, keyLine, readKeys } from './keys.js';
-import { officeReport } from './office.js';
 import { type Opened, openDemo } from './opening.js';
-import { Producer } from './producer.js';
-import { holds } from './proof.js';
 import type { Screen, Span } from './screen.js';
+import { officeReport } from './shop/office.js';
+import { Producer } from './shop/producer.js';
+import { holds } from './shop/proof.js';
+import { tillText } from './shop/till.js';
 import { tellStory } from './story.js';
-import { tillText } from './till.js';
 import type { DemoOptions } from './usage.js';
 import { type Picture, Watch } from './watch.js';
 

@@ -2,12 +2,12 @@
  * The figures of the demo in words: the line that stays, the fleet below it, and the summary at
  * the end. Every line fits a terminal of 80 columns until the figures have six digits.
  */
-import type { Overview, QueueOverview } from '../inspect/overview.js';
-import type { Member } from './member.js';
-import type { OfficeReport } from './office.js';
-import { holds, type Proof } from './proof.js';
-import { MISHAPS, type Recoveries, type Recovery } from './recoveries.js';
+import type { Overview, QueueOverview } from '../inspect/queue/overview.js';
+import type { Member } from './fleet/member.js';
+import { MISHAPS, type Recoveries, type Recovery } from './fleet/recoveries.js';
 import type { Span } from './screen.js';
+import type { OfficeReport } from './shop/office.js';
+import { holds, type Proof } from './shop/proof.js';
 import type { Picture } from './watch.js';
 
 const count = (value: number) => value.toLocaleString('en');

@@ -5,7 +5,7 @@
 import type { LabAct, LabHook, LabState, LabWorker } from '../dashboard/live-lab.js';
 import type { Acts } from './acts.js';
 import { deadLetters, waiting } from './figures.js';
-import type { Fleet } from './fleet.js';
+import type { Fleet } from './fleet/fleet.js';
 import type { Watch } from './watch.js';
 
 const KEPT_EVENTS = 30;

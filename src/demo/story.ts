@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Acts } from './acts.js';
-import type { Recoveries } from './recoveries.js';
+import type { Recoveries } from './fleet/recoveries.js';
 
 /** The workers watch each other for five seconds before they trust what they see. */
 const KILL_AFTER_MS = 6_500;

@@ -5,12 +5,12 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import { type Overview, overview } from '../inspect/overview.js';
-import { reading } from '../inspect/reading.js';
+import { type Overview, overview } from '../inspect/queue/overview.js';
+import { reading } from '../inspect/reading/reading.js';
 import { processing, waiting } from './figures.js';
-import { QUEUE } from './jobs.js';
-import { type Proof, prove } from './proof.js';
-import type { Recoveries, Recovery } from './recoveries.js';
+import type { Recoveries, Recovery } from './fleet/recoveries.js';
+import { QUEUE } from './shop/jobs.js';
+import { type Proof, prove } from './shop/proof.js';
 
 export interface Picture {
   readonly proof: Proof;
@@ -21,7 +21,7 @@ export interface Picture {
   readonly perSecond: number;
 }
 
-export interface WatchGround {
+export interface WatchDeps {
   readonly pool: pg.Pool;
   readonly recoveries: Recoveries;
   /** Orders that must be there. */
@@ -40,21 +40,21 @@ const REST = 4;
 const STILL_MS = 3_000;
 
 export class Watch {
-  readonly #ground: WatchGround;
+  readonly #deps: WatchDeps;
   readonly #stop = new AbortController();
   #due = 0;
   picture: Picture | null = null;
 
-  constructor(ground: WatchGround) {
-    this.#ground = ground;
+  constructor(deps: WatchDeps) {
+    this.#deps = deps;
   }
 
   /** Until it is stopped; rejects when the errors do not end. */
   async run(): Promise<void> {
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      await this.#look().catch((error) => this.#ground.onError(error));
-      const pauseMs = this.#ground.recoveries.open.length > 0 ? RECOVERING_MS : EVERY_MS;
+      await this.#look().catch((error) => this.#deps.onError(error));
+      const pauseMs = this.#deps.recoveries.open.length > 0 ? RECOVERING_MS : EVERY_MS;
       await delay(pauseMs, undefined, { signal }).catch(() => undefined);
     }
   }
@@ -72,7 +72,7 @@ export class Watch {
     while (performance.now() < deadline && !hurry.aborted) {
       const seen = await this.#look();
       const left = waiting(seen);
-      const recovering = this.#ground.recoveries.open.length > 0;
+      const recovering = this.#deps.recoveries.open.length > 0;
       if (left === 0 && !recovering) return;
       const busy = recovering || processing(seen) > 0;
       if (left !== before || busy) changedAt = performance.now();
@@ -91,7 +91,7 @@ export class Watch {
 
   /** A look at the fleet and, when one is due, a picture. */
   async #look(): Promise<Overview> {
-    const { pool, recoveries, promised, onPicture, onRecovery } = this.#ground;
+    const { pool, recoveries, promised, onPicture, onRecovery } = this.#deps;
     const at = performance.now();
     const seen = await reading(
       pool,

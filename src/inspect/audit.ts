@@ -1,7 +1,7 @@
 /** What people did, the latest first: the rows that every act leaves (operate/audit.ts). */
 import type { Executor } from '../postgres/queryable.js';
 import { int8, type Row, statement, text, textArray, uuid } from '../postgres/statement.js';
-import { moment, parsed } from './columns.js';
+import { moment, parsed } from './reading/columns.js';
 
 export interface AuditFilter {
   readonly acts?: readonly string[] | undefined;

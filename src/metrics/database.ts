@@ -6,7 +6,7 @@
  * `holdfast_database_up` is left, at 0, and what this process has counted itself. A database that answers, but not
  * with the figures of a queue (its table is locked, a right is missing), is up; `holdfast_scrape_error` says why.
  */
-import type { Gauges } from '../inspect/gauges.js';
+import type { Gauges } from '../inspect/queue/gauges.js';
 import { DATABASE_METRICS } from './catalogue.js';
 import type { Family, NumberCell, Registry } from './registry.js';
 import { NO_ANSWER, type ScrapeError, scrapeError } from './scrape-errors.js';

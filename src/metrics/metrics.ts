@@ -4,7 +4,7 @@
  *
  * Nothing is counted before somebody makes one, so a process without metrics pays nothing for them.
  */
-import type { Gauges } from '../inspect/gauges.js';
+import type { Gauges } from '../inspect/queue/gauges.js';
 import { type Duration, durationMs } from '../job/duration.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import type { WorkerEvent } from '../worker/events.js';

@@ -11,7 +11,7 @@ import { quietLogger } from '../../test/support/logger.js';
 import { openPglite } from '../../test/support/pglite.js';
 import { until } from '../../test/support/until.js';
 import { prepareJobs, writeJobs } from '../enqueue/enqueue.js';
-import { showJob } from '../inspect/show.js';
+import { showJob } from '../inspect/job/show.js';
 import { job } from '../job/job.js';
 import { complete } from '../settle/complete.js';
 import type { Database, SessionEvents } from './database.js';

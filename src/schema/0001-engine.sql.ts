@@ -8,6 +8,7 @@
  * update. A check constraint ties a status to its columns. It calls a function, and ranges are domains,
  * because Postgres parses the text of every check constraint again for every statement.
  */
+import { limitedClaims } from './0001-limited-claims.sql.js';
 import { limitsCommon, limitsPerQueue } from './0001-limits.sql.js';
 import type { Migration } from './migration.js';
 import { turns } from './turns.sql.js';
@@ -877,7 +878,7 @@ $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
 ${turns}
-${limitsPerQueue}
+${limitsPerQueue}${limitedClaims}
 -- Its trigger makes the index that claims read and the trigger that calls inbox_wake.
 INSERT INTO holdfast.queues (name) VALUES ('inbox');
 `;

@@ -4,7 +4,7 @@
  */
 import type { Holdfast } from '../holdfast.js';
 import { depsOf, type TestDeps } from './deps.js';
-import { isShared, sharedPglite } from './pglite.js';
+import { isShared, sharedPglite } from './pglite/pglite.js';
 
 export interface Target {
   /** Default: what `useHoldfast` was given; without that, a PGlite that all tests of the process share. */

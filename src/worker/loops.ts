@@ -5,7 +5,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
-import { findUnhandled } from '../inspect/unhandled.js';
+import { findUnhandled } from '../inspect/fleet/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/address.js';
 import { plainPool } from '../postgres/pool.js';
 import { BEGIN_UNLIMITED } from '../postgres/pooled.js';

@@ -5,7 +5,7 @@
 import type pg from 'pg';
 import type { Handles } from '../fleet/registry.js';
 import { channelOf } from '../fleet/wake.js';
-import { declaredIn, readLimits } from '../inspect/limits.js';
+import { declaredIn, readLimits } from '../inspect/queue/limits.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkDefinition, type JobDefinition } from '../job/job.js';
 import { declareLimits } from '../operate/limits.js';

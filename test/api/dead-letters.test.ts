@@ -1,7 +1,7 @@
 /** Dead letters for programs: listed, grouped by what they have in common, retried and discarded by a filter. */
 import { beforeEach, expect, test } from 'vitest';
 import { job } from '../../src/index.js';
-import { foldError, foldedError } from '../../src/inspect/dead-letter-groups.js';
+import { foldError, foldedError } from '../../src/inspect/job/dead-letter-groups.js';
 import { deadLetter } from '../../src/settle/dead-letter.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';

@@ -2,8 +2,8 @@
 import pg from 'pg';
 import { beforeAll, expect, expectTypeOf, onTestFinished, test } from 'vitest';
 import { Cancel, DeadLetter, holdfast, type JobOutcome, job } from '../../src/index.js';
-import { findOutcomes } from '../../src/inspect/outcomes.js';
-import { READING } from '../../src/inspect/reading.js';
+import { findOutcomes } from '../../src/inspect/job/outcomes.js';
+import { READING } from '../../src/inspect/reading/reading.js';
 import { load } from '../../src/postgres/statement.js';
 import { complete } from '../../src/settle/complete.js';
 import { claimAs, heldOf } from '../support/claiming.js';

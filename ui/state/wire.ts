@@ -6,8 +6,8 @@ import type { DeadLetterGroup, Explanation, Job, JobSummary } from '../../src/ap
 import type { SeenLimit } from '../../src/dashboard/limits.js';
 import type { RingPicture } from '../../src/dashboard/ring.js';
 import type { SeenWorker, Snapshot } from '../../src/dashboard/snapshot.js';
-import type { Finding } from '../../src/inspect/doctor.js';
-import type { QueueRow } from '../../src/inspect/queues.js';
+import type { Finding } from '../../src/inspect/doctor/doctor.js';
+import type { QueueRow } from '../../src/inspect/queue/queues.js';
 
 type Wire<Value> = Value extends Date
   ? string

@@ -4,9 +4,9 @@
  * it says, and the same command goes on with the rest.
  */
 import { moveJobs } from '../../api/acts.js';
-import { isEmpty } from '../../inspect/filter.js';
-import { type ShownJob, showJob } from '../../inspect/show.js';
-import { many } from '../../inspect/words.js';
+import { isEmpty } from '../../inspect/job/filter.js';
+import { type ShownJob, showJob } from '../../inspect/job/show.js';
+import { many } from '../../inspect/reading/words.js';
 import { type Call, EXIT, Partly, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { filterOf } from '../filters.js';

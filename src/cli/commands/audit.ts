@@ -1,7 +1,7 @@
 /** `holdfast audit ls`: what people did, the latest first. */
 import { type AuditRow, auditRows } from '../../inspect/audit.js';
-import { databaseNow } from '../../inspect/clock.js';
-import { span } from '../../inspect/words.js';
+import { databaseNow } from '../../inspect/reading/clock.js';
+import { span } from '../../inspect/reading/words.js';
 import { durationMs } from '../../job/duration.js';
 import { isId } from '../../job/id.js';
 import { nearest } from '../../job/nearest.js';

@@ -1,11 +1,11 @@
 /** `holdfast dead-letters groups`: dead letters by type and error, and by key if asked, the largest group first. */
-import { databaseNow } from '../../inspect/clock.js';
 import {
   type DeadLetterGroupRow,
   deadLetterGroups,
   MAX_GROUPS,
-} from '../../inspect/dead-letter-groups.js';
-import { span } from '../../inspect/words.js';
+} from '../../inspect/job/dead-letter-groups.js';
+import { databaseNow } from '../../inspect/reading/clock.js';
+import { span } from '../../inspect/reading/words.js';
 import { type Call, UsageError } from '../command.js';
 import { filterOf } from '../filters.js';
 import type { TableColumn } from '../table.js';

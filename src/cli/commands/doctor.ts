@@ -3,7 +3,7 @@
  * matters and the fix. Exit code 3 if there is a problem. It changes nothing: what it tries, it rolls back.
  */
 import { diagnose as diagnoseDatabase } from '../../api/doctor.js';
-import { type Finding, LIMITS, type Limits } from '../../inspect/doctor.js';
+import { type Finding, LIMITS, type Limits } from '../../inspect/doctor/doctor.js';
 import { type Call, EXIT, UsageError } from '../command.js';
 import { judgeEmbedded } from '../doctor-embedded.js';
 import { pasteable } from '../paste.js';

@@ -4,7 +4,7 @@
  * application knows: the worker checks it.
  */
 import { ACTING } from '../../api/acts.js';
-import { many } from '../../inspect/words.js';
+import { many } from '../../inspect/reading/words.js';
 import { job } from '../../job/job.js';
 import type { UniqueOptions } from '../../job/unique.js';
 import { withTransaction } from '../../postgres/pool.js';

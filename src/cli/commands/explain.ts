@@ -1,7 +1,7 @@
 /** `holdfast explain ID`: why is this job not running? */
 
 import { ringOwner } from '../../api/ring.js';
-import { explainJob } from '../../inspect/explain.js';
+import { explainJob } from '../../inspect/explain/explain.js';
 import { type Call, EXIT } from '../command.js';
 import { oneId } from '../ids.js';
 import { pasteable } from '../paste.js';

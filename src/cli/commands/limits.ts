@@ -1,6 +1,6 @@
 /** `holdfast limits ls | set | reset | rm`. */
 import { changeLimit, type LimitView, limitViews, NO_LIMIT, typeOf } from '../../api/limits.js';
-import { span } from '../../inspect/words.js';
+import { span } from '../../inspect/reading/words.js';
 import { checkLimit, type Limit, type LimitOptions } from '../../job/limit.js';
 import { actOptions } from '../actor.js';
 import { type Call, type Given, UsageError } from '../command.js';

@@ -4,10 +4,10 @@ import {
   type ArchivedJob,
   isArchivePlace,
   listArchive,
-} from '../../inspect/archive.js';
-import { databaseNow } from '../../inspect/clock.js';
-import { type JobFilter, only } from '../../inspect/filter.js';
-import { type ListedJob, listJobs } from '../../inspect/list.js';
+} from '../../inspect/job/archive.js';
+import { type JobFilter, only } from '../../inspect/job/filter.js';
+import { type ListedJob, listJobs } from '../../inspect/job/list.js';
+import { databaseNow } from '../../inspect/reading/clock.js';
 import { isId } from '../../job/id.js';
 import { type Call, UsageError } from '../command.js';
 import { countOption, filterOf, placeOf } from '../filters.js';

@@ -1,7 +1,7 @@
 /** `holdfast archive prune --older AGE`: finished jobs that ended before then are deleted for good. */
 import { pruneBatch, recordOf } from '../../api/acts.js';
-import { countArchivedOlder } from '../../inspect/archive.js';
-import { many } from '../../inspect/words.js';
+import { countArchivedOlder } from '../../inspect/job/archive.js';
+import { many } from '../../inspect/reading/words.js';
 import { durationMs } from '../../job/duration.js';
 import { actOptions } from '../actor.js';
 import { type Call, EXIT, Partly, UsageError } from '../command.js';

@@ -1,8 +1,8 @@
 /** `holdfast queues set | drop`: what is set on a queue, and its end. */
 import { type QueueOptions, removeQueue, setQueue } from '../../api/queue-settings.js';
-import { describePaused } from '../../inspect/paused.js';
-import type { QueueRow } from '../../inspect/queues.js';
-import { many, span } from '../../inspect/words.js';
+import { describePaused } from '../../inspect/queue/paused.js';
+import type { QueueRow } from '../../inspect/queue/queues.js';
+import { many, span } from '../../inspect/reading/words.js';
 import { withTransaction } from '../../postgres/pool.js';
 import { type QueueLoss, queueLoss } from '../../schema/drop-queue.js';
 import { actOptions } from '../actor.js';

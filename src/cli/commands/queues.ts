@@ -1,9 +1,9 @@
 /** `holdfast queues ls | create | pause | resume`; `set` and `drop` are in queue-settings.ts. */
 import { turnQueue } from '../../api/acts.js';
 import { makeQueue, partOf } from '../../api/queue-settings.js';
-import { openQueues, queueFigures } from '../../inspect/overview.js';
-import { describePaused, isPartlyPaused } from '../../inspect/paused.js';
-import type { QueueRow } from '../../inspect/queues.js';
+import { openQueues, queueFigures } from '../../inspect/queue/overview.js';
+import { describePaused, isPartlyPaused } from '../../inspect/queue/paused.js';
+import type { QueueRow } from '../../inspect/queue/queues.js';
 import { nearest } from '../../job/nearest.js';
 import type { QueuePart } from '../../operate/queue.js';
 import type { NewQueueOptions } from '../../schema/queue.js';

@@ -5,9 +5,9 @@
 import { recordOf } from '../../api/acts.js';
 import { MAX_BATCH, replayStatuses } from '../../api/archive.js';
 import { finishedOf, type ReplayStep, type ReplayWork, replaying } from '../../api/replay.js';
-import { isEmpty, type JobFilter } from '../../inspect/filter.js';
-import { countFinished } from '../../inspect/finished.js';
-import { many } from '../../inspect/words.js';
+import { isEmpty, type JobFilter } from '../../inspect/job/filter.js';
+import { countFinished } from '../../inspect/job/finished.js';
+import { many } from '../../inspect/reading/words.js';
 import { actOptions } from '../actor.js';
 import { type Call, EXIT, Partly, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';

@@ -6,7 +6,7 @@
 
 import { membersOf } from '../../api/ring.js';
 import { ringOwners } from '../../fleet/ring.js';
-import { listWorkers } from '../../inspect/workers.js';
+import { listWorkers } from '../../inspect/fleet/workers.js';
 import { BUCKETS, bucketOf, checkKey } from '../../job/key.js';
 import { type Call, UsageError } from '../command.js';
 import { plain } from '../table.js';

@@ -1,7 +1,7 @@
 /** `holdfast schedules ls | show | pause | resume | run | delete`. */
 import { actOnSchedule, together } from '../../api/acts.js';
 import { scheduleView } from '../../api/schedules.js';
-import { span } from '../../inspect/words.js';
+import { span } from '../../inspect/reading/words.js';
 import { nearest } from '../../job/nearest.js';
 import { upcoming } from '../../schedule/instants.js';
 import { findSchedule, readSchedules, type ScheduleRow } from '../../schedule/list.js';

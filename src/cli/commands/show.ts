@@ -1,5 +1,5 @@
 /** `holdfast jobs show ID`: everything that is known of one job; its payload and its result only with --payload. */
-import { type ShownJob, showJob } from '../../inspect/show.js';
+import { type ShownJob, showJob } from '../../inspect/job/show.js';
 import { type Call, Failure } from '../command.js';
 import { oneId } from '../ids.js';
 import { plain } from '../table.js';

@@ -1,11 +1,15 @@
 /** `holdfast status`: every queue and every worker at a glance. */
-import { grantFix } from '../../inspect/doctor-rights.js';
-import type { PartialOverview, QueueOverview, WorkerOverview } from '../../inspect/overview.js';
-import { queueFigures } from '../../inspect/overview.js';
-import { type Read, readableOverview } from '../../inspect/readable.js';
-import { tableText } from '../../inspect/rights.js';
-import { many } from '../../inspect/words.js';
-import { stateOf } from '../../inspect/workers.js';
+import { grantFix } from '../../inspect/doctor/rights.js';
+import { stateOf } from '../../inspect/fleet/workers.js';
+import type {
+  PartialOverview,
+  QueueOverview,
+  WorkerOverview,
+} from '../../inspect/queue/overview.js';
+import { queueFigures } from '../../inspect/queue/overview.js';
+import { type Read, readableOverview } from '../../inspect/queue/readable.js';
+import { tableText } from '../../inspect/reading/rights.js';
+import { many } from '../../inspect/reading/words.js';
 import { type Call, EXIT } from '../command.js';
 import { lockedValues, noteLocked } from '../locked.js';
 import { busyText, queueColumns, workerValue } from '../views.js';

@@ -3,7 +3,7 @@
  * own, which is gone at the end; elsewhere frames follow each other. Rates are those between two
  * frames. A database that goes away for a while is said and waited for.
  */
-import { openOverview, type PartialOverview } from '../../inspect/overview.js';
+import { openOverview, type PartialOverview } from '../../inspect/queue/overview.js';
 import { durationMs } from '../../job/duration.js';
 import { isOutage, isTransient } from '../../postgres/pool.js';
 import { type Call, EXIT, UsageError } from '../command.js';

@@ -2,7 +2,7 @@
  * `holdfast jobs update ID`: another payload, time or priority for a job that waits. The payload is not checked
  * against the schema of the type's definition, which only the application knows: the worker checks it.
  */
-import { showJob } from '../../inspect/show.js';
+import { showJob } from '../../inspect/job/show.js';
 import { actOptions } from '../actor.js';
 import { type Call, Failure, type Given, UsageError } from '../command.js';
 import { dueOptions, priorityOption } from '../filters.js';

@@ -1,7 +1,7 @@
 /** `holdfast workers ls | drain`. */
 import { drain } from '../../api/acts.js';
-import { openOverview } from '../../inspect/overview.js';
-import { listWorkers } from '../../inspect/workers.js';
+import { listWorkers } from '../../inspect/fleet/workers.js';
+import { openOverview } from '../../inspect/queue/overview.js';
 import { nearest } from '../../job/nearest.js';
 import { actOptions } from '../actor.js';
 import { type Call, Failure, UsageError } from '../command.js';

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { handClock } from '../../../test/support/hand-clock.js';
 import { recordingLogger } from '../../../test/support/logger.js';
-import type { Unhandled } from '../../inspect/unhandled.js';
+import type { Unhandled } from '../../inspect/fleet/unhandled.js';
 import { UnhandledWatch } from './unhandled.js';
 
 const one = (type: string): Unhandled => ({ type, version: 1, id: 'x', jobs: 1, dueForMs: 12_000 });

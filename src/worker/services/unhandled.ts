@@ -6,7 +6,7 @@
  * serves. It says it once per queue and type, and again after ten minutes if it is still so.
  */
 import type { QueueSettings } from '../../fleet/registry.js';
-import type { Unhandled } from '../../inspect/unhandled.js';
+import type { Unhandled } from '../../inspect/fleet/unhandled.js';
 import type { Logger } from '../../postgres/log.js';
 import { jittered, type Time, type Timer } from '../time.js';
 

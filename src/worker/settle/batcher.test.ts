@@ -30,3 +30,28 @@ test('a job that this worker claimed again is settled once, in its newest genera
   expect(settled).toEqual(['lost', 'completed', 'completed']);
   expect(sent.map(({ id, generation }) => `${id} ${generation}`)).toEqual(['a 4', 'b 1']);
 });
+
+test('what is sent again after its worker was declared dead is only looked for', async () => {
+  let standing: 'alive' | 'dead' = 'alive';
+  const sent: string[] = [];
+  const batcher = new Batcher<Settled>(
+    {
+      ...{ reportError: () => {}, took: () => {}, standing: () => standing },
+      ...{ time: systemTime, abandoned: new AbortController().signal },
+    },
+    'complete',
+    async (_workerId, items) => {
+      sent.push(...items.map(({ id }) => id));
+      standing = 'dead';
+      throw Object.assign(new Error('the connection broke'), { code: '08006' });
+    },
+    { afterLoss: async (_workerId, items) => resultsOf(['a'], 'completed', items.length) },
+  );
+  const settled = await Promise.all(
+    ['a', 'b'].map(
+      (id) => new Promise((resolve) => batcher.add('w', { id, generation: 1 }, resolve)),
+    ),
+  );
+  expect(settled).toEqual(['completed', 'lost']);
+  expect(sent).toEqual(['a', 'b']);
+});

@@ -113,19 +113,17 @@ export class Batcher<T extends Settled> {
     try {
       while (this.#waiting.length > 0) {
         await this.#gathered();
-        await this.#confirmed();
         this.#sentAt = this.#deps.time.now();
         const owner = this.#waiting[0]?.workerId;
         let count = 0;
         while (count < MAX_ROWS && this.#waiting[count]?.workerId === owner) count++;
         const batch = this.#waiting.splice(0, count);
-        const dead = this.#deps.standing(owner as string) === 'dead';
         const newest = newestGenerations(batch);
         // What ran before it was lost, as an earlier batch has found: nothing behind that may count. And this worker
         // may have claimed the job again after the lease had run out: a job has one result in a statement.
         const whole = batch.filter(({ item, done }) => {
           const older = newest !== null && item.generation < (newest.get(item.id) ?? 0);
-          const broken = dead || older || item.broken?.() === true;
+          const broken = older || item.broken?.() === true;
           if (broken) done('lost');
           return !broken;
         });
@@ -136,13 +134,6 @@ export class Batcher<T extends Settled> {
     } finally {
       this.#busy = false;
     }
-  }
-
-  /** Until it is known whether the worker lives. */
-  async #confirmed(): Promise<void> {
-    const { standing, abandoned } = this.#deps;
-    while (standing(this.#waiting[0]?.workerId as string) === 'unknown' && !abandoned.aborted)
-      await pause(SOON_MS, abandoned);
   }
 
   /** `again`: some of it was asked for before, and may have been done then. */
@@ -178,7 +169,7 @@ export class Batcher<T extends Settled> {
     done(answer(item.id));
   }
 
-  /** Asks until the database has answered; an answer that got lost is looked for. */
+  /** Asks until the database has answered; an answer that got lost is looked for, also by a worker that is dead now. */
   async #ask(batch: readonly Waiting<T>[], again: boolean): Promise<Answer> {
     const { time, took, reportError, abandoned } = this.#deps;
     const { afterLoss } = this.#options;
@@ -187,9 +178,10 @@ export class Batcher<T extends Settled> {
     const backoff = new Backoff();
     for (let answerLost = again; ; answerLost = true) {
       try {
+        const alive = await isAlive(this.#deps, workerId);
         const from = time.now();
-        const results = await this.#run(workerId, items);
-        took(this.#statement, time.now() - from);
+        const results: Results = alive ? await this.#run(workerId, items) : () => 'lost';
+        if (alive) took(this.#statement, time.now() - from);
         if (!answerLost || !afterLoss) return results;
         const missing = items.filter(({ id }) => results(id) === 'lost');
         if (missing.length === 0) return results;
@@ -204,6 +196,15 @@ export class Batcher<T extends Settled> {
       }
     }
   }
+}
+
+/** Before every statement, also one that is sent again: waits until it is known whether the worker lives. */
+export async function isAlive(
+  { standing, abandoned }: Pick<BatcherDeps, 'standing' | 'abandoned'>,
+  workerId: string,
+): Promise<boolean> {
+  while (standing(workerId) === 'unknown' && !abandoned.aborted) await pause(SOON_MS, abandoned);
+  return standing(workerId) !== 'dead';
 }
 
 /** Null, and that is nearly always: no job stands in the batch twice. */

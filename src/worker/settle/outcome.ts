@@ -129,6 +129,7 @@ async function settleHanded(
   try {
     result = await settler.untilAnswered('settling a job whose commit is unknown', async () => {
       if (await wasCompleted(context, held)) return 'completed';
+      if (!(await settler.isAlive(workerId))) return 'lost';
       const failure = { id, generation, ...outcome };
       const [row] = await fail(context.plain, context.names, workerId, [failure]);
       return resultOfFailure(row?.status);
@@ -151,8 +152,9 @@ async function settleParent(
   let result: SettleResult;
   try {
     result = await settler.untilAnswered('completing a job with children', async (again) => {
-      if (!again || !(await wasCompleted(context, held)))
-        await completeWithChildren(context, held, outcome);
+      if (again && (await wasCompleted(context, held))) return 'completed';
+      if (!(await settler.isAlive(held.workerId))) return 'lost';
+      await completeWithChildren(context, held, outcome);
       return 'completed';
     });
   } catch (error) {

@@ -16,7 +16,7 @@ import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { Settle, Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
 import { asAscii, isUnstorable } from './ascii.js';
-import { Batcher, type BatcherDeps, type Done, type Run, resultsOf } from './batcher.js';
+import { Batcher, type BatcherDeps, type Done, isAlive, type Run, resultsOf } from './batcher.js';
 
 export interface SettlerDeps extends BatcherDeps {
   readonly engine: Executor;
@@ -95,6 +95,11 @@ export class Settler {
     done: DoneWith<Kind>,
   ): void {
     this.#batchers[kind].add(by, job, done as Done);
+  }
+
+  /** Nothing may be settled under the id of a worker that is not. */
+  isAlive(workerId: string): Promise<boolean> {
+    return isAlive(this.#deps, workerId);
   }
 
   /** The worker is stopping: from now on nothing waits for others. */

@@ -3,7 +3,7 @@
  * migrations, which takes several. Files that do not fit (of another Postgres, of other migrations) count as none.
  */
 import type { PGlite, PGliteOptions } from '@electric-sql/pglite';
-import { dumpFiles, INITDB } from '../../../src/testing/pglite-dump.js';
+import { dumpFiles, INITDB } from '../../../src/testing/pglite/dump.js';
 import { Server } from './server.js';
 
 /** `PGlite.create`, perhaps with options of the caller's own. */

@@ -1,0 +1,168 @@
+/** Who blocks whom, and who holds what maintenance needs; each with the statement that ends it. */
+import type { Executor } from '../../postgres/queryable.js';
+import { int8, type Row, statement, text } from '../../postgres/statement.js';
+import { endStatement, sessionWords, wantedWords } from '../reading/lock-words.js';
+import { behind, type LockSession, rootBlockers } from '../reading/locks.js';
+import { many, span } from '../reading/words.js';
+import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
+
+const CHECK = 'locks';
+const MOST = 5;
+const NAMED = 3;
+const STATEMENT_LENGTH = 160;
+
+const NOTHING_MOVES =
+  'Whoever needs the lock waits behind it, or gives up after half a second and tries again: claims, settles and enqueues stand still.';
+
+const fix = (one: LockSession) =>
+  lines('End its transaction where it was begun, or here:', endStatement(one));
+
+export function judgeLocks(sessions: readonly LockSession[], limits: Limits): Finding[] {
+  const roots = rootBlockers(sessions).filter((root) =>
+    behind(sessions, root).some(({ waitingMs }) => (waitingMs ?? 0) >= limits.waitMs),
+  );
+  const others = sessions.filter((one) => !roots.includes(one) && one.blockedBy.length === 0);
+  const strong = others.filter(
+    (one) => isStrong(one.holdsMode) && (one.openMs ?? limits.lockedMs) >= limits.lockedMs,
+  );
+  const idle = others.filter(
+    (one) =>
+      !strong.includes(one) &&
+      one.state?.startsWith('idle in transaction') &&
+      (one.stateMs ?? 0) >= limits.idleMs,
+  );
+  const findings = [
+    ...roots.map((root) => blocking(root, behind(sessions, root))),
+    ...strong.map(holding),
+    ...idle.map(sleeping),
+  ].slice(0, MOST);
+  return findings.length > 0 ? findings : [ok(CHECK, 'nobody waits for a lock of this schema')];
+}
+
+/** One that readers or writers of a table wait for. */
+const isStrong = (mode: string | null) =>
+  ['AccessExclusiveLock', 'ExclusiveLock', 'ShareRowExclusiveLock', 'ShareLock'].includes(
+    mode ?? '',
+  );
+
+function blocking(root: LockSession, waiting: readonly LockSession[]): Finding {
+  const held = root.holds === null ? 'a lock' : `${root.holdsMode} on ${root.holds}`;
+  const named = waiting.slice(0, NAMED).map((one) => {
+    const since = one.waitingMs === null ? '' : ` for ${span(one.waitingMs)}`;
+    return `${capital(sessionWords(one))} waits for ${wantedWords(one)}${since}${saying(one)}`;
+  });
+  const more = waiting.length - named.length;
+  if (more > 0) named.push(`${more} more wait`);
+  return problem(
+    CHECK,
+    `${capital(sessionWords(root))} holds ${held}${opened(root)} and blocks ${many(waiting.length, 'session')}${saying(root)}. ${named.join('. ')}.`,
+    NOTHING_MOVES,
+    fix(root),
+  );
+}
+
+function holding(one: LockSession): Finding {
+  return problem(
+    CHECK,
+    `${capital(sessionWords(one))} holds ${one.holdsMode} on ${one.holds}${opened(one)}${saying(one)}.`,
+    NOTHING_MOVES,
+    fix(one),
+  );
+}
+
+function sleeping(one: LockSession): Finding {
+  return note(
+    CHECK,
+    `${capital(sessionWords(one))} has a transaction open${opened(one)} that touched ${one.holds ?? 'a queue'}${saying(one)}.`,
+    'Rows that it has changed are passed over. A change of the table would wait for it, and everybody behind that.',
+    fix(one),
+  );
+}
+
+const capital = (words: string) => words[0]?.toUpperCase() + words.slice(1);
+
+const opened = ({ openMs }: LockSession) => (openMs === null ? '' : ` for ${span(openMs)}`);
+
+function saying({ query, state }: LockSession): string {
+  const said = (query ?? '').replace(/\s+/g, ' ').trim();
+  if (said === '' || said === '<insufficient privilege>') return '';
+  const cut = said.length > STATEMENT_LENGTH ? `${said.slice(0, STATEMENT_LENGTH)}…` : said;
+  return ` (${state === 'active' ? 'its statement' : 'its last statement'}: ${cut})`;
+}
+
+export const askMaintenanceLock = statement({
+  name: 'doctor_maintenance_lock',
+  text: `
+SELECT h.what, h.pid::text AS pid, coalesce(nullif(a.application_name, ''), 'no name') AS application,
+  a.usename::text AS user_name, a.state,
+  (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000)::bigint AS open_ms
+FROM (
+  SELECT 'the lock' AS what, l.pid FROM pg_locks AS l
+  WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+    AND l.classid::bigint = ($1::bigint & 4294967295) AND l.objid::bigint = ($2::bigint & 4294967295)
+    AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+  UNION
+  -- Nobody can see who has locked a row, only who has locked some of the table.
+  SELECT 'rows of the table queues', l.pid FROM pg_locks AS l
+  WHERE l.relation = 'holdfast.queues'::regclass AND l.granted AND l.locktype = 'relation'
+    AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+    AND l.mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
+      'AccessExclusiveLock')
+) AS h
+JOIN pg_stat_activity AS a ON a.pid = h.pid
+WHERE h.pid <> pg_backend_pid()
+ORDER BY open_ms DESC NULLS LAST
+LIMIT 5`,
+  columns: {
+    what: text,
+    pid: text,
+    application: text,
+    user_name: text.orNull,
+    state: text.orNull,
+    open_ms: int8.orNull,
+  },
+});
+
+export type MaintenanceHolder = Row<typeof askMaintenanceLock.columns>;
+
+/** `keys`: those of the advisory lock of the queue's maintenance. */
+export function readMaintenanceLock(
+  db: Executor,
+  names: { readonly schema: string; readonly queue: string },
+  keys: readonly [number, number],
+): Promise<MaintenanceHolder[]> {
+  return db.run(askMaintenanceLock, names, [...keys]);
+}
+
+/**
+ * `idleMs`: since the last round began; null: never. An ordinary user does not see since when others hold it. Then it is
+ * held for too long when no round has begun for long.
+ */
+export function judgeMaintenanceLock(
+  queue: string,
+  holders: readonly MaintenanceHolder[],
+  limits: Limits,
+  idleMs: number | null,
+): Finding[] {
+  const check = 'maintenance lock';
+  const stuck = idleMs === null || idleMs >= limits.silentMs;
+  const long = holders.filter(({ openMs }) =>
+    openMs === null ? stuck : openMs >= limits.lockedMs,
+  );
+  if (long.length === 0) return [ok(check, `${queue}: nobody holds it for long`)];
+  const last = idleMs === null ? 'none has begun yet' : `the last began ${span(idleMs)} ago`;
+  return long.map(({ what, pid, application, userName, state, openMs }) =>
+    problem(
+      check,
+      `Session ${pid} (${[application, userName && `user ${userName}`, state].filter(Boolean).join(', ')}) holds ${what} that maintenance of "${queue}" needs, ` +
+        (openMs === null
+          ? `and of its rounds ${last}. Since when, this user may not see.`
+          : `for ${span(openMs)}.`),
+      'No worker can begin a round meanwhile: vanished workers are not declared dead, their jobs not returned, nothing is pruned.',
+      lines(
+        'End its transaction where it was begun, or here:',
+        `SELECT pg_terminate_backend(${pid});`,
+      ),
+    ),
+  );
+}

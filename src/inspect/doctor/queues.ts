@@ -1,0 +1,257 @@
+/** The work itself: what waits too long, what nobody took back, dead letters, and who is there to do it. */
+import { isLive, isSilent, saysOf } from '../fleet/workers.js';
+import { MOST_POISON } from '../job/poison.js';
+import type { Overview, QueueOverview, WorkerOverview } from '../queue/overview.js';
+import { describePaused, isPartlyPaused } from '../queue/paused.js';
+import type { QueueRow } from '../queue/queues.js';
+import { many, span } from '../reading/words.js';
+import type { Finding, Limits } from './doctor.js';
+import { lines, note, ok, problem } from './doctor.js';
+
+const since = (at: string, time: string | null) =>
+  time === null ? 0 : Date.parse(at) - Date.parse(time);
+
+/** What is estimated is called so, as `status` does with its `~`. */
+const pending = ({ pending, approximate }: QueueOverview['counts']) =>
+  `${approximate ? 'about ' : ''}${many(pending, 'job')}`;
+
+/** `poison`: by queue, the dead letters that ended their workers' processes. */
+export function judgeQueues(
+  { queues, workers }: Overview,
+  limits: Limits,
+  poison: ReadonlyMap<string, readonly string[]> = new Map(),
+): Finding[] {
+  const alive = workers.filter(({ worker }) => isLive(worker));
+  return queues.flatMap((one) => [
+    ...waiting(one, limits, alive.length),
+    ...full(one),
+    expired(one),
+    deadLetters(one, limits, poison.get(one.queue.name) ?? []),
+    ...maintenance(one, limits, alive),
+  ]);
+}
+
+function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number): Finding[] {
+  const { name } = queue;
+  const oldestMs = since(counts.size.at, counts.oldestDue);
+  if (queue.paused) {
+    return [
+      note(
+        'paused',
+        `The queue "${name}" is paused with ${pending(counts)} waiting.`,
+        'It takes jobs and none of them runs.',
+        `holdfast queues resume ${name}`,
+      ),
+    ];
+  }
+  const parts = isPartlyPaused(queue)
+    ? [
+        note(
+          'paused',
+          `Of the queue "${name}" ${describePaused(queue)} ${verb(queue)} paused.`,
+          'Their jobs are accepted and none of them runs. The oldest job that waits may be one of them.',
+          lines(...resumes(queue)),
+        ),
+      ]
+    : [];
+  if (oldestMs <= limits.oldestMs)
+    return [...parts, ok('oldest pending', `${name}: ${span(oldestMs)}`)];
+  return [
+    ...parts,
+    problem(
+      'oldest pending',
+      `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${pending(counts)} wait, ${many(alive, 'worker')} alive.`,
+      'This is the delay that users see.',
+      `holdfast jobs ls --queue ${name} --status pending --oldest, then holdfast explain one whose DUE is past; start more workers if they are all busy.`,
+    ),
+  ];
+}
+
+function full({ queue, counts }: QueueOverview): Finding[] {
+  const { name, maxPending } = queue;
+  if (maxPending === null || counts.pending < maxPending) return [];
+  return [
+    problem(
+      'full',
+      `${counts.approximate ? 'About ' : ''}${many(counts.pending, 'job')} of "${name}" wait, and ${maxPending.toLocaleString('en')} may.`,
+      'Enqueues are refused, or wait, until there is room.',
+      `Add workers, or raise the limit: holdfast queues set ${name} --max-pending N`,
+    ),
+  ];
+}
+
+const RESUMES = 10;
+
+function resumes({ name, pausedTypes, pausedKeys }: QueueRow): string[] {
+  const all = [
+    ...pausedTypes.map((type) => `--type ${shellWord(type)}`),
+    ...pausedKeys.map((key) => `--partition-key ${shellWord(key)}`),
+  ].map((option) => `holdfast queues resume ${name} ${option}`);
+  const more = all.length - RESUMES;
+  return more > 0 ? [...all.slice(0, RESUMES), `and ${more} more: holdfast queues ls --json`] : all;
+}
+
+const shellWord = (word: string) =>
+  /^[\w.:@/+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+
+const verb = ({ pausedTypes, pausedKeys }: QueueRow) =>
+  pausedTypes.length + pausedKeys.length === 1 ? 'is' : 'are';
+
+function expired({ queue, counts }: QueueOverview): Finding {
+  if (counts.expired === 0) return ok('expired leases', `${queue.name}: none`);
+  return problem(
+    'expired leases',
+    `${many(counts.expired, 'job')} of "${queue.name}" are beyond their lease and nobody has taken them back.`,
+    'Their worker is gone. A round of maintenance returns them within seconds of a crash; if it stays, no worker is running, or maintenance fails.',
+    `holdfast jobs ls --queue ${queue.name} --status processing, then holdfast explain one of them.`,
+  );
+}
+
+const NAMED_POISON = 10;
+
+function deadLetters(
+  { queue, counts }: QueueOverview,
+  limits: Limits,
+  poison: readonly string[],
+): Finding {
+  if (counts.deadLetter === 0) return ok('dead letters', `${queue.name}: none`);
+  const least = poison.length >= MOST_POISON ? 'at least ' : '';
+  const killed =
+    poison.length === 0
+      ? ''
+      : ` Of these ${least}${many(poison.length, 'job')} ended the process of ${poison.length === 1 ? 'its worker' : 'their workers'}, and may do so again.`;
+  const first =
+    poison.length === 0
+      ? []
+      : [
+          'First take out those that end their process, or mend their handler:',
+          `holdfast jobs discard ${poison.slice(0, NAMED_POISON).join(' ')}`,
+          ...(poison.length > NAMED_POISON
+            ? ['and the others: holdfast dead-letters ls --error vanished']
+            : []),
+        ];
+  return (counts.deadLetter >= limits.deadLetters ? problem : note)(
+    'dead letters',
+    `${counts.deadLetterApproximate ? 'About ' : ''}${many(counts.deadLetter, 'dead letter')} in "${queue.name}".${killed}`,
+    'They failed in all their attempts, or gave up, and run again only when somebody says so.',
+    lines(
+      ...first,
+      `holdfast dead-letters ls --queue ${queue.name}, mend the cause, then holdfast dead-letters retry --queue ${queue.name}`,
+    ),
+  );
+}
+
+/** Those who serve a queue maintain it. */
+function maintenance(
+  { queue, counts }: QueueOverview,
+  limits: Limits,
+  alive: readonly WorkerOverview[],
+): Finding[] {
+  if (alive.length === 0 || queue.maintainedAt === null) return [];
+  const { name } = queue;
+  const ms = since(counts.size.at, queue.maintainedAt);
+  if (ms <= limits.maintenanceMs) return [];
+  if (!alive.some(({ worker }) => name in ((worker.handles ?? {}) as object)))
+    return [
+      note(
+        'unserved',
+        `No live worker serves the queue "${name}", so it has had no maintenance for ${span(ms)}; ${pending(counts)} wait in it.`,
+        'Its jobs do not run, what vanished workers hold of it is not returned, and its archive is not pruned.',
+        `Start a worker that handles its types${name === 'inbox' ? '.' : `, or drop it: holdfast queues drop ${name}`}`,
+      ),
+    ];
+  return [
+    problem(
+      'maintenance',
+      `The last round of maintenance of the queue "${name}" began ${span(ms)} ago, although workers that serve it are alive.`,
+      'Vanished workers are not declared dead, their jobs not returned, and the archive grows.',
+      'Look for warnings in the logs of the workers; one of them does it for all.',
+    ),
+  ];
+}
+
+/** `overdueMs`: of the schedule of the queue that has been due for longest. */
+export function judgeSchedules(queue: string, overdueMs: number, limits: Limits): Finding {
+  const check = 'schedules';
+  if (overdueMs <= limits.scheduleMs)
+    return ok(check, `${queue}: none is overdue by more than ${span(limits.scheduleMs)}`);
+  return problem(
+    check,
+    `A schedule of the queue "${queue}" has been due for ${span(overdueMs)}, and no worker writes its job.`,
+    'Workers write the ticks of the queues that they serve. Those that are late are caught up as the schedule says, or missed.',
+    `holdfast schedules ls --queue ${queue} shows which. Start a worker that serves the queue, or look for warnings in the logs of those that do.`,
+  );
+}
+
+/** `counted`: the jobs of all queues could be counted. */
+export function judgeWorkers({ queues, workers }: Overview, counted = true): Finding[] {
+  const alive = workers.filter(({ worker }) => worker.status === 'alive');
+  const waits = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
+  const about = queues.some(({ counts }) => counts.approximate) ? 'about ' : '';
+  if (alive.length === 0) {
+    if (!counted) {
+      const text = 'No worker is alive; how many jobs wait could not be counted.';
+      return [problem('workers', text, 'Nothing runs.', 'holdfast work')];
+    }
+    if (waits === 0)
+      return [
+        note(
+          'workers',
+          'No worker is alive.',
+          'Nothing waits either; what is enqueued from now on will.',
+          'holdfast work',
+        ),
+      ];
+    return [
+      problem(
+        'workers',
+        `No worker is alive and ${about}${many(waits, 'job')} wait.`,
+        'Nothing runs.',
+        'holdfast work',
+      ),
+    ];
+  }
+  const silent = alive.filter(({ worker }) => isSilent(worker));
+  if (silent.length === alive.length) return [allSilent(silent, waits)];
+  return [
+    silent.length === 0
+      ? ok('workers', `${alive.length} alive`)
+      : problem(
+          'workers',
+          `${silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ')} registered as alive, but not seen for so long.`,
+          'They are frozen, cut off or gone, and nobody has declared them dead: what they hold waits for its lease.',
+          'Start another worker, whose maintenance declares them dead; then look after their hosts.',
+        ),
+    ...['holdfast', 'version'].flatMap((fact) => mixed(alive, fact)),
+  ];
+}
+
+/** Nobody is left who could declare them dead. */
+function allSilent(silent: readonly WorkerOverview[], waits: number): Finding {
+  const who = silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ');
+  return problem(
+    'workers',
+    `No worker sends heartbeats: ${who} registered as alive, but not seen for so long. ${many(waits, 'job')} wait.`,
+    'Nothing runs. What they hold comes back when another worker declares them dead, and there is none.',
+    'holdfast work',
+  );
+}
+
+function mixed(alive: readonly WorkerOverview[], fact: string): Finding[] {
+  const byVersion = new Map<string, number>();
+  for (const { worker } of alive) {
+    const version = saysOf(worker, fact);
+    if (version !== null) byVersion.set(version, (byVersion.get(version) ?? 0) + 1);
+  }
+  if (byVersion.size < 2) return [];
+  const what = fact === 'holdfast' ? 'holdfast' : 'the application';
+  const list = [...byVersion].map(([version, count]) => `${version} (${count})`).join(', ');
+  return [
+    note(
+      'mixed versions',
+      `Live workers run different versions of ${what}: ${list}.`,
+      'During a deploy this is as it should be. If it stays, some jobs run old code.',
+      'holdfast workers ls shows which; drain the old ones: holdfast workers drain ID',
+    ),
+  ];
+}

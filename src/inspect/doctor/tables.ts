@@ -1,0 +1,127 @@
+/** What was done to the tables that the migrations do not do: not logged, rows hidden, not frozen for too long. */
+import { quoteName } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { bool, int8, type Row, statement, text } from '../../postgres/statement.js';
+import { type Finding, type Limits, lines, ok, PATIENCE, problem } from './doctor.js';
+
+export const askTables = statement({
+  name: 'doctor_tables',
+  text: `
+SELECT c.relname::text AS table, c.relpersistence = 'u' AS unlogged, c.relrowsecurity AS row_security,
+  c.relforcerowsecurity AS forced,
+  -- Not asked of the file, for which a lock would be needed.
+  c.relpages::bigint * current_setting('block_size')::integer AS bytes,
+  age(c.relfrozenxid)::bigint AS xids, mxid_age(c.relminmxid)::bigint AS multixacts
+FROM pg_class AS c
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = $1::text AND c.relkind = 'r'
+ORDER BY c.relname`,
+  columns: {
+    table: text,
+    unlogged: bool,
+    row_security: bool,
+    forced: bool,
+    bytes: int8,
+    xids: int8,
+    multixacts: int8,
+  },
+});
+
+export type TableFacts = Row<typeof askTables.columns>;
+
+export function readTables(db: Executor, schema: string): Promise<TableFacts[]> {
+  return db.run(askTables, { schema, queue: 'inbox' }, [schema]);
+}
+
+/** What an emptied table means, by the end of its name. */
+const LOSSES: readonly [RegExp, string][] = [
+  [
+    /_idempotency$/,
+    'an enqueue that is repeated with its key is accepted again, and its job runs twice.',
+  ],
+  [/_effects$/, 'a job that is run again repeats the effects that once() had done.'],
+  [/_archive$/, 'what is known of finished jobs is lost.'],
+  [/^audit$/, 'the record of what operators did is lost.'],
+];
+
+const lossOf = (table: string) =>
+  LOSSES.find(([name]) => name.test(table))?.[1] ??
+  'accepted jobs, or what governs them, are lost.';
+
+export function judgeTables(schema: string, tables: readonly TableFacts[]): Finding[] {
+  const path = (table: string) =>
+    `${schema}.${/^[a-z_][a-z0-9_]*$/.test(table) ? table : quoteName(table)}`;
+  const unlogged = tables.filter((one) => one.unlogged);
+  const hidden = tables.filter((one) => one.rowSecurity);
+  return [
+    ...(unlogged.length === 0 ? [ok('unlogged tables', 'none')] : []),
+    ...unlogged.map(({ table, bytes }) =>
+      problem(
+        'unlogged tables',
+        `${path(table)} is UNLOGGED.`,
+        `A crash of the server empties it, and a standby does not have it: ${lossOf(table)}`,
+        lines(
+          `There is no way that blocks nobody: it is written anew (${Math.ceil(bytes / 1024 / 1024)} MB) and locked meanwhile. In a quiet minute:`,
+          PATIENCE,
+          `ALTER TABLE ${path(table)} SET LOGGED;`,
+        ),
+      ),
+    ),
+    ...(hidden.length === 0 ? [ok('row level security', 'off')] : []),
+    ...hidden.map(({ table, forced }) =>
+      problem(
+        'row level security',
+        `Row level security is on for ${path(table)}${forced ? ', also for its owner' : ''}.`,
+        'Rows that no policy shows are not there for a worker: jobs are passed over without a word, and enqueues are refused.',
+        lines(
+          PATIENCE,
+          `ALTER TABLE ${path(table)} DISABLE ROW LEVEL SECURITY${forced ? ', NO FORCE ROW LEVEL SECURITY' : ''};`,
+        ),
+      ),
+    ),
+  ];
+}
+
+export const askFrozen = statement({
+  name: 'doctor_frozen',
+  text: `
+SELECT d.datname::text AS database, d.datname = current_database() AS here, age(d.datfrozenxid)::bigint AS xids,
+  mxid_age(d.datminmxid)::bigint AS multixacts
+FROM pg_database AS d
+ORDER BY greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) DESC
+LIMIT 1`,
+  columns: { database: text, here: bool, xids: int8, multixacts: int8 },
+});
+
+export type Frozen = Row<typeof askFrozen.columns>;
+
+export async function readFrozen(db: Executor, schema: string): Promise<Frozen> {
+  const [row] = await db.run(askFrozen, { schema, queue: 'inbox' }, []);
+  return row as Frozen;
+}
+
+/** The oldest of all databases counts: when one of them is at the end, none can be written to. */
+export function judgeFrozen(
+  schema: string,
+  oldest: Frozen,
+  tables: readonly TableFacts[],
+  limits: Limits,
+): Finding[] {
+  const check = 'wraparound';
+  const age = Math.max(oldest.xids, oldest.multixacts);
+  if (age < limits.wraparoundXids)
+    return [ok(check, `${age.toLocaleString('en')} transactions since the oldest freeze`)];
+  const own = tables.filter((one) => Math.max(one.xids, one.multixacts) >= limits.wraparoundXids);
+  const vacuums = own.map(({ table }) => `VACUUM (FREEZE) ${schema}.${table};`);
+  return [
+    problem(
+      check,
+      `The database "${oldest.database}" has rows from ${age.toLocaleString('en')} transactions ago that are not frozen.`,
+      'At about two billion the server stops taking writes, in all its databases: nothing could be enqueued, claimed or settled.',
+      lines(
+        `Look at "vacuum horizon" first: what holds it back holds this back as well. Then, in the database "${oldest.database}":`,
+        ...(oldest.here && vacuums.length > 0 ? vacuums : ['VACUUM (FREEZE);']),
+      ),
+    ),
+  ];
+}

@@ -1,0 +1,79 @@
+/**
+ * Why is this job not running? One answer in words, with the facts it rests on. Where several reasons hold
+ * at once, the one that a person has to act on comes first, and the others follow.
+ */
+import type { Executor } from '../../postgres/queryable.js';
+import type { ShownJob } from '../job/show.js';
+import { keyHeld, laterRuns } from './key.js';
+import { limitReached, rateLimited } from './limits.js';
+import { rowLocked } from './locked.js';
+import { deadLetter, ended, inHand } from './outcomes.js';
+import { partPaused } from './paused.js';
+import { nobodyHandles, notDue, paused, type Reason, suspect } from './reasons.js';
+import { fromSchedule } from './schedule.js';
+import { type RingOwner, readSituation, type Situation } from './situation.js';
+import { itsTurn, noneIsFree } from './turn.js';
+import { unknown } from './unknown.js';
+import { groupFull, keyFull } from './window.js';
+
+export interface Explanation extends Reason {
+  readonly id: string;
+  /** What else keeps it from running, or would. */
+  readonly also: readonly Reason[];
+  /** Null when no queue knows the id. */
+  readonly job: ShownJob | null;
+  /** The worker that comes first for the job's bucket, in a queue that is read by key. */
+  readonly bucketOwner: string | null;
+}
+
+export interface ExplainOptions {
+  readonly queues?: readonly string[] | undefined;
+  readonly ringOwner?: RingOwner | undefined;
+}
+
+export async function explainJob(
+  db: Executor,
+  schema: string,
+  id: string,
+  options: ExplainOptions = {},
+): Promise<Explanation> {
+  const found = await readSituation(db, schema, id, options);
+  if (!('job' in found)) {
+    return { id, ...unknown(found), also: [], job: null, bucketOwner: null };
+  }
+  const [first, ...also] = [...reasons(found), ...fromSchedule(found.job)];
+  return { id, ...(first as Reason), also, job: found.job, bucketOwner: found.owner };
+}
+
+function reasons(situation: Situation): Reason[] {
+  const { job } = situation;
+  if (job.archived) return [ended(situation)];
+  if (job.status === 'dead_letter') return [deadLetter(situation)];
+  const obstacles = [
+    ...[paused(situation), partPaused(situation)],
+    ...[nobodyHandles(situation), rowLocked(situation)],
+  ];
+  if (job.status === 'processing') {
+    const now = inHand(situation);
+    // Somebody runs it: what would keep others from claiming it does not matter.
+    return now.code === 'running' ? [now] : present([now, ...obstacles]);
+  }
+  const paced = rateLimited(situation);
+  const later = paced ? null : notDue(situation);
+  const apart = later ? null : suspect(situation);
+  const limit = paced ?? (later ? null : limitReached(situation));
+  const line = keyHeld(situation) ?? laterRuns(situation);
+  const waiting = present([
+    ...obstacles,
+    later,
+    // Behind another job of its key, its limit comes later.
+    ...(situation.head ? [line, limit] : [limit, line]),
+    keyFull(situation),
+    groupFull(situation),
+    apart,
+    apart && noneIsFree(situation),
+  ]);
+  return waiting.length > 0 ? waiting : [itsTurn(situation)];
+}
+
+const present = (all: readonly (Reason | null)[]) => all.filter((reason) => reason !== null);

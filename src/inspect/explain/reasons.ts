@@ -1,0 +1,179 @@
+/**
+ * The reasons for which a job waits, one function for each. Each looks at the situation and gives its
+ * reason in words with the facts and the command that mends it, or null when it does not apply.
+ */
+
+import { handlesVersion, isSilent, type WorkerRow } from '../fleet/workers.js';
+import { firstLine, many, span } from '../reading/words.js';
+import { MAX_LINE } from './line.js';
+import type { Situation } from './situation.js';
+
+export type ReasonCode =
+  | 'completed'
+  | 'cancelled'
+  | 'discarded'
+  | 'dead_letter'
+  | 'running'
+  | 'lease_expired'
+  | 'owner_dead'
+  | 'owner_silent'
+  | 'queue_paused'
+  | 'type_paused'
+  | 'key_paused'
+  | 'no_worker'
+  | 'no_handler'
+  | 'version_too_new'
+  | 'retrying'
+  | 'snoozed'
+  | 'not_due'
+  | 'row_locked'
+  | 'key_held'
+  | 'key_full'
+  | 'group_full'
+  | 'rate_limited'
+  | 'limit_reached'
+  | 'suspect'
+  | 'handlers_busy'
+  | 'beside_suspect'
+  | 'workers_silent'
+  | 'waiting_its_turn'
+  | 'from_schedule'
+  | 'unknown';
+
+export interface Reason {
+  readonly code: ReasonCode;
+  readonly text: string;
+  /** What a person can do about it; null: nothing needs to be done. */
+  readonly fix: string | null;
+}
+
+export const sinceMs = (situation: Situation, time: string | null) =>
+  time === null ? 0 : situation.nowMs - Date.parse(time);
+
+export const clock = (time: string | null) =>
+  (time ?? '').replace('T', ' ').replace(/\.\d+Z$/, 'Z');
+export const counted = (count: number, noun: string) =>
+  count >= MAX_LINE ? `${MAX_LINE} or more ${noun}s` : many(count, noun);
+
+export function describeWorker(situation: Situation, id: string | null): string {
+  const worker = situation.workers.find((one) => one.id === id);
+  if (!worker) return `worker ${id} (not in the registry)`;
+  const state = isSilent(worker) ? 'silent' : worker.status;
+  return `worker ${id} (${state}, seen ${span(worker.silentMs)} ago)`;
+}
+
+const alive = ({ workers }: Situation): WorkerRow[] =>
+  workers.filter((worker) => worker.status === 'alive');
+
+export function paused({ queue }: Situation): Reason | null {
+  if (!queue.paused) return null;
+  return {
+    code: 'queue_paused',
+    text: `The queue "${queue.name}" is paused: it takes jobs and lets none be claimed.`,
+    fix: `holdfast queues resume ${queue.name}`,
+  };
+}
+
+export const nobodyHandles = (situation: Situation) => nobodyFor(situation, situation.job);
+
+/** `what`: the job, or another one of its queue. */
+export function nobodyFor(
+  situation: Situation,
+  what: { readonly type: string; readonly version: number },
+): Reason | null {
+  const { type, version } = what;
+  const { queue } = situation.job;
+  const live = alive(situation);
+  const start = 'Start a worker with a handler for it: holdfast work';
+  if (live.length === 0) {
+    return { code: 'no_worker', text: 'No worker is alive.', fix: start };
+  }
+  const versions = live
+    .map((worker) => handlesVersion(worker, queue, type))
+    .filter((version) => version !== null);
+  if (versions.length === 0) {
+    return {
+      code: 'no_handler',
+      text:
+        `None of ${many(live.length, 'live worker')} handles the type "${type}" ` +
+        `of the queue "${queue}".`,
+      fix: start,
+    };
+  }
+  const newest = Math.max(...versions);
+  if (newest >= version) return null;
+  return {
+    code: 'version_too_new',
+    text:
+      `Its payload has version ${version}; the live workers that handle "${type}" ` +
+      `know versions up to ${newest}.`,
+    fix: `Deploy workers whose definition of "${type}" has version ${version}`,
+  };
+}
+
+interface HistoryEvent {
+  readonly at?: string;
+  readonly outcome?: string;
+  readonly times?: number;
+}
+
+/** How its last attempt ended that did not complete it. */
+export function lastEvent({ job }: Situation): HistoryEvent | null {
+  const history = Array.isArray(job.history) ? (job.history as HistoryEvent[]) : [];
+  return history.at(-1) ?? null;
+}
+
+export function notDue(situation: Situation): Reason | null {
+  const { job } = situation;
+  const inMs = -sinceMs(situation, job.runAt);
+  if (inMs <= 0) return null;
+  const when = `${clock(job.runAt)} (in ${span(inMs)})`;
+  const last = lastEvent(situation);
+  if (last?.outcome === 'snoozed') {
+    const often =
+      (last.times ?? 1) > 1 ? `, ${many(last.times as number, 'time')} in a row by now` : '';
+    return {
+      code: 'snoozed',
+      text:
+        `Its handler snoozed it ${span(sinceMs(situation, last.at ?? null))} ago${often}: ` +
+        `it is due again at ${when}, and no attempt was spent.`,
+      fix: null,
+    };
+  }
+  if (job.attempts === 0) {
+    return { code: 'not_due', text: `It waits for its time, ${when}.`, fix: null };
+  }
+  return {
+    code: 'retrying',
+    text:
+      `Attempt ${job.attempts} of ${job.maxAttempts} failed (${firstLine(job.lastError)}); ` +
+      `the next one is due at ${when}.`,
+    fix: null,
+  };
+}
+
+export const times = (count: number) => (count === 2 ? 'twice' : `${count} times`);
+
+/** How many suspects run together, by how often they crashed their workers. */
+const GROUPS: Readonly<Record<number, string>> = {
+  2: 'in a group of up to 16',
+  3: 'in a group of up to 4',
+};
+
+export function suspect(situation: Situation): Reason | null {
+  const { job, suspects } = situation;
+  if (!suspects) return null;
+  const how = GROUPS[job.crashes] ?? 'alone';
+  const now =
+    suspects.running > 0
+      ? `${many(suspects.running, 'suspect')} ${suspects.running === 1 ? 'runs' : 'run'} now, on worker ${suspects.worker}, for ${span(sinceMs(situation, suspects.since))}`
+      : 'none runs now';
+  return {
+    code: 'suspect',
+    text:
+      `Its worker vanished ${times(job.crashes)} while it held the job, so it is a suspect: it runs apart from ` +
+      `other jobs, ${how}, and in the whole fleet one group of suspects runs at a time. ` +
+      `${now[0]?.toUpperCase()}${now.slice(1)}; ${many(suspects.before, 'other suspect')} ${suspects.before === 1 ? 'comes' : 'come'} before it.`,
+    fix: null,
+  };
+}

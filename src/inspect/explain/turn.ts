@@ -1,0 +1,160 @@
+/**
+ * A job that is due and that nothing of its own keeps: what comes before it, and whether a worker has a handler
+ * for it. That it is the next is said only where nothing comes before it and somebody is free.
+ */
+import { firstFew, many, span } from '../reading/words.js';
+import { type Ahead, MAX_AHEAD } from './ahead.js';
+import { describeWorker, type Reason, type ReasonCode, sinceMs } from './reasons.js';
+import type { Situation } from './situation.js';
+import { inTurn } from './window.js';
+import { type AbleWorker, describeAble } from './workers.js';
+
+/** A free worker takes what it can run within about a second; after this long something is amiss. */
+const OVERDUE_MS = 10_000;
+const MOST_WORKERS = 3;
+
+export function itsTurn(situation: Situation): Reason {
+  const dueMs = sinceMs(situation, situation.job.runAt);
+  const line = lineOf(situation);
+  const busy = noneIsFree(situation);
+  const text = (rest: string) => `It has been due for ${span(dueMs)}: ${line.text} ${rest}`;
+  if (busy) return { ...busy, text: text(busy.text) };
+  const free = situation.able.filter(({ state }) => state === 'free');
+  if (line.isNext && dueMs > OVERDUE_MS && free.length > 0) {
+    const names = firstFew(
+      free.map(({ worker }) => worker.id),
+      MOST_WORKERS,
+      'worker',
+    );
+    return {
+      code: 'waiting_its_turn',
+      text: text(
+        `${many(free.length, 'live worker')} can run it and ${has(free)} a free handler, but none has taken it.`,
+      ),
+      fix: `Look at the log of ${names}, and run holdfast doctor`,
+    };
+  }
+  return { code: 'waiting_its_turn', text: text(whoCan(situation)), fix: null };
+}
+
+function lineOf(situation: Situation): Line {
+  if (situation.window) return inTurn(situation);
+  return situation.keyed ? firstOfItsKey(situation) : byTime(situation.ahead, situation);
+}
+
+const has = (free: readonly unknown[]) => (free.length === 1 ? 'has' : 'have');
+
+/** Null: somebody can take it, or may be able to. */
+export function noneIsFree(situation: Situation): Reason | null {
+  const { able, nowMs } = situation;
+  if (able.length === 0) return null;
+  if (able.some(({ state }) => state === 'free' || state === 'unsure')) return null;
+  const having = (state: AbleWorker['state']) => able.some((one) => one.state === state);
+  const code: ReasonCode = having('busy')
+    ? 'handlers_busy'
+    : having('alone')
+      ? 'beside_suspect'
+      : 'workers_silent';
+  const each = byUse(able).map((one) => describeAble(one, nowMs));
+  const who = able.length === 1 ? 'The only live worker' : `None of ${able.length} live workers`;
+  const [has, does] = able.length === 1 ? ['has no', 'does not take'] : ['has a', 'takes'];
+  const lacks = code === 'handlers_busy' ? `${has} free handler` : `${does} it now`;
+  return {
+    code,
+    text: `${who} that can run it ${lacks}: ${firstFew(each, MOST_WORKERS, 'worker', '; ')}.`,
+    fix: FIXES[code] ?? null,
+  };
+}
+
+const FIXES: Partial<Record<ReasonCode, string>> = {
+  handlers_busy: 'Wait, add workers, or raise concurrency if the handlers mostly wait for others',
+  workers_silent: 'Look at their machines; start a worker: holdfast work',
+};
+
+/** First those that will be free the latest: what runs for long is what an operator asks for. */
+const byUse = (able: readonly AbleWorker[]) =>
+  [...able].sort((a, b) => oldest(a).localeCompare(oldest(b)));
+const oldest = ({ types }: AbleWorker) => types[0]?.oldestClaim ?? '~';
+
+interface Line {
+  readonly text: string;
+  /** Nothing comes before it, for certain. */
+  readonly isNext: boolean;
+}
+
+function byTime(found: Ahead | null, situation: Situation): Line {
+  if (!found) return { text: 'what comes before it is not known.', isNext: false };
+  const older = partOf(found.older, found.olderRead, 'older job');
+  const urgent = partOf(found.moreUrgent, found.moreUrgentRead, 'due job');
+  const before = [
+    ...(older ? [`${older} of its priority`] : []),
+    ...(urgent ? [`${urgent} of a priority before ${situation.job.priority}`] : []),
+  ];
+  const passed = found.olderPassed + found.moreUrgentPassed;
+  const kinds = situation.queue.pausedTypes.length > 0 ? 'of types ' : '';
+  const others = passed > 0 ? ` (beside ${many(passed, 'job')} ${kinds}${skipped(situation)})` : '';
+  if (before.length > 0) {
+    const aged = urgent ? ageing(situation) : '';
+    return { text: `before it come ${before.join(' and ')}${others}.${aged}`, isNext: false };
+  }
+  if (found.olderRead >= MAX_AHEAD || found.moreUrgentRead >= MAX_AHEAD) {
+    return {
+      text:
+        `the first ${MAX_AHEAD.toLocaleString('en')} jobs of the queue are of types ${skipped(situation)}; ` +
+        'what stands between them and this job was not counted.',
+      isNext: false,
+    };
+  }
+  const isFree = situation.able.some(({ state }) => state === 'free');
+  return {
+    text: `${isFree ? 'it is the next' : 'no other job comes before it'}${others}.`,
+    isNext: true,
+  };
+}
+
+/** What claims pass over, after `of types`. */
+const skipped = ({ queue }: Situation) =>
+  queue.pausedTypes.length > 0
+    ? 'that are paused, or that these workers do not handle, and that they pass over'
+    : 'that these workers do not handle and pass over';
+
+/** For how long more urgent jobs go first. */
+function ageing(situation: Situation): string {
+  const { ageAfterMs } = situation.queue;
+  if (ageAfterMs === null) return '';
+  const share = 'gets a share of the claims whatever is more urgent';
+  return sinceMs(situation, situation.job.runAt) > ageAfterMs
+    ? ` It has been due for longer than ${span(ageAfterMs)}, so it ${share}.`
+    : ` From ${span(ageAfterMs)} on it ${share}.`;
+}
+
+/** Null: none. */
+function partOf(jobs: number, read: number, noun: string): string | null {
+  if (jobs === 0) return null;
+  return read >= MAX_AHEAD ? `${jobs.toLocaleString('en')} or more ${noun}s` : many(jobs, noun);
+}
+
+function firstOfItsKey(situation: Situation): Line {
+  const { job, owner } = situation;
+  const text = 'it is the first of its key.';
+  if (owner === null) return { text, isNext: true };
+  return {
+    text:
+      `${text} Bucket ${job.partitionBucket} is read first by ${describeWorker(situation, owner)}; ` +
+      'another worker takes the job if that one has no free handler.',
+    isNext: true,
+  };
+}
+
+/** Who could take it, and what they are doing. */
+function whoCan({ able, nowMs }: Situation): string {
+  const jobs = able.reduce((sum, one) => sum + one.jobs, 0);
+  const claims = able.flatMap(({ types }) => types.map((one) => one.oldestClaim ?? ''));
+  const since = claims.filter(Boolean).sort()[0];
+  const longest = since ? span(nowMs - Date.parse(since)) : null;
+  const doing =
+    jobs === 0
+      ? 'none of them holds a job of this queue'
+      : `they hold ${many(jobs, 'job')} of this queue${longest ? `, the longest for ${longest}` : ''}`;
+  return `${many(able.length, 'live worker')} can run it; ${doing}.`;
+}

@@ -1,0 +1,46 @@
+/**
+ * What workers hold, by their claims. Each claim leaves a row beside the jobs (`inbox_claims`), so this costs
+ * by what is in flight and not by what waits, and it is exact at any backlog. A claim's row outlives single
+ * jobs of it, so the rows of the queue decide: only a job that the worker of the claim still holds counts.
+ */
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { int8, type Row, statement, text } from '../../postgres/statement.js';
+import { instant } from '../reading/columns.js';
+
+export const heldByWorker = statement({
+  name: 'held_by_worker',
+  text: `
+SELECT held.worker_id AS worker, count(*) AS jobs,
+  count(*) FILTER (WHERE i.lease_expires_at <= now()) AS expired, min(i.claimed_at) AS oldest_claim,
+  coalesce(sum(extract(epoch FROM greatest(i.claimed_at - i.available_at, '0')) * 1000), 0)::bigint AS waited_ms
+FROM (
+  -- A job that was released and claimed again by the same worker may be in two of its claims.
+  SELECT DISTINCT c.worker_id, j.id
+  FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+) AS held
+-- With a LIMIT, so that it cannot be planned as a join of all rows.
+CROSS JOIN LATERAL (
+  SELECT i.claimed_at, i.lease_expires_at, i.available_at
+  FROM holdfast.inbox AS i
+  WHERE i.id = held.id AND i.claimed_by = held.worker_id AND i.status = 'processing'
+  LIMIT 1
+) AS i
+GROUP BY held.worker_id
+ORDER BY held.worker_id`,
+  columns: {
+    worker: text,
+    jobs: int8,
+    /** So many of them are beyond their lease. */
+    expired: int8,
+    oldest_claim: instant,
+    /** From the time at which each was due until it was claimed, all together. */
+    waited_ms: int8,
+  },
+});
+
+export type Holding = Row<typeof heldByWorker.columns>;
+
+export function heldJobs(db: Executor, names: Names): Promise<Holding[]> {
+  return db.run(heldByWorker, names, []);
+}

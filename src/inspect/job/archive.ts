@@ -1,0 +1,133 @@
+/**
+ * Lists of finished jobs, the latest first. The archive has no index in that order, only block ranges by
+ * time, so a page is looked for in a window that reaches back from its start and grows until the page
+ * is full. Windows grow by a factor, so that the last one costs most of it; one that would go over the
+ * budget is left to the next page, which `next` names.
+ */
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { int4, int8, type Row, statement, text } from '../../postgres/statement.js';
+import { instant, JOB, moment } from '../reading/columns.js';
+import { filterParams, filterText, type JobFilter } from './filter.js';
+
+const FIRST_WINDOW_MS = 1_000;
+const GROWTH = 8;
+const BUDGET_MS = 150;
+
+export const ARCHIVED_STATUSES = ['completed', 'cancelled', 'discarded'] as const;
+
+/** A discarded dead letter keeps its status in the archive; a list calls it by what was done to it. */
+export const storedStatus = (status: string) => (status === 'discarded' ? 'dead_letter' : status);
+
+export const listArchived = statement({
+  name: 'list_archived',
+  text: `
+SELECT a.id, CASE a.status WHEN 'dead_letter' THEN 'discarded' ELSE a.status::text END AS status,
+  a.type, a.version, a.partition_key, a.partition_bucket, a.priority::integer AS priority,
+  a.attempts, a.max_attempts, a.created_at, a.completed_at, a.claimed_by, a.claimed_at,
+  left(a.last_error, 500) AS last_error
+FROM holdfast.inbox_archive AS a
+WHERE a.completed_at <= $7::timestamptz AND a.completed_at > $8::timestamptz
+  AND (a.completed_at, a.id) < ($7::timestamptz, coalesce($9::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+  AND ${filterText('a', 'completed_at')}
+ORDER BY a.completed_at DESC, a.id DESC
+LIMIT $10::integer`,
+  columns: {
+    ...JOB,
+    attempts: int4,
+    max_attempts: int4,
+    created_at: moment,
+    completed_at: moment,
+    claimed_by: text.orNull,
+    claimed_at: instant,
+    last_error: text.orNull,
+  },
+});
+
+export type ArchivedJob = Row<typeof listArchived.columns>;
+
+export const archiveReach = statement({
+  name: 'archive_reach',
+  text: `
+SELECT clock_timestamp() AS now, least(q.created_at, clock_timestamp() - q.archive_retention * 2) AS start
+FROM holdfast.queues AS q
+WHERE q.name = 'inbox'`,
+  columns: { now: moment, start: moment },
+});
+
+export interface ArchivePage {
+  readonly jobs: readonly ArchivedJob[];
+  /** Where the search goes on, to be passed as `after`; null: there is nothing further. */
+  readonly next: string | null;
+}
+
+export interface ArchiveRequest {
+  readonly after?: string | null | undefined;
+  readonly limit: number;
+  /** How long a page may take, more or less. */
+  readonly budgetMs?: number | undefined;
+}
+
+const PLACE =
+  /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z)(\/([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?(\/\d{1,14})?)?$/;
+
+/** Whether a text has the form of a place in the archive. */
+export function isArchivePlace(text: string): boolean {
+  const [, time = ''] = PLACE.exec(text) ?? [];
+  return !Number.isNaN(Date.parse(time));
+}
+
+/** A place in the archive travels as `<time>/<id>/<window>`: a search that goes on does so at its stride. */
+export async function listArchive(
+  db: Executor,
+  names: Names,
+  filter: JobFilter,
+  request: ArchiveRequest,
+): Promise<ArchivePage> {
+  const [reach] = await db.run(archiveReach, names, []);
+  if (!reach) return { jobs: [], next: null };
+  const [from = reach.now, id, stride] = request.after?.split('/') ?? [];
+  const { statuses, ...rest } = filter;
+  const wanted = filterParams({ ...rest, statuses: statuses?.map(storedStatus) });
+  const budgetMs = request.budgetMs ?? BUDGET_MS;
+  for (let windowMs = Number(stride) || FIRST_WINDOW_MS; ; windowMs *= GROWTH) {
+    const started = performance.now();
+    const edge = new Date(Date.parse(from) - windowMs).toISOString();
+    const last = Date.parse(edge) <= Date.parse(reach.start);
+    const jobs = await db.run(listArchived, names, [
+      ...wanted,
+      from,
+      last ? '-infinity' : edge,
+      id || null,
+      request.limit,
+    ]);
+    const end = jobs.at(-1);
+    if (jobs.length === request.limit) return { jobs, next: `${end?.completedAt}/${end?.id}` };
+    if (last) return { jobs, next: null };
+    if ((performance.now() - started) * GROWTH > budgetMs) {
+      return { jobs, next: `${edge}//${windowMs * GROWTH}` };
+    }
+  }
+}
+
+export const countOlder = statement({
+  name: 'count_archived',
+  text: `
+SELECT count(*) AS jobs FROM (
+  SELECT FROM holdfast.inbox_archive AS a
+  WHERE a.completed_at < now() - $1::bigint * interval '1 millisecond'
+  LIMIT $2::integer
+) AS old`,
+  columns: { jobs: int8 },
+});
+
+/** How many ended longer ago than this, counted up to `limit`. */
+export async function countArchivedOlder(
+  db: Executor,
+  names: Names,
+  olderMs: number,
+  limit: number,
+): Promise<number> {
+  const [row] = await db.run(countOlder, names, [olderMs, limit]);
+  return row?.jobs ?? 0;
+}

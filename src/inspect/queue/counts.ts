@@ -1,0 +1,188 @@
+/**
+ * How many jobs of a queue wait, run and are dead, what each worker holds, and how long the oldest waits.
+ *
+ * Up to 50,000 jobs are read in one pass, and all of it is exact. A larger queue is not read. What runs is
+ * found by the workers' claims and is exact at any size. Dead letters are counted in their own index as far as
+ * that is quick (dead-count.ts); jobs that wait for their time, where the queue is read by time, up to a bound.
+ * What waits in all is the rest of the size in the server's statistics; then `approximate` is true.
+ */
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { int8, statement, text } from '../../postgres/statement.js';
+import { type Holding, heldJobs } from '../fleet/held.js';
+import { instant } from '../reading/columns.js';
+import { deadLetterCount } from './dead-count.js';
+import { oldestDue } from './oldest.js';
+import { type QueueSize, queueSize } from './size.js';
+
+export const EXACT_ROWS = 50_000;
+const EXACT_PART = 10_000;
+
+export interface QueueCounts {
+  readonly pending: number;
+  /** Of the pending, so many that are not due yet; null if that is not known. */
+  readonly scheduled: number | null;
+  /** Of the pending, so many that have failed before; null if that is not known. */
+  readonly retrying: number | null;
+  readonly processing: number;
+  readonly deadLetter: number;
+  /** Beyond their lease: their owner is gone and nobody has taken over yet. */
+  readonly expired: number;
+  /** Since when the oldest waits that is pending and due; null: nothing is due. */
+  readonly oldestDue: string | null;
+  /** From due to claimed, the mean of those that run; null: nothing runs. */
+  readonly startLatencyMs: number | null;
+  /** `oldestDue` may be later than the truth: the queue is large and is read by key. */
+  readonly oldestDueApproximate: boolean;
+  /** `pending` is an estimate. */
+  readonly approximate: boolean;
+  /** `deadLetter` is one too: they are many, and it lags until the next vacuum or analyze. */
+  readonly deadLetterApproximate: boolean;
+  readonly held: readonly Holding[];
+  readonly size: QueueSize;
+}
+
+export const tallyJobs = statement({
+  name: 'tally',
+  text: `
+SELECT j.status::text AS status, j.claimed_by, count(*) AS jobs,
+  count(*) FILTER (WHERE j.available_at > now()) AS later, count(*) FILTER (WHERE j.attempts > 0) AS tried,
+  count(*) FILTER (WHERE j.lease_expires_at <= now()) AS expired,
+  min(j.available_at) FILTER (WHERE j.available_at <= now()) AS oldest_due,
+  min(j.claimed_at) AS oldest_claim,
+  coalesce(sum(extract(epoch FROM greatest(j.claimed_at - j.available_at, '0')) * 1000)
+    FILTER (WHERE j.status = 'processing'), 0)::bigint AS waited_ms
+FROM (
+  SELECT i.status, i.claimed_by, i.available_at, i.attempts, i.lease_expires_at, i.claimed_at
+  FROM holdfast.inbox AS i
+  ORDER BY i.id
+  LIMIT $1::integer
+) AS j
+GROUP BY j.status, j.claimed_by`,
+  columns: {
+    status: text,
+    claimed_by: text.orNull,
+    jobs: int8,
+    later: int8,
+    tried: int8,
+    expired: int8,
+    oldest_due: instant,
+    oldest_claim: instant,
+    waited_ms: int8,
+  },
+});
+
+export interface CountOptions {
+  /** For how long dead letters are counted, one by one. */
+  readonly budgetMs?: number;
+}
+
+export async function countByStatus(
+  db: Executor,
+  names: Names,
+  options: CountOptions = {},
+): Promise<QueueCounts> {
+  const size = await queueSize(db, names);
+  // Statistics lag, and a crash of the server empties them: a queue that only seems small is found out.
+  if (Math.max(size.liveRows, size.expectedRows) <= 2 * EXACT_ROWS) {
+    const exact = await tally(db, names, size);
+    if (exact) return exact;
+  }
+  return estimate(db, names, size, options);
+}
+
+async function tally(db: Executor, names: Names, size: QueueSize): Promise<QueueCounts | null> {
+  const groups = await db.run(tallyJobs, names, [EXACT_ROWS + 1]);
+  const sum = (pick: (group: (typeof groups)[number]) => number, status?: string) =>
+    groups.reduce((n, one) => n + (!status || one.status === status ? pick(one) : 0), 0);
+  if (sum((one) => one.jobs) > EXACT_ROWS) return null;
+  const waiting = groups.find((one) => one.status === 'pending');
+  const held = groups
+    .filter((one) => one.claimedBy !== null)
+    .map(({ claimedBy, jobs, expired, oldestClaim, waitedMs }) => ({
+      ...{ worker: claimedBy as string, jobs, expired, oldestClaim, waitedMs },
+    }));
+  return {
+    pending: sum((one) => one.jobs, 'pending'),
+    scheduled: sum((one) => one.later, 'pending'),
+    retrying: sum((one) => one.tried, 'pending'),
+    processing: sum((one) => one.jobs, 'processing'),
+    deadLetter: sum((one) => one.jobs, 'dead_letter'),
+    expired: sum((one) => one.expired),
+    oldestDue: waiting?.oldestDue ?? null,
+    startLatencyMs: startLatencyMs(held),
+    oldestDueApproximate: false,
+    approximate: false,
+    deadLetterApproximate: false,
+    held,
+    size,
+  };
+}
+
+async function estimate(
+  db: Executor,
+  names: Names,
+  size: QueueSize,
+  { budgetMs }: CountOptions,
+): Promise<QueueCounts> {
+  const held = await heldJobs(db, names);
+  const processing = held.reduce((sum, { jobs }) => sum + jobs, 0);
+  const dead = await deadLetterCount(db, names, budgetMs);
+  const total =
+    size.counted && size.liveRows > EXACT_ROWS
+      ? size.liveRows
+      : Math.max(size.liveRows, size.expectedRows, EXACT_ROWS);
+  return {
+    pending: Math.max(0, total - dead.jobs - processing),
+    scheduled: size.keyed ? null : await scheduled(db, names),
+    retrying: null,
+    processing,
+    deadLetter: dead.jobs,
+    expired: held.reduce((sum, { expired }) => sum + expired, 0),
+    oldestDue: await oldestDue(db, names, size.keyed),
+    startLatencyMs: startLatencyMs(held),
+    oldestDueApproximate: size.keyed,
+    approximate: true,
+    deadLetterApproximate: dead.approximate,
+    held,
+    size,
+  };
+}
+
+function startLatencyMs(held: readonly Holding[]): number | null {
+  const jobs = held.reduce((sum, one) => sum + one.jobs, 0);
+  const waitedMs = held.reduce((sum, one) => sum + one.waitedMs, 0);
+  return jobs === 0 ? null : Math.round(waitedMs / jobs);
+}
+
+export const countScheduled = statement({
+  name: 'count_scheduled',
+  text: `
+SELECT count(*) AS jobs
+FROM (
+  SELECT FROM generate_series(1, 4) AS p(priority)
+  CROSS JOIN LATERAL (
+    SELECT FROM holdfast.inbox AS i
+    WHERE i.priority = p.priority::smallint AND i.available_at > now() AND i.available_at < 'infinity'
+      AND i.crashes < 2
+    ORDER BY i.available_at LIMIT $1::integer
+  ) AS later
+  UNION ALL
+  -- Suspects are not in the index that claims read.
+  SELECT FROM holdfast.inbox AS s
+  WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at > now() AND s.available_at < 'infinity'
+  LIMIT $1::integer
+) AS scheduled`,
+  columns: { jobs: int8 },
+});
+
+/** Null: they are too many to count. */
+async function scheduled(db: Executor, names: Names): Promise<number | null> {
+  const [row] = await db.run(countScheduled, names, [EXACT_PART]);
+  return row && row.jobs < EXACT_PART ? row.jobs : null;
+}
+
+export function earliest(times: readonly (string | null)[]): string | null {
+  const known = times.filter((time) => time !== null);
+  return known.sort((a, b) => Date.parse(a) - Date.parse(b))[0] ?? null;
+}

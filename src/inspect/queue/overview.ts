@@ -1,0 +1,197 @@
+/**
+ * The whole system at a glance: every queue with its counts, and every worker. How fast jobs end is read from the
+ * archive, which costs more than all the rest at a high rate: only who shows it asks for it, and who looks again and
+ * again takes the difference of two sizes.
+ */
+import type { Executor } from '../../postgres/queryable.js';
+import type { Holding } from '../fleet/held.js';
+import { listWorkers, type WorkerRow } from '../fleet/workers.js';
+import { isLocked, type Part } from '../reading/reading.js';
+import { countByStatus, earliest, type QueueCounts } from './counts.js';
+import { listQueues, type QueueRow } from './queues.js';
+import { type Rate, rate } from './rates.js';
+
+export interface QueueOverview {
+  readonly queue: QueueRow;
+  readonly counts: QueueCounts;
+  /** Null: it was not asked for. */
+  readonly rate: Rate | null;
+}
+
+export interface OverviewOptions {
+  readonly queues?: readonly string[] | undefined;
+  readonly withDead?: boolean;
+  /** How fast jobs end as well. Default false. */
+  readonly withRates?: boolean;
+}
+
+/** What is set on it: known also of a queue that is locked. */
+function settingsOf(queue: QueueRow) {
+  return {
+    queue: queue.name,
+    paused: queue.paused,
+    pausedTypes: queue.pausedTypes,
+    pausedKeys: queue.pausedKeys,
+    ordering: queue.ordering,
+    perKey: queue.perKey,
+    perGroup: queue.perGroup,
+    fair: queue.fair,
+    weights: queue.weights,
+    archiveRetentionMs: queue.archiveRetentionMs,
+    maxPending: queue.maxPending,
+    maintainedAt: queue.maintainedAt,
+    createdAt: queue.createdAt,
+  };
+}
+
+function figuresOf({ counts, rate }: QueueOverview) {
+  const { held, size, oldestDue, ...figures } = counts;
+  return {
+    ...figures,
+    oldestDue,
+    oldestDueMs: oldestDue === null ? null : Date.parse(size.at) - Date.parse(oldestDue),
+    completedPerSecond: rate?.completedPerSecond ?? null,
+    tableBytes: size.tableBytes + size.indexBytes,
+    archiveBytes: size.archiveBytes,
+  };
+}
+
+/** One queue in figures, without the parts of which they were made. */
+export const queueFigures = (row: QueueOverview) => ({
+  ...settingsOf(row.queue),
+  ...figuresOf(row),
+});
+
+export type QueueFigures = Readonly<ReturnType<typeof queueFigures>>;
+
+const UNKNOWN: Readonly<Record<keyof ReturnType<typeof figuresOf>, null>> = {
+  ...{ pending: null, scheduled: null, retrying: null, processing: null, deadLetter: null },
+  ...{ expired: null, oldestDue: null, oldestDueMs: null, startLatencyMs: null },
+  ...{ oldestDueApproximate: null, approximate: null, deadLetterApproximate: null },
+  ...{ completedPerSecond: null, tableBytes: null, archiveBytes: null },
+};
+
+/** The same of a queue that is locked: no figure is known. */
+export const lockedFigures = ({ queue }: LockedQueue) => ({ ...settingsOf(queue), ...UNKNOWN });
+
+export interface WorkerOverview {
+  readonly worker: WorkerRow;
+  /** Over all queues. */
+  readonly held: number;
+  readonly expired: number;
+  readonly oldestClaim: string | null;
+}
+
+export interface Overview {
+  readonly queues: readonly QueueOverview[];
+  readonly workers: readonly WorkerOverview[];
+}
+
+/** A queue that could not be read, because a table of it is locked. */
+export interface LockedQueue {
+  readonly queue: QueueRow;
+  /** LOCKED, with who holds the lock. */
+  readonly error: Error;
+}
+
+/** The error of a queue that was left out: something else was done. */
+export const whyLocked = ({ error }: LockedQueue): string =>
+  error.message.replace('. Nothing was done:', ':');
+
+/** What could be read. What workers hold of the locked queues is not in it. */
+export interface PartialOverview extends Overview {
+  readonly locked: readonly LockedQueue[];
+}
+
+export async function queuesOverview(
+  db: Executor,
+  schema: string,
+  options: OverviewOptions = {},
+): Promise<QueueOverview[]> {
+  const queues: QueueOverview[] = [];
+  for (const queue of await listQueues(db, schema))
+    if (options.queues?.includes(queue.name) ?? true)
+      queues.push(await queueOverview(db, schema, queue, options));
+  return queues;
+}
+
+/** The same; a queue that is locked is named and does not hide the others. */
+export async function everyQueue(
+  db: Executor,
+  part: Part,
+  schema: string,
+  options: OverviewOptions = {},
+): Promise<(QueueOverview | LockedQueue)[]> {
+  const queues: (QueueOverview | LockedQueue)[] = [];
+  for (const queue of await listQueues(db, schema)) {
+    if (options.queues && !options.queues.includes(queue.name)) continue;
+    try {
+      queues.push(await part(() => queueOverview(db, schema, queue, options)));
+    } catch (error) {
+      if (!isLocked(error)) throw error;
+      queues.push({ queue, error: error as Error });
+    }
+  }
+  return queues;
+}
+
+/** Those that could be read, and the others. */
+export async function openQueues(
+  ...asked: Parameters<typeof everyQueue>
+): Promise<Pick<PartialOverview, 'queues' | 'locked'>> {
+  const all = await everyQueue(...asked);
+  return {
+    queues: all.filter((one) => 'counts' in one),
+    locked: all.filter((one) => 'error' in one),
+  };
+}
+
+async function queueOverview(
+  db: Executor,
+  schema: string,
+  queue: QueueRow,
+  { withRates = false }: OverviewOptions,
+): Promise<QueueOverview> {
+  const names = { schema, queue: queue.name };
+  const counts = await countByStatus(db, names);
+  return { queue, counts, rate: withRates ? await rate(db, names) : null };
+}
+
+export function workersOverview(
+  workers: readonly WorkerRow[],
+  queues: readonly QueueOverview[],
+): WorkerOverview[] {
+  const held = queues.flatMap(({ counts }) => counts.held);
+  return workers.map((worker) => ({ worker, ...summary(held, worker.id) }));
+}
+
+function summary(held: readonly Holding[], worker: string) {
+  const own = held.filter((one) => one.worker === worker);
+  return {
+    held: own.reduce((sum, one) => sum + one.jobs, 0),
+    expired: own.reduce((sum, one) => sum + one.expired, 0),
+    oldestClaim: earliest(own.map((one) => one.oldestClaim)),
+  };
+}
+
+export async function overview(
+  db: Executor,
+  schema: string,
+  options: OverviewOptions = {},
+): Promise<Overview> {
+  const queues = await queuesOverview(db, schema, options);
+  const workers = await listWorkers(db, schema, { withDead: options.withDead ?? false });
+  return { queues, workers: workersOverview(workers, queues) };
+}
+
+/** The same; a queue that is locked is named and does not hide the others. */
+export async function openOverview(
+  db: Executor,
+  part: Part,
+  schema: string,
+  options: OverviewOptions = {},
+): Promise<PartialOverview> {
+  const { queues, locked } = await openQueues(db, part, schema, options);
+  const workers = await listWorkers(db, schema, { withDead: options.withDead ?? false });
+  return { queues, locked, workers: workersOverview(workers, queues) };
+}

@@ -1,0 +1,52 @@
+/**
+ * How large a queue is, from the server's statistics: never exact, and the same price at any size. The
+ * counters only ever rise, so two readings give the rates at which jobs come in and go out.
+ */
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { bool, int8, type Row, statement } from '../../postgres/statement.js';
+import { moment } from '../reading/columns.js';
+
+export const queueSizeRow = statement({
+  name: 'queue_size',
+  text: `
+SELECT coalesce(s.n_live_tup, 0) AS live_rows, coalesce(s.n_dead_tup, 0) AS dead_rows,
+  -- What the planner expects: rows per page when it was last counted, times the pages of today.
+  CASE WHEN c.reltuples > 0 AND c.relpages > 0
+    THEN (c.reltuples / c.relpages * pg_relation_size(c.oid) / current_setting('block_size')::integer)::bigint
+    ELSE 0 END AS expected_rows,
+  -- Null after a reset or a crash: since then only changes were counted.
+  coalesce(s.last_vacuum, s.last_autovacuum, s.last_analyze, s.last_autoanalyze) IS NOT NULL AS counted,
+  pg_table_size(c.oid) AS table_bytes, pg_indexes_size(c.oid) AS index_bytes,
+  pg_total_relation_size('holdfast.inbox_archive'::regclass) AS archive_bytes,
+  coalesce(s.n_tup_ins, 0) AS enqueued,
+  coalesce((SELECT a.n_tup_ins FROM pg_stat_all_tables AS a
+    WHERE a.relid = 'holdfast.inbox_archive'::regclass), 0) AS finished,
+  (SELECT q.ordering <> 'none' FROM holdfast.queues AS q WHERE q.name = 'inbox') AS keyed,
+  clock_timestamp() AS at
+FROM pg_class AS c
+LEFT JOIN pg_stat_all_tables AS s ON s.relid = c.oid
+WHERE c.oid = 'holdfast.inbox'::regclass`,
+  columns: {
+    live_rows: int8,
+    dead_rows: int8,
+    expected_rows: int8,
+    /** `live_rows` began with a count of the table. */
+    counted: bool,
+    table_bytes: int8,
+    index_bytes: int8,
+    archive_bytes: int8,
+    enqueued: int8,
+    finished: int8,
+    /** It is read by key. */
+    keyed: bool,
+    at: moment,
+  },
+});
+
+export type QueueSize = Row<typeof queueSizeRow.columns>;
+
+export async function queueSize(db: Executor, names: Names): Promise<QueueSize> {
+  const [row] = await db.run(queueSizeRow, names, []);
+  return row as QueueSize;
+}
