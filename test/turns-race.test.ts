@@ -114,35 +114,41 @@ async function waiting(): Promise<number> {
   return row?.n as number;
 }
 
-test('eight claimers of the same buckets never hold too many of a key or a group, and none is lost', async () => {
-  await configure(db.plain, INBOX, { perKey: PER_KEY, perGroup: PER_GROUP, fair: true });
-  const race = new Race();
-  await Promise.all([
-    race.produce(),
-    race.observe(),
-    race.recoverAll(),
-    ...Array.from({ length: WORKERS }, () => race.work()),
-  ]);
-  expect(race.broken).toEqual([]);
-  expect(race.claims).toBeGreaterThan(MUCH);
-  expect(race.crashes).toBeGreaterThan(0);
+test(
+  'eight claimers of the same buckets never hold too many of a key or a group, and none is lost',
+  async () => {
+    await configure(db.plain, INBOX, { perKey: PER_KEY, perGroup: PER_GROUP, fair: true });
+    const race = new Race();
+    await Promise.all([
+      race.produce(),
+      race.observe(),
+      race.recoverAll(),
+      ...Array.from({ length: WORKERS }, () => race.work()),
+    ]);
+    expect(race.broken).toEqual([]);
+    expect(race.claims).toBeGreaterThan(MUCH);
+    expect(race.crashes).toBeGreaterThan(0);
 
-  // Nothing of what vanished is counted for ever: the limits can be reached in full.
-  await db.rows("UPDATE holdfast.inbox SET lease_expires_at = now() WHERE status = 'processing'");
-  await until('all are recovered', async () => {
-    await recover(db.engine, INBOX, { limit: 1_000, recoverer: 'somebody' });
-    const held = await db.rows("SELECT FROM holdfast.inbox WHERE status = 'processing'");
-    return held.length === 0;
-  });
-  await db.rows('UPDATE holdfast.inbox SET crashes = 0, available_at = least(available_at, now())');
-  await db.hf.enqueueMany(
-    ['k', 'l'].flatMap((key) =>
-      Array.from({ length: 5 }, (_, n) => step.item({ n }, { partitionKey: key, group: 'g' })),
-    ),
-  );
-  await claimInTurns(db.engine, 'last');
-  const [held] = await db.rows<{ n: number }>(
-    "SELECT count(*)::int AS n FROM holdfast.inbox WHERE status = 'processing' AND group_key = 'g'",
-  );
-  expect(held?.n).toBe(PER_GROUP);
-}, LONGEST_MS + 40_000);
+    // Nothing of what vanished is counted for ever: the limits can be reached in full.
+    await db.rows("UPDATE holdfast.inbox SET lease_expires_at = now() WHERE status = 'processing'");
+    await until('all are recovered', async () => {
+      await recover(db.engine, INBOX, { limit: 1_000, recoverer: 'somebody' });
+      const held = await db.rows("SELECT FROM holdfast.inbox WHERE status = 'processing'");
+      return held.length === 0;
+    });
+    await db.rows(
+      'UPDATE holdfast.inbox SET crashes = 0, available_at = least(available_at, now())',
+    );
+    await db.hf.enqueueMany(
+      ['k', 'l'].flatMap((key) =>
+        Array.from({ length: 5 }, (_, n) => step.item({ n }, { partitionKey: key, group: 'g' })),
+      ),
+    );
+    await claimInTurns(db.engine, 'last');
+    const [held] = await db.rows<{ n: number }>(
+      "SELECT count(*)::int AS n FROM holdfast.inbox WHERE status = 'processing' AND group_key = 'g'",
+    );
+    expect(held?.n).toBe(PER_GROUP);
+  },
+  LONGEST_MS + 40_000,
+);
