@@ -411,6 +411,18 @@ describe('a rate', () => {
     expect(rows).toEqual([{ n: 5 }, { n: 6 }]);
   });
 
+  test('keeps the slot of a job that is to run earlier: at the end of the line it would run later', async () => {
+    await limitStep(db, { rate: { ...rate, burst: 1 } });
+    const ids = (await enqueue(4)).map(({ id }) => id);
+    await taken();
+    const line = () =>
+      db.rows(`SELECT id, available_at, limit_slot FROM holdfast.inbox ORDER BY id`);
+    const before = await line();
+    await db.hf.update(ids[2] as string, { runAt: new Date(), priority: 1 });
+    await db.hf.update(ids[1] as string, { delay: 0 });
+    expect(await line()).toEqual(before);
+  });
+
   test('leaves what has a token and no handler where it is', async () => {
     await limitStep(db, { rate: { ...rate, burst: 5 } });
     await enqueue(8);
