@@ -68,6 +68,11 @@ export const COMMANDS: readonly Command[] = [
         help: 'one job of this type for the key, as long as one waits',
       },
       while: { type: 'string', value: 'pending|running|kept', help: 'how long that one stands' },
+      window: {
+        type: 'string',
+        value: 'TIME',
+        help: 'with --while kept: until so long after the enqueue',
+      },
       'on-conflict': { type: 'string', value: 'ignore|replace|later', help: 'what then happens' },
       delay: { type: 'string', value: 'TIME', help: 'due so much later, such as 10m' },
       'run-at': { type: 'string', value: 'WHEN', help: 'due then, in ISO 8601' },

@@ -49,7 +49,7 @@ export const JOB_METRICS = {
   deduplicated: counter(
     'jobs_deduplicated',
     JOB,
-    'Enqueues that found their idempotency key taken and wrote nothing.',
+    'Enqueues that found a job under their idempotency key or unique key and wrote no other.',
   ),
   claimed: counter('jobs_claimed', JOB, 'Jobs claimed.'),
   started: counter('jobs_started', JOB, 'Attempts begun.'),

@@ -28,16 +28,19 @@ const NOTHING = 'nothing was enqueued';
 
 /** Checked where it is used, with a message that names what is allowed. */
 function uniqueOf(given: Given): { unique?: UniqueOptions } {
-  const [key, scope, onConflict] = ['unique', 'while', 'on-conflict'].map((name) =>
-    given.text(name),
+  const [key, scope, onConflict, window] = ['unique', 'while', 'on-conflict', 'window'].map(
+    (name) => given.text(name),
   );
   const terms = {
     ...(scope !== undefined && { while: scope }),
     ...(onConflict !== undefined && { onConflict }),
+    ...(window !== undefined && { window }),
   } as Omit<UniqueOptions, 'key'>;
   if (key !== undefined) return { unique: { key, ...terms } };
   if (Object.keys(terms).length === 0) return {};
-  throw new UsageError('--while and --on-conflict say what --unique KEY means; give it as well.');
+  throw new UsageError(
+    '--while, --on-conflict and --window say what --unique KEY means; give it as well.',
+  );
 }
 
 async function payloadsOf({ args, given }: Call): Promise<unknown[]> {
