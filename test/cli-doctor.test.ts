@@ -328,7 +328,7 @@ describe('the work', () => {
         await db.rows(`UPDATE holdfast.workers SET status = 'dead'`);
         await plantJob(db);
       },
-      { level: 'problem', text: 'No worker is alive and 1 job wait.', fix: 'holdfast work' },
+      { level: 'problem', text: 'No worker is alive and 1 job waits.', fix: 'holdfast work' },
     ],
     [
       'no worker and no job',

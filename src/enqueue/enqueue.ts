@@ -136,7 +136,7 @@ function checkDelay(delay: Duration, consequence: string): number {
     return durationMs(delay, 'delay', { max: MAX_DELAY_MS });
   } catch (error) {
     const { message } = error as Error;
-    throw new HoldfastError('OPTION_INVALID', `${message} ${consequence}`, { cause: error });
+    throw new HoldfastError('OPTION_INVALID', `${message}. ${consequence}`, { cause: error });
   }
 }
 

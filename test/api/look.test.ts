@@ -182,7 +182,7 @@ test('the doctor tells what it looked at, and leaves no connection', async () =>
   expect(findings.find(({ check }) => check === 'schema')).toMatchObject({ level: 'ok' });
   expect(findings.find(({ check }) => check === 'workers')).toMatchObject({
     level: 'problem',
-    text: 'No worker is alive and 1 job wait.',
+    text: 'No worker is alive and 1 job waits.',
     fix: 'holdfast work',
   });
   // An idle connection would go by itself after 10 s.

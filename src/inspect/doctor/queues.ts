@@ -205,7 +205,7 @@ export function judgeWorkers({ queues, workers }: Overview, counted = true): Fin
     return [
       problem(
         'workers',
-        `No worker is alive and ${about}${many(waits, 'job')} wait.`,
+        `No worker is alive and ${about}${many(waits, 'job waits', 'jobs wait')}.`,
         'Nothing runs.',
         'holdfast work',
       ),
