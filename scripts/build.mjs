@@ -41,10 +41,15 @@ function freeTypesOfPg() {
   }
 }
 
+/** The demo starts this one several times. */
+const DEMO_WORKER = 'demo/worker';
+
 async function bundleCommonJs() {
   const outside = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies });
   const bundle = await rolldown({
-    input: Object.fromEntries(entries.map((name) => [name, join(dist, `${name}.js`)])),
+    input: Object.fromEntries(
+      [...entries, DEMO_WORKER].map((name) => [name, join(dist, `${name}.js`)]),
+    ),
     platform: 'node',
     external: outside.map((name) => new RegExp(`^${name}($|/)`)),
     onLog,

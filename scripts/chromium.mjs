@@ -6,7 +6,11 @@ import { chromium } from 'playwright-core';
 
 const NAMES = ['chromium-headless-shell', 'chromium', 'google-chrome', 'google-chrome-stable'];
 const MAC = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome';
-const ARGS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'];
+const ARGS = [
+  ...['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
+  // The lab runs for seconds: V8 does not earn back what it would optimize of Postgres.
+  '--js-flags=--liftoff-only',
+];
 
 const isProgram = (path) => {
   try {

@@ -19,11 +19,12 @@ import { release } from '../src/settle/release.js';
 import { stretchesOf } from '../src/worker/claim/key-places.js';
 import { claimSuspected, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
+import { long } from './support/long.js';
 import { ALL_KEYS, claimInOrder, EVERY_BUCKET } from './support/ordered.js';
 import { until } from './support/until.js';
 
 const db = testDatabase();
-const RACE_MS = 4_000;
+const RACE_MS = long(2_000, 15_000);
 /** On a slow machine it goes on until there was much to do, but not for ever. */
 const LONGEST_MS = 20_000;
 const MUCH = 200;

@@ -23,6 +23,8 @@ import { KITS, kitOn } from './support/kits.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const blocks = documentationBlocks(ROOT);
+/** As in vitest.config.ts. */
+const QUICK_WASM = ['--liftoff-only'];
 
 describe('from a project of its own', () => {
   let folder = '';
@@ -59,7 +61,8 @@ describe('from a project of its own', () => {
     // One process for all: a PGlite takes seconds to start.
     const all = names.map((name) => `import './${name}.js';`).join('\n');
     writeFileSync(join(folder, 'all.test.mjs'), all);
-    const { stdout, stderr, status } = run(['--test', '--test-reporter', 'tap', 'all.test.mjs']);
+    const report = ['--test', '--test-reporter', 'tap'];
+    const { stdout, stderr, status } = run([...QUICK_WASM, ...report, 'all.test.mjs']);
     expect(`${stderr}${stdout}`).toMatch(/# pass 6\n# fail 0/);
     expect(status).toBe(0);
   });
@@ -77,7 +80,7 @@ const waitedFor = process.getActiveResourcesInfo().filter((name) => name === 'Ti
 console.log('done, with', waitedFor.length, 'timers');
 `;
     writeFileSync(join(folder, 'plain.mjs'), script);
-    const { stdout, stderr, status } = run(['plain.mjs']);
+    const { stdout, stderr, status } = run([...QUICK_WASM, 'plain.mjs']);
     expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
     // The PGlite that nobody closed has timers; the process does not wait for them.
     expect(stdout).toBe('done, with 0 timers\n');

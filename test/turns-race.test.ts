@@ -18,7 +18,7 @@ import { claimInTurns } from './support/turns.js';
 import { until } from './support/until.js';
 
 const db = testDatabase();
-const RACE_MS = long(2_500, 60_000);
+const RACE_MS = long(1_500, 60_000);
 /** On a slow machine it goes on until there was much to do, but not for ever. */
 const LONGEST_MS = long(20_000, 120_000);
 const MUCH = 50;

@@ -31,7 +31,7 @@ test('every accepted job is completed once, through two crashes of the database'
     ttl: '2s',
     concurrency: 5,
   } as const;
-  const workers = await Promise.all([1, 2, 3, 4].map(() => readyWorker(server.url, options)));
+  const workers = await Promise.all([1, 2, 3].map(() => readyWorker(server.url, options)));
   const producers = ['a', 'b'].map(
     (name) => new Child('producer', { url: server.url, name, everyMs: 15 }),
   );
@@ -46,10 +46,10 @@ test('every accepted job is completed once, through two crashes of the database'
       });
     }
   };
-  await newlyAccepted(100);
+  await newlyAccepted(50);
   for (let crash = 0; crash < 2; crash++) {
     await server.restart('immediate');
-    await newlyAccepted(100);
+    await newlyAccepted(50);
   }
   for (const producer of producers) producer.tell({ do: 'stop' });
   for (const producer of producers) expect(await producer.exited).toMatchObject({ code: 0 });

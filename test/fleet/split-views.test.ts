@@ -20,11 +20,12 @@ import { testDatabase } from '../support/database.js';
 import { asAdmin } from '../support/empty-database.js';
 import { fleetWorker, Load } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
+import { long } from '../support/long.js';
 import { checkOrder, keepLog, readLog } from '../support/order-log.js';
 import { until } from '../support/until.js';
 
 const db = testDatabase();
-const RACE_MS = 2_000;
+const RACE_MS = long(1_200, 10_000);
 const KEYS = Array.from({ length: 40 }, (_, n) => `order:${n}`);
 const MEMBERS = ['a', 'b', 'c', 'd', 'e', 'f'];
 const LIMIT = 10;

@@ -5,6 +5,9 @@
  */
 import { createRequire } from 'node:module';
 
+// Without a `navigator` (Node 20) `pg` makes a Response to know where it runs, which loads all of fetch.
+globalThis.navigator ??= { userAgent: 'Node.js' };
+
 export const { holdfast, job, RetryLater } = createRequire(import.meta.url)(
   '../../dist/cjs/index.js',
 );

@@ -5,8 +5,9 @@
  * The folder is in memory where there is plenty of it: fsync stays on, and costs nothing. Crashes of a server are
  * tested on servers of their own, on disk.
  */
-import { existsSync, statfsSync } from 'node:fs';
+import { existsSync, readFileSync, statfsSync, writeFileSync } from 'node:fs';
 import { freemem } from 'node:os';
+import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js';
@@ -40,12 +41,19 @@ function startServer(): Promise<EmbeddedServer> {
   }
 }
 
-/** A login costs its client 4,096 rounds of a hash, and a run of all tests has thousands of logins. */
-async function cheapLogins(url: string): Promise<void> {
+/**
+ * A run of all tests has thousands of logins. With SCRAM each costs its client 4,096 rounds of a hash, and a process or
+ * a thread that logs in loads all of WebCrypto; so passwords go over as they are. The embedded servers that tests start
+ * for themselves keep SCRAM.
+ */
+async function cheapLogins({ url, dataDir }: EmbeddedServer): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   const password = client.escapeLiteral(new URL(url).password);
   await client.query(`SET scram_iterations = 1; ALTER ROLE CURRENT_USER PASSWORD ${password}`);
+  const rules = join(dataDir, 'pg_hba.conf');
+  writeFileSync(rules, readFileSync(rules, 'utf8').replaceAll('scram-sha-256', 'password'));
+  await client.query('SELECT pg_reload_conf()');
   await client.end();
 }
 
@@ -53,7 +61,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const external = process.env.DATABASE_URL;
   const server = external ? null : await startServer();
   const url = external ?? (server?.url as string);
-  if (server) await cheapLogins(url);
+  if (server) await cheapLogins(server);
   const template = await makeTemplate(url);
   project.provide('serverUrl', url);
   project.provide('template', template);

@@ -27,7 +27,7 @@ test('workers, network and database fail for 9 s, and every promise is kept', as
   const keep = mkdtempSync(join(tmpdir(), 'holdfast-torture-'));
   onTestFinished(() => rmSync(keep, { recursive: true, force: true }));
   const { code, said } = await torture([
-    ...['--smoke', '--minutes', '0.15', '--seed', 'smoke', '--rate', '60', '--workers', '3'],
+    ...['--smoke', '--minutes', '0.15', '--seed', 'smoke', '--rate', '30', '--workers', '3'],
     ...['--profile', 'worker+network+database', '--keep', keep],
   ]);
   expect(code, said).toBe(0);

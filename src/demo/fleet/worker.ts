@@ -65,7 +65,8 @@ handleOffice(worker, { pool, call });
 worker.handle(countTill, countOrders);
 
 process.once('SIGTERM', () => void worker.stop());
-await worker.run();
-await closePool(pool, CLOSE_MS);
-process.removeAllListeners('disconnect');
-process.disconnect();
+void worker.run().then(async () => {
+  await closePool(pool, CLOSE_MS);
+  process.removeAllListeners('disconnect');
+  process.disconnect();
+});
