@@ -42,7 +42,7 @@ function freeTypesOfPg() {
 }
 
 /** The demo starts this one several times. */
-const DEMO_WORKER = 'demo/worker';
+const DEMO_WORKER = 'demo/fleet/worker';
 
 async function bundleCommonJs() {
   const outside = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies });

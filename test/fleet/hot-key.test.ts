@@ -6,7 +6,7 @@ import { long } from '../support/long.js';
 import { withoutDisk } from '../support/order-log.js';
 import { until } from '../support/until.js';
 
-const PER_KEY = long(1, 20);
+const PER_KEY = long(2, 20);
 const KEYS = 1_000;
 const HOT = 9 * KEYS * PER_KEY;
 const TOTAL = HOT + KEYS * PER_KEY;
