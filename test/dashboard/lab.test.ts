@@ -147,7 +147,7 @@ test('3: a key of one’s own, more workers, fewer points', async () => {
   await click('Remove worker-2');
   await says('worker-2 left');
   await shown().getByLabel('Points (vnodes) of each worker').fill('1');
-  await says('1 points for each worker');
+  await says('1 point for each worker');
   await isFit();
 });
 

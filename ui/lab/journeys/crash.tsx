@@ -85,7 +85,7 @@ export function CrashView({ state }: { state: CrashState }) {
               ))
             )}
           </Panel>
-          <p class="dim">{`Enqueued ${state.enqueues} times, ${rowsText(state.rows)}.`}</p>
+          <p class="dim">{`Enqueued ${state.enqueues === 1 ? 'once' : `${state.enqueues} times`}, ${rowsText(state.rows)}.`}</p>
           <Row state={state} leaseMs={LEASE_MS} />
         </div>
         <Statements />
