@@ -203,7 +203,11 @@ test('a stream ends after a while, so that whoever is let in no more is refused 
 test('what is wrong is said in words, the worst first', () => {
   const queue = {
     ...{ queue: 'mail', paused: false, pending: 3, expired: 0, deadLetter: 2, oldestDueMs: 90_000 },
-    ...{ unreadable: null, pausedTypes: [] as readonly string[], pausedKeys: [] as readonly string[] },
+    ...{
+      unreadable: null,
+      pausedTypes: [] as readonly string[],
+      pausedKeys: [] as readonly string[],
+    },
   } as ReadableQueue;
   const worker = { id: 'w1', status: 'alive', state: 'alive', silentMs: 0 };
   expect(problemsOf([queue], [worker], [{ queue: 'mail', type: 'x', jobs: 1 }])).toEqual([
