@@ -6,7 +6,7 @@
 import type { Holdfast } from '../holdfast.js';
 import { type Context, contextOf } from './context.js';
 import { eventStream } from './events.js';
-import { failure } from './failure.js';
+import { failure, outageOfAct } from './failure.js';
 import { actProblem, hostProblem, sameOrigin } from './guard.js';
 import { bodyText, jsonBody } from './input.js';
 import { labPage } from './lab.js';
@@ -125,6 +125,8 @@ async function inside(context: Context, request: Request, asked: Inside): Promis
   const body = await jsonBody(request);
   try {
     return json(200, await route.act(context, { body, params, visitor }));
+  } catch (error) {
+    throw outageOfAct(error);
   } finally {
     shared.clear();
   }

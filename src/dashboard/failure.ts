@@ -47,6 +47,11 @@ export function known(error: unknown): Failed | null {
       status: 400,
       message: `The database refuses a value of this request: ${(error as Error).message}.`,
     };
+  if (code === '42P01' || code === '3F000')
+    return {
+      status: 503,
+      message: `The database has not what this asks for (${(error as Error).message}). Run \`holdfast migrate\`.`,
+    };
   if (code === '42501')
     return {
       status: 403,
@@ -56,6 +61,15 @@ export function known(error: unknown): Failed | null {
     return { status: 503, message: 'The database cannot be reached; trying again.' };
   return null;
 }
+
+/** Of an act it is not known how far it came; its row in the audit was written in its own transaction. */
+export const outageOfAct = (error: unknown): unknown =>
+  isOutage(error)
+    ? new Refused(
+        503,
+        'The database cannot be reached. What was done has a row in the audit: look there before you try again.',
+      )
+    : error;
 
 export function failure(error: unknown, log: Logger): Response {
   const foreseen = known(error);

@@ -24,6 +24,8 @@ export type FeedEvent =
       readonly id: string;
       readonly data: {
         readonly snapshot: Snapshot;
+        /** The database's clock when this is sent. The picture may be some seconds older. */
+        readonly now: number;
         readonly samples: readonly Sample[];
         /** These samples are all that there are. */
         readonly reset: boolean;
@@ -53,6 +55,8 @@ export class Feed {
   #seen: Overview | null = null;
   #unhandled: readonly UnhandledJobs[] = [];
   #polledAt = Number.NEGATIVE_INFINITY;
+  /** When the reading of `#snapshot` began. */
+  #readAt = 0;
   /** Listeners that wait for their first event, with the id that each received last. */
   readonly #joining = new Map<Listener, string | null>();
   #timer: NodeJS.Timeout | null = null;
@@ -110,6 +114,7 @@ export class Feed {
     const first = this.#samples.length - (missed ?? KEPT);
     const data = {
       snapshot,
+      now: Math.round(snapshot.at + performance.now() - this.#readAt),
       samples: this.#samples.slice(Math.max(0, first)),
       reset: missed === null,
     };
@@ -133,6 +138,7 @@ export class Feed {
   }
 
   async #read(): Promise<Snapshot> {
+    const readAt = performance.now();
     const seen = await this.#deps.overview();
     if (this.#count % UNHANDLED_EVERY === 0) this.#unhandled = await this.#deps.unhandled(seen);
     const snapshot = snapshotOf(seen, this.#unhandled);
@@ -140,6 +146,7 @@ export class Feed {
     this.#count += 1;
     this.#seen = seen;
     this.#snapshot = snapshot;
+    this.#readAt = readAt;
     this.#polledAt = performance.now();
     return snapshot;
   }

@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path';
 import { VERSION } from '../job/version.js';
 import type { Settings } from './options.js';
 import { forLab, problem, reply } from './reply.js';
+import { textFile } from './text-file.js';
 
 /** Not literals where they are resolved: a bundler need not find what need not be there. */
 const PGLITE = '@electric-sql/pglite';
@@ -34,13 +35,8 @@ export async function labPage(
   const { LAB_FILES } = await import('./lab-files.js');
   const file = Object.hasOwn(LAB_FILES, name) ? LAB_FILES[name] : undefined;
   if (!file) return null;
-  const headers = { ...forLab, 'cache-control': 'no-cache', etag: file.etag };
-  if (request.headers.get('if-none-match') === file.etag) return reply(304, null, headers);
-  const text =
-    name === 'index.html'
-      ? file.text.replace('<!--head-->', '<meta name="holdfast-dashboard" content="../">')
-      : file.text;
-  return reply(200, text, { ...headers, 'content-type': file.type });
+  const text = file.text.replace('<!--head-->', '<meta name="holdfast-dashboard" content="../">');
+  return textFile(name === 'index.html' ? { ...file, text } : file, request, forLab);
 }
 
 /** By Node's rules: from beside this file, or from the program's own folder if this one was bundled. */

@@ -1,7 +1,8 @@
 /** The client's files, and the one page that all its screens share. */
 import { CLIENT_FILES } from './client-files.js';
 import type { Settings } from './options.js';
-import { html, reply } from './reply.js';
+import { html } from './reply.js';
+import { textFile } from './text-file.js';
 
 const SCREENS =
   /^(jobs(\/[0-9a-f-]{36})?|workers|ring|dead-letters|queues|schedules|limits|live-lab|health|audit)?$/i;
@@ -9,11 +10,7 @@ const SCREENS =
 /** Null: there is no such page. */
 export function page(path: string, request: Request, settings: Settings): Response | null {
   const file = Object.hasOwn(CLIENT_FILES, path) ? CLIENT_FILES[path] : undefined;
-  if (file) {
-    const headers = { 'cache-control': 'no-cache', etag: file.etag };
-    if (request.headers.get('if-none-match') === file.etag) return reply(304, null, headers);
-    return reply(200, file.text, { ...headers, 'content-type': file.type });
-  }
+  if (file) return textFile(file, request);
   return SCREENS.test(path) ? html(200, shell(settings)) : null;
 }
 

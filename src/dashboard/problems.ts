@@ -30,6 +30,10 @@ function ofQueue(queue: QueueInfo, workers: number): Problem[] {
   if (queue.unreadable !== null)
     return [bad(`Queue ${queue.queue} could not be read. ${queue.unreadable}`, 'health')];
   const { queue: name, paused, pending, expired, deadLetter, oldestDueMs } = queue;
+  const parts = [
+    ...queue.pausedTypes.map((type) => `type ${type}`),
+    ...queue.pausedKeys.map((key) => `key ${key}`),
+  ];
   const found: Problem[] = [];
   const due = oldestDueMs !== null && oldestDueMs > 0;
   if (paused)
@@ -46,6 +50,10 @@ function ofQueue(queue: QueueInfo, workers: number): Problem[] {
         jobsOf(name, '&status=pending&order=oldest'),
       ),
     );
+  if (parts.length > 0) {
+    const more = parts.length > 1 ? ` and ${many(parts.length - 1, 'more part')}` : '';
+    found.push(note(`Jobs of ${parts[0]}${more} in ${name} are paused.`, 'limits'));
+  }
   if (expired > 0)
     found.push(
       note(

@@ -21,6 +21,8 @@ import { seenWorker } from './snapshot.js';
 const MAX_COUNT = 100_000;
 const COUNT_MS = 2_000;
 const NEXT_RUNS = 3;
+/** A search that has found nothing goes on for so long before it says where it is. */
+const SEARCH_MS = 1_000;
 
 export interface Asked {
   readonly query: URLSearchParams;
@@ -41,13 +43,18 @@ const queueOf = (query: URLSearchParams) => query.get('queue') || 'inbox';
 export const jobs: Read = async ({ look, redactor }, { query }) => {
   const queue = queueOf(query);
   const limit = numberOf(query, 'limit');
-  const page = await look.jobs({
-    queue,
-    filter: filterOf(fromQuery(query)),
-    after: query.get('after') || null,
-    order: query.get('order') === 'oldest' ? 'oldest' : 'newest',
-    ...(limit !== undefined && { limit }),
-  });
+  const from = (after: string | null) =>
+    look.jobs({
+      queue,
+      filter: filterOf(fromQuery(query)),
+      after,
+      order: query.get('order') === 'oldest' ? 'oldest' : 'newest',
+      ...(limit !== undefined && { limit }),
+    });
+  const deadline = performance.now() + SEARCH_MS;
+  let page = await from(query.get('after') || null);
+  while (page.jobs.length === 0 && page.next !== null && performance.now() < deadline)
+    page = await from(page.next);
   return { ...page, jobs: page.jobs.map((job) => redactor.of(job, queue)) };
 };
 

@@ -44,6 +44,15 @@ describe('what there is', () => {
     expect((await get('/api/jobs/count?status=completed')).body).toEqual({ count: 1, more: false });
   });
 
+  test('a search goes on behind a page in which nothing matches', async () => {
+    const id = await plantJob(db, { type: 'mail' });
+    await db.rows(`INSERT INTO holdfast.inbox (type, partition_key, payload, status, available_at,
+        parked, partition_bucket)
+      SELECT 'mail', 'k', '{}', 'dead_letter', 'infinity', true, 0 FROM generate_series(1, 10000)`);
+    const { body } = await dashboard().get('/api/jobs?status=pending');
+    expect(body).toMatchObject({ jobs: [{ id }], next: null });
+  });
+
   test('a job with its payload, its history and the reason why it does not run', async () => {
     const history = [
       { attempt: 1, at: '2026-11-17T08:00:00.000Z', worker: 'w1', outcome: 'failed', error: 'no' },

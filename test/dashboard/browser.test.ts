@@ -262,6 +262,12 @@ test('a group of dead letters is redriven, a queue paused, a worker drained, a s
   await click(page, 'Run now');
   await says(page, 'nightly made a job.');
   expect((await db.hf.jobs({ filter: { type: 'report' } })).jobs).toHaveLength(1);
+  await page.getByLabel('Name begins with').fill('daily');
+  await page.keyboard.press('Enter');
+  await says(page, 'No schedule matches.');
+  expect(page.url()).toContain('prefix=daily');
+  await page.goBack();
+  await says(page, 'nightly');
 });
 
 test('a limit is set, changed and removed, and a type paused, from their page', async () => {
@@ -287,6 +293,9 @@ test('a limit is set, changed and removed, and a type paused, from their page', 
   await says(page, 'Nothing is limited.');
   await page.getByLabel('Name').fill('report');
   await click(page, 'Pause it');
+  await page.getByRole('link', { name: 'Queues' }).click();
+  await says(page, 'partly paused');
+  await page.goBack();
   await click(page, 'Resume type report of inbox');
   await says(page, 'No type and no key is paused by itself.');
   expect((await db.hf.audit()).acts.slice(0, 2)).toMatchObject([

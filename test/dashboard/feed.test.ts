@@ -65,6 +65,19 @@ test('who was cut off gets the samples that he missed; a stranger gets all', asy
   expect(stranger!.data.samples).toHaveLength(2);
 });
 
+test('a picture that is sent again has the clock of now beside it, so nothing seems to lie ahead', async () => {
+  const { feed } = contextOf(db.hf, checkOptions({ loopback: true }), 60_000);
+  onTestFinished(() => feed.close());
+  const open = async () => (await eventsOf(eventStream(feed, null)).next())!.data;
+  const first = await open();
+  expect(first.now).toBeGreaterThanOrEqual(first.snapshot.at);
+  await until('a later clock beside the same picture', async () => {
+    const { now, snapshot } = await open();
+    expect(snapshot.at).toBe(first.snapshot.at);
+    return now > first.now;
+  });
+});
+
 test('how long jobs waited to start, and how many attempts fail a second, are in the samples', async () => {
   await plantJob(db, { status: 'processing', worker: 'w1', dueInMs: -15_000 });
   const { open } = fresh();
@@ -157,6 +170,26 @@ test('a database that does not answer is said, again and again, until the Holdfa
   expect(await stream.next()).toBeNull();
 });
 
+test('an act that the database did not answer says where to look, and not that it is tried again', async () => {
+  const { hf } = fresh('postgres://nobody@127.0.0.1:1/nowhere');
+  const { post } = asking(hf, { loopback: true, write: true });
+  expect(await post('/api/queues/inbox/pause', {})).toMatchObject({
+    status: 503,
+    body: { error: expect.stringMatching(/cannot be reached.*audit/) },
+  });
+});
+
+test('a database without tables says how to make them', async () => {
+  const hf = holdfast({ connectionString: db.url, schema: 'elsewhere', logger: quietLogger });
+  onTestFinished(() => hf.close());
+  const { get } = asking(hf, { loopback: true });
+  for (const path of ['/api/queues', '/api/workers', '/api/ring', '/api/limits'])
+    expect(await get(path)).toMatchObject({
+      status: 503,
+      body: { error: expect.stringContaining('holdfast migrate') },
+    });
+});
+
 test('a stream ends after a while, so that whoever is let in no more is refused when he comes back', async () => {
   const hf = holdfast({ connectionString: db.url, logger: quietLogger });
   onTestFinished(() => hf.close());
@@ -170,7 +203,11 @@ test('a stream ends after a while, so that whoever is let in no more is refused 
 test('what is wrong is said in words, the worst first', () => {
   const queue = {
     ...{ queue: 'mail', paused: false, pending: 3, expired: 0, deadLetter: 2, oldestDueMs: 90_000 },
-    unreadable: null,
+    ...{
+      unreadable: null,
+      pausedTypes: [] as readonly string[],
+      pausedKeys: [] as readonly string[],
+    },
   } as ReadableQueue;
   const worker = { id: 'w1', status: 'alive', state: 'alive', silentMs: 0 };
   expect(problemsOf([queue], [worker], [{ queue: 'mail', type: 'x', jobs: 1 }])).toEqual([
@@ -193,7 +230,11 @@ test('what is wrong is said in words, the worst first', () => {
   expect(problemsOf([{ ...queue, paused: true, deadLetter: 0 }], [], [])).toEqual([
     { level: 'note', text: 'Queue mail is paused; 3 jobs wait in it.', link: 'queues' },
   ]);
-  expect(problemsOf([{ ...queue, oldestDueMs: null, deadLetter: 0 }], [], [])).toEqual([]);
+  const well = { ...queue, oldestDueMs: null, deadLetter: 0 };
+  expect(problemsOf([well], [], [])).toEqual([]);
+  expect(problemsOf([{ ...well, pausedTypes: ['a', 'b'] }], [], [])).toEqual([
+    { level: 'note', text: 'Jobs of type a and 1 more part in mail are paused.', link: 'limits' },
+  ]);
   // A fleet that was killed is nobody, although the registry calls it alive.
   const [first, second] = problemsOf(
     [queue],

@@ -109,6 +109,10 @@ test('1: a receipt by hand, then played, scrubbed and reset; each step shows the
   await isFit();
   await click('Back');
   await says('0 rows for worker-b');
+  // What is done by hand follows the last step, and that one says what fits.
+  await says('By hand, after step 5');
+  const again = shown().getByRole('button', { name: 'Handler succeeds' });
+  expect(await again.getAttribute('aria-disabled')).toBe('true');
   await click('Reset');
   await says('There is no row yet.');
   await go('journey=receipt&course=dead-letter', 'The queue is empty.');
@@ -147,7 +151,7 @@ test('3: a key of one’s own, more workers, fewer points', async () => {
   await click('Remove worker-2');
   await says('worker-2 left');
   await shown().getByLabel('Points (vnodes) of each worker').fill('1');
-  await says('1 points for each worker');
+  await says('1 point for each worker');
   await isFit();
 });
 

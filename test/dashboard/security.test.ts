@@ -1,4 +1,5 @@
 /** Who may see the dashboard and act with it: nobody who was not let in, and nothing that another site's page sends. */
+import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type DashboardOptions, dashboard, serveDashboard } from '../../src/dashboard/index.js';
 import { ROUTES } from '../../src/dashboard/routes.js';
@@ -246,6 +247,25 @@ test('every answer forbids scripts of others, frames, guesses of types and copie
   }
   const [page] = answers;
   expect(page!.text).not.toMatch(/<script>|<style|style=|onload=/);
+});
+
+test('files are packed for who can unpack them, and not sent again while they are the same', async () => {
+  const { ask, handle } = asking(db.hf);
+  for (const path of ['/app.js', '/lab/engine.js', '/lab/']) {
+    const plain = await ask(path);
+    const packed = await handle(
+      new Request(`http://localhost${path}`, {
+        headers: { host: 'localhost', 'accept-encoding': 'br, gzip' },
+      }),
+    );
+    expect(packed.headers.get('content-encoding')).toBe('gzip');
+    const bytes = Buffer.from(await packed.arrayBuffer());
+    expect(gunzipSync(bytes).toString()).toBe(plain.text);
+    const etag = packed.headers.get('etag') as string;
+    expect((await ask(path, { headers: { 'if-none-match': etag } })).status).toBe(304);
+    const refused = await ask(path, { headers: { 'accept-encoding': 'gzip;q=0' } });
+    expect(refused.headers.has('content-encoding')).toBe(false);
+  }
 });
 
 test('the lab may compile WebAssembly and start its thread, nothing more, and serves no other file', async () => {

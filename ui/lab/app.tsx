@@ -140,7 +140,7 @@ function Status() {
     engine.is === 'loading' ? engine.text : busy.value && !shown ? 'Computing …' : null;
   return (
     <p class={`said is-${loading ? 'plain' : (shown?.tone ?? 'plain')}`} role="status">
-      {loading ?? (shown?.say || 'Nothing new.')}
+      {loading ?? (shown?.say || 'Work goes on.')}
     </p>
   );
 }

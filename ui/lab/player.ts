@@ -28,6 +28,8 @@ const left = signal<readonly Act[] | null>(null);
 export const frame = computed(() => frames.value[at.value] ?? null);
 export const before = computed(() => frames.value[at.value - 1] ?? null);
 export const atEnd = computed(() => at.value >= frames.value.length - 1);
+/** What a person does happens after this one, so it says what fits. */
+export const last = computed(() => frames.value.at(-1) ?? null);
 const spec = computed(() => SPECS[place.value.journey]);
 export const canStep = computed(
   () =>

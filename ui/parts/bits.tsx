@@ -2,6 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { serverNow } from '../state/live';
 import { go, href } from '../state/route';
+import type { LiveQueue } from '../state/wire';
 import { span, stateText } from './format';
 
 export function Link(props: {
@@ -33,6 +34,13 @@ export function Link(props: {
 export const Status = ({ of, name = stateText(of) }: { of: string; name?: string }) => (
   <span class={`status is-${of}`}>{name}</span>
 );
+
+/** Where a type or a key is paused by itself, the rest of the queue runs. */
+export const QueueState = ({ queue }: { queue: LiveQueue }) => {
+  const parts = queue.pausedTypes.length + queue.pausedKeys.length;
+  if (queue.paused) return <Status of="paused" />;
+  return parts > 0 ? <Status of="paused" name="partly paused" /> : <Status of="open" />;
+};
 
 /** `3 s ago`, `in 5 min`; the exact time is its title. */
 export function When({ at, none = '–' }: { at: string | number | null; none?: string }) {

@@ -44,14 +44,18 @@ export function Chart(props: {
     const found = times.findIndex((one) => one >= time);
     setAt(found < 0 ? times.length - 1 : found);
   }
-  const said = lines.map(({ name, values }) => `${name} ${show(values[place] ?? 0)}`).join(', ');
+  const value = (values: readonly number[]) => {
+    const one = values[place];
+    return one === undefined ? '–' : show(one);
+  };
+  const said = lines.map(({ name, values }) => `${name} ${value(values)}`).join(', ');
   return (
     <figure class="chart">
       <figcaption>
         <span class="chart-title">{title}</span>
         {lines.map(({ name, values, colour }) => (
           <span class={`key line-${colour}`}>
-            {name} <b>{show(values[place] ?? 0)}</b>
+            {name} <b>{value(values)}</b>
           </span>
         ))}
       </figcaption>
@@ -83,11 +87,13 @@ export function Chart(props: {
           )}
         </svg>
       )}
-      <div class="axis">
-        <span>{times.length < 2 ? '' : `${span(to - (times[at ?? 0] as number))} ago`}</span>
-        <span>{`max ${show(max)}`}</span>
-        <span>now</span>
-      </div>
+      {times.length > 1 && (
+        <div class="axis">
+          <span>{`${span(to - (times[at ?? 0] as number))} ago`}</span>
+          <span>{`max ${show(max)}`}</span>
+          <span>now</span>
+        </div>
+      )}
     </figure>
   );
 }

@@ -244,7 +244,11 @@ export function Jobs() {
             <>
               <span class="dim">All that match:</span>
               {verbs.map((verb) => (
-                <button type="button" disabled={shown.length === 0} onClick={() => setBulk(verb)}>
+                <button
+                  type="button"
+                  disabled={shown.length === 0 && !data?.next}
+                  onClick={() => setBulk(verb)}
+                >
                   {`${NAMES[verb]} all…`}
                 </button>
               ))}
@@ -261,7 +265,7 @@ export function Jobs() {
         <Empty>
           {data.next === null
             ? 'No job matches.'
-            : 'Nothing here yet: the search is not at its end.'}
+            : 'Nothing found so far. The search is not at its end.'}
         </Empty>
       ) : (
         <Table label="Jobs" head={write ? [box, ...head] : head} numbers={[write ? 4 : 3]}>
@@ -277,7 +281,11 @@ export function Jobs() {
       )}
       <nav class="row pages" aria-label="Pages">
         {asked.has('after') && <Link to={withQuery({ after: null })}>First page</Link>}
-        {data?.next && <Link to={withQuery({ after: data.next })}>Next page</Link>}
+        {data?.next && (
+          <Link to={withQuery({ after: data.next })}>
+            {shown.length === 0 ? 'Search on' : 'Next page'}
+          </Link>
+        )}
       </nav>
       {bulk && (
         <Bulk

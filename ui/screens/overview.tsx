@@ -1,6 +1,6 @@
 /** Is all well? What is wrong now, in words, and how the last minutes went. */
 import type { Figures } from '../../src/dashboard/snapshot.js';
-import { Empty, Link, Status, Table, Title, Waiting } from '../parts/bits';
+import { Empty, Link, QueueState, Status, Table, Title, Waiting } from '../parts/bits';
 import { Chart, Spark } from '../parts/chart';
 import { count, rate, span } from '../parts/format';
 import { samples, snapshot } from '../state/live';
@@ -21,7 +21,11 @@ function series(place: number, queue: string | null, how: 'sum' | 'max' = 'sum')
 }
 
 const last = (values: readonly number[]) => values.at(-1) ?? 0;
-const latest = (name: string, place: number) => samples.value.at(-1)?.queues[name]?.[place] ?? 0;
+/** A rate needs two readings. */
+const latest = (name: string, place: number) => {
+  const value = samples.value.at(-1)?.queues[name]?.[place];
+  return value === undefined ? '–' : rate(value);
+};
 
 function Problems({ problems }: { problems: LiveSnapshot['problems'] }) {
   if (problems.length === 0) return <p class="well">All is well.</p>;
@@ -47,6 +51,7 @@ function Tiles({ seen }: { seen: LiveSnapshot }) {
     seen.queues.reduce((total, queue) => total + of(queue), 0);
   const least = seen.unreadable.length > 0 ? '≥ ' : '';
   const rough = seen.queues.some(({ approximate }) => approximate) ? '~' : least;
+  const roughDead = seen.queues.some((queue) => queue.deadLetterApproximate) ? '~' : least;
   const retrying = seen.queues.some((queue) => queue.retrying === null)
     ? null
     : sum((queue) => queue.retrying ?? 0);
@@ -70,8 +75,8 @@ function Tiles({ seen }: { seen: LiveSnapshot }) {
     ['Waiting', rough + count(sum(pending)), waiting, false],
     ['Processing', least + count(sum(running)), jobsOf(seen, 'status=processing', running), false],
     ['Retrying', retrying === null ? '–' : least + count(retrying), retried, false],
-    ['Dead letters', least + count(dead), 'dead-letters', dead > 0],
-    ['Failures/s', rate(failing), retried, failing >= 1],
+    ['Dead letters', roughDead + count(dead), 'dead-letters', dead > 0],
+    ['Failures/s', samples.value.length === 0 ? '–' : rate(failing), retried, failing >= 1],
     ['Due to start', latency, started, false],
     ['Oldest due', lag === 0 ? '–' : span(lag), oldest, lag > 60_000],
     ['Workers', count(alive.length), 'workers', alive.length === 0],
@@ -98,20 +103,22 @@ function QueueRow({ queue }: { queue: LiveQueue }) {
       <th scope="row">
         <Link to={`jobs?queue=${encodeURIComponent(name)}`}>{name}</Link>
       </th>
-      <td>{queue.paused ? <Status of="paused" /> : <Status of="open" />}</td>
+      <td>
+        <QueueState queue={queue} />
+      </td>
       <td>
         <Spark values={series(OUT, name)} label={`Throughput of ${name}`} />
       </td>
-      <td class="number">{rate(latest(name, IN))}</td>
-      <td class="number">{rate(latest(name, OUT))}</td>
-      <td class="number">{rate(latest(name, FAILED))}</td>
+      <td class="number">{latest(name, IN)}</td>
+      <td class="number">{latest(name, OUT)}</td>
+      <td class="number">{latest(name, FAILED)}</td>
       <td class="number">{(queue.approximate ? '~' : '') + count(queue.pending)}</td>
       <td class="number">{queue.retrying === null ? '–' : count(queue.retrying)}</td>
       <td class="number">{count(queue.processing)}</td>
       <td class="number">
         {queue.deadLetter > 0 ? (
           <Link to={`dead-letters?queue=${encodeURIComponent(name)}`} class="bad">
-            {count(queue.deadLetter)}
+            {(queue.deadLetterApproximate ? '~' : '') + count(queue.deadLetter)}
           </Link>
         ) : (
           0

@@ -1,17 +1,19 @@
 /** Queues: how they are set, how they do, and whether they are open. */
 import { useState } from 'preact/hooks';
-import { Fact, Failed, Link, Status, Title, Waiting, When } from '../parts/bits';
+import { Empty, Fact, Failed, Link, QueueState, Status, Title, Waiting, When } from '../parts/bits';
 import { Spark } from '../parts/chart';
 import { Dialog } from '../parts/dialog';
 import { bytes, count, rate, span } from '../parts/format';
 import { doing } from '../state/act';
 import { post, useAsked } from '../state/api';
 import { samples, session, snapshot } from '../state/live';
+import { go, query, withQuery } from '../state/route';
 import type { LiveQueue, QueueSettings } from '../state/wire';
 
 const READ_BY: Readonly<Record<string, string>> = {
   none: 'time',
   key: 'key, in order',
+  key_strict: 'key, in order; dead letters hold it',
   turns: 'key, in turns',
 };
 
@@ -37,7 +39,7 @@ function QueueCard(props: {
         <h2>
           <Link to={`jobs?queue=${encodeURIComponent(name)}`}>{name}</Link>
         </h2>
-        <Status of={queue.paused ? 'paused' : 'open'} />
+        <QueueState queue={queue} />
         <span class="grow" />
         <Spark values={done} label={`Throughput of ${name}`} />
         {session.value?.write &&
@@ -102,16 +104,37 @@ function QueueCard(props: {
   );
 }
 
+/** So many are found by eye. */
+const FEW = 10;
+
 export function Queues() {
   const [asked, setAsked] = useState<string | null>(null);
+  const wanted = query.value.get('name') ?? '';
   const { data, error } = useAsked<{ queues: readonly QueueSettings[] }>('api/queues', 10);
   const seen = snapshot.value;
   if (!seen) return error ? <Failed error={error} /> : <Waiting />;
+  const shown = seen.queues.filter(({ queue }) => queue.includes(wanted));
   return (
     <>
-      <Title>Queues</Title>
+      <Title
+        aside={
+          seen.queues.length > FEW && (
+            <label>
+              Name holds{' '}
+              <input
+                data-search=""
+                value={wanted}
+                onInput={(event) => go(withQuery({ name: event.currentTarget.value }), 'replace')}
+              />
+            </label>
+          )
+        }
+      >
+        Queues
+      </Title>
       <Failed error={error} />
-      {seen.queues.map((queue) => (
+      {shown.length === 0 && seen.queues.length > 0 && <Empty>No queue has such a name.</Empty>}
+      {shown.map((queue) => (
         <QueueCard
           key={queue.queue}
           queue={queue}

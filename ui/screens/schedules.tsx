@@ -3,8 +3,8 @@ import { Empty, Failed, Link, Status, Table, Title, Waiting, When } from '../par
 import { count, span } from '../parts/format';
 import { doing } from '../state/act';
 import { post, useAsked } from '../state/api';
-import { serverNow, session } from '../state/live';
-import { query, withQuery } from '../state/route';
+import { serverNow, session, snapshot } from '../state/live';
+import { go, query, withQuery } from '../state/route';
 import type { ListedSchedule, SchedulesAnswer } from '../state/wire';
 
 type ScheduleVerb = 'pause' | 'resume' | 'run';
@@ -43,7 +43,9 @@ function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) 
   const { name, paused, nextRuns, lastJob } = schedule;
   return (
     <tr>
-      <th scope="row">{name}</th>
+      <th scope="row" class="name">
+        {name}
+      </th>
       <td>
         <Status of={paused ? 'paused' : 'on'} />
       </td>
@@ -97,6 +99,37 @@ function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) 
   );
 }
 
+/** The names of many tenants' schedules begin alike, so the search is by how they begin, as on the command line. */
+function Filter() {
+  const asked = query.value;
+  function submit(event: Event): void {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const text = (name: string) => String(form.get(name) ?? '').trim();
+    go(withQuery({ prefix: text('prefix'), queue: text('queue'), after: null }));
+  }
+  return (
+    <search>
+      <form class="filter" onSubmit={submit} key={asked.toString()}>
+        <label>
+          Name begins with
+          <input name="prefix" data-search="" defaultValue={asked.get('prefix') ?? ''} />
+        </label>
+        <label>
+          Queue
+          <select name="queue" onChange={(event) => event.currentTarget.form?.requestSubmit()}>
+            <option value="">all queues</option>
+            {(snapshot.value?.queues ?? []).map(({ queue }) => (
+              <option selected={asked.get('queue') === queue}>{queue}</option>
+            ))}
+          </select>
+        </label>
+        <button type="submit">Search</button>
+      </form>
+    </search>
+  );
+}
+
 export function Schedules() {
   const { data, error } = useAsked<SchedulesAnswer>(`api/schedules?${query.value}`, 3);
   const write = session.value?.write === true;
@@ -115,11 +148,16 @@ export function Schedules() {
   return (
     <>
       <Title>Schedules</Title>
+      <Filter />
       <Failed error={error} />
       {!data ? (
         error === null && <Waiting />
       ) : data.schedules.length === 0 ? (
-        <Empty>There is no schedule. hf.schedule() and hf.schedules.declare() make them.</Empty>
+        <Empty>
+          {query.value.get('prefix') || query.value.get('queue')
+            ? 'No schedule matches.'
+            : 'There is no schedule. hf.schedule() and hf.schedules.declare() make them.'}
+        </Empty>
       ) : (
         <Table label="Schedules" head={write ? [...head, 'Acts'] : head} numbers={[7, 8, 9]}>
           {data.schedules.map((schedule) => (

@@ -25,7 +25,7 @@ const down = signal<string | null>(null);
 const receivedAt = signal(0);
 const now = signal(Date.now());
 const hidden = signal(document.hidden);
-/** Of the server's clock against ours. */
+/** Of the database's clock against ours. */
 let offsetMs = 0;
 
 export const serverNow = () => now.value + offsetMs;
@@ -56,11 +56,12 @@ function beatsOf({ at, workers }: LiveSnapshot): ReadonlyMap<string, readonly nu
 function receive(message: MessageEvent<string>): void {
   const data = JSON.parse(message.data) as {
     snapshot: LiveSnapshot;
+    now: number;
     samples: Sample[];
     reset: boolean;
   };
   lastId = message.lastEventId;
-  offsetMs = data.snapshot.at - Date.now();
+  offsetMs = data.now - Date.now();
   samples.value = [...(data.reset ? [] : samples.value), ...data.samples].slice(-KEPT);
   snapshot.value = data.snapshot;
   beats.value = beatsOf(data.snapshot);

@@ -110,7 +110,7 @@ export class Crash implements Journey {
     const { id, generation, by } = run;
     const moved = await complete(await this.#desk.worker(by), NAMES, by, [{ id, generation }]);
     this.#run = null;
-    const what = sent ? `${by} sent the mail` : `${by} found the marker and sent nothing`;
+    const what = sent ? `${by} sent the mail` : `${by} found the marker, sent nothing`;
     if (moved.length === 0) return this.#say(`${what}; its completion moved 0 rows.`, 'refused');
     this.#say(`${what} and completed the job.`, sent && this.#mails.length > 1 ? 'bad' : 'good');
   }

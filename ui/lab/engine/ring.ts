@@ -83,7 +83,7 @@ export class Ring implements Journey {
     if (act.do === 'bounded') this.#bounded = act.on === true;
     this.#moved = null;
     this.#say(
-      `${this.#points} points for each worker; ${this.#bounded ? 'nobody gets more than 1.2 × the mean' : 'the first point clockwise owns, however much it has'}.`,
+      `${this.#points} ${this.#points === 1 ? 'point' : 'points'} for each worker; ${this.#bounded ? 'nobody gets more than 1.2 × the mean' : 'the first point clockwise owns, however much it has'}.`,
     );
   }
 

@@ -1,7 +1,7 @@
 /** Journey 2: two workers, a mailbox, a marker, and the row between them. */
 import { useState } from 'preact/hooks';
 import type { CrashState } from '../engine/crash.js';
-import { Do, Panel, rowsText, seconds } from '../parts/bits.js';
+import { ByHand, can, Do, Panel, rowsText, seconds } from '../parts/bits.js';
 import { Row } from '../parts/row.js';
 import { Statements } from '../parts/sql.js';
 import { act } from '../player.js';
@@ -10,10 +10,8 @@ const LEASE_MS = 90_000;
 
 function Acts({ state }: { state: CrashState }) {
   const [when, setWhen] = useState('after');
-  const can = (what: string) => state.possible.includes(what);
   return (
-    <fieldset class="acts row">
-      <legend>By hand</legend>
+    <ByHand>
       <Do what={{ do: 'enqueue' }} when={can('enqueue')}>
         {state.enqueues === 0 ? 'Enqueue' : 'Enqueue again'}
       </Do>
@@ -54,7 +52,7 @@ function Acts({ state }: { state: CrashState }) {
         />{' '}
         Guard: <code>once("receipt")</code>
       </label>
-    </fieldset>
+    </ByHand>
   );
 }
 
@@ -85,7 +83,7 @@ export function CrashView({ state }: { state: CrashState }) {
               ))
             )}
           </Panel>
-          <p class="dim">{`Enqueued ${state.enqueues} times, ${rowsText(state.rows)}.`}</p>
+          <p class="dim">{`Enqueued ${state.enqueues === 1 ? 'once' : `${state.enqueues} times`}, ${rowsText(state.rows)}.`}</p>
           <Row state={state} leaseMs={LEASE_MS} />
         </div>
         <Statements />

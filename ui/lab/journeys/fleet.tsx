@@ -134,7 +134,9 @@ export function FleetView({ state }: { state: FleetState }) {
         </div>
         <div>
           <Panel title="What happened">
-            {log.length === 0 && <p class="empty small">Nothing out of the ordinary.</p>}
+            {log.length === 0 && (
+              <p class="empty small">No job was recovered and no bucket moved yet.</p>
+            )}
             <ul class="log">
               {log.map((line) => (
                 <li>{line}</li>

@@ -1,6 +1,6 @@
 /** Journey 1: the buttons of one worker, and the row. */
 import type { ReceiptState } from '../engine/receipt.js';
-import { Do, Panel, seconds } from '../parts/bits.js';
+import { ByHand, can, Do, Panel, seconds } from '../parts/bits.js';
 import { Row } from '../parts/row.js';
 import { Statements } from '../parts/sql.js';
 import { goTo, place } from '../place.js';
@@ -8,11 +8,9 @@ import { goTo, place } from '../place.js';
 const LEASE_MS = 90_000;
 
 export function ReceiptView({ state }: { state: ReceiptState }) {
-  const can = (what: string) => state.possible.includes(what);
   return (
     <>
-      <fieldset class="acts row">
-        <legend>By hand</legend>
+      <ByHand>
         <Do what={{ do: 'enqueue' }} when={can('enqueue')}>
           Enqueue
         </Do>
@@ -53,7 +51,7 @@ export function ReceiptView({ state }: { state: ReceiptState }) {
           />{' '}
           Jitter, as Holdfast has it by default
         </label>
-      </fieldset>
+      </ByHand>
       <div class="columns lab-columns">
         <div>
           <Row state={state} leaseMs={LEASE_MS} />

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Act } from '../engine/frame.js';
-import { act, busy } from '../player.js';
+import { act, atEnd, busy, frames, last } from '../player.js';
 
 export const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
 export const percent = (share: number) => `${Math.round(100 * share)} %`;
@@ -28,6 +28,19 @@ export function Do(props: {
     </button>
   );
 }
+
+/** Whether an act fits after the last step, whichever is shown. */
+export function can(what: string): boolean {
+  const { possible } = (last.value?.state ?? {}) as { possible?: readonly string[] };
+  return possible?.includes(what) ?? false;
+}
+
+export const ByHand = ({ children }: { children: ComponentChildren }) => (
+  <fieldset class="acts row">
+    <legend>{atEnd.value ? 'By hand' : `By hand, after step ${frames.value.length}`}</legend>
+    {children}
+  </fieldset>
+);
 
 /** A key of a person's own and the act for it; other acts stand beside it. */
 export function KeyForm(props: {
