@@ -37,7 +37,7 @@ describe('what is no duration is refused, naming the option, the value and what 
     ['.5s', '".5s"'],
     [`${'9'.repeat(16)}d`, `"${'9'.repeat(16)}d"`],
     [{}, 'an object'],
-    [[5], 'an object'],
+    [[5], 'an array'],
     [null, 'null'],
     [undefined, 'undefined'],
     [5n, 'the BigInt 5n'],
