@@ -1,6 +1,6 @@
 // What 50 open browsers take from the workers: a backlog of 5 million jobs, two worker processes that do nothing but
 // claim and complete, and their throughput without a page and with 50, in turns. The pages and the dashboard's server
-// run on the same machine, so their own processor time is part of the loss; how much each of them used is told beside
+// run on the same machine, so their own processor time is part of the loss; how much each of them used stands beside
 // it. Before each round the backlog is filled up.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

@@ -190,7 +190,10 @@ function filterText(filter: Readonly<Record<string, string>>): string {
 export function Jobs() {
   const asked = query.value;
   const queue = asked.get('queue') ?? 'inbox';
-  const { data, error } = useAsked<JobsPage>(`api/jobs?${asked}`, asked.has('after') ? 0 : 2);
+  // A search that has found nothing reads for a second: it goes on when somebody asks for more.
+  const { data, error } = useAsked<JobsPage>(`api/jobs?${asked}`, (page) =>
+    asked.has('after') || (page?.next && page.jobs.length === 0) ? 0 : 2,
+  );
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const [bulk, setBulk] = useState<Verb | null>(null);
   const address = asked.toString();

@@ -32,14 +32,19 @@ export interface Asked<Value> {
   readonly reload: () => void;
 }
 
-/** Asks at once, and again every `every` polls of the feed while the page is seen; 0: only after an act or `reload`. */
-export function useAsked<Value>(path: string | null, every = 2): Asked<Value> {
+/** Asks at once, and then every `often` polls of the feed while the page is seen; 0: only after an act or `reload`. */
+export function useAsked<Value>(
+  path: string | null,
+  often: number | ((data: Value | null) => number) = 2,
+): Asked<Value> {
   const [state, setState] = useState<{
     path: string | null;
     data: Value | null;
     error: string | null;
   }>({ path, data: null, error: null });
   const [asked, setAsked] = useState(0);
+  const fresh = state.path === path;
+  const every = typeof often === 'number' ? often : often(fresh ? state.data : null);
   const round = every > 0 ? Math.floor(tick.value / every) : 0;
   const acts = acted.value;
   useEffect(() => {
@@ -59,7 +64,6 @@ export function useAsked<Value>(path: string | null, every = 2): Asked<Value> {
       current = false;
     };
   }, [path, asked, round, acts]);
-  const fresh = state.path === path;
   return {
     data: fresh ? state.data : null,
     error: fresh ? state.error : null,
