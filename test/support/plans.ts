@@ -66,8 +66,21 @@ export async function paramsOf(verb: (db: Executor) => Promise<unknown>): Promis
   return [...caught];
 }
 
-/** One call of a prepared statement, with its plan; rolled back. */
+/**
+ * The plan of a prepared statement that is run twice and rolled back, as the cheaper run had it: definitions that other
+ * tests make and drop meanwhile empty the caches of every session, and what is read again of the catalog counts too.
+ */
 export async function explainedAndUndone(
+  session: pg.Client,
+  name: string,
+  params: readonly unknown[],
+): Promise<PlanNode> {
+  const first = await undone(session, name, params);
+  const second = await undone(session, name, params);
+  return buffers(second) < buffers(first) ? second : first;
+}
+
+async function undone(
   session: pg.Client,
   name: string,
   params: readonly unknown[],
