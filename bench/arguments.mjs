@@ -16,7 +16,7 @@ export const PARTS = [
 export const MORE = ['dashboard', 'fleet', 'flow', 'inspect', 'schedules'];
 
 const USAGE = `Usage: npm run bench -- [PART …] [--quick] [--whole] [--write-docs] [--only SECTION]
-  steady also takes --rates 50,400  --workers 1,2  --systems holdfast,pg-boss  --rounds 1
+  steady also takes --rates 50,400  --workers 1,2  --systems holdfast,pg-boss  --rounds 1  --warm 30 (seconds)
   dashboard also takes --backlog 500000  --rounds 1
 Parts: ${PARTS.join(' ')} (all of them when none is named); also ${MORE.join(' ')}.`;
 
@@ -33,6 +33,7 @@ const VALUES = {
   '--workers': { name: 'workers', read: list(positive) },
   '--systems': { name: 'systems', read: list((text) => text || null) },
   '--rounds': { name: 'rounds', read: positive },
+  '--warm': { name: 'warm', read: positive },
   '--backlog': { name: 'backlog', read: positive },
 };
 

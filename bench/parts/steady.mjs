@@ -51,7 +51,9 @@ export async function steady(context) {
   const { stage, entries, options, span, table, url } = context;
   const contestants = contestantsOf(entries.steady, options);
   const databases = openDatabases(stage.admin, url);
-  const times = { warmMs: span(2_000, 1_500), ms: span(7_000, 4_000) };
+  // Processes are young here, as after a deploy; how they are later, `--warm` shows.
+  const warmMs = options.warm ? options.warm * 1_000 : span(2_000, 1_500);
+  const times = { warmMs, ms: span(7_000, 4_000) };
   const fleets = options.workers ?? (options.whole ? [1, 2, 4] : [2]);
   try {
     for (const [kind, { keys, says }] of kindsOf(options)) {
