@@ -35,6 +35,28 @@ test('the first waits for others, for so long and not longer', () => {
   expect([one.isReady, one.size, one.overdueMs, clock.timers.size]).toEqual([false, 0, null, 0]);
 });
 
+test('a timer that fires a little early loses nobody, wherever the clock goes on', () => {
+  for (let reads = 0; reads < 6; reads++) {
+    let [began, left, ready] = [true, reads, 0];
+    const timers: (() => void)[] = [];
+    const time = {
+      ...handClock().time,
+      // The last microsecond of its time is over after so many reads.
+      now: () => (began ? 0 : left-- > 0 ? 49.999 : 50),
+      after(_: number, run: () => void) {
+        timers.push(run);
+        return { cancel: () => undefined };
+      },
+    };
+    const many = { max: 10, withinMs: 50, handler: () => undefined };
+    const one = new Gather(job('row') as never, many, time, () => ready++);
+    one.add([leased('a')]);
+    began = false;
+    timers.shift()?.();
+    expect(ready + timers.length, `after ${reads} reads`).toBeGreaterThan(0);
+  }
+});
+
 test('what is left over waits for its own time', () => {
   const { one, add, clock, ready } = gather(2, 50);
   add('a', 'b');

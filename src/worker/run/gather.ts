@@ -102,8 +102,9 @@ export class Gather {
     } else if (!this.isReady) {
       this.#timer ??= this.#time.after(-this.#overMs(), () => {
         this.#timer = null;
+        // A timer may fire a little early. The plan comes first: the clock goes on between the two.
+        this.#plan();
         if (this.isReady) this.#ready();
-        else this.#plan();
       });
     }
   }
