@@ -11,11 +11,12 @@ export class ClosingLine implements Reporter {
       let tests = 0;
       for (const test of module.children.allTests()) {
         tests++;
-        const { state } = test.result();
+        const { state, errors = [] } = test.result();
         if (state === 'passed') count.passed++;
         else if (state === 'failed') count.failed++;
         else count.skipped++;
-        if (test.diagnostic()?.flaky) console.log(`LATE AT FIRST: ${test.fullName}`);
+        const [why = ''] = errors[0]?.message.split('\n') ?? [];
+        if (test.diagnostic()?.flaky) console.log(`LATE AT FIRST: ${test.fullName}: ${why}`);
         if (state === 'skipped') console.log(`SKIPPED: ${test.fullName}`);
       }
       // A file that could not be loaded has no tests to count, and is a failure all the same.
