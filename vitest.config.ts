@@ -33,10 +33,10 @@ const QUICK_WASM = ['--liftoff-only'];
 
 /**
  * Two busy cores can make anything late. What failed for being late is tried once more, and the closing line
- * says so; what failed for being wrong is never tried again, nor what has not come within 20 s (until.ts): that was a
- * lost batch once.
+ * says so; what failed for being wrong is never tried again, nor what has not come within 20 s (until.ts) or within the
+ * time of a test: that was a lost batch once.
  */
-const LATE = /^waited in vain for|to be less than|(Test|Hook) timed out in/;
+const LATE = /^waited in vain for|to be less than/;
 
 export const resolve = {
   alias: [
