@@ -67,8 +67,8 @@ export async function paramsOf(verb: (db: Executor) => Promise<unknown>): Promis
 }
 
 /**
- * The plan of a prepared statement that is run twice and rolled back, as the cheaper run had it: definitions that other
- * tests make and drop meanwhile empty the caches of every session, and what is read again of the catalog counts too.
+ * The plan of a prepared statement that is run twice and rolled back, as the cheaper run had it. What a run reads of the
+ * catalog counts too: where keys take turns, the first claim of a session reads 1,520 buffers and the next ones 206.
  */
 export async function explainedAndUndone(
   session: pg.Client,
