@@ -102,6 +102,32 @@ describe('a walk', () => {
     expect(queue.taken.map(({ bucket }) => bucket)).toEqual([500, 501, 3]);
   });
 
+  test('of a queue in which little stands reads it as it lies: the ring has hundreds of stretches', () => {
+    const odd = EVERY.filter((bucket) => bucket % 2 === 1);
+    const queue = rested(0, odd);
+    expect(queue.reader.take(2_000)).toEqual([
+      { bucket: 0, afterKey: '', untilBucket: BUCKETS, untilKey: '' },
+    ]);
+    queue.reader.failed();
+    for (const bucket of [2, 3, 4, 5]) queue.add(bucket, 'k', 2);
+    for (let now = 2_000; now < 3_000; now += 2) queue.claim(now, 3);
+    expect(queue.left).toBe(0);
+    expect(queue.taken.slice(0, 3).map(({ bucket }) => bucket)).toEqual([2, 3, 4]);
+    // It brought plenty, so the next one begins with its own again.
+    expect(queue.taken.slice(-4).map(({ bucket }) => bucket)).toEqual([3, 5, 2, 4]);
+  });
+
+  test('of a small queue begins anywhere, and reads every bucket once', () => {
+    const reader = new KeyReader(1_000, () => 0.25);
+    reader.own([7], false);
+    const nothing = { stop: null, wanted: 0, jobs: [], due: [] } as unknown as KeyedClaim;
+    reader.take(0);
+    reader.record(nothing, 10, 1, 1);
+    const again = reader.take(2_000);
+    expect(again.map(({ bucket }) => bucket)).toEqual([BUCKETS / 4, 0]);
+    expect(bucketsOf(again).sort((a, b) => a - b)).toEqual(EVERY);
+  });
+
   test('goes on behind keys that are blocked, however many', () => {
     const queue = new Queue();
     for (let n = 0; n < 500; n++) {

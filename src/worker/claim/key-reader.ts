@@ -5,7 +5,8 @@
  * others; a claim that took all it was asked for is followed by one that goes on from there. While walks bring
  * plenty, every key has its turn and hints are left for later. Otherwise hinted buckets are read at once if
  * they are ours. Those of others are read a moment later: by then their owner has taken what it can, and what
- * is left is for whoever has a free handler. So the ring is a preference, and never keeps a job waiting.
+ * is left is for whoever has a free handler. So the ring is a preference, and never keeps a job waiting. A queue
+ * in which little stands is read as it lies.
  *
  * Where keys take turns a walk is a round. While rounds bring plenty one follows the other, and no hint gives a key
  * another turn in between.
@@ -46,6 +47,8 @@ export class KeyReader {
   /** A claim of this walk did. */
   #wasPlenty = false;
   #walkMs = 0;
+  /** The last walk was one claim that took less than it could. */
+  #small = false;
   #taken: readonly KeyStretch[] = [];
   #walking = false;
   #readsAll = false;
@@ -175,20 +178,29 @@ export class KeyReader {
   }
 
   #begin(): void {
-    const mine = EVERY_BUCKET.filter((bucket) => this.#owned.has(bucket));
-    const others = EVERY_BUCKET.filter((bucket) => !this.#owned.has(bucket));
-    this.#walk = [mine, others].flatMap((buckets) => stretchesOf(buckets));
-    // Workers that start together should not all begin at the same bucket.
-    const own = stretchesOf(mine).length;
-    const from = Math.floor(this.#random() * own);
-    const first = this.#walk.slice(0, own);
-    this.#walk = [...first.slice(from), ...first.slice(0, from), ...this.#walk.slice(own)];
+    this.#walk = this.#small ? this.#asItLies() : this.#ownFirst();
     this.#wasPlenty = false;
     this.#walkMs = 0;
   }
 
+  /** Workers that start together should not all begin at the same bucket. */
+  #ownFirst(): readonly KeyStretch[] {
+    const mine = stretchesOf(EVERY_BUCKET.filter((bucket) => this.#owned.has(bucket)));
+    const others = stretchesOf(EVERY_BUCKET.filter((bucket) => !this.#owned.has(bucket)));
+    const from = Math.floor(this.#random() * mine.length);
+    return [...mine.slice(from), ...mine.slice(0, from), ...others];
+  }
+
+  /** The ring cuts the buckets into hundreds of stretches, and each is a step of the claim, also an empty one. */
+  #asItLies(): readonly KeyStretch[] {
+    const from = Math.floor(this.#random() * BUCKETS);
+    const [before, after] = [EVERY_BUCKET.slice(0, from), EVERY_BUCKET.slice(from)];
+    return [...stretchesOf(after), ...stretchesOf(before)];
+  }
+
   #end(now: number): void {
     this.#plenty = false;
+    this.#small = this.#readsAll && !this.#wasPlenty;
     // A round that brought plenty was no overhead, although its last claim may have found nothing.
     const tookMs = this.#turns && this.#wasPlenty ? 0 : this.#walkMs;
     this.#look.record(now, tookMs, this.#readsAll ? rarestMs(tookMs) : undefined);
