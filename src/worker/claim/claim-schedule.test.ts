@@ -10,8 +10,9 @@ const LIMIT = 16;
 function schedule() {
   const time = simulatedTime(1);
   const one = new ClaimSchedule(60_000, time);
-  const claim = (found: number, waitedMs = 0) => {
+  const claim = (found: number, waitedMs = 0, tookMs = 0) => {
     one.begin(time.now());
+    if (tookMs > 0) pass(tookMs);
     one.succeeded(found, waitedMs, LIMIT, true);
   };
   const pass = (ms: number) => {
@@ -55,6 +56,27 @@ describe('a hint', () => {
       expect(waitMs()).toBe(0);
       claim(1);
     }
+  });
+
+  test('waits as long as the last claim took, within a bound: half of the time is left to others', () => {
+    const { one, claim, pass, waitMs } = schedule();
+    for (const [tookMs, restMs] of [
+      [3, 3],
+      [40, 40],
+      [5_000, 40],
+    ] as const) {
+      claim(LIMIT - 1, 0, tookMs);
+      one.hint();
+      expect(waitMs()).toBe(restMs);
+      pass(restMs);
+      expect(waitMs()).toBe(0);
+    }
+  });
+
+  test('and what is due wait for no rest after a claim that was full: there is more', () => {
+    const { claim, waitMs } = schedule();
+    claim(LIMIT, 0, 30);
+    expect(waitMs()).toBe(0);
   });
 
   test('is answered later and later by a worker that others are quicker than, within a bound', () => {

@@ -2,8 +2,10 @@
  * When the next claim of a queue is due.
  *
  * After a claim that took all it asked for there is more, so the next one follows at once. After one that came to
- * the end, the loop waits for a hint, for the time at which the next job is due, or for the poll. A worker that
- * always finds more jobs than it takes asks producers for no hints. Hints do not cut a backoff short.
+ * the end, the loop waits for a hint, for the time at which the next job is due, or for the poll; and at least as
+ * long as that claim took. So a worker that finds little claims for half of its time at most, and where Postgres is
+ * slow a claim brings more. A worker that always finds more jobs than it takes asks producers for no hints. Hints do
+ * not cut a backoff short.
  *
  * All workers get a producer's hint, and one is enough. So a worker whose answer found nothing answers the next
  * hints later and later, up to a bound, and one answer then serves many hints. If it then finds a job that was left
@@ -29,6 +31,8 @@ export class ClaimSchedule {
   /** When to claim although there is no hint. */
   #pollAt = Number.NEGATIVE_INFINITY;
   #hinted = false;
+  #begunAt = Number.NEGATIVE_INFINITY;
+  #restsUntil = Number.NEGATIVE_INFINITY;
   /** When to claim because of a producer's hint. */
   #answerAt = Number.POSITIVE_INFINITY;
   /** A producer has sent a hint; and the claim in flight answers one. */
@@ -76,11 +80,12 @@ export class ClaimSchedule {
     if (this.#backoff.failing) return this.#pollAt;
     const answerAt = free ? this.#answerAt : Number.POSITIVE_INFINITY;
     const soonest = Math.min(this.#pollAt, this.#dueAt, readerAt, answerAt);
-    return this.#hinted ? now : Math.max(now, soonest);
+    return Math.max(now, this.#restsUntil, this.#hinted ? now : soonest);
   }
 
   /** A claim is sent now. Returns whether it is to ask for news of the queue. */
   begin(now: number): boolean {
+    this.#begunAt = this.#time.now();
     this.#hinted = false;
     this.#answerAt = Number.POSITIVE_INFINITY;
     this.#answering = this.#asked;
@@ -116,6 +121,7 @@ export class ClaimSchedule {
       return now - this.#fullSince > NEWS_MS ? false : null;
     }
     this.#fullSince = Number.POSITIVE_INFINITY;
+    this.#restsUntil = now + Math.min(now - this.#begunAt, LATEST_MS);
     // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);
     const idleMs = getsHints ? 2 * this.#pollMs : Math.min(this.#idleMs, this.#pollMs);
