@@ -178,12 +178,12 @@ export class ClaimLoop {
     const limit = this.#deps.room();
     if (limit <= 0) return;
     const ask = this.#schedule.begin(now);
-    const { jobs, waitedMs, news } = await this.#reader.read(limit, ask);
-    if (news) {
-      this.#schedule.record(news);
-      recordRound(news.maintainedMs);
+    const found = await this.#reader.read(limit, ask);
+    if (found.news) {
+      this.#schedule.record(found.news);
+      recordRound(found.news.maintainedMs);
     }
-    const wanted = this.#schedule.succeeded(jobs, waitedMs, limit, wakeups.getsHints(queue));
+    const wanted = this.#schedule.succeeded(found, limit, wakeups.getsHints(queue));
     if (wanted !== null) wakeups.want(queue, wanted);
   }
 

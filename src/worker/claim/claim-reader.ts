@@ -52,6 +52,8 @@ export interface Found {
   readonly jobs: number;
   /** How long the first of them was due. */
   readonly waitedMs: number;
+  /** It took less than it could, and has not read all: the next claim goes on behind it. */
+  readonly goesOn?: boolean;
   readonly news: QueueNews | null;
 }
 
@@ -337,7 +339,8 @@ export class ClaimReader {
       const run = Math.min(limit, this.#deps.run());
       return claimKeys(this.#deps, terms, { keys, stretches, run, ask });
     });
-    return { jobs: Math.max(jobs.length, Math.min(wanted, limit - 1)), waitedMs: 0, news };
+    const found = Math.max(jobs.length, Math.min(wanted, limit - 1));
+    return { jobs: found, waitedMs: 0, goesOn: keys.goesOn, news };
   }
 
   /** Sends a claim and hands on what it brought. */

@@ -10,10 +10,10 @@ const LIMIT = 16;
 function schedule() {
   const time = simulatedTime(1);
   const one = new ClaimSchedule(60_000, time);
-  const claim = (found: number, waitedMs = 0, tookMs = 0) => {
+  const claim = (found: number, waitedMs = 0, tookMs = 0, goesOn = false) => {
     one.begin(time.now());
     if (tookMs > 0) pass(tookMs);
-    one.succeeded(found, waitedMs, LIMIT, true);
+    one.succeeded({ jobs: found, waitedMs, goesOn }, LIMIT, true);
   };
   const pass = (ms: number) => {
     let over = false;
@@ -58,11 +58,11 @@ describe('a hint', () => {
     }
   });
 
-  test('waits as long as the last claim took, within a bound: half of the time is left to others', () => {
+  test('waits as long as the last claim took if that was slow, within a bound', () => {
     const { one, claim, pass, waitMs } = schedule();
     for (const [tookMs, restMs] of [
+      [1, 0],
       [3, 3],
-      [40, 40],
       [5_000, 40],
     ] as const) {
       claim(LIMIT - 1, 0, tookMs);
@@ -73,9 +73,12 @@ describe('a hint', () => {
     }
   });
 
-  test('and what is due wait for no rest after a claim that was full: there is more', () => {
-    const { claim, waitMs } = schedule();
+  test('waits for no rest after a claim behind which there is more to read', () => {
+    const { one, claim, waitMs } = schedule();
     claim(LIMIT, 0, 30);
+    expect(waitMs()).toBe(0);
+    claim(1, 0, 30, true);
+    one.hint();
     expect(waitMs()).toBe(0);
   });
 
@@ -163,7 +166,7 @@ describe('the next due time', () => {
       one.begin(2_000);
       one.due(2_500);
       one.record(news(seen));
-      one.succeeded(0, 0, LIMIT, true);
+      one.succeeded({ jobs: 0, waitedMs: 0 }, LIMIT, true);
       expect(waitMs()).toBe(500);
       pass(500);
       // It asks for the one after it.
@@ -176,7 +179,7 @@ describe('the next due time', () => {
     one.due(2_500);
     one.begin(2_000);
     one.record(news(4_000));
-    one.succeeded(0, 0, LIMIT, true);
+    one.succeeded({ jobs: 0, waitedMs: 0 }, LIMIT, true);
     expect(waitMs()).toBe(4_001);
   });
 });

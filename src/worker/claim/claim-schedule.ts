@@ -2,10 +2,9 @@
  * When the next claim of a queue is due.
  *
  * After a claim that took all it asked for there is more, so the next one follows at once. After one that came to
- * the end, the loop waits for a hint, for the time at which the next job is due, or for the poll; and at least as
- * long as that claim took. So a worker that finds little claims for half of its time at most, and where Postgres is
- * slow a claim brings more. A worker that always finds more jobs than it takes asks producers for no hints. Hints do
- * not cut a backoff short.
+ * the end, the loop waits for a hint, for the time at which the next job is due, or for the poll; and where Postgres
+ * is slow, at least as long as that claim took, so that the next one brings more. A worker that always finds more jobs
+ * than it takes asks producers for no hints. Hints do not cut a backoff short.
  *
  * All workers get a producer's hint, and one is enough. So a worker whose answer found nothing answers the next
  * hints later and later, up to a bound, and one answer then serves many hints. If it then finds a job that was left
@@ -15,10 +14,13 @@
 import type { QueueNews } from '../../claim/claim.js';
 import { Backoff } from '../../postgres/backoff.js';
 import { jittered, PACE_MS, SOON_MS, type Time } from '../time.js';
+import type { Found } from './claim-reader.js';
 
 /** How often a claim asks for more than jobs; and after how long of full claims hints are switched off. */
 const NEWS_MS = 500;
-/** The latest answer to what all workers know, while others are quicker. */
+/** A claim that takes longer than this is followed by a rest. */
+const SLOW_MS = PACE_MS / 2;
+/** The latest answer to what all workers know, while others are quicker; and the longest rest. */
 export const LATEST_MS = 2 * SOON_MS;
 
 /** After an empty answer the next one comes later. */
@@ -107,8 +109,12 @@ export class ClaimSchedule {
     this.#dueAt = Math.min(dueAt, this.#dueSince);
   }
 
-  /** `waitedMs`: how long the first of them was due. Returns whether producers should send hints; null: as before. */
-  succeeded(found: number, waitedMs: number, limit: number, getsHints: boolean): boolean | null {
+  /** Returns whether producers should send hints; null: as before. */
+  succeeded(
+    { jobs: found, waitedMs, goesOn }: Omit<Found, 'news'>,
+    limit: number,
+    getsHints: boolean,
+  ): boolean | null {
     const now = this.#time.now();
     this.#backoff.reset();
     // A job that was due for longer was left lying.
@@ -121,7 +127,8 @@ export class ClaimSchedule {
       return now - this.#fullSince > NEWS_MS ? false : null;
     }
     this.#fullSince = Number.POSITIVE_INFINITY;
-    this.#restsUntil = now + Math.min(now - this.#begunAt, LATEST_MS);
+    const tookMs = now - this.#begunAt;
+    if (!goesOn && tookMs > SLOW_MS) this.#restsUntil = now + Math.min(tookMs, LATEST_MS);
     // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);
     const idleMs = getsHints ? 2 * this.#pollMs : Math.min(this.#idleMs, this.#pollMs);

@@ -111,10 +111,8 @@ describe('a walk', () => {
     queue.reader.failed();
     for (const bucket of [2, 3, 4, 5]) queue.add(bucket, 'k', 2);
     for (let now = 2_000; now < 3_000; now += 2) queue.claim(now, 3);
-    expect(queue.left).toBe(0);
-    expect(queue.taken.slice(0, 3).map(({ bucket }) => bucket)).toEqual([2, 3, 4]);
-    // It brought plenty, so the next one begins with its own again.
-    expect(queue.taken.slice(-4).map(({ bucket }) => bucket)).toEqual([3, 5, 2, 4]);
+    // The first claim was full: from then on workers read their own first, or all would stand at the same place.
+    expect(queue.taken.map(({ bucket }) => bucket)).toEqual([2, 3, 4, 3, 5, 2, 4, 5]);
   });
 
   test('of a small queue begins anywhere, and reads every bucket once', () => {

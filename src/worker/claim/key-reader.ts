@@ -5,8 +5,9 @@
  * others; a claim that took all it was asked for is followed by one that goes on from there. While walks bring
  * plenty, every key has its turn and hints are left for later. Otherwise hinted buckets are read at once if
  * they are ours. Those of others are read a moment later: by then their owner has taken what it can, and what
- * is left is for whoever has a free handler. So the ring is a preference, and never keeps a job waiting. A queue
- * in which little stands is read as it lies.
+ * is left is for whoever has a free handler. So the ring is a preference, and never keeps a job waiting.
+ *
+ * A queue in which little stood is read as it lies, by one claim. Once that is full, a walk begins.
  *
  * Where keys take turns a walk is a round. While rounds bring plenty one follows the other, and no hint gives a key
  * another turn in between.
@@ -69,6 +70,11 @@ export class KeyReader {
   /** What was taken last is all that there is to read, and not the rest of a walk. */
   get readsAll(): boolean {
     return this.#readsAll;
+  }
+
+  /** A walk has more to read. */
+  get goesOn(): boolean {
+    return this.#walk.length > 0;
   }
 
   /** The buckets that the ring prefers this worker for. */
@@ -146,6 +152,7 @@ export class KeyReader {
     } else {
       this.#walk = left;
       this.#plenty = full && left.length > 0;
+      if (this.#plenty && this.#small) this.#begin(false);
       this.#wasPlenty ||= full;
       // A claim that brought jobs was no overhead.
       if (claim.jobs.length === 0) this.#walkMs += tookMs;
@@ -177,8 +184,9 @@ export class KeyReader {
     }
   }
 
-  #begin(): void {
-    this.#walk = this.#small ? this.#asItLies() : this.#ownFirst();
+  #begin(small = this.#small): void {
+    this.#small = small;
+    this.#walk = small ? this.#asItLies() : this.#ownFirst();
     this.#wasPlenty = false;
     this.#walkMs = 0;
   }
