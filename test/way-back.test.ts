@@ -48,6 +48,24 @@ test('a cancelled job comes back as itself, and whoever held it cannot settle it
   expect(await db.rows('SELECT id FROM holdfast.inbox_archive')).toEqual([{ id }]);
 });
 
+test('one that was cancelled before its time waits for it again, with all its attempts', async () => {
+  const runAt = new Date(Date.now() + 3_600_000);
+  const [waits, due] = await db.hf.enqueueMany([
+    work.item({ n: 1 }, { runAt }),
+    work.item({ n: 2 }),
+  ]);
+  const ids = [waits!.id, due!.id];
+  await db.hf.cancel(ids);
+  expect((await db.hf.job(waits!.id))?.history).toMatchObject([
+    { outcome: 'cancelled', due: runAt, worker: null },
+  ]);
+  expect((await db.hf.job(due!.id))?.history).toEqual([]);
+  expect(await db.hf.archive.replay(ids)).toMatchObject({ moved: 2 });
+  expect(await db.hf.job(waits!.id)).toMatchObject({ runAt, attempts: 0, status: 'pending' });
+  const claimed = await claimAs(db.engine, 'w', { types });
+  expect(claimed.map(({ id }) => id)).toEqual([due!.id]);
+});
+
 test('a discarded dead letter comes back; a completed job only if that is asked for', async () => {
   const [letter, done] = await db.hf.enqueueMany([work.item({ n: 1 }), work.item({ n: 2 })]);
   const held = (await claimAs(db.engine, 'w', { types })).map(heldOf);

@@ -33,15 +33,17 @@ const dateOrNull = (at: string | null) => (at === null ? null : new Date(at));
 export interface HistoryEntry {
   readonly attempt: number;
   readonly at: Date;
-  /** Null of `replayed`. */
+  /** Null of `cancelled` and `replayed`. */
   readonly worker: string | null;
-  readonly outcome: 'failed' | 'dead_letter' | 'snoozed' | 'vanished' | 'replayed';
+  readonly outcome: 'failed' | 'dead_letter' | 'snoozed' | 'vanished' | 'cancelled' | 'replayed';
   /** Of `failed` and `dead_letter`: one line. */
   readonly error?: string;
   /** Of `vanished`: whether it cost the job an attempt. */
   readonly spent?: boolean;
   /** Of `replayed`: how the job had ended before. */
   readonly was?: 'completed' | 'cancelled' | 'discarded';
+  /** Of `cancelled`, which is written only of a job that waited for its time: when it was due. */
+  readonly due?: Date;
   /** Of `snoozed`: how often in a row. */
   readonly times?: number;
 }
@@ -69,10 +71,16 @@ export interface Job extends JobFacts {
 const jobState = ({ archived, status }: ShownJob) =>
   (archived && status === 'dead_letter' ? 'discarded' : status) as JobState;
 
+type StoredEntry = Omit<HistoryEntry, 'at' | 'due'> & {
+  readonly at: string;
+  readonly due?: string;
+};
+
 const historyOf = (stored: unknown): HistoryEntry[] =>
-  ((stored ?? []) as (Omit<HistoryEntry, 'at'> & { readonly at: string })[]).map((entry) => ({
+  ((stored ?? []) as StoredEntry[]).map(({ due, ...entry }) => ({
     ...entry,
     at: date(entry.at),
+    ...(due !== undefined && { due: date(due) }),
   }));
 
 export function jobFacts(row: ShownJob): JobFacts {

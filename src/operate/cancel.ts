@@ -2,10 +2,12 @@
  * Cancelling by a human: jobs that wait or run go to the archive as `cancelled`.
  *
  * The owner of a running one is not asked. Its next renewal or settle finds the lease lost, its signal
- * is aborted, and nothing that it settles counts. Dead letters are discarded, not cancelled. Why the ids stand in a
- * sub-select is said in dead-letters.ts.
+ * is aborted, and nothing that it settles counts. Dead letters are discarded, not cancelled. One that waits for its
+ * time keeps it in its history: if it is brought back, it waits again. Why the ids stand in a sub-select is said in
+ * dead-letters.ts.
  */
 import { checkIds } from '../job/id.js';
+import { historyWith } from '../postgres/fragments.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -24,8 +26,10 @@ INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, le
   payload, headers, idempotency_key, claimed_by, last_error, history, group_key)
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
   version, 'cancelled', priority, type, partition_key, payload, headers, idempotency_key,
-  claimed_by, $2::text, history, group_key
-FROM gone
+  claimed_by, $2::text,
+  CASE WHEN i.status = 'pending' AND i.available_at > now()
+    THEN ${historyWith(`'outcome', 'cancelled', 'due', i.available_at`)} ELSE i.history END, group_key
+FROM gone AS i
 RETURNING id`,
   columns: { id: uuid },
 });

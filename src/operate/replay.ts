@@ -6,6 +6,8 @@
  * so nothing that an owner of before still holds can settle it, and its fence tokens are newer than all before. In a
  * queue that is read by key it goes to the end of its key's line; several keep the order of their enqueues.
  *
+ * One that was cancelled while it waited for its time waits for it again; all others are due at once.
+ *
  * Its idempotency key must not stand for two jobs. A key that stands for this job, or for none any more, is
  * its own for another retention; a job whose key stands for another one stays in the archive and is reported.
  */
@@ -77,7 +79,9 @@ WITH wanted AS MATERIALIZED (
     priority, parked, attempts, lease_generation, type, partition_key, payload, headers, idempotency_key,
     last_error, history, group_key)
   SELECT p.id, p.position, p.created_at, CASE WHEN $4 THEN 'dead_letter' ELSE 'pending' END::holdfast.inbox_status,
-    CASE WHEN $4 THEN 'infinity' ELSE statement_timestamp() END,
+    CASE WHEN $4 THEN 'infinity'
+      WHEN p.status = 'cancelled' THEN greatest(statement_timestamp(), (p.history #>> '{-1,due}')::timestamptz)
+      ELSE statement_timestamp() END,
     holdfast.bucket_of(coalesce(CASE WHEN q.ordering = 'turns' THEN p.group_key END, p.partition_key)),
     p.max_attempts, p.version,
     p.priority, $4, CASE WHEN $4 THEN p.attempts ELSE 0 END, p.lease_generation, p.type, p.partition_key, p.payload, p.headers, p.idempotency_key,
