@@ -5,6 +5,7 @@ import type { JobFilter } from '../src/inspect/job/filter.js';
 import { countJobs, listJobs, lists, type Order } from '../src/inspect/job/list.js';
 import { showJob } from '../src/inspect/job/show.js';
 import { reading } from '../src/inspect/reading/reading.js';
+import type { Executor } from '../src/postgres/queryable.js';
 import { text } from '../src/postgres/statement.js';
 import { clearAll, type Planted, plantArchived, plantJob } from './support/cli-plant.js';
 import { INBOX, testDatabase } from './support/database.js';
@@ -104,6 +105,37 @@ describe('pages', () => {
       return reader.run(asked, INBOX, nothing);
     });
     expect(plan.map((row) => row['QUERY PLAN']).join('\n')).toContain('inbox_by_key');
+  });
+
+  test('jobs that end while a page is read cost the reader no other job', async () => {
+    const ids: string[] = [];
+    for (let n = 0; n < 6; n++) ids.push(await plantJob(db, n === 3 ? { type: 'rare' } : {}));
+    const found: string[] = [];
+    const read = (after: string | null) =>
+      reading(
+        db.pool,
+        async (reader) => {
+          let asked = 0;
+          const between: Executor = {
+            async run(statement, names, params) {
+              const rows = await reader.run(statement, names, params);
+              if (statement.name.startsWith('list_') && asked++ === 0)
+                await db.rows('DELETE FROM holdfast.inbox WHERE id = ANY ($1)', [ids.slice(0, 2)]);
+              return rows;
+            },
+          };
+          const request = { after, limit: 10, order: 'oldest', scan: 3 } as const;
+          return listJobs(between, INBOX, { types: ['rare'] }, request);
+        },
+        { snapshot: true },
+      );
+    for (let after: string | null = null, pages = 0; pages < 5; pages++) {
+      const { jobs, next } = await read(after);
+      found.push(...jobs.map(({ id }) => id));
+      if (next === null) break;
+      after = next;
+    }
+    expect(found).toEqual([ids[3]]);
   });
 
   test('a job that ends between two pages costs the reader no other job', async () => {

@@ -3,7 +3,7 @@
  * `src/operate`, and refuse what cannot be meant before anything is sent.
  */
 import type pg from 'pg';
-import { type Part, reading } from '../inspect/reading/reading.js';
+import { type Part, type ReadOptions, reading } from '../inspect/reading/reading.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Logger } from '../postgres/log.js';
 import type { Names } from '../postgres/names.js';
@@ -32,8 +32,9 @@ export interface QueueChoice {
 export function ask<Value>(
   access: Access,
   work: (db: Executor, part: Part) => Promise<Value>,
+  options: Pick<ReadOptions, 'snapshot'> = {},
 ): Promise<Value> {
-  return reading(access.pool(), work, { schema: access.schema, ...access.limits });
+  return reading(access.pool(), work, { schema: access.schema, ...access.limits, ...options });
 }
 
 export const act = (access: Access): Executor => engineExecutor(access.pool(), { prepare: false });

@@ -9,6 +9,7 @@ import { HoldfastError } from '../job/errors.js';
 import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import { inBatches, type Step } from '../operate/bulk.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
+import type { Executor } from '../postgres/queryable.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
 import { shownFilter } from './archive.js';
@@ -78,7 +79,8 @@ async function onMany(
     const steps = inBatches({
       async find(after) {
         const request = { after, limit: BATCH, order: 'oldest' } as const;
-        const { jobs, next } = await ask(access, (db) => listJobs(db, names, filter, request));
+        const list = (db: Executor) => listJobs(db, names, filter, request);
+        const { jobs, next } = await ask(access, list, { snapshot: true });
         return { ids: jobs.map(({ id }) => id), next };
       },
       act: (ids) => moveJobs(movement, ids),

@@ -80,8 +80,10 @@ async function live(
   filter: JobFilter,
   range: Range & { readonly order: Order },
 ): Promise<JobsPage> {
-  const { jobs, next } = await ask(access, (db) =>
-    listJobs(db, names, filter, { ...range, byClaims: true }),
+  const { jobs, next } = await ask(
+    access,
+    (db) => listJobs(db, names, filter, { ...range, byClaims: true }),
+    { snapshot: true },
   );
   return { jobs: jobs.map((row) => listedView(names.queue, row)), next };
 }

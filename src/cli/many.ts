@@ -87,8 +87,9 @@ async function everyBatch(
     const movement = movementOf({ session, given }, verb, queue, filter);
     const steps = inBatches({
       find: async (after) => {
-        const page = await session.read((db) =>
-          listJobs(db, names, filter, { after, limit, order: 'oldest' }),
+        const page = await session.read(
+          (db) => listJobs(db, names, filter, { after, limit, order: 'oldest' }),
+          { snapshot: true },
         );
         return { ids: page.jobs.map((job) => job.id), next: page.next };
       },

@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { listQueues, type QueueRow } from '../inspect/queue/queues.js';
-import { type Part, reading, readingOn } from '../inspect/reading/reading.js';
+import { type Part, type ReadOptions, reading, readingOn } from '../inspect/reading/reading.js';
 import { nearest } from '../job/nearest.js';
 import { checkUrl, type Environment, namesPlace } from '../postgres/address.js';
 import type { Names } from '../postgres/names.js';
@@ -50,8 +50,11 @@ export class Session {
     return readingOn(pool, (client) => checkSchema(client, schema), { schema });
   }
 
-  read<Value>(work: (db: Executor, part: Part) => Promise<Value>): Promise<Value> {
-    return reading(this.pool, work, { schema: this.schema });
+  read<Value>(
+    work: (db: Executor, part: Part) => Promise<Value>,
+    options: Pick<ReadOptions, 'snapshot'> = {},
+  ): Promise<Value> {
+    return reading(this.pool, work, { schema: this.schema, ...options });
   }
 
   get act(): Executor {

@@ -47,8 +47,9 @@ async function list(call: Call, preset?: readonly string[]): Promise<void> {
   // What is in flight is old: it is found at once from that side, and in a large queue by the workers' claims.
   const order = given.flag('oldest') || only(filter, 'processing') ? 'oldest' : 'newest';
   const ask: Search<ListedJob>['ask'] = (queue, after, limit) =>
-    session.read((db) =>
-      listJobs(db, session.names(queue), filter, { after, limit, order, byClaims: !all }),
+    session.read(
+      (db) => listJobs(db, session.names(queue), filter, { after, limit, order, byClaims: !all }),
+      { snapshot: true },
     );
   return show(
     call,

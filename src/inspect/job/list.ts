@@ -98,6 +98,7 @@ export interface JobPage {
   readonly next: string | null;
 }
 
+/** It asks twice, and must see the same rows both times: what ends in between would move the edge past rows unread. */
 export async function listJobs(
   db: Executor,
   names: Names,

@@ -29,6 +29,8 @@ export interface ReadOptions {
   readonly limitMs?: number;
   /** How long one statement waits for a lock. Default two seconds. */
   readonly lockMs?: number;
+  /** All questions see the same rows; by default each sees what was committed when it began. */
+  readonly snapshot?: boolean;
   /** Shared by readings that follow each other: who holds the locks is asked once for all of them. */
   readonly holders?: LockHolders;
 }
@@ -39,7 +41,7 @@ export interface LockHolders {
 }
 
 const begin = (options: ReadOptions) => `
-BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
+BEGIN ISOLATION LEVEL ${options.snapshot ? 'REPEATABLE READ' : 'READ COMMITTED'} READ ONLY;
 SET LOCAL timezone = 'UTC';
 SET LOCAL datestyle = 'ISO';
 SET LOCAL jit = off;
@@ -54,7 +56,7 @@ export const READING = begin({});
 /** One part of a reading, which may fail without the rest: what it throws can be caught, and the reading goes on. */
 export type Part = <Value>(work: () => Promise<Value>) => Promise<Value>;
 
-/** Several questions on one connection. Each sees what was committed when it began. */
+/** Several questions on one connection. */
 export function reading<Value>(
   pool: pg.Pool,
   work: (db: Executor, part: Part) => Promise<Value>,
