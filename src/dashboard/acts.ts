@@ -56,8 +56,9 @@ export const runJob: Act = async ({ hf }, acted) => {
 
 /** Of the queue, or of one type or one key of it. */
 function pauseOptions(acted: Acted) {
-  const [type, key] = [text(acted.body, 'type'), text(acted.body, 'key')];
-  return { ...actOptions(acted), ...(type && { type }), ...(key && { key }) };
+  // An empty name must not become the whole queue.
+  const part = (name: 'type' | 'key') => name in acted.body && { [name]: needed(acted.body, name) };
+  return { ...actOptions(acted), ...part('type'), ...part('key') };
 }
 
 export const pauseQueue: Act = async ({ hf }, acted) => {

@@ -13,6 +13,7 @@ import {
 import type { JobsFilter } from '../api/filter.js';
 import type { JobsPage } from '../api/look.js';
 import { foldError } from '../inspect/job/dead-letter-groups.js';
+import { databaseNow } from '../inspect/reading/clock.js';
 import { durationMs } from '../job/duration.js';
 import { type Act, actOptions, queueOf, type Verb, verbOf } from './acts.js';
 import type { Context } from './context.js';
@@ -24,21 +25,34 @@ const MOVES: Readonly<Record<Verb, (reason?: string) => MoveJobs>> = {
   ...{ retry: () => retryAndHint, discard: () => discardJobs, cancel: cancelFor },
 };
 
-/** What the page saw is acted on, and nothing that was made since: it names how long ago that was. */
-function seenOnly(filter: JobsFilter, body: Body): JobsFilter {
+/** What the page saw is acted on, and nothing that came since: it names how long ago that was. */
+function seenMsAgoOf(body: Body): number | undefined {
   const { seenMsAgo } = body;
+  if (seenMsAgo === undefined) return undefined;
+  if (Number.isSafeInteger(seenMsAgo) && (seenMsAgo as number) >= 0) return seenMsAgo as number;
+  throw new Refused(400, 'seenMsAgo is no whole number; nothing was done.');
+}
+
+function noNewer(filter: JobsFilter, seenMsAgo: number | undefined): JobsFilter {
   if (seenMsAgo === undefined) return filter;
-  if (!Number.isSafeInteger(seenMsAgo) || (seenMsAgo as number) < 0)
-    throw new Refused(400, 'seenMsAgo is no whole number; nothing was done.');
   const older = filter.older === undefined ? 0 : durationMs(filter.older, 'older');
-  return { ...filter, older: Math.max(older, seenMsAgo as number) };
+  return { ...filter, older: Math.max(older, seenMsAgo) };
+}
+
+/** The database's time at which the page saw it. */
+async function seenAtOf({ read, access }: Context, seenMsAgo: number | undefined): Promise<number> {
+  if (seenMsAgo === undefined) return Number.POSITIVE_INFINITY;
+  return (await read((db) => databaseNow(db, access.schema))) - seenMsAgo;
 }
 
 /** Of a page, those that are in the group of this dead letter: with its error, and no newer. */
-async function groupOf({ look }: Context, queue: string, like: string) {
+async function groupOf({ look }: Context, queue: string, like: string, seenAt: number) {
   const letter = await look.job(like, { queue });
   if (!letter)
     throw new Refused(404, 'The example of this group is gone; nothing was done. Look again.');
+  const died = letter.history.at(-1)?.at.getTime() ?? Number.NEGATIVE_INFINITY;
+  if (letter.status !== 'dead_letter' || died > seenAt)
+    throw new Refused(409, 'The example of this group has changed; nothing was done. Look again.');
   const error = foldError(letter.lastError);
   return {
     type: letter.type,
@@ -59,12 +73,16 @@ export const bulk: Act = async (context, acted) => {
   const given = filterOf((name) => text(body, name));
   if (!given.status) throw new Refused(400, 'Say which status; nothing was done.');
   const like = text(body, 'like');
-  const group = like === undefined ? null : await groupOf(context, queue, like);
-  const filter = seenOnly(group ? { ...given, type: group.type } : given, body);
+  const seenMsAgo = seenMsAgoOf(body);
+  const seenAt = await seenAtOf(context, seenMsAgo);
+  const group = like === undefined ? null : await groupOf(context, queue, like, seenAt);
+  const filter = noNewer(group ? { ...given, type: group.type } : given, seenMsAgo);
   const after = text(body, 'after') ?? null;
   const read = await context.look.jobs({ queue, filter, after, limit: STEP, order: 'oldest' });
   const { jobs, next } = group ? group.of(read) : read;
-  const found = jobs.map(({ id }) => id);
+  // An old job may have died since.
+  const seen = jobs.filter(({ diedAt }) => diedAt === null || diedAt.getTime() <= seenAt);
+  const found = seen.map(({ id }) => id);
   if (found.length === 0) return { found: 0, moved: [], next };
   const options = actOptions(acted);
   const said = { act: verb, queue, filter: { ...filter, ...(like && { like }) } };

@@ -1,5 +1,6 @@
 /** What the screens ask for, beside the feed. The same question of many browsers is asked once. */
 import { jobsFilter } from '../api/filter.js';
+import type { Reason } from '../inspect/explain/reasons.js';
 import { listWorkers } from '../inspect/fleet/workers.js';
 import { countFinished } from '../inspect/job/finished.js';
 import { countJobs } from '../inspect/job/list.js';
@@ -79,14 +80,14 @@ export const job: Read = async ({ look, redactor }, { params }) => {
   const id = params.id as string;
   const found = await look.job(id);
   if (!found) throw new Refused(404, 'No queue and no archive has a job with this id.');
-  const { job: _, text, also, ...rest } = await look.explain(id);
+  const { job: _, also, ...first } = await look.explain(id);
   const { queue, type } = found;
-  // They quote the last error.
-  const explanation = {
-    ...rest,
-    text: redactor.text(text, queue, type),
-    also: also.map((reason) => ({ ...reason, text: redactor.text(reason.text, queue, type) })),
-  };
+  // They quote the last error, of this job or of another.
+  const redacted = <Said extends Reason>({ quotes, ...reason }: Said) => ({
+    ...reason,
+    text: redactor.text(reason.text, queue, quotes ?? type),
+  });
+  const explanation = { ...redacted(first), also: also.map(redacted) };
   return { job: redactor.of(found, queue), explanation };
 };
 

@@ -102,6 +102,22 @@ describe('what there is', () => {
     expect((await answers[0]!).body.job.history[0].error).toContain('****');
   });
 
+  test('redaction is asked for the error of another job by its own type', async () => {
+    await db.hf.createQueue('strict', { ordering: 'key', deadLetters: 'hold' });
+    const queue = 'strict';
+    const error = 'Error: card 4242 refused';
+    await plantJob(db, { queue, status: 'dead_letter', type: 'charge', key: 'ada', error });
+    const mail = await plantJob(db, { queue, type: 'mail', key: 'ada' });
+    const { get } = asking(db.hf, {
+      loopback: true,
+      redact: (value, { type }) => (type === 'charge' ? '***' : value),
+    });
+    const { body, text } = await get(`/api/jobs/${mail}`);
+    // Nobody handles it either.
+    expect(body.explanation.also).toMatchObject([{ code: 'key_held', text: '***' }]);
+    expect(text).not.toContain('4242');
+  });
+
   test('redaction is asked for the error that the doctor quotes', async () => {
     const recent = { ms: 60_000, queues: { inbox: { failed: 50, completed: 0 } } };
     await plantWorker(db, { metadata: { load: { recent } } });
@@ -291,12 +307,51 @@ describe('what people do', () => {
     });
   });
 
+  test('a letter that died after the page had counted is left, however old its job is', async () => {
+    const dead = (at: number, error: string) =>
+      plantJob(db, {
+        ...{ status: 'dead_letter', type: 'mail', ageMs: 90_000, error },
+        history: [{ attempt: 1, at: new Date(at).toISOString(), outcome: 'dead_letter', error }],
+      });
+    const before = Date.now() - 60_000;
+    const [old, fresh, example] = [
+      await dead(before, 'no 1'),
+      await dead(Date.now(), 'no 2'),
+      await dead(before, 'no 3'),
+    ];
+    const { post } = dashboard();
+    const body = { verb: 'discard', status: 'dead_letter', seenMsAgo: 30_000 };
+    const group = { ...body, like: example };
+    expect((await post('/api/jobs/bulk', group)).body).toMatchObject({ moved: [old, example] });
+    expect((await post('/api/jobs/bulk', body)).body).toMatchObject({ found: 0, moved: [] });
+    expect(await post('/api/jobs/bulk', { ...body, like: fresh })).toMatchObject({ status: 409 });
+    expect(await post('/api/jobs/bulk', { ...body, like: old })).toMatchObject({ status: 409 });
+    expect(await status(fresh)).toBe('dead_letter');
+  });
+
+  test('a cancelled job that is taken back waits for its time again', async () => {
+    const id = await plantJob(db, { dueInMs: 3_600_000 });
+    const { post } = dashboard();
+    await post('/api/jobs/act', { verb: 'cancel', ids: [id] });
+    await post('/api/jobs/replay', { ids: [id], reason: 'undone' });
+    const [inMs] = [(await db.hf.job(id))!.runAt!.getTime() - Date.now()];
+    expect([inMs > 3_500_000, inMs <= 3_600_000]).toEqual([true, true]);
+  });
+
   test('a job that waits for its time runs now', async () => {
     const id = await plantJob(db, { dueInMs: 3_600_000 });
     expect((await dashboard().post(`/api/jobs/${id}/run`, {})).status).toBe(200);
     expect((await db.hf.job(id))!.runAt!.getTime()).toBeLessThanOrEqual(Date.now() + 1_000);
     const held = await plantJob(db, { status: 'processing' });
     expect(await dashboard().post(`/api/jobs/${held}/run`, {})).toMatchObject({ status: 409 });
+  });
+
+  test('an empty name of a type or of a key pauses nothing', async () => {
+    for (const part of ['type', 'key'])
+      expect(await dashboard().post('/api/queues/inbox/pause', { [part]: '' })).toMatchObject({
+        status: 400,
+      });
+    expect((await db.hf.queues())[0]).toMatchObject({ paused: false });
   });
 
   test('queues are paused and resumed, workers drained, schedules paused, resumed and run', async () => {

@@ -65,7 +65,7 @@ export function LimitDialog({ limit, queues, onClose }: Props) {
           <>
             <label class="field">
               Queue
-              <select name="queue">
+              <select name="queue" required>
                 {queues.map((name) => (
                   <option>{name}</option>
                 ))}

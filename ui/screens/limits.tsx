@@ -156,7 +156,7 @@ export function Limits() {
       {changed && (
         <LimitDialog
           limit={changed === 'new' ? null : changed}
-          queues={queues.filter(({ ordering }) => ordering === 'none').map(({ queue }) => queue)}
+          queues={queues.map(({ queue }) => queue)}
           onClose={() => setChanged(null)}
         />
       )}

@@ -25,6 +25,7 @@ export function keyHeld(situation: Situation): Reason | null {
         `is a dead letter and holds the key until it is retried or discarded (${firstLine(head.lastError)})`,
       ),
       fix: `holdfast jobs retry ${head.id}, or holdfast jobs discard ${head.id}`,
+      quotes: head.type,
     };
   }
   if (head.status === 'processing') {

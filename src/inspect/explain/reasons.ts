@@ -45,6 +45,8 @@ export interface Reason {
   readonly text: string;
   /** What a person can do about it; null: nothing needs to be done. */
   readonly fix: string | null;
+  /** The text quotes the error of another job, of this type. */
+  readonly quotes?: string;
 }
 
 export const sinceMs = (situation: Situation, time: string | null) =>
