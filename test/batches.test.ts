@@ -1,4 +1,5 @@
 /** handleMany: several jobs of a type in one call, each of them settled by itself. */
+import type { Socket } from 'node:net';
 import type pg from 'pg';
 import { beforeAll, beforeEach, describe, expect, expectTypeOf, test } from 'vitest';
 import { type BatchJob, DeadLetter, job, Snooze } from '../src/index.js';
@@ -94,6 +95,43 @@ test('at most so many come in one call, and a batch is one of the handlers at on
   expect(worker.stats).toMatchObject({ claimed: 250, failed: 0, released: 0, lost: 0 });
 });
 
+test('a batch that says done as it goes keeps its handler: nothing is claimed to be released again', async () => {
+  await enqueue(40);
+  const calls: number[] = [];
+  const { worker } = start(
+    db.hf,
+    (w) =>
+      w.handleMany(row, { max: 20, within: '10ms' }, async (jobs) => {
+        calls.push(jobs.length);
+        for (const one of jobs.slice(0, 15)) one.done();
+        await until('they are settled', () => worker.stats.completed >= 20 * calls.length - 5);
+        // Longer than what waits for a handler is kept.
+        await new Promise((resolve) => setTimeout(resolve, 300));
+      }),
+    { concurrency: 1, prefetch: 0 },
+  );
+  await archived(40);
+  expect(calls).toEqual([20, 20]);
+  expect(worker.stats).toMatchObject({ claimed: 40, released: 0 });
+});
+
+test('types that wait for their batches do not wait for each other', async () => {
+  const more = job<Row>('more');
+  await db.hf.enqueueMany(numbers(8).map((n) => (n % 2 ? row : more).item({ n })));
+  const calls: number[][] = [];
+  const call = (jobs: readonly BatchJob<Row>[]) => void calls.push(numbersOf(jobs));
+  const batch = { max: 4, within: '60s' };
+  start(db.hf, (w) => w.handleMany(row, batch, call).handleMany(more, batch, call), {
+    concurrency: 1,
+    prefetch: 0,
+  });
+  await archived(8);
+  expect(calls.sort()).toEqual([
+    [0, 2, 4, 6],
+    [1, 3, 5, 7],
+  ]);
+});
+
 describe('within', () => {
   test('a job that stays alone waits for so long and not longer', async () => {
     let [waitedMs, claimedAt] = [0, 0];
@@ -109,6 +147,29 @@ describe('within', () => {
     claimedAt = performance.now();
     await archived(1);
     expect(waitedMs).toBeGreaterThan(200);
+  });
+
+  test('a full batch that no handler is free for goes back, however long it might wait for others', async () => {
+    const plain = job<{ slow: boolean }>('plain');
+    const held = gate();
+    const { worker } = start(
+      db.hf,
+      (w) =>
+        w
+          .handle(plain, ({ payload }) => (payload.slow ? held.opened : undefined))
+          .handleMany(row, { max: 3, within: '60s' }, () => undefined),
+      { concurrency: 1 },
+    );
+    // Quick handlers: much is claimed ahead.
+    await db.hf.enqueueMany(numbers(200).map(() => plain.item({ slow: false })));
+    await archived(200);
+    await db.hf.enqueueMany([
+      plain.item({ slow: true }),
+      ...numbers(3).map((n) => row.item({ n })),
+    ]);
+    await until('they are released', () => worker.stats.released >= 3);
+    held.open();
+    await archived(204);
   });
 
   test('a full batch does not wait', async () => {
@@ -283,6 +344,26 @@ describe('the end of a worker', () => {
   });
 });
 
+test('its signal is aborted when all that is left of it is lost, whichever came first', async () => {
+  const [first] = await enqueue(2);
+  const seen: boolean[] = [];
+  start(
+    db.hf,
+    (w) =>
+      w.handleMany(row, { max: 2, within: '60s' }, async (jobs, { signal }) => {
+        await db.hf.cancel([first!.id]);
+        await until('it is lost', () => jobs[0]?.signal.aborted === true);
+        seen.push(signal.aborted);
+        jobs[1]?.done();
+        seen.push(signal.aborted);
+      }),
+    { renewEvery: '50ms' },
+  );
+  await archived(2);
+  await until('the handler ended', () => seen.length === 2);
+  expect(seen).toEqual([false, true]);
+});
+
 test('a lost lease is one job and not the batch; effects are remembered job by job', async () => {
   const jobs = await enqueue(3);
   const effects: string[] = [];
@@ -424,6 +505,39 @@ describe('a transaction', () => {
     );
     expect((await archived(2)).map(({ attempts }) => attempts)).toEqual([2, 2]);
     expect(await loaded()).toEqual([0, 1]);
+  });
+
+  test('whose answer was lost does not speak for the job behind it in its key', async () => {
+    const items = numbers(2).map((n) =>
+      step.item({ n }, { partitionKey: 'k', runAt: new Date(0) }),
+    );
+    await db.hf.enqueueMany(items);
+    const attempts: number[] = [];
+    start(db.hf, (w) =>
+      w.handleMany(step, { max: 2, within: '1s' }, async (jobs, { transaction }) => {
+        const behind = jobs.find(({ payload }) => payload.n === 1);
+        if (behind) attempts.push(behind.attempt);
+        if (jobs.length < 2) return;
+        behind?.fail(new Error('not this one'));
+        await transaction(async (tx) => {
+          const query = tx.query.bind(tx) as (...args: unknown[]) => Promise<unknown>;
+          Object.assign(tx, {
+            async query(...args: unknown[]) {
+              const answer = await query(...args);
+              if (args[0] !== 'COMMIT') return answer;
+              (tx as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
+              throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+            },
+          });
+        });
+      }),
+    );
+    const ended = await archived(2, 'steps');
+    expect(ended.map(({ n, attempts: spent }) => [n, spent])).toEqual([
+      [0, 1],
+      [1, 2],
+    ]);
+    expect(attempts).toEqual([1, 2]);
   });
 
   test('with a job that was lost commits nothing; again, it goes without that one', async () => {

@@ -62,6 +62,28 @@ describe('a worker', () => {
   });
 });
 
+test('jobs of a limited type have their turn beside others that end with a transaction', async () => {
+  const [plain, few] = [
+    job<{ n: number }>('plain'),
+    job<{ n: number }>('few', { limit: { concurrency: 5 } }),
+  ];
+  await db.hf.enqueueMany([...items(plain, 15), ...items(few, 2)]);
+  const ended: string[] = [];
+  start(
+    db.hf,
+    (w) =>
+      w
+        .handle(plain, async (ctx) => {
+          await ctx.transaction(async (tx) => void (await tx.query('SELECT pg_sleep(0.06)')));
+          ended.push('plain');
+        })
+        .handle(few, () => void ended.push('few')),
+    { concurrency: 1, prefetch: 0 },
+  );
+  await done(17);
+  expect(ended.lastIndexOf('few')).toBeLessThan(12);
+});
+
 describe('a concurrency', () => {
   const held = job<{ n: number }>('held', { limit: { concurrency: 3 } });
 

@@ -123,10 +123,22 @@ export class QueueWorker {
     return this.#deps.settings.concurrency - this.runs.running - this.runs.waiting;
   }
 
-  /** For how many jobs there are free handlers, beyond those that wait to be handled together. */
+  /**
+   * For how many jobs there are free handlers, beyond those that wait to be handled together. If a handler is free all
+   * the same, no batch of any type is full: one more is claimed.
+   */
   get #idle(): number {
     const free = this.#freeHandlers;
-    return this.#perHandler > 1 ? free * this.#perHandler - this.runs.gathered : free;
+    if (this.#perHandler === 1) return free;
+    const idle = free * this.#perHandler - this.runs.gathered;
+    return free > 0 && idle <= 0 ? this.#perHandler : idle;
+  }
+
+  /** How many jobs the handlers have, or will have. A batch that runs takes no more, also when some of it is done. */
+  get #taken(): number {
+    const { unfinished, spare, running, gathered } = this.runs;
+    if (this.#perHandler === 1) return Math.max(unfinished, running);
+    return Math.max(unfinished + spare, running * this.#perHandler + gathered);
   }
 
   /** An idle handler claims at once; while all are busy, half of what is wanted ahead is waited for. */
@@ -135,9 +147,7 @@ export class QueueWorker {
     const target = concurrency * this.#perHandler + this.#prefetch.jobs;
     // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
     if (this.inFlight.size >= 2 * target + batchSize) return 0;
-    // A batch that runs is as good as full: it takes no more.
-    const taken = this.runs.unfinished + (this.#perHandler > 1 ? this.runs.spare : 0);
-    const idle = this.#idle;
+    const [taken, idle] = [this.#taken, this.#idle];
     if (idle <= 0 && taken > target / 2) return 0;
     return Math.min(batchSize, Math.max(idle, target - taken, 0));
   }

@@ -16,6 +16,8 @@ export class BatchSlot {
   /** Whether the job before it in its key succeeded; see Runs. */
   ahead: Promise<boolean> = YES;
   readonly held: LeasedJob | null;
+  /** Called when it is decided. */
+  onDecided: () => void = () => {};
   #context: JobContext<unknown> | null = null;
   #behind: BatchSlot | null = null;
   #decided = false;
@@ -86,12 +88,14 @@ export class BatchSlot {
   done(result: unknown): void {
     this.#decided = true;
     this.#resolve(result);
+    this.onDecided();
   }
 
   fail(error: unknown): void {
     if (!this.#decided) this.#behind?.stop();
     this.#decided = true;
     this.#reject(error);
+    this.onDecided();
   }
 
   /** The job before it has failed. */
@@ -104,5 +108,6 @@ export class BatchSlot {
     const { held } = this;
     held?.abort(leaseLost(held.id, 'what it does behind a failed job of its key'));
     this.#behind?.stop();
+    this.onDecided();
   }
 }

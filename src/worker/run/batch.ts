@@ -67,7 +67,8 @@ async function startRun(
       slot.leave();
       // Until it is known how it ended, those behind it would be settled after a job that may have succeeded.
       if (!ok) await held.left();
-      return ok;
+      // The answer to its commit may have been lost, and it was found to have succeeded.
+      return ok || held.how === 'completed';
     });
     behind = slot;
     before = held;
@@ -207,6 +208,7 @@ function whenNoneIsOpen(slots: readonly BatchSlot[]): AbortSignal {
   };
   for (const slot of slots) {
     look(slot);
+    slot.onDecided = () => slots.forEach(look);
     signalOf(slot).addEventListener('abort', () => look(slot), { once: true });
   }
   return none.signal;

@@ -17,8 +17,8 @@ export interface Taken {
 export class Gather {
   readonly job: Route['job'];
   readonly many: Many;
-  /** It waits for a handler. */
-  queued = false;
+  /** Since when it waits for a handler; null: it does not. */
+  queuedAt: number | null = null;
   readonly #time: Time;
   readonly #ready: () => void;
   #waiting: { readonly run: LeasedJob[]; readonly since: number }[] = [];
@@ -40,11 +40,6 @@ export class Gather {
 
   get isReady(): boolean {
     return this.#size >= this.many.max || (this.#size > 0 && this.#overMs() >= 0);
-  }
-
-  /** For how long its first job has waited beyond its time; null: there is none. */
-  get overdueMs(): number | null {
-    return this.#size === 0 ? null : this.#overMs();
   }
 
   /** `next`: what was cut from a run comes before the others. */

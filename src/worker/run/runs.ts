@@ -114,8 +114,8 @@ export class Runs {
   }
 
   #queue(gather: Gather): void {
-    if (gather.queued) return;
-    gather.queued = true;
+    if (gather.queuedAt !== null) return;
+    gather.queuedAt = this.#deps.time.now();
     this.#waiting.push(gather);
   }
 
@@ -170,8 +170,8 @@ export class Runs {
   }
 
   #waitedMs(next: LeasedJob[] | Gather): number {
-    if (next instanceof Gather) return next.overdueMs ?? 0;
-    return this.#deps.time.now() - (next[0] as LeasedJob).claim.claimedAt;
+    const since = next instanceof Gather ? next.queuedAt : next[0]?.claim.claimedAt;
+    return this.#deps.time.now() - (since as number);
   }
 
   #begin(run: LeasedJob[]): void {
@@ -218,7 +218,7 @@ export class Runs {
   }
 
   #beginBatch(gather: Gather): void {
-    gather.queued = false;
+    gather.queuedAt = null;
     const taken = gather.take();
     if (gather.isReady) this.#queue(gather);
     if (taken.runs.length > 0) void this.#workBatch(gather, taken);
@@ -281,6 +281,6 @@ export class Runs {
 /** What waits no more. */
 function released(next: LeasedJob[] | Gather): LeasedJob[] {
   if (!(next instanceof Gather)) return next;
-  next.queued = false;
+  next.queuedAt = null;
   return next.clear();
 }
