@@ -5,6 +5,7 @@ import { INBOX, testDatabase } from '../../../test/support/database.js';
 import { until } from '../../../test/support/until.js';
 import { job } from '../../index.js';
 import type { Lease } from '../../lease/renew.js';
+import type { Executor } from '../../postgres/queryable.js';
 import { complete } from '../../settle/complete.js';
 import { release } from '../../settle/release.js';
 import { type BatchedJob, Batches } from './batches.js';
@@ -173,6 +174,23 @@ describe('the thread', () => {
     await until('it is due again', async () => (await renew()) === 1);
     expect(await renewed()).toEqual(new Set([a.id, b.id]));
     expect(lost).toEqual([]);
+  });
+
+  test('renews the jobs of other queues while one queue is locked', async () => {
+    const { leases, batch } = thread();
+    const [a, b] = (await claimed(2)) as [Mine, Mine];
+    leases.hold({ ...batch(1, [a]), queue: 'locked' });
+    leases.hold(batch(2, [b]));
+    const locked: Executor = {
+      async run(statement, names, params) {
+        if (names.queue === 'locked') throw new Error('lock timeout');
+        return db.engine.run(statement, names, params);
+      },
+    };
+    await expect(leases.renew(locked)).rejects.toThrow('lock timeout');
+    expect(await leases.renew(locked)).toBe(true);
+    expect(await renewed()).toEqual(new Set([b.id]));
+    await expect(leases.renew(locked)).rejects.toThrow('lock timeout');
   });
 
   test('renews many jobs in several statements, so that others have their turns between', async () => {

@@ -4,7 +4,8 @@
  * A batch stays the text that it came as until it is due: most are over before that. It is due when half of
  * the renewal interval has passed since its claim or its last renewal, and never earlier: until then the
  * main thread relies on where the rows stand. A job that the database does not call ours any more is
- * lost, and is reported. A row that somebody has locked is tried again soon.
+ * lost, and is reported. A row that somebody has locked is tried again soon, and a queue that somebody has locked after
+ * the others.
  */
 import { type Lease, renew } from '../../lease/renew.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -69,7 +70,12 @@ export class Leases {
     const jobs = batches.flatMap((batch) => [...jobsOf(batch).values()]);
     // In the order in which all statements take row locks: so two of them cannot deadlock.
     jobs.sort((a, b) => (a.id < b.id ? -1 : 1));
-    const rows = await renew(db, { schema, queue: first.queue }, id, jobs, leaseMs);
+    const rows = await renew(db, { schema, queue: first.queue }, id, jobs, leaseMs).catch(
+      (error) => {
+        for (const batch of batches) batch.dueAt = monotonicMs();
+        throw error;
+      },
+    );
     // The worker re-registered during the query: nothing of this is held any more.
     if (id !== workerId()) return true;
     const renewed = new Map(rows.map((row) => [row.id, row.renewed]));
@@ -87,12 +93,13 @@ export class Leases {
     return true;
   }
 
-  /** Batches of one queue. */
+  /** Batches of one queue: that of the one which has been due for longest. */
   #due(now: number): Batch[] {
     const due: Batch[] = [];
     let count = 0;
-    for (const batch of this.#batches.values()) {
-      if (batch.dueAt > now || (due[0] && batch.queue !== due[0].queue)) continue;
+    const all = [...this.#batches.values()].filter(({ dueAt }) => dueAt <= now);
+    for (const batch of all.sort((a, b) => a.dueAt - b.dueAt)) {
+      if (due[0] && batch.queue !== due[0].queue) continue;
       due.push(batch);
       count += jobsOf(batch).size;
       if (count >= MAX_ROWS) break;
