@@ -270,7 +270,7 @@ CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING b
 
 CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (type, limit_slot) WHERE (limit_slot IS NOT NULL);
 
-CREATE INDEX inbox_slot_key_idx ON holdfast.inbox USING btree (type, limit_key, limit_slot) WHERE ((limit_slot IS NOT NULL) AND (limit_key IS NOT NULL));
+CREATE INDEX inbox_slot_key_idx ON holdfast.inbox USING btree (type, limit_key, limit_slot) WHERE (limit_slot IS NOT NULL);
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
 
@@ -607,7 +607,10 @@ BEGIN
     -- Whoever left the line was cancelled or changed; a line in which nobody is left is none.
     SELECT r.key, r.started_tat, CASE WHEN r.slot_tat > moment AND CASE
         -- In the line of a queue others may stand, of types that this worker does not handle.
-        WHEN own.rate_limit IS NULL OR rate.keyed AND r.key = '' THEN true
+        WHEN own.rate_limit IS NULL THEN true
+        WHEN rate.keyed AND r.key = '' THEN EXISTS (SELECT FROM holdfast.inbox AS i
+          WHERE i.type = $11 AND i.limit_key IS NULL AND i.limit_slot > moment AND i.limit_slot = i.available_at
+            AND i.status = 'pending')
         WHEN rate.keyed THEN EXISTS (SELECT FROM holdfast.inbox AS i
           WHERE i.type = $11 AND i.limit_key = r.key AND i.limit_slot > moment AND i.limit_slot = i.available_at
             AND i.status = 'pending')
@@ -997,6 +1000,8 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_fill()
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+DECLARE
+  taker uuid := gen_random_uuid();
 BEGIN
   -- The bucket of a job with a group is that of its group. Elsewhere that would take a key's line apart.
   IF NEW.group_key IS NOT NULL
@@ -1010,11 +1015,18 @@ BEGIN
   NEW.type := coalesce(NEW.type, NEW.payload ->> 'type');
   PERFORM holdfast.check_job(NEW.type, NEW.payload, NEW.partition_key, NEW.group_key, NEW.idempotency_key,
     NEW.headers, (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
+  IF NEW.limit_key = '' OR octet_length(NEW.limit_key) > 512 THEN
+    RAISE EXCEPTION 'the limit key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
+  END IF;
   NEW.partition_key := coalesce(NEW.partition_key, NEW.id::text);
   NEW.partition_bucket := holdfast.bucket_of(coalesce(NEW.group_key, NEW.partition_key));
-  IF NEW.idempotency_key IS NOT NULL
-    AND holdfast.inbox_take_key(NEW.idempotency_key, NEW.id, NEW.type, NEW.payload) <> NEW.id THEN
-    RETURN NULL;
+  IF NEW.idempotency_key IS NOT NULL THEN
+    -- Under an id that nobody has: an insert that names its id and is sent again is the job for which its key stands.
+    IF holdfast.inbox_take_key(NEW.idempotency_key, taker, NEW.type, NEW.payload) <> taker THEN
+      RETURN NULL;
+    END IF;
+    UPDATE holdfast.inbox_idempotency AS k SET job_id = NEW.id WHERE k.key = NEW.idempotency_key;
   END IF;
   RETURN NEW;
 END
@@ -1695,7 +1707,9 @@ CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN (((new.par
 
 CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake('time');
 
-CREATE TRIGGER limits_made AFTER INSERT OR DELETE ON holdfast.limits FOR EACH ROW EXECUTE FUNCTION holdfast.limits_changed();
+CREATE TRIGGER limits_gone AFTER DELETE ON holdfast.limits FOR EACH ROW EXECUTE FUNCTION holdfast.limits_changed();
+
+CREATE TRIGGER limits_made AFTER INSERT ON holdfast.limits FOR EACH ROW WHEN (((new.concurrency IS NOT NULL) OR (new.rate_limit IS NOT NULL))) EXECUTE FUNCTION holdfast.limits_changed();
 
 CREATE TRIGGER limits_set AFTER UPDATE ON holdfast.limits FOR EACH ROW WHEN (((((((old.concurrency)::integer IS DISTINCT FROM (new.concurrency)::integer) OR ((old.rate_limit)::integer IS DISTINCT FROM (new.rate_limit)::integer)) OR (old.rate_per IS DISTINCT FROM new.rate_per)) OR ((old.rate_burst)::integer IS DISTINCT FROM (new.rate_burst)::integer)) OR (old.keyed IS DISTINCT FROM new.keyed))) EXECUTE FUNCTION holdfast.limits_changed();
 

@@ -198,6 +198,22 @@ describe('a plain INSERT', () => {
     expect(keys).toEqual((await rows()).map(({ id }) => [id, bucketOf(String(id))]));
   });
 
+  test('that names its id writes one job, also if it is sent again when that has ended', async () => {
+    const insert = (orderId: number) =>
+      session.query(
+        `INSERT INTO inbox (id, type, payload, idempotency_key)
+         VALUES ('01890000-0000-7000-8000-000000009182', 'work', $1, 'receipt-9182')`,
+        [{ orderId }],
+      );
+    expect((await insert(9182)).rowCount).toBe(1);
+    expect((await insert(9182)).rowCount).toBe(0);
+    const held = (await claimAs(db.engine, 'w', { types: ['work'] })).map(heldOf);
+    expect(await complete(db.engine, INBOX, 'w', held)).toHaveLength(1);
+    expect((await insert(9182)).rowCount).toBe(0);
+    await expect(insert(17)).rejects.toMatchObject({ code: 'HF003' });
+    expect(await rows()).toEqual([]);
+  });
+
   test('of many producers at once writes one job', async () => {
     const insert = () => db.rows(ENQUEUE.replace('INTO inbox', 'INTO holdfast.inbox'));
     await Promise.all(Array.from({ length: 10 }, insert));
@@ -213,6 +229,11 @@ describe('a plain INSERT', () => {
       'an empty idempotency key',
       `(type, payload, idempotency_key) VALUES ('work', '{}', '')`,
       /idempotency key/,
+    ],
+    [
+      'too long a limit key',
+      `(type, payload, limit_key) VALUES ('work', '{}', repeat('x', 513))`,
+      /limit key/,
     ],
     [
       'headers that are no texts',

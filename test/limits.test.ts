@@ -561,6 +561,16 @@ describe('a rate with keys', () => {
     expect((await waiting()).at(-1)?.n).toBe(101);
   });
 
+  test('lets nobody without a key wait behind such jobs that were cancelled', async () => {
+    await limitStep(db, { rate }, true);
+    const ids = (await enqueue(20)).map(({ id }) => id);
+    expect(await taken()).toEqual([0]);
+    await db.hf.cancel(ids.slice(1));
+    await pass(60_100);
+    await enqueue(1, step, 100);
+    expect(await taken()).toEqual([100]);
+  });
+
   test('forgets keys that nobody waits for', async () => {
     await limitStep(db, { rate }, true);
     await db.hf.enqueue(keyed, { n: 1, tenant: 'a' });
@@ -610,23 +620,51 @@ describe('changing a limit', () => {
     expect(await taken()).toEqual([1, 2, 3, 4]);
   });
 
-  test('keeps nobody from registering while it waits for a job that somebody has locked', async () => {
-    await limitStep(db, { rate });
-    await enqueue(5);
-    await taken();
-    const session = await db.pool.connect();
+  test.each(['the first', 'another'])(
+    'to %s rate keeps nobody from registering while it waits for a job that somebody has locked',
+    async (which) => {
+      if (which === 'another') await limitStep(db, { rate });
+      else
+        await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '1h', burst: 1 } } });
+      await enqueue(5);
+      await taken(which === 'another' ? {} : { ofType: null });
+      const session = await db.pool.connect();
+      try {
+        await session.query(
+          `BEGIN; SELECT FROM holdfast.inbox WHERE status = 'pending' FOR UPDATE`,
+        );
+        const changed = limitStep(db, { rate: { ...rate, limit: 100 } });
+        await lockedOut(1, 'inbox_set_limit');
+        await db.rows('SELECT FROM holdfast.fleet FOR UPDATE NOWAIT');
+        // As an UPDATE does; only whoever drops the queue waits.
+        await db.rows(`SELECT FROM holdfast.queues WHERE name = 'inbox' FOR NO KEY UPDATE NOWAIT`);
+        await session.query('COMMIT');
+        expect(await changed).toBe(true);
+      } finally {
+        session.release();
+      }
+    },
+  );
+
+  test('by two at once leaves what each of them set', async () => {
+    const paced = (limit: number) => ({ rate: { limit, per: '10m', burst: 1 } });
+    await db.hf.createQueue('pair', { perKey: 10, fair: true });
+    const first = await db.pool.connect();
     try {
-      await session.query(`BEGIN; SELECT FROM holdfast.inbox WHERE status = 'pending' FOR UPDATE`);
-      const changed = limitStep(db, { rate: { ...rate, limit: 100 } });
-      await lockedOut(1, 'inbox_set_limit');
-      await db.rows('SELECT FROM holdfast.fleet FOR UPDATE NOWAIT');
-      // As an UPDATE does; only whoever drops the queue waits.
-      await db.rows(`SELECT FROM holdfast.queues WHERE name = 'inbox' FOR NO KEY UPDATE NOWAIT`);
-      await session.query('COMMIT');
-      expect(await changed).toBe(true);
+      // The first holds the row of the queue's limit, so the second waits between its reading and its writing.
+      await db.hf.configureQueue('pair', { limit: paced(1) });
+      await first.query(`BEGIN; SELECT FROM holdfast.limits WHERE queue = 'pair' FOR UPDATE`);
+      const weights = db.hf.configureQueue('pair', { weights: { a: 2 }, limit: paced(2) });
+      await lockedOut(1, 'pair_set_limit');
+      await db.hf.configureQueue('pair', { perKey: 1 });
+      await first.query('COMMIT');
+      await weights;
     } finally {
-      session.release();
+      first.release();
     }
+    expect(
+      await db.rows(`SELECT per_key, weights FROM holdfast.queues WHERE name = 'pair'`),
+    ).toEqual([{ per_key: 1, weights: { a: 2 } }]);
   });
 
   test('by two at once does not deadlock, though one of them sets more of the queue', async () => {

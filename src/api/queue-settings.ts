@@ -12,7 +12,7 @@ import { checkLimit, type LimitOptions } from '../job/limit.js';
 import type { ReadPolicy } from '../job/turns.js';
 import { putLimit } from '../operate/limits.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
-import { configure, type QueuePart, type QueueSettings } from '../operate/queue.js';
+import { configure, lockQueue, type QueuePart, type QueueSettings } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
 import { withClient } from '../postgres/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
@@ -175,7 +175,9 @@ export async function setQueue(
     const from = await limitInForce(db, names);
     const limited =
       settings.limit !== undefined && (await putLimit(db, names, 'declare', { type: null, limit }));
-    if (!(await configure(db, names, wanted, before as ReadPolicy)))
+    // What is left out stays as it is now, and not as it was before somebody else set it.
+    await lockQueue(db, names);
+    if (!(await configure(db, names, wanted, (await rowOf(db, names)) as ReadPolicy)))
       throw unknownQueue(names.queue);
     if (notify !== undefined) await setNotify(client, names, notify);
     const after = (await rowOf(db, names)) as QueueRow;

@@ -69,6 +69,17 @@ export async function setPartPaused(
   return row ?? null;
 }
 
+export const lockQueueRow = statement({
+  name: 'lock_queue',
+  text: `SELECT q.name FROM holdfast.queues AS q WHERE q.name = 'inbox' FOR NO KEY UPDATE`,
+  columns: { name: text },
+});
+
+/** Until the end of the transaction nobody else sets anything on the queue. */
+export async function lockQueue(db: Executor, names: Names): Promise<void> {
+  await db.run(lockQueueRow, names, []);
+}
+
 export interface QueueSettings extends OrderOptions, TurnOptions {
   readonly maxPayloadBytes?: number | undefined;
   readonly idempotencyRetentionMs?: number | undefined;

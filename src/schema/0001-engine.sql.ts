@@ -722,6 +722,8 @@ REVOKE EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique FROM PUBLIC;
 -- With the rights of the owner, so that whoever may insert needs no others.
 CREATE FUNCTION holdfast.inbox_fill() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $fn$
+DECLARE
+  taker uuid := gen_random_uuid();
 BEGIN
   -- The bucket of a job with a group is that of its group. Elsewhere that would take a key's line apart.
   IF NEW.group_key IS NOT NULL
@@ -735,11 +737,18 @@ BEGIN
   NEW.type := coalesce(NEW.type, NEW.payload ->> 'type');
   PERFORM holdfast.check_job(NEW.type, NEW.payload, NEW.partition_key, NEW.group_key, NEW.idempotency_key,
     NEW.headers, (SELECT q.max_payload_bytes FROM holdfast.queues AS q WHERE q.name = 'inbox'));
+  IF NEW.limit_key = '' OR octet_length(NEW.limit_key) > 512 THEN
+    RAISE EXCEPTION 'the limit key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes, or NULL for none.';
+  END IF;
   NEW.partition_key := coalesce(NEW.partition_key, NEW.id::text);
   NEW.partition_bucket := holdfast.bucket_of(coalesce(NEW.group_key, NEW.partition_key));
-  IF NEW.idempotency_key IS NOT NULL
-    AND holdfast.inbox_take_key(NEW.idempotency_key, NEW.id, NEW.type, NEW.payload) <> NEW.id THEN
-    RETURN NULL;
+  IF NEW.idempotency_key IS NOT NULL THEN
+    -- Under an id that nobody has: an insert that names its id and is sent again is the job for which its key stands.
+    IF holdfast.inbox_take_key(NEW.idempotency_key, taker, NEW.type, NEW.payload) <> taker THEN
+      RETURN NULL;
+    END IF;
+    UPDATE holdfast.inbox_idempotency AS k SET job_id = NEW.id WHERE k.key = NEW.idempotency_key;
   END IF;
   RETURN NEW;
 END

@@ -258,7 +258,10 @@ BEGIN
     -- Whoever left the line was cancelled or changed; a line in which nobody is left is none.
     SELECT r.key, r.started_tat, CASE WHEN r.slot_tat > moment AND CASE
         -- In the line of a queue others may stand, of types that this worker does not handle.
-        WHEN own.rate_limit IS NULL OR rate.keyed AND r.key = '' THEN true
+        WHEN own.rate_limit IS NULL THEN true
+        WHEN rate.keyed AND r.key = '' THEN EXISTS (SELECT FROM holdfast.inbox AS i
+          WHERE i.type = $11 AND i.limit_key IS NULL AND i.limit_slot > moment AND i.limit_slot = i.available_at
+            AND i.status = 'pending')
         WHEN rate.keyed THEN EXISTS (SELECT FROM holdfast.inbox AS i
           WHERE i.type = $11 AND i.limit_key = r.key AND i.limit_slot > moment AND i.limit_slot = i.available_at
             AND i.status = 'pending')

@@ -59,7 +59,11 @@ BEGIN
 END
 $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
-CREATE TRIGGER limits_made AFTER INSERT OR DELETE ON holdfast.limits
+-- A limit begins as an empty row: its lock keeps others away while slots are moved, and it limits nothing yet.
+CREATE TRIGGER limits_made AFTER INSERT ON holdfast.limits
+  FOR EACH ROW WHEN (NEW.concurrency IS NOT NULL OR NEW.rate_limit IS NOT NULL)
+  EXECUTE FUNCTION holdfast.limits_changed();
+CREATE TRIGGER limits_gone AFTER DELETE ON holdfast.limits
   FOR EACH ROW EXECUTE FUNCTION holdfast.limits_changed();
 CREATE TRIGGER limits_set AFTER UPDATE ON holdfast.limits
   FOR EACH ROW WHEN ((OLD.concurrency, OLD.rate_limit, OLD.rate_per, OLD.rate_burst, OLD.keyed)
@@ -71,9 +75,8 @@ export const limitsPerQueue = `
 -- Jobs that wait for a slot of a rate. A job without one pays nothing for it. By type, so that slots that have passed,
 -- such as those of a paused type, are not read for the others.
 CREATE INDEX inbox_slot_idx ON holdfast.inbox (type, limit_slot) WHERE limit_slot IS NOT NULL;
--- Whether anybody of a key waits for one.
-CREATE INDEX inbox_slot_key_idx ON holdfast.inbox (type, limit_key, limit_slot)
-  WHERE limit_slot IS NOT NULL AND limit_key IS NOT NULL;
+-- Whether anybody of a key waits for one, or of none.
+CREATE INDEX inbox_slot_key_idx ON holdfast.inbox (type, limit_key, limit_slot) WHERE limit_slot IS NOT NULL;
 
 -- Sets a limit of this queue or of a type in it; true: something changed. act: declare (what code says; all NULL: it
 -- says nothing any more), set (an operator's value), reset (back to what is declared), remove. When the rate changes,
