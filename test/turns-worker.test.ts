@@ -23,6 +23,25 @@ const empty = (timeoutMs = 30_000) =>
   until('the queue is empty', async () => (await left()) === 0, { timeoutMs });
 
 describe('perKey', () => {
+  test('a job that waits for its retry lets the next one run at once', async () => {
+    await db.hf.createQueue(queue, { perKey: 1 });
+    const step = job<{ n: number }>('step', { queue, retry: () => 600_000 });
+    await db.hf.enqueueMany(
+      Array.from({ length: 20 }, (_, n) => step.item({ n }, { partitionKey: 'a' })),
+    );
+    let ran = 0;
+    start(
+      db.hf,
+      (w) =>
+        w.handle(step, () => {
+          ran++;
+          throw new Error('no paper');
+        }),
+      { poll: '60s' },
+    );
+    await until('each has run once', () => ran === 20);
+  });
+
   test('jobs of a key run beside each other, as many as may and no more, and start in their order', async () => {
     await db.hf.createQueue(queue, { perKey: 3 });
     const step = define();
@@ -192,5 +211,21 @@ describe('fair', () => {
     });
     await empty();
     expect(claims).toBeLessThan(200);
+  });
+});
+
+describe('perGroup', () => {
+  test('a place that is free goes to the next key of the group at once', async () => {
+    await db.hf.createQueue(queue, { perGroup: 2, fair: true });
+    const step = define();
+    await db.hf.enqueueMany(
+      Array.from({ length: 30 }, (_, n) =>
+        step.item({ n }, { partitionKey: `user:${n}`, group: 'g' }),
+      ),
+    );
+    start(db.hf, (w) => w.handle(step, () => new Promise<void>((end) => setTimeout(end, 5))), {
+      poll: '60s',
+    });
+    await empty();
   });
 });

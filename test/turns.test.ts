@@ -273,6 +273,15 @@ describe('fair', () => {
 });
 
 describe('group', () => {
+  test('that is full says that more wait, also of other keys', async () => {
+    await queueWith({ perGroup: 2, fair: true });
+    await enqueue(...['a', 'b', 'c'].map((key) => ({ key, group: 'g' })));
+    const { jobs } = await claim('w');
+    expect(jobs.map(({ more }) => more)).toEqual([true, true]);
+    await settle('w', jobs);
+    expect((await claim('w')).jobs.map(({ more }) => more)).toEqual([false]);
+  });
+
   test('has all of its keys in its own bucket, whoever writes the job', async () => {
     await queueWith({ perGroup: 2 });
     await enqueue({ key: 'a', group: 'g' });

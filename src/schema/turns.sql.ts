@@ -288,18 +288,20 @@ BEGIN
         ) AS s
       ) AS l
     ), chosen AS MATERIALIZED (
-      SELECT o.n, o.place, o.seen, row_number() OVER (ORDER BY o.round, o.n, o.nth) AS turn
+      SELECT o.n, o.place, o.seen, o.crowded, row_number() OVER (ORDER BY o.round, o.n, o.nth) AS turn
       FROM (
         SELECT l.*, CASE WHEN l.of_group IS NOT NULL
-          THEN row_number() OVER (PARTITION BY l.grp ORDER BY l.round, l.n, l.nth) END AS in_group
+          THEN row_number() OVER (PARTITION BY l.grp ORDER BY l.round, l.n, l.nth) END AS in_group,
+          -- Other keys of its group wait for its place.
+          coalesce(count(*) OVER (PARTITION BY l.grp) > l.of_group, false) AS crowded
         FROM line AS l WHERE l.fits
       ) AS o
       WHERE o.in_group IS NULL OR o.in_group <= o.of_group
       ORDER BY o.round, o.n, o.nth
       LIMIT most
     )
-    -- Of some keys more was seen than is taken.
-    SELECT l.place, c.turn, c.seen > count(*) OVER (PARTITION BY c.n), NULL::text,
+    -- Of some keys and groups more was seen than is taken.
+    SELECT l.place, c.turn, c.crowded OR c.seen > count(*) OVER (PARTITION BY c.n), NULL::text,
       NULL::integer, NULL::integer, NULL::text, NULL::text
     FROM chosen AS c
     -- Somebody may have changed the row, or holds it: then it is not taken, and counted as wanted.

@@ -83,6 +83,9 @@ const FREES_KEY: readonly (SettleResult | null)[] = [
   'released',
 ];
 
+/** Where keys take turns, one that waits for its time lets the next one run. */
+const FREES_TURN: readonly (SettleResult | null)[] = [...FREES_KEY, 'failed', 'snoozed'];
+
 export class ClaimReader {
   readonly ledger = new ClaimLedger();
   readonly #deps: ClaimReaderDeps;
@@ -162,7 +165,8 @@ export class ClaimReader {
     else this.ledger.leave(claim.number);
     const lastSuspect = isSuspect(row) && --this.#suspectsHeld === 0;
     if (lastSuspect) this.#suspects = true;
-    const freesKey = this.keyed && FREES_KEY.includes(how);
+    const frees = this.#ordering === 'turns' ? FREES_TURN : FREES_KEY;
+    const freesKey = this.keyed && frees.includes(how);
     const now = this.#deps.time.now();
     for (const group of this.#limited.groups) group.left(job, freesKey, now);
     if (!this.keyed) {

@@ -156,7 +156,7 @@ export class LimitedGroup {
     this.#lateMs = claim.jobs.length > 0 ? 0 : laterThan(this.#lateMs);
     if (claim.againMs !== null) this.#tokenAt = now + Math.max(1, claim.againMs) + this.#lateMs;
     const places = claim.againMs === null && claim.allowed < asked;
-    if (places) this.#readFrom(now + jittered(pollMs, time));
+    if (places && !this.#freed) this.#readFrom(now + jittered(pollMs, time));
     else this.#readKeys(now);
   }
 }
