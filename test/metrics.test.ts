@@ -332,3 +332,20 @@ test('names follow the rules of Prometheus: prefix, unit, _total for counters on
     expect(labels.filter((label) => !allowed.includes(label))).toEqual([]);
   }
 });
+
+test('queues beyond the first hundred share a series: their jobs are added, their worst age is shown', async () => {
+  const gauges = async () => {
+    const { queues, ...rest } = await db.hf.gauges();
+    const many = Array.from({ length: 103 }, (_, n) => ({
+      ...queues[0]!,
+      ...{ queue: `q${n}`, deadLetters: 2, oldestPendingMs: n === 101 ? 5_000 : 0 },
+    }));
+    return { ...rest, queues: many };
+  };
+  const metrics = collectMetrics({ ...source, gauges }, { freshFor: 0 });
+  for (const scrape of [await scrapeOf(metrics), await scrapeOf(metrics)]) {
+    expect(scrape.value('holdfast_jobs_dead_letter', { queue: 'q99' })).toBe(2);
+    expect(scrape.value('holdfast_jobs_dead_letter', { queue: 'other' })).toBe(6);
+    expect(scrape.value('holdfast_oldest_pending_age_seconds', { queue: 'other' })).toBe(5);
+  }
+});

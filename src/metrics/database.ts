@@ -96,21 +96,25 @@ export class DatabaseGauges {
     for (const { table } of missingGrants) families.missingGrant.at(table).set(1);
     if (oldestHeartbeatMs !== null) families.workerAge.at().set(oldestHeartbeatMs / 1000);
     for (const one of queues) {
-      families.pending.at(one.queue).set(one.pending);
-      if (one.due !== null) families.due.at(one.queue).set(one.due);
-      families.processing.at(one.queue).set(one.processing);
-      families.expired.at(one.queue).set(one.expired);
-      families.deadLetters.at(one.queue).set(one.deadLetters);
-      families.oldestPending.at(one.queue).set(one.oldestPendingMs / 1000);
-      families.estimated.at(one.queue).set(one.estimated ? 1 : 0);
-      families.scheduleOverdue.at(one.queue).set(one.scheduleOverdueMs / 1000);
-      families.paused.at(one.queue).set(one.paused ? 1 : 0);
+      // Added: beyond a number of queues they share a cell.
+      families.pending.at(one.queue).add(one.pending);
+      if (one.due !== null) families.due.at(one.queue).add(one.due);
+      families.processing.at(one.queue).add(one.processing);
+      families.expired.at(one.queue).add(one.expired);
+      families.deadLetters.at(one.queue).add(one.deadLetters);
+      largest(families.oldestPending.at(one.queue), one.oldestPendingMs / 1000);
+      largest(families.estimated.at(one.queue), one.estimated ? 1 : 0);
+      largest(families.scheduleOverdue.at(one.queue), one.scheduleOverdueMs / 1000);
+      largest(families.paused.at(one.queue), one.paused ? 1 : 0);
       if (one.maintenanceAgeMs !== null) {
-        families.maintenanceAge.at(one.queue).set(one.maintenanceAgeMs / 1000);
+        largest(families.maintenanceAge.at(one.queue), one.maintenanceAgeMs / 1000);
       }
     }
   }
 }
+
+/** Where several share a cell, the worst of them. */
+const largest = (cell: NumberCell, value: number) => cell.set(Math.max(cell.value, value));
 
 async function within<Value>(ms: number, answer: Promise<Value>): Promise<Value | null> {
   let timer: NodeJS.Timeout | undefined;

@@ -32,7 +32,7 @@ export interface Executor {
 
 /**
  * Statements on a caller's client. Only those belong here whose parameters are text, whose columns are text, uuid, int4 or
- * bool, and whose names are one word each: some libraries rename `two_words`.
+ * bool. Some libraries rename `two_words` to `twoWords`: both are read.
  */
 export function executor(queryable: Queryable): Executor {
   return {

@@ -2,7 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { rowMaker } from './statement.js';
+import { askPressure } from '../enqueue/pressure.js';
+import { load, rowMaker } from './statement.js';
 
 const ENTRIES = [
   { camel: 'id', parse: (text: string) => text },
@@ -28,4 +29,12 @@ test('where code may not be made from strings, rows are the same', () => {
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   expect(stderr).toBe('');
   expect(JSON.parse(stdout)).toEqual(ROW);
+});
+
+test.each([
+  { max_pending: '5', waiting: '4', age_ms: '7', recount: 'false' },
+  { maxPending: '5', waiting: '4', ageMs: '7', recount: 'false' },
+])('a row is read whether or not a library has renamed its columns', (record) => {
+  const { fromObject } = load(askPressure, { schema: 'holdfast', queue: 'inbox' });
+  expect(fromObject(record)).toMatchObject({ maxPending: '5', waiting: '4', ageMs: '7' });
 });

@@ -165,7 +165,8 @@ function build<C extends Columns>(definition: Statement<C>, sql: string): Loaded
     fromObject(record) {
       const row: Record<string, unknown> = {};
       for (const entry of entries) {
-        const value = record[entry.snake];
+        // Some libraries rename `two_words` to `twoWords`.
+        const value = record[entry.snake] ?? record[entry.camel];
         row[entry.camel] =
           value === null || value === undefined
             ? (entry.missing ?? null)
