@@ -53,6 +53,7 @@ const installStamp = 'node_modules/.holdfast-install';
 if (stale(installStamp, installed)) {
   // Not `npm ci`: it refuses a lockfile that lacks the optional packages of other platforms, and a
   // registry mirror may not carry those. `--no-save` keeps the lockfile as it was committed.
+  rmSync(join(root, installStamp), { force: true });
   run('installing packages', 'npm', ['install', '--no-save', '--no-audit', '--no-fund']);
   writeFileSync(join(root, installStamp), installed);
 }
@@ -79,6 +80,7 @@ if (
   // Only a build that was asked for starts from nothing: others may be running from dist just now.
   if (process.argv.includes('--build'))
     rmSync(join(root, 'dist'), { recursive: true, force: true });
+  rmSync(join(root, buildStamp), { force: true });
   run('building', process.execPath, [join('scripts', 'build.mjs')]);
   writeFileSync(join(root, buildStamp), built);
 }

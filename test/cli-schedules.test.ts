@@ -1,7 +1,7 @@
 /** `holdfast schedules`: what is listed and shown, for people and for programs, and what each verb does. */
 import { expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { call, values } from './support/cli-run.js';
+import { call, inTerminal, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
 
 const db = testDatabase();
@@ -56,4 +56,12 @@ test('a schedule is listed, shown, paused, resumed, run and deleted', async () =
     ['pause_schedule', { schedule: 'daily' }, null],
   ]);
   expect((await db.hf.schedules.list()).schedules.map(({ name }) => name)).toEqual(['tenant:1']);
+});
+
+test('no means no, also for whoever reads the exit code', async () => {
+  await db.hf.schedule('kept', { every: '1h', job: report, payload: { to: 'ops' } });
+  const env = { DATABASE_URL: db.url, NO_COLOR: '1' };
+  expect((await inTerminal(['schedules', 'delete', 'kept'], env, 'n\r')).code).toBe(1);
+  expect((await inTerminal(['limits', 'rm', 'report'], env, 'n\r')).code).toBe(1);
+  expect((await db.hf.schedules.get('kept')).paused).toBe(false);
 });

@@ -15,7 +15,7 @@ import type { Worker } from '../worker/worker.js';
 import { advance } from './clock.js';
 import { depsOf, type TestDeps } from './deps.js';
 import { outcomeOf, type TestOutcome } from './outcome.js';
-import { nextDueMs, pendingKinds, type QueueState, queueStates } from './rows.js';
+import { nextDueMs, pausedKey, pendingKinds, type QueueState, queueStates } from './rows.js';
 import { TestWorker } from './test-worker.js';
 
 export interface DrainOptions {
@@ -184,6 +184,15 @@ class Drain {
           'JOB_STATE',
           `Jobs of the type "${held.type}" wait in the queue "${name}", where it is paused; they were not run. ` +
             `Call hf.resume("${name}", { type: "${held.type}" }) first.`,
+        );
+      }
+      const key = paused ? null : await pausedKey(this.#deps.ownPool, this.#deps.names(name));
+      if (key !== null) {
+        const shown = JSON.stringify(key);
+        throw new HoldfastError(
+          'JOB_STATE',
+          `Jobs of the key ${shown} wait in the queue "${name}", where it is paused; they were not run. ` +
+            `Call hf.resume("${name}", { key: ${shown} }) first.`,
         );
       }
       if (!paused || left.length === 0) continue;

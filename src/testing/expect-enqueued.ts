@@ -162,15 +162,17 @@ function matches(job: EnqueuedJob, match: Match): boolean {
 }
 
 /** Whether a value has everything that is wanted. Both are as JSON has them. */
-function contains(value: unknown, wanted: unknown): boolean {
+function contains(value: unknown, wanted: unknown, whole = false): boolean {
   if (typeof wanted !== 'object' || wanted === null) return Object.is(value, wanted);
   const plain: unknown = JSON.parse(JSON.stringify(wanted));
   if (typeof plain !== 'object' || plain === null) return Object.is(value, plain);
   if (typeof value !== 'object' || value === null) return false;
   if (Array.isArray(plain) !== Array.isArray(value)) return false;
   const [have, want] = [value as Record<string, unknown>, plain as Record<string, unknown>];
-  if (Array.isArray(plain) && plain.length !== (value as unknown[]).length) return false;
-  return Object.keys(want).every((key) => key in have && contains(have[key], want[key]));
+  // In an array nothing may be left out.
+  const all = whole || Array.isArray(plain);
+  if (all && Object.keys(have).length !== Object.keys(want).length) return false;
+  return Object.keys(want).every((key) => key in have && contains(have[key], want[key], all));
 }
 
 function shownMatch({ type, ...rest }: Match): string {

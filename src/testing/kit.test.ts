@@ -311,10 +311,20 @@ describe.each(KITS)('on %s', (_, open) => {
       await hf.enqueue(receipt, { orderId: 1 });
       await expect(drain(hf, { worker })).rejects.toThrow(/paused/);
       await hf.resume();
+      await hf.pause('inbox', { key: 'a' });
+      await hf.enqueue(receipt, { orderId: 2 }, { partitionKey: 'a' });
+      await expect(drain(hf, { worker })).rejects.toThrow(/key "a" wait .* paused/);
+      await hf.resume('inbox', { key: 'a' });
     });
   });
 
   describe('expectEnqueued', () => {
+    test('what stands in an array must be equal, too', async () => {
+      await kit.hf.enqueue(receipt, { orderId: 1, lines: [{ sku: 'a', qty: 2 }] } as never);
+      await expectEnqueued({ type: 'send_receipt', payload: { lines: [{ qty: 2, sku: 'a' }] } });
+      await expectNotEnqueued({ type: 'send_receipt', payload: { lines: [{ sku: 'a' }] } });
+    });
+
     test('finds by type, key and part of the payload, and returns the job', async () => {
       const payload = { orderId: 7, lines: ['a', 'b'] };
       const { id } = await kit.hf.enqueue(receipt, payload, {
@@ -402,9 +412,27 @@ describe.each(KITS)('on %s', (_, open) => {
     });
 
     test('refuses a state that there is not', async () => {
+      const last = makeJob('retrying', receipt, { orderId: 1 }, { maxAttempts: 1 });
+      await expect(last).rejects.toThrow(/has an attempt left, and maxAttempts is 1/);
       const wrong = makeJob('gone' as never, receipt, { orderId: 1 });
       await expect(wrong).rejects.toThrow(/no state "gone".*Use one of pending/);
     });
+  });
+
+  test('advance moves the slots of rates, and clearJobs forgets what was used up', async () => {
+    const { pool, hf } = kit;
+    await pool.query(`WITH l AS (INSERT INTO holdfast.limits (queue, type, rate_limit, rate_per, rate_burst)
+      VALUES ('inbox', 'send_receipt', 1, '1h', 1) RETURNING id)
+      INSERT INTO holdfast.rates SELECT id, '', now() + interval '1h', now() + interval '1h' FROM l`);
+    await hf.enqueue(receipt, { orderId: 1 }, { delay: '1h' });
+    await pool.query('UPDATE holdfast.inbox SET limit_slot = available_at');
+    await advance(hf, '1h');
+    const { rows } = await pool.query(`SELECT i.limit_slot = i.available_at AS same,
+      r.started_tat <= clock_timestamp() AS free FROM holdfast.inbox AS i, holdfast.rates AS r`);
+    expect(rows).toEqual([{ same: true, free: true }]);
+    await clearJobs(hf);
+    expect((await pool.query('SELECT FROM holdfast.rates')).rows).toEqual([]);
+    await pool.query('DELETE FROM holdfast.limits');
   });
 
   test('advance lets delays pass, leases run out and idempotency keys lapse', async () => {

@@ -77,6 +77,13 @@ export async function makeJob<Input, Output>(
   const deps = await target(hf);
   const handler: TestHandler<Output> = () => OUTCOMES[state]?.(reason);
   const trial = new Trial(deps, job, handler);
+  const most = rest.maxAttempts ?? job.maxAttempts;
+  if (state === 'retrying' && (rest.attempt ?? 1) >= most)
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `A job that is retrying has an attempt left, and maxAttempts is ${most}; no job was made. ` +
+        'Pass a higher maxAttempts, or make a dead_letter.',
+    );
   const id = await make(trial, state, payload, rest, durationMs(delay, 'delay'));
   return (await deps.hf.job(id, { queue: trial.names.queue })) as MadeJob;
 }

@@ -196,6 +196,14 @@ export async function pendingKinds(db: Queryable, names: Names): Promise<Waiting
   }));
 }
 
+/** The key of a pending job that is paused; null: there is none. */
+export async function pausedKey(db: Queryable, names: Names): Promise<string | null> {
+  const text = `SELECT i.partition_key AS key FROM holdfast.inbox AS i JOIN holdfast.queues AS q ON q.name = 'inbox'
+    WHERE i.status = 'pending' AND i.partition_key = ANY (q.paused_keys) ORDER BY i.position LIMIT 1`;
+  const [row] = await rowsOf(db, names, text);
+  return row ? String(row.key) : null;
+}
+
 /** In how many milliseconds the next job of these types is due; null when none waits for its time. */
 export async function nextDueMs(
   db: Queryable,

@@ -3,7 +3,7 @@ import { changeLimit, type LimitView, limitViews, NO_LIMIT, typeOf } from '../..
 import { span } from '../../inspect/reading/words.js';
 import { checkLimit, type Limit, type LimitOptions } from '../../job/limit.js';
 import { actOptions } from '../actor.js';
-import { type Call, type Given, UsageError } from '../command.js';
+import { type Call, EXIT, type Given, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { countOption } from '../filters.js';
 import { mistyped } from '../mistyped.js';
@@ -105,11 +105,11 @@ async function change(
   call: Call,
   act: 'set' | 'reset' | 'remove',
   limit: (now: Limit | null) => Limit | null,
-): Promise<void> {
+): Promise<number> {
   const { given, session, out } = call;
   const { names, type, name } = await which(call, act === 'remove' ? 'rm' : act);
   const limited = `limit of ${name}`;
-  if (act === 'remove' && !(await confirmed(call, `remove the ${limited}`))) return;
+  if (act === 'remove' && !(await confirmed(call, `remove the ${limited}`))) return EXIT.failed;
   const options = actOptions(given);
   const done = await changeLimit(session.pool, names, act, { type, limit }, options);
   const { before, after, overridden } = done;
@@ -127,6 +127,7 @@ async function change(
       ? await mistyped(session, names.queue, { type })
       : null;
   if (doubt) out.note(doubt);
+  return EXIT.ok;
 }
 
 export const runSet = (call: Call) => {

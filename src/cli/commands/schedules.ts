@@ -6,7 +6,7 @@ import { nearest } from '../../job/nearest.js';
 import { upcoming } from '../../schedule/instants.js';
 import { findSchedule, readSchedules, type ScheduleRow } from '../../schedule/list.js';
 import { actOptions } from '../actor.js';
-import { type Call, Failure, UsageError } from '../command.js';
+import { type Call, EXIT, Failure, UsageError } from '../command.js';
 import { confirmed } from '../confirm.js';
 import { plain, type TableColumn } from '../table.js';
 
@@ -163,13 +163,14 @@ export async function runRun(call: Call): Promise<void> {
     );
 }
 
-export async function runDelete(call: Call): Promise<void> {
+export async function runDelete(call: Call): Promise<number> {
   const { args, out } = call;
   const name = oneName(args, 'delete');
   const row = await found(call, name);
-  if (!(await confirmed(call, `delete schedule "${name}"`))) return;
+  if (!(await confirmed(call, `delete schedule "${name}"`))) return EXIT.failed;
   await act(call, 'delete_schedule', name);
   await (out.json ? out.value({ schedule: name, deleted: true }) : out.line(name));
   if (row.declaredBy !== null)
     out.note(`"${row.declaredBy}" declares it in code: it comes back with the next declaration.`);
+  return EXIT.ok;
 }
