@@ -18,8 +18,6 @@ import type { Found } from './claim-reader.js';
 
 /** How often a claim asks for more than jobs; and after how long of full claims hints are switched off. */
 const NEWS_MS = 500;
-/** A claim that takes longer than this is followed by a rest. */
-const SLOW_MS = PACE_MS / 2;
 /** The latest answer to what all workers know, while others are quicker; and the longest rest. */
 export const LATEST_MS = 2 * SOON_MS;
 
@@ -128,7 +126,7 @@ export class ClaimSchedule {
     }
     this.#fullSince = Number.POSITIVE_INFINITY;
     const tookMs = now - this.#begunAt;
-    if (!goesOn && tookMs > SLOW_MS) this.#restsUntil = now + Math.min(tookMs, LATEST_MS);
+    if (!goesOn && tookMs > PACE_MS) this.#restsUntil = now + Math.min(tookMs, LATEST_MS);
     // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);
     const idleMs = getsHints ? 2 * this.#pollMs : Math.min(this.#idleMs, this.#pollMs);
