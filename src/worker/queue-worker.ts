@@ -141,7 +141,7 @@ export class QueueWorker {
     return Math.max(unfinished + spare, running * this.#perHandler + gathered);
   }
 
-  /** An idle handler claims at once; while all are busy, half of what is wanted ahead is waited for. */
+  /** An idle handler claims; while all are busy, half of what is wanted ahead is waited for. */
   #room(): number {
     const { concurrency, batchSize } = this.#deps.settings;
     const target = concurrency * this.#perHandler + this.#prefetch.jobs;

@@ -1,7 +1,7 @@
 /**
  * The claim loop of one queue. One claim is in flight at a time.
  *
- * A free handler claims at once; while all are busy, the next jobs are claimed a little ahead (prefetch.ts). When to
+ * A free handler claims; while all are busy, the next jobs are claimed a little ahead (prefetch.ts). When to
  * claim is decided in claim-schedule.ts, what a claim reads in claim-reader.ts. Hints that come in quick succession
  * share a claim.
  */

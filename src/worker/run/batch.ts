@@ -201,15 +201,21 @@ class ManyContext implements BatchContext<unknown> {
 function whenNoneIsOpen(slots: readonly BatchSlot[]): AbortSignal {
   const none = new AbortController();
   const signalOf = ({ job }: BatchSlot) => (job as BatchJob<unknown>).signal;
-  const look = (slot: BatchSlot) => {
-    if (slot.decided || !signalOf(slot).aborted) return;
-    if (slots.every((one) => one.decided || signalOf(one).aborted))
-      none.abort(signalOf(slot).reason);
+  let aborted = slots.some((slot) => signalOf(slot).aborted);
+  const look = () => {
+    if (!aborted) return;
+    const open = slots.filter(({ decided }) => !decided);
+    const [first] = open;
+    if (first && open.every((slot) => signalOf(slot).aborted)) none.abort(signalOf(first).reason);
+  };
+  const onAbort = () => {
+    aborted = true;
+    look();
   };
   for (const slot of slots) {
-    look(slot);
-    slot.onDecided = () => slots.forEach(look);
-    signalOf(slot).addEventListener('abort', () => look(slot), { once: true });
+    slot.onDecided = look;
+    signalOf(slot).addEventListener('abort', onAbort, { once: true });
   }
+  look();
   return none.signal;
 }
