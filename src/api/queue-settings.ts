@@ -169,15 +169,15 @@ export async function setQueue(
   const notify = checkFlag(settings.notify, 'notify', 'Nothing was set.');
   const limit = limitOf(names.queue, settings.limit);
   return together(pool, async (db, client) => {
-    const before = await rowOf(db, names);
-    if (!before) throw unknownQueue(names.queue);
+    if (!(await rowOf(db, names))) throw unknownQueue(names.queue);
     // The row of the limit is locked before that of the queue, as whoever sets only a limit does.
     const from = await limitInForce(db, names);
     const limited =
       settings.limit !== undefined && (await putLimit(db, names, 'declare', { type: null, limit }));
     // What is left out stays as it is now, and not as it was before somebody else set it.
     await lockQueue(db, names);
-    if (!(await configure(db, names, wanted, (await rowOf(db, names)) as ReadPolicy)))
+    const before = await rowOf(db, names);
+    if (!before || !(await configure(db, names, wanted, before as ReadPolicy)))
       throw unknownQueue(names.queue);
     if (notify !== undefined) await setNotify(client, names, notify);
     const after = (await rowOf(db, names)) as QueueRow;
