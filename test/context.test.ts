@@ -416,3 +416,54 @@ test('complete: what is no transaction is refused, and the job is not completed 
   await ended(id);
   expect(refused).toEqual(['OPTION_INVALID', 'OPTION_INVALID', 'OPTION_INVALID']);
 });
+
+test('transaction: one that a forgotten query has broken is not taken for committed', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  const { worker } = start(db.hf, (w) =>
+    w.handle(receipt, (ctx) =>
+      ctx.transaction(async (tx) => {
+        await note(tx, ctx);
+        // Its second query comes between the completion and COMMIT.
+        const forgotten = async () => {
+          await tx.query('SELECT 1');
+          await tx.query('SELECT 1 / 0');
+        };
+        if (ctx.attempt === 1) void forgotten().catch(() => 'known');
+      }),
+    ),
+  );
+  expect(await ended(id)).toMatchObject({ attempts: 2 });
+  await waitFor('both are counted', () => worker.stats.completed + worker.stats.failed === 2);
+  expect(worker.stats).toMatchObject({ completed: 1, failed: 1, lost: 0 });
+  expect(await db.rows('SELECT * FROM receipts')).toHaveLength(1);
+});
+
+test('complete: a time limit that is over before the COMMIT makes no lost job of a completed one', async () => {
+  const slow = job('slow_receipt', { timeout: '100ms', retry: () => 0 });
+  await db.hf.enqueue(slow, {});
+  const locked = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  const { worker } = start(db.hf, (w) =>
+    w.handle(slow, (ctx) =>
+      withOwnClient(async (client) => {
+        await ctx.complete(client);
+        await waitFor('its failure waits', async () => (await db.rows(locked)).length > 0);
+        await client.query('COMMIT');
+      }),
+    ),
+  );
+  await waitFor('it is settled', () => worker.stats.completed + worker.stats.lost > 0);
+  expect(worker.stats).toMatchObject({ completed: 1, lost: 0 });
+});
+
+test('once: two that ask for one effect at the same time get the same one', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  let ran = 0;
+  let values: number[] = [];
+  start(db.hf, (w) =>
+    w.handle(receipt, async (ctx) => {
+      values = await Promise.all([1, 2].map(() => ctx.once('charge', () => ++ran)));
+    }),
+  );
+  await ended(id);
+  expect([ran, values]).toEqual([1, [1, 1]]);
+});

@@ -4,6 +4,7 @@
  */
 import type pg from 'pg';
 import { writeJobs } from '../../enqueue/enqueue.js';
+import { HoldfastError } from '../../job/errors.js';
 import { withClient } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { complete } from '../../settle/complete.js';
@@ -35,15 +36,21 @@ export function committing<Value>(
   work: (tx: pg.PoolClient) => Promise<Value>,
 ): Promise<Value> {
   return withClient(pool, async (client) => {
+    let committing = false;
     try {
       await client.query('BEGIN');
       const value = await work(client);
-      await client.query('COMMIT');
+      committing = true;
+      const ended = await client.query('COMMIT');
+      // COMMIT of a transaction that a query has broken rolls it back, and does not fail.
+      if (ended?.command === 'ROLLBACK') throw rolledBack(members);
       for (const { context } of members) context.completion = 'done';
       return value;
     } catch (error) {
+      // A COMMIT that had no answer in time may have been done: a refusal of the server has a code.
+      const isUnknown = committing && (error as { code?: unknown } | null)?.code === undefined;
       await client.query('ROLLBACK').then(
-        () => takeBack(members),
+        () => (isUnknown ? undefined : takeBack(members)),
         (failed: Error) => client.emit('error', failed),
       );
       throw error;
@@ -80,6 +87,14 @@ export async function completeIn(
   const lost = members.filter(({ held }) => !moved.has(held.id));
   for (const { held } of lost) held.gone = true;
   if (lost[0]) throw leaseLost(lost[0].held.id, doing);
+}
+
+function rolledBack([first]: readonly Member[]): HoldfastError {
+  return new HoldfastError(
+    'JOB_STATE',
+    `A query that failed broke the transaction of job ${first?.held.id} after its completion was written, so ` +
+      'nothing was committed. Wait for every query inside of the transaction.',
+  );
 }
 
 function takeBack(members: readonly Member[]): void {

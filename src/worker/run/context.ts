@@ -50,6 +50,8 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   readonly calls = new OpenCalls();
   /** Those that make children: a completion takes them along. */
   readonly writing = new OpenCalls();
+  /** By name, the effects that are under way. */
+  #effects: Map<string, Promise<unknown>> | null = null;
   #over: 'returned' | 'failed' | null = null;
 
   constructor(job: LeasedJob, payload: Payload, deps: ContextDeps) {
@@ -61,7 +63,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
   // nothing to handlers that do not.
   get once(): HandlerContext<Payload>['once'] {
-    return (name, effect) => this.#call(this.#once(name, effect));
+    return (name, effect) => this.#call(this.#onceAtATime(name, effect));
   }
   get transaction(): HandlerContext<Payload>['transaction'] {
     return (work) => this.#call(this.#transaction(work));
@@ -91,6 +93,19 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
 
   get isOver(): boolean {
     return this.#over !== null;
+  }
+
+  /** Who asks for an effect that is under way gets what comes of that one. */
+  #onceAtATime<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
+    this.#effects ??= new Map();
+    const effects = this.#effects;
+    const open = effects.get(name);
+    if (open) return open as Promise<Stored<Value>>;
+    const made = this.#once(name, effect);
+    effects.set(name, made);
+    const over = () => void effects.delete(name);
+    made.then(over, over);
+    return made;
   }
 
   async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {

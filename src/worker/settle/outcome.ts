@@ -132,6 +132,8 @@ async function settleHanded(
       if (!(await settler.isAlive(workerId))) return 'lost';
       const failure = { id, generation, ...outcome };
       const [row] = await fail(context.plain, context.names, workerId, [failure]);
+      // It waited for that transaction, which has committed meanwhile.
+      if (!row && (await wasCompleted(context, held))) return 'completed';
       return resultOfFailure(row?.status);
     });
   } catch {
