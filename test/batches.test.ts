@@ -560,6 +560,19 @@ describe('a transaction', () => {
   });
 });
 
+test('jobs that wait for a large batch do not keep other types from being claimed', async () => {
+  const more = job<Row>('more');
+  await enqueue(8);
+  await db.hf.enqueueMany([more.item({ n: 8 })]);
+  start(
+    db.hf,
+    (w) =>
+      w.handleMany(row, { max: 100, within: '60s' }, () => undefined).handle(more, () => undefined),
+    { concurrency: 1, prefetch: 0, batchSize: 2 },
+  );
+  expect(await archived(1)).toMatchObject([{ n: 8 }]);
+});
+
 test('the test kit runs it job by job', async () => {
   await enqueue(2);
   const sizes: number[] = [];

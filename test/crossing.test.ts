@@ -101,3 +101,22 @@ test('the handler of a job that crashed before is not called if the job is not o
   await until('it has left', () => worker.stats.lost + worker.stats.completed === 1);
   expect([ran, worker.stats.lost]).toEqual([0, 1]);
 });
+
+test('a job whose claim was answered late is not started on a lease that cannot be renewed in time', async () => {
+  await db.rows(`CREATE FUNCTION slow_claim() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END $$`);
+  await db.rows(`CREATE TRIGGER slow_claim BEFORE UPDATE ON holdfast.inbox FOR EACH ROW
+    WHEN (OLD.status = 'pending' AND NEW.status = 'processing') EXECUTE FUNCTION slow_claim()`);
+  onTestFinished(async () => void (await db.rows('DROP FUNCTION slow_claim CASCADE')));
+  const handler = () => new Promise<void>((resolve) => setTimeout(resolve, 1_000));
+  const { worker } = start(db.hf, (w) => w.handle(work, handler), { lease: '3s' });
+  await db.hf.enqueue(work, { n: 1 });
+  const asleep = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
+  await until('it is being claimed', async () => (await db.rows(asleep)).length > 0, {
+    everyMs: 5,
+  });
+  // A handler of another queue computes, say.
+  for (const end = performance.now() + 2_600; performance.now() < end; );
+  await until('it is over', () => worker.stats.completed + worker.stats.lost > 0);
+  expect(worker.stats).toMatchObject({ completed: 1, lost: 0 });
+});

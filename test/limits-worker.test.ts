@@ -84,6 +84,28 @@ test('jobs of a limited type have their turn beside others that end with a trans
   expect(ended.lastIndexOf('few')).toBeLessThan(12);
 });
 
+test('and others beside a limited type that ends with a transaction', async () => {
+  const [plain, few] = [
+    job<{ n: number }>('plain'),
+    job<{ n: number }>('few', { limit: { concurrency: 5 } }),
+  ];
+  await db.hf.enqueueMany([...items(few, 15), ...items(plain, 2)]);
+  const ended: string[] = [];
+  start(
+    db.hf,
+    (w) =>
+      w
+        .handle(plain, () => void ended.push('plain'))
+        .handle(few, async (ctx) => {
+          await ctx.transaction(async (tx) => void (await tx.query('SELECT pg_sleep(0.06)')));
+          ended.push('few');
+        }),
+    { concurrency: 1, prefetch: 0 },
+  );
+  await done(17);
+  expect(ended.lastIndexOf('plain')).toBeLessThan(12);
+});
+
 describe('a concurrency', () => {
   const held = job<{ n: number }>('held', { limit: { concurrency: 3 } });
 

@@ -11,7 +11,7 @@ import { completeRuns } from '../src/settle/complete.js';
 import { rest } from '../src/worker/claim/key-places.js';
 import { claimSuspected } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
-import { ALL_KEYS, bucketOnly, claimInOrder } from './support/ordered.js';
+import { ALL_KEYS, bucketOnly, claimInOrder, inWalkOrder } from './support/ordered.js';
 import {
   accesses,
   buffers,
@@ -58,6 +58,13 @@ async function fill(keys: number, each: number, prefix: string, delayed = false)
 
 /** A claim answers with a row about itself and one for each job. */
 const HEAD = 1;
+
+test('a claim says where it ended also if its only chunk held more than it was asked for', async () => {
+  await fill(2, 5, 'k');
+  const { jobs, stop } = await claimInOrder(db.engine, 'w', { limit: 6, run: 5 });
+  expect(jobs).toHaveLength(6);
+  expect(stop).toMatchObject({ stretch: 0, key: inWalkOrder(['k1', 'k2'])[1] });
+});
 
 describe('a claim by key', () => {
   test('planned on an empty table keeps its plan and its cost as the backlog grows', async () => {

@@ -1,5 +1,5 @@
 /** The worker as a user meets it: how it starts, how much it takes on, and how it stops. */
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { ALONE_FROM } from '../src/claim/claim-suspects.js';
 import { type Holdfast, holdfast, job, type WorkerOptions } from '../src/index.js';
 import { claimAs } from './support/claiming.js';
@@ -441,6 +441,28 @@ describe('stopping', () => {
     await client.query('ROLLBACK');
     client.release();
     await waitFor('it is dead', async () => (await registered(worker.id)) === 'dead');
+  });
+
+  test('nor is one that stops while it registers anew', async () => {
+    await db.rows(`CREATE FUNCTION wait_to_register() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END $$`);
+    onTestFinished(async () => void (await db.rows('DROP FUNCTION wait_to_register CASCADE')));
+    const { worker, running } = start(db.hf, (w) => w.handle(work, nothing), quiet);
+    await waitFor('it is there', async () => (await registered(worker.id)) === 'alive');
+    await db.rows(`CREATE TRIGGER wait_to_register BEFORE INSERT ON holdfast.workers
+      FOR EACH ROW EXECUTE FUNCTION wait_to_register()`);
+    const client = await db.pool.connect();
+    await client.query('SELECT pg_advisory_lock(4711)');
+    await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = $1`, [worker.id]);
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await waitFor('it registers anew', async () => (await db.rows(waiting)).length > 0);
+    await promptly(worker.stop());
+    await promptly(running);
+    await client.query('SELECT pg_advisory_unlock(4711)');
+    client.release();
+    await waitFor('nobody waits', async () => (await db.rows(waiting)).length === 0);
+    const left = `SELECT id FROM holdfast.workers WHERE status <> 'dead' AND handles ? 'inbox'`;
+    expect(await db.rows(left)).toEqual([]);
   });
 
   test('one that was never started can be stopped', async () => {

@@ -21,8 +21,8 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, ${allowed('$
   WHERE EXISTS (SELECT FROM open_queue)
   UNION ALL
   SELECT w.step + 1,
-    -- A chunk that came back short was the last of its stretch.
-    CASE WHEN k.rows < w.chunk THEN w.stretch + 1 ELSE w.stretch END,
+    -- A chunk that came back short was the last of its stretch, unless it held more than is taken.
+    CASE WHEN k.rows < w.chunk AND w.wanted + k.taken <= w.most THEN w.stretch + 1 ELSE w.stretch END,
     CASE WHEN k.rows < w.chunk THEN ($8::integer[])[w.stretch + 1] ELSE k.bucket END,
     CASE WHEN k.rows < w.chunk THEN ($9::text[])[w.stretch + 1] ELSE k.key END COLLATE "C",
     -- On from here while a run goes on, else with the next key.

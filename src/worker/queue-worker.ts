@@ -36,6 +36,8 @@ export class QueueWorker {
   #onHold = true;
   /** So many of the jobs in flight hold places of a limit. */
   #limited = 0;
+  /** What was claimed last holds places of a limit. */
+  #lastLimited = false;
   #stopping = false;
   #pumping = false;
   readonly #emptied = new Wait();
@@ -70,7 +72,7 @@ export class QueueWorker {
       mayClaim: () => this.#mayClaim(),
       room: () => this.#room(),
       roomLimited: (shared) => this.#roomLimited(shared),
-      limitedFirst: () => this.#limited < this.#halfOfHandlers,
+      limitedFirst: () => this.#limitedFirst,
       free: () => this.#freeHandlers > 0,
       run: () => Math.max(this.#prefetch.run, this.#perHandler),
       suspectsAt: () => quarantine.readyAt,
@@ -145,11 +147,18 @@ export class QueueWorker {
   #room(): number {
     const { concurrency, batchSize } = this.#deps.settings;
     const target = concurrency * this.#perHandler + this.#prefetch.jobs;
-    // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it.
-    if (this.inFlight.size >= 2 * target + batchSize) return 0;
+    // Unsettled jobs are held too: when the database is slow to settle, claiming waits for it. Those that wait for
+    // others of their type are not among them.
+    if (this.inFlight.size - this.runs.gathered >= 2 * target + batchSize) return 0;
     const [taken, idle] = [this.#taken, this.#idle];
     if (idle <= 0 && taken > target / 2) return 0;
     return Math.min(batchSize, Math.max(idle, target - taken, 0));
+  }
+
+  /** With a single handler, limited jobs and others take turns. */
+  get #limitedFirst(): boolean {
+    if (this.#limited >= this.#halfOfHandlers) return false;
+    return this.#deps.settings.concurrency > 1 || !this.#lastLimited;
   }
 
   get #halfOfHandlers(): number {
@@ -172,6 +181,7 @@ export class QueueWorker {
   #receive(batch: ClaimBatch): void {
     const { jobs: rows, run, keysWithMore, limited = false } = batch;
     if (rows.length === 0) return;
+    this.#lastLimited = limited;
     const { workerId, number, clock, sentAt } = batch;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
@@ -191,7 +201,9 @@ export class QueueWorker {
     if (limited) this.#limited += jobs.length;
     this.inFlight.take(jobs);
     for (const { row } of jobs) this.#prefetch.recordPayload(row.payload.length);
-    if (this.#stopping || !this.#alive) {
+    // Too little is left of these leases to be renewed in time: they go back, and are claimed anew.
+    const isShort = now - sentAt >= settings.leaseMs - settings.renewMs;
+    if (this.#stopping || !this.#alive || isShort) {
       for (const job of jobs) this.inFlight.release(job);
       return;
     }

@@ -49,8 +49,13 @@ export class ClaimLoop {
 
   constructor(deps: ClaimLoopDeps) {
     this.#deps = deps;
-    this.#reader = new ClaimReader(deps);
-    this.#schedule = new ClaimSchedule(deps.settings.pollMs, deps.time);
+    const schedule = new ClaimSchedule(deps.settings.pollMs, deps.time);
+    const receive: ClaimLoopDeps['receive'] = (batch) => {
+      schedule.answered();
+      deps.receive(batch);
+    };
+    this.#schedule = schedule;
+    this.#reader = new ClaimReader({ ...deps, receive });
   }
 
   get claiming(): boolean {

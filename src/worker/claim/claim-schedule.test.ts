@@ -121,6 +121,17 @@ describe('a hint', () => {
   });
 });
 
+test('handlers that keep the event loop after the answer are no slow claim', () => {
+  const { one, pass, waitMs } = schedule();
+  one.begin(0);
+  pass(2);
+  one.answered();
+  pass(60);
+  one.succeeded({ jobs: 1, waitedMs: 0 }, LIMIT, true);
+  one.hint();
+  expect(waitMs()).toBe(0);
+});
+
 describe('a worker that others are quicker than', () => {
   test('answers at once again when it finds a job that nobody has taken all that time', () => {
     const it = schedule();

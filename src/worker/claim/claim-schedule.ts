@@ -32,6 +32,8 @@ export class ClaimSchedule {
   #pollAt = Number.NEGATIVE_INFINITY;
   #hinted = false;
   #begunAt = Number.NEGATIVE_INFINITY;
+  /** When the last answer of the claim came. */
+  #answeredAt: number | null = null;
   #restsUntil = Number.NEGATIVE_INFINITY;
   /** When to claim because of a producer's hint. */
   #answerAt = Number.POSITIVE_INFINITY;
@@ -86,6 +88,7 @@ export class ClaimSchedule {
   /** A claim is sent now. Returns whether it is to ask for news of the queue. */
   begin(now: number): boolean {
     this.#begunAt = this.#time.now();
+    this.#answeredAt = null;
     this.#hinted = false;
     this.#answerAt = Number.POSITIVE_INFINITY;
     this.#answering = this.#asked;
@@ -97,6 +100,11 @@ export class ClaimSchedule {
       this.#newsAt = Number.NEGATIVE_INFINITY;
     }
     return now >= this.#newsAt;
+  }
+
+  /** The database has answered; handlers start now, and may take their time. */
+  answered(): void {
+    this.#answeredAt = this.#time.now();
   }
 
   record({ dueInMs }: QueueNews): void {
@@ -125,7 +133,7 @@ export class ClaimSchedule {
       return now - this.#fullSince > NEWS_MS ? false : null;
     }
     this.#fullSince = Number.POSITIVE_INFINITY;
-    const tookMs = now - this.#begunAt;
+    const tookMs = (this.#answeredAt ?? now) - this.#begunAt;
     if (!goesOn && tookMs > PACE_MS) this.#restsUntil = now + Math.min(tookMs, LATEST_MS);
     // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);

@@ -252,6 +252,30 @@ describe('a hint', () => {
   });
 });
 
+test('a hint of any bucket that comes while a walk is under way is not lost', () => {
+  const { reader } = rested(0);
+  reader.take(2_000);
+  reader.hint(null, 2_001);
+  const empty = { stop: null, wanted: 0, jobs: [], due: [] };
+  reader.record(empty as unknown as KeyedClaim, 10, 2_002, 2);
+  expect(reader.readAt(2_002)).toBeLessThan(2_100);
+  reader.take(2_100);
+  reader.record(empty as unknown as KeyedClaim, 10, 2_102, 2);
+  expect(reader.readAt(2_102)).toBeGreaterThan(3_000);
+});
+
+test('rounds whose jobs somebody has locked do not follow each other at once', () => {
+  const { reader } = new Queue(EVERY, true);
+  const stop = { stretch: 0, bucket: 7, key: '["", "k", 0]' };
+  const locked = { stop, wanted: 1, jobs: [], due: [] };
+  const nothing = { stop: null, wanted: 0, jobs: [], due: [] };
+  for (const [n, claim] of [locked, nothing, locked, nothing].entries()) {
+    reader.take(2 * n);
+    reader.record(claim as unknown as KeyedClaim, 1, 2 * n + 2, 2);
+  }
+  expect(reader.readAt(8)).toBeGreaterThan(100);
+});
+
 describe('a key that became free', () => {
   test('is read at once if something is known to stand behind', () => {
     const queue = rested(0);

@@ -42,11 +42,15 @@ export class KeyReader {
   #foreignAt = Number.NEGATIVE_INFINITY;
   readonly #hintedAt = new Map<number, number>();
   #allHintedAt = Number.NEGATIVE_INFINITY;
+  /** From when on all are to be read, if that was asked for and no walk has begun since. */
+  #askedAt = Number.POSITIVE_INFINITY;
   #walk: readonly KeyStretch[] = [];
   /** The last claim of the walk took all it was asked for. */
   #plenty = false;
   /** A claim of this walk did. */
   #wasPlenty = false;
+  /** A claim of this walk brought jobs. */
+  #brought = false;
   #walkMs = 0;
   /** The last walk was one claim that took less than it could. */
   #small = false;
@@ -101,6 +105,7 @@ export class KeyReader {
   later(buckets: readonly number[] | null, at: number): void {
     if (buckets === null) {
       this.#allHintedAt = Math.max(this.#allHintedAt, at);
+      this.#askedAt = Math.min(this.#askedAt, at);
       this.#look.hasten(at);
     }
     for (const bucket of buckets ?? []) {
@@ -133,6 +138,7 @@ export class KeyReader {
       return this.#taken;
     }
     if (this.#walk.length === 0 && this.#look.due(now)) {
+      if (this.#askedAt <= now) this.#askedAt = Number.POSITIVE_INFINITY;
       this.#begin();
       // A round reads all of them.
       if (this.#turns) this.#hints.clear();
@@ -146,8 +152,9 @@ export class KeyReader {
     const left = stop ? rest(this.#taken, stop) : [];
     const full = wanted >= limit;
     if (!this.#walking) {
-      // A bucket too large to be read at once is left to the walk.
-      for (const bucket of bucketsOf(full ? left : left.slice(1))) this.#hints.add(bucket);
+      // A bucket too large to be read at once is left to the walk; so is one of which others hold what stands in front.
+      const again = full && claim.jobs.length > 0 ? left : left.slice(1);
+      for (const bucket of bucketsOf(again)) this.#hints.add(bucket);
       if (left.length > 0) this.#look.hasten(now);
     } else {
       this.#walk = left;
@@ -156,6 +163,7 @@ export class KeyReader {
       this.#wasPlenty ||= full;
       // A claim that brought jobs was no overhead.
       if (claim.jobs.length === 0) this.#walkMs += tookMs;
+      else this.#brought = true;
       if (left.length === 0) this.#end(now);
     }
   }
@@ -188,6 +196,7 @@ export class KeyReader {
     this.#small = small;
     this.#walk = small ? this.#asItLies() : this.#ownFirst();
     this.#wasPlenty = false;
+    this.#brought = false;
     this.#walkMs = 0;
   }
 
@@ -210,8 +219,10 @@ export class KeyReader {
     this.#plenty = false;
     this.#small = this.#readsAll && !this.#wasPlenty;
     // A round that brought plenty was no overhead, although its last claim may have found nothing.
-    const tookMs = this.#turns && this.#wasPlenty ? 0 : this.#walkMs;
+    const tookMs = this.#turns && this.#wasPlenty && this.#brought ? 0 : this.#walkMs;
     this.#look.record(now, tookMs, this.#readsAll ? rarestMs(tookMs) : undefined);
+    // Asked for while this one was under way, which may have read there before.
+    this.#look.hasten(this.#askedAt);
     // There was plenty, and keys that were passed may be free by now.
     if (this.#wasPlenty) this.#look.hasten(now);
   }

@@ -42,7 +42,13 @@ export class Registration {
   async enterAgain(id: string): Promise<boolean> {
     const { reportError, halt } = this.#deps;
     const failed = (error: unknown) => reportError('registering again', error);
-    await untilDone(halt, () => this.enter(id), failed);
+    // A stop does not wait for the answer, as at the start: it leaves at once, whatever comes of this.
+    const over = new AbortController();
+    const stopped = new Promise<void>((resolve) => {
+      halt.addEventListener('abort', () => resolve(), { once: true, signal: over.signal });
+    });
+    const orStopped = () => Promise.race([this.enter(id), stopped]);
+    await untilDone(halt, orStopped, failed).finally(() => over.abort());
     return !halt.aborted;
   }
 
