@@ -213,7 +213,8 @@ describe('a queue that is dropped', () => {
     await expect(db.hf.dropQueue('outbox')).rejects.toMatchObject(busy('w1 serves it'));
     await expect(db.hf.dropQueue('inbox')).rejects.toMatchObject(busy('default queue'));
     const send = job<object>('send', { queue: 'outbox' });
-    await db.rows('DELETE FROM holdfast.workers');
+    // Killed with its whole fleet: nobody is left to declare it dead.
+    await db.rows(`UPDATE holdfast.workers SET last_seen_at = now() - interval '1 minute'`);
     await db.hf.schedule('nightly', { every: '1d', job: send, payload: {} });
     await expect(db.hf.dropQueue('outbox')).rejects.toMatchObject(busy('"nightly"'));
     await db.hf.schedules.delete('nightly');
@@ -234,6 +235,23 @@ describe('a queue that is dropped', () => {
     }).finally(() => client.release());
     await refused;
     expect(await db.rows(`SELECT FROM holdfast.limits WHERE queue = 'outbox'`)).toEqual([]);
+  });
+
+  test('leaves no schedule behind that somebody makes meanwhile', async () => {
+    await db.hf.createQueue('outbox');
+    const send = job<object>('send', { queue: 'outbox' });
+    const waits = () =>
+      db.rows(`SELECT FROM pg_stat_activity WHERE datname = current_database()
+        AND wait_event_type = 'Lock' AND query LIKE '%jsonb_to_recordset%'`);
+    let refused: Promise<void> | null = null;
+    const client = await db.pool.connect();
+    await dropQueue(client, 'holdfast', 'outbox', async () => {
+      const made = db.hf.schedule('late', { every: '1d', job: send, payload: {} });
+      refused = expect(made).rejects.toMatchObject({ code: 'QUEUE_UNKNOWN' });
+      await until('it waits for the end of the drop', async () => (await waits()).length === 1);
+    }).finally(() => client.release());
+    await refused;
+    expect(await db.rows(`SELECT FROM holdfast.schedules WHERE queue = 'outbox'`)).toEqual([]);
   });
 
   test('keeps nobody waiting while it counts what goes with it', async () => {

@@ -17,6 +17,7 @@ import { enginePool, withTransaction } from '../src/postgres/pool.js';
 import { type Executor, engineExecutor } from '../src/postgres/queryable.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
+import { release } from '../src/settle/release.js';
 import { maintenanceServices } from '../src/worker/services/maintenance.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
@@ -572,6 +573,18 @@ describe('in batches', () => {
     expect(await db.rows('SELECT id FROM holdfast.inbox_archive LIMIT 1')).toEqual([]);
   });
 
+  test('unique keys that stand for a job do not keep those behind them from being pruned', async () => {
+    const { id } = await db.hf.enqueue(work, {});
+    await db.rows(
+      `INSERT INTO holdfast.inbox_unique (type, key, jobs, prune_at)
+       SELECT 'work', 'k' || n, ARRAY[CASE WHEN n % 4000 = 1 THEN $1::uuid ELSE holdfast.new_id() END],
+         now() - interval '1 hour' + n * interval '1 millisecond' FROM generate_series(1, 12000) AS n`,
+      [id],
+    );
+    expect(await round()).toMatchObject({ pruned: 11_997 });
+    expect(await db.rows('DELETE FROM holdfast.inbox_unique RETURNING key')).toHaveLength(3);
+  });
+
   test('2,500 orphans are recovered in one round, at most 1,000 in a statement', async () => {
     await db.hf.enqueueMany(Array.from({ length: 2_500 }, () => work.item({})));
     await claimAs(db.engine, 'w1', { types, limit: 2_500 });
@@ -579,5 +592,14 @@ describe('in batches', () => {
     const touched = await watch('inbox', 'UPDATE');
     expect(await round()).toMatchObject({ recovered: 2_500 });
     expect(Math.max(...(await touched()))).toBeLessThanOrEqual(1_000);
+  });
+
+  test('also if some of them stand in two claims of their worker', async () => {
+    await db.hf.enqueueMany(Array.from({ length: 2_500 }, () => work.item({})));
+    const first = await claimAs(db.engine, 'w1', { types, limit: 10 });
+    await release(db.engine, INBOX, 'w1', first.map(heldOf));
+    await claimAs(db.engine, 'w1', { types, limit: 2_500 });
+    await expire();
+    expect(await round()).toMatchObject({ recovered: 2_500 });
   });
 });

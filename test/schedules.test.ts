@@ -365,6 +365,16 @@ describe('one job a tick', () => {
     expect(await tick()).toMatchObject([{ name: 'b', written: 1 }]);
   });
 
+  test('and one that it cannot read does not hide that more are due', async () => {
+    for (const name of ['a', 'b', 'c']) await db.hf.schedule(name, hourly);
+    await setBack('a', 3);
+    await setBack('b', 1);
+    await setBack('c', 1);
+    await db.rows(`UPDATE holdfast.schedules SET timezone = 'Mars/Olympus' WHERE name = 'a'`);
+    expect(await readDue(db.engine, INBOX, ['inbox'], 2)).toMatchObject({ full: true });
+    expect(await readDue(db.engine, INBOX, ['inbox'], 1)).toMatchObject({ full: false });
+  });
+
   test('and one that was changed after it was read is left to the next look', async () => {
     await db.hf.schedule('a', hourly);
     await setBack('a', 3);

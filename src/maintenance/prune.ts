@@ -67,9 +67,15 @@ WITH old AS MATERIALIZED (
   WHERE u.ctid = ANY (ARRAY(SELECT o.place FROM old AS o WHERE o.stands IS NOT TRUE))
   RETURNING 1
 )
-SELECT count(*) AS pruned FROM gone`,
-  columns,
+SELECT (SELECT count(*) FROM gone) AS pruned, (SELECT count(*) FROM old) AS looked_at`,
+  columns: { ...columns, looked_at: int8 },
 });
+
+/** One batch of unique keys. Those that stand are looked at too: a batch in which some do may be a full one. */
+export async function pruneUniqueKeys(db: Executor, names: Names, limit: number) {
+  const [row] = await db.run(pruneUnique, names, [limit]);
+  return { pruned: row?.pruned ?? 0, lookedAt: row?.lookedAt ?? 0 };
+}
 
 export const pruneEffects = pruneOld(
   'prune_effects',

@@ -22,16 +22,21 @@ export const recoverJobs = statement({
   name: 'recover',
   text: `
 WITH held AS MATERIALIZED (
-  SELECT j.id, c.worker_id, w.status = 'dead' AS dead
-  FROM holdfast.inbox_claims AS c
-  LEFT JOIN holdfast.workers AS w ON w.id = c.worker_id
-  CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
-  UNION ALL
-  -- Claims take over any other job whose lease ran out, but no suspect, and its claim's row may be gone: the
-  -- worker had finished that claim when a failover brought the job back, or it committed after its release.
-  SELECT s.id, s.claimed_by, false
-  FROM holdfast.inbox AS s
-  WHERE s.crashes > 1 AND s.status = 'processing' AND s.lease_expires_at <= now()
+  -- A job that was released and claimed again stands in two claims, and a batch must not count it twice.
+  SELECT n.id, n.worker_id, bool_or(n.dead) AS dead
+  FROM (
+    SELECT j.id, c.worker_id, w.status = 'dead' AS dead
+    FROM holdfast.inbox_claims AS c
+    LEFT JOIN holdfast.workers AS w ON w.id = c.worker_id
+    CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+    UNION ALL
+    -- Claims take over any other job whose lease ran out, but no suspect, and its claim's row may be gone: the
+    -- worker had finished that claim when a failover brought the job back, or it committed after its release.
+    SELECT s.id, s.claimed_by, false
+    FROM holdfast.inbox AS s
+    WHERE s.crashes > 1 AND s.status = 'processing' AND s.lease_expires_at <= now()
+  ) AS n
+  GROUP BY n.id, n.worker_id
 ), orphans AS MATERIALIZED (
   SELECT o.ctid
   FROM held AS h

@@ -80,8 +80,10 @@ export async function readDue(
   const rows = await db.run(readDueSchedules, names, [textArray(queues), limit]);
   const found = new Map<string, Tick[]>();
   const unreadable: { name: string; error: unknown }[] = [];
+  const read = new Map<string, number>();
   for (const row of rows) {
     if (row.name === null) continue;
+    read.set(row.queue, 1 + (read.get(row.queue) ?? 0));
     try {
       found.set(row.queue, [...(found.get(row.queue) ?? []), tickOf(row)]);
     } catch (error) {
@@ -93,7 +95,8 @@ export async function readDue(
   return {
     queues: found,
     unreadable,
-    full: [...found.values()].some((ticks) => ticks.length >= limit),
+    // With those that cannot be read; but where nothing else was found, another look would find the same.
+    full: [...found.keys()].some((queue) => (read.get(queue) ?? 0) >= limit),
     now: rows[0]?.now ?? 0,
     later: laters.length === 0 ? null : Math.min(...laters),
   };

@@ -38,10 +38,13 @@ WITH input AS MATERIALIZED (
   FROM input AS i
   JOIN holdfast.schedules AS s ON s.name = i.name
   WHERE s.declared_by IS DISTINCT FROM $2::text
+), queueless AS MATERIALIZED (
+  -- Whoever drops a queue has the schedules locked: this statement comes before the drop, or sees it.
+  SELECT i.name FROM input AS i WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = i.queue)
 ), removed AS (
   DELETE FROM holdfast.schedules AS s
   WHERE s.declared_by = $2::text AND NOT EXISTS (SELECT FROM input AS i WHERE i.name = s.name)
-    AND NOT EXISTS (SELECT FROM taken)
+    AND NOT EXISTS (SELECT FROM taken) AND NOT EXISTS (SELECT FROM queueless)
   RETURNING s.name
 ), written AS (
   INSERT INTO holdfast.schedules AS s (name, queue, type, version, payload, partition_key, group_key, limit_key,
@@ -51,7 +54,7 @@ WITH input AS MATERIALIZED (
     i.every * interval '1 millisecond', i.timezone, i.catch_up, i.overlap, i.jitter * interval '1 millisecond',
     $2::text, i.next_instant, i.next_at
   FROM input AS i
-  WHERE NOT EXISTS (SELECT FROM taken)
+  WHERE NOT EXISTS (SELECT FROM taken) AND NOT EXISTS (SELECT FROM queueless)
   ORDER BY i.name
   ON CONFLICT (name) DO UPDATE
   SET (queue, type, version, payload, partition_key, group_key, limit_key, priority, max_attempts, cron, every,
@@ -72,6 +75,8 @@ UNION ALL
 SELECT r.name, 'removed' FROM removed AS r
 UNION ALL
 SELECT t.name, 'taken' FROM taken AS t
+UNION ALL
+SELECT q.name, 'queueless' FROM queueless AS q
 ORDER BY 1`,
   columns: { name: text, outcome: text },
 });
@@ -104,6 +109,9 @@ export async function putSchedules(
   const rows = await db.run(writeSchedules, names, [`[${texts.join(',')}]`, declarer]);
   const having = (wanted: string) =>
     rows.filter(({ outcome }) => outcome === wanted).map(({ name }) => name);
+  const queueless = having('queueless');
+  for (const one of schedules)
+    if (queueless.includes(one.name)) checkQueue(one, null, names.schema);
   const put = { made: having('made'), kept: having('kept'), removed: having('removed') };
   const there = new Set([...put.made, ...put.kept]);
   const missing = schedules.filter(({ name }) => !there.has(name)).map(({ name }) => name);

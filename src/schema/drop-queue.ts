@@ -19,6 +19,9 @@ const HOLDS = `SELECT status::text AS status, count(*)::text AS jobs FROM holdfa
 const SERVED = `
 SELECT w.id FROM holdfast.workers AS w
 WHERE w.status <> 'dead' AND w.handles ? 'inbox'
+  -- Not one that was killed with its whole fleet: nobody is left to declare it dead.
+  AND w.last_seen_at > now() - interval '1 millisecond' * CASE WHEN jsonb_typeof(w.metadata -> 'ttlMs') = 'number'
+    THEN least((w.metadata ->> 'ttlMs')::numeric, 86400000) ELSE 30000 END
 ORDER BY w.id LIMIT 5`;
 
 const SCHEDULED = `

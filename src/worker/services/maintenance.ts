@@ -10,7 +10,7 @@ import {
   pruneEffects,
   pruneIdempotency,
   pruneRates,
-  pruneUnique,
+  pruneUniqueKeys,
 } from '../../maintenance/prune.js';
 import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
@@ -79,7 +79,21 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
     },
     pruning('prune archive', pruneArchive),
     pruning('prune idempotency keys', pruneIdempotency),
-    pruning('prune unique keys', pruneUnique),
+    {
+      name: 'prune unique keys',
+      everyMs: pruneEveryMs,
+      // Of what it looks at some stands: where it pruned half of the most, something may be left.
+      atMost: (MAX_BATCHES * PRUNE_BATCH) / 2,
+      run: async ({ withBitmaps, names }) => {
+        let sum = 0;
+        await inBatches(PRUNE_BATCH, async (limit) => {
+          const { pruned, lookedAt } = await withBitmaps((db) => pruneUniqueKeys(db, names, limit));
+          sum += pruned;
+          return lookedAt;
+        });
+        return sum;
+      },
+    },
     pruning('prune effect markers', pruneEffects),
     pruning('prune audit', pruneAudit),
     pruning('prune rates', pruneRates),
