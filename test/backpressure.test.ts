@@ -93,6 +93,18 @@ describe('an enqueue into a full queue', () => {
 });
 
 describe('in a transaction of the caller', () => {
+  test('what nobody has ever counted is counted too', async () => {
+    await db.rows(
+      `UPDATE holdfast.queues SET waiting_at = NULL, waiting = NULL, recount_at = NULL WHERE name = 'inbox'`,
+    );
+    const client = await db.pool.connect();
+    await client.query('BEGIN');
+    await producer().enqueue(work, {}, { tx: client });
+    await client.query('COMMIT');
+    client.release();
+    await until('it was counted', async () => !(await pressureOf(db.engine, INBOX)).recount);
+  });
+
   test('it is refused before anything is written, and the transaction goes on', async () => {
     await producer().enqueueMany(items(MOST));
     await old();

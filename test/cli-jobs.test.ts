@@ -5,6 +5,7 @@ import { bucketOf } from '../src/job/key.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from './support/cli-plant.js';
 import { call, inTerminal, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
+import { until } from './support/until.js';
 
 const db = testDatabase();
 beforeAll(async () => {
@@ -18,6 +19,9 @@ const statusOf = async (id: string) => {
   const job = (await db.hf.job(id)) ?? (await db.hf.job(id, { queue: 'outbox' }));
   return job?.status;
 };
+/** Somebody waits for a row. */
+const WAITS = `SELECT FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+  WHERE NOT l.granted AND a.datname = current_database()`;
 const NOBODY = '0199a1c2-7d3e-7000-8000-000000009182';
 
 describe('jobs ls', () => {
@@ -325,6 +329,24 @@ describe('retry, discard and cancel', () => {
   });
 });
 
+test('cancel of what waits leaves a job that is claimed meanwhile', async () => {
+  const id = await plantJob(db);
+  const claimer = await db.pool.connect();
+  try {
+    await claimer.query('BEGIN');
+    await claimer.query(`UPDATE holdfast.inbox SET status = 'processing', claimed_by = 'w1', claimed_at = now(),
+      lease_expires_at = now() + interval '1 minute', lease_generation = 1, attempts = 1`);
+    const ran = cli('jobs cancel --status pending --yes --json');
+    await until('it waits for the row', async () => (await db.rows(WAITS)).length > 0);
+    await claimer.query('COMMIT');
+    expect(values((await ran).out)).toEqual([{ matched: 1, cancelled: 0, finished: true }]);
+  } finally {
+    await claimer.query('ROLLBACK');
+    claimer.release();
+  }
+  expect(await statusOf(id)).toBe('processing');
+});
+
 describe('queues and workers', () => {
   test('pause and resume, and say when there was nothing to do', async () => {
     expect(await cli('queues pause outbox')).toMatchObject({ code: 0, out: 'outbox\n' });
@@ -462,6 +484,24 @@ describe('ring', () => {
       err: 'No live worker handles "orders".\n',
     });
   });
+});
+
+test('archive prune goes on where somebody else deletes the same rows', async () => {
+  const ids: string[] = [];
+  for (let n = 0; n < 12; n++) ids.push(await plantArchived(db, { endedAgoMs: 7_200_000 }));
+  const other = await db.pool.connect();
+  try {
+    await other.query('BEGIN');
+    await other.query('DELETE FROM holdfast.inbox_archive WHERE id = $1', [ids[0]]);
+    const ran = cli('archive prune --older 1h --yes --batch 5 --json');
+    await until('it waits for the row', async () => (await db.rows(WAITS)).length > 0);
+    await other.query('COMMIT');
+    expect(values((await ran).out)).toEqual([{ matched: 12, pruned: 11, finished: true }]);
+  } finally {
+    await other.query('ROLLBACK');
+    other.release();
+  }
+  expect(await db.rows('SELECT id FROM holdfast.inbox_archive')).toEqual([]);
 });
 
 test('archive prune deletes what ended before, and only that', async () => {

@@ -1,7 +1,7 @@
 /** Uniqueness and folding: one job for a key, decided by the rows, whoever enqueues and claims at the same moment. */
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { job, type UniqueOptions } from '../src/index.js';
+import { type EnqueueItem, job, type UniqueOptions } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';
 import { prune, pruneUnique } from '../src/maintenance/prune.js';
 import { complete } from '../src/settle/complete.js';
@@ -429,6 +429,27 @@ describe('the definition', () => {
     const none = await db.hf.enqueue(sync, { user: 1, n: 5 }, { unique: false });
     expect(none.deduplicated).toBe(false);
     expect((await rows()).map(({ n }) => n)).toEqual([2, 3, 5]);
+  });
+
+  test('holds for items that were made by hand, and so do their own options', async () => {
+    const byHand = (n: number, options: EnqueueItem['options'] = {}): EnqueueItem => ({
+      ...{ job: sync as EnqueueItem['job'], payload: { user: 1, n }, options },
+    });
+    await db.hf.enqueueMany([byHand(1)]);
+    expect(await db.hf.enqueueMany([byHand(2)])).toMatchObject([{ replaced: true }]);
+    const own = { unique: { key: 'own', onConflict: 'ignore' } } as const;
+    expect(await db.hf.enqueueMany([byHand(3, own), byHand(4, own)])).toMatchObject([
+      { deduplicated: false },
+      { deduplicated: true },
+    ]);
+  });
+
+  test('has terms that an undefined one of an enqueue leaves as they are', async () => {
+    const one = job<{ n: number }>('step', { unique: { by: () => 'k', while: 'running' } });
+    await db.hf.enqueue(one, { n: 1 });
+    await claimed();
+    const unique = { key: 'k', while: undefined as never };
+    expect(await db.hf.enqueue(one, { n: 2 }, { unique })).toMatchObject({ deduplicated: true });
   });
 
   test('holds for children too, in the transaction that completes their parent', async () => {

@@ -10,7 +10,7 @@ import { cancel } from '../operate/cancel.js';
 import { discard, retryLetters } from '../operate/dead-letters.js';
 import { drainWorker } from '../operate/drain.js';
 import type { ActOptions } from '../operate/options.js';
-import { pruneArchiveOlder } from '../operate/prune.js';
+import { type Pruned, pruneArchiveOlder } from '../operate/prune.js';
 import { MAX_PAUSED, type QueuePart, setPartPaused, setPaused } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
 import { withTransaction } from '../postgres/pool.js';
@@ -67,9 +67,9 @@ export const retryAndHint: MoveJobs = async (db, names, ids) => {
 export const discardJobs: MoveJobs = discard;
 
 export const cancelFor =
-  (reason = 'cancelled by an operator'): MoveJobs =>
+  (reason = 'cancelled by an operator', from?: readonly string[]): MoveJobs =>
   (db, names, ids) =>
-    cancel(db, names, ids, reason);
+    cancel(db, names, ids, reason, from);
 
 interface MovementIn {
   readonly names: Names;
@@ -139,17 +139,17 @@ export function drain(pool: pg.Pool, schema: string, id: string, options: ActOpt
   });
 }
 
-/** One batch; returns how many were deleted. */
+/** One batch. */
 export function pruneBatch(
   pool: pg.Pool,
   names: Names,
   { olderMs, limit }: { readonly olderMs: number; readonly limit: number },
   record: ActRecord | null,
-): Promise<number> {
+): Promise<Pruned> {
   return together(pool, async (db) => {
-    const pruned = await pruneArchiveOlder(db, names, olderMs, limit);
-    await record?.addJobs(db, names, pruned);
-    return pruned;
+    const batch = await pruneArchiveOlder(db, names, olderMs, limit);
+    await record?.addJobs(db, names, batch.pruned);
+    return batch;
   });
 }
 

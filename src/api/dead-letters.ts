@@ -6,14 +6,14 @@ import { deadLetterGroups } from '../inspect/job/dead-letter-groups.js';
 import { isEmpty, type JobFilter } from '../inspect/job/filter.js';
 import { listJobs } from '../inspect/job/list.js';
 import { HoldfastError } from '../job/errors.js';
-import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
+import { checkFlag, checkKnown, checkNamed, type Known } from '../job/known-options.js';
 import { inBatches, type Step } from '../operate/bulk.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
 import type { Executor } from '../postgres/queryable.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
 import { shownFilter } from './archive.js';
-import { type DeadLetterFilter, deadLetterFilter } from './filter.js';
+import { type DeadLetterFilter, deadLetterFilter, PARTS } from './filter.js';
 import { type JobsPage, LIST_OPTIONS, listing, type PageChoice } from './look.js';
 import { type DeadLetterGroup, groupView } from './views.js';
 
@@ -53,6 +53,7 @@ const BATCH = 1_000;
 
 function checkWhich(which: WhichLetters, verb: Verb): JobFilter {
   const filter = deadLetterFilter(which === 'all' ? {} : which);
+  if (which !== 'all') checkNamed(which, PARTS, 'more dead letters than you meant');
   const { statuses, ...rest } = filter;
   if (which === 'all' || !isEmpty(rest)) return filter;
   throw new HoldfastError(

@@ -27,7 +27,8 @@ export interface JobsFilter extends DeadLetterFilter {
 }
 
 const STATUSES: readonly string[] = [...LIVE_STATUSES, ...ARCHIVED_STATUSES];
-const PARTS = ['type', 'partitionKey', 'older', 'newer', 'error'] as const;
+/** Of a filter. */
+export const PARTS = ['type', 'partitionKey', 'older', 'newer', 'error'] as const;
 
 const refused = (problem: string) =>
   new HoldfastError('OPTION_INVALID', `${problem} Nothing was done.`);

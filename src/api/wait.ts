@@ -143,29 +143,41 @@ export class Waiting {
         ask(access, (db) => outcomesOf(db, names, ids)),
       );
       const byId = new Map(rows.map((row) => [row.id, row]));
-      for (const waiter of waiters) await this.#answer(waiter, byId.get(waiter.id) as OutcomeRow);
+      const rowOf = ({ id }: Waiter) => byId.get(id) as OutcomeRow;
+      for (const waiter of waiters) answer(waiter, rowOf(waiter));
+      const missing = waiters.filter((waiter) => rowOf(waiter).status === null);
+      const elsewhere = await this.#elsewhere(missing);
+      for (const waiter of missing)
+        await this.#miss(waiter, rowOf(waiter), elsewhere.get(waiter.id));
     } catch (error) {
       if (isTransient(error)) for (const waiter of waiters) postpone(waiter);
       else for (const { reject } of waiters) reject(error);
     }
   }
 
-  async #answer(waiter: Waiter, row: OutcomeRow): Promise<void> {
-    if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
-    else if (row.status !== null) postpone(waiter);
-    else if (await this.#isElsewhere(waiter)) waiter.askAt = 0;
+  /** Its queue does not have it; `elsewhere` does, and is asked from now on. */
+  async #miss(waiter: Waiter, row: OutcomeRow, elsewhere: string | undefined): Promise<void> {
+    if (elsewhere !== undefined) {
+      waiter.queue = elsewhere;
+      waiter.askAt = 0;
+    }
     // A completed job left no trace here, but neither did one that was cancelled and pruned since.
     else if (!row.keepsArchive) waiter.resolve(outcomeOf({ ...row, status: 'gone' }));
     else waiter.reject(await unknownJob(this.#access, waiter.named, waiter.id));
   }
 
-  /** Then it is asked for there from now on. */
-  async #isElsewhere(waiter: Waiter): Promise<boolean> {
-    if (waiter.named !== null || waiter.queue !== 'inbox') return false;
-    const [queue] = (await findJobs(this.#access, [waiter.id])).keys();
-    waiter.queue = queue ?? waiter.queue;
-    return queue !== undefined;
+  /** By id, the queue that has it; all that named none are looked for together. */
+  async #elsewhere(waiters: readonly Waiter[]): Promise<Map<string, string>> {
+    const any = waiters.filter(({ named, queue }) => named === null && queue === 'inbox');
+    const ids = [...new Set(any.map(({ id }) => id))];
+    const found = await findJobs(this.#access, ids);
+    return new Map([...found].flatMap(([queue, here]) => here.map((id) => [id, queue] as const)));
   }
+}
+
+function answer(waiter: Waiter, row: OutcomeRow): void {
+  if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
+  else if (row.status !== null) postpone(waiter);
 }
 
 function postpone(waiter: Waiter): void {

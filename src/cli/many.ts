@@ -123,7 +123,7 @@ export function movementOf(
   return {
     pool: session.pool,
     names: session.names(queue),
-    move: verb.move(options.reason),
+    move: verb.move(options.reason, filter?.statuses),
     record: recordOf({ act: verb.name, queue, filter }, options),
   };
 }

@@ -9,7 +9,8 @@ export interface Verb {
   readonly from: readonly string[];
   /** It asks even when the jobs were named one by one. */
   readonly final: boolean;
-  readonly move: (reason: string | undefined) => MoveJobs;
+  /** `from`: only jobs that are still in one of these states. */
+  readonly move: (reason: string | undefined, from?: readonly string[]) => MoveJobs;
 }
 
 export const VERBS = {

@@ -93,7 +93,10 @@ export async function prepareJobs(
 }
 
 async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promise<NewJob> {
-  const { job, options = {}, unique = null } = item;
+  const { job, options = {} } = item;
+  // One that was made by hand does not say what its options and its definition come to.
+  const { unique = null } =
+    item.unique === undefined ? job.item(item.payload as never, options) : item;
   if (unique && options.idempotencyKey !== undefined) {
     throw new HoldfastError(
       'OPTION_INVALID',

@@ -14,7 +14,9 @@ export const askPressure = statement({
   name: 'ask_pressure',
   text: `
 SELECT q.max_pending::text AS max_pending, coalesce(q.waiting, 0)::text AS waiting,
-  coalesce(extract(epoch FROM clock_timestamp() - q.waiting_at) * 1000, 0)::bigint::text AS age_ms,
+  -- What was never counted, or not with this limit, is as old as can be.
+  coalesce(extract(epoch FROM clock_timestamp() - CASE WHEN q.waiting IS NOT NULL THEN q.waiting_at END) * 1000,
+    1e12)::bigint::text AS age_ms,
   (q.max_pending IS NOT NULL AND coalesce(q.recount_at <= clock_timestamp(), true))::text AS recount
 FROM holdfast.queues AS q
 WHERE q.name = 'inbox'`,

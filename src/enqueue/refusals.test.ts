@@ -196,6 +196,15 @@ test.each([
   await expect(hf.enqueue(there, 1, { unique: { key: 'a' } })).rejects.toMatchObject(refused);
   await client.query('BEGIN');
   await expect(hf.enqueue(there, 1, { tx: client })).rejects.toMatchObject(refused);
-  await client.query('ROLLBACK');
+  // As docs/errors.md says: Postgres found it, so the transaction has failed.
+  expect((await client.query('COMMIT')).command).toBe('ROLLBACK');
   await hf.close();
+});
+
+test.each(['reason', 'actor'])('the %s of an act with NUL', async (name) => {
+  await refusedInTransaction(
+    () => db.hf.cancel([crypto.randomUUID()], { [name]: 'a\0b', tx: client }),
+    'OPTION_INVALID',
+    /contains the character NUL/,
+  );
 });

@@ -113,7 +113,10 @@ export function uniqueOf<Input>(
   }
   checkKnown(given, { ...TERMS, key: true }, `unique of a job of "${type}"`, NOTHING);
   const { key, ...own } = given;
-  return { key: uniqueKey(key), ...termsOf({ ...terms, ...own }, NOTHING) };
+  // What is undefined is left to the definition.
+  const said = Object.entries(own).filter(([, value]) => value !== undefined);
+  const all = { ...terms, ...(Object.fromEntries(said) as UniqueTerms) };
+  return { key: uniqueKey(key), ...termsOf(all, NOTHING) };
 }
 
 const uniqueKey = (key: unknown) => checkKey(key, 'unique.key');

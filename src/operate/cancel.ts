@@ -19,6 +19,8 @@ export const cancelJobs = statement({
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
   WHERE i.id = ANY ((SELECT $1::text::uuid[])::uuid[]) AND i.status IN ('pending', 'processing')
+    -- What was found waiting may have been claimed since.
+    AND ($3::text[] IS NULL OR i.status::text = ANY ($3::text[]))
   RETURNING i.*
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
@@ -39,8 +41,10 @@ export async function cancel(
   names: Names,
   ids: readonly string[],
   reason: string,
+  /** Only those that are in one of these states. */
+  from?: readonly string[],
 ): Promise<string[]> {
-  const params = [plainArray(checkIds(ids)), reason];
+  const params = [plainArray(checkIds(ids)), reason, from ? plainArray(from) : null];
   const rows = await inQueue(names, db.run(cancelJobs, names, params));
   return rows.map((row) => row.id);
 }

@@ -1,6 +1,7 @@
 /** What acts take beside what they are about: why, who, and for retry, discard and cancel the queue and a transaction. */
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
+import { unstorable } from '../job/text.js';
 import type { Transaction } from '../postgres/queryable.js';
 
 /** What every act takes, for its row in the audit. */
@@ -31,6 +32,13 @@ const OPTIONS = { queue: true, tx: true, ...ACT_OPTIONS } as const satisfies Kno
 export function checkActOptions<Options extends ActOptions>(options: Options): Options {
   for (const name of ['reason', 'actor'] as const) {
     const value: unknown = options[name];
+    const problem = typeof value === 'string' ? unstorable(value) : null;
+    if (problem !== null) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `The ${name} contains ${problem}, which Postgres cannot store; nothing was done.`,
+      );
+    }
     if (value === undefined || typeof value === 'string') continue;
     throw new HoldfastError(
       'OPTION_INVALID',

@@ -9,27 +9,34 @@ import { int8, statement } from '../postgres/statement.js';
 export const pruneOlder = statement({
   name: 'prune_archive_older',
   text: `
-WITH gone AS (
+WITH old AS MATERIALIZED (
+  SELECT a.ctid AS place FROM holdfast.inbox_archive AS a
+  WHERE a.completed_at < now() - $1::bigint * interval '1 millisecond'
+  LIMIT $2::integer
+), gone AS (
   DELETE FROM holdfast.inbox_archive AS a
-  WHERE a.ctid = ANY (ARRAY(
-    SELECT old.ctid FROM holdfast.inbox_archive AS old
-    WHERE old.completed_at < now() - $1::bigint * interval '1 millisecond'
-    LIMIT $2::integer))
+  WHERE a.ctid = ANY (ARRAY(SELECT o.place FROM old AS o))
     -- Checked again: the place may have been taken by another row since.
     AND a.completed_at < now() - $1::bigint * interval '1 millisecond'
   RETURNING 1
 )
-SELECT count(*) AS pruned FROM gone`,
-  columns: { pruned: int8 },
+SELECT (SELECT count(*) FROM old) AS found, (SELECT count(*) FROM gone) AS pruned`,
+  columns: { found: int8, pruned: int8 },
 });
 
-/** How many were deleted: fewer than `limit` means that none are left. */
+export interface Pruned {
+  /** Fewer than `limit`: none are left. */
+  readonly found: number;
+  /** Others may have deleted some of them meanwhile. */
+  readonly pruned: number;
+}
+
 export async function pruneArchiveOlder(
   db: Executor,
   names: Names,
   olderMs: number,
   limit: number,
-): Promise<number> {
+): Promise<Pruned> {
   const [row] = await db.run(pruneOlder, names, [olderMs, limit]);
-  return row?.pruned ?? 0;
+  return row ?? { found: 0, pruned: 0 };
 }

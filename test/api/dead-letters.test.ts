@@ -97,7 +97,10 @@ test('all are discarded where that is said', async () => {
 
 test('an empty or misspelt filter, which would mean all, does nothing', async () => {
   const ids = await letters('receipt', ['Error: no paper']);
-  for (const which of [{}, { type: undefined }, { typ: 'receipt' }, 'every', undefined]) {
+  for (const which of [
+    ...[{}, { type: undefined }, { type: undefined, newer: '1h' }],
+    ...[{ typ: 'receipt' }, 'every', undefined],
+  ]) {
     for (const verb of ['retry', 'discard'] as const) {
       await expect(db.hf.deadLetters[verb](which as never)).rejects.toMatchObject({
         code: 'OPTION_INVALID',

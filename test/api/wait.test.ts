@@ -122,6 +122,28 @@ test('two hundred wait on one connection, with few statements', async () => {
   expect(taken).toBeLessThan(50);
 });
 
+test('so do those whose queue nobody named', async () => {
+  const pool = new pg.Pool({ connectionString: db.url, max: 1 });
+  const hf = holdfast({ connectionString: db.url, pool, logger: quietLogger });
+  onTestFinished(async () => {
+    await hf.close();
+    await pool.end();
+  });
+  await db.hf.createQueue('others');
+  const kind = job('shared', { queue: 'others' });
+  const many = await db.hf.enqueueMany(Array.from({ length: 200 }, () => kind.item({})));
+  let taken = 0;
+  pool.on('acquire', () => taken++);
+  const ends = Promise.all(many.map(({ id }) => hf.wait(id, SOON)));
+  await until('they were asked for', () => taken > 0);
+  await db.hf.cancel(
+    many.map(({ id }) => id),
+    { queue: 'others' },
+  );
+  for (const { status } of await ends) expect(status).toBe('cancelled');
+  expect(taken).toBeLessThan(50);
+});
+
 test('asking for jobs that wait does not read the archive, however large it is', async () => {
   await db.rows(`INSERT INTO holdfast.inbox_archive (id, created_at, completed_at, lease_generation,
       partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key, payload)

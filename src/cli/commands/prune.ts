@@ -29,7 +29,8 @@ export async function run(call: Call): Promise<number> {
     out.note('Nothing in the archive is so old; nothing was done.');
     return EXIT.ok;
   }
-  const doing = `delete ${many(total, 'finished job')} from the archive for good`;
+  const least = [...counts.values()].some((count) => count >= COUNTED) ? 'at least ' : '';
+  const doing = `delete ${least}${many(total, 'finished job')} from the archive for good`;
   if (given.flag('dry-run')) {
     if (out.json) await out.value({ matched: total, pruned: 0, finished: false });
     out.note(`This would ${doing}. Nothing was done.`);
@@ -42,12 +43,15 @@ export async function run(call: Call): Promise<number> {
   for (const queue of queues.filter((name) => counts.get(name))) {
     const record = recordOf({ act: 'prune', queue, filter: { olderMs } }, actOptions(given));
     const what = { olderMs, limit: batch };
-    for (let gone = batch; gone === batch && !signal.aborted; ) {
-      gone = await pruneBatch(session.pool, session.names(queue), what, record).catch((error) => {
+    const next = () =>
+      pruneBatch(session.pool, session.names(queue), what, record).catch((error) => {
         progress.end();
         throw new Partly(error, soFar(pruned, 'pruned'));
       });
-      pruned += gone;
+    for (let found = batch; found === batch && !signal.aborted; ) {
+      const gone = await next();
+      found = gone.found;
+      pruned += gone.pruned;
       progress.update(pruned);
     }
   }

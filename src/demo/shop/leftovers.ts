@@ -73,6 +73,6 @@ async function clear(pool: pg.Pool): Promise<void> {
   await pool.query(CLEAR_FINISHED);
   for (const queue of [QUEUE, REPORTS, 'inbox']) {
     const names = { ...ORDERS, queue };
-    while ((await pruneArchiveOlder(db, names, 0, PRUNE_ROWS)) === PRUNE_ROWS);
+    while ((await pruneArchiveOlder(db, names, 0, PRUNE_ROWS)).found === PRUNE_ROWS);
   }
 }
