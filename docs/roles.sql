@@ -24,6 +24,12 @@ $do$;
 
 GRANT USAGE ON SCHEMA holdfast TO holdfast_producer, holdfast_worker, holdfast_viewer, holdfast_operator;
 
+-- What writes and lists call. Everybody may, unless your default privileges say otherwise.
+GRANT EXECUTE ON FUNCTION holdfast.state_fits, holdfast.new_id, holdfast.hash32, holdfast.bucket_of, holdfast.check_job
+  TO holdfast_producer, holdfast_worker, holdfast_viewer, holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue, holdfast.inbox_take_key
+  TO holdfast_producer, holdfast_worker, holdfast_operator;
+
 -- The producer: enqueue() in TypeScript, holdfast.inbox_enqueue() in SQL and `holdfast enqueue`, and nothing else.
 -- It reads no payload, and neither claims, changes nor removes a job. It does write idempotency keys, because
 -- that is how one key becomes one job.

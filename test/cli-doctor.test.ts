@@ -20,16 +20,18 @@ import { holdfast, job } from '../src/index.js';
 import { type Finding, LIMITS, type Limits } from '../src/inspect/doctor/doctor.js';
 import { judgeDrift } from '../src/inspect/doctor/drift.js';
 import { judgeQueues } from '../src/inspect/doctor/queues.js';
+import { judgeBuckets } from '../src/inspect/doctor/rows.js';
 import { judgeServer, readServer } from '../src/inspect/doctor/server.js';
 import { judgeTable } from '../src/inspect/doctor/vacuum.js';
 import { overview } from '../src/inspect/queue/overview.js';
+import { bucketOf } from '../src/job/key.js';
 import { MIGRATIONS } from '../src/schema/migrations.js';
 import { cloneDatabase } from '../src/testing/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
 import { proxied } from './support/cli-proxy.js';
 import { call, run, values } from './support/cli-run.js';
 import { testDatabase } from './support/database.js';
-import { type Examination, examine } from './support/doctor.js';
+import { type Examination, examine, examineWith } from './support/doctor.js';
 import { emptyDatabases } from './support/empty-database.js';
 import { quietLogger } from './support/logger.js';
 import { until } from './support/until.js';
@@ -443,6 +445,20 @@ describe('the schema', () => {
     onTestFinished(() => client.end());
     return { url, query: (text) => client.query(text) };
   }
+
+  test('that is called like words in its functions has not drifted', async () => {
+    const url = await makeDatabase();
+    for (const schema of ['jobs', 'queue']) {
+      const hf = holdfast({ connectionString: url, schema, logger: quietLogger });
+      await hf.migrate();
+      await hf.createQueue('outbox');
+      await hf.close();
+      const findings = await examineWith(new Session(url, schema));
+      expect(findings.filter(({ check }) => check === 'schema drift')).toMatchObject([
+        { level: 'ok' },
+      ]);
+    }
+  });
 
   test('that is missing is a problem with its fix, and the rest is still looked at', async () => {
     const findings = await ask({ url: await makeDatabase() });
@@ -903,4 +919,12 @@ test('an ordinary user does not take a transaction of somebody else for a forgot
   [url.username, url.password] = [user, 'secret'];
   const horizon = await found('vacuum horizon', { url: url.toString() });
   expect(horizon).toMatchObject([{ level: 'note', fix: expect.stringContaining('pg_read_all') }]);
+});
+
+test('the fix of buckets leaves jobs with a group where they are', () => {
+  const wrong = (bucketOf('a') + 1) % 1024;
+  const row = { id: 'x', partitionKey: 'a', groupKey: null, partitionBucket: wrong };
+  expect(judgeBuckets({ schema: 'holdfast', queue: 'fair' }, true, [row]).fix).toContain(
+    'WHERE partition_bucket <> holdfast.bucket_of(coalesce(group_key, partition_key))',
+  );
 });

@@ -297,3 +297,17 @@ test('the overview joins queues and workers: each worker with all that it holds 
   const all = await reading(db.pool, (reader) => overview(reader, 'holdfast', { withDead: true }));
   expect(all.workers.map(({ worker }) => worker.id)).toEqual(['w1', 'gone', 'w2']);
 });
+
+test('beside many dead letters no fewer wait than wait for their time', async () => {
+  await db.hf.createQueue('letters');
+  await db.rows('ALTER TABLE holdfast.letters SET (autovacuum_enabled = off)');
+  await db.rows(`INSERT INTO holdfast.letters (partition_bucket, type, partition_key, payload, status, available_at, parked)
+    SELECT 1, 'x', 'k', '{}', CASE WHEN n > 100 THEN 'dead_letter' ELSE 'pending' END::holdfast.inbox_status,
+      CASE WHEN n > 100 THEN 'infinity' ELSE now() + interval '1 hour' END, n > 100
+    FROM generate_series(1, 52000) AS n; SELECT pg_stat_force_next_flush()`);
+  // As after a crash of the server.
+  await db.rows(`SELECT pg_stat_reset_single_table_counters('holdfast.letters'::regclass)`);
+  expect(await counts('letters', 60_000)).toMatchObject({
+    ...{ pending: 100, scheduled: 100, deadLetter: 51_900 },
+  });
+});

@@ -21,6 +21,16 @@ const BOTH = { inbox: { send_receipt: 1, refund: 1 }, orders: { send_receipt: 1 
 const TWO = { concurrency: 2, ttlMs: 30_000 };
 
 describe('by time', () => {
+  test('jobs of a type with a limit are claimed apart, and do not come before it', async () => {
+    await plantWorker(db, { id: 'w1', handles: BOTH, metadata: TWO });
+    await db.hf.limits.set({ type: 'refund' }, { concurrency: 1 });
+    onTestFinished(async () => void (await db.hf.limits.remove({ type: 'refund' })));
+    for (let n = 0; n < 3; n++) await plantJob(db, { type: 'refund', dueInMs: -5_000 });
+    expect((await explain(await plantJob(db))).text).toContain(
+      'it is the next (beside 3 jobs of types that are claimed apart',
+    );
+  });
+
   test('all handlers are busy: who is busy, with what, and for how long', async () => {
     await plantWorker(db, { id: 'w1', handles: BOTH, metadata: TWO });
     const one = await plantJob(db, { status: 'processing', worker: 'w1', type: 'refund' });

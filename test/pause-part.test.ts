@@ -256,6 +256,11 @@ describe('whoever looks is told', () => {
       expect(await unhandled()).toEqual(['other']);
       await db.hf.pause(names.queue, { key: 'b' });
       expect(await unhandled()).toEqual([]);
+      await db.hf.resume(names.queue, { type: 'step' });
+      await db.hf.resume(names.queue, { key: 'b' });
+      await db.hf.pause(names.queue);
+      expect(await unhandled()).toEqual([]);
+      await db.hf.resume(names.queue);
     },
   );
 });

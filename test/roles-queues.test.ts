@@ -170,3 +170,20 @@ test('the producer enqueues from the command line, and is told what it may not',
   const refused = await call(['status', '--url', url]);
   expect(refused.err).toMatch(new RegExp(`permission denied.*GRANT holdfast_viewer TO ${user};`));
 });
+
+test('the roles work where nobody may call a function by default', async () => {
+  const all = await db.rows<{ f: string }>(`SELECT p.oid::regprocedure::text AS f FROM pg_proc AS p
+    WHERE p.pronamespace = 'holdfast'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE')`);
+  for (const { f } of all) await db.rows(`REVOKE EXECUTE ON FUNCTION ${f} FROM PUBLIC`);
+  onTestFinished(async () => {
+    for (const { f } of all) await db.rows(`GRANT EXECUTE ON FUNCTION ${f} TO PUBLIC`);
+  });
+  await members.producer.hf.enqueue(work, {});
+  await members.producer.pool.query(
+    `SELECT holdfast.inbox_enqueue('work', '{}', idempotency_key => 'hard')`,
+  );
+  const { worker } = start(members.worker.hf, (w) => w.handle(work, () => undefined));
+  await until('both are done', () => worker.stats.completed >= 2);
+  await members.operator.hf.pause();
+  await members.operator.hf.resume();
+});

@@ -104,15 +104,17 @@ async function describe(client: pg.ClientBase, schema: string): Promise<Descript
   await client.query(`SET LOCAL search_path = "${schema}"`);
   const db = engineExecutor(client, { prepare: false });
   const rows = await db.run(describeSchema, { schema, queue: 'inbox' }, [schema]);
+  // Other schemas stand in quotes: a word at the end of a sentence, or a variable, may be spelt like one.
   // `holdfast.notify` is a setting of a session, the same for every schema.
-  const own = new RegExp(`\\b${schema}\\.(?!notify\\b)`, 'g');
+  const own =
+    schema === 'holdfast' ? /"?\bholdfast\b"?\.(?!notify\b)/g : new RegExp(`"${schema}"\\.`, 'g');
   return new Map(
     rows
       // The record of migrations is made beside them and not by them.
       .filter(({ name }) => !/^migrations(\b|_)/.test(name))
       .map(({ kind, name, definition }) => {
         // Bodies of functions name the schema, quoted or not.
-        const bare = definition.replaceAll('"', '').replaceAll(own, 'SCHEMA.');
+        const bare = definition.replaceAll(own, 'SCHEMA.').replaceAll('"', '');
         return [`${kind} ${name}`, { kind, name, definition: settled(kind, bare) }];
       }),
   );

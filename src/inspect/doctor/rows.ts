@@ -77,7 +77,7 @@ export function judgeBuckets(
   const [one] = wrong;
   if (!one) return ok(check, `${queue}: they fit their keys`);
   const table = `${schema}.${queue}`;
-  const wanted = `${schema}.bucket_of(${wrong.some(({ groupKey }) => groupKey !== null) ? 'coalesce(group_key, partition_key)' : 'partition_key'})`;
+  const wanted = `${schema}.bucket_of(coalesce(group_key, partition_key))`;
   return (keyed ? problem : note)(
     check,
     `Of the ${many(new Set(rows.map(({ id }) => id)).size, 'job')} of "${queue}" that were read, ${new Set(wrong.map(({ id }) => id)).size} have a bucket that does not fit their key: ${one.id} has ${one.partitionBucket}, and its ${one.groupKey === null ? 'key' : 'group'} "${one.groupKey ?? one.partitionKey}" belongs to ${bucketFor(one)}.`,

@@ -4,6 +4,7 @@ import type { Executor } from '../../postgres/queryable.js';
 import { listWorkers, type Versions, versionsOf, type WorkerRow } from '../fleet/workers.js';
 import { type ShownJob, showJob } from '../job/show.js';
 import { type Trace, traceOf } from '../job/trace.js';
+import { inForce, readLimits } from '../queue/limits.js';
 import { listQueues, type QueueRow } from '../queue/queues.js';
 import { databaseNow } from '../reading/clock.js';
 import { type RowLock, rowLocks } from '../reading/row-locks.js';
@@ -44,6 +45,8 @@ export interface Situation {
   readonly suspects: Suspects | null;
   /** Null unless the job waits and something limits it. */
   readonly limits: LimitSituation | null;
+  /** Types with a limit of their own, which are claimed apart. */
+  readonly limited: readonly string[];
   /** The workers that can run it, and what they do, while it waits. */
   readonly able: readonly AbleWorker[];
   /** Locked rows among its own, the head of its key, and the one behind it in its key. */
@@ -96,6 +99,9 @@ export async function readSituation(
   }
   const able = ableWorkers(workers, job);
   const versions = unpaused(versionsOf(able, job.queue), queue);
+  const limited = (await readLimits(db, names, names.queue)).flatMap((row) =>
+    row.type !== null && inForce(row) !== null ? [row.type] : [],
+  );
   const head = keyed && !turns ? await keyHead(db, names, job) : null;
   const rows = [job.id, head?.id, head ? null : line?.next].filter(
     (one) => typeof one === 'string',
@@ -104,7 +110,8 @@ export async function readSituation(
     ...known,
     head,
     window: turns ? await keyWindow(db, names, job) : null,
-    ahead: keyed ? null : await ahead(db, names, job, versions),
+    limited,
+    ahead: keyed ? null : await ahead(db, names, job, together(versions, job.type, limited)),
     behind: line,
     suspects: job.crashes >= SUSPECT_FROM ? await suspects(db, names, job, versions) : null,
     limits: await limitSituation(db, names, job),
@@ -121,9 +128,17 @@ export async function readSituation(
 const unpaused = (versions: Versions, { pausedTypes }: QueueRow): Versions =>
   Object.fromEntries(Object.entries(versions).filter(([type]) => !pausedTypes.includes(type)));
 
+/** A type with a limit has claims of its own: neither it nor the others stand before each other. */
+const together = (versions: Versions, type: string, limited: readonly string[]): Versions =>
+  Object.fromEntries(
+    Object.entries(versions).filter(([one]) =>
+      limited.includes(type) ? one === type : !limited.includes(one),
+    ),
+  );
+
 const NOTHING = {
   ...{ head: null, window: null, ahead: null, behind: null, suspects: null, limits: null },
-  ...{ able: [], locks: [] },
+  ...{ able: [], locks: [], limited: [] },
 };
 
 function ownerOf(

@@ -91,7 +91,8 @@ function byTime(found: Ahead | null, situation: Situation): Line {
     ...(urgent ? [`${urgent} of a priority before ${situation.job.priority}`] : []),
   ];
   const passed = found.olderPassed + found.moreUrgentPassed;
-  const kinds = situation.queue.pausedTypes.length > 0 ? 'of types ' : '';
+  const apart = situation.queue.pausedTypes.length + situation.limited.length > 0;
+  const kinds = apart ? 'of types ' : '';
   const others = passed > 0 ? ` (beside ${many(passed, 'job')} ${kinds}${skipped(situation)})` : '';
   if (before.length > 0) {
     const aged = urgent ? ageing(situation) : '';
@@ -113,10 +114,13 @@ function byTime(found: Ahead | null, situation: Situation): Line {
 }
 
 /** What claims pass over, after `of types`. */
-const skipped = ({ queue }: Situation) =>
-  queue.pausedTypes.length > 0
-    ? 'that are paused, or that these workers do not handle, and that they pass over'
+function skipped({ queue, limited }: Situation): string {
+  const paused = queue.pausedTypes.length > 0 ? 'that are paused, or ' : '';
+  const apart = limited.length > 0 ? 'that are claimed apart because of a limit, or ' : '';
+  return paused || apart
+    ? `${paused}${apart}that these workers do not handle, and that they pass over`
     : 'that these workers do not handle and pass over';
+}
 
 /** For how long more urgent jobs go first. */
 function ageing(situation: Situation): string {

@@ -44,7 +44,7 @@ FROM (${due}) AS d
 WHERE d.status = 'pending' AND d.available_at <= now() - $1::integer * interval '1 millisecond'
   AND NOT EXISTS (SELECT FROM handled AS h WHERE h.type = d.type AND h.version >= d.version)
   AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox'
-    AND (d.type = ANY (q.paused_types) OR d.partition_key = ANY (q.paused_keys)))
+    AND (q.paused OR d.type = ANY (q.paused_types) OR d.partition_key = ANY (q.paused_keys)))
 GROUP BY d.type
 ORDER BY due_for_ms DESC, d.type`;
 

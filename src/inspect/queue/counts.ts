@@ -132,9 +132,11 @@ async function estimate(
     size.counted && size.liveRows > EXACT_ROWS
       ? size.liveRows
       : Math.max(size.liveRows, size.expectedRows, EXACT_ROWS);
+  const later = size.keyed ? null : await scheduled(db, names);
   return {
-    pending: Math.max(0, total - dead.jobs - processing),
-    scheduled: size.keyed ? null : await scheduled(db, names),
+    // Those that wait for their time were counted one by one.
+    pending: Math.max(later ?? 0, total - dead.jobs - processing),
+    scheduled: later,
     retrying: null,
     processing,
     deadLetter: dead.jobs,

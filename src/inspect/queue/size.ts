@@ -20,8 +20,11 @@ SELECT coalesce(s.n_live_tup, 0) AS live_rows, coalesce(s.n_dead_tup, 0) AS dead
   pg_table_size(c.oid) AS table_bytes, pg_indexes_size(c.oid) AS index_bytes,
   pg_total_relation_size('holdfast.inbox_archive'::regclass) AS archive_bytes,
   coalesce(s.n_tup_ins, 0) AS enqueued,
-  coalesce((SELECT a.n_tup_ins FROM pg_stat_all_tables AS a
-    WHERE a.relid = 'holdfast.inbox_archive'::regclass), 0) AS finished,
+  -- Where no archive is kept, a completed job only leaves the queue.
+  CASE WHEN (SELECT q.archive_retention > '0' FROM holdfast.queues AS q WHERE q.name = 'inbox')
+    THEN coalesce((SELECT a.n_tup_ins FROM pg_stat_all_tables AS a
+      WHERE a.relid = 'holdfast.inbox_archive'::regclass), 0)
+    ELSE coalesce(s.n_tup_del, 0) END AS finished,
   (SELECT q.ordering <> 'none' FROM holdfast.queues AS q WHERE q.name = 'inbox') AS keyed,
   clock_timestamp() AS at
 FROM pg_class AS c

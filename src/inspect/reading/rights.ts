@@ -54,6 +54,8 @@ const ENQUEUE: readonly Need[] = [
   ...ofQueue('_position_seq', 'USAGE'),
   ...ofQueue('_idempotency', 'SELECT INSERT UPDATE DELETE'),
   ...callOfQueue('_enqueue_unique _count_waiting'),
+  // A check of the table calls it with the rights of whoever writes.
+  call('state_fits'),
 ];
 /** What an operator changes of a job that waits or is a dead letter. */
 const CHANGED =
