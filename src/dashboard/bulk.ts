@@ -21,7 +21,7 @@ import { type Body, filterOf, text } from './input.js';
 import { Refused } from './reply.js';
 
 const STEP = 1_000;
-const MOVES: Readonly<Record<Verb, (reason?: string) => MoveJobs>> = {
+const MOVES: Readonly<Record<Verb, (reason?: string, from?: readonly string[]) => MoveJobs>> = {
   ...{ retry: () => retryAndHint, discard: () => discardJobs, cancel: cancelFor },
 };
 
@@ -36,7 +36,12 @@ function seenMsAgoOf(body: Body): number | undefined {
 function noNewer(filter: JobsFilter, seenMsAgo: number | undefined): JobsFilter {
   if (seenMsAgo === undefined) return filter;
   const older = filter.older === undefined ? 0 : durationMs(filter.older, 'older');
-  return { ...filter, older: Math.max(older, seenMsAgo) };
+  // Ages as they were when it was seen: nothing grows into the filter, or out of it.
+  const { newer } = filter;
+  return {
+    ...{ ...filter, older: older + seenMsAgo },
+    ...(newer !== undefined && { newer: durationMs(newer, 'newer') + seenMsAgo }),
+  };
 }
 
 /** The database's time at which the page saw it. */
@@ -89,7 +94,10 @@ export const bulk: Act = async (context, acted) => {
   const moved = await moveJobs(
     {
       ...{ pool: context.parts.pool(), names: context.access.names(queue) },
-      ...{ move: MOVES[verb](options.reason), record: recordOf(said, options) },
+      ...{
+        move: MOVES[verb](options.reason, [given.status].flat()),
+        record: recordOf(said, options),
+      },
     },
     found,
   );

@@ -46,6 +46,8 @@ export interface Snapshot {
   readonly workers: readonly SeenWorker[];
   /** Beyond those that are shown. */
   readonly moreWorkers: number;
+  /** Of all that live, shown or not. */
+  readonly fleet: { readonly alive: number; readonly running: number; readonly handlers: number };
   readonly problems: readonly Problem[];
 }
 
@@ -62,14 +64,18 @@ export function snapshotOf(seen: PartialOverview, unhandled: readonly UnhandledJ
   const queues = seen.queues.map(queueView);
   const unreadable = seen.locked.map(lockedView);
   const complete = unreadable.length === 0;
-  const workers = seen.workers.slice(0, MAX_WORKERS).map((row) => seenWorker(row, complete));
+  const all = seen.workers.map((row) => seenWorker(row, complete));
+  const alive = all.filter(({ status }) => status === 'alive');
+  const busy = alive.flatMap((worker) => worker.busy ?? []);
+  const sum = (of: 'running' | 'handlers') => busy.reduce((total, one) => total + one[of], 0);
   return {
     at: Date.parse(seen.queues[0]?.counts.size.at ?? new Date().toISOString()),
     queues,
     unreadable,
-    workers,
-    moreWorkers: Math.max(0, seen.workers.length - MAX_WORKERS),
-    problems: problemsOf([...unreadable, ...queues], workers, unhandled),
+    workers: all.slice(0, MAX_WORKERS),
+    moreWorkers: Math.max(0, all.length - MAX_WORKERS),
+    fleet: { alive: alive.length, running: sum('running'), handlers: sum('handlers') },
+    problems: problemsOf([...unreadable, ...queues], all, unhandled),
   };
 }
 

@@ -307,6 +307,17 @@ describe('what people do', () => {
     });
   });
 
+  test('what grew into the filter since the count is left, what grew out of it is not', async () => {
+    const old = await plantJob(db, { ageMs: 120_000 });
+    const young = await plantJob(db, { ageMs: 70_000 });
+    const { post } = dashboard();
+    const body = { verb: 'cancel', status: 'pending', seenMsAgo: 30_000 };
+    const moved = async (filter: object) =>
+      (await post('/api/jobs/bulk', { ...body, ...filter })).body.moved;
+    expect(await moved({ older: '1m' })).toEqual([old]);
+    expect(await moved({ newer: '1m' })).toEqual([young]);
+  });
+
   test('a letter that died after the page had counted is left, however old its job is', async () => {
     const dead = (at: number, error: string) =>
       plantJob(db, {

@@ -415,3 +415,29 @@ test('what payloads, keys, errors and workers say is text and nothing else', asy
   await page.goto(`${url}jobs?error=${encodeURIComponent(ATTACKS[0] as string)}`);
   await page.getByText('pwned').first().waitFor();
 });
+
+test('where no archive is kept no way back is promised', async () => {
+  await db.hf.configureQueue('inbox', { archiveRetention: 0 });
+  onTestFinished(() => db.hf.configureQueue('inbox', { archiveRetention: '7d' }));
+  await plantJob(db, { status: 'dead_letter' });
+  const page = await open(`${await serve()}jobs?status=dead_letter`);
+  await page.getByText('Live', { exact: true }).waitFor();
+  await click(page, 'Discard all…');
+  await says(page, 'this cannot be undone.');
+  await click(page, 'Discard 1 job');
+  await says(page, '1 job discarded.');
+  expect(await page.getByRole('button', { name: 'Undo' }).count()).toBe(0);
+});
+
+test('who goes back while a question is open is not asked about other jobs', async () => {
+  await plantJob(db, { type: 'mail' });
+  await plantJob(db, { type: 'fax' });
+  const page = await open(`${await serve()}jobs?status=pending`);
+  await page.getByLabel('Type', { exact: true }).fill('mail');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/type=mail/);
+  await click(page, 'Cancel all…');
+  await says(page, 'This is about 1 job of inbox.');
+  await page.goBack();
+  await until('the question is gone', async () => (await page.getByRole('dialog').count()) === 0);
+});

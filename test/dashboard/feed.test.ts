@@ -246,3 +246,29 @@ test('what is wrong is said in words, the worst first', () => {
     expect.stringContaining('silent for 45 s'),
   ]);
 });
+
+test('what is done a second is known of a queue that keeps no archive too', async () => {
+  await db.hf.configureQueue('inbox', { archiveRetention: 0 });
+  onTestFinished(() => db.hf.configureQueue('inbox', { archiveRetention: '7d' }));
+  const stream = await fresh().open();
+  const quick = job('quick');
+  start(db.hf, (worker) => worker.handle(quick, () => undefined));
+  await until('a rate of what is done', async () => {
+    await db.hf.enqueue(quick, {});
+    const { samples } = (await stream.next())!.data;
+    return samples.some((one: { queues: { inbox: number[] } }) => (one.queues.inbox[1] ?? 0) > 0);
+  });
+});
+
+test('workers beyond those that are shown are counted, and missed when they are silent', async () => {
+  await db.rows(`INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, handles, metadata)
+    SELECT 'w' || n, 'alive', now() - CASE n WHEN 201 THEN interval '1 hour' ELSE interval '0' END,
+      now() + n * interval '1 ms', '{}'::jsonb, '{"concurrency": 10, "load": {"running": 1, "held": 1}}'::jsonb
+    FROM generate_series(1, 201) AS n`);
+  const { snapshot } = (await (await fresh().open()).next())!.data;
+  expect(snapshot).toMatchObject({
+    moreWorkers: 1,
+    fleet: { alive: 201, running: 200, handlers: 2_000 },
+  });
+  expect(JSON.stringify(snapshot.problems)).toContain('Worker w201 has been silent');
+});

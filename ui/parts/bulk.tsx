@@ -3,7 +3,7 @@
  * shows how far it is. It can be stopped; what was done stays done, and a discard or a cancel can be taken back.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { jobsText, MAX_UNDO, say, sayMoved, type Verb } from '../state/act';
+import { canUndo, jobsText, MAX_UNDO, say, sayMoved, type Verb } from '../state/act';
 import { get, post } from '../state/api';
 import { acted } from '../state/live';
 import { Dialog } from './dialog';
@@ -88,6 +88,11 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
   }
 
   const undoable = total !== null && !total.more && total.count <= MAX_UNDO;
+  const wayBack = !canUndo(which.queue)
+    ? 'The archive of this queue is not kept for long: this cannot be undone.'
+    : undoable
+      ? 'It can be undone for half a minute.'
+      : `More than ${MAX_UNDO.toLocaleString('en')} jobs: this cannot be undone from here.`;
   const many = total ? `${total.more ? 'more than ' : ''}${jobsText(total.count)}` : null;
   return (
     <Dialog title={`${NAMES[verb]} ${which.text}?`} onClose={onClose}>
@@ -99,13 +104,7 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
       <p>
         {many === null ? 'Counting…' : `This is about ${many} of ${which.queue}. ${WHAT[verb]}`}
       </p>
-      {total !== null && verb !== 'retry' && (
-        <p class="dim">
-          {undoable
-            ? 'It can be undone for half a minute.'
-            : `More than ${MAX_UNDO.toLocaleString('en')} jobs: this cannot be undone from here.`}
-        </p>
-      )}
+      {total !== null && verb !== 'retry' && <p class="dim">{wayBack}</p>}
       {done === null ? (
         <>
           <label class="field">

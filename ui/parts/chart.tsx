@@ -89,7 +89,7 @@ export function Chart(props: {
       )}
       {times.length > 1 && (
         <div class="axis">
-          <span>{`${span(to - (times[at ?? 0] as number))} ago`}</span>
+          <span>{`${span(to - (times[at === null ? 0 : place] as number))} ago`}</span>
           <span>{`max ${show(max)}`}</span>
           <span>now</span>
         </div>

@@ -197,7 +197,11 @@ export function Jobs() {
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const [bulk, setBulk] = useState<Verb | null>(null);
   const address = asked.toString();
-  useEffect(() => setPicked(new Set()), [address]);
+  // With another filter the question would be about other jobs than were counted.
+  useEffect(() => {
+    setPicked(new Set());
+    setBulk(null);
+  }, [address]);
   const write = session.value?.write === true;
   const status = asked.get('status') ?? '';
   const filter = Object.fromEntries(

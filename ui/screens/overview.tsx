@@ -57,10 +57,7 @@ function Tiles({ seen }: { seen: LiveSnapshot }) {
     : sum((queue) => queue.retrying ?? 0);
   const lag = Math.max(0, ...seen.queues.map(({ oldestDueMs }) => oldestDueMs ?? 0));
   const dead = sum((queue) => queue.deadLetter);
-  const alive = seen.workers.filter(({ status }) => status === 'alive');
-  const busy = alive.flatMap((worker) => worker.busy ?? []);
-  const load = busy.reduce((total, one) => total + one.running, 0);
-  const handlers = busy.reduce((total, one) => total + one.handlers, 0);
+  const { alive, running: load, handlers } = seen.fleet;
   const latencies = seen.queues.flatMap(({ startLatencyMs }) => startLatencyMs ?? []);
   const latency = latencies.length === 0 ? '–' : span(Math.max(...latencies));
   const failing = last(series(FAILED, null));
@@ -79,7 +76,7 @@ function Tiles({ seen }: { seen: LiveSnapshot }) {
     ['Failures/s', samples.value.length === 0 ? '–' : rate(failing), retried, failing >= 1],
     ['Due to start', latency, started, false],
     ['Oldest due', lag === 0 ? '–' : span(lag), oldest, lag > 60_000],
-    ['Workers', count(alive.length), 'workers', alive.length === 0],
+    ['Workers', count(alive), 'workers', alive === 0],
     ['Handlers busy', handlers === 0 ? '–' : `${load} of ${handlers}`, 'workers', false],
   ];
   return (

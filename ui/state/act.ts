@@ -1,7 +1,7 @@
 /** Acts of a person, said in a message that stays for a while; a discard and a cancel can be taken back from there. */
 import { signal } from '@preact/signals';
 import { post } from './api';
-import { acted } from './live';
+import { acted, snapshot } from './live';
 
 export interface Message {
   readonly id: number;
@@ -18,6 +18,13 @@ const SHOWN_MS = 8_000;
 const UNDO_MS = 30_000;
 /** The ids of more are not kept for the way back. */
 export const MAX_UNDO = 10_000;
+
+/** Where the archive is kept for less, maintenance may have deleted them by then. */
+export const canUndo = (queue: string): boolean => {
+  const seen = snapshot.peek();
+  const found = seen && [...seen.queues, ...seen.unreadable].find((one) => one.queue === queue);
+  return !found || found.archiveRetentionMs >= UNDO_MS;
+};
 
 export function say(text: string, options: { bad?: boolean; undo?: () => void } = {}): void {
   const id = ++count;
@@ -78,7 +85,8 @@ export function sayMoved(verb: Verb, queue: string, ids: readonly string[], foun
   const rest = left > 0 ? ` ${jobsText(left)} had changed meanwhile and stayed as they are.` : '';
   const text = `${jobsText(ids.length)} ${PAST[verb]}.${rest}`;
   const undo = () => void doing(() => takeBack(verb, queue, ids));
-  const isUndoable = verb !== 'retry' && ids.length > 0 && ids.length <= MAX_UNDO;
+  const few = ids.length > 0 && ids.length <= MAX_UNDO;
+  const isUndoable = verb !== 'retry' && few && canUndo(queue);
   say(text, isUndoable ? { undo } : {});
 }
 
