@@ -1,5 +1,8 @@
 /** The programs of `examples/` run as they are, on a database of their own, and do what they say. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -117,6 +120,23 @@ test('batch-import: every line once, also when it is run twice', async () => {
   const again = start(url, ...args);
   expect(await again.ended).toBe(0);
   expect(again.out()).toBe('0 lines enqueued, 7 were there already\n6 customers, 0 lines failed\n');
+});
+
+test('batch-import: a corrected file is imported, and jobs of others do not keep it', async () => {
+  const url = await makeDatabase();
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-import-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const run = async (lines: string) => {
+    writeFileSync(join(folder, 'a.csv'), `email,name\n${lines}`);
+    const program = start(url, 'batch-import/main.mjs', join(folder, 'a.csv'));
+    expect(await program.ended).toBe(0);
+    return program.out();
+  };
+  expect(await run('a@b.c,Ada\ng@b.c\n')).toContain('1 customers, 1 lines failed');
+  await rows(url, `SELECT holdfast.inbox_enqueue('of_somebody_else', '{}')`);
+  expect(await run('a@b.c,Ada\ng@b.c,Grace\n')).toBe(
+    '1 lines enqueued, 1 were there already\n2 customers, 0 lines failed\n',
+  );
 });
 
 test('multi-tenant: every tenant has its invoices, numbered without a gap', async () => {

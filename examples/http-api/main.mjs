@@ -64,6 +64,6 @@ server.listen(Number(process.env.PORT ?? 3000), () =>
 
 // SIGTERM and Ctrl-C drain the worker; then run() resolves, and the rest is closed.
 await worker.run();
-server.close();
+await new Promise((done) => server.close(done)); // requests under way still need the pool
 await hf.close();
 await pool.end();

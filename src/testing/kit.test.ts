@@ -202,6 +202,24 @@ describe.each(KITS)('on %s', (_, open) => {
       expect(seen).toEqual([2]);
       expect(await kit.hf.job(other.id)).toMatchObject({ status: 'pending', attempts: 0 });
     });
+
+    test('runs its own job, also of a type whose enqueues are folded', async () => {
+      const by = ({ orderId }: Order) => `order:${orderId}`;
+      const folded = job<Order>('folded', { unique: { by } });
+      const kept = job<Order>('kept', { unique: { by, while: 'kept' } });
+      const other = await kit.hf.enqueue(folded, { orderId: 1, lines: ['old'] }, { delay: '1h' });
+      const seen: unknown[] = [];
+      const handler = ({ payload }: HandlerContext<Order>) => void seen.push(payload.lines);
+      await testJob(folded, handler, { orderId: 1, lines: ['new'] });
+      expect(seen).toEqual([['new']]);
+      expect(await kit.hf.job(other.id)).toMatchObject({ status: 'pending', attempts: 0 });
+      for (const _ of [1, 2])
+        expect((await testJob(kept, handler, { orderId: 1 })).outcome).toBe('completed');
+      await expect(makeJob('leased', folded, { orderId: 1 })).rejects.toMatchObject({
+        code: 'JOB_STATE',
+        message: expect.stringContaining('stands for the unique key already'),
+      });
+    });
   });
 
   describe('drain', () => {

@@ -87,7 +87,7 @@ class Survey<Input, Output> {
   readonly #trial: Trial<Input, Output>;
   readonly #payload: Input | ((run: number) => Input);
   readonly #effect: () => number | Promise<number>;
-  readonly #options: Omit<TrialOptions, 'attempt'>;
+  readonly #options: Omit<TrialOptions, 'attempt'> & { readonly unique: false };
   #runs = 0;
   /** How often the effect happens in one job. */
   #usual = 0;
@@ -102,7 +102,7 @@ class Survey<Input, Output> {
     this.#trial = trial;
     this.#payload = payload;
     this.#effect = effect;
-    this.#options = options;
+    this.#options = { ...options, unique: false };
   }
 
   async #count(): Promise<number> {

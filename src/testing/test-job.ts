@@ -54,7 +54,7 @@ export async function testJob<Input, Output>(
   const { ownPool, schema } = trial.deps;
   const before = await lastPositions(ownPool, schema);
   const first = trial.worker();
-  const held = await trial.begin(first, payload, rest);
+  const held = await trial.begin(first, payload, { ...rest, unique: false });
   const end = fault ? await struckAttempt(trial, fault, held, first) : await trial.run(first, held);
   const result = await resultOf(trial, end, held.id);
   const enqueued = await writtenSince(ownPool, schema, before, held);

@@ -70,7 +70,11 @@ export class Trial<Input, Output> {
   }
 
   /** Writes the job and claims it, in one transaction. */
-  async begin(by: TestWorker, payload: Input, options: TrialOptions): Promise<LeasedJob> {
+  async begin(
+    by: TestWorker,
+    payload: Input,
+    options: TrialOptions & Pick<EnqueueOptions, 'unique'>,
+  ): Promise<LeasedJob> {
     const { attempt = 1, ...enqueue } = options;
     const { hf, ownPool } = this.deps;
     const maxAttempts = enqueue.maxAttempts ?? this.job.maxAttempts;
@@ -80,7 +84,8 @@ export class Trial<Input, Output> {
       );
     }
     return withTransaction(ownPool, async (tx) => {
-      const { id } = await hf.enqueue(this.job, payload, { ...enqueue, tx });
+      const { id, deduplicated } = await hf.enqueue(this.job, payload, { ...enqueue, tx });
+      if (deduplicated) throw folded(id);
       if (attempt > 1) await setAttempts(tx, this.names, id, attempt - 1);
       const place = (await makeDue(tx, this.names, id)) as Place;
       const held = await by.claimPlace(this.deps.on(tx), this.names, id, place);
@@ -116,6 +121,13 @@ function wrong(problem: string): HoldfastError {
   return new HoldfastError(
     'OPTION_INVALID',
     `${problem}; nothing was run. The arguments are (job, handler, payload, options).`,
+  );
+}
+
+function folded(id: string): HoldfastError {
+  return new HoldfastError(
+    'JOB_STATE',
+    `Job ${id} stands for the unique key already, so no job was made. Use another payload, or clearJobs(hf).`,
   );
 }
 
