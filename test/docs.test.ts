@@ -67,3 +67,9 @@ test('the quick start of the README has under 15 lines of code and runs as print
     rmSync(folder, { recursive: true, force: true });
   }
 });
+
+test('the unit for systemd has no comment behind a value: it would be a part of it', () => {
+  const unit = /\[Unit\]\n[\s\S]*?```/.exec(page('docs/operating.md'))?.[0] ?? '';
+  expect(unit).toContain('Restart=on-failure');
+  expect(unit.split('\n').filter((line) => /^\w+=.*\s#/.test(line))).toEqual([]);
+});
