@@ -66,9 +66,14 @@ test('the canary of a deploy runs what only it can, and its part of the rest; or
   ] as const;
   const all = keys(60);
   for (let n = 0; n < 4; n++) {
+    // Of the first ones the canary takes some for sure: the others are frozen for a moment.
+    const freezes = n === 0;
+    if (freezes) for (const worker of old) worker.signal('SIGSTOP');
     await db.hf.enqueueMany(
       all.map((key) => versions[n === 2 ? 1 : 0].item({ n }, { partitionKey: key })),
     );
+    if (freezes) await db.completed(60);
+    if (freezes) for (const worker of old) worker.signal('SIGCONT');
   }
   await db.completed(240);
   expect(await byWorker(db, 'step', 2)).toEqual({ [canary.workerId]: 60 });
