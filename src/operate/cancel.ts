@@ -3,8 +3,8 @@
  *
  * The owner of a running one is not asked. Its next renewal or settle finds the lease lost, its signal
  * is aborted, and nothing that it settles counts. Dead letters are discarded, not cancelled. One that waits for its
- * time keeps it in its history: if it is brought back, it waits again. Why the ids stand in a sub-select is said in
- * dead-letters.ts.
+ * time keeps it in its history: if it is brought back, it waits again. Why the ids stand in a sub-select, and why
+ * they are locked first, is said in dead-letters.ts.
  */
 import { checkIds } from '../job/id.js';
 import { historyWith } from '../postgres/fragments.js';
@@ -16,11 +16,16 @@ import { plainArray, statement, uuid } from '../postgres/statement.js';
 export const cancelJobs = statement({
   name: 'cancel',
   text: `
-WITH gone AS (
-  DELETE FROM holdfast.inbox AS i
+WITH jobs AS MATERIALIZED (
+  SELECT i.id
+  FROM holdfast.inbox AS i
   WHERE i.id = ANY ((SELECT $1::text::uuid[])::uuid[]) AND i.status IN ('pending', 'processing')
     -- What was found waiting may have been claimed since.
     AND ($3::text[] IS NULL OR i.status::text = ANY ($3::text[]))
+  ORDER BY i.id
+  FOR UPDATE
+), gone AS (
+  DELETE FROM holdfast.inbox AS i USING jobs WHERE i.id = jobs.id
   RETURNING i.*
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,

@@ -8,7 +8,8 @@
  *
  * They run on connections of a user, and on tables that were never analysed. So the ids are read once, in a
  * sub-select: as a plain cast Postgres would read all of them again for each row. And the update does not ask for the
- * state of rows that it has locked in that state: Postgres would expect next to none, and compare all with all.
+ * state of rows that it has locked in that state: Postgres would expect next to none, and compare all with all. Rows are
+ * locked in the order of their ids, as all do that lock many: a small table is read as it lies.
  */
 import { checkIds } from '../job/id.js';
 import { inQueue } from '../postgres/in-queue.js';
@@ -63,9 +64,14 @@ export async function retry(db: Executor, names: Names, ids: readonly string[]):
 export const discardDeadLetters = statement({
   name: 'discard_dead_letters',
   text: `
-WITH gone AS (
-  DELETE FROM holdfast.inbox AS i
+WITH letters AS MATERIALIZED (
+  SELECT i.id
+  FROM holdfast.inbox AS i
   WHERE i.id = ANY ((SELECT $1::text::uuid[])::uuid[]) AND i.status = 'dead_letter'
+  ORDER BY i.id
+  FOR UPDATE
+), gone AS (
+  DELETE FROM holdfast.inbox AS i USING letters WHERE i.id = letters.id
   RETURNING i.*
 )
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,

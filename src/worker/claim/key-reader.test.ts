@@ -252,10 +252,15 @@ describe('a hint', () => {
   });
 });
 
-test('a hint of any bucket that comes while a walk is under way is not lost', () => {
+const news: [string, (reader: KeyReader) => void][] = [
+  ['a hint of any bucket', (reader) => reader.hint(null, 2_001)],
+  ['another setting of the queue', (reader) => reader.own(EVERY)],
+];
+
+test.each(news)('%s that comes while a walk is under way is not lost', (_, hear) => {
   const { reader } = rested(0);
   reader.take(2_000);
-  reader.hint(null, 2_001);
+  hear(reader);
   const empty = { stop: null, wanted: 0, jobs: [], due: [] };
   reader.record(empty as unknown as KeyedClaim, 10, 2_002, 2);
   expect(reader.readAt(2_002)).toBeLessThan(2_100);

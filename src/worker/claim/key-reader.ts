@@ -85,7 +85,7 @@ export class KeyReader {
   own(buckets: readonly number[], turns = false): void {
     this.#owned = new Set(buckets);
     this.#turns = turns;
-    this.#look.hasten(Number.NEGATIVE_INFINITY);
+    this.later(null, Number.NEGATIVE_INFINITY);
   }
 
   /** Jobs were written to these buckets; null: jobs of any bucket came back. */

@@ -30,3 +30,18 @@ test('a place that was freed while a claim of keys was in flight is looked for a
   claim(1);
   expect(group.at - now).toBeLessThan(100);
 });
+
+test('a queue whose setting has changed is read at once', () => {
+  const time = { now: () => 0, random: () => 0.5, after: () => ({ cancel() {} }), soon() {} };
+  const keys = new KeyReader(1_000, time.random);
+  const group = new LimitedGroup('step', { step: 1 }, keys);
+  group.assign('turns', [1, 2]);
+  group.sent(0);
+  keys.take(0);
+  const nothing = { stop: null, wanted: 0, allowed: 1, againMs: null, due: [], jobs: [] };
+  keys.record(nothing as unknown as KeyedClaim, 1, 0, 0);
+  group.recordKeys(nothing as unknown as KeyedClaim, 4, 1_000, time);
+  expect(group.at).toBeGreaterThan(100);
+  group.assign('turns', [1, 2]);
+  expect(group.at).toBeLessThan(100);
+});

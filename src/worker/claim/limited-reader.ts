@@ -60,6 +60,7 @@ export class LimitedGroup {
   assign(ordering: Ordering, buckets: readonly number[]): void {
     this.#keyed = ordering !== 'none';
     this.keys.own(buckets, ordering === 'turns');
+    if (this.#keyed) this.#readFrom(Number.NEGATIVE_INFINITY);
   }
 
   sent(now: number): void {
