@@ -540,6 +540,44 @@ describe('a transaction', () => {
     expect(attempts).toEqual([1, 2]);
   });
 
+  test.each([
+    ['cancelled', 'finds out', ['LEASE_LOST']],
+    ['cancelled and known to be lost', 'knows', []],
+  ])('goes on without a key of which a job was %s', async (_, how, refusals) => {
+    const codes: unknown[] = [];
+    const sizes: number[] = [];
+    const { worker } = start(db.hf, (w) =>
+      w
+        .handle(other, () => undefined)
+        .handleMany(step, { max: 3, within: '1s' }, async (jobs, ctx) => {
+          sizes.push(jobs.length);
+          if (sizes.length === 1) {
+            const first = jobs.find(({ payload }) => payload.n === 0);
+            await db.hf.cancel([first!.id]);
+            // A marker that is refused says it before any renewal does.
+            if (how === 'knows') await first?.once('charge', () => 1).catch(() => undefined);
+          }
+          const attempt = () => ctx.transaction((tx, open) => load(tx, open));
+          await attempt().catch((error) => codes.push(error.code));
+          if (codes.length > 0 && sizes.length === 1) await attempt();
+        }),
+    );
+    // A worker that knows how quick its handlers are takes several jobs of a key.
+    await db.hf.enqueue(other, { n: 9 }, { partitionKey: 'b' });
+    await archived(1, 'steps');
+    const items = ['a', 'a', 'b'].map((partitionKey, n) => step.item({ n }, { partitionKey }));
+    await db.hf.enqueueMany(items);
+    const ended = (await archived(4, 'steps')).slice(0, 3);
+    expect([sizes[0], codes]).toEqual([3, refusals]);
+    expect(ended.map(({ n, status, attempts }) => [n, status, attempts])).toEqual([
+      [0, 'cancelled', 1],
+      [1, 'completed', 1],
+      [2, 'completed', 1],
+    ]);
+    expect(await loaded()).toEqual([1, 2]);
+    expect(worker.stats).toMatchObject({ lost: 1 });
+  });
+
   test('with a job that was lost commits nothing; again, it goes without that one', async () => {
     const jobs = await enqueue(3);
     const codes: unknown[] = [];

@@ -18,7 +18,7 @@ import { engineExecutor } from '../src/postgres/queryable.js';
 import { load } from '../src/postgres/statement.js';
 import { complete, completedBefore } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
-import { fail } from '../src/settle/fail.js';
+import { fail, failedBefore } from '../src/settle/fail.js';
 import { release, releaseClaims } from '../src/settle/release.js';
 import {
   claimByTime,
@@ -628,6 +628,29 @@ describe('suspects', () => {
       [2, 'dead_letter'],
     ]);
   });
+});
+
+test('a failure whose answer was lost is found, and that of another attempt is not', async () => {
+  await enqueue(1, 4);
+  const held = (await claim()).jobs.map(heldOf);
+  const because = { error: 'no', summary: 'no' };
+  await fail(
+    db.engine,
+    INBOX,
+    ME,
+    held.slice(0, 2).map((one) => ({ ...one, ...because, delayMs: 0 })),
+  );
+  await deadLetter(db.engine, INBOX, ME, [{ ...held[2]!, ...because }]);
+  // Somebody has begun the next attempt of the first one.
+  await claim({ limit: 1 }, 'other');
+  const found = await failedBefore(db.plain, INBOX, ME, held);
+  expect(new Map(found.map(({ id, status }) => [id, status]))).toEqual(
+    new Map([
+      [held[1]!.id, 'pending'],
+      [held[2]!.id, 'dead_letter'],
+    ]),
+  );
+  expect(await failedBefore(db.plain, INBOX, 'other', held)).toEqual([]);
 });
 
 describe('a queue that keeps no archive', () => {

@@ -7,10 +7,11 @@ import pg from 'pg';
 import { afterEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { partsOf } from '../src/holdfast.js';
 import { type HoldfastOptions, holdfast, job } from '../src/index.js';
+import { engineConfig } from '../src/postgres/pool.js';
 import { cloneDatabase } from '../src/testing/index.js';
 import { testDatabase } from './support/database.js';
 import { asAdmin } from './support/empty-database.js';
-import { quietLogger } from './support/logger.js';
+import { quietLogger, recordingLogger } from './support/logger.js';
 import { CERTIFICATE, KEY, tlsBefore } from './support/tls.js';
 import { until } from './support/until.js';
 import { testWorkers } from './support/workers.js';
@@ -129,6 +130,62 @@ describe('two databases in one client are refused', () => {
   test('but a listenUrl that cannot be reached now does not keep the worker from starting', async () => {
     await completes({ connectionString: db.url, listenUrl: 'postgres://nobody@127.0.0.1:1/none' });
   });
+});
+
+test('a listenUrl that cannot be reached is not taken for a database that is away', async () => {
+  const logger = recordingLogger();
+  const listenUrl = 'postgres://nobody@127.0.0.1:1/none';
+  const hf = client({ connectionString: db.url, listenUrl, logger });
+  const { worker, events } = start(hf, (w) => w.handle(work, () => undefined));
+  const deaf = () =>
+    events.filter(
+      (event) => event.kind === 'error' && event.what === 'listening for notifications',
+    );
+  for (const times of [1, 2]) {
+    await until('it cannot listen', () => deaf().length >= times);
+    await hf.enqueue(work, {});
+    await until('it works all the same', () => worker.stats.completed === times);
+  }
+  expect(logger.lines.map(({ message }) => message)).not.toContain('the database answers again');
+});
+
+test('a connection that cannot be opened for a while is no refusal of what was to be written', async () => {
+  let locked = false;
+  const { password, ...parts } = partsOfUrl(db.url);
+  const passwordNow = async () => {
+    if (locked) throw new Error('the vault is sealed');
+    return password as string;
+  };
+  const hf = client({ connection: { ...parts, password: passwordNow, application_name: 'vault' } });
+  const { id } = await hf.enqueue(work, {});
+  const values: unknown[] = [];
+  const { worker, events } = start(hf, (w) =>
+    w.handle(work, async (ctx) => {
+      const cut = () => {
+        locked = true;
+        return db.rows(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE datname = current_database() AND pid <> pg_backend_pid()`);
+      };
+      values.push(await ctx.once('charge', () => 7));
+      await cut();
+    }),
+  );
+  await until('it cannot settle', () =>
+    events.some((event) => event.kind === 'error' && /vault is sealed/.test(String(event.error))),
+  );
+  locked = false;
+  await until('it is counted', () => worker.stats.completed + worker.stats.failed > 0);
+  expect(worker.stats).toMatchObject({ completed: 1, failed: 0 });
+  expect(await db.hf.job(id)).toMatchObject({ status: 'completed', attempts: 1 });
+  expect(values).toEqual([7]);
+});
+
+test('connection: PGOPTIONS counts for the connections of the engine too', async () => {
+  vi.stubEnv('PGOPTIONS', '-c holdfast_test.from=env');
+  const { rows } = await poolOf(engineConfig({ connectionString: db.url })).query(
+    `SELECT current_setting('holdfast_test.from', true) AS given, current_setting('enable_seqscan') AS own`,
+  );
+  expect(rows).toEqual([{ given: 'env', own: 'off' }]);
 });
 
 test('connection: settings of pg go to the connections of the caller', async () => {

@@ -300,6 +300,30 @@ test("complete: the job commits with a transaction of the handler's own", async 
   await waitFor('it is counted', () => worker.stats.completed === 1);
 });
 
+test('complete: what committed is no failure, and the next job of its key follows at once', async () => {
+  await db.hf.createQueue('handed', { ordering: 'key' });
+  const asked: unknown[] = [];
+  const step = job<object>('handed_step', {
+    queue: 'handed',
+    retry: (attempt) => {
+      asked.push(attempt);
+      return 0;
+    },
+  });
+  await db.hf.enqueueMany(Array.from({ length: 6 }, () => step.item({}, { partitionKey: 'k' })));
+  const { worker } = start(db.hf, (w) =>
+    w.handle(step, (ctx) =>
+      withOwnClient(async (client) => {
+        await ctx.complete(client);
+        await client.query('COMMIT');
+      }),
+    ),
+  );
+  await waitFor('all are counted', () => worker.stats.completed === 6);
+  expect(asked).toEqual([]);
+  expect(worker.stats).toMatchObject({ claimed: 6, released: 0, failed: 0 });
+});
+
 test('complete: an own transaction that rolls back and throws fails the attempt', async () => {
   const { id } = await db.hf.enqueue(receipt, {});
   start(db.hf, (w) =>

@@ -20,3 +20,11 @@ export const historyWith = (
 
 /** Its owner vanished, perhaps because of it. A first crash counts in any case: only from then on the start is written. */
 export const MAY_BE_CAUSE = '(i.crashes = 0 OR i.started)';
+
+/**
+ * What the jobs in `gone` have done under `ctx.once` is known for as long from now on as from the day on which it was
+ * done: the archive keeps them from now on too, and they can be brought back.
+ */
+export const KEEPS_EFFECTS = `effects AS (
+  UPDATE holdfast.inbox_effects AS e SET created_at = now() FROM gone AS g WHERE e.job_id = g.id
+)`;

@@ -48,11 +48,13 @@ function plainConfig(options: ConnectionOptions): pg.ClientConfig {
 function startingWith(config: pg.ClientConfig, own: string): pg.ClientConfig {
   const behind = (given: string | null | undefined) => [given, own].filter(Boolean).join(' ');
   const { connectionString = '' } = config;
+  // As the driver does where no options are given.
+  const given = config.options ?? process.env.PGOPTIONS;
   if (!/[?&](options|statement_timeout)=/.test(connectionString))
-    return { ...config, options: behind(config.options) };
+    return { ...config, options: behind(given) };
   const url = new URL(connectionString);
   url.searchParams.delete('statement_timeout');
-  url.searchParams.set('options', behind(url.searchParams.get('options')));
+  url.searchParams.set('options', behind(url.searchParams.get('options') ?? given));
   return { ...config, connectionString: url.toString() };
 }
 
@@ -92,8 +94,30 @@ export function plainPool(options: ConnectionOptions, max: number, log: Logger):
   return ownPool({ ...plainConfig(options), max, allowExitOnIdle: true }, log);
 }
 
+/** What kept connections of our pools from being opened. */
+const unopened = new WeakSet<Error>();
+
+class OwnClient extends pg.Client {
+  override connect(): Promise<pg.Client>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {
+    // The pool calls it with a callback.
+    if (!callback) return super.connect();
+    super.connect((error: Error) => {
+      if (error instanceof Error) unopened.add(error);
+      callback(error);
+    });
+    return undefined;
+  }
+}
+
+/** No connection could be opened, for whatever reason: nothing was sent, and nothing was refused. */
+export function isUnopened(error: unknown): boolean {
+  return error instanceof Error && unopened.has(error);
+}
+
 function ownPool(config: pg.PoolConfig, log: Logger): pg.Pool {
-  const pool = new pg.Pool(config);
+  const pool = new pg.Pool({ ...config, Client: OwnClient });
   const clients = new Set<pg.PoolClient>();
   connected.set(pool, clients);
   pool.on('connect', (client) => clients.add(client));
@@ -170,6 +194,8 @@ const connected = new WeakMap<pg.Pool, Set<pg.PoolClient>>();
  * HoldfastError that names who holds the lock, POOL_BUSY one that names the pool.
  */
 const TRANSIENT = /^(08|53|55P03|57P0|57014|25P03|40001|40P01|25006|(LOCKED|POOL_BUSY)$)/;
+/** Of Node, where no call of the system failed: as when a TLS handshake is cut off. */
+const BROKEN_OFF = /^(ECONNRESET|EPIPE|ETIMEDOUT|ERR_STREAM_DESTROYED)$/;
 const LOST_CONNECTION =
   /connection (terminated|ended)|timeout exceeded when trying to connect|timeout expired|query read timeout|client has encountered a connection error|client was closed/i;
 /** What PgBouncer says for good, with the code of a passing protocol error. */
@@ -199,8 +225,7 @@ export function isTransient(error: unknown): boolean {
   if (code === '08P01' && REFUSED_BY_POOLER.test(error.message)) return false;
   // The system's own errors: refused, reset, out of descriptors, no such host, …
   if (typeof syscall === 'string' || error instanceof AggregateError) return true;
-  if (typeof code === 'string' && (TRANSIENT.test(code) || code === 'ERR_STREAM_DESTROYED'))
-    return true;
+  if (typeof code === 'string' && (TRANSIENT.test(code) || BROKEN_OFF.test(code))) return true;
   return LOST_CONNECTION.test(error.message);
 }
 

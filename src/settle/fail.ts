@@ -50,3 +50,24 @@ export function fail(db: Executor, names: Names, workerId: string, jobs: readonl
     textArray(jobs.map((job) => job.summary)),
   ]);
 }
+
+export const findFailed = statement({
+  name: 'find_failed',
+  text: `
+SELECT i.id, i.status
+FROM unnest($2::uuid[], $3::bigint[]) AS failed(id, generation)
+JOIN holdfast.inbox AS i ON i.id = failed.id AND i.lease_generation = failed.generation
+WHERE i.claimed_by IS NULL AND i.history -> -1 ->> 'worker' = $1::text
+  AND i.history -> -1 ->> 'outcome' IN ('failed', 'dead_letter')`,
+  columns: { id: uuid, status: jobStatus },
+});
+
+/** After a failure whose answer was lost with the connection: which of the jobs wait again or are dead letters. */
+export function failedBefore(
+  db: Executor,
+  names: Names,
+  workerId: string,
+  jobs: readonly Settled[],
+) {
+  return db.run(findFailed, names, fence(workerId, jobs));
+}

@@ -38,6 +38,8 @@ export interface LoopsDeps extends SharedDeps, Pick<WorkerDeps, OfWorker> {
   readonly dead: (workerId: string) => void;
   /** The registry calls this worker draining; it may be draining already. */
   readonly drainAsked: () => void;
+  /** The listener may have a way of its own: if that is closed, the database is not away. */
+  readonly reportListenerError: (what: string, error: unknown) => void;
 }
 
 export class Loops {
@@ -217,9 +219,10 @@ export class Loops {
   }
 
   #makeWakeups(): Wakeups {
-    const { address, direct, settings, engine, workerId } = this.#deps;
+    const { address, direct, settings, engine, workerId, reportListenerError } = this.#deps;
     return new Wakeups({
       ...this.#deps,
+      reportError: reportListenerError,
       address: direct ?? address,
       on: settings.notify,
       livenessLock: settings.livenessLock,

@@ -284,6 +284,7 @@ export class Worker {
         if (this.#state === 'running') void this.#stop(graceMs, handleSignals);
       },
       reportError: this.#reportError,
+      reportListenerError: this.#warn,
     });
   }
 
@@ -384,6 +385,10 @@ export class Worker {
       this.#outage.record();
       this.#loops?.services.recordOutage();
     }
+    this.#warn(what, error);
+  };
+
+  readonly #warn = (what: string, error: unknown): void => {
     const { message, code } = describeError(error);
     this.#log.warn({ what, err: message, code }, 'worker error');
     this.#events.emit({ kind: 'error', what, error });

@@ -37,17 +37,9 @@ export type Outcome =
     }
   /** A transaction of the handler's completed the job, and it committed. */
   | { readonly kind: 'transacted' }
-  | {
-      readonly kind: 'failed';
-      readonly delayMs: number;
-      readonly error: string;
-      readonly summary: string;
-      /** In one word, for traces. */
-      readonly errorType: string;
-      readonly thrown: unknown;
-      /** A transaction had the completion in it, and whether that committed is not known. */
-      readonly handed: boolean;
-    }
+  /** The handler put the completion into a transaction of its own and returned. The archive knows whether it committed. */
+  | { readonly kind: 'handed'; readonly ifNot: () => Failure }
+  | Failure
   | {
       readonly kind: 'dead_letter';
       readonly error: string;
@@ -58,6 +50,18 @@ export type Outcome =
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   | { readonly kind: 'cancelled'; readonly reason: string }
   | { readonly kind: 'lost' };
+
+export interface Failure {
+  readonly kind: 'failed';
+  readonly delayMs: number;
+  readonly error: string;
+  readonly summary: string;
+  /** In one word, for traces. */
+  readonly errorType: string;
+  readonly thrown: unknown;
+  /** A transaction had the completion in it, and whether that committed is not known. */
+  readonly handed: boolean;
+}
 
 const SUMMARY_CHARS = 300;
 
@@ -165,8 +169,8 @@ class Attempt {
     context.end('returned');
     if (context.completion === 'done') return { kind: 'transacted' };
     if (context.completion === 'handed') {
-      const error = new Error('the transaction that ctx.complete was given did not commit');
-      return this.#failed(error, true);
+      const error = () => new Error('the transaction that ctx.complete was given did not commit');
+      return { kind: 'handed', ifNot: () => this.#failed(error(), true) };
     }
     const result = resultText(value, this.#held, this.#deps);
     return { kind: 'completed', children: context.children, result };
@@ -189,7 +193,7 @@ class Attempt {
     return this.#failed(error, context.completion === 'handed');
   }
 
-  #failed(error: unknown, handed: boolean): Outcome {
+  #failed(error: unknown, handed: boolean): Failure {
     if (isA(error, RetryLater)) {
       return { kind: 'failed', delayMs: bounded(error.delayMs), ...described(error), handed };
     }

@@ -54,8 +54,11 @@ export class BatchSlot {
 
   /** Its outcome is open, and it is still ours. */
   get isOpen(): boolean {
-    const lost = this.held !== null && (this.held.lost || this.held.gone);
-    return this.taken && !this.#decided && !lost && !this.context.isOver;
+    return this.taken && !this.#decided && !this.#lost && !this.context.isOver;
+  }
+
+  get #lost(): boolean {
+    return this.held !== null && (this.held.lost || this.held.gone);
   }
 
   get context(): JobContext<unknown> {
@@ -96,6 +99,11 @@ export class BatchSlot {
     this.#decided = true;
     this.#reject(error);
     this.onDecided();
+  }
+
+  /** If its job is not ours any more, those behind it in its key are not to be waited for either. */
+  stopBehindLost(): void {
+    if (this.#lost) this.#behind?.stop();
   }
 
   /** The job before it has failed. */

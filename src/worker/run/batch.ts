@@ -154,6 +154,7 @@ class ManyContext implements BatchContext<unknown> {
   async #transaction<Value>(
     work: (tx: pg.PoolClient, jobs: readonly BatchJob<unknown>[]) => Promise<Value>,
   ): Promise<Value> {
+    for (const slot of this.#slots) slot.stopBehindLost();
     const open = this.#slots.filter((slot) => slot.isOpen);
     const problem = this.#transacting
       ? 'The batch has a transaction open already'

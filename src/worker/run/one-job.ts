@@ -96,9 +96,9 @@ export class OneJob {
     }
     inFlight.settle(held, route, outcome);
     if (isPlain(outcome) || outcome.kind === 'transacted') return true;
-    if (outcome.kind !== 'completed') return false;
+    if (outcome.kind !== 'completed' && outcome.kind !== 'handed') return false;
     // Its children are written on another connection; the completion of the next job would overtake it.
-    // If they are refused it has failed, and its key waits for it.
+    // If they are refused it has failed, and its key waits for it. So it is if its transaction did not commit.
     return held.left().then(() => held.how === 'completed');
   }
 }

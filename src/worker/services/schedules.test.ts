@@ -42,6 +42,27 @@ test('a tick whose row somebody has locked is tried again soon', async () => {
   expect(written).toEqual([0, 1]);
 });
 
+test('a thousand whose rows somebody has locked are not read without a pause', async () => {
+  const { time, timers } = handClock();
+  let reads = 0;
+  const locked = { name: 'beat', nextAt: null, instants: [] } as never;
+  const ticker = new ScheduleTicker({
+    queues: ['inbox'],
+    async read() {
+      reads++;
+      const queues = new Map([['inbox', [locked]]]);
+      return { now: 0, full: true, later: null, queues, unreadable: [] } as never;
+    },
+    write: async () => [],
+    ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
+  });
+  onTestFinished(() => ticker.stop());
+  ticker.start();
+  await until('it has looked', () => reads === 1 && timers.size === 1);
+  expect(Math.min(...[...timers].map(({ at }) => at))).toBeGreaterThanOrEqual(1_000);
+});
+
 test('a schedule that catches nothing up moves on, also as the first or the only one that is due', async () => {
   await db.rows('DELETE FROM holdfast.schedules');
   const late = { every: '30d', job: job('beat'), payload: {}, catchUp: 'none' } as const;

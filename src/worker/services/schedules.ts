@@ -110,7 +110,7 @@ export class ScheduleTicker {
     const began = time.now();
     const due = await read(queues, MAX_ROWS);
     for (const { name, error } of due.unreadable) reportError(`schedule ${name}`, error);
-    let late = false;
+    let [late, wrote] = [false, false];
     let next = due.later ?? Number.POSITIVE_INFINITY;
     for (const [queue, all] of due.queues) {
       for (const ticks of inBatches(all)) {
@@ -120,10 +120,12 @@ export class ScheduleTicker {
         // Somebody has a row of theirs locked: it is still due.
         if (written.length < ticks.length) next = Math.min(next, due.now + POLL_MS);
         this.#emitTicks(queue, written);
+        wrote ||= written.length > 0;
         late ||= written.some(({ lagMs }) => lagMs > LATE_MS);
       }
     }
-    if (due.full) return { delayMs: 0, at: 0 };
+    // All of them may be locked by somebody who declares them anew.
+    if (due.full) return { delayMs: wrote ? 0 : POLL_MS, at: 0 };
     const left = next - due.now;
     const spent = time.now() - began;
     // What a notification missed is found after so long; without notifications that has to be soon.

@@ -10,7 +10,7 @@ import { complete, completedBefore } from '../../settle/complete.js';
 import { fail } from '../../settle/fail.js';
 import type { Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
-import { described, type Outcome, type Route } from '../run/attempt.js';
+import { described, type Failure, type Outcome, type Route } from '../run/attempt.js';
 import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import { type Done, Refusal } from './batcher.js';
@@ -60,8 +60,11 @@ export function settleOutcome(
     case 'transacted':
       done('completed');
       break;
+    case 'handed':
+      void settleHanded(deps, held, outcome.ifNot, done);
+      break;
     case 'failed':
-      if (outcome.handed) void settleHanded(deps, held, outcome, done);
+      if (outcome.handed) void settleHanded(deps, held, () => outcome, done);
       else settleFailed(deps, held, outcome, done);
       break;
     case 'dead_letter':
@@ -120,27 +123,30 @@ async function wasCompleted({ plain, names }: ContextDeps, held: LeasedJob): Pro
 async function settleHanded(
   deps: OutcomeDeps,
   held: LeasedJob,
-  outcome: OutcomeOf<'failed'>,
+  ifNot: () => Failure,
   done: OnSettled,
 ): Promise<void> {
   const { settler, context } = deps;
   const { id, generation, workerId } = held;
+  let failure: Failure | undefined;
   let result: SettleResult;
   try {
     result = await settler.untilAnswered('settling a job whose commit is unknown', async () => {
       if (await wasCompleted(context, held)) return 'completed';
       if (!(await settler.isAlive(workerId))) return 'lost';
-      const failure = { id, generation, ...outcome };
-      const [row] = await fail(context.plain, context.names, workerId, [failure]);
+      failure ??= ifNot();
+      const [row] = await fail(context.plain, context.names, workerId, [
+        { id, generation, ...failure },
+      ]);
       // It waited for that transaction, which has committed meanwhile.
       if (!row && (await wasCompleted(context, held))) return 'completed';
       return resultOfFailure(row?.status);
     });
   } catch {
     // Refused as it is, and reported. The settler finds words that are taken, or tries again.
-    return settleFailed(deps, held, outcome, done);
+    return settleFailed(deps, held, failure ?? ifNot(), done);
   }
-  done(result, outcome.delayMs, outcome);
+  done(result, failure?.delayMs, failure);
 }
 
 /** A parent whose children cannot be written has failed: neither it nor they are half done. */

@@ -1,17 +1,18 @@
 /**
  * The settler: a batcher for each way in which a job leaves this worker. A completion whose answer got lost is
- * found in the archive. What Postgres refuses for good is handed back with the reason, to be settled as a failure;
- * a failure or a release that it refuses is kept and tried again, because nothing is left to do in its place.
+ * found in the archive, a failure in the history of the job. What Postgres refuses for good is handed back with the
+ * reason, to be settled as a failure; a failure or a release that it refuses is kept and tried again, because nothing
+ * is left to do in its place.
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { untilDone } from '../../postgres/backoff.js';
 import type { Names } from '../../postgres/names.js';
-import { isTransient } from '../../postgres/pool.js';
+import { isTransient, isUnopened } from '../../postgres/pool.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { type Cancellation, cancelOwn } from '../../settle/cancel.js';
 import { complete, completedBefore } from '../../settle/complete.js';
 import { type DeadLetter, deadLetter } from '../../settle/dead-letter.js';
-import { type Failure, fail } from '../../settle/fail.js';
+import { type Failure, fail, failedBefore } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { Settle, Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
@@ -34,6 +35,14 @@ interface Settles {
   readonly cancel: Cancellation;
 }
 
+/** Returns where each job went that it moved. */
+type FailureSettle<Job> = (
+  db: Executor,
+  names: Names,
+  workerId: string,
+  jobs: readonly Job[],
+) => Promise<{ readonly id: string; readonly status: string }[]>;
+
 /** A failure or a release that Postgres refuses is tried again, so its `done` gets no Refusal. */
 type DoneWith<Kind> = Kind extends 'fail' | 'release' ? (result: SettleResult) => void : Done;
 
@@ -48,6 +57,14 @@ export class Settler {
       <Job extends Settled>(settle: Settle<Job>, result: SettleResult, db = engine): Run<Job> =>
       async (by, jobs) =>
         resultsOf(await settle(db, names, by, jobs), result, jobs.length);
+    const failing =
+      <Job extends Settled>(settle: FailureSettle<Job>, db = engine): Run<Job> =>
+      async (by, jobs) => {
+        const rows = await settle(db, names, by, jobs);
+        const status = new Map(rows.map((row) => [row.id, row.status]));
+        return (id) => resultOfFailure(status.get(id));
+      };
+    const afterLoss = failing<Settled>(failedBefore, plain);
     this.#batchers = {
       complete: new Batcher(deps, 'complete', moving(complete, 'completed'), {
         gathers: true,
@@ -56,17 +73,12 @@ export class Settler {
         reword: (job, error) =>
           isUnstorable(error) && job.result != null ? { ...job, result: null } : null,
       }),
-      fail: new Batcher(
-        deps,
-        'fail',
-        async (by, jobs) => {
-          const rows = await fail(engine, names, by, jobs);
-          const status = new Map(rows.map((row) => [row.id, row.status]));
-          return (id) => resultOfFailure(status.get(id));
-        },
-        { gathers: true, retryRefused: true, reword: asAscii('error', 'summary') },
-      ),
+      fail: new Batcher(deps, 'fail', failing(fail), {
+        ...{ gathers: true, retryRefused: true, afterLoss },
+        reword: asAscii('error', 'summary'),
+      }),
       dead_letter: new Batcher(deps, 'dead_letter', moving(deadLetter, 'dead_letter'), {
+        afterLoss,
         reword: asAscii('error', 'summary'),
       }),
       release: new Batcher(
@@ -118,7 +130,7 @@ export class Settler {
     const { reportError, abandoned } = this.#deps;
     const result = await untilDone(abandoned, work, (error) => {
       reportError(what, error);
-      if (!isTransient(error)) throw error;
+      if (!isTransient(error) && !isUnopened(error)) throw error;
     });
     return result ?? 'lost';
   }
