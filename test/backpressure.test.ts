@@ -64,6 +64,22 @@ describe('an enqueue into a full queue', () => {
     expect(await waiting()).toBe(MOST);
   });
 
+  test('is refused too while a time limit of the role keeps its jobs from being counted', async () => {
+    await db.rows(`UPDATE holdfast.queues SET waiting_at = now() - interval '1 min', waiting = ${MOST},
+      recount_at = now() WHERE name = 'inbox'`);
+    const url = new URL(db.url);
+    url.searchParams.set('options', '-c statement_timeout=300');
+    const hf = producer({ connectionString: url.toString() });
+    const session = await db.pool.connect();
+    try {
+      await session.query('BEGIN; LOCK TABLE holdfast.inbox IN ACCESS EXCLUSIVE MODE');
+      await expect(hf.enqueue(work, {})).rejects.toMatchObject(FULL);
+    } finally {
+      await session.query('ROLLBACK');
+      session.release();
+    }
+  });
+
   test('is refused in another process too, which has not enqueued anything itself', async () => {
     await producer().enqueueMany(items(MOST));
     await old();

@@ -90,6 +90,9 @@ test('prom-client: an OpenMetrics registry and a cluster get what they ask for',
     ({ name }) => name === 'holdfast_database_up',
   );
   expect(up).toMatchObject({ aggregator: 'max', values: [{ value: 1 }] });
+  // Each process of a cluster counts its own.
+  const own = await register.getSingleMetric('holdfast_ring_owned_buckets')?.get();
+  expect(own).toMatchObject({ aggregator: 'sum' });
 });
 
 class Collecting extends MetricReader {

@@ -188,7 +188,8 @@ describe('an insert', () => {
       const send = job<object>('send', { queue });
       const tx = await transaction();
       await tx.query("SET LOCAL holdfast.notify = 'off'");
-      await hf.enqueue(send, {}, { tx });
+      const { id } = await hf.enqueue(send, {}, { tx });
+      await hf.update(id, { delay: 0 }, { tx, queue });
       await tx.query('COMMIT');
       expect(await ann.told()).toEqual([]);
       await hf.enqueue(send, {});

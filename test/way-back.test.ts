@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
+import { prune, pruneEffects } from '../src/maintenance/prune.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
 import { claimAs, heldOf } from './support/claiming.js';
@@ -48,6 +49,64 @@ test('a cancelled job comes back as itself, and whoever held it cannot settle it
   expect(await db.rows('SELECT id FROM holdfast.inbox_archive')).toEqual([{ id }]);
 });
 
+test.each(['cancel', 'discard'] as const)(
+  'after a %s, what the job did long ago is known for as long as it may come back',
+  async (verb) => {
+    const { id } = await db.hf.enqueue(work, {});
+    if (verb === 'discard')
+      await deadLetter(db.engine, INBOX, 'w', [{ ...(await claimOne('w')), ...WHY }]);
+    await db.rows(
+      `INSERT INTO holdfast.inbox_effects (job_id, name, value, generation, created_at)
+       VALUES ($1, 'charge', '{"value": 7}', 1, now() - interval '8 days')`,
+      [id],
+    );
+    await db.hf[verb]([id]);
+    expect(await prune(db.engine, INBOX, pruneEffects, 10)).toBe(0);
+    await db.hf.archive.replay([id]);
+    const charged: unknown[] = [];
+    const { worker } = start(db.hf, (w) =>
+      w.handle(work, async (ctx) => {
+        charged.push(await ctx.once('charge', () => 'again'));
+      }),
+    );
+    await until('it has run', () => worker.stats.completed === 1);
+    expect(charged).toEqual([7]);
+    // Completed, it is known for as long as it was before.
+    await db.rows(`UPDATE holdfast.inbox_effects SET created_at = now() - interval '8 days'`);
+    expect(await prune(db.engine, INBOX, pruneEffects, 10)).toBe(1);
+  },
+);
+
+test('one that waited for a slot of a rate is due at once', async () => {
+  await db.hf.limits.set({ type: 'work' }, { rate: { limit: 1, per: '1h', burst: 1 } });
+  const jobs = await db.hf.enqueueMany([1, 2, 3].map((n) => work.item({ n })));
+  await db.rows(
+    `UPDATE holdfast.inbox SET available_at = now() + interval '2h', limit_slot = now() + interval '2h'`,
+  );
+  await db.hf.cancel(jobs.map(({ id }) => id));
+  await db.hf.archive.replay([jobs[2]!.id]);
+  expect(await db.rows('SELECT available_at <= now() AS due FROM holdfast.inbox')).toEqual([
+    { due: true },
+  ]);
+  await db.hf.limits.remove({ type: 'work' });
+});
+
+test('jobs are found by their ids in whichever queue has them', async () => {
+  await db.hf.createQueue('elsewhere');
+  const other = job<object>('other', { queue: 'elsewhere' });
+  const ids = [(await db.hf.enqueue(work, {})).id, (await db.hf.enqueue(other, {})).id];
+  await db.hf.cancel(ids);
+  const both = { found: 2, moved: 0, keyTaken: 0, finished: false };
+  expect(await db.hf.archive.replay(ids, { dryRun: true })).toEqual(both);
+  const steps: unknown[] = [];
+  const onProgress = (step: { finished: boolean }) => steps.push(step.finished);
+  expect(await db.hf.archive.replay(ids, { onProgress })).toEqual({
+    ...{ found: 2, moved: 2, keyTaken: 0, finished: true },
+  });
+  expect(steps).toEqual([false, false, false, true]);
+  for (const id of ids) expect(await db.hf.job(id)).toMatchObject({ status: 'pending' });
+});
+
 test('one that was cancelled before its time waits for it again, with all its attempts', async () => {
   const runAt = new Date(Date.now() + 3_600_000);
   const [waits, due] = await db.hf.enqueueMany([
@@ -80,6 +139,8 @@ test('a discarded dead letter comes back; a completed job only if that is asked 
   expect(await db.hf.archive.replay([letter!.id, done!.id])).toMatchObject({ moved: 1 });
   await expect(db.hf.archive.replay({ status: 'completed' })).rejects.toThrow('completed: true');
   await expect(db.hf.archive.replay({})).rejects.toThrow("archive.replay('all')");
+  const lost = db.hf.archive.replay({ type: undefined, newer: '2h' } as never);
+  await expect(lost).rejects.toThrow('more jobs than you meant');
   await expect(db.hf.archive.replay({ status: 'pending' })).rejects.toThrow('not in the archive');
   expect((await db.hf.job(done!.id))?.status).toBe('completed');
 

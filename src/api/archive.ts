@@ -5,11 +5,13 @@ import { countFinished } from '../inspect/job/finished.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkIds } from '../job/id.js';
 import { checkInteger } from '../job/job.js';
-import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
+import { checkFlag, checkKnown, checkNamed, type Known } from '../job/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
+import type { Names } from '../postgres/names.js';
 import { type Access, ask, ofQueue, type QueueChoice } from './access.js';
 import { recordOf } from './acts.js';
-import { type JobsFilter, jobsFilter } from './filter.js';
+import { type JobsFilter, jobsFilter, PARTS } from './filter.js';
+import { findJobs } from './find-jobs.js';
 import { finishedOf, type ReplayStep, replaying } from './replay.js';
 
 export interface ReplayChoice extends QueueChoice, ActOptions {
@@ -54,6 +56,7 @@ export function replayStatuses(
 function filterOf(which: JobsFilter | 'all', choice: ReplayChoice): JobFilter {
   const { completed = false, asDeadLetters = false } = choice;
   const { filter, place } = jobsFilter(which === 'all' ? {} : which);
+  if (which !== 'all') checkNamed(which, ['status', ...PARTS], 'more jobs than you meant');
   if (which !== 'all' && isEmpty(filter))
     throw refused("The filter is empty; write archive.replay('all') for all of the archive.");
   if (filter.statuses && place !== 'archive')
@@ -65,14 +68,34 @@ function filterOf(which: JobsFilter | 'all', choice: ReplayChoice): JobFilter {
   return { ...filter, statuses: replayStatuses(filter.statuses, choice) };
 }
 
-async function count(access: Access, which: JobFilter | readonly string[], choice: ReplayChoice) {
+type Wanted = JobFilter | readonly string[];
+
+/** By queue, what is asked for there. Ids without a queue are looked for in all of them. */
+async function byQueue(access: Access, which: Wanted, { queue }: ReplayChoice) {
+  const all = new Map<string, Wanted>([[queue ?? 'inbox', which]]);
+  if (!Array.isArray(which) || queue !== undefined) return all;
+  const found = await findJobs(access, which);
+  const elsewhere = new Set([...found.values()].flat());
+  if (elsewhere.size > 0)
+    all.set(
+      'inbox',
+      which.filter((id) => !elsewhere.has(id)),
+    );
+  for (const [name, ids] of found) all.set(name, ids);
+  return all;
+}
+
+async function count(access: Access, which: Wanted, choice: ReplayChoice): Promise<ReplayStep> {
   const statuses = replayStatuses(undefined, choice);
-  const found = await ofQueue(access, choice, async (names) => {
-    if (!Array.isArray(which))
-      return ask(access, (db) => countFinished(db, names, which as JobFilter));
-    const jobs = await finishedOf((work) => ask(access, work), names, which as readonly string[]);
-    return jobs.filter(({ status }) => statuses.includes(status)).length;
-  });
+  let found = 0;
+  for (const [queue, part] of await byQueue(access, which, choice)) {
+    found += await ofQueue(access, { queue }, async (names) => {
+      if (!Array.isArray(part))
+        return ask(access, (db) => countFinished(db, names, part as JobFilter));
+      const jobs = await finishedOf((work) => ask(access, work), names, part as readonly string[]);
+      return jobs.filter(({ status }) => statuses.includes(status)).length;
+    });
+  }
   return { found, moved: 0, keyTaken: 0, finished: false };
 }
 
@@ -82,23 +105,25 @@ export function archive(access: Access) {
      * Finished jobs wait in their queue again, under their own ids and with all their attempts: cancelled and
      * discarded ones, for as long as the archive keeps them, and completed ones where that is asked for.
      */
-    async replay(which: WhichFinished, choice: ReplayChoice = {}): Promise<ReplayStep> {
+    async replay(asked: WhichFinished, choice: ReplayChoice = {}): Promise<ReplayStep> {
       checkKnown(choice, OPTIONS, 'archive.replay()', 'Nothing was done.');
       checkActOptions(choice);
       for (const name of ['completed', 'asDeadLetters', 'repeatEffects', 'dryRun'] as const)
         checkFlag(choice[name], name, 'Nothing was done.');
       const { completed = false, repeatEffects = false, batch = 1_000 } = choice;
       const restore = choice.asDeadLetters ?? false;
-      if (typeof which === 'string' && which !== 'all')
-        throw refused(`${shown(which)} names no jobs; for one job write [id].`);
-      const wanted = Array.isArray(which)
-        ? [...new Set(checkIds(which).map((id) => id.toLowerCase()))]
-        : filterOf(which as JobsFilter | 'all', choice);
+      if (typeof asked === 'string' && asked !== 'all')
+        throw refused(`${shown(asked)} names no jobs; for one job write [id].`);
+      const wanted = Array.isArray(asked)
+        ? [...new Set(checkIds(asked).map((id) => id.toLowerCase()))]
+        : filterOf(asked as JobsFilter | 'all', choice);
       checkInteger(batch, 'batch', 1, MAX_BATCH);
       if (choice.dryRun) return count(access, wanted, choice);
       let last: ReplayStep = { found: 0, moved: 0, keyTaken: 0, finished: false };
-      await ofQueue(access, choice, async (names) => {
-        const filter = Array.isArray(wanted) ? null : (which as object | 'all');
+      const parts = [...(await byQueue(access, wanted, choice))];
+      const replayIn = async (names: Names, which: Wanted, isLast: boolean) => {
+        const before = last;
+        const filter = Array.isArray(wanted) ? null : (asked as object | 'all');
         const changes = restore ? { asDeadLetters: true } : null;
         const act = {
           act: 'replay',
@@ -107,15 +132,22 @@ export function archive(access: Access) {
           changes,
         } as const;
         const steps = replaying({
-          ...{ pool: access.pool(), read: (work) => ask(access, work), names, which: wanted },
+          ...{ pool: access.pool(), read: (work) => ask(access, work), names, which },
           ...{ completed, restore, repeatEffects, batch, signal: choice.signal },
           record: recordOf(act, choice),
         });
         for await (const step of steps) {
-          last = step;
-          choice.onProgress?.(step);
+          last = {
+            found: before.found + step.found,
+            moved: before.moved + step.moved,
+            keyTaken: before.keyTaken + step.keyTaken,
+            finished: step.finished && isLast,
+          };
+          choice.onProgress?.(last);
         }
-      });
+      };
+      for (const [n, [queue, which]] of parts.entries())
+        await ofQueue(access, { queue }, (names) => replayIn(names, which, n === parts.length - 1));
       return last;
     },
   };

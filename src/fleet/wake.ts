@@ -57,6 +57,9 @@ export async function ping(db: Executor, names: Names, word: string) {
   await db.run(notifyChannel, names, [FLEET_CHANNEL, word]);
 }
 
+/** Off for two-phase commits. It has this name in every schema. */
+const NOTIFY_SETTING = 'holdfast.notify';
+
 export const notifyQueue = statement({
   name: 'notify_queue',
   text: `
@@ -64,6 +67,7 @@ SELECT pg_notify(concat('holdfast_', 'holdfast.inbox'::regclass::oid), concat(
   floor(date_part('epoch', $1::text::timestamptz) * 10)::bigint, ':', $2::text))::text AS sent
 -- A full queue of notifications would undo what was done to the jobs.
 WHERE pg_notification_queue_usage() < 0.5
+  AND current_setting($3::text, true) IS DISTINCT FROM 'off'
   AND EXISTS (SELECT FROM pg_catalog.pg_trigger AS t
     WHERE t.tgrelid = 'holdfast.inbox'::regclass AND t.tgname = 'wake' AND t.tgenabled IN ('O', 'A'))`,
   columns: { sent: text },
@@ -94,7 +98,7 @@ export async function hintQueue(
   if (since === undefined) return;
   const buckets = [...new Set(waiting.map(({ partitionBucket }) => partitionBucket))];
   const list = buckets.length > MAX_BUCKETS ? '*' : buckets.join(',');
-  await db.run(notifyQueue, names, [since, list]);
+  await db.run(notifyQueue, names, [since, list, NOTIFY_SETTING]);
 }
 
 /**

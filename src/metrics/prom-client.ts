@@ -80,6 +80,8 @@ function metricOf(family: Family, refreshed: () => Promise<void>): PromMetric {
 /** How a cluster makes one series of those of its processes. What the database says is the same in all of them. */
 function aggregatorOf({ definition }: Family): PromFacts['aggregator'] {
   if (definition.kind !== 'gauge') return 'sum';
+  // Each process counts those of its own workers.
+  if (definition === PROCESS_METRICS.owned) return 'sum';
   // Counters that are summed are as old as the oldest of them.
   return definition === PROCESS_METRICS.startTime ? 'min' : 'max';
 }

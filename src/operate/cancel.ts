@@ -7,7 +7,7 @@
  * they are locked first, is said in dead-letters.ts.
  */
 import { checkIds } from '../job/id.js';
-import { historyWith } from '../postgres/fragments.js';
+import { historyWith, KEEPS_EFFECTS } from '../postgres/fragments.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -27,14 +27,15 @@ WITH jobs AS MATERIALIZED (
 ), gone AS (
   DELETE FROM holdfast.inbox AS i USING jobs WHERE i.id = jobs.id
   RETURNING i.*
-)
+), ${KEEPS_EFFECTS}
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
   partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
   payload, headers, idempotency_key, claimed_by, last_error, history, group_key)
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
   version, 'cancelled', priority, type, partition_key, payload, headers, idempotency_key,
   claimed_by, $2::text,
-  CASE WHEN i.status = 'pending' AND i.available_at > now()
+  -- A slot of a rate is no time that somebody asked for.
+  CASE WHEN i.status = 'pending' AND i.available_at > now() AND i.limit_slot IS DISTINCT FROM i.available_at
     THEN ${historyWith(`'outcome', 'cancelled', 'due', i.available_at`)} ELSE i.history END, group_key
 FROM gone AS i
 RETURNING id`,
