@@ -134,7 +134,7 @@ class Drain {
     const outcome = outcomeOf(end, row);
     if (outcome !== 'crashed') this.#counts[outcome]++;
     if (await this.#until()) return true;
-    if (this.#attempts >= this.#limit) throw this.#endless();
+    if (this.#attempts >= this.#limit && (await this.#result()).left > 0) throw this.#endless();
     return false;
   }
 

@@ -129,6 +129,17 @@ describe.each(KITS)('on %s', (_, open) => {
       expect(await report(parent, children)).toBe('survived');
     });
 
+    test('several queries and effects at once', async () => {
+      const handler: Handler = async ({ payload, once }) => {
+        await Promise.all([1, 2].map(() => kit.pool.query('SELECT 1')));
+        const send = () => mailer.send(payload.orderId, `mail ${payload.orderId}`);
+        await Promise.all([once('mail', send), once('log', () => undefined)]);
+      };
+      const options = { hf: kit.hf, effect: mails, onceGap: 'fail' } as const;
+      const { onceGap } = await survivesFaults(receipt, handler, perRun, options);
+      expect(onceGap).toBe('closed');
+    });
+
     test('a unique key in a transaction of their own', async () => {
       const handler: Handler = async ({ payload }) => {
         const client = await kit.pool.connect();
@@ -207,6 +218,29 @@ describe.each(KITS)('on %s', (_, open) => {
       const message = await report(handler, () => count('unique_receipts'));
       expect(message).toMatch(/its job ended as "dead_letter" instead of "completed"/);
       expect(message).toMatch(/ON CONFLICT DO NOTHING/);
+    });
+
+    test('an effect behind many steps', async () => {
+      const handler: Handler = async ({ payload, once }) => {
+        for (let n = 0; n < 25; n++) await kit.pool.query('SELECT 1');
+        await once('mail', () => mailer.send(payload.orderId));
+      };
+      const options = { hf: kit.hf, effect: mails, onceGap: 'fail' } as const;
+      const failed = survivesFaults(receipt, handler, perRun, options);
+      await expect(failed).rejects.toThrow(/before .*marker|marker/);
+    });
+
+    test('a gap after which the job never completes', async () => {
+      const charged = new Set<number>();
+      let calls = 0;
+      const handler: Handler = async ({ payload, once }) => {
+        await once('charge', () => {
+          calls++;
+          if (charged.has(payload.orderId)) throw new Error('already charged');
+          charged.add(payload.orderId);
+        });
+      };
+      expect(await report(handler, () => calls)).toMatch(/already charged/);
     });
 
     test('the gap of ctx.once, where it must be closed', async () => {

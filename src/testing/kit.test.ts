@@ -308,6 +308,12 @@ describe.each(KITS)('on %s', (_, open) => {
       await expect(endless).rejects.toThrow(/7 attempts .* send_receipt \(7 attempts\)/);
     });
 
+    test('as many attempts as are allowed are no error if nothing is left', async () => {
+      await kit.hf.enqueueMany([1, 2].map((orderId) => receipt.item({ orderId })));
+      const worker = kit.hf.worker().handle(receipt, () => undefined);
+      expect(await drain(kit.hf, { worker, limit: 2 })).toMatchObject({ completed: 2, left: 0 });
+    });
+
     test('wrong calls say what is wrong', async () => {
       const worker = kit.hf.worker().handle(receipt, () => undefined);
       const { hf } = kit;

@@ -82,13 +82,14 @@ export class Cut extends Recorder {
   }
 
   override async after(step: Step): Promise<'go' | 'lose'> {
-    return this.#committed && this.#strikes(step, this.steps.length - 1) ? 'lose' : 'go';
+    return this.#committed && this.#strikes(step, this.steps.lastIndexOf(step)) ? 'lose' : 'go';
   }
 }
 
 /** Ends the attempt before one step. */
 export class Crash extends Recorder {
   readonly #where: Where;
+  #dead = false;
   #crashed: (step: Step) => void = () => {};
   /** Resolves when it has crashed. */
   readonly crashed = new Promise<Step>((resolve) => {
@@ -101,8 +102,11 @@ export class Crash extends Recorder {
   }
 
   override async before(step: Step): Promise<'go' | 'refuse'> {
+    // Whatever else was under way does not go on either.
+    if (this.#dead) return new Promise(() => {});
     const index = this.steps.push(step) - 1;
     if (!this.#where(step, index)) return 'go';
+    this.#dead = true;
     for (const client of [...this.clients]) {
       await client.cut();
       client.release();

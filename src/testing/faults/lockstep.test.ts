@@ -41,6 +41,29 @@ test('the one whose lease is gone enters ctx.once when the owner has left it', a
   expect(order).toEqual(['owner once', 'owner marker', 'stale once']);
 });
 
+test('several steps that are under way at once wait each for its own', async () => {
+  const { order, take } = recorded();
+  const both = Promise.all([take('owner', 'query'), take('owner', 'query')]);
+  await take('stale', 'query');
+  await new Promise(setImmediate);
+  expect(order.filter((one) => one === 'owner query')).toHaveLength(1);
+  await take('stale', 'query');
+  await both;
+  expect(order).toHaveLength(4);
+});
+
+test('two effects at once are entered when the owner has left as many', async () => {
+  const { order, take } = recorded();
+  const waits = [take('stale', 'once'), take('stale', 'once')];
+  await take('owner', 'once');
+  await take('owner', 'marker');
+  await new Promise(setImmediate);
+  expect(order.filter((one) => one === 'stale once')).toHaveLength(1);
+  await take('owner', 'marker');
+  await Promise.all(waits);
+  expect(order.filter((one) => one === 'stale once')).toHaveLength(2);
+});
+
 test('whoever is left goes on when the other has ended', async () => {
   const { owner, order, take } = recorded();
   const waits = take('stale', 'completion');

@@ -11,16 +11,19 @@ import { clearTimeout, setTimeout } from 'node:timers';
 import { Recorder } from './fault.js';
 import type { Step } from './steps.js';
 
-const PATIENCE_MS = 5_000;
+/** Whoever waits for the other one longer than this goes on. */
+export const PATIENCE_MS = 5_000;
 
 export class Lockstep extends Recorder {
   readonly #owner: boolean;
   #other: Lockstep | null = null;
   /** How many steps it has come to at which both meet. */
   #met = 0;
+  /** Of the owner: how many effects have their marker. Of the other: how many it has come to. */
   #markers = 0;
   #over = false;
-  #wake: () => void = () => {};
+  /** A handler may have several steps under way. */
+  readonly #waiting = new Set<() => void>();
 
   private constructor(owner: boolean) {
     super();
@@ -40,17 +43,20 @@ export class Lockstep extends Recorder {
     (this.#other as Lockstep).#wake();
   }
 
+  #wake(): void {
+    for (const resolve of this.#waiting) resolve();
+  }
+
   override async before(step: Step): Promise<'go' | 'refuse'> {
     this.steps.push(step);
     const other = this.#other as Lockstep;
     if (step.kind === 'once' && !this.#owner) {
-      const wanted = this.#markers + 1;
+      const wanted = ++this.#markers;
       await this.#until(() => other.#markers >= wanted);
-      this.#markers = wanted;
     } else if (step.kind === 'begin' || step.kind === 'query' || step.kind === 'completion') {
-      this.#met++;
+      const place = ++this.#met;
       other.#wake();
-      await this.#until(() => other.#met >= this.#met);
+      await this.#until(() => other.#met >= place);
     }
     return 'go';
   }
@@ -66,14 +72,17 @@ export class Lockstep extends Recorder {
   async #until(holds: () => boolean): Promise<void> {
     const other = this.#other as Lockstep;
     let patient = true;
+    let wake = () => {};
     const timer = setTimeout(() => {
       patient = false;
-      this.#wake();
+      wake();
     }, PATIENCE_MS);
     while (patient && !other.#over && !holds()) {
       await new Promise<void>((resolve) => {
-        this.#wake = resolve;
+        wake = resolve;
+        this.#waiting.add(resolve);
       });
+      this.#waiting.delete(wake);
     }
     clearTimeout(timer);
   }

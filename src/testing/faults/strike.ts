@@ -2,11 +2,13 @@
  * An attempt that meets a fault, by the real statements: real claims under real generations, a real takeover,
  * a real recovery. What happened is told to a story, step by step.
  */
+// A test may have replaced the global ones.
+import { clearTimeout, setTimeout } from 'node:timers';
 import type { LeasedJob } from '../../worker/run/leased-job.js';
 import type { AttemptEnd, TestWorker } from '../test-worker.js';
 import type { Trial } from '../trial.js';
 import { Crash, Cut, type Fault, Interrupt, type Where } from './fault.js';
-import { Lockstep } from './lockstep.js';
+import { Lockstep, PATIENCE_MS } from './lockstep.js';
 import type { Step } from './steps.js';
 
 /** Is told what happened, in sentences. */
@@ -94,10 +96,25 @@ async function loseLease<Input, Output>(
     await first.renew(held);
     await tell('Worker 1 woke up and went on; its signal is aborted.');
   };
-  const watcher = new Interrupt(where, (step) => trial.aside(() => takeOver(step)));
+  let takenOver: Promise<void> = Promise.resolve();
+  const watcher = new Interrupt(where, (step) => {
+    takenOver = trial.aside(() => takeOver(step));
+    return within(PATIENCE_MS, takenOver);
+  });
   const end = await trial.run(first, held, watcher);
+  await takenOver;
   await tell(`Worker 1 ended: for it the job is ${end.result}.`);
   return { end, step: watcher.struck };
+}
+
+/** The other worker may wait for locks of the first: then both go on at once. */
+async function within(ms: number, work: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const patience = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work, patience]);
+  clearTimeout(timer);
 }
 
 async function deliverTwice<Input, Output>({
