@@ -48,10 +48,11 @@ export const replay: Act = async ({ hf }, acted) => {
   return { moved, keyTaken };
 };
 
-export const runJob: Act = async ({ hf }, acted) => {
+/** By the database's clock. One that waits for a slot of a rate keeps it. */
+export const runJob: Act = async ({ hf, look }, acted) => {
   const [id, queue] = [acted.params.id as string, queueOf(acted.body)];
-  await hf.update(id, { runAt: new Date() }, { queue, ...actOptions(acted) });
-  return { moved: [id] };
+  await hf.update(id, { delay: 0 }, { queue, ...actOptions(acted) });
+  return { moved: [id], runAt: (await look.job(id, { queue }))?.runAt ?? null };
 };
 
 /** Of the queue, or of one type or one key of it. */

@@ -50,8 +50,12 @@ async function seenAtOf({ read, access }: Context, seenMsAgo: number | undefined
   return (await read((db) => databaseNow(db, access.schema))) - seenMsAgo;
 }
 
-/** Of a page, those that are in the group of this dead letter: with its error, and no newer. */
-async function groupOf({ look }: Context, queue: string, like: string, seenAt: number) {
+/** Of a page, those that are in the group of this dead letter: with its error, no newer, and no older than `from`. */
+async function groupOf(
+  { look }: Context,
+  queue: string,
+  { like, from = '', seenAt }: { like: string; from: string | undefined; seenAt: number },
+) {
   const letter = await look.job(like, { queue });
   if (!letter)
     throw new Refused(404, 'The example of this group is gone; nothing was done. Look again.');
@@ -62,7 +66,9 @@ async function groupOf({ look }: Context, queue: string, like: string, seenAt: n
   return {
     type: letter.type,
     of: ({ jobs, next }: JobsPage): JobsPage => ({
-      jobs: jobs.filter((job) => job.id <= letter.id && foldError(job.lastError) === error),
+      jobs: jobs.filter(
+        ({ id, lastError }) => id >= from && id <= letter.id && foldError(lastError) === error,
+      ),
       next: next !== null && next < letter.id ? next : null,
     }),
   };
@@ -80,7 +86,8 @@ export const bulk: Act = async (context, acted) => {
   const like = text(body, 'like');
   const seenMsAgo = seenMsAgoOf(body);
   const seenAt = await seenAtOf(context, seenMsAgo);
-  const group = like === undefined ? null : await groupOf(context, queue, like, seenAt);
+  const from = text(body, 'from');
+  const group = like === undefined ? null : await groupOf(context, queue, { like, from, seenAt });
   const filter = noNewer(group ? { ...given, type: group.type } : given, seenMsAgo);
   const after = text(body, 'after') ?? null;
   const read = await context.look.jobs({ queue, filter, after, limit: STEP, order: 'oldest' });
@@ -90,7 +97,11 @@ export const bulk: Act = async (context, acted) => {
   const found = seen.map(({ id }) => id);
   if (found.length === 0) return { found: 0, moved: [], next };
   const options = actOptions(acted);
-  const said = { act: verb, queue, filter: { ...filter, ...(like && { like }) } };
+  const said = {
+    act: verb,
+    queue,
+    filter: { ...filter, ...(like && { like }), ...(from && { from }) },
+  };
   const moved = await moveJobs(
     {
       ...{ pool: context.parts.pool(), names: context.access.names(queue) },

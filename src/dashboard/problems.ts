@@ -45,7 +45,8 @@ function ofQueue(queue: QueueInfo, workers: number): Problem[] {
     );
   else if (due && workers > 0 && (oldestDueMs as number) > LAG_MS)
     found.push(
-      bad(
+      // It may be one of those that are paused: they wait for a person.
+      (parts.length > 0 ? note : bad)(
         `Queue ${name} is behind: its oldest due job has waited for ${span(oldestDueMs as number)}.`,
         jobsOf(name, '&status=pending&order=oldest'),
       ),

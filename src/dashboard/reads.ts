@@ -8,7 +8,7 @@ import { openOverview } from '../inspect/queue/overview.js';
 import { listQueues } from '../inspect/queue/queues.js';
 import { VERSION } from '../job/version.js';
 import { inQueue } from '../postgres/in-queue.js';
-import { upcoming } from '../schedule/instants.js';
+import { delayOf, upcoming } from '../schedule/instants.js';
 import type { Context } from './context.js';
 import { filterOf, fromQuery, numberOf } from './input.js';
 import { seenLimits } from './limits.js';
@@ -113,7 +113,12 @@ export const deadLetterGroups: Read = async ({ letters, redactor }, { query }) =
   const queue = queueOf(query);
   const { status, ...filter } = filterOf(fromQuery(query));
   const groups = await letters.groups({ queue, filter, byKey: query.get('by') === 'key' });
-  return { groups: groups.map((group) => redactor.of(group, queue)) };
+  return {
+    groups: groups.map((group) => {
+      const shown = redactor.of(group, queue);
+      return { ...shown, redacted: shown.error !== group.error };
+    }),
+  };
 };
 
 export const queues: Read = async ({ read, access }) => ({
@@ -132,10 +137,13 @@ export const schedules: Read = async ({ schedules: list, redactor }, { query }) 
   const now = Date.now();
   return {
     ...page,
-    schedules: page.schedules.map((schedule) => ({
-      ...redactor.of(schedule, schedule.queue),
-      nextRuns: schedule.paused ? [] : upcoming(schedule, now, NEXT_RUNS),
-    })),
+    schedules: page.schedules.map((schedule) => {
+      const delayMs = delayOf(schedule.name, schedule.jitterMs);
+      // Its instant has passed, and it has not fired yet: that is its next run.
+      const nextRuns = upcoming(schedule, now - delayMs, NEXT_RUNS).map((at) => at + delayMs);
+      const shown = redactor.of(schedule, schedule.queue);
+      return { ...shown, delayMs, nextRuns: schedule.paused ? [] : nextRuns };
+    }),
   };
 };
 

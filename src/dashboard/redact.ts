@@ -24,6 +24,12 @@ interface Facts {
   readonly error?: string | null;
 }
 
+/** The page shows an error as a text, whatever was made of it; where there was none there is none. */
+function asText(shown: unknown, was: string | null | undefined): string | null | undefined {
+  if (was === null || was === undefined || typeof shown === 'string') return shown as typeof was;
+  return shown === null || shown === undefined ? '' : (JSON.stringify(shown) ?? String(shown));
+}
+
 export class Redactor {
   readonly #redact: Redact | undefined;
 
@@ -42,10 +48,12 @@ export class Redactor {
     if ('result' in value) parts.result = see(value.result, 'result');
     if ('headers' in value) parts.headers = see(value.headers, 'headers');
     for (const name of ['lastError', 'error'] as const)
-      if (name in value) parts[name] = see(value[name], 'error');
+      if (name in value) parts[name] = asText(see(value[name], 'error'), value[name]);
     if (value.history)
       parts.history = value.history.map((entry) =>
-        'error' in entry ? { ...entry, error: see(entry.error, 'error') } : entry,
+        'error' in entry
+          ? { ...entry, error: asText(see(entry.error, 'error'), entry.error) }
+          : entry,
       );
     return { ...value, ...parts };
   }

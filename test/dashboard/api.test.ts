@@ -278,6 +278,42 @@ describe('what people do', () => {
     expect(await post('/api/jobs/bulk', { ...none, like: ID })).toMatchObject({ status: 404 });
   });
 
+  test('of a group only the letters that were read are acted on, not older ones', async () => {
+    const dead = () => plantJob(db, { status: 'dead_letter', error: 'no' });
+    const [old, first, last] = [await dead(), await dead(), await dead()];
+    const { get, post } = dashboard();
+    const [group] = (await get('/api/dead-letters')).body.groups;
+    expect(group).toMatchObject({ first: old, example: last, jobs: 3, redacted: false });
+    const body = { verb: 'retry', status: 'dead_letter', like: last, from: first };
+    expect((await post('/api/jobs/bulk', body)).body).toMatchObject({ moved: [first, last] });
+    expect(await status(old)).toBe('dead_letter');
+  });
+
+  test.each([
+    ['nothing', undefined, ''],
+    ['null', null, ''],
+    ['an object', { hidden: true }, '{"hidden":true}'],
+  ])('an error of which redact makes %s is a text all the same', async (_, made, shown) => {
+    const id = await plantJob(db, { status: 'dead_letter', error: 'card 4242' });
+    const { get } = asking(db.hf, { loopback: true, redact: () => made });
+    const [group] = (await get('/api/dead-letters')).body.groups;
+    expect(group).toMatchObject({ error: shown, redacted: true });
+    expect((await get(`/api/jobs/${id}`)).body.job).toMatchObject({ lastError: shown });
+  });
+
+  test('a schedule with a jitter shows when it fires, and not its instants', async () => {
+    await db.hf.schedule('spread', {
+      ...{ every: '1d', jitter: '12h', job: job('spread_work'), payload: {} },
+    });
+    const { schedules } = (await dashboard().get('/api/schedules?prefix=spread')).body;
+    const { nextRuns, nextAt, nextInstant, delayMs } = schedules[0];
+    expect(delayMs).toBeGreaterThan(0);
+    expect(nextRuns[0]).toBeLessThanOrEqual(Date.parse(nextAt));
+    expect((Date.parse(nextAt) - nextRuns[0]) % 86_400_000).toBe(0);
+    expect(Date.parse(nextAt) - Date.parse(nextInstant)).toBe(delayMs);
+    await db.hf.schedules.delete('spread');
+  });
+
   test('groups by key, each with the letters of its key', async () => {
     const dead = (key: string) => plantJob(db, { status: 'dead_letter', key, error: 'no' });
     const [one, two] = [await dead('order:1'), await dead('order:2')];
@@ -355,6 +391,13 @@ describe('what people do', () => {
     expect((await db.hf.job(id))!.runAt!.getTime()).toBeLessThanOrEqual(Date.now() + 1_000);
     const held = await plantJob(db, { status: 'processing' });
     expect(await dashboard().post(`/api/jobs/${held}/run`, {})).toMatchObject({ status: 409 });
+  });
+
+  test('one that waits for a slot of a rate keeps it, and that is said', async () => {
+    const id = await plantJob(db, { dueInMs: 3_600_000 });
+    await db.rows('UPDATE holdfast.inbox SET limit_slot = available_at WHERE id = $1', [id]);
+    const { runAt } = (await dashboard().post(`/api/jobs/${id}/run`, {})).body;
+    expect(Date.parse(runAt)).toBeGreaterThan(Date.now() + 3_000_000);
   });
 
   test('an empty name of a type or of a key pauses nothing', async () => {

@@ -235,6 +235,13 @@ test('what is wrong is said in words, the worst first', () => {
   expect(problemsOf([{ ...well, pausedTypes: ['a', 'b'] }], [], [])).toEqual([
     { level: 'note', text: 'Jobs of type a and 1 more part in mail are paused.', link: 'limits' },
   ]);
+  // What is paused waits for a person, and may be the oldest.
+  expect(problemsOf([{ ...queue, pausedTypes: ['a'], deadLetter: 0 }], [worker], [])).toMatchObject(
+    [
+      { level: 'note', text: expect.stringContaining('is behind') },
+      { level: 'note', text: 'Jobs of type a in mail are paused.' },
+    ],
+  );
   // A fleet that was killed is nobody, although the registry calls it alive.
   const [first, second] = problemsOf(
     [queue],

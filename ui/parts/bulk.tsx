@@ -14,8 +14,10 @@ export interface Which {
   readonly filter: Readonly<Record<string, string>>;
   /** In words. */
   readonly text: string;
-  /** Of those, the group of this dead letter, so many as were seen. */
-  readonly group?: { readonly like: string; readonly jobs: number };
+  /** Of those, the group of this dead letter, so many as were seen, the oldest of which is `from`. */
+  readonly group?: { readonly like: string; readonly from: string; readonly jobs: number };
+  /** When what is seen was asked for, by `performance.now()`. */
+  readonly seenAt?: number;
 }
 
 const NAMES: Readonly<Record<Verb, string>> = {
@@ -45,18 +47,17 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
   const [done, setDone] = useState<number | null>(null);
   const [reason, setReason] = useState('');
   const stopped = useRef(false);
-  const seenAt = useRef(performance.now());
+  const seenAt = useRef(which.seenAt ?? performance.now());
   useEffect(() => {
     const leave = () => {
       stopped.current = true;
     };
     if (group) return leave;
     const query = new URLSearchParams({ queue: which.queue, ...which.filter });
+    // What is made while they are counted may not be among them.
+    seenAt.current = performance.now();
     get<{ count: number; more: boolean }>(`api/jobs/count?${query}`).then(
-      (counted) => {
-        seenAt.current = performance.now();
-        setTotal(counted);
-      },
+      (counted) => setTotal(counted),
       (failed: Error) => setError(failed.message),
     );
     return leave;
@@ -69,7 +70,7 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
     try {
       do {
         const seenMsAgo = Math.round(performance.now() - seenAt.current);
-        const rest = { after, reason, seenMsAgo, like: group?.like };
+        const rest = { after, reason, seenMsAgo, like: group?.like, from: group?.from };
         const body = { verb, queue: which.queue, ...which.filter, ...rest };
         const step: Step = await post<Step>('api/jobs/bulk', body);
         found += step.found;

@@ -11,6 +11,8 @@ import type { Group } from '../state/wire';
 
 /** As many as the server sends. */
 const MAX_GROUPS = 100;
+/** And so many of the newest are read. */
+const SCANNED = 50_000;
 
 /** In the error of a group `#` stands for numbers and ids; the longest part between them is what a filter can find. */
 const findable = (error: string) =>
@@ -18,10 +20,15 @@ const findable = (error: string) =>
     .split('#')
     .reduce((best, part) => (part.trim().length > best.length ? part.trim() : best), '');
 
-function whichOf(queue: string, { type, error, key, jobs, example }: Group, byKey: boolean): Which {
+function whichOf(
+  queue: string,
+  { type, error, key, jobs, first, example }: Group,
+  byKey: boolean,
+  seenAt: number,
+): Which {
   const text = `dead letters of ${type}${byKey ? ` with key ${key}` : ''}: ${error || 'no error'}`;
   const filter = { status: 'dead_letter', type, ...(byKey && { key }) };
-  return { queue, filter, text, group: { like: example, jobs } };
+  return { queue, filter, text, group: { like: example, from: first, jobs }, seenAt };
 }
 
 export function DeadLetters() {
@@ -29,7 +36,7 @@ export function DeadLetters() {
   const fullest = [...queues].sort((a, b) => b.deadLetter - a.deadLetter)[0];
   const queue = query.value.get('queue') ?? fullest?.queue ?? null;
   const byKey = query.value.get('by') === 'key';
-  const { data, error } = useAsked<{ groups: readonly Group[] }>(
+  const { data, error, askedAt } = useAsked<{ groups: readonly Group[] }>(
     queue === null
       ? null
       : `api/dead-letters?queue=${encodeURIComponent(queue)}${byKey ? '&by=key' : ''}`,
@@ -86,10 +93,11 @@ export function DeadLetters() {
       ) : (
         <Table label="Groups of dead letters" head={head} numbers={[3]}>
           {data.groups.map((group) => {
-            const which = whichOf(queue, group, byKey);
+            const which = whichOf(queue, group, byKey, askedAt);
             const list = new URLSearchParams({ queue, ...which.filter });
             const text = findable(group.error);
-            if (text) list.set('error', text);
+            // What is shown in place of an error is found nowhere.
+            if (text && !group.redacted) list.set('error', text);
             return (
               <tr key={`${group.type} ${group.error} ${byKey ? group.key : ''}`}>
                 <th scope="row">{group.type}</th>
@@ -123,6 +131,9 @@ export function DeadLetters() {
             );
           })}
         </Table>
+      )}
+      {(queues.find((one) => one.queue === queue)?.deadLetter ?? 0) > SCANNED && (
+        <p class="dim">{`These are the newest ${count(SCANNED)} dead letters, and acts are on those.`}</p>
       )}
       {data?.groups.length === MAX_GROUPS && (
         <p class="dim">{`These are the ${MAX_GROUPS} largest groups; there may be more.`}</p>

@@ -133,15 +133,22 @@ function Acts({ job }: { job: ShownJob }) {
   const { id, queue, status, archived } = job;
   const run = () =>
     void doing(async () => {
-      await post(`api/jobs/${id}/run`, { queue });
-      return 'It is due now.';
+      const { runAt } = await post<{ runAt: string | null }>(`api/jobs/${id}/run`, { queue });
+      // A rate gives its slots in order.
+      return runAt !== null && Date.parse(runAt) > serverNow() + 1_000
+        ? 'It keeps its slot of the rate; nothing was changed.'
+        : 'It is due now.';
     });
   const replay = () =>
     void doing(async () => {
-      const { moved } = await post<{ moved: number }>('api/jobs/replay', { queue, ids: [id] });
-      return moved === 1
-        ? 'It waits in its queue again.'
-        : 'It could not be put back: its idempotency key stands for another job.';
+      const { moved, keyTaken } = await post<{ moved: number; keyTaken: number }>(
+        'api/jobs/replay',
+        { queue, ids: [id] },
+      );
+      if (moved === 1) return 'It waits in its queue again.';
+      return keyTaken === 1
+        ? 'It could not be put back: its idempotency key stands for another job.'
+        : 'It is not in the archive any more; somebody may have put it back already.';
     });
   const act = (verb: Verb) => {
     setAsked(null);
@@ -211,7 +218,17 @@ function Why({ explanation }: { explanation: JobAnswer['explanation'] }) {
 
 export function JobScreen({ id }: { id: string }) {
   const { data, error } = useAsked<JobAnswer>(`api/jobs/${encodeURIComponent(id)}`, 1);
-  if (!data) return error ? <Failed error={error} /> : <Waiting />;
+  if (!data)
+    return error ? (
+      <>
+        <Failed error={error} />
+        <p>
+          <Link to={`jobs?key=${encodeURIComponent(id)}`}>Jobs with this as their key</Link>
+        </p>
+      </>
+    ) : (
+      <Waiting />
+    );
   const { job, explanation } = data;
   return (
     <>

@@ -42,7 +42,8 @@ function Filter() {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
     const text = (name: string) => String(form.get(name) ?? '').trim();
-    if (ID.test(text('key'))) {
+    // A key may look like an id: one that is searched for already is a key.
+    if (ID.test(text('key')) && text('key') !== asked.get('key')) {
       go(`jobs/${text('key').toLowerCase()}`);
       return;
     }

@@ -32,11 +32,11 @@ const LATE_MS = 5_000;
 
 /** How late it is, or else how late its last job was written. */
 function Lag({ schedule }: { schedule: ListedSchedule }) {
-  const { paused, nextAt, lastAt, lastInstant } = schedule;
+  const { paused, nextAt, lastAt, lastInstant, delayMs } = schedule;
   const overdueMs = paused || nextAt === null ? 0 : serverNow() - Date.parse(nextAt);
   if (overdueMs > LATE_MS) return <span class="bad">{`overdue by ${span(overdueMs)}`}</span>;
   if (lastAt === null || lastInstant === null) return <span class="dim">–</span>;
-  return <>{span(Date.parse(lastAt) - Date.parse(lastInstant))}</>;
+  return <>{span(Math.max(0, Date.parse(lastAt) - Date.parse(lastInstant) - delayMs))}</>;
 }
 
 function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) {

@@ -29,7 +29,9 @@ export const canUndo = (queue: string): boolean => {
 export function say(text: string, options: { bad?: boolean; undo?: () => void } = {}): void {
   const id = ++count;
   const undo = options.undo ?? null;
-  messages.value = [...messages.value.slice(-3), { id, text, bad: options.bad ?? false, undo }];
+  // What can still be taken back stays.
+  const kept = messages.value.filter((one, at, all) => one.undo !== null || at >= all.length - 3);
+  messages.value = [...kept, { id, text, bad: options.bad ?? false, undo }];
   setTimeout(() => dismiss(id), undo ? UNDO_MS : SHOWN_MS);
 }
 
@@ -66,17 +68,20 @@ const BATCH = 1_000;
 /** What was discarded is a dead letter again; what was cancelled waits again. */
 async function takeBack(verb: Verb, queue: string, ids: readonly string[]): Promise<string> {
   const asDeadLetters = verb === 'discard';
-  let moved = 0;
+  let [moved, keyTaken] = [0, 0];
   for (let at = 0; at < ids.length; at += BATCH) {
-    const answer = await post<{ moved: number }>('api/jobs/replay', {
+    const answer = await post<{ moved: number; keyTaken: number }>('api/jobs/replay', {
       queue,
       ids: ids.slice(at, at + BATCH),
       asDeadLetters,
       reason: 'undone',
     });
     moved += answer.moved;
+    keyTaken += answer.keyTaken;
   }
-  return `Undone: ${jobsText(moved)} ${asDeadLetters ? 'dead again, as before' : 'back in the queue'}.`;
+  const stayed =
+    keyTaken > 0 ? ` ${jobsText(keyTaken)} stayed: their key stands for another job.` : '';
+  return `Undone: ${jobsText(moved)} ${asDeadLetters ? 'dead again, as before' : 'back in the queue'}.${stayed}`;
 }
 
 /** Says what was done, with the way back where there is one. */

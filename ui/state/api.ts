@@ -29,6 +29,8 @@ export const post = <Value>(path: string, body: object): Promise<Value> =>
 export interface Asked<Value> {
   readonly data: Value | null;
   readonly error: string | null;
+  /** When the data was asked for, by `performance.now()`. */
+  readonly askedAt: number;
   readonly reload: () => void;
 }
 
@@ -41,7 +43,8 @@ export function useAsked<Value>(
     path: string | null;
     data: Value | null;
     error: string | null;
-  }>({ path, data: null, error: null });
+    askedAt: number;
+  }>({ path, data: null, error: null, askedAt: 0 });
   const [asked, setAsked] = useState(0);
   const fresh = state.path === path;
   const every = typeof often === 'number' ? often : often(fresh ? state.data : null);
@@ -50,11 +53,13 @@ export function useAsked<Value>(
   useEffect(() => {
     if (path === null) return;
     let current = true;
+    const askedAt = performance.now();
     get<Value>(path).then(
-      (data) => current && setState({ path, data, error: null }),
+      (data) => current && setState({ path, data, error: null, askedAt }),
       (error: Error) =>
         current &&
         setState((old) => ({
+          ...old,
           path,
           data: old.path === path ? old.data : null,
           error: error.message,
@@ -67,6 +72,7 @@ export function useAsked<Value>(
   return {
     data: fresh ? state.data : null,
     error: fresh ? state.error : null,
+    askedAt: state.askedAt,
     reload: () => setAsked((count) => count + 1),
   };
 }

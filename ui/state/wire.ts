@@ -41,11 +41,16 @@ export type JobAnswer = {
   readonly job: ShownJob;
   readonly explanation: Omit<Explanation, 'job'>;
 };
-export type Group = Wire<DeadLetterGroup>;
+export type Group = Wire<DeadLetterGroup> & {
+  /** Its error is not what the dead letters say. */
+  readonly redacted: boolean;
+};
 export type QueueSettings = QueueRow;
 export type ListedSchedule = Wire<Omit<Schedule, 'payload'>> & {
   readonly payload: unknown;
   readonly nextRuns: readonly number[];
+  /** How much later than its instants it fires. */
+  readonly delayMs: number;
 };
 export type SchedulesAnswer = {
   readonly schedules: readonly ListedSchedule[];

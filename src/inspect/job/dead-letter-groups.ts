@@ -31,7 +31,7 @@ export const groupDeadLetters = statement({
   name: 'group_dead_letters',
   text: `
 SELECT l.type, l.error, min(l.key) AS key, count(DISTINCT l.key) AS keys, count(*) AS jobs,
-  min(l.created_at) AS oldest, max(l.created_at) AS newest, max(l.id::text)::uuid AS example
+  min(l.created_at) AS oldest, max(l.created_at) AS newest, min(l.id::text)::uuid AS first, max(l.id::text)::uuid AS example
 FROM (
   SELECT j.id, j.type, j.created_at, j.partition_key AS key, ${foldedError('j')} AS error
   FROM (
@@ -53,6 +53,8 @@ LIMIT $8::integer`,
     jobs: int8,
     oldest: moment,
     newest: moment,
+    /** The id of the oldest of those that were read. */
+    first: uuid,
     /** The id of the newest. */
     example: uuid,
   },
