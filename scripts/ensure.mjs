@@ -50,11 +50,14 @@ function stale(stamp, wanted) {
 
 const installed = digest(['package-lock.json']);
 const installStamp = 'node_modules/.holdfast-install';
-if (stale(installStamp, installed)) {
+// Somebody may have pruned the packages of development since.
+if (stale(installStamp, installed) || !existsSync(join(root, 'node_modules/rolldown'))) {
   // Not `npm ci`: it refuses a lockfile that lacks the optional packages of other platforms, and a
   // registry mirror may not carry those. `--no-save` keeps the lockfile as it was committed.
   rmSync(join(root, installStamp), { force: true });
-  run('installing packages', 'npm', ['install', '--no-save', '--no-audit', '--no-fund']);
+  // Also where NODE_ENV is production: the build and the tests need them.
+  const args = ['install', '--include=dev', '--no-save', '--no-audit', '--no-fund'];
+  run('installing packages', 'npm', args);
   writeFileSync(join(root, installStamp), installed);
 }
 

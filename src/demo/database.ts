@@ -39,7 +39,11 @@ export async function openDatabase(say: (text: string) => void): Promise<DemoDat
     url,
     shownUrl: url,
     async revive() {
-      if (!server.adopted) return;
+      if (!server.adopted) {
+        // Killed, or out of memory: on its own port it is found again by all.
+        if (isGone(server.pid)) await server.restart('immediate');
+        return;
+      }
       server = await startEmbedded({ onProgress: say });
       if (server.port === port) return;
       throw new Error(
@@ -54,10 +58,25 @@ export async function openDatabase(say: (text: string) => void): Promise<DemoDat
 /** The fleet reaches it over TCP, through lines that can be cut. */
 function readUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
+  const ssl = url?.searchParams.get('sslmode') ?? process.env.PGSSLMODE ?? 'disable';
+  if (!['disable', 'no-verify'].includes(ssl))
+    throw new UsageError(
+      `DATABASE_URL asks for sslmode ${ssl}, and the demo's workers reach the database through lines on 127.0.0.1, ` +
+        'for which no certificate is valid. Nothing was made. Write sslmode=no-verify, or unset it.',
+    );
   if (url?.hostname) return url;
   throw new UsageError(
     'DATABASE_URL cannot be used: write postgres://user:password@host:port/database, or unset it.',
   );
+}
+
+function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 const DUPLICATE = ['42P04', '23505'];

@@ -23,7 +23,7 @@ import type { Screen, Span } from './screen.js';
 import { officeReport } from './shop/office.js';
 import { Producer } from './shop/producer.js';
 import { holds } from './shop/proof.js';
-import { tillText } from './shop/till.js';
+import { readTill, tillText } from './shop/till.js';
 import { tellStory } from './story.js';
 import type { DemoOptions } from './usage.js';
 import { type Picture, Watch } from './watch.js';
@@ -99,16 +99,17 @@ async function close(opened: Opened, running: Running): Promise<number> {
   restore?.();
   screen.print();
   for (const line of summaryLines(picture, recoveries)) screen.print(...line);
-  screen.print(`  ${'till counted'.padEnd(16)}`, await tillText(pool));
+  const till = await readTill(pool);
+  screen.print(`  ${'till counted'.padEnd(16)}`, tillText(till));
   const office = await officeReport(pool);
   for (const line of officeLines(office)) screen.print(...line);
   screen.print();
-  screen.print(verdict(picture.proof, office));
+  screen.print(verdict(picture.proof, office, till));
   await dashboard.close();
   await hf.close();
   await closePool(pool, CLOSE_MS);
   await database.close();
-  return holds(picture.proof) && office.kept ? 0 : 1;
+  return holds(picture.proof) && office.kept && till.twice === 0 ? 0 : 1;
 }
 
 /** On a terminal the figures stay in place; elsewhere they come by every few seconds. */

@@ -8,6 +8,7 @@ import { MISHAPS, type Recoveries, type Recovery } from './fleet/recoveries.js';
 import type { Span } from './screen.js';
 import type { OfficeReport } from './shop/office.js';
 import { holds, type Proof } from './shop/proof.js';
+import type { Till } from './shop/till.js';
 import type { Picture } from './watch.js';
 
 const count = (value: number) => value.toLocaleString('en');
@@ -106,9 +107,11 @@ export function officeLines({ rows }: OfficeReport): Span[][] {
   ]);
 }
 
-export function verdict(proof: Proof, office: OfficeReport): Span {
+export function verdict(proof: Proof, office: OfficeReport, till: Till): Span {
   if (!holds(proof))
     return ['THE PROOF FAILED: see lost, doubled effects and out of order above.', 'bad'];
   if (!office.kept) return ['THE PROOF FAILED: a limit of the back office did not hold.', 'bad'];
+  if (till.twice > 0)
+    return ['THE PROOF FAILED: the till was counted twice for one tick of its schedule.', 'bad'];
   return ['Nothing was lost, nothing was done twice, and every order was kept in order.', 'good'];
 }

@@ -29,6 +29,8 @@ const CTRL_C = '\u0003';
 export function readKeys(input: NodeJS.ReadStream, press: (key: Key) => void): (() => void) | null {
   if (!input.isTTY) return null;
   const onData = (data: Buffer) => {
+    // An arrow or a function key is ESC and letters, which are no keys of ours.
+    if (data[0] === 0x1b) return;
     for (const sign of data.toString('latin1')) {
       const key = sign === CTRL_C ? 'q' : sign.toLowerCase();
       if (key in KEYS) press(key as Key);

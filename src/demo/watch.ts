@@ -38,6 +38,8 @@ const RECOVERING_MS = 200;
 const REST = 4;
 /** Longer than any retry of the shop waits: whoever waits then, waits for something else. */
 const STILL_MS = 3_000;
+/** At the end, a database that is away is waited for so long. */
+const PATIENCE_MS = 30_000;
 
 export class Watch {
   readonly #deps: WatchDeps;
@@ -70,7 +72,7 @@ export class Watch {
     const deadline = performance.now() + limitMs;
     let [before, changedAt] = [-1, 0];
     while (performance.now() < deadline && !hurry.aborted) {
-      const seen = await this.#look();
+      const seen = await this.#lookPatiently();
       const left = waiting(seen);
       const recovering = this.#deps.recoveries.open.length > 0;
       if (left === 0 && !recovering) return;
@@ -85,8 +87,22 @@ export class Watch {
   /** The picture at the end. */
   async last(): Promise<Picture> {
     this.#due = 0;
-    await this.#look();
+    await this.#lookPatiently();
     return this.picture as Picture;
+  }
+
+  /** Another demo may have had the database, and be over now: it is waited for. */
+  async #lookPatiently(): Promise<Overview> {
+    const deadline = performance.now() + PATIENCE_MS;
+    for (;;) {
+      try {
+        return await this.#look();
+      } catch (error) {
+        if (performance.now() > deadline) throw error;
+        await this.#deps.onError(error);
+        await delay(EVERY_MS);
+      }
+    }
   }
 
   /** A look at the fleet and, when one is due, a picture. */

@@ -21,7 +21,8 @@ export interface FleetDeps {
 export class Fleet {
   readonly #deps: FleetDeps;
   readonly #members: Member[] = [];
-  readonly #timers = new Set<NodeJS.Timeout>();
+  /** When those that are away come back. */
+  readonly #timers = new Map<Member, NodeJS.Timeout>();
   #last = 0;
   #stopping = false;
 
@@ -73,15 +74,15 @@ export class Fleet {
   }
 
   #bringBackLater(member: Member): void {
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
-      this.bringBack(member);
-    }, AWAY_MS);
-    this.#timers.add(timer);
+    clearTimeout(this.#timers.get(member));
+    const timer = setTimeout(() => this.bringBack(member), AWAY_MS);
+    this.#timers.set(member, timer);
   }
 
   /** Before its time, or when that is over. */
   bringBack(member: Member): void {
+    clearTimeout(this.#timers.get(member));
+    this.#timers.delete(member);
     const { condition, number } = member;
     if (condition === 'frozen') member.thaw();
     else if (condition === 'cut off') member.mend();
@@ -94,7 +95,7 @@ export class Fleet {
   /** Drains all of them; one that does not end in time is killed. */
   async stop(): Promise<void> {
     this.#stopping = true;
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const timer of this.#timers.values()) clearTimeout(timer);
     const left = this.members;
     for (const member of left) {
       const { condition, id } = member;

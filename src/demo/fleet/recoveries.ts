@@ -34,8 +34,9 @@ export class Recoveries {
   }
 
   begin(member: Member, mishap: Mishap, now: number): void {
-    if (member.id === null) return;
     const { number, id: workerId } = member;
+    // One that is frozen and then killed is made up for once.
+    if (workerId === null || this.#all.some((one) => one.workerId === workerId)) return;
     const open = { held: null, tookMs: null, back: false };
     this.#all.push({ number, mishap, workerId, since: now, ...open });
   }

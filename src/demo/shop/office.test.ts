@@ -9,7 +9,10 @@ import { openShop } from './shop.js';
 const db = testDatabase();
 const start = testWorkers();
 
-beforeEach(() => openShop(db.pool, db.hf));
+beforeEach(async () => {
+  await openShop(db.pool, db.hf);
+  await db.rows('TRUNCATE shop.office');
+});
 
 const note = (type: string, began: number, ended: number, key: string | null = null) =>
   db.rows(
@@ -41,6 +44,15 @@ test('its handlers do their jobs, some folded and some in batches, within the li
   expect(text.payouts).toMatch(/^4, at most [12] at once$/);
   expect(text.reports).toMatch(/^8 of 3 merchants, [12] of one at once$/);
   expect(text['sales booked']).toMatch(/^40, in \d batch/);
+});
+
+test('more messages than the rate allows are found', async () => {
+  for (let n = 0; n < 35; n++) await note('tell_partner', n / 10, n / 10 + 1);
+  expect((await officeReport(db.pool)).kept).toBe(true);
+  for (let n = 0; n < 20; n++) await note('tell_partner', n / 10, n / 10 + 1);
+  const { rows, kept } = await officeReport(db.pool);
+  expect(kept).toBe(false);
+  expect(rows.find(([name]) => name === 'partner told')).toMatchObject({ 2: false });
 });
 
 test('two at once are within the limit, one after the other too', async () => {

@@ -20,7 +20,6 @@ CREATE TABLE IF NOT EXISTS shop.tills (
 /** Called at every start: what the demo does not declare any more goes. */
 export async function openTill(pool: pg.Pool, hf: Holdfast): Promise<void> {
   await pool.query(TABLE);
-  await pool.query('TRUNCATE shop.tills');
   await hf.schedules.declare('demo', {
     // While the demo is closed nobody counts, and nothing is caught up.
     'count-till': { every: '5s', job: countTill, payload: {}, catchUp: 'none' },
@@ -35,10 +34,18 @@ export async function countOrders({ transaction, scheduledAt }: HandlerContext<o
   await transaction((tx) => tx.query(COUNT, [scheduledAt]));
 }
 
-export async function tillText(pool: pg.Pool): Promise<string> {
-  const { rows } = await pool.query<{ ticks: number; twice: number }>(
+export interface Till {
+  readonly ticks: number;
+  /** Counted more than once: none, unless something is broken. */
+  readonly twice: number;
+}
+
+export async function readTill(pool: pg.Pool): Promise<Till> {
+  const { rows } = await pool.query<Till>(
     'SELECT count(*)::int AS ticks, count(*) FILTER (WHERE commits > 1)::int AS twice FROM shop.tills',
   );
-  const { ticks, twice } = rows[0] as { ticks: number; twice: number };
-  return `${ticks} times, by a schedule; ${twice === 0 ? 'none' : twice} twice`;
+  return rows[0] as Till;
 }
+
+export const tillText = ({ ticks, twice }: Till) =>
+  `${ticks} times, by a schedule; ${twice === 0 ? 'none' : twice} twice`;
