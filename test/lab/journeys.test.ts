@@ -172,6 +172,7 @@ test.each<[string, Settings, typeof SAFE]>([
   ['a TTL below the heartbeat', { heartbeat: 40, ttl: 20 }, DOUBLE],
   // Whoever runs it loses its lease, again and again.
   ['no renewal', { renew: 0 }, { death: false, lost: true, double: true, over: false }],
+  ['a renewal at the end of the lease', { lease: 30 }, { ...DOUBLE, death: false, over: false }],
 ])('5: what is computed for %s is what is played', async (_, settings, { over, ...expected }) => {
   const frames = (await lab.open('timing', 1, settings)) as Frame<TimingState>[];
   const { played, computed: verdict } = last(frames).state;
@@ -191,7 +192,12 @@ test('5: recovery after a kill takes no longer than computed, by silence and by 
     const { played, computed: verdict } = last(frames).state;
     expect(played.recoveredAt).toBeGreaterThan(0);
     expect(played.recoveredAt).toBeLessThanOrEqual(verdict.recoveryMs);
+    expect(played.killedAt).toBeGreaterThan(0);
   }
+  // Another one had it before the kill: there was nothing to recover.
+  const early = { fate: 'kill', lease: 5, renew: 0 };
+  const frames = (await lab.open('timing', 1, early)) as Frame<TimingState>[];
+  expect(last(frames).state.played.recoveredAt).toBeNull();
   expect(computed(timesOf({ renew: 60 })).refusal).toMatch(/at most half of lease/);
 });
 

@@ -31,6 +31,8 @@ export const atEnd = computed(() => at.value >= frames.value.length - 1);
 /** What a person does happens after this one, so it says what fits. */
 export const last = computed(() => frames.value.at(-1) ?? null);
 const spec = computed(() => SPECS[place.value.journey]);
+/** Time passes by itself while it plays. */
+export const isLive = computed(() => spec.value.live === true);
 export const canStep = computed(
   () =>
     frames.value.length > 0 && (!atEnd.value || (left.value?.length ?? 0) > 0 || spec.value.live),
@@ -44,7 +46,18 @@ export const course = computed(
 /** Counts openings: what an earlier one still brings is not for this one. */
 let opening = 0;
 
-async function made(call: () => Promise<readonly Frame[]>): Promise<boolean> {
+/** What was asked of the engine last. */
+let making: Promise<unknown> = Promise.resolve();
+/** Counts how often a person moved to another frame. */
+let moves = 0;
+
+function made(call: () => Promise<readonly Frame[]>): Promise<boolean> {
+  const done = make(call);
+  making = done;
+  return done;
+}
+
+async function make(call: () => Promise<readonly Frame[]>): Promise<boolean> {
   const mine = opening;
   busy.value = true;
   try {
@@ -82,6 +95,7 @@ export async function open(): Promise<void> {
 }
 
 const toEnd = () => {
+  moves++;
   at.value = Math.max(0, frames.peek().length - 1);
 };
 
@@ -98,8 +112,13 @@ export async function step(): Promise<boolean> {
     at.value += 1;
     return true;
   }
-  if (busy.peek() || !canStep.peek()) return false;
-  const first = at.peek();
+  if (!canStep.peek()) return false;
+  if (busy.peek()) {
+    // What somebody has just done comes first.
+    await making;
+    return canStep.peek();
+  }
+  const [first, before] = [at.peek(), moves];
   const [next, ...others] = left.peek() ?? [];
   const passes = spec.peek().live && (!next || next.do === 'wait');
   if (passes) {
@@ -111,17 +130,20 @@ export async function step(): Promise<boolean> {
     left.value = others;
     if (!(await made(() => ask({ call: 'act', act: next })))) return false;
   } else return false;
-  at.value = Math.min(first + 1, frames.peek().length - 1);
+  // Unless somebody looks at another one by now.
+  if (before === moves) at.value = Math.min(first + 1, frames.peek().length - 1);
   return true;
 }
 
 export function back(): void {
   pause();
+  moves++;
   at.value = Math.max(0, at.peek() - 1);
 }
 
 export function show(which: number): void {
   pause();
+  moves++;
   at.value = Math.min(Math.max(0, which), frames.peek().length - 1);
 }
 

@@ -88,11 +88,16 @@ export class Crash implements Journey {
 
   async claim(act: Act): Promise<void> {
     const by = String(act.by ?? (this.#stale?.by === A ? B : A));
-    const { row } = this.#desk.state(this.#id);
+    const { row, leaseMs } = this.#desk.state(this.#id);
     const suspect = Number(row?.crashes ?? 0) > 1;
     const job = await this.#desk.claim(by, { suspect });
-    if (!job)
-      return this.#say(`0 rows for ${by}: the lease of ${row?.claimed_by} lasts.`, 'refused');
+    if (!job) {
+      const why =
+        leaseMs === 0 && suspect
+          ? 'it may have killed its worker, so only recovery takes it back'
+          : `the lease of ${row?.claimed_by} lasts`;
+      return this.#say(`0 rows for ${by}: ${why}.`, 'refused');
+    }
     if (job.crashes > 0) await markStarted(await this.#desk.worker(by), NAMES, by, job);
     if (this.#run) this.#stale = this.#run;
     this.#run = { ...job, by };
@@ -149,12 +154,17 @@ export class Crash implements Journey {
 
   async recover(_: Act): Promise<void> {
     const by = this.#stale?.by === A ? B : A;
+    const before = Number(this.#desk.state(this.#id).row?.attempts ?? 0);
     const moved = await recover(await this.#desk.worker(by), NAMES, { limit: 100, recoverer: by });
     const [job] = moved;
     if (!job) return this.#say('0 rows: no lease has run out.', 'refused');
     if (job.status === 'dead_letter')
       return this.#say('It crashed alone, and that was its last attempt: a dead letter.', 'bad');
-    this.#say(`${by} recovered it: pending again, and its attempt was given back.`, 'good');
+    const spent = Number(this.#desk.state(this.#id).row?.attempts ?? 0) >= before;
+    this.#say(
+      `${by} recovered it: pending again, and its attempt ${spent ? 'is spent: it ran alone' : 'was given back'}.`,
+      spent ? 'bad' : 'good',
+    );
   }
 
   /** The worker that was thought dead goes on where it stood, and wants to complete. */

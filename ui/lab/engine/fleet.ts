@@ -206,7 +206,8 @@ export class Fleet implements Journey {
     this.#owners = ringOwners(members);
     this.#members = members;
     if (Math.abs(members.length - was.length) !== 1 || was.length === 0) return;
-    const share = this.#owners.filter((id, bucket) => id !== before[bucket]).length / 1024;
+    // Also those that nobody owns any more.
+    const share = before.filter((id, bucket) => id !== this.#owners[bucket]).length / 1024;
     const why = members.length > was.length ? 'a worker joined' : 'a worker left';
     this.#moved = { why, share, least: 1 / Math.max(members.length, was.length) };
     this.#line(`${why}: ${Math.round(100 * share)} % of the buckets moved.`);

@@ -56,7 +56,11 @@ export class Receipt implements Journey {
 
   async claim(_: Act): Promise<void> {
     const job = await this.#desk.claim(A);
-    if (!job) return this.#say('0 rows: the job is not due yet.', 'refused');
+    if (!job) {
+      const owner = this.#desk.state(this.#id).row?.claimed_by;
+      const why = owner ? `${owner} holds it` : 'the job is not due yet';
+      return this.#say(`0 rows: ${why}.`, 'refused');
+    }
     this.#held = job;
     this.#say(
       `${A} holds it for ${seconds(LEASE_MS)}: attempt ${job.attempt}, generation ${job.generation}.`,
@@ -106,8 +110,9 @@ export class Receipt implements Journey {
     const { id, generation } = this.#held as Held;
     const old = { id, generation: generation - 1 };
     const moved = await complete(await this.#desk.worker(A), NAMES, A, [old]);
+    const now = this.#desk.state(this.#id).row?.lease_generation ?? generation;
     this.#say(
-      `${moved.length} rows for a completion with generation ${old.generation}: the row has ${generation}.`,
+      `${moved.length} rows for a completion with generation ${old.generation}: the row has ${now}.`,
       moved.length === 0 ? 'refused' : 'bad',
     );
   }

@@ -52,6 +52,7 @@ export interface TimingState extends RowState {
   /** What has happened so far. */
   readonly played: {
     readonly deadAt: number | null;
+    readonly killedAt: number | null;
     readonly lostAt: number | null;
     readonly runs: readonly {
       readonly by: string;
@@ -100,7 +101,8 @@ export function computed(times: Times): Verdict {
   const silenceMs = heartbeatMs + stallMs;
   const falseDeath = silenceMs > ttlMs;
   const unrenewedMs = renewMs === 0 ? endMs : Math.min(endMs, renewMs + stallMs);
-  const lostLease = unrenewedMs > leaseMs || (falseDeath && endMs > ttlMs);
+  // A renewal in the moment in which the lease ends comes too late.
+  const lostLease = unrenewedMs >= leaseMs || (falseDeath && endMs > ttlMs);
   return {
     ...{ falseDeath, lostLease, doubleRun: lostLease },
     // By silence: the last beat came just before. By the lease: it was renewed just before, and claims take it.
@@ -194,8 +196,10 @@ export class Timing implements Journey {
     if (!held) return false;
     const run: Run = { by, from: this.#stage.now, to: null };
     const again = this.#runs.some(({ to }) => to === null) && !this.#a.dead;
+    // Somebody who had it before the kill has not recovered it.
+    if (this.#a.dead && this.#runs.every((one) => one.by === A))
+      this.#recoveredAt ??= this.#stage.now;
     this.#runs.push(run);
-    if (this.#a.dead) this.#recoveredAt ??= this.#stage.now;
     this.#say(
       `${by} claims the job, generation ${held.generation}.${again ? ' The other one still runs it: a double run.' : ''}`,
       again ? 'bad' : 'good',
@@ -298,6 +302,7 @@ export class Timing implements Journey {
       ...{ times: this.#times, computed: computed(this.#times) },
       played: {
         ...{ deadAt: this.#deadAt, lostAt: this.#lostAt, over: this.#over },
+        killedAt: this.#a.dead ? this.#struckAt : null,
         runs: this.#runs.map((run) => ({ ...run })),
         recoveredAt: this.#recoveredAt === null ? null : this.#recoveredAt - (this.#struckAt ?? 0),
       },

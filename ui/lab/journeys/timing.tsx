@@ -113,11 +113,12 @@ function lanesOf({ played, times }: TimingState, now: number): Lane[] {
   return ['worker-a', 'worker-b'].map((name) => {
     const runs = played.runs.filter(({ by }) => by === name);
     const dead = name === 'worker-a' && played.deadAt !== null;
+    const killedAt = name === 'worker-a' ? played.killedAt : null;
     return {
       name,
-      now: `${runs.length} runs${dead ? ', declared dead' : ''}${name === 'worker-a' && times.fate === 'kill' ? ', is killed' : ''}`,
+      now: `${runs.length} runs${dead ? ', declared dead' : ''}${killedAt === null ? '' : ', is killed'}`,
       bars: runs.map(({ from, to }, place) => ({
-        ...{ from, to: to ?? now },
+        ...{ from, to: to ?? killedAt ?? now },
         is: name === 'worker-b' && place === 0 && times.fate !== 'kill' ? 'bad' : 'good',
       })),
       ticks: dead && played.deadAt !== null ? [played.deadAt] : [],

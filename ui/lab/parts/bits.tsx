@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Act } from '../engine/frame.js';
-import { act, atEnd, busy, frames, last } from '../player.js';
+import { act, atEnd, busy, frames, isLive, last } from '../player.js';
 
 export const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
 export const percent = (share: number) => `${Math.round(100 * share)} %`;
@@ -16,7 +16,8 @@ export function Do(props: {
   when?: boolean;
   label?: string;
 }) {
-  const off = busy.value || props.when === false;
+  // A fleet that runs on is nearly always busy; what is done to it has its turn.
+  const off = (busy.value && !isLive.value) || props.when === false;
   return (
     <button
       type="button"
