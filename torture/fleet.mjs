@@ -96,7 +96,11 @@ class Slot {
     if (!this.child) return;
     const ended = this.ended();
     this.signal(signal);
-    const late = setTimeout(() => this.signal('SIGKILL'), 15_000);
+    // At the end of a run all is healed: who does not end then hangs, and its kill is not one that was expected.
+    const late = setTimeout(
+      () => (this.fleet.stopping ? this.child?.kill('SIGKILL') : this.signal('SIGKILL')),
+      this.fleet.stopping ? 30_000 : 15_000,
+    );
     await ended;
     clearTimeout(late);
   }

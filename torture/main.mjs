@@ -76,9 +76,11 @@ for (const name of names) {
   if (isBroken || values.histories) console.log(`  histories: ${folder}`);
   if (!isBroken) continue;
   failed++;
-  console.log(
-    `  again:     npm run torture -- --minutes ${values.minutes} --seed ${seed} --profile ${name}`,
-  );
+  const { minutes, rate, workers, faults, smoke } = values;
+  const same = Object.entries({ minutes, seed, profile: name, rate, workers, faults })
+    .filter(([, value]) => value !== undefined)
+    .map(([option, value]) => `--${option} ${value}`);
+  console.log(`  again:     npm run torture -- ${same.join(' ')}${smoke ? ' --smoke' : ''}`);
 }
 if (skipped.length > 0) console.log(`SKIPPED, not passed: ${skipped.join(', ')}`);
 process.exit(failed > 0 ? 1 : 0);

@@ -99,6 +99,12 @@ async function hunt(mutant) {
 const all = [CONTROLS[0], ...MUTANTS, CONTROLS[1]]
   .filter(({ name }) => values.only.split(',').some((part) => name.includes(part)))
   .slice(Number(values.from) - 1);
+if (all.length === 0) {
+  console.error(
+    `No mutant is named "${values.only}", or there are fewer than ${values.from}; nothing was run.`,
+  );
+  process.exit(2);
+}
 let right = 0;
 for (const mutant of all) {
   const { found, seconds, runs } = await hunt(mutant);
