@@ -43,7 +43,7 @@ export async function horizon({ url, stage, entries, quick, size, figure, table,
   const found = new Map();
   for (const entry of contestants) {
     const actor = await startActor(entry);
-    const ratios = [];
+    const [ratios, firsts, lasts] = [[], [], []];
     let rates = [];
     let dead = 0;
     for (let round = 0; round < (entry.ours && !quick ? 2 : 1); round++) {
@@ -59,10 +59,13 @@ export async function horizon({ url, stage, entries, quick, size, figure, table,
             `${plain(dead)} dead tuples`,
         );
       });
-      if (rates.length > 1) ratios.push(rates.at(-1) / rates[0]);
+      if (rates.length < 2) continue;
+      ratios.push(rates.at(-1) / rates[0]);
+      firsts.push(rates[0]);
+      lasts.push(rates.at(-1));
     }
     await actor.kill();
-    found.set(entry.label, { ratio: median(ratios), ratios, rates, dead });
+    found.set(entry.label, { ratio: median(ratios), first: median(firsts), last: median(lasts), ratios, rates, dead });
   }
   const share = found.get(entries.ours.label).ratio;
   const percent = (value) => (Number.isFinite(value) ? `${(value * 100).toFixed(0)}%` : '–');
@@ -78,11 +81,11 @@ export async function horizon({ url, stage, entries, quick, size, figure, table,
       'dead tuples',
     ],
     rows: contestants.map(({ label }) => {
-      const { rates, ratio, dead } = found.get(label);
+      const { rates, first, last, ratio, dead } = found.get(label);
       return [
         label,
-        plain(rates[0]),
-        `${plain(rates.at(-1))}${rates.length < PIECES ? ` (the ${rates.length}th; time over)` : ''}`,
+        plain(first ?? rates[0]),
+        `${plain(last ?? rates.at(-1))}${rates.length < PIECES ? ` (the ${rates.length}th; time over)` : ''}`,
         percent(ratio),
         plain(dead),
       ];
