@@ -65,7 +65,14 @@ export async function horizon({ url, stage, entries, quick, size, figure, table,
       lasts.push(rates.at(-1));
     }
     await actor.kill();
-    found.set(entry.label, { ratio: median(ratios), first: median(firsts), last: median(lasts), ratios, rates, dead });
+    found.set(entry.label, {
+      ratio: median(ratios),
+      first: median(firsts),
+      last: median(lasts),
+      ratios,
+      rates,
+      dead,
+    });
   }
   const share = found.get(entries.ours.label).ratio;
   const percent = (value) => (Number.isFinite(value) ? `${(value * 100).toFixed(0)}%` : '–');

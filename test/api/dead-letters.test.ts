@@ -36,8 +36,15 @@ test('groups put together what differs in numbers, ids and the rest of the stack
   await db.hf.enqueue(job('receipt'), {});
   expect(await db.hf.deadLetters.groups()).toEqual([
     {
-      ...{ type: 'receipt', error: 'Error: no order #', jobs: 3, example: orders[2] },
-      ...{ key: 'k', keys: 1, oldest: expect.any(Date), newest: expect.any(Date) },
+      ...{ type: 'receipt', error: 'Error: no order #', jobs: 3 },
+      ...{
+        first: orders[0],
+        example: orders[2],
+        key: 'k',
+        keys: 1,
+        oldest: expect.any(Date),
+        newest: expect.any(Date),
+      },
     },
     expect.objectContaining({ type: 'invoice', error: 'Error: no order #', jobs: 1 }),
     expect.objectContaining({ type: 'receipt', error: 'Error: no paper', example: paper }),
