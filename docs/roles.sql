@@ -110,7 +110,7 @@ GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 GRANT INSERT, DELETE ON holdfast.inbox_archive TO holdfast_operator;
 GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_operator;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting TO holdfast_operator;
--- A replay may be told to do again what a job has done before; what goes to the archive is known from then on.
+-- A replay may be asked to do again what a job has done before. What a job did is known from when it goes to the archive.
 GRANT DELETE, UPDATE (created_at) ON holdfast.inbox_effects TO holdfast_operator;
 -- Who did what: when and as whom is not the operator's to say.
 GRANT INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_operator;
