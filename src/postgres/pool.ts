@@ -111,9 +111,12 @@ class OwnClient extends pg.Client {
   }
 }
 
-/** No connection could be opened, for whatever reason: nothing was sent, and nothing was refused. */
-export function isUnopened(error: unknown): boolean {
-  return error instanceof Error && unopened.has(error);
+/**
+ * Of a statement on one of our pools: it was not refused, and may be sent again. Where no connection could be opened,
+ * for whatever reason, nothing was sent.
+ */
+export function mayPass(error: unknown): boolean {
+  return isTransient(error) || (error instanceof Error && unopened.has(error));
 }
 
 function ownPool(config: pg.PoolConfig, log: Logger): pg.Pool {

@@ -22,7 +22,7 @@ import {
   type PayloadOf,
 } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
-import { isTransient, isUnopened } from '../../postgres/pool.js';
+import { mayPass } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { enqueuedEvents } from '../settle/enqueued.js';
 import { committing, completeIn, inTheirTurn, type Member } from './completion.js';
@@ -132,7 +132,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     try {
       return await recordEffect(engine, names, owner, name, value);
     } catch (error) {
-      if (isTransient(error) || isUnopened(error) || value === NO_VALUE) throw error;
+      if (mayPass(error) || value === NO_VALUE) throw error;
       // Refused for its characters, as by a database in LATIN1. The effect has happened all the same.
       this.#warnOfValue(name, `the database refused it: ${describeError(error).message}`);
       return recordEffect(engine, names, owner, name, NO_VALUE);

@@ -11,7 +11,7 @@
  */
 
 import { Backoff, pause } from '../../postgres/backoff.js';
-import { isHeldUp, isTransient, isUnopened } from '../../postgres/pool.js';
+import { isHeldUp, mayPass } from '../../postgres/pool.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Settled } from '../../settle/settled.js';
 import type { SharedDeps } from '../deps.js';
@@ -190,7 +190,7 @@ export class Batcher<T extends Settled> {
       } catch (error) {
         reportError(`settling ${items.length} jobs`, error);
         if (isHeldUp(error)) return 'held up';
-        if (!isTransient(error) && !isUnopened(error)) return new Refusal(error);
+        if (!mayPass(error)) return new Refusal(error);
         if (abandoned.aborted) return 'abandoned';
         await pause(backoff.nextMs(), abandoned);
       }

@@ -7,7 +7,7 @@
 import { hintQueue } from '../../fleet/wake.js';
 import { untilDone } from '../../postgres/backoff.js';
 import type { Names } from '../../postgres/names.js';
-import { isTransient, isUnopened } from '../../postgres/pool.js';
+import { mayPass } from '../../postgres/pool.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { type Cancellation, cancelOwn } from '../../settle/cancel.js';
 import { complete, completedBefore } from '../../settle/complete.js';
@@ -130,7 +130,7 @@ export class Settler {
     const { reportError, abandoned } = this.#deps;
     const result = await untilDone(abandoned, work, (error) => {
       reportError(what, error);
-      if (!isTransient(error) && !isUnopened(error)) throw error;
+      if (!mayPass(error)) throw error;
     });
     return result ?? 'lost';
   }
