@@ -3,7 +3,7 @@
  * everything that a worker took findable by its claims. What crashes is found again at any backlog.
  */
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { ClaimedJob } from '../src/claim/taking.js';
+import type { ClaimedJob } from '../src/claim/take.js';
 import { job } from '../src/index.js';
 import { markStarted } from '../src/lease/marks.js';
 import {

@@ -1,6 +1,6 @@
 /** Limits in queues that are read by key, statement by statement: in order, and where keys take turns. */
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { ClaimedJob } from '../src/claim/taking.js';
+import type { ClaimedJob } from '../src/claim/take.js';
 import { queueSettings } from '../src/fleet/registry.js';
 import { job } from '../src/index.js';
 import { recover } from '../src/maintenance/recover.js';

@@ -8,7 +8,7 @@ import {
   RECORD_CLAIM,
   RETURN_TAKEN,
   TAKE,
-} from '../src/claim/taking.js';
+} from '../src/claim/take.js';
 import { queueSettings } from '../src/fleet/registry.js';
 import { type Holdfast, job } from '../src/index.js';
 import { prune, pruneRates } from '../src/maintenance/prune.js';

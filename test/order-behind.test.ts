@@ -4,7 +4,7 @@
  */
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { bucketOf, job } from '../src/index.js';
-import { rest } from '../src/worker/claim/key-places.js';
+import { rest } from '../src/claim/key/key-places.js';
 import { numbers } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
 import { ALL_KEYS, claimInOrder, inWalkOrder } from './support/ordered.js';

@@ -4,11 +4,11 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { claimKeyedJobs } from '../src/claim/claim-keyed.js';
-import { claimSuspectJobs } from '../src/claim/claim-suspects.js';
+import { claimKeyedJobs } from '../src/claim/key/claim.js';
+import { claimSuspectJobs } from '../src/claim/suspects/claim.js';
 import { load } from '../src/postgres/statement.js';
 import { completeRuns } from '../src/settle/complete.js';
-import { rest } from '../src/worker/claim/key-places.js';
+import { rest } from '../src/claim/key/key-places.js';
 import { claimSuspected } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { ALL_KEYS, bucketOnly, claimInOrder, inWalkOrder } from './support/ordered.js';

@@ -3,7 +3,7 @@
  * of a key and what follows it without a gap, and nothing of a key that somebody else has in hand.
  */
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { ClaimedJob } from '../src/claim/taking.js';
+import type { ClaimedJob } from '../src/claim/take.js';
 import { type EnqueueOptions, job } from '../src/index.js';
 import { isolate, markStarted } from '../src/lease/marks.js';
 import { recover } from '../src/maintenance/recover.js';

@@ -6,7 +6,7 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { claimJobs, type DueCursor } from '../src/claim/claim.js';
-import { claimSuspectJobs } from '../src/claim/claim-suspects.js';
+import { claimSuspectJobs } from '../src/claim/suspects/claim.js';
 import { renewLeases } from '../src/lease/renew.js';
 import { recoverJobs } from '../src/maintenance/recover.js';
 import { load, type Statement } from '../src/postgres/statement.js';

@@ -1,7 +1,7 @@
 /** What a claim may cost where keys take turns: no more buffers at a large backlog than at a small one. */
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { claimTurnsJobs } from '../src/claim/claim-turns.js';
+import { claimTurnsJobs } from '../src/claim/turns/claim.js';
 import { load } from '../src/postgres/statement.js';
 import { INBOX, testDatabase } from './support/database.js';
 import {

@@ -4,7 +4,7 @@
  * may run; and when all is over, as many may run as before.
  */
 import { expect, test } from 'vitest';
-import type { ClaimedJob } from '../src/claim/taking.js';
+import type { ClaimedJob } from '../src/claim/take.js';
 import { job } from '../src/index.js';
 import { recover } from '../src/maintenance/recover.js';
 import { configure } from '../src/operate/queue.js';

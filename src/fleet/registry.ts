@@ -125,15 +125,14 @@ export async function fleetView(db: Executor, names: Names): Promise<FleetView> 
   return { epoch: rows[0]?.epoch ?? 0, members, dead };
 }
 
-/**
- * Which types of a queue are limited. Workers leave them out of their ordinary claims, and say with each claim which
- * version of the limits they know: one that has changed since gives them nothing until they have read it.
- */
+/** Which types of a queue are limited. */
 export interface LimitedTypes {
   readonly version: number;
   readonly types: readonly string[];
   /** The queue itself has a limit, which holds for all of its types together. */
   readonly whole: boolean;
+  /** One of the limits is of concurrency: workers say how many jobs they hold. */
+  readonly permits: boolean;
 }
 
 export interface QueueSettings {
@@ -149,20 +148,24 @@ export const listQueueSettings = statement({
   text: `
 SELECT q.name, q.ordering::text AS ordering, concat_ws(' ', q.per_key, '/', q.per_group, q.fair, q.weights) AS limits,
   q.limits_version AS version, coalesce(jsonb_agg(l.type ORDER BY l.type) FILTER (WHERE l.type IS NOT NULL), '[]') AS types,
-  count(*) FILTER (WHERE l.id IS NOT NULL AND l.type IS NULL) > 0 AS whole
+  count(*) FILTER (WHERE l.id IS NOT NULL AND l.type IS NULL) > 0 AS whole,
+  count(l.concurrency) > 0 AS permits
 FROM holdfast.queues AS q
 LEFT JOIN holdfast.limits AS l
   ON l.queue = q.name AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)
 GROUP BY q.name
 ORDER BY q.name`,
-  columns: { name: text, ordering: text, limits: text, version: int8, types: json, whole: bool },
+  columns: {
+    ...{ name: text, ordering: text, limits: text, version: int8, types: json, whole: bool },
+    permits: bool,
+  },
 });
 
 /** How each queue is read. */
 export async function queueSettings(db: Executor, names: Names): Promise<QueueSettings[]> {
   const rows = await db.run(listQueueSettings, names, []);
-  return rows.map(({ name, ordering, limits, version, types, whole }) => ({
+  return rows.map(({ name, ordering, limits, version, types, whole, permits }) => ({
     ...{ name, ordering: ordering as Ordering, limits },
-    limited: { version, types: JSON.parse(types), whole },
+    limited: { version, types: JSON.parse(types), whole, permits },
   }));
 }

@@ -125,7 +125,7 @@ export const PROCESS_METRICS = {
   throttled: counter(
     'jobs_throttled',
     JOB,
-    'Jobs that found no token of a rate and wait for a slot; type "*" where the rate is that of the queue.',
+    'Claims that found jobs of this type which no limit allows to start now.',
   ),
   errors: counter('worker_errors', [], 'Errors that a worker met and retries after.'),
   reregistrations: counter(

@@ -127,7 +127,7 @@ export class Collector {
         break;
       }
       case 'throttled':
-        this.#throttled.at(event.queue, event.type ?? '*').add(event.jobs);
+        this.#throttled.at(event.queue, event.type).add(1);
         break;
       case 'heartbeat':
         this.#beats.set(event.workerId, performance.now());

@@ -3,19 +3,20 @@
  * order in which they can be made.
  */
 import type { FunctionFile } from './function-file.js';
-import { allowance } from './functions/allowance.sql.js';
+import { allow } from './functions/allow.sql.js';
 import { audit } from './functions/audit.sql.js';
 import { bucketOf } from './functions/bucket-of.sql.js';
 import { checkJob } from './functions/check-job.sql.js';
-import { claimLimited } from './functions/claim-limited.sql.js';
 import { countWaiting } from './functions/count-waiting.sql.js';
 import { enqueue } from './functions/enqueue.sql.js';
 import { enqueueUnique } from './functions/enqueue-unique.sql.js';
 import { fill } from './functions/fill.sql.js';
 import { fleetChanged } from './functions/fleet-changed.sql.js';
+import { legacy } from './functions/legacy.sql.js';
 import { limitsChanged } from './functions/limits-changed.sql.js';
 import { newId } from './functions/new-id.sql.js';
 import { queueOrdered } from './functions/queue-ordered.sql.js';
+import { rateKeys } from './functions/rate-keys.sql.js';
 import { rejectStaleFence } from './functions/reject-stale-fence.sql.js';
 import { room } from './functions/room.sql.js';
 import { schedulesChanged } from './functions/schedules-changed.sql.js';
@@ -45,6 +46,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   turns,
   room,
   setLimit,
-  allowance,
-  claimLimited,
+  allow,
+  rateKeys,
+  legacy,
 ];

@@ -29,4 +29,6 @@ export interface OnlineStep {
   readonly text: string;
   /** Only for queues of these orderings. The function `queue_ordered` must do the same for a new queue. */
   readonly orderings?: readonly Ordering[];
+  /** Not while a worker lives whose program knows fewer migrations than this. The next `migrate` tries again. */
+  readonly unlessOlderThan?: number;
 }

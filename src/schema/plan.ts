@@ -136,8 +136,14 @@ const CREATED = /^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (\w+)/;
 const DROPPED = /^DROP INDEX CONCURRENTLY IF EXISTS holdfast\.(\w+)/;
 
 /** An index that an interrupted build left behind is not used: it is dropped and made again. */
-function onlineSteps({ queues, indexes }: SchemaState, schema: string, program: Program): Step[] {
-  const steps = program.migrations.flatMap(({ online }) => online ?? []);
+function onlineSteps(
+  { queues, indexes, oldestWorker }: SchemaState,
+  schema: string,
+  program: Program,
+): Step[] {
+  const steps = program.migrations
+    .flatMap(({ online }) => online ?? [])
+    .filter(({ unlessOlderThan = 0 }) => oldestWorker >= unlessOlderThan);
   return queues.flatMap((queue) =>
     steps
       .filter(({ orderings }) => orderings?.includes(queue.ordering) ?? true)

@@ -29,6 +29,8 @@ export interface SchemaState {
   readonly checksums: ReadonlyMap<string, string>;
   /** By function, what was granted on it: `EXECUTE ON FUNCTION … TO somebody`. Without a drop nobody asks. */
   readonly grants: ReadonlyMap<string, readonly string[]>;
+  /** How many migrations the oldest program knows that a live worker runs; infinity if none lives. */
+  readonly oldestWorker: number;
   /** By index, whether it can be used. Without an online step nobody asks. */
   readonly indexes: ReadonlyMap<string, 'valid' | 'invalid' | 'building'>;
 }
@@ -74,6 +76,13 @@ CROSS JOIN LATERAL (
 WHERE p.pronamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = $1::text) AND p.proacl IS NOT NULL
 ORDER BY g.turn, g.text`;
 
+/** Workers of version 0.1 do not say it. Those that were killed with their whole fleet are not declared dead by anybody. */
+const OLDEST = (own: string) => `
+SELECT coalesce(min(CASE WHEN jsonb_typeof(w.metadata -> 'migrations') = 'number'
+  THEN (w.metadata ->> 'migrations')::numeric ELSE 1 END), 'infinity')::float8 AS oldest
+FROM ${own}.workers AS w
+WHERE w.status <> 'dead' AND w.last_seen_at > now() - interval '1 hour'`;
+
 const INDEXES = `
 SELECT c.relname::text AS name, CASE WHEN i.indisvalid THEN 'valid'
   WHEN EXISTS (SELECT FROM pg_stat_progress_create_index AS b WHERE b.relid = i.indrelid) THEN 'building'
@@ -90,7 +99,8 @@ export async function readState(
   if (version === 0) {
     const [found] = await rows(db, FOUND, [schema]);
     const none = { version, queues: [], checksums: new Map(), grants: new Map() };
-    return { ...none, exists: found !== undefined, indexes: new Map() };
+    const oldestWorker = Number.POSITIVE_INFINITY;
+    return { ...none, exists: found !== undefined, oldestWorker, indexes: new Map() };
   }
   const own = quoteName(schema);
   // Both are made by migration 2.
@@ -107,6 +117,7 @@ export async function readState(
   }
   const online = migrations.some((migration) => migration.online);
   const indexes = online ? await rows(db, INDEXES, [schema]) : [];
+  const [workers] = online ? await rows(db, OLDEST(own)) : [];
   return {
     exists: true,
     version,
@@ -117,6 +128,7 @@ export async function readState(
     })),
     checksums: new Map(recorded.map((row) => [String(row.name), String(row.checksum)])),
     grants,
+    oldestWorker: Number(workers?.oldest ?? Number.POSITIVE_INFINITY),
     indexes: new Map(
       indexes.map((row) => [String(row.name), row.state as 'valid' | 'invalid' | 'building']),
     ),

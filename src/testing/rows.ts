@@ -127,6 +127,8 @@ export async function effectsOf(
 
 /** Where a job stands: what a targeted claim must know of it. */
 export interface Place {
+  readonly type: string;
+  readonly version: number;
   readonly runAt: string;
   readonly position: number;
   readonly priority: number;
@@ -144,10 +146,12 @@ export async function makeDue(db: Queryable, names: Names, id: string): Promise<
   const text = `
 UPDATE holdfast.inbox AS i
 SET available_at = least(i.available_at, now()),
+    -- Jobs with such a key stand elsewhere, and no limit holds here.
+    limit_key = NULL,
     lease_expires_at = CASE WHEN i.status = 'processing' THEN now() END
 FROM holdfast.queues AS q
 WHERE q.name = 'inbox' AND i.id = $1::text::uuid AND i.status IN ('pending', 'processing')
-RETURNING i.available_at::text AS available_at, i.position::text AS position,
+RETURNING i.type, i.version::integer AS version, i.available_at::text AS available_at, i.position::text AS position,
   i.priority::integer AS priority, i.partition_bucket::integer AS bucket, i.partition_key AS key,
   coalesce(i.group_key, '') AS group_key, i.crashes, q.ordering::text AS ordering,
   CASE WHEN q.paused THEN 'queue' WHEN i.type = ANY (q.paused_types) THEN 'type'
@@ -155,6 +159,8 @@ RETURNING i.available_at::text AS available_at, i.position::text AS position,
   const [row] = await rowsOf(db, names, text, [id]);
   if (!row) return null;
   return {
+    type: String(row.type),
+    version: Number(row.version),
     runAt: String(row.available_at),
     position: Number(row.position),
     priority: Number(row.priority),

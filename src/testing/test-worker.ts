@@ -5,11 +5,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import timers from 'node:timers';
-import { claim, type DueCursor } from '../claim/claim.js';
-import { claimKeyed, type KeyStretch } from '../claim/claim-keyed.js';
-import { claimSuspects } from '../claim/claim-suspects.js';
-import { claimTurns } from '../claim/claim-turns.js';
-import type { ClaimedJob, ClaimTerms } from '../claim/taking.js';
+import { claimKeyed, type KeyStretch } from '../claim/key/claim.js';
+import { claimSuspects } from '../claim/suspects/claim.js';
+import type { ClaimedJob } from '../claim/take.js';
+import { claimTime, type LineRequest } from '../claim/time/claim.js';
+import { frontLines } from '../claim/time/lines.js';
+import { claimTurns } from '../claim/turns/claim.js';
 import { leave, lockKeyOf, register } from '../fleet/registry.js';
 import { BUCKETS } from '../job/key.js';
 import { markStarted } from '../lease/marks.js';
@@ -35,11 +36,6 @@ const realTime: Time = { ...systemTime, soon: (run) => void setImmediate(run) };
 /** No handler of a test runs for so long; nobody renews here. */
 const LEASE_MS = 600_000;
 
-const FRONT = [1, 2, 3, 4].map((priority) => ({
-  priority,
-  afterAt: '-infinity',
-  afterPosition: 0,
-}));
 const ALL_KEYS: KeyStretch = { bucket: 0, afterKey: '', untilBucket: BUCKETS, untilKey: '' };
 
 export interface AttemptEnd {
@@ -74,9 +70,8 @@ export class TestWorker {
 
   /** The next due job of a queue, as its order has it; null when there is none. */
   async claimNext(names: Names, ordering: string): Promise<LeasedJob | null> {
-    const cursors = FRONT;
     const [job] = await this.#claim(this.#deps.engine, names, ordering, {
-      ...{ cursors, stretch: ALL_KEYS, turn: ALL_KEYS },
+      ...{ line: null, stretch: ALL_KEYS, turn: ALL_KEYS },
     });
     return job ? this.#leased(names, job) : null;
   }
@@ -103,9 +98,9 @@ export class TestWorker {
     id: string,
     place: Place,
   ): Promise<LeasedJob | null> {
-    const { priority, runAt: afterAt, position } = place;
+    const { type, version, priority, runAt: afterAt, position } = place;
     const jobs = await this.#claim(db, names, place.ordering, {
-      cursors: [{ priority, afterAt, afterPosition: position - 1 }],
+      line: { type, version, priority, afterAt, afterPosition: position - 1, rows: 1 },
       stretch: onlyKey(place),
       turn: turnOf(place),
       maxKeys: 1,
@@ -120,28 +115,35 @@ export class TestWorker {
     names: Names,
     ordering: string,
     from: {
-      readonly cursors: readonly DueCursor[];
+      /** Null: everything, from the front. */
+      readonly line: LineRequest | null;
       readonly stretch: KeyStretch;
       readonly turn: KeyStretch;
       readonly maxKeys?: number;
     },
   ): Promise<ClaimedJob[]> {
     const asked = { ...this.#terms(names.queue), ask: false };
-    const { cursors, stretch, turn, maxKeys } = from;
-    if (ordering === 'none') return (await claim(db, names, { ...asked, cursors, lagMs: 0 })).jobs;
+    const { line, stretch, turn, maxKeys } = from;
+    if (ordering === 'none') {
+      const lines = line ? [line] : frontLines(asked.versions, 1);
+      const types = line ? [] : Object.entries(asked.versions);
+      const walks = types.map(([type, version]) => ({ type, version, afterKey: '' }));
+      return (await claimTime(db, names, { ...asked, lines, walks, keys: 1_000, lagMs: 0 })).jobs;
+    }
     if (ordering !== 'turns')
       return (await claimKeyed(db, names, { ...asked, stretches: [stretch], run: 1 })).jobs;
     const again = { again: false, ...(maxKeys !== undefined && { maxKeys }) };
     return (await claimTurns(db, names, { ...asked, ...again, stretches: [turn] })).jobs;
   }
 
-  #terms(queue: string): ClaimTerms {
+  /** Limits are for fleets: a test runs what it asks for. */
+  #terms(queue: string) {
     const handled = [...this.#routes.values()].filter(({ job }) => job.queue === queue);
     const versions = Object.fromEntries(handled.map(({ job }) => [job.type, job.version]));
     this.#claims++;
     return {
       ...{ workerId: this.id, leaseMs: LEASE_MS, number: this.#claims, finished: [] },
-      ...{ limit: 1, versions },
+      ...{ limit: 1, versions, held: 'unlimited' as const },
     };
   }
 

@@ -101,13 +101,11 @@ export interface TickedEvent {
   readonly lagsMs: readonly number[];
 }
 
-/** Jobs found no token of a rate, and wait for the slots that they got. */
+/** A claim found jobs that no limit allows to start now. */
 export interface ThrottledEvent {
   readonly kind: 'throttled';
   readonly queue: string;
-  /** The type whose rate it is; null: that of the queue. */
-  readonly type: string | null;
-  readonly jobs: number;
+  readonly type: string;
 }
 
 /** What a handler returned could not be kept: too large, or not JSON. Its job is completed all the same. */

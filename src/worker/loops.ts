@@ -228,7 +228,7 @@ export class Loops {
       livenessLock: settings.livenessLock,
       workerId: workerId(),
       other: engine,
-      hint: (queue, since, buckets) => this.#queue(queue)?.claims.hint(since, buckets),
+      hint: (queue, hint) => this.#queue(queue)?.claims.hint(hint),
       listening: (queue) => this.#queue(queue)?.claims.listening(),
       fleetChanged: () => void this.#membership.refresh(),
       schedulesChanged: (at) => this.#schedules.hint(at),

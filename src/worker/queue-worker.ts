@@ -34,10 +34,6 @@ export class QueueWorker {
   readonly #perHandler: number;
   /** Until the worker is watched: a hint must not make it claim before its death would be noticed. */
   #onHold = true;
-  /** So many of the jobs in flight hold places of a limit. */
-  #limited = 0;
-  /** What was claimed last holds places of a limit. */
-  #lastLimited = false;
   #stopping = false;
   #pumping = false;
   readonly #emptied = new Wait();
@@ -71,8 +67,6 @@ export class QueueWorker {
       ...{ queue, names: deps.context.names, versions },
       mayClaim: () => this.#mayClaim(),
       room: () => this.#room(),
-      roomLimited: (shared) => this.#roomLimited(shared),
-      limitedFirst: () => this.#limitedFirst,
       free: () => this.#freeHandlers > 0,
       run: () => Math.max(this.#prefetch.run, this.#perHandler),
       suspectsAt: () => quarantine.readyAt,
@@ -80,7 +74,7 @@ export class QueueWorker {
       ended: () => this.#checkEmpty(),
       recordRound: (agoMs) => deps.recordRound(queue, agoMs),
       took: (ms) => emit({ kind: 'statement', queue, statement: 'claim', ms }),
-      throttled: (type, jobs) => emit({ kind: 'throttled', queue, type, jobs }),
+      throttled: (type) => emit({ kind: 'throttled', queue, type }),
     });
   }
 
@@ -155,37 +149,13 @@ export class QueueWorker {
     return Math.min(batchSize, Math.max(idle, target - taken, 0));
   }
 
-  /** With a single handler, limited jobs and others take turns. */
-  get #limitedFirst(): boolean {
-    if (this.#limited >= this.#halfOfHandlers) return false;
-    return this.#deps.settings.concurrency > 1 || !this.#lastLimited;
-  }
-
-  get #halfOfHandlers(): number {
-    return Math.max(1, Math.floor(this.#deps.settings.concurrency / 2));
-  }
-
-  /**
-   * A job of a limited type starts at once, so it is claimed for a handler that is free. While quick jobs keep all
-   * handlers busy, one comes before those that wait, up to half of the handlers: neither kind starves the other. Nor
-   * does it take more than half where others may wait too.
-   */
-  #roomLimited(shared: boolean): number {
-    const idle = this.#idle;
-    const { batchSize } = this.#deps.settings;
-    const part = shared ? this.#halfOfHandlers * this.#perHandler - this.#limited : batchSize;
-    if (idle > 0) return Math.min(idle, batchSize, Math.max(1, part));
-    return this.runs.waiting > 0 && this.#limited < this.#halfOfHandlers ? 1 : 0;
-  }
-
   #receive(batch: ClaimBatch): void {
-    const { jobs: rows, run, keysWithMore, limited = false } = batch;
+    const { jobs: rows, run, keysWithMore } = batch;
     if (rows.length === 0) return;
-    this.#lastLimited = limited;
     const { workerId, number, clock, sentAt } = batch;
     const { settings } = this.#deps;
     const now = this.#deps.time.now();
-    const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock, limited };
+    const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
     for (const job of jobs)
@@ -198,7 +168,6 @@ export class QueueWorker {
       this.claims.missed(jobs);
       return;
     }
-    if (limited) this.#limited += jobs.length;
     this.inFlight.take(jobs);
     for (const { row } of jobs) this.#prefetch.recordPayload(row.payload.length);
     // Too little is left of these leases to be renewed in time: they go back, and are claimed anew.
@@ -213,7 +182,11 @@ export class QueueWorker {
       this.#runAlone(first);
       return;
     }
-    this.runs.add(runsOf(batch, jobs), limited);
+    const runs = runsOf(batch, jobs);
+    const isFirst = ([job]: LeasedJob[]) => job !== undefined && this.claims.isLimited(job.row.type);
+    // A job that holds a permit starts before others that wait: until it ends, nobody else has the permit.
+    this.runs.add(runs.filter((run) => !isFirst(run)), false);
+    this.runs.add(runs.filter(isFirst), true);
     this.runs.start();
   }
 
@@ -234,7 +207,6 @@ export class QueueWorker {
   }
 
   #left(held: LeasedJob): void {
-    if (held.claim.limited) this.#limited--;
     this.claims.left(held);
     this.#checkEmpty();
     this.pump();

@@ -2,6 +2,8 @@
  * Time, timers and chance, as the loops of a worker see them. They come in as a dependency, so that a test can
  * run a fleet on a clock of its own and get the same run every time.
  */
+export { jittered, PACE_MS, SOON_MS } from '../claim/pace.js';
+
 export interface Timer {
   cancel(): void;
 }
@@ -28,11 +30,6 @@ export const systemTime: Time = {
   random: () => Math.random(),
 };
 
-/** Statements of one kind follow each other no faster than this, so that what comes in one moment shares one. */
-export const PACE_MS = 4;
-/** After so long one looks again, where nobody tells. */
-export const SOON_MS = 20;
-
 /** A wait that somebody may end early. One at a time. */
 export class Wait {
   #end: ((early: boolean) => void) | null = null;
@@ -53,7 +50,3 @@ export class Wait {
     this.#end?.(true);
   }
 }
-
-/** Between three and five quarters of a time, so that workers do not act in step. */
-export const jittered = (ms: number, { random }: Pick<Time, 'random'>): number =>
-  ms * (0.75 + random() * 0.5);

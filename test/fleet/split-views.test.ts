@@ -5,8 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { claim } from '../../src/claim/claim.js';
-import { claimKeyed } from '../../src/claim/claim-keyed.js';
-import type { ClaimedJob } from '../../src/claim/taking.js';
+import { claimKeyed } from '../../src/claim/key/claim.js';
+import type { ClaimedJob } from '../../src/claim/take.js';
 import { ringOwners } from '../../src/fleet/ring.js';
 import { job } from '../../src/index.js';
 import type { Names } from '../../src/postgres/names.js';

@@ -1,21 +1,16 @@
 /** Claiming as a worker's statement does, without the worker: every priority, from the front. */
-import { type ClaimedByTime, type ClaimRequest, claim } from '../../src/claim/claim.js';
-import { type ClaimedSuspects, claimSuspects } from '../../src/claim/claim-suspects.js';
-import type { ClaimedJob, ClaimTerms } from '../../src/claim/taking.js';
+import { claimSuspects, type SuspectsClaim } from '../../src/claim/suspects/claim.js';
+import type { ClaimedJob, ClaimTerms, Versions } from '../../src/claim/take.js';
+import { claimTime, type TimeClaim, type TimeRequest } from '../../src/claim/time/claim.js';
+import { frontLines } from '../../src/claim/time/lines.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';
 import { INBOX } from './database.js';
 
-export const FRONT = [1, 2, 3, 4].map((priority) => ({
-  priority,
-  afterAt: '-infinity',
-  afterPosition: 0,
-}));
-
 let claims = 0;
 
 /** What a claim of any kind needs. Every claim has a number of its own. */
-export function terms(workerId: string): ClaimTerms {
+export function terms(workerId: string): ClaimTerms & { readonly versions: Versions } {
   claims++;
   return {
     ...{ workerId, number: claims, finished: [], leaseMs: 90_000, limit: 1_000 },
@@ -23,24 +18,33 @@ export function terms(workerId: string): ClaimTerms {
   };
 }
 
-export type TimeOptions = Partial<ClaimRequest> & { readonly names?: Names };
+export type TimeOptions = Partial<TimeRequest> & {
+  readonly names?: Names;
+  readonly versions?: Versions;
+};
 
 export function claimByTime(
   db: Executor,
   workerId: string,
   { names = INBOX, ...options }: TimeOptions = {},
-): Promise<ClaimedByTime> {
-  const request = { ...terms(workerId), cursors: FRONT, lagMs: 250, ask: false, ...options };
-  return claim(db, names, request);
+): Promise<TimeClaim> {
+  const asked = { ...terms(workerId), lagMs: 250, ask: false, ...options };
+  const lines = frontLines(asked.versions, asked.limit + 32);
+  const types = Object.entries(asked.versions);
+  const walks = types.map(([type, version]) => ({ type, version, afterKey: '' }));
+  return claimTime(db, names, { lines, walks, keys: 1_000, ...asked });
 }
 
-export type SuspectOptions = Partial<ClaimTerms> & { readonly names?: Names };
+export type SuspectOptions = Partial<ClaimTerms> & {
+  readonly names?: Names;
+  readonly versions?: Versions;
+};
 
 export function claimSuspected(
   db: Executor,
   workerId: string,
   { names = INBOX, ...options }: SuspectOptions = {},
-): Promise<ClaimedSuspects> {
+): Promise<SuspectsClaim> {
   return claimSuspects(db, names, { ...terms(workerId), ...options });
 }
 

@@ -1,20 +1,12 @@
 /** Claiming under a limit as a worker's statement does, without the worker. */
-import { claimLimited, type LimitedClaimRequest } from '../../src/claim/claim-limited.js';
 import type { Limit } from '../../src/job/limit.js';
 import { putLimit } from '../../src/operate/limits.js';
-import { FRONT, terms } from './claiming.js';
+import { claimByTime, type TimeOptions } from './claiming.js';
 import { INBOX, type TestGround } from './database.js';
 
-/** Of type `step`, unless it says otherwise. */
-export const claimStep = (
-  db: TestGround,
-  workerId: string,
-  options: Partial<LimitedClaimRequest> = {},
-) =>
-  claimLimited(db.engine, INBOX, {
-    ...terms(workerId),
-    ...{ ofType: 'step', cursors: FRONT, lagMs: 0, suspects: false, ...options },
-  });
+/** Of type `step`, unless it says otherwise. The worker is not registered, unless the test does it. */
+export const claimStep = (db: TestGround, workerId: string, options: TimeOptions = {}) =>
+  claimByTime(db.engine, workerId, { lagMs: 0, ...options });
 
 export const limitStep = (db: TestGround, limit: Partial<Limit> | null, keyed = false) =>
   putLimit(db.engine, INBOX, 'declare', {

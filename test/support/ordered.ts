@@ -3,11 +3,11 @@ import {
   claimKeyed,
   type KeyedClaim,
   type KeyedClaimRequest,
-} from '../../src/claim/claim-keyed.js';
+} from '../../src/claim/key/claim.js';
 import { BUCKETS, bucketOf } from '../../src/job/key.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';
-import { stretchesOf } from '../../src/worker/claim/key-places.js';
+import { stretchesOf } from '../../src/claim/key/key-places.js';
 import { terms } from './claiming.js';
 import { INBOX } from './database.js';
 

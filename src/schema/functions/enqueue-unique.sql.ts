@@ -29,7 +29,6 @@ DECLARE
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
-  slot timestamptz;
 BEGIN
   IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
     RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
@@ -79,18 +78,13 @@ BEGIN
         o_id := waiting.id;
         o_outcome := 'ignored';
         IF a_conflict = 'replace' THEN
-          -- A slot of a rate is kept, or the line would have a hole for each enqueue.
-          IF waiting.limit_slot = waiting.available_at AND waiting.limit_slot >= a_due
-            AND waiting.limit_key IS NOT DISTINCT FROM a_limit_key THEN
-            slot := waiting.limit_slot;
-          END IF;
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, group_key, limit_key, limit_slot, parked)
-          VALUES (waiting.id, waiting.position, waiting.created_at, coalesce(slot, a_due), waiting.partition_bucket,
+            payload, priority, max_attempts, headers, version, group_key, limit_key, parked)
+          VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket,
             a_type, waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version,
-            waiting.group_key, a_limit_key, slot, false);
+            waiting.group_key, a_limit_key, false);
           o_outcome := 'replaced';
         END IF;
         RETURN;

@@ -7,7 +7,7 @@ export const wake: FunctionFile = {
   text: `
 -- A notification serialises the commits of a whole database, so an insert sends one only if a worker waits
 -- for it: who waits holds (table, 0) shared. The hint says, in tenths of a second, from when on jobs are due,
--- and for a queue that is read by key in which buckets they are. With the rights of the owner, so that whoever
+-- and in which buckets they are (a queue that is read by key) or of which types (by time). With the rights of the owner, so that whoever
 -- may insert needs no others; so everything has its full name here, operators too (IN, BETWEEN and CASE x WHEN
 -- look theirs up by the path).
 CREATE OR REPLACE FUNCTION holdfast.inbox_wake() RETURNS trigger
@@ -34,7 +34,10 @@ BEGIN
         ELSE pg_catalog.string_agg(DISTINCT a.partition_bucket::pg_catalog.text, ',') END)
     INTO due, hint FROM added AS a;
   ELSE
-    SELECT pg_catalog.min(a.available_at) INTO due FROM added AS a;
+    SELECT pg_catalog.min(a.available_at), pg_catalog.concat(':',
+      CASE WHEN pg_catalog.count(DISTINCT a.type) OPERATOR(pg_catalog.>) 20 THEN '*'
+        ELSE pg_catalog.string_agg(DISTINCT a.type, ',') END)
+    INTO due, hint FROM added AS a;
   END IF;
   -- What is due later is found by the polls.
   IF due OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) interval '5 seconds') THEN

@@ -1,8 +1,10 @@
 /**
- * Migration 2.
+ * Migration 2: functions are replaced by their checksum; limits count permits in rows of their own; a queue that is read by
+ * time has a line for each type.
  *
- * Locks: `queues`, exclusively, for the moment in which it gets a column with a constant default (no rewrite).
- * Queues: none.
+ * Locks: `queues` and `rates`, exclusively, for the moment in which each gets a column (no rewrite). Queues: none; their
+ * new indexes are built while jobs come and go. Indexes that only workers of version 0.1 read are dropped by the first
+ * `migrate` that finds none of them alive.
  */
 import type { Migration } from '../migration.js';
 
@@ -16,8 +18,58 @@ CREATE TABLE holdfast.functions (
 
 -- Up to which migration the queue has been brought. Code that knows migration 1 only makes queues without saying it.
 ALTER TABLE holdfast.queues ADD COLUMN migration integer NOT NULL DEFAULT 1;
+
+-- How many jobs a worker holds under a limit of concurrency. A claim raises it and its worker lowers it, so it is never
+-- too low while the worker lives. See src/schema/functions/allow.sql.ts.
+CREATE TABLE holdfast.permits (
+  -- No foreign key: it would wait for whoever has locked the limit.
+  limit_id  integer NOT NULL,
+  worker_id text NOT NULL,
+  held      integer NOT NULL,
+  PRIMARY KEY (limit_id, worker_id)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+-- The seconds from one start to the next when started_tat was written. NULL: as they are now.
+ALTER TABLE holdfast.rates ADD COLUMN pace double precision;
+-- Whoever claims under limits already.
+DO $do$
+DECLARE
+  given text;
+BEGIN
+  FOR given IN
+    SELECT format('GRANT %s ON holdfast.permits TO %s', a.privilege_type,
+      CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END)
+    FROM pg_class AS c, aclexplode(c.relacl) AS a
+    WHERE c.oid = 'holdfast.rates'::regclass AND a.grantee <> c.relowner
+  LOOP
+    EXECUTE given;
+  END LOOP;
+END
+$do$;
 `;
 
 const perQueue = '';
 
-export const bigFleet: Migration = { id: 2, name: 'big-fleet', breaksBefore: 1, common, perQueue };
+const online: Migration['online'] = [
+  {
+    text: `CREATE INDEX CONCURRENTLY IF NOT EXISTS inbox_type_idx ON holdfast.inbox
+  (type COLLATE "C", version, priority, available_at, position) WHERE crashes < 2 AND limit_key IS NULL`,
+    orderings: ['none'],
+  },
+  {
+    text: `CREATE INDEX CONCURRENTLY IF NOT EXISTS inbox_rate_idx ON holdfast.inbox
+  (type COLLATE "C", limit_key COLLATE "C", priority, available_at, position) WHERE crashes < 2 AND limit_key IS NOT NULL`,
+    orderings: ['none'],
+  },
+  {
+    text: 'DROP INDEX CONCURRENTLY IF EXISTS holdfast.inbox_claim_idx',
+    orderings: ['none'],
+    unlessOlderThan: 2,
+  },
+  { text: 'DROP INDEX CONCURRENTLY IF EXISTS holdfast.inbox_slot_idx', unlessOlderThan: 2 },
+  { text: 'DROP INDEX CONCURRENTLY IF EXISTS holdfast.inbox_slot_key_idx', unlessOlderThan: 2 },
+];
+
+export const bigFleet: Migration = {
+  ...{ id: 2, name: 'big-fleet', breaksBefore: 1 },
+  ...{ common, perQueue, online },
+};

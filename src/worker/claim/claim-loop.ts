@@ -5,6 +5,7 @@
  * claim is decided in claim-schedule.ts, what a claim reads in claim-reader.ts. Hints that come in quick succession
  * share a claim.
  */
+import type { Hint } from '../../claim/source.js';
 import type { LimitedTypes } from '../../fleet/registry.js';
 import type { Ordering } from '../../job/order.js';
 import type { LeasedJob } from '../run/leased-job.js';
@@ -26,10 +27,6 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
   readonly mayClaim: () => boolean;
   /** How many jobs there is room for; 0: none, for now. */
   readonly room: () => number;
-  /** For how many jobs of limited types there is a handler; 0: none. `shared`: others may wait for one too. */
-  readonly roomLimited: (shared: boolean) => number;
-  /** Other jobs have had more than their share: limited ones come first. */
-  readonly limitedFirst: () => boolean;
   /** A handler waits for a job. */
   readonly free: () => boolean;
   /** A claim is over, whatever it brought. */
@@ -77,17 +74,21 @@ export class ClaimLoop {
     if (this.#reader.limit(limited)) this.wake();
   }
 
-  /** Jobs were written that are due from this time on, in these buckets if that is known. */
-  hint(since: Date | null, buckets: readonly number[] | null): void {
-    const inMs = this.#reader.msUntil(since);
+  isLimited(type: string): boolean {
+    return this.#reader.isLimited(type);
+  }
+
+  /** Jobs were written. */
+  hint(hint: Hint): void {
+    const inMs = this.#reader.msUntil(hint.since);
     if (inMs > 0) {
       // Hints carry tenths of a second, rounded down: the claim at that time says how long it really is.
-      this.dueIn(inMs, buckets);
+      this.dueIn(inMs, hint.buckets);
       return;
     }
-    this.#reader.hint(since, buckets);
+    this.#reader.hint(hint);
     // The buckets of a queue that is read by key have an owner, who answers first.
-    if (this.#reader.keyed || since === null) this.#schedule.hint();
+    if (this.#reader.keyed || hint.since === null) this.#schedule.hint();
     else this.#schedule.sharedHint();
     this.pump();
   }
@@ -121,7 +122,7 @@ export class ClaimLoop {
   /** Under a new registration. */
   restart(): void {
     this.#reader.ledger.reset();
-    this.hint(null, null);
+    this.hint({ since: null, buckets: null, types: null });
   }
 
   /** Read as soon as there is room. */
@@ -133,15 +134,23 @@ export class ClaimLoop {
   /** Claims if there is room and something to read; otherwise sees to it that it is called again. */
   pump(): void {
     if (this.#claiming || this.#stopped || !this.#deps.mayClaim()) return;
-    if (this.#deps.room() <= 0) return;
     const now = this.#deps.time.now();
+    if (this.#reader.mustPublish && !this.#schedule.failing) {
+      void this.#exclusively('telling the permits of', () => this.#reader.publish());
+      return;
+    }
+    if (this.#deps.room() <= 0) return;
     const at = this.#schedule.nextAt(now, this.#reader.readAt(now), this.#deps.free());
-    const limitedAt =
-      this.#deps.roomLimited(false) > 0 ? this.#reader.limitedAt : Number.POSITIVE_INFINITY;
-    // While claims fail, only the ordinary ones are tried again.
-    const soonest = this.#schedule.failing ? at : Math.min(at, limitedAt);
-    if (soonest > now) this.#wait(soonest, now);
-    else void this.#claim(now, { ordinary: at <= now, limited: limitedAt <= now });
+    if (at > now) this.#wait(at, now);
+    else
+      void this.#exclusively('claiming from', async () => {
+        try {
+          await this.#read(now);
+        } catch (error) {
+          this.#schedule.failed();
+          throw error;
+        }
+      });
   }
 
   stop(): void {
@@ -159,18 +168,14 @@ export class ClaimLoop {
     });
   }
 
-  async #claim(now: number, due: { ordinary: boolean; limited: boolean }): Promise<void> {
+  /** One statement of the queue's claims is under way at a time. */
+  async #exclusively(what: string, run: () => Promise<void>): Promise<void> {
     const { queue, reportError, ended } = this.#deps;
     this.#claiming = true;
     try {
-      // Whoever comes first takes the free handlers; limited jobs leave their part to others.
-      const first = due.limited && this.#deps.limitedFirst();
-      if (first) await this.#readLimited(due.ordinary && this.#reader.takesOrdinary);
-      if (due.ordinary) await this.#read(now);
-      if (due.limited && !first) await this.#readLimited(false);
+      await run();
     } catch (error) {
-      reportError(`claiming from ${queue}`, error);
-      this.#schedule.failed();
+      reportError(`${what} ${queue}`, error);
     } finally {
       this.#claiming = false;
     }
@@ -190,10 +195,5 @@ export class ClaimLoop {
     }
     const wanted = this.#schedule.succeeded(found, limit, wakeups.getsHints(queue));
     if (wanted !== null) wakeups.want(queue, wanted);
-  }
-
-  async #readLimited(shared: boolean): Promise<void> {
-    const room = this.#deps.roomLimited(shared);
-    if (room > 0 && !this.#stopped && this.#deps.mayClaim()) await this.#reader.readLimited(room);
   }
 }

@@ -11,18 +11,14 @@
  * lying, those that are quicker have no handler free, or are gone: it answers at once again. And a worker whose
  * handlers are all busy leaves the answer to others.
  */
-import type { QueueNews } from '../../claim/claim.js';
+import type { QueueNews } from '../../claim/news.js';
+import { LATEST_MS, laterThan } from '../../claim/pace.js';
+import type { Found } from '../../claim/source.js';
 import { Backoff } from '../../postgres/backoff.js';
 import { jittered, PACE_MS, SOON_MS, type Time } from '../time.js';
-import type { Found } from './claim-reader.js';
 
 /** How often a claim asks for more than jobs; and after how long of full claims hints are switched off. */
 const NEWS_MS = 500;
-/** The latest answer to what all workers know, while others are quicker; and the longest rest. */
-export const LATEST_MS = 2 * SOON_MS;
-
-/** After an empty answer the next one comes later. */
-export const laterThan = (ms: number) => Math.min(Math.max(1, 2 * ms), LATEST_MS);
 
 export class ClaimSchedule {
   readonly #pollMs: number;
@@ -138,7 +134,7 @@ export class ClaimSchedule {
     // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);
     const idleMs = getsHints ? 2 * this.#pollMs : Math.min(this.#idleMs, this.#pollMs);
-    this.#pollAt = now + jittered(idleMs, this.#time);
+    this.#pollAt = goesOn ? now : now + jittered(idleMs, this.#time);
     return true;
   }
 

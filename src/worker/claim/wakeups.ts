@@ -5,6 +5,7 @@
  * session, one statement at a time, and the last wish wins. After a lock was taken, what came before must be
  * looked for once more. All of this is about speed: a worker without a listener finds every job by polling.
  */
+import type { Hint } from '../../claim/source.js';
 import { holdLiveness } from '../../fleet/liveness.js';
 import { FLEET_CHANNEL, ping, wantHints, wantNoHints } from '../../fleet/wake.js';
 import { BUCKETS } from '../../job/key.js';
@@ -25,8 +26,8 @@ export interface WakeupsDeps {
   readonly workerId: string;
   /** Statements on other connections than the listener's. */
   readonly other: Executor;
-  /** Jobs were written that are due from this time on; null: of any age. Buckets where they are known. */
-  readonly hint: (queue: string, since: Date | null, buckets: readonly number[] | null) => void;
+  /** Jobs were written. */
+  readonly hint: (queue: string, hint: Hint) => void;
   /** From now on hints arrive; what was written before must be looked for. */
   readonly listening: (queue: string) => void;
   readonly fleetChanged: () => void;
@@ -39,6 +40,19 @@ interface Wish {
   readonly queue: string;
   wanted: boolean;
   held: boolean;
+}
+
+/** Null: nobody of ours has sent it. A claim that names no bucket would fail again and again. */
+function hintIn(payload: string): Hint | null {
+  const [since = '', ...rest] = payload.split(':');
+  const at = since === '*' ? null : new Date(Number(since) * 100);
+  const list = rest.join(':');
+  const all = list === '' || list === '*';
+  // A type begins with a letter.
+  if (all || !/^[0-9]/.test(list))
+    return { since: at, buckets: null, types: all ? null : list.split(',') };
+  const buckets = list.split(',').map(Number);
+  return buckets.every(isBucket) ? { since: at, buckets, types: null } : null;
 }
 
 const isBucket = (bucket: number) => Number.isInteger(bucket) && bucket >= 0 && bucket < BUCKETS;
@@ -119,7 +133,7 @@ export class Wakeups {
   #down(): void {
     for (const wish of this.#wishes.values()) {
       wish.held = false;
-      if (!this.#stopped) this.#deps.hint(wish.queue, null, null);
+      if (!this.#stopped) this.#deps.hint(wish.queue, { since: null, buckets: null, types: null });
     }
   }
 
@@ -133,11 +147,8 @@ export class Wakeups {
     }
     const queue = this.#deps.channels.get(channel);
     if (queue === undefined) return;
-    const [since, list] = payload.split(':');
-    const at = since === '*' ? null : new Date(Number(since) * 100);
-    const buckets = list === undefined || list === '*' ? null : list.split(',').map(Number);
-    // Anybody may send a notification; a claim that names no bucket would fail again and again.
-    if (buckets?.every(isBucket) !== false) this.#deps.hint(queue, at, buckets);
+    const hint = hintIn(payload);
+    if (hint) this.#deps.hint(queue, hint);
   }
 
   /** Makes the locks follow the wishes. */

@@ -1,7 +1,7 @@
 /** What waits to be handled together, by a clock that is set by hand. */
 import { expect, test } from 'vitest';
 import { handClock } from '../../../test/support/hand-clock.js';
-import type { ClaimedJob } from '../../claim/taking.js';
+import type { ClaimedJob } from '../../claim/take.js';
 import { job } from '../../job/job.js';
 import { Gather } from './gather.js';
 import { type ClaimFacts, LeasedJob } from './leased-job.js';

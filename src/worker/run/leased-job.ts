@@ -5,7 +5,7 @@
  * settles nothing in the name of its new self. The abort controller is made only when a handler asks for
  * its signal: most never do, and it is the dearest object of a short job.
  */
-import type { ClaimedJob } from '../../claim/taking.js';
+import type { ClaimedJob } from '../../claim/take.js';
 import type { Processing } from '../../tracing/tracing.js';
 import type { SettleResult } from '../events.js';
 import type { Batch } from '../lease/batches.js';
@@ -21,8 +21,6 @@ export interface ClaimFacts {
   readonly clock: number;
   /** Which of the worker's claims it was. */
   readonly number: number;
-  /** It was claimed under a limit. */
-  readonly limited?: boolean;
 }
 
 export class LeasedJob {

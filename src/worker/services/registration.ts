@@ -7,6 +7,7 @@ import { type Handles, leave, lockKeyOf, markDraining, register } from '../../fl
 import { VERSION } from '../../job/version.js';
 import { LAST_MS, untilDone, within } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
+import { LATEST } from '../../schema/migrations.js';
 import type { Settings } from '../options.js';
 
 export interface RegistrationDeps {
@@ -75,7 +76,7 @@ export class Registration {
 export function metadataOf(settings: Settings): object {
   const { concurrency, leaseMs, heartbeatMs, ttlMs, metadata } = settings;
   return {
-    ...{ host: hostname(), pid: process.pid, node: process.version, holdfast: VERSION },
+    ...{ host: hostname(), pid: process.pid, node: process.version, holdfast: VERSION, migrations: LATEST },
     ...{ concurrency, ...metadata, leaseMs, heartbeatMs, ttlMs },
   };
 }

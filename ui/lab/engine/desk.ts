@@ -2,9 +2,9 @@
  * What the journeys of one row share: the verbs of the product on one job, called by hand, and the row as it stands.
  * Nothing here decides anything: each function calls the verb that a worker calls, and tells what came back.
  */
-import { claim } from '../../../src/claim/claim.js';
-import { claimSuspects } from '../../../src/claim/claim-suspects.js';
-import type { ClaimTerms } from '../../../src/claim/taking.js';
+import { claimSuspects } from '../../../src/claim/suspects/claim.js';
+import { claimTime } from '../../../src/claim/time/claim.js';
+import { frontLines } from '../../../src/claim/time/lines.js';
 import type { NewJob } from '../../../src/enqueue/insert.js';
 import { lockKeyOf, register } from '../../../src/fleet/registry.js';
 import { bucketOf } from '../../../src/job/key.js';
@@ -17,12 +17,6 @@ export const TYPE = 'send_receipt';
 export const KEY = 'order:9182';
 /** The article's and the product's. */
 export const LEASE_MS = 90_000;
-
-const FRONT = [1, 2, 3, 4].map((priority) => ({
-  priority,
-  afterAt: '-infinity',
-  afterPosition: 0,
-}));
 
 /** A job as a worker holds it after its claim. */
 export interface Held {
@@ -91,13 +85,16 @@ export class Desk {
     const db = await this.worker(workerId);
     const number = (this.#claims.get(workerId) ?? 0) + 1;
     this.#claims.set(workerId, number);
-    const terms: ClaimTerms = {
+    const terms = {
       ...{ workerId, leaseMs, number, finished: [], limit: 1 },
       versions: { [TYPE]: 1 },
     };
     const { jobs } = suspect
       ? await claimSuspects(db, NAMES, terms)
-      : await claim(db, NAMES, { ...terms, cursors: FRONT, lagMs: 0, ask: false });
+      : await claimTime(db, NAMES, {
+          ...{ ...terms, lines: frontLines(terms.versions, 1) },
+          ...{ walks: [], keys: 0, lagMs: 0, ask: false },
+        });
     const [job] = jobs;
     if (!job) return null;
     const { id, leaseGeneration: generation, attempts: attempt, crashes } = job;

@@ -1,6 +1,6 @@
 /** When a worker reads aged jobs first, and how much of its claims they get. */
 import { describe, expect, test } from 'vitest';
-import type { ClaimedJob } from '../../claim/taking.js';
+import type { ClaimedJob } from '../../claim/take.js';
 import { AgedReader } from './aged-reader.js';
 
 let position = 0;

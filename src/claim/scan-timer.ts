@@ -10,7 +10,7 @@ const SHARE = 30;
 /** A look that takes longer than a thirtieth of this takes more of the time: what lies behind must be found. */
 const RAREST_MS = 90_000;
 
-export class LookTimer {
+export class ScanTimer {
   readonly #everyMs: number;
   #at = Number.NEGATIVE_INFINITY;
   #earliest = Number.NEGATIVE_INFINITY;

@@ -3,9 +3,9 @@
  * of them. What is the same for all rows stands in a subquery of its own, which Postgres evaluates once.
  *
  * The parameters that all claims share come first: `$1` the worker, `$2` its lease in milliseconds, `$3` the
- * number of this claim, `$4` the worker's claims of which nothing is left, `$5` how many jobs it wants, `$6`
- * the types whose first version it handles, `$7` the newest version that it handles by type, and under '' the
- * version of the queue's limits that it knows.
+ * number of this claim, `$4` the worker's claims of which nothing is left, `$5` how many jobs it wants, `$6` how many
+ * jobs of this queue it holds, by type. Claims that read by key go on with `$7`, the types whose first version it
+ * handles, and `$8`, the newest version that it handles by type.
  */
 import { historyWith, MAY_BE_CAUSE } from '../postgres/fragments.js';
 import {
@@ -23,6 +23,9 @@ import {
   uuid,
 } from '../postgres/statement.js';
 
+/** By type, and under '' in all, how many jobs of a queue a worker holds. */
+export type Held = Readonly<Record<string, number>>;
+
 export interface ClaimTerms {
   readonly workerId: string;
   readonly leaseMs: number;
@@ -31,76 +34,87 @@ export interface ClaimTerms {
   /** Earlier claims of this worker of which nothing is left. */
   readonly finished: readonly number[];
   readonly limit: number;
-  /** Handled types with the newest payload version that this worker understands. */
-  readonly versions: Readonly<Record<string, number>>;
-  /**
-   * In a queue that is read by key, the limit under which these types are claimed: that of this type, or with '' only
-   * that of the queue. Left out: nothing limits them.
-   */
-  readonly under?: string | undefined;
-  /** The version of the queue's limits that says which types are not among them. Left out: whatever they are. */
-  readonly limitsVersion?: number;
+  /** For limits. Left out: the claims of this worker are counted instead. `unlimited`: limits do not hold for this claim. */
+  readonly held?: Held | 'unlimited';
 }
 
-export function termsOf({
-  workerId,
-  leaseMs,
-  number,
-  finished,
-  limit,
-  versions,
-  limitsVersion,
-}: ClaimTerms): Param[] {
-  return [
-    workerId,
-    leaseMs,
-    number,
-    plainArray(finished),
-    limit,
-    textArray(Object.keys(versions)),
-    // No type has an empty name.
-    JSON.stringify(limitsVersion === undefined ? versions : { ...versions, '': limitsVersion }),
-  ];
+export function termsOf(terms: ClaimTerms): Param[] {
+  const { workerId, leaseMs, number, finished, limit, held } = terms;
+  const counts = held === undefined ? null : JSON.stringify(held === 'unlimited' ? false : held);
+  return [workerId, leaseMs, number, plainArray(finished), limit, counts];
 }
+
+/** Handled types with the newest payload version that a worker understands. */
+export type Versions = Readonly<Record<string, number>>;
+
+export const versionsOf = (versions: Versions): Param[] => [
+  textArray(Object.keys(versions)),
+  JSON.stringify(versions),
+];
 
 /** Whether this worker handles the job. Nearly every job is of version 1; that is cheap to find out. */
-export const HANDLED = `(i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)`;
-
-/** The worker knows which types of the queue `q` are limited. One that does not would take them without asking. */
-export const LIMITS_KNOWN = `coalesce(q.limits_version = ($7::jsonb -> '')::bigint, true)`;
-
-/** The queue, while jobs may be claimed from it in the way that `how` says, by a worker that knows its limits. */
-export const openQueue = (how: string) => `open_queue AS MATERIALIZED (
-  SELECT q.paused_types, q.paused_keys, q.age_after, q.ordering
-  FROM holdfast.queues AS q
-  WHERE q.name = 'inbox' AND NOT q.paused AND ${LIMITS_KNOWN} AND ${how}
-)`;
+export const HANDLED = `(i.version = 1 AND i.type = ANY ($7::text[])
+        OR i.version <= ($8::jsonb -> i.type)::integer)`;
 
 /**
- * In a queue that is read by key: how many jobs the limits leave of those that are wanted. `under` is the parameter that
- * names the limit: NULL: none, a type, or '' for those that only the limit of the queue holds for.
+ * The queue, while jobs may be claimed from it in the way that `how` says. `limited`: the types that have a limit, with
+ * '' for that of the queue; NULL, at no cost, in a queue that never had one.
  */
-export const allowed = (under: string) => `allowed AS MATERIALIZED (
-  SELECT a.* FROM holdfast.inbox_allowance($5::integer, ${under}) AS a
+export const openQueue = (how: string) => `open_queue AS MATERIALIZED (
+  SELECT q.paused_types, q.paused_keys, q.age_after, q.ordering,
+    CASE WHEN q.limits_version > 0 AND $6::jsonb IS DISTINCT FROM 'false' THEN (
+      SELECT array_agg(coalesce(l.type, '')) FROM holdfast.limits AS l
+      WHERE l.queue = 'inbox' AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)) END AS limited
+  FROM holdfast.queues AS q
+  WHERE q.name = 'inbox' AND NOT q.paused AND ${how}
 )`;
 
-/** What was claimed is paid for, where there is a rate. */
-export const PAY = `paid AS (
-  INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat)
-  SELECT a.rate_id, '', a.base + (SELECT count(*) FROM claimed) * a.pace, a.base
-  FROM allowed AS a
-  WHERE a.rate_id IS NOT NULL AND EXISTS (SELECT FROM claimed)
-  ON CONFLICT (limit_id, key) DO UPDATE SET started_tat = excluded.started_tat
+const LIMITED_TYPES = '(SELECT o.limited FROM open_queue AS o)::text[]';
+
+/** A limit holds for jobs of this type. */
+export const limited = (type: string) =>
+  `(${type} = ANY (${LIMITED_TYPES}) OR '' = ANY (${LIMITED_TYPES})) IS TRUE`;
+
+/**
+ * Which of the limited jobs in \`picked\` may start: see schema/functions/allow.sql.ts. It locks their rows and pays. In a
+ * claim that has found none it is not called.
+ */
+export const ALLOWED = `allowed AS MATERIALIZED (
+  SELECT a.*
+  FROM (
+    SELECT array_agg(p.place ORDER BY p.nth) AS places, array_agg(p.type ORDER BY p.nth) AS types,
+      array_agg(p.limit_key ORDER BY p.nth) AS keys
+    FROM picked AS p WHERE p.limited
+  ) AS c
+  CROSS JOIN LATERAL holdfast.inbox_allow($1::text, $6::jsonb, c.places, c.types, c.keys) AS a
+  WHERE c.places IS NOT NULL
 )`;
 
-/** What a claim under a limit was allowed. */
-export interface Allowance {
-  /** So many jobs it could take, of those that it wanted. */
-  readonly allowed: number;
-  /** When there may be more; null: nothing is known of it. */
-  readonly againMs: number | null;
-}
+/** Of the rows in `kept`, which a claim by key has locked, those of limited types. Without a limit nothing is read for it. */
+export const LIMITED_OF_KEPT = `picked AS MATERIALIZED (
+  SELECT k.place, i.type, i.limit_key, i.partition_bucket AS bucket, true AS limited,
+    row_number() OVER (ORDER BY k.run) AS nth
+  FROM kept AS k
+  JOIN holdfast.inbox AS i ON i.ctid = k.place
+  WHERE ${LIMITED_TYPES} IS NOT NULL AND ${limited('i.type')}
+), ${ALLOWED}`;
+
+/** The rows in `kept` but for those that no limit allows. */
+export const KEPT_AND_ALLOWED = `SELECT k.place FROM kept AS k
+    WHERE NOT EXISTS (SELECT FROM allowed AS a WHERE a.place = k.place AND NOT a.ok)`;
+
+/** In how many milliseconds (-1: when a permit is free) and in which bucket jobs may start that no limit allows now. */
+export const HELD_BACK = `(SELECT string_agg(DISTINCT coalesce(a.again_ms, -1) || ':' || p.bucket, ',')
+    FROM allowed AS a JOIN picked AS p ON p.place = a.place WHERE NOT a.ok)`;
+
+/** What a limit said of jobs that were found. */
+export const REFUSED = `(SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
+    SELECT a.type, max(a.again_ms) AS again_ms FROM allowed AS a WHERE a.whole GROUP BY a.type) AS r)`;
+
+/** By type, when it may be asked for again, in milliseconds; null: when a permit is free. */
+export type Refused = Readonly<Record<string, number | null>>;
+
+export const refusedIn = (text: string | null): Refused => (text === null ? {} : JSON.parse(text));
 
 /** Neither its type nor its key is paused. Where none is, the lists are NULL and nothing is compared. */
 export const NOT_PAUSED = `(i.type = ANY ((SELECT o.paused_types FROM open_queue AS o)::text[])) IS NOT TRUE

@@ -1,14 +1,14 @@
 /** When a reader starts over from the front. */
 import { describe, expect, test } from 'vitest';
-import { LookTimer } from './look-timer.js';
+import { ScanTimer } from './scan-timer.js';
 
 describe('a look', () => {
   test('is due at the start', () => {
-    expect(new LookTimer().due(0)).toBe(true);
+    expect(new ScanTimer().due(0)).toBe(true);
   });
 
   test('comes once a second where it is cheap', () => {
-    const timer = new LookTimer();
+    const timer = new ScanTimer();
     timer.record(1_000, 1);
     expect(timer.due(1_999)).toBe(false);
     expect(timer.due(2_000)).toBe(true);
@@ -18,7 +18,7 @@ describe('a look', () => {
   test.each([1, 10, 50, 400, 3_000])(
     'that takes %i ms leaves about 97 % of the time to others',
     (tookMs) => {
-      const timer = new LookTimer();
+      const timer = new ScanTimer();
       let [now, looking] = [0, 0];
       while (now < 600_000) {
         // Somebody asks for a look all the time.
@@ -34,7 +34,7 @@ describe('a look', () => {
   );
 
   test('comes at the time at which there is something to find, and not later', () => {
-    const timer = new LookTimer();
+    const timer = new ScanTimer();
     timer.record(0, 1);
     timer.hasten(500);
     expect(timer.due(499)).toBe(false);
@@ -44,7 +44,7 @@ describe('a look', () => {
   });
 
   test('that is dear is hastened no further than its share allows', () => {
-    const timer = new LookTimer();
+    const timer = new ScanTimer();
     for (const now of [0, 10_000]) timer.record(now, 100);
     expect(timer.at).toBe(13_000);
     timer.hasten(10_000);
@@ -55,7 +55,7 @@ describe('a look', () => {
   });
 
   test('is not put off by one that took long for once', () => {
-    const timer = new LookTimer();
+    const timer = new ScanTimer();
     timer.record(0, 1);
     timer.record(1_000, 5_000);
     expect(timer.at).toBe(2_000);
@@ -65,7 +65,7 @@ describe('a look', () => {
   });
 
   test('comes in the end however long looks take: handlers that block the event loop count as such', () => {
-    const timer = new LookTimer();
+    const timer = new ScanTimer();
     for (const now of [0, 10_000]) timer.record(now, 20_000);
     expect(timer.due(100_000)).toBe(true);
   });

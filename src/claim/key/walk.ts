@@ -1,30 +1,29 @@
 /**
- * The walk of a keyed claim: from key to key along the index, down to `kept`, the places of the rows that are
- * to be updated. They are locked, and so is what stands behind each run; see claim-keyed.ts for why that is
+ * The walk of a keyed claim: from key to key along the index, down to `kept`, the places of the rows that
+ * may be taken. They are locked, and so is what stands behind each run; see claim-keyed.ts for why that is
  * enough.
  *
- * A job that has failed before, or whose lease ran out, comes alone: what follows would only be released. A
- * suspect (`crashes` of 2 or more) holds its key and is claimed by claim-suspects.ts. One that is paused, or of a type
+ * A job that has failed before, whose lease ran out, or whose type is limited comes alone: what follows would only be released. A
+ * suspect (`crashes` of 2 or more) holds its key and is claimed by suspects/claim.ts. One that is paused, or of a type
  * that is not handled, holds its key too.
  */
-import { allowed, HANDLED, NOT_PAUSED, openQueue } from './taking.js';
+import { HANDLED, LIMITED_OF_KEPT, limited, NOT_PAUSED, openQueue } from '../take.js';
 
 export const KEY_WALK = `
-WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, ${allowed('$16::text')}, walk AS (
+WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
   -- One row per chunk: where it ended, and the places of what it would take and of what stands behind.
-  SELECT 0 AS step, 1 AS stretch, ($8::integer[])[1] AS bucket, ($9::text[])[1] COLLATE "C" AS key,
+  SELECT 0 AS step, 1 AS stretch, ($9::integer[])[1] AS bucket, ($10::text[])[1] COLLATE "C" AS key,
     9223372036854775807 AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,
     0::bigint AS seen, 0::bigint AS wanted,
     NULL::tid[] AS places, NULL::bigint[] AS runs, NULL::tid[] AS behind, NULL::bigint[] AS behind_runs,
-    false AS cut_off, NULL::text[] AS due, a.jobs AS most
-  FROM allowed AS a
+    false AS cut_off, NULL::text[] AS due, $5::integer AS most
   WHERE EXISTS (SELECT FROM open_queue)
   UNION ALL
   SELECT w.step + 1,
     -- A chunk that came back short was the last of its stretch, unless it held more than is taken.
     CASE WHEN k.rows < w.chunk AND w.wanted + k.taken <= w.most THEN w.stretch + 1 ELSE w.stretch END,
-    CASE WHEN k.rows < w.chunk THEN ($8::integer[])[w.stretch + 1] ELSE k.bucket END,
-    CASE WHEN k.rows < w.chunk THEN ($9::text[])[w.stretch + 1] ELSE k.key END COLLATE "C",
+    CASE WHEN k.rows < w.chunk THEN ($9::integer[])[w.stretch + 1] ELSE k.bucket END,
+    CASE WHEN k.rows < w.chunk THEN ($10::text[])[w.stretch + 1] ELSE k.key END COLLATE "C",
     -- On from here while a run goes on, else with the next key.
     CASE WHEN k.rows = w.chunk AND k.goes_on THEN k.position ELSE 9223372036854775807 END,
     k.run, CASE WHEN k.goes_on THEN k.nth ELSE 0 END, k.head,
@@ -33,8 +32,8 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, ${allowed('$
     -- wanted, and one behind it.
     greatest(2, least(w.most - w.wanted - k.taken + 1,
       CASE WHEN k.goes_on AND (w.wanted + k.taken) * 2 > w.seen + k.rows
-          THEN greatest(32, $12::integer - k.nth + 1)
-        WHEN k.goes_on THEN greatest(32, least($12::integer - k.nth + 1, k.nth * 4))
+          THEN greatest(32, $13::integer - k.nth + 1)
+        WHEN k.goes_on THEN greatest(32, least($13::integer - k.nth + 1, k.nth * 4))
         WHEN k.taken * 2 <= k.rows AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END)),
     w.seen + k.rows, w.wanted + k.taken,
     k.places[1 : w.most - w.wanted], k.runs[1 : w.most - w.wanted], k.behind, k.behind_runs,
@@ -56,12 +55,12 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, ${allowed('$
       array_agg(j.run) FILTER (WHERE j.behind) AS behind_runs
     FROM (
       SELECT n.*,
-        n.head > 1 AND (n.nth = 1 OR n.head = 3 AND n.nth <= $12::integer AND n.position < n.gap)
+        n.head > 1 AND (n.nth = 1 OR n.head = 3 AND n.nth <= $13::integer AND n.position < n.gap)
           AS taken,
         n.head > 1 AND (n.kind = 0 OR n.kind > 1 AND n.nth = CASE WHEN n.head = 2 THEN 2
-          WHEN n.position < n.gap THEN $12::integer + 1
+          WHEN n.position < n.gap THEN $13::integer + 1
           -- One that is to be run alone ends a run, and stands behind it.
-          WHEN n.position = n.gap AND n.nth <= $12::integer + 1 THEN n.nth END) AS behind
+          WHEN n.position = n.gap AND n.nth <= $13::integer + 1 THEN n.nth END) AS behind
       FROM (
         SELECT r.bucket, r.key, r.position, r.kind, r.place, r.due,
           CASE WHEN r.same THEN w.head ELSE first_value(r.kind) OVER q END AS head,
@@ -74,7 +73,7 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, ${allowed('$
             i.position, w.nth > 0 AND i.partition_key COLLATE "C" = w.key AS same,
             -- A head that is due soon: in how many milliseconds, and in which bucket.
             CASE WHEN i.status = 'pending' AND i.available_at > now()
-              AND i.available_at < now() + $15::integer * interval '1 millisecond'
+              AND i.available_at < now() + $16::integer * interval '1 millisecond'
               THEN ceil(extract(epoch FROM i.available_at - now()) * 1000) || ':' || i.partition_bucket
             END AS due,
             -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be taken alone. 3: ready.
@@ -84,14 +83,14 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, ${allowed('$
                 CASE WHEN i.status = 'processing' THEN 2
                   WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
                   -- One that may well fail again: what follows it is not taken along.
-                  WHEN i.crashes > 0 OR i.attempts > 0 THEN 2 ELSE 3 END
+                  WHEN i.crashes > 0 OR i.attempts > 0 OR ${limited('i.type')} THEN 2 ELSE 3 END
               ELSE 1 END AS kind
           FROM holdfast.inbox AS i
           WHERE NOT i.parked
             AND (i.partition_bucket, i.partition_key COLLATE "C", i.position)
               > (w.bucket, w.key, w.position)
             AND (i.partition_bucket, i.partition_key COLLATE "C")
-              < (($10::integer[])[w.stretch], ($11::text[])[w.stretch])
+              < (($11::integer[])[w.stretch], ($12::text[])[w.stretch])
           ORDER BY i.partition_bucket, i.partition_key COLLATE "C", i.position
           LIMIT w.chunk
         ) AS r
@@ -100,8 +99,8 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, ${allowed('$
       OFFSET 0
     ) AS j
   ) AS k
-  WHERE (w.wanted < w.most AND w.seen < $13::integer OR w.cut_off)
-    AND w.stretch <= cardinality($8::integer[])
+  WHERE (w.wanted < w.most AND w.seen < $14::integer OR w.cut_off)
+    AND w.stretch <= cardinality($9::integer[])
 ), locked AS MATERIALIZED (
   SELECT p.run, p.taken, l.place, coalesce(l.place = p.place, false) AS unchanged
   FROM (
@@ -117,10 +116,10 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, ${allowed('$
     SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
   ) AS l ON true
 ), kept AS MATERIALIZED (
-  SELECT l.place
+  SELECT l.place, l.run
   FROM (
-    SELECT l.place, l.taken, bool_and(l.unchanged) OVER (PARTITION BY l.run) AS whole
+    SELECT l.place, l.run, l.taken, bool_and(l.unchanged) OVER (PARTITION BY l.run) AS whole
     FROM locked AS l
   ) AS l
   WHERE l.whole AND l.taken
-)`;
+), ${LIMITED_OF_KEPT}`;

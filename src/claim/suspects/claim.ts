@@ -8,32 +8,37 @@
  * the next crash: the row says so (`isolated`), and then the attempt counts.
  *
  * In a queue with order per key a suspect is taken only as the head of its key; where keys take turns, only if its key
- * and its group have room (`holdfast.inbox_room`), and one that has none holds up nobody. Those of limited types are
- * claimed under their limits; where the queue is read by time one by one, by claim-limited.ts.
+ * and its group have room (`holdfast.inbox_room`), and one that has none holds up nobody. Those of limited types
+ * start only if the allowance lets them, as everywhere.
  */
-import { hash32 } from '../job/key.js';
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
-import { bool, int8, statement } from '../postgres/statement.js';
-import { byDue } from './claim.js';
+import { hash32 } from '../../job/key.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { bool, int8, json, statement } from '../../postgres/statement.js';
 import {
-  allowed,
   CLOCK,
   type Claimed,
   type ClaimTerms,
   HANDLED,
+  KEPT_AND_ALLOWED,
+  LIMITED_OF_KEPT,
   NO_JOB,
   NOT_PAUSED,
   openQueue,
-  PAY,
   RECORD_CLAIM,
+  REFUSED,
+  type Refused,
   RETURN_TAKEN,
+  refusedIn,
   SELECT_TAKEN,
   splitHead,
   TAKE,
   TAKEN_COLUMNS,
   termsOf,
-} from './taking.js';
+  type Versions,
+  versionsOf,
+} from '../take.js';
+import { byDue } from '../time/claim.js';
 
 /** From so many crashes on a job runs alone. */
 export const ALONE_FROM = 4;
@@ -44,7 +49,7 @@ export const SUSPECTS_LOCK = hash32('holdfast.suspects') | 0;
 export const claimSuspectJobs = statement({
   name: 'claim_suspects',
   text: `
-WITH ${openQueue('true')}, ${allowed('$9::text')}, waiting AS MATERIALIZED (
+WITH ${openQueue('true')}, waiting AS MATERIALIZED (
   SELECT i.id, i.crashes, (i.history -> -1 ->> 'at')::timestamptz AS crashed_at
   FROM holdfast.inbox AS i
   WHERE i.crashes > 1 AND i.status = 'pending' AND i.available_at <= now() AND ${HANDLED}
@@ -59,7 +64,7 @@ WITH ${openQueue('true')}, ${allowed('$9::text')}, waiting AS MATERIALIZED (
       WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
 ), next AS MATERIALIZED (
   SELECT w.* FROM waiting AS w
-  WHERE (SELECT pg_try_advisory_xact_lock($8::integer, 'holdfast.inbox'::regclass::oid::integer))
+  WHERE (SELECT pg_try_advisory_xact_lock($9::integer, 'holdfast.inbox'::regclass::oid::integer))
   ORDER BY w.crashed_at NULLS FIRST, w.crashes, w.id
   -- The keys of the first ones may be full.
   LIMIT 100
@@ -70,35 +75,39 @@ WITH ${openQueue('true')}, ${allowed('$9::text')}, waiting AS MATERIALIZED (
     ELSE true END
 ), stage AS MATERIALIZED (
   SELECT f.crashes FROM fits AS f ORDER BY f.crashed_at NULLS FIRST, f.crashes LIMIT 1
-), claimed AS (
+), kept AS MATERIALIZED (
+  SELECT l.ctid AS place, w.nth AS run
+  FROM (
+    SELECT f.id, row_number() OVER (ORDER BY f.crashed_at NULLS FIRST, f.id) AS nth FROM fits AS f
+    WHERE f.crashes = (SELECT s.crashes FROM stage AS s)
+    ORDER BY nth
+    LIMIT least($5::integer, (SELECT CASE s.crashes WHEN 2 THEN 16 WHEN 3 THEN 4 ELSE 1 END FROM stage AS s))
+  ) AS w
+  CROSS JOIN LATERAL (
+    SELECT i.ctid FROM holdfast.inbox AS i
+    WHERE i.id = w.id AND i.crashes > 1 AND i.status = 'pending'
+    FOR UPDATE SKIP LOCKED
+  ) AS l
+), ${LIMITED_OF_KEPT}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = i.crashes >= ${ALONE_FROM}
-  WHERE i.ctid = ANY (ARRAY(
-    SELECT l.ctid
-    FROM (
-      SELECT f.id FROM fits AS f
-      WHERE f.crashes = (SELECT s.crashes FROM stage AS s)
-      ORDER BY f.crashed_at NULLS FIRST, f.id
-      LIMIT least((SELECT a.jobs FROM allowed AS a),
-        (SELECT CASE s.crashes WHEN 2 THEN 16 WHEN 3 THEN 4 ELSE 1 END FROM stage AS s))
-    ) AS w
-    CROSS JOIN LATERAL (
-      SELECT i.ctid FROM holdfast.inbox AS i
-      WHERE i.id = w.id AND i.crashes > 1 AND i.status = 'pending'
-      FOR UPDATE SKIP LOCKED
-    ) AS l))
+  WHERE i.ctid = ANY (ARRAY(${KEPT_AND_ALLOWED}))
   RETURNING ${RETURN_TAKEN}, i.isolated
-), ${PAY}, ${RECORD_CLAIM}
-SELECT f.epoch, ${CLOCK}, false AS isolated, ${NO_JOB}
+), ${RECORD_CLAIM}
+SELECT f.epoch, ${CLOCK}, ${REFUSED} AS refused, false AS isolated, ${NO_JOB}
 FROM holdfast.fleet AS f
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, c.isolated, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, c.isolated, ${SELECT_TAKEN}
 FROM claimed AS c`,
-  columns: { epoch: int8.orNull, clock: int8.orNull, isolated: bool, ...TAKEN_COLUMNS },
+  columns: {
+    ...{ epoch: int8.orNull, clock: int8.orNull, refused: json.orNull, isolated: bool },
+    ...TAKEN_COLUMNS,
+  },
 });
 
-export interface ClaimedSuspects extends Claimed {
+export interface SuspectsClaim extends Claimed {
+  readonly refused: Refused;
   /** There is one, and it must be the only job that runs in its process. */
   readonly alone: boolean;
 }
@@ -106,17 +115,15 @@ export interface ClaimedSuspects extends Claimed {
 export async function claimSuspects(
   db: Executor,
   names: Names,
-  terms: ClaimTerms,
-): Promise<ClaimedSuspects> {
-  const rows = await db.run(claimSuspectJobs, names, [
-    ...termsOf(terms),
-    SUSPECTS_LOCK,
-    terms.under ?? null,
-  ]);
-  const { epoch, clock } = splitHead(rows);
+  { versions, ...terms }: ClaimTerms & { readonly versions: Versions },
+): Promise<SuspectsClaim> {
+  const params = [...termsOf(terms), ...versionsOf(versions), SUSPECTS_LOCK];
+  const rows = await db.run(claimSuspectJobs, names, params);
+  const { epoch, clock, refused } = splitHead(rows);
   return {
     epoch: epoch ?? 0,
     clock: clock ?? 0,
+    refused: refusedIn(refused),
     jobs: rows.sort(byDue),
     alone: rows.some(({ isolated }) => isolated),
   };

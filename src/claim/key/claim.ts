@@ -11,36 +11,42 @@
  * seen late, ahead of a claim that did not see them: they wait for it if it stands within the chunk or right
  * behind their run, and may run beside it if not.
  */
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
 import {
-  bool,
   int4,
   int8,
+  json,
   MAX_ROWS,
   plainArray,
   statement,
   text,
   textArray,
-} from '../postgres/statement.js';
-import { MAINTAINED_MS, type QueueNews, RECOUNT, SUSPECTS_WAIT } from './claim.js';
-import { KEY_WALK } from './key-walk.js';
+} from '../../postgres/statement.js';
+import { NEWS_COLUMNS, NO_NEWS, newsIn, newsOf, type QueueNews } from '../news.js';
+import type { WalkStop } from '../source.js';
 import {
-  type Allowance,
   CLOCK,
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
+  HELD_BACK,
+  KEPT_AND_ALLOWED,
   NO_JOB,
-  PAY,
   RECORD_CLAIM,
+  REFUSED,
+  type Refused,
   RETURN_TAKEN,
+  refusedIn,
   SELECT_TAKEN,
   splitHead,
   TAKE,
   TAKEN_COLUMNS,
   termsOf,
-} from './taking.js';
+  type Versions,
+  versionsOf,
+} from '../take.js';
+import { KEY_WALK } from './walk.js';
 
 /** A stretch of the index: the keys after one place and before another. No key is empty. */
 export interface KeyStretch {
@@ -51,6 +57,7 @@ export interface KeyStretch {
 }
 
 export interface KeyedClaimRequest extends ClaimTerms {
+  readonly versions: Versions;
   /** Read one after the other. No two of them may have a key in common. */
   readonly stretches: readonly KeyStretch[];
   /** At most so many jobs of one key. */
@@ -68,20 +75,17 @@ export const claimKeyedJobs = statement({
   text: `${KEY_WALK}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = false
-  WHERE i.ctid = ANY (ARRAY(SELECT place FROM kept))
+  WHERE i.ctid = ANY (ARRAY(${KEPT_AND_ALLOWED}))
   RETURNING ${RETURN_TAKEN}
-), ${PAY}, ${RECORD_CLAIM}
+), ${RECORD_CLAIM}
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${CLOCK}, s.stretch AS stop_stretch,
   coalesce(cut.partition_bucket, s.bucket) AS stop_bucket, coalesce(cut.partition_key, s.key) AS stop_key,
-  s.wanted, a.jobs AS allowed, a.again_ms,
+  s.wanted, ${REFUSED} AS refused, ${HELD_BACK} AS held_back,
   (SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM walk AS w CROSS JOIN LATERAL unnest(w.due) AS d(due)) AS due,
-  CASE WHEN $14::boolean THEN ${SUSPECTS_WAIT} END AS suspects,
-  CASE WHEN $14::boolean THEN ${MAINTAINED_MS} END AS maintained_ms,
-  CASE WHEN $14::boolean THEN ${RECOUNT} END AS recount,
+  ${newsOf('$15::boolean')},
   ${NO_JOB}
 FROM holdfast.fleet AS f
-CROSS JOIN allowed AS a
 -- The chunk with which it had enough, or the last: one more may have been read for what stands behind.
 LEFT JOIN (
   SELECT w.* FROM walk AS w
@@ -93,7 +97,7 @@ LEFT JOIN holdfast.inbox AS cut
   ON s.wanted > s.most AND cut.ctid = s.places[cardinality(s.places)]
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -102,34 +106,27 @@ FROM claimed AS c`,
     stop_bucket: int4.orNull,
     stop_key: text.orNull,
     wanted: int8.orNull,
-    allowed: int4.orNull,
-    again_ms: int8.orNull,
+    refused: json.orNull,
+    held_back: text.orNull,
     due: text.orNull,
-    suspects: bool.orNull,
-    maintained_ms: int8.orNull,
-    recount: bool.orNull,
+    ...NEWS_COLUMNS,
     ...TAKEN_COLUMNS,
   },
 });
-
-/** The walk ended with this key; what lies behind it in the stretch, and later stretches, was not read. */
-export interface WalkStop {
-  /** Index into the stretches of the request. */
-  readonly stretch: number;
-  readonly bucket: number;
-  readonly key: string;
-}
 
 export interface DueHead {
   readonly inMs: number;
   readonly bucket: number;
 }
 
-export interface KeyedClaim extends Claimed, Allowance {
+export interface KeyedClaim extends Claimed {
   /** Null: everything that was asked for was read. */
   readonly stop: WalkStop | null;
   /** How many jobs were ready. More than came back: somebody else was claiming them just then. */
   readonly wanted: number;
+  readonly refused: Refused;
+  /** Jobs that no limit allows now: when they may be asked for, or -1 for when a permit is free. */
+  readonly heldBack: readonly DueHead[];
   /** Heads of keys that were read and are due soon. */
   readonly due: readonly DueHead[];
   /** Null unless it was asked for. */
@@ -145,6 +142,7 @@ export async function claimKeyed(
   const { stretches } = request;
   const rows = await db.run(claimKeyedJobs, names, [
     ...termsOf(request),
+    ...versionsOf(request.versions),
     plainArray(stretches.map(({ bucket }) => bucket)),
     textArray(stretches.map(({ afterKey }) => afterKey)),
     plainArray(stretches.map(({ untilBucket }) => untilBucket)),
@@ -153,24 +151,19 @@ export async function claimKeyed(
     request.maxRows ?? MAX_ROWS,
     request.ask,
     request.soonMs ?? 0,
-    request.under ?? null,
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;
-  const { suspects, maintainedMs, recount } = head;
   const inside = stretch !== null && stretch <= stretches.length && bucket !== null && key !== null;
   return {
     epoch: head.epoch ?? 0,
     clock: head.clock ?? 0,
     stop: inside ? { stretch: stretch - 1, bucket, key } : null,
     wanted: head.wanted ?? 0,
-    allowed: head.allowed ?? 0,
-    againMs: head.againMs,
+    refused: refusedIn(head.refused),
+    heldBack: dueHeads(head.heldBack),
     due: dueHeads(head.due),
-    news:
-      suspects === null
-        ? null
-        : { suspects, dueInMs: null, maintainedMs, recount: recount ?? false },
+    news: newsIn(head, null),
     jobs: rows.sort(byKey),
   };
 }

@@ -5,28 +5,35 @@
  * which last until this statement has committed. The function locks the rows, so they are still what it saw. A row
  * that was written after this statement began is not visible to its UPDATE: it is left, and reported as missed.
  */
-import type { Names } from '../postgres/names.js';
-import type { Executor } from '../postgres/queryable.js';
-import { bool, int4, int8, plainArray, statement, text, textArray } from '../postgres/statement.js';
-import { MAINTAINED_MS, RECOUNT, SUSPECTS_WAIT } from './claim.js';
-import { dueHeads, type KeyedClaim, type KeyStretch } from './claim-keyed.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { bool, int4, int8, json, plainArray, statement, text, textArray } from '../../postgres/statement.js';
+import { dueHeads, type KeyedClaim, type KeyStretch } from '../key/claim.js';
+import { NEWS_COLUMNS, NO_NEWS, newsIn, newsOf } from '../news.js';
 import {
-  allowed,
   CLOCK,
   type ClaimedJob,
   type ClaimTerms,
+  HELD_BACK,
+  KEPT_AND_ALLOWED,
+  LIMITED_OF_KEPT,
   NO_JOB,
-  PAY,
+  openQueue,
   RECORD_CLAIM_IN_BUCKETS,
+  REFUSED,
   RETURN_TAKEN,
+  refusedIn,
   SELECT_TAKEN,
   splitHead,
   TAKE,
   TAKEN_COLUMNS,
   termsOf,
-} from './taking.js';
+  type Versions,
+  versionsOf,
+} from '../take.js';
 
 export interface TurnsRequest extends ClaimTerms {
+  readonly versions: Versions;
   /** Whole buckets, but for the place where the first begins. Keys in them are places that a claim returned. */
   readonly stretches: readonly KeyStretch[];
   /** They are all that there is to read: when every key has had its turn, keys may have another. */
@@ -44,32 +51,31 @@ const MAX_KEYS = 1_000;
 export const claimTurnsJobs = statement({
   name: 'claim_turns',
   text: `
-WITH ${allowed('$15::text')}, picked AS MATERIALIZED (
-  SELECT p.* FROM allowed AS a CROSS JOIN LATERAL holdfast.inbox_turns(a.jobs, $6::text[], $7::jsonb, $8::integer[], $9::text[],
-    $10::integer[], $11::boolean, $12::integer, $13::integer) AS p
-), claimed AS (
+WITH ${openQueue('true')}, chosen AS MATERIALIZED (
+  SELECT c.* FROM holdfast.inbox_turns($5::integer, $7::text[], $8::jsonb, $9::integer[], $10::text[],
+    $11::integer[], $12::boolean, $13::integer, $14::integer) AS c
+), kept AS MATERIALIZED (
+  SELECT c.place, c.turn AS run FROM chosen AS c WHERE c.place IS NOT NULL
+), ${LIMITED_OF_KEPT}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = false
-  FROM picked AS p
-  WHERE i.ctid = p.place
-  RETURNING ${RETURN_TAKEN}, p.turn, p.more
-), ${PAY}, ${RECORD_CLAIM_IN_BUCKETS}
+  FROM chosen AS c
+  WHERE i.ctid = c.place AND c.place = ANY (ARRAY(${KEPT_AND_ALLOWED}))
+  RETURNING ${RETURN_TAKEN}, c.turn, c.more
+), ${RECORD_CLAIM_IN_BUCKETS}
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${CLOCK}, s.stop_stretch, s.stop_bucket, s.stop_place AS stop_key, s.busy,
-  a.jobs AS allowed, a.again_ms,
-  (SELECT array_to_string((array_agg(p.due))[1:200], ',') FROM picked AS p WHERE p.due IS NOT NULL) AS due,
-  (SELECT count(p.turn) FROM picked AS p) AS wanted,
-  (SELECT count(p.place) FROM picked AS p) - (SELECT count(*) FROM claimed) AS missed,
-  CASE WHEN $14::boolean THEN ${SUSPECTS_WAIT} END AS suspects,
-  CASE WHEN $14::boolean THEN ${MAINTAINED_MS} END AS maintained_ms,
-  CASE WHEN $14::boolean THEN ${RECOUNT} END AS recount,
+  ${REFUSED} AS refused, ${HELD_BACK} AS held_back,
+  (SELECT array_to_string((array_agg(p.due))[1:200], ',') FROM chosen AS p WHERE p.due IS NOT NULL) AS due,
+  (SELECT count(p.turn) FROM chosen AS p) AS wanted,
+  (SELECT count(*) FROM (${KEPT_AND_ALLOWED}) AS k) - (SELECT count(*) FROM claimed) AS missed,
+  ${newsOf('$15::boolean')},
   NULL::bigint AS turn, NULL::boolean AS more, ${NO_JOB}
 FROM holdfast.fleet AS f
-CROSS JOIN allowed AS a
-LEFT JOIN picked AS s ON s.stop_place IS NOT NULL
+LEFT JOIN chosen AS s ON s.stop_place IS NOT NULL
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.turn, c.more, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, c.turn, c.more, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -78,14 +84,12 @@ FROM claimed AS c`,
     stop_bucket: int4.orNull,
     stop_key: text.orNull,
     busy: text.orNull,
-    allowed: int4.orNull,
-    again_ms: int8.orNull,
+    refused: json.orNull,
+    held_back: text.orNull,
     due: text.orNull,
     wanted: int8.or(0),
     missed: int8.or(0),
-    suspects: bool.orNull,
-    maintained_ms: int8.orNull,
-    recount: bool.orNull,
+    ...NEWS_COLUMNS,
     turn: int8.or(0),
     more: bool.or(false),
     ...TAKEN_COLUMNS,
@@ -114,6 +118,7 @@ export async function claimTurns(
   const { stretches } = request;
   const rows = await db.run(claimTurnsJobs, names, [
     ...termsOf(request),
+    ...versionsOf(request.versions),
     plainArray(stretches.map(({ bucket }) => bucket)),
     textArray(stretches.map(({ afterKey }) => afterKey)),
     plainArray(stretches.map(({ untilBucket }) => untilBucket)),
@@ -121,11 +126,9 @@ export async function claimTurns(
     request.soonMs ?? 0,
     request.maxKeys ?? MAX_KEYS,
     request.ask,
-    request.under ?? null,
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;
-  const { suspects, maintainedMs, recount } = head;
   return {
     epoch: head.epoch ?? 0,
     clock: head.clock ?? 0,
@@ -134,15 +137,12 @@ export async function claimTurns(
         ? { stretch: stretch - 1, bucket, key }
         : null,
     wanted: head.wanted,
-    allowed: head.allowed ?? 0,
-    againMs: head.againMs,
+    refused: refusedIn(head.refused),
+    heldBack: dueHeads(head.heldBack),
     due: dueHeads(head.due),
     busy: head.busy ? head.busy.split(',').map(Number) : [],
     missed: head.missed > 0,
-    news:
-      suspects === null
-        ? null
-        : { suspects, dueInMs: null, maintainedMs, recount: recount ?? false },
+    news: newsIn(head, null),
     jobs: rows.sort((a, b) => a.turn - b.turn || byDueTime(a, b)),
   };
 }

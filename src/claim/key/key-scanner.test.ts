@@ -4,10 +4,10 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { KeyedClaim, KeyStretch } from '../../claim/claim-keyed.js';
+import type { KeyedClaim, KeyStretch } from './claim.js';
 import { BUCKETS } from '../../job/key.js';
 import { bucketsOf } from './key-places.js';
-import { KeyReader } from './key-reader.js';
+import { KeyScanner } from './key-scanner.js';
 
 const EVERY = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
@@ -19,12 +19,12 @@ interface Taken {
 
 /** Lines of jobs by key; claims take the head of each. */
 class Queue {
-  readonly reader: KeyReader;
+  readonly reader: KeyScanner;
   readonly taken: Taken[] = [];
   readonly #lines = new Map<string, { bucket: number; key: string; jobs: number; held: boolean }>();
 
   constructor(owned = EVERY, turns = false) {
-    this.reader = new KeyReader(1_000, () => 0);
+    this.reader = new KeyScanner(1_000, () => 0);
     this.reader.own(owned, turns);
   }
 
@@ -116,7 +116,7 @@ describe('a walk', () => {
   });
 
   test('of a small queue begins anywhere, and reads every bucket once', () => {
-    const reader = new KeyReader(1_000, () => 0.25);
+    const reader = new KeyScanner(1_000, () => 0.25);
     reader.own([7], false);
     const nothing = { stop: null, wanted: 0, jobs: [], due: [] } as unknown as KeyedClaim;
     reader.take(0);
@@ -252,7 +252,7 @@ describe('a hint', () => {
   });
 });
 
-const news: [string, (reader: KeyReader) => void][] = [
+const news: [string, (reader: KeyScanner) => void][] = [
   ['a hint of any bucket', (reader) => reader.hint(null, 2_001)],
   ['another setting of the queue', (reader) => reader.own(EVERY)],
 ];

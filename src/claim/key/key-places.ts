@@ -2,7 +2,8 @@
  * Places in the order of keys: bucket by bucket, and in a bucket key by key, by the bytes of their UTF-8. A
  * walk is a list of stretches between places that are still to be read. Pure.
  */
-import type { KeyStretch, WalkStop } from '../../claim/claim-keyed.js';
+import type { WalkStop } from '../source.js';
+import type { KeyStretch } from './claim.js';
 
 /** Neighbouring buckets as stretches; the buckets ascend. */
 export function stretchesOf(buckets: readonly number[]): KeyStretch[] {

@@ -12,10 +12,10 @@
  * Where keys take turns a walk is a round. While rounds bring plenty one follows the other, and no hint gives a key
  * another turn in between.
  */
-import type { KeyedClaim, KeyStretch } from '../../claim/claim-keyed.js';
+import type { KeyedClaim, KeyStretch } from './claim.js';
 import { BUCKETS } from '../../job/key.js';
 import { bucketsOf, rest, stretchesOf } from './key-places.js';
-import { LookTimer } from './look-timer.js';
+import { ScanTimer } from '../scan-timer.js';
 
 /** How long the owner of a bucket has for a hint before others follow it. */
 const OWNER_FIRST_MS = 200;
@@ -28,8 +28,8 @@ const rarestMs = (walkMs: number) => Math.max(5_000, 4 * walkMs);
 
 const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
-export class KeyReader {
-  readonly #look: LookTimer;
+export class KeyScanner {
+  readonly #scan: ScanTimer;
   readonly #random: () => number;
   #owned: ReadonlySet<number> = new Set(EVERY_BUCKET);
   /** Keys take turns. */
@@ -59,7 +59,7 @@ export class KeyReader {
   #readsAll = false;
 
   constructor(everyMs: number, random: () => number) {
-    this.#look = new LookTimer(everyMs);
+    this.#scan = new ScanTimer(everyMs);
     this.#random = random;
   }
 
@@ -106,7 +106,7 @@ export class KeyReader {
     if (buckets === null) {
       this.#allHintedAt = Math.max(this.#allHintedAt, at);
       this.#askedAt = Math.min(this.#askedAt, at);
-      this.#look.hasten(at);
+      this.#scan.hasten(at);
     }
     for (const bucket of buckets ?? []) {
       this.#later.set(bucket, Math.min(at, this.#later.get(bucket) ?? at));
@@ -127,7 +127,7 @@ export class KeyReader {
   take(now: number): readonly KeyStretch[] {
     if (now >= this.#laterAt) this.#bringForward(now);
     // A walk and hints take turns, unless the walk brings plenty.
-    const walkable = this.#walk.length > 0 || this.#look.due(now);
+    const walkable = this.#walk.length > 0 || this.#scan.due(now);
     const again = this.#turns && this.#wasPlenty;
     this.#walking =
       this.#plenty || this.#hints.size === 0 || (walkable && (!this.#walking || again));
@@ -137,7 +137,7 @@ export class KeyReader {
       this.#hints.clear();
       return this.#taken;
     }
-    if (this.#walk.length === 0 && this.#look.due(now)) {
+    if (this.#walk.length === 0 && this.#scan.due(now)) {
       if (this.#askedAt <= now) this.#askedAt = Number.POSITIVE_INFINITY;
       this.#begin();
       // A round reads all of them.
@@ -155,7 +155,7 @@ export class KeyReader {
       // A bucket too large to be read at once is left to the walk; so is one of which others hold what stands in front.
       const again = full && claim.jobs.length > 0 ? left : left.slice(1);
       for (const bucket of bucketsOf(again)) this.#hints.add(bucket);
-      if (left.length > 0) this.#look.hasten(now);
+      if (left.length > 0) this.#scan.hasten(now);
     } else {
       this.#walk = left;
       this.#plenty = full && left.length > 0;
@@ -176,7 +176,7 @@ export class KeyReader {
   /** When there is something to read. */
   readAt(now: number): number {
     if (this.#walk.length > 0 || this.#hints.size > 0) return now;
-    return Math.min(this.#look.at, this.#laterAt);
+    return Math.min(this.#scan.at, this.#laterAt);
   }
 
   /** What was to be read later and is due now becomes a hint. */
@@ -220,10 +220,10 @@ export class KeyReader {
     this.#small = this.#readsAll && !this.#wasPlenty;
     // A round that brought plenty was no overhead, although its last claim may have found nothing.
     const tookMs = this.#turns && this.#wasPlenty && this.#brought ? 0 : this.#walkMs;
-    this.#look.record(now, tookMs, this.#readsAll ? rarestMs(tookMs) : undefined);
+    this.#scan.record(now, tookMs, this.#readsAll ? rarestMs(tookMs) : undefined);
     // Asked for while this one was under way, which may have read there before.
-    this.#look.hasten(this.#askedAt);
+    this.#scan.hasten(this.#askedAt);
     // There was plenty, and keys that were passed may be free by now.
-    if (this.#wasPlenty) this.#look.hasten(now);
+    if (this.#wasPlenty) this.#scan.hasten(now);
   }
 }

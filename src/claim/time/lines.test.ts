@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ClaimedByTime } from '../../claim/claim.js';
-import type { ClaimedJob } from '../../claim/taking.js';
+import type { ClaimedJob } from '../../claim/take.js';
 import { DueReader, LAG_MS } from './due-reader.js';
 
 const EPOCH = Date.parse('2030-01-01T00:00:00Z');

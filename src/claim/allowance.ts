@@ -1,0 +1,72 @@
+/**
+ * Which types a worker may ask for. A limit is only a smaller number: a claim that finds a job of a limited type is told
+ * by the database whether it may start (schema/functions/allow.sql.ts), and if not, when there may be a token or that it
+ * waits for a permit. Until then the type is closed here: it is not asked for, so its jobs are not read.
+ *
+ * All workers that wait know the same time, and one is enough: a worker that comes and gets nothing comes later and
+ * later, up to a bound, until it gets something again. A permit that another worker gives back is found by asking again at
+ * every poll.
+ */
+import { type Clock, jittered, laterThan } from './pace.js';
+import type { Refused } from './take.js';
+
+interface Closed {
+  readonly until: number;
+  /** It waits for a permit, and one may be given back here. */
+  readonly forPermit: boolean;
+}
+
+export class Allowance {
+  readonly #pollMs: number;
+  readonly #clock: Clock;
+  readonly #closed = new Map<string, Closed>();
+  readonly #lateMs = new Map<string, number>();
+
+  constructor(pollMs: number, clock: Clock) {
+    this.#pollMs = pollMs;
+    this.#clock = clock;
+  }
+
+  isOpen(type: string): boolean {
+    const closed = this.#closed.get(type);
+    return closed === undefined || closed.until <= this.#clock.now();
+  }
+
+  /** When a closed type may be asked for. */
+  get opensAt(): number {
+    let at = Number.POSITIVE_INFINITY;
+    for (const { until } of this.#closed.values()) at = Math.min(at, until);
+    return at;
+  }
+
+  /** A claim got jobs of these types, and none more of those. Those that it asked for and that waited are open again. */
+  record(taken: readonly { readonly type: string }[], refused: Refused): void {
+    const now = this.#clock.now();
+    for (const [type, { until }] of this.#closed) if (until <= now) this.#closed.delete(type);
+    if (this.#lateMs.size > 0) for (const { type } of taken) this.#lateMs.delete(type);
+    for (const [type, againMs] of Object.entries(refused)) {
+      const got = taken.some((job) => job.type === type);
+      const lateMs = got ? 0 : laterThan(this.#lateMs.get(type) ?? 0);
+      this.#lateMs.set(type, lateMs);
+      const waitMs = againMs === null ? jittered(this.#pollMs, this.#clock) : Math.max(1, againMs) + lateMs;
+      this.#closed.set(type, { until: now + waitMs, forPermit: againMs === null });
+    }
+  }
+
+  /** A job that held a permit has left. True: types that wait for one may be asked for. */
+  freed(): boolean {
+    let opened = false;
+    for (const [type, { forPermit }] of this.#closed) {
+      if (!forPermit) continue;
+      this.#closed.delete(type);
+      opened = true;
+    }
+    return opened;
+  }
+
+  /** The limits have changed. */
+  reset(): void {
+    this.#closed.clear();
+    this.#lateMs.clear();
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * The source of a queue that is read by key, in order or in turns. Which buckets and keys the next claim reads is decided in
+ * key-scanner.ts; the two orderings differ in their statement only.
+ *
+ * A job that no limit allows holds its key where it stands. Its bucket is read again when there is a token, or when a permit
+ * is free.
+ */
+import { PACE_MS } from '../pace.js';
+import type { ClaimMarks, Found, Hint, LeftJob, Source, SourceDeps } from '../source.js';
+import type { ClaimTerms, Versions } from '../take.js';
+import { claimTurns } from '../turns/claim.js';
+import { claimKeyed, type KeyedClaim, type KeyStretch } from './claim.js';
+import { KeyScanner } from './key-scanner.js';
+
+/** Heads of keys that are due within this time are remembered. */
+const REMEMBER_MS = 5_000;
+
+export class KeySource implements Source {
+  readonly #deps: SourceDeps;
+  readonly #keys: KeyScanner;
+  readonly #turns: boolean;
+  /** Buckets of jobs that wait for a permit. */
+  readonly #forPermit = new Set<number>();
+
+  constructor(deps: SourceDeps, turns: boolean) {
+    this.#deps = deps;
+    this.#turns = turns;
+    this.#keys = new KeyScanner(deps.pollMs, deps.clock.random);
+  }
+
+  /** The buckets that the ring prefers this worker for. */
+  own(buckets: readonly number[]): void {
+    this.#keys.own(buckets, this.#turns);
+  }
+
+  get owned(): number {
+    return this.#keys.owned;
+  }
+
+  hint({ buckets }: Hint): void {
+    this.#keys.hint(buckets, this.#deps.clock.now());
+  }
+
+  later(buckets: readonly number[] | null, at: number): void {
+    this.#keys.later(buckets, at);
+  }
+
+  left({ row, freesKey, hasMore, sentAt }: LeftJob): boolean {
+    if (!freesKey) return false;
+    this.#keys.freed(row.partitionBucket, sentAt, hasMore);
+    return this.#keys.readAt(0) === 0;
+  }
+
+  readAt(now: number): number {
+    const { allowance } = this.#deps;
+    const permitAt = this.#forPermit.size > 0 ? allowance.opensAt : Number.POSITIVE_INFINITY;
+    return Math.min(this.#keys.readAt(now), permitAt);
+  }
+
+  async read(limit: number, ask: boolean): Promise<Found> {
+    const { clock, allowance, versions } = this.#deps;
+    const now = clock.now();
+    if (this.#forPermit.size > 0 && allowance.opensAt <= now) this.askAgain();
+    const stretches = this.#keys.take(now);
+    if (stretches.length === 0) return { jobs: 0, waitedMs: 0, news: null };
+    const open = Object.entries(versions).filter(([type]) => allowance.isOpen(type));
+    const claimed = await this.#claim(limit, Object.fromEntries(open), stretches, ask);
+    allowance.record(claimed.jobs, claimed.refused);
+    const { jobs, news, wanted } = claimed;
+    const found = Math.max(jobs.length, Math.min(wanted, limit - 1));
+    return { jobs: found, waitedMs: 0, goesOn: this.#keys.goesOn, news };
+  }
+
+  /** A permit may be free: what waits for one is read. */
+  askAgain(): void {
+    this.#keys.later([...this.#forPermit], this.#deps.clock.now());
+    this.#forPermit.clear();
+  }
+
+  async #claim(limit: number, versions: Versions, stretches: readonly KeyStretch[], ask: boolean) {
+    const { clock, send } = this.#deps;
+    const sentAt = clock.now();
+    try {
+      const claimed = await send(limit, async (terms) => {
+        const found = await this.#send({ ...terms, versions }, stretches, ask);
+        this.#keys.record(found, limit, clock.now(), clock.now() - sentAt);
+        return found;
+      });
+      const now = clock.now();
+      // Heads that wait for their time, or for a token, are read again then.
+      for (const { inMs, bucket } of [...claimed.due, ...claimed.heldBack]) {
+        if (inMs < 0) this.#forPermit.add(bucket);
+        else this.#keys.later([bucket], now + inMs + 1);
+      }
+      return claimed;
+    } catch (error) {
+      this.#keys.failed();
+      throw error;
+    }
+  }
+
+  async #send(
+    terms: ClaimTerms & { readonly versions: Versions },
+    stretches: readonly KeyStretch[],
+    ask: boolean,
+  ): Promise<KeyedClaim & ClaimMarks> {
+    const { engine, names, clock, pollMs } = this.#deps;
+    // What becomes due until the next walk, however rare walks are.
+    const asked = { ...terms, stretches, ask, soonMs: Math.max(REMEMBER_MS, 3 * pollMs) };
+    if (!this.#turns) {
+      const run = Math.min(terms.limit, this.#deps.run());
+      return { ...(await claimKeyed(engine, names, { ...asked, run })), run };
+    }
+    const claimed = await claimTurns(engine, names, { ...asked, again: this.#keys.readsAll });
+    // Another worker was claiming from these; a claim takes about as long.
+    this.#keys.later(claimed.busy, clock.now() + PACE_MS);
+    if (claimed.missed) this.#keys.later(null, clock.now() + PACE_MS);
+    return { ...claimed, keysWithMore: new Set(claimed.jobs.filter(({ more }) => more)) };
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * The lines of a queue that is read by time, as one worker remembers them: a cursor for each type, version and priority.
+ *
+ * After a claim that came to the end of a line its cursor stands a little behind the clock, so that rows which commit a
+ * little late are still ahead of it. Otherwise it stands at the last job that was taken of the line. A line is read when
+ * a hint names its type, while there is more in it, and at every poll. What lies further behind is found by scans from the
+ * front (scan-timer.ts).
+ */
+import { ScanTimer } from '../scan-timer.js';
+import type { ClaimedJob, Versions } from '../take.js';
+import type { LineRequest, TimeClaim } from './claim.js';
+
+/** Enqueues that commit within this time are never behind the cursor. */
+export const LAG_MS = 250;
+export const PRIORITIES = [1, 2, 3, 4];
+/** So many rows more than are wanted are read of a line: those in front may be running. */
+const SPARE_ROWS = 32;
+/** A line of which little can be taken is read in growing steps, up to this. */
+const MOST_ROWS = 1_000;
+
+interface Cursor {
+  readonly afterAt: string;
+  readonly afterPosition: number;
+}
+
+export const FRONT: Cursor = { afterAt: '-infinity', afterPosition: 0 };
+
+export interface Line extends Cursor {
+  readonly type: string;
+  readonly version: number;
+  readonly priority: number;
+  /** There may be something behind the cursor. */
+  readonly wanted: boolean;
+  /** So many rows are read next, if the last claim was full or cut short. */
+  readonly rows: number | null;
+}
+
+/** Timestamps sort as text, and -infinity before all of them. */
+const isBefore = (a: Cursor, b: Cursor) =>
+  a.afterAt < b.afterAt || (a.afterAt === b.afterAt && a.afterPosition < b.afterPosition);
+
+export const keyOf = ({ type, version, priority }: Pick<Line, 'type' | 'version' | 'priority'>) =>
+  `${type} ${version} ${priority}`;
+
+/** Every version up to the newest, and every priority. */
+export function linesOf(versions: Versions, priorities: readonly number[]): Line[] {
+  return Object.entries(versions).flatMap(([type, newest]) =>
+    Array.from({ length: newest }, (_, n) => n + 1).flatMap((version) =>
+      priorities.map((priority) => ({
+        ...{ type, version, priority, ...FRONT, wanted: true, rows: null },
+      })),
+    ),
+  );
+}
+
+/** Every line from the front, for one claim without a memory. */
+export const frontLines = (versions: Versions, rows: number): LineRequest[] =>
+  linesOf(versions, PRIORITIES).map((line) => ({ ...line, rows }));
+
+export class Lines {
+  readonly #scan = new ScanTimer();
+  readonly #lines = new Map<string, Line>();
+  /** Those that the claim in flight reads. */
+  #taken: readonly Line[] = [];
+  #scanning = false;
+  /** How far back a hint has asked for since the claim in flight was sent. */
+  readonly #rewinds = new Map<string, Cursor>();
+
+  constructor(versions: Versions) {
+    for (const line of linesOf(versions, PRIORITIES)) this.#lines.set(keyOf(line), line);
+  }
+
+  /** What the next claim reads of the types that `open` lets through. `all`: not only those that are wanted. */
+  take(now: number, limit: number, open: (type: string) => boolean, all: boolean): LineRequest[] {
+    this.#scanning = this.#scan.due(now);
+    if (this.#scanning) for (const line of this.#lines.values()) this.#set(line, FRONT, true);
+    this.#rewinds.clear();
+    const lines = [...this.#lines.values()].filter(({ type }) => open(type));
+    const wanted = lines.filter((line) => line.wanted);
+    this.#taken = all || wanted.length === 0 ? lines : wanted;
+    return this.#taken.map((line) => ({ ...line, rows: line.rows ?? limit + SPARE_ROWS }));
+  }
+
+  /** A scan reads every line, also those whose types are not open now. */
+  get scanning(): boolean {
+    return this.#scanning;
+  }
+
+  record(claim: TimeClaim, limit: number, now: number, tookMs: number): void {
+    const { jobs, found, seen, cut, seenUntil, refused } = claim;
+    if (this.#scanning) this.#scan.record(now, tookMs);
+    const full = found >= limit;
+    const last = new Map<string, { job: ClaimedJob; jobs: number }>();
+    for (const job of jobs) last.set(keyOf(job), { job, jobs: (last.get(keyOf(job))?.jobs ?? 0) + 1 });
+    for (const [nth, line] of this.#taken.entries()) {
+      const { job, jobs: count = 0 } = last.get(keyOf(line)) ?? {};
+      const more = seen.has(nth) && (full || cut !== null || line.type in refused);
+      if (!more) {
+        this.#set(line, { afterAt: seenUntil, afterPosition: 0 }, false, null);
+        continue;
+      }
+      const isCut = !full && cut?.line === nth;
+      const to = isCut ? { afterAt: cut.at, afterPosition: cut.position } : atJob(job, seenUntil);
+      this.#set(line, to, true, full || cut ? nextRows(line, count, isCut, limit) : null);
+    }
+    // The claim may have read there before their jobs were there.
+    for (const [key, back] of this.#rewinds) this.#rewind(key, back);
+  }
+
+  /** Jobs of these types that are due since this time were written; null: of any type, or jobs of any age came back. */
+  hint(since: Date | null, types: readonly string[] | null, now: number): void {
+    if (since === null) {
+      this.#scan.hasten(now);
+      return;
+    }
+    const afterAt = since.toISOString().replace('T', ' ').replace('Z', '+00');
+    for (const [key, { type }] of this.#lines)
+      if (types === null || types.includes(type)) this.#rewind(key, { afterAt, afterPosition: 0 });
+  }
+
+  /** This job waits again. */
+  returned(job: ClaimedJob): void {
+    this.#rewind(keyOf(job), { afterAt: job.cursorAt, afterPosition: job.cursorPosition - 1 });
+  }
+
+  #rewind(key: string, back: Cursor): void {
+    const line = this.#lines.get(key);
+    if (!line) return;
+    const before = this.#rewinds.get(key);
+    if (!before || isBefore(back, before)) this.#rewinds.set(key, back);
+    this.#lines.set(key, { ...line, ...(isBefore(back, line) ? back : {}), wanted: true });
+  }
+
+  /** Moves the cursor of a line; null: it stays. Only a scan moves it back. */
+  #set(line: Line, to: Cursor | null, wanted: boolean, rows = line.rows): void {
+    const moves = to !== null && (to === FRONT || !isBefore(to, line));
+    this.#lines.set(keyOf(line), { ...line, ...(moves ? to : {}), wanted, rows });
+  }
+}
+
+/** A cursor behind a job, but not so near to the clock that a late row would be missed. */
+function atJob(job: ClaimedJob | undefined, seenUntil: string): Cursor | null {
+  if (!job) return null;
+  if (job.cursorAt >= seenUntil) return { afterAt: seenUntil, afterPosition: 0 };
+  return { afterAt: job.cursorAt, afterPosition: job.cursorPosition };
+}
+
+/** About as many as were taken of it last time: most of what is read is taken then. */
+function nextRows(line: Line, taken: number, isCut: boolean, limit: number): number {
+  const most = limit + SPARE_ROWS;
+  if (taken === 0 && isCut) return Math.min(2 * (line.rows ?? most), MOST_ROWS);
+  return Math.min(Math.ceil(1.25 * taken) + 2, most);
+}

@@ -1,0 +1,86 @@
+/**
+ * The source of a queue that is read by time: the lines of the handled types (lines.ts), now and then aged jobs (aged.ts),
+ * and the keys of rates that have some (walks.ts).
+ */
+import type { Found, Hint, LeftJob, Source, SourceDeps } from '../source.js';
+import { AgedLines } from './aged.js';
+import { claimTime, type TimeClaim, type TimeRequest } from './claim.js';
+import { LAG_MS, Lines } from './lines.js';
+import { RateWalks } from './walks.js';
+
+export class TimeSource implements Source {
+  readonly owned = 0;
+  readonly #deps: SourceDeps;
+  readonly #lines: Lines;
+  readonly #aged: AgedLines;
+  readonly #walks: RateWalks;
+
+  constructor(deps: SourceDeps) {
+    this.#deps = deps;
+    this.#lines = new Lines(deps.versions);
+    this.#aged = new AgedLines(deps.versions);
+    this.#walks = new RateWalks(deps.versions);
+  }
+
+  hint({ since, types }: Hint): void {
+    this.#lines.hint(since, types, this.#deps.clock.now());
+    this.#walks.hint(types);
+  }
+
+  /** The schedule knows when the next job is due. */
+  later(): void {}
+
+  left({ row, released }: LeftJob): boolean {
+    // It waits again where this worker has read already.
+    if (released) this.#lines.returned(row);
+    return released;
+  }
+
+  readAt(now: number): number {
+    return Math.min(this.#deps.allowance.opensAt, this.#walks.readAt(now));
+  }
+
+  async read(limit: number, ask: boolean): Promise<Found> {
+    const { clock, allowance } = this.#deps;
+    const open = (type: string) => allowance.isOpen(type);
+    const aged = await this.#readAged(limit, open);
+    const rest = limit - aged;
+    if (rest === 0) return { jobs: limit, waitedMs: 0, news: null };
+    const began = clock.now();
+    const lines = this.#lines.take(began, rest, open, ask);
+    const walks = this.#walks.take(began, open, this.#lines.scanning);
+    const claimed = await this.#claim(rest, { lines, ...walks, ask });
+    this.#walks.record(claimed, rest, clock.now());
+    this.#lines.record(claimed, rest, clock.now(), clock.now() - began);
+    this.#aged.recordOrdinary(claimed, rest);
+    const { jobs, news, cut, found } = claimed;
+    const [first] = jobs;
+    const waitedMs = first ? claimed.clock - Date.parse(first.cursorAt) : 0;
+    const goesOn = found < rest && (cut !== null || this.#walks.goesOn);
+    return { jobs: aged + Math.max(jobs.length, found), waitedMs, goesOn, news };
+  }
+
+  /** What more urgent jobs have kept waiting for too long. Returns how many it took. */
+  async #readAged(room: number, open: (type: string) => boolean): Promise<number> {
+    const { clock } = this.#deps;
+    const began = clock.now();
+    const share = this.#aged.take(began, room, open);
+    if (!share) return 0;
+    const { lines, limit } = share;
+    const claimed = await this.#claim(limit, { lines, walks: [], keys: 0, ask: false, aged: true });
+    this.#aged.record(claimed, limit, clock.now(), clock.now() - began);
+    return claimed.jobs.length;
+  }
+
+  async #claim(
+    limit: number,
+    asked: Pick<TimeRequest, 'lines' | 'walks' | 'keys' | 'ask' | 'aged'>,
+  ): Promise<TimeClaim> {
+    const { engine, names, send, allowance } = this.#deps;
+    const claimed = await send(limit, (terms) =>
+      claimTime(engine, names, { ...terms, ...asked, lagMs: LAG_MS }),
+    );
+    allowance.record(claimed.jobs, claimed.refused);
+    return claimed;
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * Walks over the keys of rates, as one worker remembers them. A type whose rate has keys is walked when a hint names it,
+ * when a key has a token, and at every scan from the front; a walk that is not at its end goes on with the next claim.
+ */
+import type { Versions } from '../take.js';
+import type { RateWalk, TimeClaim } from './claim.js';
+
+/** So many keys of a type are read by one claim; more and more, up to the second, while they bring nothing. */
+const KEYS = 64;
+const MOST_KEYS = 1_024;
+
+export class RateWalks {
+  readonly #versions: Versions;
+  /** Types of which jobs with keys were seen. Others are only looked at by scans. */
+  readonly #keyed = new Set<string>();
+  /** By type, the key behind which the walk goes on. */
+  readonly #after = new Map<string, string>();
+  #taken: readonly RateWalk[] = [];
+  #keys = KEYS;
+  /** When a key that was walked has a token. */
+  #at = Number.POSITIVE_INFINITY;
+
+  constructor(versions: Versions) {
+    this.#versions = versions;
+  }
+
+  hint(types: readonly string[] | null): void {
+    for (const type of this.#keyed)
+      if (types === null || types.includes(type)) this.#begin(type);
+  }
+
+  #begin(type: string): void {
+    if (!this.#after.has(type)) this.#after.set(type, '');
+  }
+
+  readAt(now: number): number {
+    return this.#after.size > 0 ? now : this.#at;
+  }
+
+  /** A walk is under way. */
+  get goesOn(): boolean {
+    return [...this.#after.values()].some((key) => key !== '');
+  }
+
+  take(now: number, open: (type: string) => boolean, scanning: boolean) {
+    if (now >= this.#at) {
+      this.#at = Number.POSITIVE_INFINITY;
+      for (const type of this.#keyed) this.#begin(type);
+    }
+    if (scanning) for (const type of Object.keys(this.#versions)) this.#begin(type);
+    this.#taken = [...this.#after]
+      .filter(([type]) => open(type))
+      .map(([type, afterKey]) => ({ type, afterKey, version: this.#versions[type] ?? 1 }));
+    return { walks: this.#taken, keys: this.#keys };
+  }
+
+  record({ jobs, found, walked, walkMs }: TimeClaim, limit: number, now: number): void {
+    if (this.#taken.length === 0) return;
+    this.#keys = jobs.length > 0 ? KEYS : Math.min(2 * this.#keys, MOST_KEYS);
+    if (walkMs !== null) this.#at = Math.min(this.#at, now + Math.max(1, walkMs));
+    for (const { type } of this.#taken) {
+      const last = walked[type];
+      if (last !== undefined) this.#keyed.add(type);
+      // Of the keys that it read some may be left.
+      if (found >= limit) continue;
+      if (last === undefined || last === '') this.#after.delete(type);
+      else this.#after.set(type, last);
+    }
+  }
+}
