@@ -1,286 +1,42 @@
--- The net schema of Holdfast, read back from the catalogs. Written by `npm test -- -u`; do not edit.
+-- The net schema of Holdfast, read back from the catalogs; it loads into an empty database as it stands.
+-- Written by `npm test -- -u`; do not edit.
+
+BEGIN;
+SET LOCAL check_function_bodies = off;
+CREATE SCHEMA holdfast;
 
 CREATE TYPE holdfast.inbox_status AS ENUM ('pending', 'processing', 'completed', 'failed', 'dead_letter', 'cancelled');
 
 CREATE TYPE holdfast.ordering AS ENUM ('none', 'key', 'key_strict', 'turns');
 
+CREATE DOMAIN holdfast.bucket AS integer CONSTRAINT bucket_check CHECK (((VALUE >= 0) AND (VALUE < 1024)));
+
+CREATE DOMAIN holdfast.positive AS integer CONSTRAINT positive_check CHECK ((VALUE > 0));
+
+CREATE DOMAIN holdfast.priority AS smallint CONSTRAINT priority_check CHECK (((VALUE >= 1) AND (VALUE <= 4)));
+
 CREATE SEQUENCE holdfast.inbox_position_seq;
 
-CREATE SEQUENCE holdfast.limits_id_seq;
-
-CREATE TABLE holdfast.audit (
-  id uuid NOT NULL DEFAULT holdfast.new_id(),
-  at timestamp with time zone NOT NULL DEFAULT now(),
-  role text NOT NULL DEFAULT SESSION_USER,
-  application text NOT NULL DEFAULT current_setting('application_name'::text),
-  client inet DEFAULT inet_client_addr(),
-  actor text,
-  act text NOT NULL,
-  queue text,
-  jobs bigint,
-  filter jsonb,
-  changes jsonb,
-  reason text,
-  CONSTRAINT audit_pkey PRIMARY KEY (id)
-);
-
-CREATE TABLE holdfast.fleet (
-  one boolean NOT NULL DEFAULT true,
-  epoch bigint NOT NULL DEFAULT 1,
-  CONSTRAINT fleet_one_check CHECK (one),
-  CONSTRAINT fleet_pkey PRIMARY KEY (one)
-) WITH (fillfactor=50);
-
-CREATE TABLE holdfast.inbox (
-  id uuid NOT NULL DEFAULT holdfast.new_id(),
-  "position" bigint NOT NULL DEFAULT nextval('holdfast.inbox_position_seq'::regclass),
-  created_at timestamp with time zone NOT NULL DEFAULT now(),
-  available_at timestamp with time zone NOT NULL DEFAULT statement_timestamp(),
-  partition_bucket holdfast.bucket NOT NULL,
-  max_attempts holdfast.positive NOT NULL DEFAULT 5,
-  version holdfast.positive NOT NULL DEFAULT 1,
-  priority holdfast.priority NOT NULL DEFAULT 2,
-  isolated boolean NOT NULL DEFAULT false,
-  started boolean NOT NULL DEFAULT false,
-  parked boolean NOT NULL,
-  crashes integer NOT NULL DEFAULT 0,
-  status holdfast.inbox_status NOT NULL DEFAULT 'pending'::holdfast.inbox_status,
-  attempts integer NOT NULL DEFAULT 0,
-  lease_generation bigint NOT NULL DEFAULT 0,
-  claimed_at timestamp with time zone,
-  lease_expires_at timestamp with time zone,
-  claimed_by text,
-  type text NOT NULL,
-  partition_key text NOT NULL,
-  payload jsonb NOT NULL,
-  headers jsonb,
-  idempotency_key text,
-  completed_at timestamp with time zone,
-  last_error text,
-  history jsonb,
-  group_key text,
-  limit_key text,
-  limit_slot timestamp with time zone,
-  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
-  CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
-) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
-
-CREATE TABLE holdfast.inbox_archive (
-  id uuid NOT NULL,
-  created_at timestamp with time zone NOT NULL,
-  claimed_at timestamp with time zone,
-  completed_at timestamp with time zone NOT NULL,
-  lease_generation bigint NOT NULL,
-  partition_bucket integer NOT NULL,
-  attempts integer NOT NULL,
-  max_attempts integer NOT NULL,
-  version integer NOT NULL,
-  status holdfast.inbox_status NOT NULL,
-  priority smallint NOT NULL,
-  type text NOT NULL,
-  partition_key text NOT NULL,
-  payload jsonb NOT NULL,
-  headers jsonb,
-  idempotency_key text,
-  claimed_by text,
-  last_error text,
-  history jsonb,
-  result jsonb,
-  group_key text,
-  CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
-) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
-
-CREATE TABLE holdfast.inbox_claims (
-  worker_id text NOT NULL,
-  number bigint NOT NULL,
-  claimed_at timestamp with time zone NOT NULL DEFAULT now(),
-  jobs uuid[] NOT NULL,
-  buckets smallint[],
-  CONSTRAINT inbox_claims_pkey PRIMARY KEY (worker_id, number)
-) WITH (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
-
-CREATE TABLE holdfast.inbox_effects (
-  job_id uuid NOT NULL,
-  name text NOT NULL,
-  value jsonb NOT NULL,
-  generation bigint NOT NULL,
-  created_at timestamp with time zone NOT NULL DEFAULT now(),
-  CONSTRAINT inbox_effects_pkey PRIMARY KEY (job_id, name)
-);
-
-CREATE TABLE holdfast.inbox_idempotency (
-  key text NOT NULL,
-  job_id uuid NOT NULL,
-  fingerprint bytea NOT NULL,
-  expires_at timestamp with time zone NOT NULL,
-  CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
-) WITH (autovacuum_vacuum_scale_factor=0.05);
-
-CREATE TABLE holdfast.inbox_unique (
-  type text NOT NULL,
-  key text NOT NULL,
-  jobs uuid[] NOT NULL,
-  kept_until timestamp with time zone,
-  prune_at timestamp with time zone NOT NULL,
-  CONSTRAINT inbox_unique_pkey PRIMARY KEY (type, key)
-) WITH (autovacuum_vacuum_scale_factor=0.05);
-
-CREATE TABLE holdfast.limits (
-  id integer NOT NULL,
-  queue text NOT NULL,
-  type text,
-  concurrency holdfast.positive,
-  rate_limit holdfast.positive,
-  rate_per interval,
-  rate_burst holdfast.positive,
-  keyed boolean NOT NULL DEFAULT false,
-  declared_concurrency holdfast.positive,
-  declared_rate_limit holdfast.positive,
-  declared_rate_per interval,
-  declared_rate_burst holdfast.positive,
-  overridden boolean NOT NULL DEFAULT false,
-  updated_at timestamp with time zone NOT NULL DEFAULT now(),
-  CONSTRAINT limits_per_check CHECK ((rate_per > '00:00:00'::interval)),
-  CONSTRAINT limits_pkey PRIMARY KEY (id),
-  CONSTRAINT limits_rate_check CHECK ((((rate_limit IS NULL) = (rate_per IS NULL)) AND ((rate_limit IS NULL) = (rate_burst IS NULL))))
-) WITH (fillfactor=50);
-
-CREATE TABLE holdfast.migrations (
-  id integer NOT NULL,
-  name text NOT NULL,
-  breaks_before integer NOT NULL,
-  applied_at timestamp with time zone NOT NULL DEFAULT now(),
-  CONSTRAINT migrations_pkey PRIMARY KEY (id)
-);
-
-CREATE TABLE holdfast.queues (
-  name text NOT NULL,
-  paused boolean NOT NULL DEFAULT false,
-  paused_types text[],
-  paused_keys text[],
-  ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
-  per_key integer,
-  per_group integer,
-  fair boolean NOT NULL DEFAULT false,
-  weights jsonb NOT NULL DEFAULT '{}'::jsonb,
-  max_payload_bytes integer NOT NULL DEFAULT 1048576,
-  idempotency_retention interval NOT NULL DEFAULT '7 days'::interval,
-  archive_retention interval NOT NULL DEFAULT '7 days'::interval,
-  effect_retention interval NOT NULL DEFAULT '7 days'::interval,
-  audit_retention interval NOT NULL DEFAULT '90 days'::interval,
-  age_after interval DEFAULT '00:10:00'::interval,
-  max_pending integer,
-  waiting bigint,
-  waiting_at timestamp with time zone,
-  recount_at timestamp with time zone,
-  maintained_at timestamp with time zone,
-  serviced_at jsonb NOT NULL DEFAULT '{}'::jsonb,
-  limits_version bigint NOT NULL DEFAULT 0,
-  created_at timestamp with time zone NOT NULL DEFAULT now(),
-  CONSTRAINT queues_age_after_check CHECK ((age_after > '00:00:00'::interval)),
-  CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
-  CONSTRAINT queues_audit_retention_check CHECK ((audit_retention > '00:00:00'::interval)),
-  CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
-  CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
-  CONSTRAINT queues_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
-  CONSTRAINT queues_max_pending_check CHECK ((max_pending > 0)),
-  CONSTRAINT queues_per_group_check CHECK (((per_group >= 1) AND (per_group <= 10000))),
-  CONSTRAINT queues_per_key_check CHECK (((per_key >= 1) AND (per_key <= 10000))),
-  CONSTRAINT queues_pkey PRIMARY KEY (name),
-  CONSTRAINT queues_serviced_at_check CHECK ((jsonb_typeof(serviced_at) = 'object'::text)),
-  CONSTRAINT queues_turns_check CHECK (((ordering = 'turns'::holdfast.ordering) = (fair OR (per_key IS NOT NULL) OR (per_group IS NOT NULL)))),
-  CONSTRAINT queues_weights_check CHECK (((jsonb_typeof(weights) = 'object'::text) AND (fair OR (weights = '{}'::jsonb)) AND (NOT jsonb_path_exists(weights, '$.*?(((@.type() != "number" || @ < 1) || @ > 1000) || @ % 1 != 0)'::jsonpath))))
-) WITH (fillfactor=50);
-
-CREATE TABLE holdfast.rates (
-  limit_id integer NOT NULL,
-  key text NOT NULL,
-  started_tat timestamp with time zone NOT NULL,
-  slot_tat timestamp with time zone NOT NULL,
-  CONSTRAINT rates_limit_id_fkey FOREIGN KEY (limit_id) REFERENCES holdfast.limits(id) ON DELETE CASCADE,
-  CONSTRAINT rates_pkey PRIMARY KEY (limit_id, key)
-) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
-
-CREATE TABLE holdfast.schedules (
-  name text NOT NULL,
-  queue text NOT NULL,
-  type text NOT NULL,
-  version holdfast.positive NOT NULL DEFAULT 1,
-  payload jsonb NOT NULL,
-  partition_key text,
-  group_key text,
-  limit_key text,
-  priority holdfast.priority NOT NULL DEFAULT 2,
-  max_attempts holdfast.positive NOT NULL DEFAULT 5,
-  cron text,
-  every interval,
-  timezone text NOT NULL DEFAULT 'UTC'::text,
-  catch_up text NOT NULL DEFAULT 'last'::text,
-  overlap text NOT NULL DEFAULT 'allow'::text,
-  jitter interval NOT NULL DEFAULT '00:00:00'::interval,
-  paused boolean NOT NULL DEFAULT false,
-  declared_by text,
-  next_instant timestamp with time zone,
-  next_at timestamp with time zone,
-  last_instant timestamp with time zone,
-  last_at timestamp with time zone,
-  last_job uuid,
-  ticks bigint NOT NULL DEFAULT 0,
-  skipped bigint NOT NULL DEFAULT 0,
-  missed bigint NOT NULL DEFAULT 0,
-  created_at timestamp with time zone NOT NULL DEFAULT now(),
-  updated_at timestamp with time zone NOT NULL DEFAULT now(),
-  CONSTRAINT schedules_catch_up_check CHECK ((catch_up = ANY (ARRAY['none'::text, 'last'::text, 'all'::text]))),
-  CONSTRAINT schedules_every_check CHECK ((every >= '00:00:01'::interval)),
-  CONSTRAINT schedules_jitter_check CHECK ((jitter >= '00:00:00'::interval)),
-  CONSTRAINT schedules_next_check CHECK (((next_instant IS NULL) = (next_at IS NULL))),
-  CONSTRAINT schedules_overlap_check CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text, 'allow'::text]))),
-  CONSTRAINT schedules_pkey PRIMARY KEY (name),
-  CONSTRAINT schedules_timing_check CHECK (((cron IS NULL) <> (every IS NULL)))
-) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=1000);
-
-CREATE TABLE holdfast.workers (
-  id text NOT NULL,
-  status text NOT NULL DEFAULT 'alive'::text,
-  last_seen_at timestamp with time zone NOT NULL DEFAULT now(),
-  started_at timestamp with time zone NOT NULL DEFAULT now(),
-  metadata jsonb DEFAULT '{}'::jsonb,
-  released_all boolean NOT NULL DEFAULT false,
-  handles jsonb NOT NULL DEFAULT '{}'::jsonb,
-  lock_key integer,
-  holds_liveness_lock boolean NOT NULL DEFAULT false,
-  left_at timestamp with time zone,
-  CONSTRAINT workers_pkey PRIMARY KEY (id),
-  CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
-) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
-
-CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
-
-CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
-
-CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
-
-CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, available_at, "position") WHERE (crashes < 2);
-
-CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_at = 'infinity'::timestamp with time zone);
-
-CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (created_at) WITH (autosummarize='on');
-
-CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
-
-CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (type, limit_slot) WHERE (limit_slot IS NOT NULL);
-
-CREATE INDEX inbox_slot_key_idx ON holdfast.inbox USING btree (type, limit_key, limit_slot) WHERE (limit_slot IS NOT NULL);
-
-CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
-
-CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
-
-CREATE UNIQUE INDEX limits_of_idx ON holdfast.limits USING btree (queue, COALESCE(type, ''::text));
-
-CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
-
-CREATE INDEX schedules_due_idx ON holdfast.schedules USING btree (queue, next_at) WHERE (NOT paused);
+-- Time-ordered ids: the server's own uuidv7() from Postgres 18 on, the same layout built here before.
+DO $do$
+BEGIN
+  IF to_regprocedure('pg_catalog.uuidv7()') IS NOT NULL THEN
+    CREATE OR REPLACE FUNCTION holdfast.new_id() RETURNS uuid
+      LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT pg_catalog.uuidv7()';
+  ELSE
+    CREATE OR REPLACE FUNCTION holdfast.new_id() RETURNS uuid
+      LANGUAGE sql VOLATILE PARALLEL SAFE AS $fn$
+        SELECT encode(
+          set_byte(
+            overlay(uuid_send(gen_random_uuid())
+              PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3)
+              FROM 1 FOR 6),
+            6, (get_byte(uuid_send(gen_random_uuid()), 6) & 15) | 112),
+          'hex')::uuid
+      $fn$;
+  END IF;
+END
+$do$;
 
 CREATE OR REPLACE FUNCTION holdfast.bucket_of(key text)
  RETURNS integer
@@ -1573,8 +1329,6 @@ BEGIN
 END
 $function$;
 
-CREATE FUNCTION holdfast.new_id() RETURNS uuid; -- body by server version
-
 CREATE OR REPLACE FUNCTION holdfast.prune_audit(most integer)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1705,6 +1459,336 @@ BEGIN
 END
 $function$;
 
+REVOKE ALL ON FUNCTION holdfast.count_act(uuid,bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_count_waiting() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_enqueue_unique(uuid,text,integer,text,integer,jsonb,jsonb,integer,integer,timestamp with time zone,text,text,text,interval,text,text,bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.prune_audit(integer) FROM PUBLIC;
+
+CREATE TABLE holdfast.audit (
+  id uuid NOT NULL DEFAULT holdfast.new_id(),
+  at timestamp with time zone NOT NULL DEFAULT now(),
+  role text NOT NULL DEFAULT SESSION_USER,
+  application text NOT NULL DEFAULT current_setting('application_name'::text),
+  client inet DEFAULT inet_client_addr(),
+  actor text,
+  act text NOT NULL,
+  queue text,
+  jobs bigint,
+  filter jsonb,
+  changes jsonb,
+  reason text,
+  CONSTRAINT audit_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE holdfast.fleet (
+  one boolean NOT NULL DEFAULT true,
+  epoch bigint NOT NULL DEFAULT 1,
+  CONSTRAINT fleet_one_check CHECK (one),
+  CONSTRAINT fleet_pkey PRIMARY KEY (one)
+) WITH (fillfactor=50);
+
+CREATE TABLE holdfast.functions (
+  name text NOT NULL,
+  checksum text NOT NULL,
+  applied_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT functions_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE holdfast.inbox (
+  id uuid NOT NULL DEFAULT holdfast.new_id(),
+  "position" bigint NOT NULL DEFAULT nextval('holdfast.inbox_position_seq'::regclass),
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  available_at timestamp with time zone NOT NULL DEFAULT statement_timestamp(),
+  partition_bucket holdfast.bucket NOT NULL,
+  max_attempts holdfast.positive NOT NULL DEFAULT 5,
+  version holdfast.positive NOT NULL DEFAULT 1,
+  priority holdfast.priority NOT NULL DEFAULT 2,
+  isolated boolean NOT NULL DEFAULT false,
+  started boolean NOT NULL DEFAULT false,
+  parked boolean NOT NULL,
+  crashes integer NOT NULL DEFAULT 0,
+  status holdfast.inbox_status NOT NULL DEFAULT 'pending'::holdfast.inbox_status,
+  attempts integer NOT NULL DEFAULT 0,
+  lease_generation bigint NOT NULL DEFAULT 0,
+  claimed_at timestamp with time zone,
+  lease_expires_at timestamp with time zone,
+  claimed_by text,
+  type text NOT NULL,
+  partition_key text NOT NULL,
+  payload jsonb NOT NULL,
+  headers jsonb,
+  idempotency_key text,
+  completed_at timestamp with time zone,
+  last_error text,
+  history jsonb,
+  group_key text,
+  limit_key text,
+  limit_slot timestamp with time zone,
+  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
+  CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
+
+CREATE TABLE holdfast.inbox_archive (
+  id uuid NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  claimed_at timestamp with time zone,
+  completed_at timestamp with time zone NOT NULL,
+  lease_generation bigint NOT NULL,
+  partition_bucket integer NOT NULL,
+  attempts integer NOT NULL,
+  max_attempts integer NOT NULL,
+  version integer NOT NULL,
+  status holdfast.inbox_status NOT NULL,
+  priority smallint NOT NULL,
+  type text NOT NULL,
+  partition_key text NOT NULL,
+  payload jsonb NOT NULL,
+  headers jsonb,
+  idempotency_key text,
+  claimed_by text,
+  last_error text,
+  history jsonb,
+  result jsonb,
+  group_key text,
+  CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
+) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
+
+CREATE TABLE holdfast.inbox_claims (
+  worker_id text NOT NULL,
+  number bigint NOT NULL,
+  claimed_at timestamp with time zone NOT NULL DEFAULT now(),
+  jobs uuid[] NOT NULL,
+  buckets smallint[],
+  CONSTRAINT inbox_claims_pkey PRIMARY KEY (worker_id, number)
+) WITH (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+
+CREATE TABLE holdfast.inbox_effects (
+  job_id uuid NOT NULL,
+  name text NOT NULL,
+  value jsonb NOT NULL,
+  generation bigint NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT inbox_effects_pkey PRIMARY KEY (job_id, name)
+);
+
+CREATE TABLE holdfast.inbox_idempotency (
+  key text NOT NULL,
+  job_id uuid NOT NULL,
+  fingerprint bytea NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
+) WITH (autovacuum_vacuum_scale_factor=0.05);
+
+CREATE TABLE holdfast.inbox_unique (
+  type text NOT NULL,
+  key text NOT NULL,
+  jobs uuid[] NOT NULL,
+  kept_until timestamp with time zone,
+  prune_at timestamp with time zone NOT NULL,
+  CONSTRAINT inbox_unique_pkey PRIMARY KEY (type, key)
+) WITH (autovacuum_vacuum_scale_factor=0.05);
+
+CREATE TABLE holdfast.limits (
+  id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+  queue text NOT NULL,
+  type text,
+  concurrency holdfast.positive,
+  rate_limit holdfast.positive,
+  rate_per interval,
+  rate_burst holdfast.positive,
+  keyed boolean NOT NULL DEFAULT false,
+  declared_concurrency holdfast.positive,
+  declared_rate_limit holdfast.positive,
+  declared_rate_per interval,
+  declared_rate_burst holdfast.positive,
+  overridden boolean NOT NULL DEFAULT false,
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT limits_per_check CHECK ((rate_per > '00:00:00'::interval)),
+  CONSTRAINT limits_pkey PRIMARY KEY (id),
+  CONSTRAINT limits_rate_check CHECK ((((rate_limit IS NULL) = (rate_per IS NULL)) AND ((rate_limit IS NULL) = (rate_burst IS NULL))))
+) WITH (fillfactor=50);
+
+CREATE TABLE holdfast.migrations (
+  id integer NOT NULL,
+  name text NOT NULL,
+  breaks_before integer NOT NULL,
+  applied_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT migrations_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE holdfast.queues (
+  name text NOT NULL,
+  paused boolean NOT NULL DEFAULT false,
+  paused_types text[],
+  paused_keys text[],
+  ordering holdfast.ordering NOT NULL DEFAULT 'none'::holdfast.ordering,
+  per_key integer,
+  per_group integer,
+  fair boolean NOT NULL DEFAULT false,
+  weights jsonb NOT NULL DEFAULT '{}'::jsonb,
+  max_payload_bytes integer NOT NULL DEFAULT 1048576,
+  idempotency_retention interval NOT NULL DEFAULT '7 days'::interval,
+  archive_retention interval NOT NULL DEFAULT '7 days'::interval,
+  effect_retention interval NOT NULL DEFAULT '7 days'::interval,
+  audit_retention interval NOT NULL DEFAULT '90 days'::interval,
+  age_after interval DEFAULT '00:10:00'::interval,
+  max_pending integer,
+  waiting bigint,
+  waiting_at timestamp with time zone,
+  recount_at timestamp with time zone,
+  maintained_at timestamp with time zone,
+  serviced_at jsonb NOT NULL DEFAULT '{}'::jsonb,
+  limits_version bigint NOT NULL DEFAULT 0,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  migration integer NOT NULL DEFAULT 1,
+  CONSTRAINT queues_age_after_check CHECK ((age_after > '00:00:00'::interval)),
+  CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
+  CONSTRAINT queues_audit_retention_check CHECK ((audit_retention > '00:00:00'::interval)),
+  CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
+  CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
+  CONSTRAINT queues_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
+  CONSTRAINT queues_max_pending_check CHECK ((max_pending > 0)),
+  CONSTRAINT queues_per_group_check CHECK (((per_group >= 1) AND (per_group <= 10000))),
+  CONSTRAINT queues_per_key_check CHECK (((per_key >= 1) AND (per_key <= 10000))),
+  CONSTRAINT queues_pkey PRIMARY KEY (name),
+  CONSTRAINT queues_serviced_at_check CHECK ((jsonb_typeof(serviced_at) = 'object'::text)),
+  CONSTRAINT queues_turns_check CHECK (((ordering = 'turns'::holdfast.ordering) = (fair OR (per_key IS NOT NULL) OR (per_group IS NOT NULL)))),
+  CONSTRAINT queues_weights_check CHECK (((jsonb_typeof(weights) = 'object'::text) AND (fair OR (weights = '{}'::jsonb)) AND (NOT jsonb_path_exists(weights, '$.*?(((@.type() != "number" || @ < 1) || @ > 1000) || @ % 1 != 0)'::jsonpath))))
+) WITH (fillfactor=50);
+
+CREATE TABLE holdfast.rates (
+  limit_id integer NOT NULL,
+  key text NOT NULL,
+  started_tat timestamp with time zone NOT NULL,
+  slot_tat timestamp with time zone NOT NULL,
+  CONSTRAINT rates_pkey PRIMARY KEY (limit_id, key)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
+
+CREATE TABLE holdfast.schedules (
+  name text NOT NULL,
+  queue text NOT NULL,
+  type text NOT NULL,
+  version holdfast.positive NOT NULL DEFAULT 1,
+  payload jsonb NOT NULL,
+  partition_key text,
+  group_key text,
+  limit_key text,
+  priority holdfast.priority NOT NULL DEFAULT 2,
+  max_attempts holdfast.positive NOT NULL DEFAULT 5,
+  cron text,
+  every interval,
+  timezone text NOT NULL DEFAULT 'UTC'::text,
+  catch_up text NOT NULL DEFAULT 'last'::text,
+  overlap text NOT NULL DEFAULT 'allow'::text,
+  jitter interval NOT NULL DEFAULT '00:00:00'::interval,
+  paused boolean NOT NULL DEFAULT false,
+  declared_by text,
+  next_instant timestamp with time zone,
+  next_at timestamp with time zone,
+  last_instant timestamp with time zone,
+  last_at timestamp with time zone,
+  last_job uuid,
+  ticks bigint NOT NULL DEFAULT 0,
+  skipped bigint NOT NULL DEFAULT 0,
+  missed bigint NOT NULL DEFAULT 0,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT schedules_catch_up_check CHECK ((catch_up = ANY (ARRAY['none'::text, 'last'::text, 'all'::text]))),
+  CONSTRAINT schedules_every_check CHECK ((every >= '00:00:01'::interval)),
+  CONSTRAINT schedules_jitter_check CHECK ((jitter >= '00:00:00'::interval)),
+  CONSTRAINT schedules_next_check CHECK (((next_instant IS NULL) = (next_at IS NULL))),
+  CONSTRAINT schedules_overlap_check CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text, 'allow'::text]))),
+  CONSTRAINT schedules_pkey PRIMARY KEY (name),
+  CONSTRAINT schedules_timing_check CHECK (((cron IS NULL) <> (every IS NULL)))
+) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=1000);
+
+CREATE TABLE holdfast.workers (
+  id text NOT NULL,
+  status text NOT NULL DEFAULT 'alive'::text,
+  last_seen_at timestamp with time zone NOT NULL DEFAULT now(),
+  started_at timestamp with time zone NOT NULL DEFAULT now(),
+  metadata jsonb DEFAULT '{}'::jsonb,
+  released_all boolean NOT NULL DEFAULT false,
+  handles jsonb NOT NULL DEFAULT '{}'::jsonb,
+  lock_key integer,
+  holds_liveness_lock boolean NOT NULL DEFAULT false,
+  left_at timestamp with time zone,
+  CONSTRAINT workers_pkey PRIMARY KEY (id),
+  CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
+
+ALTER TABLE holdfast.inbox_claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
+
+ALTER SEQUENCE holdfast.inbox_position_seq OWNED BY holdfast.inbox."position";
+
+CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
+
+CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
+
+CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
+
+CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, available_at, "position") WHERE (crashes < 2);
+
+CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_at = 'infinity'::timestamp with time zone);
+
+CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (created_at) WITH (autosummarize='on');
+
+CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
+
+CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (type, limit_slot) WHERE (limit_slot IS NOT NULL);
+
+CREATE INDEX inbox_slot_key_idx ON holdfast.inbox USING btree (type, limit_key, limit_slot) WHERE (limit_slot IS NOT NULL);
+
+CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
+
+CREATE UNIQUE INDEX limits_of_idx ON holdfast.limits USING btree (queue, COALESCE(type, ''::text));
+
+CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
+
+CREATE INDEX schedules_due_idx ON holdfast.schedules USING btree (queue, next_at) WHERE (NOT paused);
+
+ALTER TABLE holdfast.rates ADD CONSTRAINT rates_limit_id_fkey FOREIGN KEY (limit_id) REFERENCES holdfast.limits(id) ON DELETE CASCADE;
+
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (1, 'engine', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (2, 'big-fleet', 1);
+
+INSERT INTO holdfast.functions (name, checksum) VALUES ('allowance', '81a0cffbe0a81c5d');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', '5aa7f7927c0e1f91');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('claim-limited', '20cea01e3dc2c898');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', '4cf625c26d75ab62');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '23e3211f66d93fa2');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('limits-changed', '1ab94b316e8c9382');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'caab07497e8ee283');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '62bbd68125bc8d44');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', '9d1bec3161859a56');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '4de3422a0b501b7f');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', '37d9a0845c65b131');
+
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 2);
+
+INSERT INTO holdfast.fleet DEFAULT VALUES;
+
 CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN (((new.parked IS NULL) OR (new.group_key IS NOT NULL))) EXECUTE FUNCTION holdfast.inbox_fill();
 
 CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake('time');
@@ -1728,3 +1812,5 @@ CREATE TRIGGER schedules_made AFTER INSERT ON holdfast.schedules REFERENCING NEW
 CREATE TRIGGER workers_changed AFTER UPDATE OF status ON holdfast.workers FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION holdfast.fleet_changed();
 
 CREATE TRIGGER workers_joined AFTER INSERT ON holdfast.workers FOR EACH ROW EXECUTE FUNCTION holdfast.fleet_changed();
+
+COMMIT;

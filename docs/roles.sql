@@ -33,7 +33,7 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue, holdfast.inbox_take_key
 -- The producer: enqueue() in TypeScript, holdfast.inbox_enqueue() in SQL and `holdfast enqueue`, and nothing else.
 -- It reads no payload, and neither claims, changes nor removes a job. It does write idempotency keys, because
 -- that is how one key becomes one job.
-GRANT SELECT ON holdfast.migrations, holdfast.queues TO holdfast_producer;
+GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues TO holdfast_producer;
 GRANT INSERT ON holdfast.inbox TO holdfast_producer;
 GRANT SELECT (id) ON holdfast.inbox TO holdfast_producer;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_producer;
@@ -52,7 +52,7 @@ GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON 
 
 -- The worker: claims, settles, does maintenance, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.
-GRANT SELECT ON holdfast.migrations, holdfast.queues TO holdfast_worker;
+GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues TO holdfast_worker;
 -- Who joins or leaves raises the epoch of the fleet.
 GRANT SELECT, UPDATE ON holdfast.fleet TO holdfast_worker;
 GRANT UPDATE (maintained_at, serviced_at) ON holdfast.queues TO holdfast_worker;
@@ -80,14 +80,14 @@ GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint), holdfast.prune_audit
 
 -- The viewer: reads everything, payloads and results included, and writes nothing. To keep these from it,
 -- grant the other columns of inbox and inbox_archive by name instead.
-GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
+GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
   holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.audit TO holdfast_viewer;
 
 -- The operator: a person on call. It reads what the viewer reads, and it retries, discards, cancels, updates and
 -- replays jobs, pauses and resumes queues, drains workers, and enqueues. It neither claims nor settles, and it
 -- changes no table, no migration and no other setting of a queue.
-GRANT SELECT ON holdfast.migrations, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
+GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
   holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.audit TO holdfast_operator;
 GRANT UPDATE (paused, paused_types, paused_keys) ON holdfast.queues TO holdfast_operator;

@@ -15,7 +15,7 @@ import { prune, pruneRates } from '../src/maintenance/prune.js';
 import { recover } from '../src/maintenance/recover.js';
 import { engineConfig } from '../src/postgres/pool.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
-import { limitedClaims } from '../src/schema/0001-limited-claims.sql.js';
+import { claimLimited } from '../src/schema/functions/claim-limited.sql.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
@@ -100,7 +100,7 @@ const lockedOut = (count: number, ...texts: readonly string[]) =>
 test('takes a job with the text of all other claims', () => {
   const plain = (text: string) => text.replace(/\s+/g, ' ');
   for (const text of [TAKE, RETURN_TAKEN, RECORD_CLAIM, EXPIRED, HANDLED, LIMITS_KNOWN])
-    expect(plain(limitedClaims)).toContain(plain(text));
+    expect(plain(claimLimited.text)).toContain(plain(text));
 });
 
 describe('a concurrency', () => {

@@ -52,6 +52,7 @@ const TABLES = [
   'workers',
   'queues',
   'migrations',
+  'functions',
   'audit',
   'schedules',
   'limits',
@@ -272,7 +273,10 @@ describe('the viewer', () => {
     const { id } = await db.hf.enqueue(work, { n: 1 });
     for (const table of TABLES) await members.viewer.pool.query(`SELECT * FROM holdfast.${table}`);
     expect(await members.viewer.hf.job(id)).toMatchObject({ payload: { n: 1 } });
-    expect(await members.viewer.hf.migrationStates()).toMatchObject([{ id: 1, known: true }]);
+    expect(await members.viewer.hf.migrationStates()).toMatchObject([
+      { id: 1, known: true },
+      { id: 2, known: true },
+    ]);
   });
 
   test('writes nothing', async () => {

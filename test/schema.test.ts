@@ -1,11 +1,46 @@
+import pg from 'pg';
 import { expect, test } from 'vitest';
+import { holdfast, job } from '../src/index.js';
+import { checkSchema } from '../src/schema/migrate.js';
 import { testDatabase } from './support/database.js';
+import { emptyDatabases } from './support/empty-database.js';
+import { quietLogger } from './support/logger.js';
 import { netSchema } from './support/net-schema.js';
 
 const db = testDatabase();
+const makeDatabase = emptyDatabases();
 
 test('the migrations come to the schema that is checked in as schema.sql', async () => {
   await expect(await netSchema(db.pool)).toMatchFileSnapshot('../schema.sql');
+});
+
+test('schema.sql loads into an empty database, and what it makes is a migrated schema', async () => {
+  const url = await makeDatabase();
+  const pool = new pg.Pool({ connectionString: url });
+  await using hf = holdfast({ connectionString: url, logger: quietLogger });
+  try {
+    const text = await netSchema(db.pool);
+    await pool.query(text);
+    // Postgres prints the brackets of a row comparison in another way once it was loaded from its own text.
+    const bare = (sql: string) => sql.replace(/[()]/g, '');
+    expect(bare(await netSchema(pool))).toBe(bare(text));
+    await checkSchema(pool, 'holdfast', ['inbox']);
+    expect(await hf.pendingSql()).toBe('');
+    const rowsOf = async (on: pg.Pool, table: string) =>
+      (
+        await on.query(
+          `SELECT to_jsonb(r) - 'created_at' - 'applied_at' AS row FROM holdfast.${table} r ORDER BY 1`,
+        )
+      ).rows;
+    for (const table of ['migrations', 'functions', 'queues', 'fleet', 'limits'])
+      expect(await rowsOf(pool, table)).toEqual(await rowsOf(db.pool, table));
+    // It can be worked with: jobs, and another queue beside it.
+    await hf.createQueue('outbox');
+    const { id } = await hf.enqueue(job('work', { queue: 'outbox' }), {});
+    expect(await hf.job(id, { queue: 'outbox' })).toMatchObject({ status: 'pending' });
+  } finally {
+    await pool.end();
+  }
 });
 
 test('another queue has the same columns, constraints and settings as inbox', async () => {

@@ -40,10 +40,11 @@ import { listQueues, type QueueRow } from '../inspect/queue/queues.js';
 import { readLocks } from '../inspect/reading/locks.js';
 import { HoldfastError } from '../job/errors.js';
 import { maintenanceLock } from '../maintenance/turn.js';
-import { loadText, type Names } from '../postgres/names.js';
+import type { Names } from '../postgres/names.js';
 import { closePool, plainPool, withClient } from '../postgres/pool.js';
 import { checkSchema } from '../schema/migrate.js';
 import { MIGRATIONS } from '../schema/migrations.js';
+import { commonText, queueText } from '../schema/texts.js';
 import type { Access } from './access.js';
 import { meet } from './doctor-meet.js';
 import { type DoctorTarget, Round } from './doctor-round.js';
@@ -192,11 +193,10 @@ async function drift(
       ),
     ];
   }
-  const texts = (schema: string) =>
-    MIGRATIONS.flatMap((migration) => [
-      loadText(migration.common, { schema, queue: 'inbox' }),
-      ...queues.map(({ name }) => loadText(migration.perQueue, { schema, queue: name })),
-    ]);
+  const texts = (schema: string) => [
+    commonText(schema),
+    ...queues.map(({ name }) => queueText(schema, name)),
+  ];
   const found = await round.attempt('schema drift', () =>
     withClient(target.pool, (client) => findDrift(client, target.schema, texts)),
   );

@@ -4,7 +4,7 @@
  * The function in the database locks the rows of the limits first and counts what runs then, so two workers never
  * take the same place or the same token, whatever they believe. It takes the oldest due jobs as far as places and
  * tokens reach. A job for which there is no token gets a slot, once, and waits for it as for any time; a slot is no
- * right to start, only a place in the line: the token decides. See src/schema/0001-limited-claims.sql.ts.
+ * right to start, only a place in the line: the token decides. See src/schema/functions/claim-limited.sql.ts.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';

@@ -20,6 +20,7 @@ const TABLES = [
   'workers',
   'queues',
   'migrations',
+  'functions',
   'fleet',
   'audit',
   'schedules',

@@ -7,7 +7,8 @@
 import { HoldfastError } from '../job/errors.js';
 import { checkQueueName, loadText, type Names } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
-import { migrationLock } from './queue.js';
+import { migrationLock } from './migrate.js';
+import { functionNames } from './texts.js';
 
 /** First, as whoever sets a limit or an ordering: neither is left behind, and nobody waits for each other. */
 const LOCK_QUEUE = `SELECT FROM holdfast.queues WHERE name = 'inbox' FOR UPDATE`;
@@ -39,9 +40,9 @@ SELECT (SELECT count(*) FROM holdfast.inbox_archive)::text AS archived,
 const DROP = `
 DROP TABLE holdfast.inbox, holdfast.inbox_claims, holdfast.inbox_archive, holdfast.inbox_idempotency,
   holdfast.inbox_effects, holdfast.inbox_unique;
-DROP FUNCTION holdfast.inbox_enqueue, holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting, holdfast.inbox_fill,
-  holdfast.inbox_room, holdfast.inbox_take_key, holdfast.inbox_turns, holdfast.inbox_wake, holdfast.inbox_set_limit,
-  holdfast.inbox_allowance, holdfast.inbox_claim_limited;
+DROP FUNCTION IF EXISTS ${functionNames()
+  .map((name) => `holdfast.inbox_${name}`)
+  .join(', ')};
 DELETE FROM holdfast.limits WHERE queue = 'inbox';
 DELETE FROM holdfast.queues WHERE name = 'inbox'`;
 

@@ -1,8 +1,9 @@
 /**
  * Migrating: bring a schema to what this code knows, and say where it stands.
  *
- * Each migration runs in one transaction together with the row that records it, under an advisory lock,
- * so ten processes may start at once: one applies, nine wait and find it done. Migrations only go
+ * Each step (plan.ts) runs in one transaction together with the row that records it, under an advisory lock,
+ * so ten processes may start at once: one applies, nine wait and find it done. A step gives up after a few seconds
+ * if it does not get its locks, because everybody else would wait behind it; then it is tried again. Migrations only go
  * forward. `checkSchema` is the rule by which a process meets a schema of another age:
  *
  * - older than this code: refuse (SCHEMA_TOO_OLD), because statements would miss columns;
@@ -11,10 +12,11 @@
  */
 import { HoldfastError } from '../job/errors.js';
 import { hash32 } from '../job/key.js';
-import { loadText, quoteName } from '../postgres/names.js';
+import { quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
-import type { Migration } from './migration.js';
-import { LATEST, MIGRATIONS } from './migrations.js';
+import { LATEST, MIGRATIONS, PROGRAM, type Program } from './migrations.js';
+import { plan, type Step } from './plan.js';
+import { applied, readState, rows } from './state.js';
 
 export interface MigrationState {
   readonly id: number;
@@ -23,35 +25,6 @@ export interface MigrationState {
   readonly appliedAt: Date | null;
   /** False for a migration that a newer version of the code applied and this one does not know. */
   readonly known: boolean;
-}
-
-interface AppliedRow {
-  id: number;
-  name: string;
-  breaksBefore: number;
-  appliedAt: Date;
-}
-
-const records = (schema: string) => `${quoteName(schema)}.migrations`;
-
-async function rows(db: Queryable, text: string, params?: unknown[]) {
-  const result = await db.query(text, params);
-  return Array.isArray(result) ? result : result.rows;
-}
-
-async function applied(db: Queryable, schema: string): Promise<AppliedRow[]> {
-  const [found] = await rows(db, 'SELECT to_regclass($1)::text AS table', [records(schema)]);
-  if (!found?.table) return [];
-  const list = await rows(
-    db,
-    `SELECT id, name, breaks_before, (extract(epoch FROM applied_at) * 1000)::float8 AS applied_ms FROM ${records(schema)} ORDER BY id`,
-  );
-  return list.map((row) => ({
-    id: Number(row.id),
-    name: String(row.name),
-    breaksBefore: Number(row.breaks_before),
-    appliedAt: new Date(Number(row.applied_ms)),
-  }));
 }
 
 export async function migrationStates(db: Queryable, schema: string): Promise<MigrationState[]> {
@@ -68,83 +41,92 @@ export async function migrationStates(db: Queryable, schema: string): Promise<Mi
   return states;
 }
 
-function recordsTable(schema: string): string {
-  return `CREATE TABLE IF NOT EXISTS ${records(schema)} (
-  id            integer PRIMARY KEY,
-  name          text NOT NULL,
-  breaks_before integer NOT NULL,
-  applied_at    timestamptz NOT NULL DEFAULT now()
-);`;
-}
+/** Queues are made and dropped under the lock that migrations take. */
+export const migrationLock = (schema: string) =>
+  `SELECT pg_advisory_xact_lock(${hash32('holdfast.migrate') | 0}, ${hash32(schema) | 0})`;
 
-function migrationText(migration: Migration, schema: string, queues: readonly string[]): string {
-  const parts = [loadText(migration.common, { schema, queue: 'inbox' })];
-  for (const queue of queues) parts.push(loadText(migration.perQueue, { schema, queue }));
-  const { id, name, breaksBefore } = migration;
-  parts.push(
-    `INSERT INTO ${records(schema)} (id, name, breaks_before) VALUES (${id}, '${name}', ${breaksBefore});`,
-  );
-  return parts.join('\n');
-}
-
-async function existingQueues(db: Queryable, schema: string, version: number): Promise<string[]> {
-  if (version === 0) return ['inbox'];
-  const list = await rows(db, `SELECT name FROM ${quoteName(schema)}.queues ORDER BY name`);
-  return list.map((row) => String(row.name));
-}
+const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
+/** For the tables, not for the advisory lock, which others may hold for as long as they migrate. */
+const LOCK_TIMEOUT = `SET LOCAL lock_timeout = '3s'`;
 
 /** The statements that `migrate` would run now, as text for a human or another tool to run. */
-export async function pendingSql(db: Queryable, schema: string): Promise<string> {
-  const done = await applied(db, schema);
-  const version = done.length;
-  const pending = MIGRATIONS.filter(({ id }) => id > version);
-  if (pending.length === 0) return '';
-  const queues = await existingQueues(db, schema, version);
-  const create = (await schemaExists(db, schema)) ? '' : `CREATE SCHEMA ${quoteName(schema)};\n`;
-  const head = `${create}${recordsTable(schema)}`;
-  const bodies = pending.map((migration) => migrationText(migration, schema, queues));
-  return ['BEGIN ISOLATION LEVEL READ COMMITTED;', head, ...bodies, 'COMMIT;'].join('\n\n');
+export async function pendingSql(
+  db: Queryable,
+  schema: string,
+  program: Program = PROGRAM,
+): Promise<string> {
+  const steps = plan(await readState(db, schema, program), schema, program);
+  const texts = steps.map(({ what, text, online }) =>
+    online
+      ? `-- ${what}. Outside of a transaction.\n${text}`
+      : [
+          `${BEGIN};\n-- ${what}.`,
+          `${migrationLock(schema)};`,
+          `${LOCK_TIMEOUT};`,
+          text,
+          'COMMIT;',
+        ].join('\n'),
+  );
+  return texts.join('\n\n');
 }
 
+/** Locks that a step did not get, and deadlocks: about a minute of them is waited for. */
+const RETRIED = new Set(['55P03', '40P01']);
+const MOST_TRIES = 20;
+
 /** A connection on which `migrate` may open transactions: one client, not a pool. */
-export async function migrate(client: Queryable, schema: string): Promise<MigrationState[]> {
-  const lock = `SELECT pg_advisory_xact_lock(${hash32('holdfast.migrate') | 0}, ${hash32(schema) | 0})`;
+export async function migrate(
+  client: Queryable,
+  schema: string,
+  program: Program = PROGRAM,
+): Promise<MigrationState[]> {
+  const next = async (): Promise<Step | undefined> =>
+    plan(await readState(client, schema, program), schema, program)[0];
+  let tries = 0;
   for (;;) {
-    // Those that waited for the lock must see what the first one did.
-    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
+    const step = await next();
+    if (!step) return migrationStates(client, schema);
     try {
-      await client.query(lock);
-      const version = (await applied(client, schema)).length;
-      const next = MIGRATIONS.find(({ id }) => id > version);
-      if (next) {
-        if (version === 0) await makeSchema(client, schema);
-        const queues = await existingQueues(client, schema, version);
-        await client.query(migrationText(next, schema, queues));
-      }
-      await client.query('COMMIT');
-      if (!next) return migrationStates(client, schema);
+      if (step.online) await client.query(step.text);
+      else await inLock(client, schema, next);
+      tries = 0;
     } catch (error) {
-      // The migration's own error is the news; a ROLLBACK that fails means the connection is gone too.
-      await client.query('ROLLBACK').catch(() => undefined);
-      throw error;
+      tries += 1;
+      if (tries >= MOST_TRIES || !RETRIED.has(String((error as { code?: unknown }).code)))
+        throw error;
+      await client.query('SELECT pg_sleep(0.5)');
     }
   }
 }
 
-async function schemaExists(db: Queryable, schema: string): Promise<boolean> {
-  const [found] = await rows(db, 'SELECT to_regnamespace($1)::text AS name', [quoteName(schema)]);
-  return found?.name != null;
-}
-
-/** A role without CREATE on the database can still migrate into a schema made for it beforehand. */
-async function makeSchema(client: Queryable, schema: string): Promise<void> {
-  if (!(await schemaExists(client, schema))) {
-    await client.query(`CREATE SCHEMA ${quoteName(schema)}`);
+/** Those that waited for the lock must see what the first one did. */
+async function inLock(
+  client: Queryable,
+  schema: string,
+  next: () => Promise<Step | undefined>,
+): Promise<void> {
+  await client.query(BEGIN);
+  try {
+    await client.query(migrationLock(schema));
+    const step = await next();
+    if (step && !step.online) {
+      await client.query(LOCK_TIMEOUT);
+      await client.query(step.text);
+    }
+    await client.query('COMMIT');
+  } catch (error) {
+    // The migration's own error is the news; a ROLLBACK that fails means the connection is gone too.
+    await client.query('ROLLBACK').catch(() => undefined);
+    throw error;
   }
-  await client.query(recordsTable(schema));
 }
 
-export async function checkSchema(db: Queryable, schema: string): Promise<void> {
+/** `queues`: those that the caller needs. An older program may have made one since the schema was migrated. */
+export async function checkSchema(
+  db: Queryable,
+  schema: string,
+  queues: readonly string[] = [],
+): Promise<void> {
   const done = await applied(db, schema);
   if (done.length === 0) {
     throw new HoldfastError(
@@ -153,13 +135,7 @@ export async function checkSchema(db: Queryable, schema: string): Promise<void> 
         'Run `holdfast migrate`, or call hf.migrate() first.',
     );
   }
-  if (done.length < LATEST) {
-    throw new HoldfastError(
-      'SCHEMA_TOO_OLD',
-      `The schema "${schema}" stands at migration ${done.length} and this version needs ${LATEST}, ` +
-        'so nothing was done. Run `holdfast migrate` with this version first.',
-    );
-  }
+  if (done.length < LATEST) throw tooOld(`The schema "${schema}"`, done.length);
   const breaking = done.find(({ breaksBefore }) => breaksBefore > LATEST);
   if (breaking) {
     throw new HoldfastError(
@@ -168,4 +144,18 @@ export async function checkSchema(db: Queryable, schema: string): Promise<void> 
         `this version, which knows migrations up to ${LATEST}. Nothing was done: upgrade holdfast.`,
     );
   }
+  if (queues.length === 0) return;
+  const [late] = await rows(
+    db,
+    `SELECT name, migration FROM ${quoteName(schema)}.queues WHERE migration < $1::integer AND name = ANY ($2::text[])`,
+    [LATEST, queues],
+  );
+  if (late) throw tooOld(`The queue "${late.name}"`, Number(late.migration));
 }
+
+const tooOld = (what: string, version: number) =>
+  new HoldfastError(
+    'SCHEMA_TOO_OLD',
+    `${what} stands at migration ${version} and this version needs ${LATEST}, ` +
+      'so nothing was done. Run `holdfast migrate` with this version first.',
+  );

@@ -1,4 +1,6 @@
-/** What a migration is, and the list of them in order. Numbered, forward-only, never edited once released. */
+/** What a migration is. Numbered, forward-only, never edited once released. */
+import type { Ordering } from '../job/order.js';
+
 export interface Migration {
   readonly id: number;
   readonly name: string;
@@ -9,6 +11,22 @@ export interface Migration {
   readonly breaksBefore: number;
   /** Run once for the schema. */
   readonly common: string;
-  /** Run for every queue that exists, and again for each queue created later. */
+  /**
+   * Run for every queue that exists, each in a transaction of its own, and again for each queue created later. A new
+   * queue gets its row in `queues`, and with it its claim index, after the last of these.
+   */
   readonly perQueue: string;
+  /** Run for every queue after that, outside a transaction. */
+  readonly online?: readonly OnlineStep[];
+}
+
+/**
+ * An index that is made or dropped without locking the queue. A new queue, which nobody uses yet, gets it in the
+ * transaction that makes the queue.
+ */
+export interface OnlineStep {
+  /** `CREATE INDEX CONCURRENTLY IF NOT EXISTS inbox_…_idx ON …` or `DROP INDEX CONCURRENTLY IF EXISTS holdfast.inbox_…_idx`. */
+  readonly text: string;
+  /** Only for queues of these orderings. The function `queue_ordered` must do the same for a new queue. */
+  readonly orderings?: readonly Ordering[];
 }

@@ -1,7 +1,17 @@
-/** The migrations in the order in which they run. */
-import { engine } from './0001-engine.sql.js';
+/** The migrations in the order in which they run, and with the functions all that this code knows of a schema. */
+import type { FunctionFile } from './function-file.js';
+import { FUNCTIONS } from './functions.js';
 import type { Migration } from './migration.js';
+import { engine } from './migrations/0001-engine.sql.js';
+import { bigFleet } from './migrations/0002-big-fleet.sql.js';
 
-export const MIGRATIONS: readonly Migration[] = [engine];
+export const MIGRATIONS: readonly Migration[] = [engine, bigFleet];
 
 export const LATEST = MIGRATIONS.length;
+
+export interface Program {
+  readonly migrations: readonly Migration[];
+  readonly functions: readonly FunctionFile[];
+}
+
+export const PROGRAM: Program = { migrations: MIGRATIONS, functions: FUNCTIONS };

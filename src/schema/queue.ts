@@ -1,30 +1,26 @@
 /**
  * Queues: another table of the same shape as `inbox`, with its own archive, keys and effect markers.
  *
- * A queue is made by running the per-queue part of every migration under its name, in one transaction,
- * under the lock that migrations take, so a queue always has the shape that `inbox` has. What it says of
+ * A queue is made by the same text as `inbox` under its own name (texts.ts), in one transaction, under the lock that
+ * migrations take, so a queue always has the shape that `inbox` has. What it says of
  * order is set in the same transaction, so nothing is ever enqueued without it; and whoever may do something with
  * `inbox` may do the same with the new queue from its first moment.
  */
 import { HoldfastError } from '../job/errors.js';
-import { hash32 } from '../job/key.js';
 import { checkKnown, type Known } from '../job/known-options.js';
 import type { OrderOptions } from '../job/order.js';
 import { checkPolicy, type TurnOptions } from '../job/turns.js';
 import { checkQueueName, loadText, quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
 import { grantsLikeInbox } from './grants.js';
-import { MIGRATIONS } from './migrations.js';
+import { checkSchema, migrationLock } from './migrate.js';
+import { queueText } from './texts.js';
 
 const SETTINGS = `
 UPDATE holdfast.queues AS q
 SET ordering = $1::text::holdfast.ordering, per_key = $2::integer, per_group = $3::integer, fair = $4::boolean,
   weights = $5::text::jsonb
 WHERE q.name = 'inbox'`;
-
-/** Queues are made and dropped under the lock that migrations take. */
-export const migrationLock = (schema: string) =>
-  `SELECT pg_advisory_xact_lock(${hash32('holdfast.migrate') | 0}, ${hash32(schema) | 0})`;
 
 /** How the queue is read. */
 export interface NewQueueOptions extends OrderOptions, TurnOptions {}
@@ -56,9 +52,8 @@ export async function createQueue(
     );
     const exists = (Array.isArray(found) ? found : found.rows).length > 0;
     if (!exists) {
-      for (const migration of MIGRATIONS) {
-        await client.query(loadText(migration.perQueue, { schema, queue }));
-      }
+      await checkSchema(client, schema);
+      await client.query(queueText(schema, queue));
       for (const grant of await grantsLikeInbox(client, schema, queue)) await client.query(grant);
       if (policy) {
         const { ordering, perKey, perGroup, fair, weights } = policy;

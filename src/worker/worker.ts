@@ -213,7 +213,7 @@ export class Worker {
     let registeredAt = 0;
     await untilReachable({ halt, reportError }, async () => {
       await this.#checkDatabases(pool);
-      await checkSchema(pool, schema);
+      await checkSchema(pool, schema, queues);
       await checkQueues(pool, schema, queues);
       await declareLimitsOf(engine, schema, routes, queues);
       channels = await channelsOf(engine, schema, queues);

@@ -21,6 +21,7 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
     return;
   }
   const before = await migrationStates(pool, schema);
+  const pending = given.flag('status') ? '' : await pendingSql(pool, schema);
   const states = given.flag('status')
     ? before
     : await withClient(pool, (client) => migrate(client, schema));
@@ -28,8 +29,10 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
   if (given.flag('status')) return;
   const done = before.filter(({ appliedAt }) => appliedAt === null).length;
   out.note(
-    done === 0
-      ? 'Nothing to do: the schema is up to date.'
-      : `Applied ${done} migration(s) to "${schema}".`,
+    done > 0
+      ? `Applied ${done} migration(s) to "${schema}".`
+      : pending === ''
+        ? 'Nothing to do: the schema is up to date.'
+        : `Brought functions or queues of "${schema}" up to date.`,
   );
 }

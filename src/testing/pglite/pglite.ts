@@ -14,7 +14,7 @@ import type { Logger } from '../../postgres/log.js';
 import { withClient } from '../../postgres/pool.js';
 import { ENGINE_SETTINGS } from '../../postgres/settings.js';
 import { migrate } from '../../schema/migrate.js';
-import { MIGRATIONS } from '../../schema/migrations.js';
+import { PROGRAM } from '../../schema/migrations.js';
 import { setDeps } from '../deps.js';
 import { dumpFiles, INITDB } from './dump.js';
 import { PgliteFiles } from './files.js';
@@ -103,7 +103,7 @@ async function newPglite(schema: string): Promise<PgliteLike> {
   const { create, version } = loadPglite();
   const known = templates.get(schema);
   if (known) return create({ loadDataDir: known });
-  const files = new PgliteFiles([version, schema, ...INITDB, JSON.stringify(MIGRATIONS)]);
+  const files = new PgliteFiles([version, schema, ...INITDB, JSON.stringify(PROGRAM)]);
   const kept = await files.read();
   const loaded = kept && (await create({ loadDataDir: kept }).catch(() => null));
   if (loaded) {

@@ -8,10 +8,11 @@
  * update. A check constraint ties a status to its columns. It calls a function, and ranges are domains,
  * because Postgres parses the text of every check constraint again for every statement.
  */
+
+import type { Migration } from '../migration.js';
 import { limitedClaims } from './0001-limited-claims.sql.js';
 import { limitsCommon, limitsPerQueue } from './0001-limits.sql.js';
-import type { Migration } from './migration.js';
-import { turns } from './turns.sql.js';
+import { turns } from './0001-turns.sql.js';
 
 const common = `
 CREATE TYPE holdfast.inbox_status AS ENUM (
@@ -888,7 +889,10 @@ REVOKE EXECUTE ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
 ${turns}
 ${limitsPerQueue}${limitedClaims}
--- Its trigger makes the index that claims read and the trigger that calls inbox_wake.
+`;
+
+/** The end of the frozen text. Today a queue is registered after all migrations and functions: see ../plan.ts. */
+export const registerInbox = `-- Its trigger makes the index that claims read and the trigger that calls inbox_wake.
 INSERT INTO holdfast.queues (name) VALUES ('inbox');
 `;
 
