@@ -14,6 +14,7 @@ import { enqueueUnique } from './functions/enqueue-unique.sql.js';
 import { fill } from './functions/fill.sql.js';
 import { fleetChanged } from './functions/fleet-changed.sql.js';
 import { limitsChanged } from './functions/limits-changed.sql.js';
+import { lockUnique } from './functions/lock-unique.sql.js';
 import { newId } from './functions/new-id.sql.js';
 import { queueOrdered } from './functions/queue-ordered.sql.js';
 import { rejectStaleFence } from './functions/reject-stale-fence.sql.js';
@@ -38,6 +39,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   rejectStaleFence,
   takeKey,
   enqueueUnique,
+  lockUnique,
   fill,
   enqueue,
   wake,
