@@ -1580,7 +1580,7 @@ CREATE TABLE holdfast.inbox (
   group_key text,
   limit_key text,
   limit_slot timestamp with time zone,
-  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
+  CONSTRAINT inbox_job_pkey PRIMARY KEY (id),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
 

@@ -229,7 +229,7 @@ describe('a settle', () => {
       }
       if (!plan) throw new Error('no plan');
       expect(ways(plan).filter((access) => access !== 'Tid Scan')).toEqual([
-        'Index Scan inbox_id_pkey',
+        'Index Scan inbox_job_pkey',
       ]);
       expect(buffers(plan)).toBeLessThanOrEqual(40);
     },
@@ -252,7 +252,7 @@ describe('a settle', () => {
         const plan = await explainedAndUndone(session, name, params);
         expect(plan['Actual Rows']).toBeGreaterThan(90);
         expect(ways(plan).filter((access) => access !== 'Tid Scan')).toEqual([
-          'Index Scan inbox_id_pkey',
+          'Index Scan inbox_job_pkey',
           ...more,
         ]);
         expect(buffers(plan)).toBeLessThanOrEqual(100 * 40);

@@ -458,7 +458,7 @@ test('a tick finds its keys, jobs and schedules by their indexes', async () => {
   const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
   expect(plan).not.toContain('Seq Scan');
   // The whole of an index is not read for a tick.
-  for (const index of ['inbox_idempotency_pkey', 'inbox_id_pkey', 'schedules_pkey'])
+  for (const index of ['inbox_idempotency_pkey', 'inbox_job_pkey', 'schedules_pkey'])
     expect(plan).toMatch(new RegExp(`${index} on .*\\n +Index Cond: \\((key|id|name) = `));
 });
 

@@ -29,4 +29,6 @@ export interface OnlineStep {
   readonly text: string;
   /** Only for queues of these orderings. The function `queue_ordered` must do the same for a new queue. */
   readonly orderings?: readonly Ordering[];
+  /** Runs in a transaction once the index is there, for as long as the index `drops` is there, which it drops. */
+  readonly swap?: { readonly drops: string; readonly text: string };
 }
