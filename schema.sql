@@ -788,6 +788,51 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_lock_unique(types text[], keys text[], whiles text[], conflicts text[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+DECLARE
+  wanted record;
+  held holdfast.inbox_unique;
+  waiting uuid[] := '{}';
+BEGIN
+  FOR wanted IN
+    SELECT w.type, w.key, bool_or(w.conflict <> 'ignore' OR w.during = 'pending') AS takes_job
+    FROM unnest(types, keys, whiles, conflicts) AS w(type, key, during, conflict)
+    WHERE w.key <> ''
+    GROUP BY w.type, w.key
+    ORDER BY w.type, w.key
+  LOOP
+    IF NOT wanted.takes_job THEN
+      SELECT u.* INTO held FROM holdfast.inbox_unique AS u WHERE u.type = wanted.type AND u.key = wanted.key;
+      CONTINUE WHEN held.kept_until > statement_timestamp() OR EXISTS (
+        SELECT FROM holdfast.inbox AS i WHERE i.id = ANY (held.jobs) AND i.status <> 'dead_letter');
+    END IF;
+    LOOP
+      SELECT u.* INTO held FROM holdfast.inbox_unique AS u
+      WHERE u.type = wanted.type AND u.key = wanted.key FOR NO KEY UPDATE;
+      EXIT WHEN FOUND;
+      INSERT INTO holdfast.inbox_unique (type, key, jobs, prune_at)
+      VALUES (wanted.type, wanted.key, '{}', now() + interval '10 minutes')
+      ON CONFLICT DO NOTHING;
+    END LOOP;
+    IF wanted.takes_job THEN
+      waiting := waiting || held.jobs;
+    END IF;
+  END LOOP;
+  PERFORM FROM holdfast.inbox AS i
+  WHERE i.id = ANY (waiting) AND i.status = 'pending' AND i.lease_generation = 0
+  ORDER BY i.id
+  FOR UPDATE;
+  RETURN true;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_room(jobs uuid[])
  RETURNS SETOF uuid
  LANGUAGE plpgsql
@@ -1467,6 +1512,8 @@ REVOKE ALL ON FUNCTION holdfast.inbox_enqueue_unique(uuid,text,integer,text,inte
 
 REVOKE ALL ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.inbox_lock_unique(text[],text[],text[],text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
@@ -1533,7 +1580,7 @@ CREATE TABLE holdfast.inbox (
   group_key text,
   limit_key text,
   limit_slot timestamp with time zone,
-  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
+  CONSTRAINT inbox_job_pkey PRIMARY KEY (id),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
 
@@ -1774,6 +1821,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '23e32
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('limits-changed', '1ab94b316e8c9382');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'a3b3fa33a01d736c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'caab07497e8ee283');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');

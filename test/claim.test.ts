@@ -362,12 +362,12 @@ describe('recovery', () => {
     await session.end();
     expect(plan['Actual Rows']).toBe(50);
     expect(accesses(plan)).toEqual([
-      'Index Scan inbox_id_pkey',
+      'Index Scan inbox_job_pkey',
       'Index Scan inbox_suspect_idx',
       'Tid Scan',
     ]);
     expect(buffers(plan)).toBeLessThan(50 * 20);
-    expect(accesses(after)).toEqual(['Index Scan inbox_id_pkey']);
+    expect(accesses(after)).toEqual(['Index Scan inbox_job_pkey']);
     expect(buffers(after)).toBeLessThan(50 * 10);
     expect(await claimRows()).toEqual([]);
     const rows = await db.rows("SELECT FROM holdfast.inbox WHERE status = 'processing'");

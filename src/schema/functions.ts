@@ -15,6 +15,7 @@ import { fill } from './functions/fill.sql.js';
 import { fleetChanged } from './functions/fleet-changed.sql.js';
 import { legacy } from './functions/legacy.sql.js';
 import { limitsChanged } from './functions/limits-changed.sql.js';
+import { lockUnique } from './functions/lock-unique.sql.js';
 import { newId } from './functions/new-id.sql.js';
 import { queueOrdered } from './functions/queue-ordered.sql.js';
 import { rateKeys } from './functions/rate-keys.sql.js';
@@ -40,6 +41,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   rejectStaleFence,
   takeKey,
   enqueueUnique,
+  lockUnique,
   fill,
   enqueue,
   wake,

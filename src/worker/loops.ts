@@ -10,7 +10,7 @@ import { passwordFunction, sendable } from '../postgres/address.js';
 import { plainPool } from '../postgres/pool.js';
 import { BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import { plainExecutor } from '../postgres/queryable.js';
-import { readDue, writeTicks } from '../schedule/tick.js';
+import { keepBacklog, readDue, writeTicks } from '../schedule/tick.js';
 import { IdlePoll } from './claim/idle-poll.js';
 import { Wakeups } from './claim/wakeups.js';
 import type { SharedDeps } from './deps.js';
@@ -221,6 +221,7 @@ export class Loops {
     return new ScheduleTicker({
       ...this.#deps,
       read: (of, limit) => readDue(engine, { schema, queue: 'inbox' }, of, limit),
+      behind: (queue) => keepBacklog(engine, { schema, queue }),
       write: (queue, ticks) => writeTicks(engine, { schema, queue }, ticks),
       leads: () => this.#membership.leads,
       members: () => this.#membership.size,

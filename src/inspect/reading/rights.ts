@@ -53,7 +53,7 @@ const ENQUEUE: readonly Need[] = [
   { ...see('', 'id'), grant: 'SELECT (id)' },
   ...ofQueue('_position_seq', 'USAGE'),
   ...ofQueue('_idempotency', 'SELECT INSERT UPDATE DELETE'),
-  ...callOfQueue('_enqueue_unique _count_waiting'),
+  ...callOfQueue('_enqueue_unique _lock_unique _count_waiting'),
   // A check of the table calls it with the rights of whoever writes.
   call('state_fits'),
 ];
