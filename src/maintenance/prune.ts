@@ -29,13 +29,17 @@ SELECT count(*) AS pruned FROM gone`,
     columns,
   });
 
-/** Archived rows are only ever deleted, so none is locked first. */
-export const pruneArchive = pruneOld(
-  'prune_archive',
-  'inbox_archive',
-  `old.completed_at < now() - (SELECT q.archive_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')`,
-  '',
-);
+/** Whole segments, so it takes no limit; about how many jobs were in them. */
+export const pruneSegments = statement({
+  name: 'prune_archive',
+  text: 'SELECT holdfast.inbox_prune_archive() AS pruned',
+  columns,
+});
+
+export async function pruneArchive(db: Executor, names: Names): Promise<number> {
+  const [row] = await db.run(pruneSegments, names, []);
+  return row?.pruned ?? 0;
+}
 
 export const pruneIdempotency = pruneOld(
   'prune_idempotency',
@@ -104,7 +108,7 @@ export const pruneRates = pruneOld(
 export async function prune(
   db: Executor,
   names: Names,
-  what: typeof pruneArchive,
+  what: typeof pruneEffects,
   limit: number,
 ): Promise<number> {
   const [row] = await db.run(what, names, [limit]);

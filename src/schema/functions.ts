@@ -15,6 +15,7 @@ import { fill } from './functions/fill.sql.js';
 import { fleetChanged } from './functions/fleet-changed.sql.js';
 import { limitsChanged } from './functions/limits-changed.sql.js';
 import { newId } from './functions/new-id.sql.js';
+import { pruneArchive } from './functions/prune-archive.sql.js';
 import { queueOrdered } from './functions/queue-ordered.sql.js';
 import { rejectStaleFence } from './functions/reject-stale-fence.sql.js';
 import { room } from './functions/room.sql.js';
@@ -42,6 +43,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   enqueue,
   wake,
   countWaiting,
+  pruneArchive,
   turns,
   room,
   setLimit,

@@ -51,7 +51,7 @@ export interface MaintenanceNews {
 export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
   // What is past its retention may stay a little longer.
   const pruneEveryMs = 6 * everyMs;
-  const pruning = (name: string, what: typeof pruneArchive): Service => ({
+  const pruning = (name: string, what: typeof pruneEffects): Service => ({
     name,
     everyMs: pruneEveryMs,
     atMost: MAX_BATCHES * PRUNE_BATCH,
@@ -77,7 +77,11 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
         return back;
       },
     },
-    pruning('prune archive', pruneArchive),
+    {
+      name: 'prune archive',
+      everyMs: pruneEveryMs,
+      run: ({ engine, names }) => pruneArchive(engine, names),
+    },
     pruning('prune idempotency keys', pruneIdempotency),
     {
       name: 'prune unique keys',
