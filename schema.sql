@@ -1833,9 +1833,9 @@ CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, available_
 
 CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_at = 'infinity'::timestamp with time zone);
 
-CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (created_at) WITH (autosummarize='on');
+CREATE INDEX inbox_effects_prune_idx ON holdfast.inbox_effects USING btree (created_at);
 
-CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
+CREATE INDEX inbox_idempotency_prune_idx ON holdfast.inbox_idempotency USING btree (expires_at);
 
 CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (type, limit_slot) WHERE (limit_slot IS NOT NULL);
 
@@ -1858,6 +1858,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (2, 'big-fleet'
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (3, 'archive-segment', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (4, 'archive-validated', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (5, 'archive-segments', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-indexes', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allowance', '81a0cffbe0a81c5d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
@@ -1882,7 +1883,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '4de3422a0b501b7f');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', '37d9a0845c65b131');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 5);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 6);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
 

@@ -7,6 +7,7 @@ import { bigFleet } from './migrations/0002-big-fleet.sql.js';
 import { archiveSegment } from './migrations/0003-archive-segment.sql.js';
 import { archiveValidated } from './migrations/0004-archive-validated.sql.js';
 import { archiveSegments } from './migrations/0005-archive-segments.sql.js';
+import { pruneIndexes } from './migrations/0006-prune-indexes.sql.js';
 
 export const MIGRATIONS: readonly Migration[] = [
   engine,
@@ -14,6 +15,7 @@ export const MIGRATIONS: readonly Migration[] = [
   archiveSegment,
   archiveValidated,
   archiveSegments,
+  pruneIndexes,
 ];
 
 export const LATEST = MIGRATIONS.length;
