@@ -65,6 +65,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_claims TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
+-- Drops what is past the retention and begins new segments, with the rights of the owner.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_prune_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_count_waiting TO holdfast_worker;
 -- Claims under a limit and of queues whose keys take turns. Everybody may call these, unless your default privileges

@@ -393,26 +393,6 @@ describe('the registry', () => {
 });
 
 describe('pruning', () => {
-  test('the archive is kept for its retention', async () => {
-    await db.hf.configureQueue('inbox', { archiveRetention: '2d' });
-    await db.hf.enqueueMany([1, 2, 3].map(() => work.item({})));
-    const held = (await claimAs(db.engine, 'w1', { types })).map(heldOf);
-    await complete(db.engine, INBOX, 'w1', held);
-    const ids = held.map(({ id }) => id);
-    await db.rows(
-      `UPDATE holdfast.inbox_archive SET completed_at = now() - interval '49 hours' WHERE id = $1`,
-      [ids[0]],
-    );
-    await db.rows(
-      `UPDATE holdfast.inbox_archive SET completed_at = now() - interval '47 hours' WHERE id = $1`,
-      [ids[1]],
-    );
-    expect(await round()).toMatchObject({ pruned: 1 });
-    expect(await db.hf.job(ids[0]!)).toBeNull();
-    expect(await db.hf.job(ids[1]!)).toMatchObject({ status: 'completed' });
-    await db.hf.configureQueue('inbox', { archiveRetention: '7d' });
-  });
-
   const keyed = async (idempotencyKey: string) => {
     await db.hf.enqueue(work, {}, { idempotencyKey });
     return heldOf((await claimAs(db.engine, 'w1', { types }))[0]!);
@@ -438,12 +418,13 @@ describe('pruning', () => {
   test('what cannot be pruned is said, and does not keep the rest', async () => {
     await complete(db.engine, INBOX, 'w1', [await keyed('done')]);
     await expireKey('done');
-    await db.rows(`UPDATE holdfast.inbox_archive SET completed_at = now() - interval '30 days'`);
+    await db.rows(`INSERT INTO holdfast.inbox_effects (job_id, name, value, generation, created_at)
+      VALUES (gen_random_uuid(), 'old', '{}', 1, now() - interval '30 days')`);
     await db.rows(
       `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'kept'; END $$`,
     );
     await db.rows(
-      'CREATE TRIGGER kept BEFORE DELETE ON holdfast.inbox_archive EXECUTE FUNCTION refuse()',
+      'CREATE TRIGGER kept BEFORE DELETE ON holdfast.inbox_effects FOR EACH ROW EXECUTE FUNCTION refuse()',
     );
     const { events } = start(db.hf, (w) => w.handle(work, () => undefined));
     await until('its turn is over', () =>
@@ -451,11 +432,11 @@ describe('pruning', () => {
     );
     expect(events.filter(({ kind }) => kind === 'error')).toEqual([
       expect.objectContaining({
-        what: 'prune archive of inbox',
+        what: 'prune effect markers of inbox',
         error: expect.objectContaining({ message: 'kept' }),
       }),
     ]);
-    await db.rows('DROP TRIGGER kept ON holdfast.inbox_archive');
+    await db.rows('DROP TRIGGER kept ON holdfast.inbox_effects');
   });
 
   test('an effect marker is kept for its retention, and as long as its job is in the queue', async () => {
@@ -530,47 +511,13 @@ describe('in batches', () => {
     };
   }
 
-  test('an archive of which nothing is old is not read, though nobody has analyzed it', async () => {
-    await db.rows(
-      `INSERT INTO holdfast.inbox_archive (id, created_at, completed_at, lease_generation, partition_bucket,
-         attempts, max_attempts, version, status, priority, type, partition_key, payload)
-       SELECT holdfast.new_id(), now(), now(), 1, 0, 1, 5, 1, 'completed', 2, 'work', 'k', '{}'
-       FROM generate_series(1, 100000)`,
-    );
-    const readsOfArchive = async () => {
-      const [reads] = await db.rows(
-        `SELECT t.seq_scan::integer AS whole, i.idx_scan::integer AS by_index
-         FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid)
-         WHERE t.relname = 'inbox_archive' AND i.indexrelname = 'inbox_archive_completed_idx'`,
-      );
-      return reads as { whole: number; by_index: number };
-    };
-    // What other sessions have read may be counted late, so one round without a scan is enough.
-    let scans = 1;
-    for (let tries = 0; tries < 3 && scans > 0; tries++) {
-      const before = await readsOfArchive();
-      const own = enginePool({ connectionString: db.url }, 1, quietLogger);
-      expect(await round(INBOX, own)).toMatchObject({ pruned: 0 });
-      // A session that ends tells what it has read.
-      await own.end();
-      const after = await until('the reads are counted', async () => {
-        const reads = await readsOfArchive();
-        return reads.by_index + reads.whole > before.by_index + before.whole ? reads : null;
-      });
-      scans = after.whole - before.whole;
-    }
-    expect(scans).toBe(0);
-  });
-
-  test('12,000 archived jobs are pruned in one round, at most 5,000 in a statement', async () => {
-    await db.rows(`INSERT INTO holdfast.inbox_archive (id, created_at, completed_at, lease_generation,
-        partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key, payload)
-      SELECT holdfast.new_id(), now(), now() - interval '8 days', 1, 0, 1, 5, 1, 'completed', 2, 'x', 'x', '{}'
-      FROM generate_series(1, 12000)`);
-    const touched = await watch('inbox_archive', 'DELETE');
+  test('12,000 effect markers are pruned in one round, at most 5,000 in a statement', async () => {
+    await db.rows(`INSERT INTO holdfast.inbox_effects (job_id, name, value, generation, created_at)
+      SELECT holdfast.new_id(), 'x', '{}', 1, now() - interval '8 days' FROM generate_series(1, 12000)`);
+    const touched = await watch('inbox_effects', 'DELETE');
     expect(await round()).toMatchObject({ pruned: 12_000 });
     expect(Math.max(...(await touched()))).toBeLessThanOrEqual(5_000);
-    expect(await db.rows('SELECT id FROM holdfast.inbox_archive LIMIT 1')).toEqual([]);
+    expect(await db.rows('SELECT job_id FROM holdfast.inbox_effects LIMIT 1')).toEqual([]);
   });
 
   test('unique keys that stand for a job do not keep those behind them from being pruned', async () => {

@@ -17,6 +17,7 @@ import { legacy } from './functions/legacy.sql.js';
 import { limitsChanged } from './functions/limits-changed.sql.js';
 import { lockUnique } from './functions/lock-unique.sql.js';
 import { newId } from './functions/new-id.sql.js';
+import { pruneArchive } from './functions/prune-archive.sql.js';
 import { queueOrdered } from './functions/queue-ordered.sql.js';
 import { rateKeys } from './functions/rate-keys.sql.js';
 import { rejectStaleFence } from './functions/reject-stale-fence.sql.js';
@@ -46,6 +47,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   enqueue,
   wake,
   countWaiting,
+  pruneArchive,
   turns,
   room,
   setLimit,

@@ -26,6 +26,8 @@ const OF_QUEUE = [
   `UPDATE holdfast.queues AS q SET maintained_at = q.maintained_at - ${BY},
     serviced_at = coalesce((SELECT jsonb_object_agg(s.key, s.value::timestamptz - ${BY})
       FROM jsonb_each_text(q.serviced_at) AS s), '{}'),
+    archive_segments = (SELECT jsonb_object_agg(s.key, s.value::timestamptz - ${BY})
+      FROM jsonb_each_text(q.archive_segments) AS s),
     waiting_at = q.waiting_at - ${BY}, recount_at = q.recount_at - ${BY} WHERE q.name = 'inbox'`,
 ];
 

@@ -74,7 +74,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
       on('limits', right),
       on('rates', right),
     ]),
-    ...callOfQueue('_claim_limited _allowance _set_limit _turns _room'),
+    ...callOfQueue('_claim_limited _allowance _set_limit _turns _room _prune_archive'),
     ...ofQueue('', 'SELECT INSERT UPDATE DELETE'),
     ...ofQueue('_claims', 'SELECT INSERT DELETE'),
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),

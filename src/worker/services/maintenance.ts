@@ -4,13 +4,16 @@
  */
 import { hintQueue } from '../../fleet/wake.js';
 import {
+  type AgedPruning,
   prune,
   pruneArchive,
   pruneAudit,
+  pruneBatch,
   pruneEffects,
   pruneIdempotency,
   pruneRates,
-  pruneUniqueKeys,
+  pruneUnique,
+  rememberPruned,
 } from '../../maintenance/prune.js';
 import { forgetClaims, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
@@ -51,12 +54,29 @@ export interface MaintenanceNews {
 export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
   // What is past its retention may stay a little longer.
   const pruneEveryMs = 6 * everyMs;
-  const pruning = (name: string, what: typeof pruneArchive): Service => ({
+  const pruning = (name: string, what: typeof pruneAudit): Service => ({
     name,
     everyMs: pruneEveryMs,
     atMost: MAX_BATCHES * PRUNE_BATCH,
     run: ({ withBitmaps, names }) =>
       inBatches(PRUNE_BATCH, (limit) => withBitmaps((db) => prune(db, names, what, limit))),
+  });
+  const aged = (name: string, what: AgedPruning): Service => ({
+    name,
+    everyMs: pruneEveryMs,
+    // Of what it looks at some stands: where it pruned half of the most, something may be left.
+    atMost: (MAX_BATCHES * PRUNE_BATCH) / 2,
+    run: async ({ withBitmaps, engine, names }) => {
+      let upTo: string | null = null;
+      let [sum, seen] = [0, 0];
+      await inBatches(PRUNE_BATCH, async (limit) => {
+        const batch = await withBitmaps((db) => pruneBatch(db, names, what, limit, upTo));
+        [upTo, sum, seen] = [batch.upTo, sum + batch.pruned, seen + batch.seen];
+        return batch.seen;
+      });
+      if (upTo !== null && seen > 0) await rememberPruned(engine, names, what, upTo);
+      return sum;
+    },
   });
   return [
     {
@@ -77,24 +97,14 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
         return back;
       },
     },
-    pruning('prune archive', pruneArchive),
-    pruning('prune idempotency keys', pruneIdempotency),
     {
-      name: 'prune unique keys',
+      name: 'prune archive',
       everyMs: pruneEveryMs,
-      // Of what it looks at some stands: where it pruned half of the most, something may be left.
-      atMost: (MAX_BATCHES * PRUNE_BATCH) / 2,
-      run: async ({ withBitmaps, names }) => {
-        let sum = 0;
-        await inBatches(PRUNE_BATCH, async (limit) => {
-          const { pruned, lookedAt } = await withBitmaps((db) => pruneUniqueKeys(db, names, limit));
-          sum += pruned;
-          return lookedAt;
-        });
-        return sum;
-      },
+      run: ({ engine, names }) => pruneArchive(engine, names),
     },
-    pruning('prune effect markers', pruneEffects),
+    aged('prune idempotency keys', pruneIdempotency),
+    aged('prune unique keys', pruneUnique),
+    aged('prune effect markers', pruneEffects),
     pruning('prune audit', pruneAudit),
     pruning('prune rates', pruneRates),
     {
