@@ -66,7 +66,8 @@ async function round(names: Names = INBOX, pool: pg.Pool = engine) {
       'BEGIN; SET LOCAL enable_bitmapscan = on',
     );
   const given = { names, workerId: 'sweeper', ttlMs: TTL_MS, maySweep: true };
-  const news = { dead: (ids: readonly string[]) => void dead.push(...ids), exhausted() {} };
+  const recovery = { exhausted() {}, suspects() {} };
+  const news = { dead: (ids: readonly string[]) => void dead.push(...ids), recovery };
   const services = maintenanceServices(60_000, news);
   const due = await takeTurn(on, names, 60_000, services);
   if (!due) return null;
@@ -231,7 +232,10 @@ describe('recovery', () => {
     // Whether the statistics know of the backlog or not.
     for (const knows of [false, true]) {
       if (knows) await db.rows('ANALYZE holdfast.inbox');
-      const text = statement.text.replaceAll('$1', '1000').replaceAll('$2', "'sweeper'");
+      const text = ['1000', "'sweeper'", '1', "'(0,0)'", "'(0,0)'"].reduce(
+        (on, value, nth) => on.replaceAll(`$${nth + 1}`, value),
+        statement.text,
+      );
       const { rows } = await session.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`);
       expect(buffers(rows[0]['QUERY PLAN'][0].Plan)).toBeLessThan(60);
     }
