@@ -128,8 +128,8 @@ export function recover(
   return db.run(recoverJobs, names, [limit, recoverer, space, from, to]);
 }
 
-/** So long nothing must have crashed. A death is found within two seconds, so a job that kills at once is found first. */
-export const QUIET_MS = 3_000;
+/** So long nothing must have crashed. A death is found within this time, so a job that kills at once is found first. */
+export const QUIET_MS = 2_000;
 
 export const clearBlameless = statement({
   name: 'clear_blameless',
