@@ -7,7 +7,8 @@
  * recovery fast. A frozen process keeps its sessions, and one behind a transaction pooler has none of its
  * own: their heartbeats show that they are gone. A live process that lost all its sessions takes the lock
  * again as soon as it is connected. So nobody is declared dead after a single look, nor by a watcher or a
- * server that has only just started.
+ * server that has only just started; nor is one that is still starting, and has sent no heartbeat while it held its
+ * lock.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -65,7 +66,7 @@ RETURNING w.id`,
   columns: { id: text },
 });
 
-/** From now on a free lock means that this worker is gone; so it must hold the lock first. */
+/** From its next heartbeat on a free lock means that this worker is gone; so it must hold the lock first. */
 export async function markWatched(
   db: Executor,
   names: Names,
@@ -148,6 +149,8 @@ WITH suspected AS MATERIALIZED (
   SELECT w.id, w.lock_key
   FROM holdfast.workers AS w
   WHERE w.id = ANY ($1::text[]) AND w.status <> 'dead' AND w.holds_liveness_lock AND w.lock_key IS NOT NULL
+    -- It has shown that its start is over.
+    AND (w.last_seen_at > w.started_at OR w.started_at < now() - interval '1 minute')
     AND pg_postmaster_start_time() < now() - interval '10 seconds'
   FOR NO KEY UPDATE OF w SKIP LOCKED
 ), gone AS MATERIALIZED (

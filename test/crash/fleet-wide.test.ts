@@ -91,7 +91,7 @@ function supervise(db: CalmGround, count: number) {
   const start = async () => {
     const worker = await calmWorker(db.url, { options });
     all.push(worker);
-    void worker.exited.then(() => !stopped && start());
+    void worker.exited.then(() => (stopped ? undefined : start()));
   };
   for (let n = 0; n < count; n++) void start();
   return {

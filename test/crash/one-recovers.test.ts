@@ -78,7 +78,7 @@ test(`of ${SURVIVORS} survivors at most two recover a queue of the dead one`, as
 test('whoever recovers and dies in the middle of it is recovered itself, with what it had left', async () => {
   const db = await ground();
   const first = await calmWorker(db.url);
-  const [{ id }] = (await db.hf.enqueueMany([inQueue('inbox').item({})])) as [{ id: string }];
+  const { id } = await db.hf.enqueue(inQueue('inbox'), {});
   await allNoted([first], 'start', new Set([id]));
   const [second, third] = [await calmWorker(db.url), await calmWorker(db.url)];
   await watchersAreOld(db);
