@@ -9,12 +9,14 @@ import { findGone } from '../src/fleet/liveness.js';
 import { fleetView } from '../src/fleet/registry.js';
 import { job } from '../src/index.js';
 import { isolate } from '../src/lease/marks.js';
+import { PAGES_A_ROUND } from '../src/maintenance/pages.js';
 import { forgetDeadClaims, recoverJobs } from '../src/maintenance/recover.js';
 import { sweepDeadWorkers } from '../src/maintenance/sweep.js';
 import { maintenanceLock, takeTurn } from '../src/maintenance/turn.js';
 import type { Names } from '../src/postgres/names.js';
 import { enginePool, withTransaction } from '../src/postgres/pool.js';
 import { type Executor, engineExecutor } from '../src/postgres/queryable.js';
+import { load } from '../src/postgres/statement.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
 import { release } from '../src/settle/release.js';
@@ -22,7 +24,7 @@ import { maintenanceServices } from '../src/worker/services/maintenance.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { quietLogger } from './support/logger.js';
-import { buffers, planSession } from './support/plans.js';
+import { buffers, explainedAndUndone, planSession } from './support/plans.js';
 import { until } from './support/until.js';
 import { testWorkers } from './support/workers.js';
 
@@ -66,7 +68,8 @@ async function round(names: Names = INBOX, pool: pg.Pool = engine) {
       'BEGIN; SET LOCAL enable_bitmapscan = on',
     );
   const given = { names, workerId: 'sweeper', ttlMs: TTL_MS, maySweep: true };
-  const news = { dead: (ids: readonly string[]) => void dead.push(...ids), exhausted() {} };
+  const recovery = { exhausted() {}, suspects() {} };
+  const news = { dead: (ids: readonly string[]) => void dead.push(...ids), recovery };
   const services = maintenanceServices(60_000, news);
   const due = await takeTurn(on, names, 60_000, services);
   if (!due) return null;
@@ -231,10 +234,85 @@ describe('recovery', () => {
     // Whether the statistics know of the backlog or not.
     for (const knows of [false, true]) {
       if (knows) await db.rows('ANALYZE holdfast.inbox');
-      const text = statement.text.replaceAll('$1', '1000').replaceAll('$2', "'sweeper'");
+      const text = ['1000', "'sweeper'", '1', "'(0,0)'", "'(0,0)'"].reduce(
+        (on, value, nth) => on.replaceAll(`$${nth + 1}`, value),
+        statement.text,
+      );
       const { rows } = await session.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`);
       expect(buffers(rows[0]['QUERY PLAN'][0].Plan)).toBeLessThan(60);
     }
+  });
+
+  /** As programs in other languages do it: without a row in `inbox_claims`. */
+  const claimByHand = (id: string, expiresIn: string) =>
+    db.rows(
+      `UPDATE holdfast.inbox SET status = 'processing', claimed_by = 'by hand', attempts = attempts + 1,
+         lease_expires_at = now() + $2::interval, lease_generation = lease_generation + 1
+       WHERE id = $1`,
+      [id, expiresIn],
+    );
+  const nobodys = job<object>('nobodys');
+
+  test('a claim made by hand comes back when its lease is over, though nobody handles its type', async () => {
+    // Earlier tests have left a large table behind.
+    await db.rows('TRUNCATE holdfast.inbox');
+    const { id } = await db.hf.enqueue(nobodys, {});
+    await claimByHand(id, '1 minute');
+    expect(await round()).toMatchObject({ recovered: 0 });
+    await expire();
+    await again();
+    expect(await round()).toMatchObject({ recovered: 1 });
+    expect(await rowOf(id)).toMatchObject({ status: 'pending', attempts: 0, claimed_by: null });
+  });
+
+  test('a claim made by hand comes back also beside a worker that handles something else', async () => {
+    const { id } = await db.hf.enqueue(nobodys, {});
+    await claimByHand(id, '-1 second');
+    start(db.hf, (worker) => worker.handle(work, () => undefined), { maintenance: '200ms' });
+    await until('it waits again', async () => (await rowOf(id)).status === 'pending');
+  });
+
+  test('in a large queue a round reads a bounded part of it, and the next ones go on from there', async () => {
+    await db.rows('TRUNCATE holdfast.inbox');
+    const waiting = (jobs: number) =>
+      db.rows(
+        `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, parked)
+         SELECT 'nobodys', 'k', 0, jsonb_build_object('text', repeat('x', 1000)), false
+         FROM generate_series(1, $1::int)`,
+        [jobs],
+      );
+    await waiting(14_000);
+    const { id } = await db.hf.enqueue(nobodys, {});
+    await waiting(10);
+    await claimByHand(id, '-1 second');
+    const [size] = await db.rows<{ pages: number }>(
+      `SELECT (pg_relation_size('holdfast.inbox') / 8192)::int AS pages`,
+    );
+    const pages = size?.pages as number;
+    expect(pages).toBeGreaterThan(2 * PAGES_A_ROUND);
+    const session = await planSession(db.url);
+    onTestFinished(() => session.end());
+    await session.query(`PREPARE recover AS ${load(recoverJobs, INBOX).text}`);
+    const params = [1_000, 'me', 1, '(2000,0)', '(4000,0)'];
+    const plan = await explainedAndUndone(session, 'recover', params);
+    expect(buffers(plan)).toBeLessThan(PAGES_A_ROUND + 100);
+
+    const recovered: (number | undefined)[] = [];
+    for (let read = 0; read < pages; read += PAGES_A_ROUND) {
+      recovered.push((await round())?.recovered);
+      await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
+      await db.rows(`UPDATE holdfast.queues SET serviced_at = serviced_at - 'recover'`);
+    }
+    expect(recovered.at(-1)).toBe(1);
+    // And then from the front.
+    await claimByHand(id, '-1 second');
+    const first = await db.rows<{ id: string }>(
+      'SELECT id FROM holdfast.inbox ORDER BY ctid LIMIT 1',
+    );
+    await claimByHand(first[0]?.id as string, '-1 second');
+    expect(await round()).toMatchObject({ recovered: 1 });
+    expect(await rowOf(first[0]?.id as string)).toMatchObject({ status: 'pending' });
+    await db.rows('TRUNCATE holdfast.inbox');
   });
 
   test('a suspect whose lease ran out comes back although nobody remembers its claim', async () => {

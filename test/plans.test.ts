@@ -240,7 +240,12 @@ describe('a settle', () => {
   test.each([
     ['release_claims', releaseClaimedJobs, ['w', '{7000000}'], []],
     // Suspects whose claim is forgotten are found by their own index.
-    ['recover', recoverJobs, [1_000, 'me'], ['Index Scan inbox_suspect_idx']],
+    [
+      'recover',
+      recoverJobs,
+      [1_000, 'me', 1, '(0,0)', '(0,0)'],
+      ['Index Scan inbox_suspect_idx', 'Tid Range Scan'],
+    ],
   ] as const)(
     '%s finds jobs by the rows of their claims',
     async (name, statement, params, more) => {

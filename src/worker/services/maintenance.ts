@@ -3,6 +3,7 @@
  * and what is past its retention is pruned.
  */
 import { hintQueue } from '../../fleet/wake.js';
+import { nextPages } from '../../maintenance/pages.js';
 import {
   type AgedPruning,
   prune,
@@ -15,7 +16,7 @@ import {
   pruneUnique,
   rememberPruned,
 } from '../../maintenance/prune.js';
-import { forgetClaims, recover } from '../../maintenance/recover.js';
+import { clearSuspects, forgetClaims, type Pages, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -25,30 +26,48 @@ import { inBatches, MAX_BATCHES, type Service } from './service.js';
 /** Each batch finds its rows anew, and nobody waits for them: so larger ones. */
 const PRUNE_BATCH = 5_000;
 
+export interface RecoveryNews {
+  /** This job is a dead letter, because its workers vanished too often. */
+  exhausted(queue: string, job: string): void;
+  /** Some of the jobs are suspects now, perhaps only for a moment. */
+  suspects(queue: string): void;
+}
+
 /**
- * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. `exhausted` is
- * called with each job that took its workers along too often and is a dead letter now.
+ * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. Claims that were made by
+ * hand are looked for on these pages.
  */
 export function recoverAll(
   db: Executor,
   names: Names,
   recoverer: string,
-  exhausted: (queue: string, job: string) => void,
+  news: RecoveryNews,
+  pages?: Pages,
 ): Promise<number> {
   return inBatches(MAX_ROWS, async (limit) => {
-    const back = await recover(db, names, { limit, recoverer });
+    const back = await recover(db, names, { limit, recoverer, ...(pages && { pages }) });
     // Cursors have passed these. Without the hint, polls find them.
     await hintQueue(db, names, back).catch(() => undefined);
-    for (const { id, status } of back) if (status === 'dead_letter') exhausted(names.queue, id);
+    for (const { id, status } of back)
+      if (status === 'dead_letter') news.exhausted(names.queue, id);
+    if (back.some(({ crashes }) => crashes > 1)) news.suspects(names.queue);
     return back.length;
+  });
+}
+
+/** Suspects that nothing speaks against run like others again. */
+export function clearAll(db: Executor, names: Names): Promise<number> {
+  return inBatches(MAX_ROWS, async (limit) => {
+    const cleared = await clearSuspects(db, names, limit);
+    await hintQueue(db, names, cleared).catch(() => undefined);
+    return cleared.length;
   });
 }
 
 export interface MaintenanceNews {
   /** These workers were declared dead. */
   readonly dead: (ids: readonly string[]) => void;
-  /** This job is a dead letter, because its workers vanished too often. */
-  readonly exhausted: (queue: string, job: string) => void;
+  readonly recovery: RecoveryNews;
 }
 
 export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
@@ -92,7 +111,9 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
       name: 'recover',
       everyMs,
       run: async ({ engine, names, workerId }) => {
-        const back = await recoverAll(engine, names, workerId, news.exhausted);
+        const pages = await nextPages(engine, names);
+        const back = await recoverAll(engine, names, workerId, news.recovery, pages);
+        await clearAll(engine, names);
         await forgetClaims(engine, names);
         return back;
       },
