@@ -249,27 +249,36 @@ export function isOutage(error: unknown): boolean {
   return typeof code !== 'string' || !HERE.test(code);
 }
 
-/** A client for as long as `work` takes; one whose connection broke meanwhile does not go back. */
+/**
+ * A client for as long as `work` takes; one whose connection broke meanwhile does not go back. `cutOff` gives up a client
+ * whose work may never end: its connection is closed, and the pool may open another.
+ */
 export async function withClient<Value>(
   pool: pg.Pool,
-  work: (client: pg.PoolClient) => Promise<Value>,
+  work: (client: pg.PoolClient, cutOff: (error: Error) => void) => Promise<Value>,
 ): Promise<Value> {
   const client = await pool.connect();
   let broken: Error | undefined;
+  let released = false;
   // Without a listener, a connection that breaks between two queries would end the process.
   const onError = (error: Error) => {
     broken = error;
   };
+  const release = (error?: Error) => {
+    if (released) return;
+    released = true;
+    client.off('error', onError);
+    client.release(error);
+  };
   client.on('error', onError);
   try {
-    return await work(client);
+    return await work(client, release);
   } catch (error) {
     // After a time-out the statement may still be under way on this connection; nobody else may get it.
     if (isTransient(error)) broken = error as Error;
     throw error;
   } finally {
-    client.off('error', onError);
-    client.release(broken);
+    release(broken);
   }
 }
 

@@ -15,6 +15,7 @@ import { Wakeups } from './claim/wakeups.js';
 import type { SharedDeps } from './deps.js';
 import { Keeper } from './lease/keeper.js';
 import { QueueWorker } from './queue-worker.js';
+import { Leaks } from './run/leaks.js';
 import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices, recoverAll } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
@@ -23,6 +24,7 @@ import { transactionWith } from './services/service.js';
 import { ServiceLoop } from './services/service-loop.js';
 import { UnhandledWatch } from './services/unhandled.js';
 import { Settler } from './settle/settler.js';
+import { Trouble } from './trouble.js';
 import type { WorkerDeps } from './worker.js';
 
 type OfWorker = 'address' | 'direct' | 'pool' | 'maxPayloadBytes' | 'tracing';
@@ -38,6 +40,8 @@ export interface LoopsDeps extends SharedDeps, Pick<WorkerDeps, OfWorker> {
   readonly dead: (workerId: string) => void;
   /** The registry calls this worker draining; it may be draining already. */
   readonly drainAsked: () => void;
+  /** So many handlers run on without their jobs that the worker should be started anew. */
+  readonly leaked: (handlers: number) => void;
   /** The listener may have a way of its own: if that is closed, the database is not away. */
   readonly reportListenerError: (what: string, error: unknown) => void;
 }
@@ -51,6 +55,8 @@ export class Loops {
   readonly ownPool: pg.Pool;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandon = new AbortController();
+  readonly leaks: Leaks;
+  readonly #trouble: Trouble;
   readonly #deps: LoopsDeps;
   readonly #quarantine: Quarantine;
   readonly #membership: Membership;
@@ -65,6 +71,12 @@ export class Loops {
     const own = { ...deps.address, pooled: mode.pooled === true, unlimited: true };
     this.ownPool = plainPool(own, 4, log);
     this.keeper = this.#makeKeeper();
+    this.#trouble = new Trouble(log, deps.emit);
+    this.leaks = new Leaks({
+      ...{ time, log, emit: deps.emit, graceMs: settings.leakGraceMs, max: settings.maxLeaked },
+      changed: () => this.#trouble.leaked(this.leaks.counts),
+      drain: () => this.#deps.leaked(this.leaks.total),
+    });
     this.services = new ServiceLoop({
       ...deps,
       services: maintenanceServices(settings.maintenanceMs, {
@@ -75,7 +87,8 @@ export class Loops {
     const releaseWaiting = () => {
       for (const { runs } of this.queues) runs.releaseWaiting();
     };
-    this.#quarantine = new Quarantine({ releaseWaiting, resume: () => this.pump() }, time);
+    const leaked = () => this.leaks.total;
+    this.#quarantine = new Quarantine({ releaseWaiting, resume: () => this.pump(), leaked }, time);
     this.#membership = new Membership({
       ...deps,
       queueWorkers: () => this.queues,
@@ -186,6 +199,7 @@ export class Loops {
           running: this.running,
           held: this.queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
           attempts: this.queues.map(({ inFlight }) => inFlight.attempts),
+          trouble: this.#trouble.report,
         }),
       },
     );
@@ -247,9 +261,10 @@ export class Loops {
         ...{ ...this.#deps, plain, names },
         took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
         abandoned: this.abandon.signal,
+        keptChanged: (jobs, change, error) => this.#trouble.kept(queue, jobs, change, error),
       }),
       context: {
-        ...{ ...this.#deps, names, ownPool, plain },
+        ...{ ...this.#deps, names, ownPool, plain, leaks: this.leaks },
         ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
       },
       recordEpoch: (epoch) => this.#membership.recordEpoch(epoch),

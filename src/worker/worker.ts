@@ -283,6 +283,14 @@ export class Worker {
       drainAsked: () => {
         if (this.#state === 'running') void this.#stop(graceMs, handleSignals);
       },
+      leaked: (handlers) => {
+        if (this.#state !== 'running') return;
+        this.#log.error(
+          { worker: this.#id, leaked: handlers },
+          'as many handlers run on without their jobs as maxLeaked allows: the worker drains, to be started anew',
+        );
+        void this.#stop(graceMs, handleSignals);
+      },
       reportError: this.#reportError,
       reportListenerError: this.#warn,
     });
@@ -341,7 +349,9 @@ export class Worker {
       this.#log.info({ worker: this.#id, running: loops.running, graceMs }, 'worker stopping');
       await this.#drain(loops, graceMs);
       // Handlers that go on after their jobs were released may keep the process for ever.
-      await this.#takeApart(this.#signalled && loops.running > 0, graceEndsAt);
+      loops.leaks.stop();
+      const left = loops.running + loops.leaks.total > 0;
+      await this.#takeApart(this.#signalled && left, graceEndsAt);
     }
     await this.#finished;
   }

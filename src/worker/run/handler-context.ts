@@ -8,6 +8,7 @@ import type { Names } from '../../postgres/names.js';
 import type { Executor, Queryable } from '../../postgres/queryable.js';
 import type { Tracing } from '../../tracing/tracing.js';
 import type { WorkerEvent } from '../events.js';
+import type { Leaks } from './leaks.js';
 
 export interface HandlerContext<Payload> {
   readonly payload: Payload;
@@ -58,6 +59,8 @@ export interface ContextDeps {
   readonly maxPayloadBytes: number;
   readonly tracing: Tracing | null;
   readonly emit: (event: WorkerEvent) => void;
+  /** Who minds handlers that run on without their job; left out by the test kit, which waits for all of them. */
+  readonly leaks?: Leaks;
 }
 
 export function leaseLost(id: string, doing: string): HoldfastError {
