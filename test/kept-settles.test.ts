@@ -18,8 +18,7 @@ const { members, role } = testRoles(db, { prefix: 'holdfast_kept' });
 const work = job<{ n: number }>('work', { retry: () => 0, maxAttempts: 3 });
 const CONCURRENCY = 4;
 
-const mayNot = () =>
-  db.rows(`REVOKE INSERT ON holdfast.inbox_archive FROM ${role('worker')}`);
+const mayNot = () => db.rows(`REVOKE INSERT ON holdfast.inbox_archive FROM ${role('worker')}`);
 const mayAgain = () => db.rows(`GRANT INSERT ON holdfast.inbox_archive TO ${role('worker')}`);
 
 beforeEach(() => db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive, holdfast.inbox_claims'));
@@ -62,7 +61,9 @@ test('completions that are refused for want of a right are kept: each handler ru
   expect(ran).toBeLessThan(total);
   expect(worker.stats).toMatchObject({ completed: 0, failed: 0, dead_letter: 0, lost: 0 });
   expect(await scrape.text()).toMatch(/^holdfast_settles_kept\{queue="inbox"\} [1-9]/m);
-  const said = log.lines.filter(({ message }) => message?.startsWith('the database refuses to write'));
+  const said = log.lines.filter(({ message }) =>
+    message?.startsWith('the database refuses to write'),
+  );
   expect(said).toHaveLength(1);
   expect(said[0]).toMatchObject({ level: 'error', facts: { queue: 'inbox', code: '42501' } });
   const finding = await until('the doctor knows', async () =>

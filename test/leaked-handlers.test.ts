@@ -73,7 +73,9 @@ test('handlers whose jobs were cancelled free their places: the worker goes on, 
   await until('both have started', () => startedJobs(events, 'stuck') === 6);
   const { id } = await hf.enqueue(quick, { n: 2 });
   const explained = await hf.explain(id);
-  expect(explained.text).toContain('4 handlers of stuck run on in it although their jobs have left');
+  expect(explained.text).toContain(
+    '4 handlers of stuck run on in it although their jobs have left',
+  );
   expect(explained.fix).toBe(`Restart or drain worker ${worker.id}`);
 
   end.open();
@@ -83,10 +85,10 @@ test('handlers whose jobs were cancelled free their places: the worker goes on, 
   );
   // What they settle counts for nothing.
   expect(worker.stats).toMatchObject({ lost: 4, failed: 0 });
-  const rows = await db.rows<{ status: string }>(
-    `SELECT status::text FROM holdfast.inbox_archive WHERE type = 'stuck'`,
+  const rows = await db.rows(
+    `SELECT FROM holdfast.inbox_archive WHERE type = 'stuck' AND status = 'cancelled'`,
   );
-  expect(rows.map(({ status }) => status)).toEqual(Array(4).fill('cancelled'));
+  expect(rows).toHaveLength(4);
 });
 
 test('a handler that goes on after its time limit counts as leaked until it ends', async () => {
@@ -123,10 +125,7 @@ test('a batch that never ends frees its place too, and counts once', async () =>
   const end = gate();
   const { worker, events } = start(
     db.hf,
-    (w) =>
-      w
-        .handleMany(stuck, { max: 3, within: '10s' }, () => end.opened)
-        .handle(quick, () => {}),
+    (w) => w.handleMany(stuck, { max: 3, within: '10s' }, () => end.opened).handle(quick, () => {}),
     { ...SOON, concurrency: 1 },
   );
   const ids = await db.hf.enqueueMany([1, 2, 3].map((n) => stuck.item({ n })));
@@ -165,9 +164,7 @@ test('the connection of a leaked transaction goes back: others get one, and its 
               throw error;
             }),
         )
-        .handle(quick, (ctx) =>
-          ctx.transaction((tx) => tx.query('INSERT INTO paid VALUES (1)')),
-        ),
+        .handle(quick, (ctx) => ctx.transaction((tx) => tx.query('INSERT INTO paid VALUES (1)'))),
     SOON,
   );
   const open = async () =>

@@ -22,7 +22,7 @@ export interface ConnectionOptions extends Address {
   readonly connectTimeoutMs?: number;
   /** A pooler stands between, which refuses or drops start-up options; see pooled.ts. */
   readonly pooled?: boolean;
-  /** Of a plain pool: no limit for its statements, whatever the role or the database says. */
+  /** Of a plain pool: no limit for its statements, whatever the role or the database says; but one for locks. */
   readonly unlimited?: boolean;
 }
 
@@ -38,10 +38,13 @@ export function engineConfig(options: ConnectionOptions): pg.ClientConfig {
   return options.pooled ? basic : startingWith(basic, engineOptions());
 }
 
+/** Who waits for a lock on the few connections beside the engine's must not keep one from other queues for long. */
+export const OWN_LOCK_MS = 2_000;
+
 function plainConfig(options: ConnectionOptions): pg.ClientConfig {
   const basic = basicConfig(options);
   const own = options.unlimited && !options.pooled;
-  return own ? startingWith(basic, '-c statement_timeout=0') : basic;
+  return own ? startingWith(basic, `-c statement_timeout=0 -c lock_timeout=${OWN_LOCK_MS}`) : basic;
 }
 
 /** Of two that set the same, the later one counts. `pg` lets what stands in a connection string win. */
@@ -206,7 +209,7 @@ const REFUSED_BY_POOLER =
   /unsupported startup parameter|authentication failed|no such (user|database)|database ".*" does not exist/i;
 
 /** What pg-pool says to those that stood in line for a connection: nothing was sent. */
-const STOOD_IN_LINE = 'timeout exceeded when trying to connect';
+export const STOOD_IN_LINE = 'timeout exceeded when trying to connect';
 
 /** The pool's time-out as an error that names the pool and says what was not done; any other error as it is. */
 export function asPoolBusy(error: unknown, pool: () => pg.Pool, notDone: string): unknown {

@@ -7,6 +7,7 @@ import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { findUnhandled } from '../inspect/fleet/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/address.js';
+import type { LockGate } from '../postgres/lock-gate.js';
 import { plainPool } from '../postgres/pool.js';
 import { BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import { plainExecutor } from '../postgres/queryable.js';
@@ -31,6 +32,8 @@ type OfWorker = 'address' | 'direct' | 'pool' | 'maxPayloadBytes' | 'tracing';
 
 export interface LoopsDeps extends SharedDeps, Pick<WorkerDeps, OfWorker> {
   readonly enginePool: pg.Pool;
+  /** Keeps a queue whose table is locked from using up the connections of the others. */
+  readonly gate: LockGate;
   /** By channel, the queues. */
   readonly channels: ReadonlyMap<string, string>;
   readonly metadata: object;
@@ -250,10 +253,10 @@ export class Loops {
   }
 
   #makeQueue(queue: string): QueueWorker {
-    const { schema, mode, emit } = this.#deps;
+    const { schema, mode, emit, gate } = this.#deps;
     const names = { schema, queue };
     const { ownPool } = this;
-    const plain = plainExecutor(ownPool, mode);
+    const plain = gate.executor(plainExecutor(ownPool, mode));
     return new QueueWorker(queue, {
       ...this.#deps,
       ...{ keeper: this.keeper, quarantine: this.#quarantine, wakeups: this.wakeups },
@@ -264,7 +267,7 @@ export class Loops {
         keptChanged: (jobs, change, error) => this.#trouble.kept(queue, jobs, change, error),
       }),
       context: {
-        ...{ ...this.#deps, names, ownPool, plain, leaks: this.leaks },
+        ...{ ...this.#deps, names, ownPool, plain, gate, leaks: this.leaks },
         ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
       },
       recordEpoch: (epoch) => this.#membership.recordEpoch(epoch),

@@ -16,6 +16,7 @@ import { checkKnown } from '../job/known-options.js';
 import { VERSION } from '../job/version.js';
 import { type Address, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
+import { LockGate } from '../postgres/lock-gate.js';
 import { childLogger, type Logger } from '../postgres/log.js';
 import { closePool, databaseOf, enginePool } from '../postgres/pool.js';
 import { type EngineMode, type Executor, engineExecutor } from '../postgres/queryable.js';
@@ -203,7 +204,8 @@ export class Worker {
     const connection = { ...address, queryTimeoutMs: this.#queryTimeoutMs, pooled };
     const pool = enginePool(connection, connections, this.#log);
     this.#pool = pool;
-    const engine = this.#outage.watch(engineExecutor(pool, mode));
+    const gate = new LockGate();
+    const engine = this.#outage.watch(gate.executor(engineExecutor(pool, mode)));
     const handles = handlesOf(routes, queues);
     const metadata = metadataOf(this.#settings);
     const reportError = this.#reportError;
@@ -224,7 +226,8 @@ export class Worker {
       await registration.leave(this.#id, true);
       return this.#takeApart(false, 0);
     }
-    const loops = this.#assemble(pool, engine, mode, { queues, channels, metadata, registeredAt });
+    const found = { queues, channels, metadata, registeredAt, gate };
+    const loops = this.#assemble(pool, engine, mode, found);
     this.#loops = loops;
     try {
       await loops.prepare();
@@ -267,7 +270,7 @@ export class Worker {
     enginePool: pg.Pool,
     engine: Executor,
     mode: EngineMode,
-    found: Pick<LoopsDeps, 'queues' | 'channels' | 'metadata' | 'registeredAt'>,
+    found: Pick<LoopsDeps, 'queues' | 'channels' | 'metadata' | 'registeredAt' | 'gate'>,
   ): Loops {
     const { graceMs, handleSignals } = this.#settings;
     return new Loops({

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import type { Stored } from '../../effects/value.js';
 import { HoldfastError } from '../../job/errors.js';
 import type { EnqueueOptions, JobDefinition, PayloadOf } from '../../job/job.js';
+import type { LockGate } from '../../postgres/lock-gate.js';
 import type { Logger } from '../../postgres/log.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor, Queryable } from '../../postgres/queryable.js';
@@ -50,6 +51,8 @@ export interface ContextDeps {
   readonly pool: pg.Pool;
   /** The worker's own, for completions with children: handlers cannot exhaust it. */
   readonly ownPool: pg.Pool;
+  /** For transactions on it; left out where there is one queue only. */
+  readonly gate?: LockGate;
   /** What a transaction on it begins with, if its sessions cannot keep settings. */
   readonly begin?: string;
   readonly plain: Executor;

@@ -198,7 +198,7 @@ async function settleParent(
 
 /** In one transaction. Throws LEASE_LOST when the lease was lost; then neither the job nor a child is written. */
 async function completeWithChildren(
-  { names, maxPayloadBytes, ownPool, begin, emit }: ContextDeps,
+  { names, maxPayloadBytes, ownPool, begin, emit, gate }: ContextDeps,
   held: LeasedJob,
   { children, result }: OutcomeOf<'completed'>,
 ): Promise<void> {
@@ -212,6 +212,7 @@ async function completeWithChildren(
     if (moved.length === 0) throw leaseLost(id, 'the completion');
     return enqueued;
   };
-  const written = await withTransaction(ownPool, write, begin);
+  const transact = () => withTransaction(ownPool, write, begin);
+  const written = await (gate ? gate.run(names.queue, transact) : transact());
   for (const event of enqueuedEvents(names.queue, children, written)) emit(event);
 }
