@@ -1,26 +1,44 @@
 /**
  * Statements on the tables of several queues share a few connections. While somebody has locked the table of one queue,
  * each of its statements would keep a connection until its lock time-out, and the other queues would wait for those. So
- * once a statement has found the table locked, one at a time tries whether it still is, and the rest stand in line
- * here. While no table is locked it costs nothing.
+ * a queue has at most half of the connections, and once a statement has found its table locked, one at a time
+ * tries whether it still is. The rest stand in line here.
  */
 import type { Executor } from './queryable.js';
 import { isTableLocked } from './refused.js';
 import type { Statement } from './statement.js';
 
-export class LockGate {
-  /** By queue whose table is locked: when the last in its line has been answered. */
-  readonly #lines = new Map<string, Promise<unknown>>();
+interface Line {
+  active: number;
+  locked: boolean;
+  readonly waiting: (() => void)[];
+}
 
-  run<Value>(queue: string, work: () => Promise<Value>): Promise<Value> {
-    const last = this.#lines.get(queue);
-    if (!last) return this.#watch(queue, work);
-    const next = last.then(() => this.#watch(queue, work));
-    this.#lines.set(
-      queue,
-      next.catch(() => undefined),
-    );
-    return next;
+export class LockGate {
+  readonly #most: number;
+  readonly #lines = new Map<string, Line>();
+
+  /** Of so many connections, for so many queues. A queue that is alone has all of them. */
+  constructor(connections: number, queues: number) {
+    this.#most = queues === 1 ? connections : Math.max(1, Math.floor(connections / 2));
+  }
+
+  async run<Value>(queue: string, work: () => Promise<Value>): Promise<Value> {
+    const line = this.#lines.get(queue) ?? { active: 0, locked: false, waiting: [] };
+    this.#lines.set(queue, line);
+    if (this.#hasRoom(line)) line.active++;
+    else await new Promise<void>((resolve) => line.waiting.push(resolve));
+    try {
+      const value = await work();
+      line.locked = false;
+      return value;
+    } catch (error) {
+      if (isTableLocked(error)) line.locked = true;
+      throw error;
+    } finally {
+      line.active--;
+      this.#next(line);
+    }
   }
 
   executor(db: Executor): Executor {
@@ -32,16 +50,15 @@ export class LockGate {
     };
   }
 
-  async #watch<Value>(queue: string, work: () => Promise<Value>): Promise<Value> {
-    try {
-      const value = await work();
-      // Who stands in line still comes one after the other, and soon.
-      this.#lines.delete(queue);
-      return value;
-    } catch (error) {
-      if (isTableLocked(error) && !this.#lines.has(queue))
-        this.#lines.set(queue, Promise.resolve());
-      throw error;
+  #hasRoom({ active, locked }: Line): boolean {
+    return active < (locked ? 1 : this.#most);
+  }
+
+  /** Who is called counts from now on, although it begins a little later. */
+  #next(line: Line): void {
+    while (line.waiting.length > 0 && this.#hasRoom(line)) {
+      line.active++;
+      line.waiting.shift()?.();
     }
   }
 }

@@ -7,7 +7,7 @@ import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { findUnhandled } from '../inspect/fleet/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/address.js';
-import type { LockGate } from '../postgres/lock-gate.js';
+import { LockGate } from '../postgres/lock-gate.js';
 import { plainPool } from '../postgres/pool.js';
 import { BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import { plainExecutor } from '../postgres/queryable.js';
@@ -28,12 +28,13 @@ import { Settler } from './settle/settler.js';
 import { Trouble } from './trouble.js';
 import type { WorkerDeps } from './worker.js';
 
+/** Beside those of the engine. */
+const OWN_CONNECTIONS = 4;
+
 type OfWorker = 'address' | 'direct' | 'pool' | 'maxPayloadBytes' | 'tracing';
 
 export interface LoopsDeps extends SharedDeps, Pick<WorkerDeps, OfWorker> {
   readonly enginePool: pg.Pool;
-  /** Keeps a queue whose table is locked from using up the connections of the others. */
-  readonly gate: LockGate;
   /** By channel, the queues. */
   readonly channels: ReadonlyMap<string, string>;
   readonly metadata: object;
@@ -59,6 +60,8 @@ export class Loops {
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandon = new AbortController();
   readonly leaks: Leaks;
+  /** For these connections. */
+  readonly #gate: LockGate;
   readonly #trouble: Trouble;
   readonly #deps: LoopsDeps;
   readonly #quarantine: Quarantine;
@@ -72,7 +75,8 @@ export class Loops {
     this.#deps = deps;
     const { settings, mode, time, log } = deps;
     const own = { ...deps.address, pooled: mode.pooled === true, unlimited: true };
-    this.ownPool = plainPool(own, 4, log);
+    this.ownPool = plainPool(own, OWN_CONNECTIONS, log);
+    this.#gate = new LockGate(OWN_CONNECTIONS, deps.queues.length);
     this.keeper = this.#makeKeeper();
     this.#trouble = new Trouble(log, deps.emit);
     this.leaks = new Leaks({
@@ -253,7 +257,8 @@ export class Loops {
   }
 
   #makeQueue(queue: string): QueueWorker {
-    const { schema, mode, emit, gate } = this.#deps;
+    const { schema, mode, emit } = this.#deps;
+    const gate = this.#gate;
     const names = { schema, queue };
     const { ownPool } = this;
     const plain = gate.executor(plainExecutor(ownPool, mode));

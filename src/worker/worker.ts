@@ -204,7 +204,7 @@ export class Worker {
     const connection = { ...address, queryTimeoutMs: this.#queryTimeoutMs, pooled };
     const pool = enginePool(connection, connections, this.#log);
     this.#pool = pool;
-    const gate = new LockGate();
+    const gate = new LockGate(connections, queues.length);
     const engine = this.#outage.watch(gate.executor(engineExecutor(pool, mode)));
     const handles = handlesOf(routes, queues);
     const metadata = metadataOf(this.#settings);
@@ -226,7 +226,7 @@ export class Worker {
       await registration.leave(this.#id, true);
       return this.#takeApart(false, 0);
     }
-    const found = { queues, channels, metadata, registeredAt, gate };
+    const found = { queues, channels, metadata, registeredAt };
     const loops = this.#assemble(pool, engine, mode, found);
     this.#loops = loops;
     try {
@@ -270,7 +270,7 @@ export class Worker {
     enginePool: pg.Pool,
     engine: Executor,
     mode: EngineMode,
-    found: Pick<LoopsDeps, 'queues' | 'channels' | 'metadata' | 'registeredAt' | 'gate'>,
+    found: Pick<LoopsDeps, 'queues' | 'channels' | 'metadata' | 'registeredAt'>,
   ): Loops {
     const { graceMs, handleSignals } = this.#settings;
     return new Loops({
