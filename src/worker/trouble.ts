@@ -50,8 +50,7 @@ export class Trouble {
     this.#kept.set(queue, { since: performance.now(), jobs, why });
     this.#log.error(
       { queue, jobs, err: message, code },
-      'the database refuses to write how jobs ended; they did not fail: their outcomes are kept and tried again, ' +
-        'and with as many as handlers nothing more is started',
+      'the database refuses to write how jobs ended; they did not fail, and their outcomes are kept and tried again',
     );
   }
 

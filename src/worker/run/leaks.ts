@@ -72,14 +72,13 @@ export class Leaks {
 
   /** It runs on, and its job has left for good. */
   add(handler: Leakable): void {
-    const { queue, type, id } = handler;
     this.#leaked.add(handler);
-    const running = this.counts[queue]?.[type] ?? 0;
+    const { facts, running } = this.#factsOf(handler);
     this.#deps.log.warn(
-      { queue, type, ...(id && { job: id }), leaked: running },
+      { ...facts, leaked: running },
       'a handler runs on although its job has left this worker; its place is free again, what it holds is not',
     );
-    this.#deps.emit({ kind: 'leaked', queue, type, ...(id && { id }), running });
+    this.#deps.emit({ kind: 'leaked', ...eventFacts(handler), running });
     this.#deps.changed();
     const { max } = this.#deps;
     if (max !== null && this.#leaked.size >= max) this.#deps.drain();
@@ -90,14 +89,16 @@ export class Leaks {
     this.#watched.get(handler)?.cancel();
     this.#watched.delete(handler);
     if (!this.#leaked.delete(handler)) return;
-    const { queue, type, id } = handler;
-    const running = this.counts[queue]?.[type] ?? 0;
-    this.#deps.log.info(
-      { queue, type, ...(id && { job: id }), leaked: running },
-      'a leaked handler ended',
-    );
-    this.#deps.emit({ kind: 'leak-ended', queue, type, ...(id && { id }), running });
+    const { facts, running } = this.#factsOf(handler);
+    this.#deps.log.info({ ...facts, leaked: running }, 'a leaked handler ended');
+    this.#deps.emit({ kind: 'leak-ended', ...eventFacts(handler), running });
     this.#deps.changed();
+  }
+
+  /** What the log says of it, and how many of its type run on. */
+  #factsOf({ queue, type, id }: Leakable) {
+    const running = this.counts[queue]?.[type] ?? 0;
+    return { facts: { queue, type, ...(id !== null && { job: id }) }, running };
   }
 
   /** The worker has stopped: who still runs has leaked. */
@@ -111,3 +112,5 @@ export class Leaks {
     }
   }
 }
+
+const eventFacts = ({ queue, type, id }: Leakable) => ({ queue, type, ...(id !== null && { id }) });
