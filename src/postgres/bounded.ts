@@ -4,6 +4,7 @@
  * of the session that is shorter stays in force.
  */
 import type pg from 'pg';
+import { withClient } from './pool.js';
 import { PooledCall, type PooledQueries, rowsOf, texts } from './pooled.js';
 import { type EngineMode, type Executor, engineExecutor } from './queryable.js';
 import { load } from './statement.js';
@@ -84,7 +85,7 @@ export function boundedExecutor(pool: pg.Pool, mode: Pick<EngineMode, 'prepare'>
       const { preparedName, text, toRow } = load(statement, names);
       const name = prepare ? `${preparedName}_bounded` : '';
       const call = new BoundedCall(name, text, texts(params));
-      const rows = await rowsOf(pool as unknown as PooledQueries, call);
+      const rows = await withClient(pool, (client) => rowsOf(client as PooledQueries, call));
       return rows.map(toRow);
     },
   };
