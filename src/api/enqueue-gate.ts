@@ -23,7 +23,7 @@ interface Gate {
 }
 
 /** One connection in five is left to others; of a small pool, one. */
-const partOf = (max: number) => Math.max(1, max - Math.max(1, Math.floor(max / 5)));
+const partOf = (max: number) => Math.max(1, Math.min(max - 1, Math.ceil((max * 4) / 5)));
 
 export class EnqueueGate {
   readonly #gates = new Map<string, Gate>();
@@ -61,7 +61,9 @@ export class EnqueueGate {
   }
 
   #enter(gate: Gate): Promise<void> | void {
-    const { max, connectionTimeoutMillis = 0 } = this.#pool().options;
+    // What only behaves like a pool, such as that of the test kit, does not say how many connections it has.
+    const { max = Number.POSITIVE_INFINITY, connectionTimeoutMillis = 0 } =
+      (this.#pool().options as Partial<pg.PoolOptions> | undefined) ?? {};
     const { locked } = gate;
     if (locked && gate.active > 0) throw again(locked);
     if (gate.active < partOf(max)) {
