@@ -1,0 +1,104 @@
+// Row 3. A block of due jobs that nobody may run stands before all others: of a paused type, of one
+// that nobody handles, of one at its limit, of a version that the workers do not know. Other jobs of
+// the queue start as in an empty one, also one whose transaction commits late.
+import { job } from '../../dist/index.js';
+import { became, clock, wait } from '../clock.mjs';
+import { vacuum } from '../databases.mjs';
+import { atMost, seconds as inSeconds, inTime, ratio } from './figures.mjs';
+import { killWorkers, startsOf, task } from './scene.mjs';
+
+const START_GOAL = 1.5;
+const LATE_GOAL_MS = 2_000;
+const OPEN_MS = 3_000;
+/** What a claim reads of an empty queue, and a few pages more. */
+const BUFFERS_GOAL = 300;
+const PER_SECOND = 20;
+
+/** What is filled in, and what the workers handle beside `task`. */
+const BLOCKS = {
+  empty: {},
+  paused: { types: [{ type: 'block' }], prepare: ({ hf }) => hf.pause('inbox', { type: 'block' }) },
+  unhandled: {},
+  full: {
+    types: [{ type: 'block', limit: { concurrency: 1 } }],
+    first: { n: 'first', ms: -1 },
+  },
+  rate: { types: [{ type: 'block', limit: { rate: { limit: 1, per: '1h' } } }] },
+  newer: { types: [{ type: 'block', version: 1 }], version: 2 },
+};
+
+async function lateCommit(scene, name) {
+  const psql = await scene.session();
+  await psql.query('BEGIN');
+  await scene.hf.enqueue(task, { n: name, ms: 0 }, { tx: psql });
+  await wait(OPEN_MS);
+  await psql.query('COMMIT');
+  const at = clock();
+  await psql.end();
+  const key = `task ${name}`;
+  await became(() => scene.runs.has(key), 15_000);
+  return (scene.runs.get(key)?.start ?? Number.POSITIVE_INFINITY) - at;
+}
+
+async function measure(open, name, { count, seconds }) {
+  const { types = [], prepare, first, version = 1 } = BLOCKS[name];
+  const scene = await open();
+  await prepare?.(scene);
+  if (name !== 'empty') {
+    const steps = version > 1 ? { upgrade: { 1: (payload) => payload } } : {};
+    const block = job('block', { version, ...steps });
+    if (first) await scene.hf.enqueue(block, first);
+    await scene.fill(block, count);
+    await vacuum(scene.url, 'holdfast');
+  }
+  const found = {};
+  const all = { types: [{ type: 'task' }, ...types] };
+  for (const notify of [true, false]) {
+    const [worker] = await scene.workers(1, { ...all, options: { notify } });
+    const side = notify ? 'with' : 'without';
+    let waits;
+    const buffers = await scene.meter.watchBuffers('claim', async () => {
+      const offered = await scene.offer(task, { perSecond: PER_SECOND, seconds, prefix: side });
+      await scene.all(offered, 'start', 10_000);
+      waits = scene.waits(offered);
+    });
+    found[side] = { ...startsOf(waits), buffers };
+    if (!notify) found.lateMs = await lateCommit(scene, 'late');
+    await killWorkers([worker]);
+  }
+  await scene.close();
+  return found;
+}
+
+export async function run({ open, size, rounds, figure, say }) {
+  const how = { count: size(250_000, 50_000), seconds: size(10, 3) };
+  const found = Object.fromEntries(Object.keys(BLOCKS).map((name) => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const name of Object.keys(BLOCKS)) {
+      const one = await measure(open, name, how);
+      found[name].push(one);
+      for (const side of ['with', 'without']) {
+        const { p50, p99, buffers } = one[side];
+        say(
+          `  ${name}, ${side} notify: start p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} ms; ${buffers.calls} claims, buffers mean ${buffers.mean.toFixed(0)}, most ${buffers.most.toFixed(0)}`,
+        );
+      }
+      say(`  ${name}: late commit started after ${inSeconds(one.lateMs)}`);
+    }
+  }
+  const most = (name) =>
+    Math.max(...found[name].flatMap((one) => [one.with.buffers.most, one.without.buffers.most]));
+  for (const name of Object.keys(BLOCKS).filter((one) => one !== 'empty')) {
+    for (const side of ['with', 'without'])
+      for (const what of ['p50', 'p99'])
+        ratio(figure, `blocked_${name}_${side}_notify_${what}`, {
+          values: found[name].map((one) => one[side][what]),
+          base: found.empty.map((one) => one[side][what]),
+          goal: START_GOAL,
+          unit: ' ms',
+        });
+    const late = Math.max(...found[name].map((one) => one.lateMs));
+    inTime(figure, `blocked_${name}_late_commit`, late, LATE_GOAL_MS);
+    atMost(figure, `blocked_${name}_claim_buffers`, Math.round(most(name)), BUFFERS_GOAL);
+  }
+}
