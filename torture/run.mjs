@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkAll } from './check/index.mjs';
-import { monotonicMs, openHistory, readHistories } from './history.mjs';
+import { CALM, monotonicMs, openHistory, readHistories } from './history.mjs';
 import { runNemesis, scheduleOf } from './nemesis.mjs';
 import { sqlUntil } from './server.mjs';
 import { readState } from './state.mjs';
@@ -38,6 +38,7 @@ function rssMb(pid) {
  * @param {number} options.seconds of faults
  * @param {string} options.folder for the histories; deleted if nothing is wrong
  * @param {boolean} [options.keepHistories] not even then
+ * @param {boolean} [options.keepsCrashing] jobs that take their process along do so after the healing, too
  * @param {string} options.dist the build that the actors run
  * @param {(text: string) => void} [options.say]
  */
@@ -91,6 +92,8 @@ export async function run(options) {
       nemesis = await runNemesis(world, schedule, history);
       await sleep(Math.max(0, seconds * 1000 - nemesis.tookMs));
       setCrashing(world, false);
+      // Those that wait would go on killing workers long after everything else is healed.
+      if (!options.keepsCrashing) writeFileSync(join(folder, CALM), '');
       await nemesis.heal();
     });
     await profile.heal?.(world);

@@ -35,10 +35,10 @@ async function measure(open, limited, seconds) {
 
 export async function run({ open, size, rounds, figure, say }) {
   const found = { plain: [], limited: [] };
-  for (let round = 0; round < Math.max(2, rounds); round++) {
+  for (let round = 0; round < rounds; round++) {
     const order = ['plain', 'limited'];
     for (const side of round % 2 ? order.reverse() : order) {
-      const one = await measure(open, side === 'limited', size(20, 6));
+      const one = await measure(open, side === 'limited', size(20, 5));
       found[side].push(one);
       say(
         `  ${side}: ${one.cpu} ms CPU, ${one.statements.toFixed(1)} statements/s, start p50 ${one.p50.toFixed(1)}, p99 ${one.p99.toFixed(1)} ms`,

@@ -8,7 +8,7 @@ const PER_SECOND = 1;
 const LOCKS_EACH = 8;
 
 export async function run({ open, size, figure, say }) {
-  const [queues, workers, seconds] = [size(60, 20), size(6, 3), size(30, 10)];
+  const [queues, workers, seconds] = [size(60, 20), size(6, 3), size(30, 6)];
   const scene = await open();
   const types = [];
   for (let n = 1; n <= queues; n++) {
@@ -16,7 +16,7 @@ export async function run({ open, size, figure, say }) {
     types.push({ type: `task_${n}`, queue: `queue_${n}` });
   }
   await scene.workers(workers, { types });
-  await wait(5_000);
+  await wait(4_000);
   const [before, cpu] = [await scene.meter.statements(), scene.meter.cpuMs()];
   await wait(seconds * 1_000);
   const made = ((await scene.meter.statements()) - before) / seconds / workers;

@@ -1,11 +1,13 @@
 // A worker process of the torture. Its handlers write to the history before they begin and after they end, and do
 // what handlers do: write in the job's transaction, cause effects elsewhere once, run for long, have children, fail,
 // and take their process along.
+import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { openHistory } from '../history.mjs';
+import { CALM, openHistory } from '../history.mjs';
 import { sessionName } from '../schema.mjs';
 import { definitions } from './jobs.mjs';
 
@@ -111,7 +113,7 @@ const handlers = {
     failAtFirst(ctx);
   },
   async crash(ctx) {
-    if (ctx.fenceToken > ctx.payload.times) return;
+    if (ctx.fenceToken > ctx.payload.times || existsSync(join(config.folder, CALM))) return;
     if (ctx.payload.how === 'spin') {
       history.record('spin', 'note', { job: ctx.id, ms: ctx.payload.ms });
       const end = performance.now() + ctx.payload.ms;

@@ -14,6 +14,7 @@
  * @property {number} [seconds] of faults
  * @property {number} [workers]
  * @property {number} [rate] of jobs a second
+ * @property {boolean} [keepsCrashing] jobs that take their process along do so after the healing, too
  */
 
 /** As the statements of the compiled product write it, and as it is with less in it. */
@@ -249,6 +250,7 @@ export const MUTANTS = [
     profile: 'worker',
     faults: ['kill'],
     producer: { crashes: ['exit'], crashShare: 0.05, forever: 0.5 },
+    keepsCrashing: true,
     caughtBy: /^bystanders: .* stuck/,
   },
   {
