@@ -65,6 +65,7 @@ export async function run(options) {
     history,
     makeServer: profile.makeServer,
     settings: profile.settings,
+    sides: profile.sides,
   });
   try {
     await profile.prepare?.(world, history);
@@ -130,7 +131,7 @@ export async function run(options) {
     facts.maxConnections = Math.max(...sampler.samples.map(({ connections }) => connections ?? 0));
     // What is still at work must not go on while its state is read.
     if (facts.left.length > 0) await world.fleet.stop();
-    const state = await readState(world.server.url);
+    const state = await readState(world);
     await world.fleet.stop();
     return verdict({ folder, history, state, facts, keep: options.keepHistories });
   } finally {

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { holdfast } from '../dist/index.js';
-import { KEYED } from './actors/jobs.mjs';
+import { KEYED, sideQueues } from './actors/jobs.mjs';
 import { Fleet } from './fleet.mjs';
 import { SCHEMA, witnessOf } from './schema.mjs';
 import { sql, sqlUntil, startServer } from './server.mjs';
@@ -26,14 +26,30 @@ export const STILL_MS = 30_000;
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-export async function buildWorld({ folder, dist, history, makeServer = startServer, settings }) {
+export async function buildWorld({
+  folder,
+  dist,
+  history,
+  makeServer = startServer,
+  settings,
+  sides,
+}) {
   const server = await makeServer(settings);
   const hf = holdfast({ connectionString: server.url, logger: quiet });
   await hf.migrate();
   await hf.createQueue(KEYED, { ordering: 'key' });
-  await sql(server.url, SCHEMA + witnessOf('inbox') + witnessOf(KEYED));
+  for (const queue of sideQueues(sides)) await hf.createQueue(queue);
+  const queues = ['inbox', KEYED, ...sideQueues(sides)];
+  await sql(server.url, SCHEMA + queues.map(witnessOf).join(''));
   await hf.close();
-  const world = { folder, dist, server, history, entryUrl: () => world.pooler?.url ?? server.url };
+  const world = {
+    folder,
+    dist,
+    server,
+    history,
+    queues,
+    entryUrl: () => world.pooler?.url ?? server.url,
+  };
   world.fleet = new Fleet(world, history);
   return world;
 }
@@ -59,15 +75,16 @@ export function setRate(world, rate) {
   for (const slot of producers) slot.tell({ do: 'rate', rate: share }, { rate: share });
 }
 
-const UNFINISHED = ['inbox', KEYED]
-  .map(
-    (queue) => `SELECT id, type, status::text, claimed_by, partition_key, attempts, crashes,
+const unfinishedOf = ({ queues }) =>
+  queues
+    .map(
+      (queue) => `SELECT id, type, status::text, claimed_by, partition_key, attempts, crashes,
     available_at, lease_expires_at, '${queue}' AS queue, payload
     FROM holdfast.${queue} WHERE status <> 'dead_letter'`,
-  )
-  .join(' UNION ALL ');
+    )
+    .join(' UNION ALL ');
 
-export const unfinished = (world) => sqlUntil(world.server.url, UNFINISHED);
+export const unfinished = (world) => sqlUntil(world.server.url, unfinishedOf(world));
 
 /** Waits until nothing waits or runs. What is left once nothing has left for so long, or at the limit, is returned. */
 export async function drain(world, stillMs, limitMs = Number.POSITIVE_INFINITY) {
@@ -77,7 +94,7 @@ export async function drain(world, stillMs, limitMs = Number.POSITIVE_INFINITY) 
   for (;;) {
     const [{ n }] = await sqlUntil(
       world.server.url,
-      `SELECT count(*)::int AS n FROM (${UNFINISHED}) AS u`,
+      `SELECT count(*)::int AS n FROM (${unfinishedOf(world)}) AS u`,
     );
     if (n === 0) return [];
     if (n < fewest) {

@@ -155,6 +155,19 @@ const losses = (facts: Row) =>
   });
 
 const violationsOf = (story: Story) => checkAll(story).violations;
+/** A worker asks the database twice a second and gets every answer; its job is taken away from it in between. */
+function recoveredFromTheLiving({ history, state }: Story): void {
+  history.push(line({ op: 'worker', phase: 'ok', pid: 202, id: OTHER, t: 10_000 }));
+  for (let t = 10_000; t <= 16_000; t += 500)
+    history.push(line({ op: 'probe', phase: 'ok', pid: 202, t }));
+  state.witness?.push(
+    change('enqueued', 'r', { generation: 0 }),
+    change('claimed', 'r', { owner: OTHER, made_by: 'torture-202' }),
+    change('pending', 'r', { crashed: true, was_owner: OTHER, at: 15_200 }),
+  );
+}
+const RECOVERED = /ownership: job r, generation 1: recovered from vm-202-bb, which is alive/;
+
 const jobOf = ({ state }: Story, id: string) => state.jobs?.find((job) => job.id === id) as Row;
 const changesOf = ({ state }: Story, job: string) =>
   state.witness?.filter((one) => one.job === job) as Row[];
@@ -316,16 +329,7 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
     (story) => Object.assign(changesOf(story, 'a')[2] as Row, { was_expired: true }),
     /ownership: job a, generation 1: gone by vm-101-aa after its lease was over/,
   ],
-  [
-    'recovered from a live worker',
-    ({ state }) =>
-      state.witness?.push(
-        change('enqueued', 'r', { generation: 0 }),
-        change('claimed', 'r', { owner: OWNER }),
-        change('pending', 'r', { crashed: true, was_owner_dead: false }),
-      ),
-    /ownership: job r, generation 1: recovered from vm-101-aa, which is alive/,
-  ],
+  ['recovered from a live worker', recoveredFromTheLiving, RECOVERED],
   [
     'a stale attempt reported its completion',
     ({ history }) => history.push(completed('a', 7)),
@@ -648,7 +652,7 @@ test('only what a worker held when it was killed is a recovery', () => {
     change('claimed', 'r', { ...again, at: later }),
   );
   expect(checkAll(story).counts).toMatchObject({ recoveries: 0, recoveryMs: { max: null } });
-  Object.assign(back, { at: killedAt + 1, crashed: true, was_owner_dead: true });
+  Object.assign(back, { at: killedAt + 1, crashed: true });
   expect(checkAll(story).counts).toMatchObject({ recoveries: 1, recoveryMs: { max: 5_000 } });
 });
 
@@ -709,6 +713,40 @@ test('what an asynchronous failover lost is counted and explained, not hidden', 
   Object.assign(lost, { enqueued: ['y'] });
   expect(violationsOf(story).join('\n')).toMatch(/o3: job x was acknowledged and is lost/);
 });
+
+test.each<[why: string, spoil: (history: Row[]) => unknown]>([
+  ['it was frozen', (history) => removeProbes(history, 13_000, 15_000)],
+  [
+    'it was cut off',
+    (history) => history.push(line({ op: 'probe', phase: 'fail', pid: 202, t: 14_100 })),
+  ],
+  [
+    'it had come back under another id',
+    (history) =>
+      history.push(line({ op: 'worker', phase: 'ok', pid: 202, id: 'vm-202-cc', t: 11_000 })),
+  ],
+  [
+    'it was told to stop',
+    (history) => history.push(line({ op: 'signal', child: 202, signal: 'SIGTERM', t: 15_000 })),
+  ],
+  [
+    'it had ended',
+    (history) => history.push(line({ op: 'process', phase: 'note', child: 202, t: 15_000 })),
+  ],
+])('a worker whose job is recovered was not alive: %s', (_why, spoil) => {
+  const story = good();
+  recoveredFromTheLiving(story);
+  spoil(story.history);
+  story.history.sort((a, b) => (a.t as number) - (b.t as number));
+  expect(violationsOf(story).join('\n')).not.toMatch(RECOVERED);
+});
+
+function removeProbes(history: Row[], from: number, to: number): void {
+  const kept = history.filter(
+    ({ op, t }) => op !== 'probe' || (t as number) < from || (t as number) > to,
+  );
+  history.splice(0, history.length, ...kept);
+}
 
 test('a completion that a failover lost is explained, and no other', () => {
   const story = good();

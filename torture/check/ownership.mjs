@@ -1,10 +1,11 @@
 // Ownership: one owner for each generation of a job, leases that do not overlap, and no accepted write from a lease
 // that was over. The witness tells what the database accepted; the histories tell what the processes believe.
 import { groupBy } from './acceptance.mjs';
+import { alivenessOf } from './alive.mjs';
 import { lossesOf } from './failovers.mjs';
 import { pidOf, witnessed } from './witness.mjs';
 
-export function checkOwnership({ history, state }) {
+export function checkOwnership({ history, state, run }) {
   const runs = history.filter(({ op }) => op === 'run');
   const register = history.filter(({ op }) => op === 'register');
   const claims = new Set(
@@ -14,7 +15,7 @@ export function checkOwnership({ history, state }) {
   );
   const lost = lossesOf(history);
   const violations = [
-    ...witnessed(state.witness),
+    ...witnessed(state.witness, alivenessOf(history, run)),
     ...ran(runs, claims, state, lost),
     ...finished(runs, state.jobs),
     ...settled(history, state),

@@ -342,4 +342,39 @@ export const MUTANTS = [
     faults: ['terminate-backends'],
     caughtBy: /^liveness: .*(unhandled|by itself)/,
   },
+  {
+    name: 'limits are declared too large',
+    patches: {
+      'operate/limits.js': [
+        [
+          '[act, type, concurrency, ...numbers',
+          '[act, type, concurrency && concurrency * 3, ...numbers',
+        ],
+      ],
+    },
+    profile: 'limits',
+    faults: ['kill', 'stop'],
+    producer: { weights: { capped: 200 } },
+    caughtBy: /^limits: \d+ jobs of the type capped ran at once/,
+  },
+  {
+    // The registry says dead, so that only what the workers wrote down themselves can tell.
+    name: 'living workers are declared dead',
+    patches: {
+      'fleet/liveness.js': [
+        [
+          'WHERE pg_try_advisory_xact_lock($2::integer, w.lock_key)',
+          'WHERE $2::integer IS NOT NULL',
+        ],
+        [
+          'WHERE pg_try_advisory_xact_lock($2::integer, s.lock_key)',
+          'WHERE $2::integer IS NOT NULL AND random() < 0.05',
+        ],
+      ],
+    },
+    profile: 'worker',
+    faults: ['stutter'],
+    producer: SLOW_PAY,
+    caughtBy: /^ownership: .* recovered from .*, which is alive/,
+  },
 ];
