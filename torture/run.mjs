@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkAll } from './check/index.mjs';
 import { CALM, monotonicMs, openHistory, readHistories } from './history.mjs';
+import { othersShare } from './machine.mjs';
 import { runNemesis, scheduleOf } from './nemesis.mjs';
 import { sqlUntil } from './server.mjs';
 import { readState } from './state.mjs';
@@ -75,7 +76,9 @@ export async function run(options) {
       producerConfig: profile.producerConfig,
     });
     const sampler = startSampler(world, rssMb);
+    const othersBefore = othersShare(world);
     facts.drainBefore = await bestDrain(world, { burst, drains });
+    facts.othersBefore = othersBefore();
     // A load that the fleet carries with ease on this machine: what is missing later is missing for a reason.
     const offered = burst > 0 ? Math.min(rate, facts.drainBefore * LOAD) : rate;
     setRate(world, offered);
@@ -101,7 +104,9 @@ export async function run(options) {
     await sqlUntil(world.server.url, 'SELECT 1');
     facts.healedAt = Date.now();
     history.record('healed', 'note', { wall: facts.healedAt });
+    const othersHealed = othersShare(world);
     await sleep(afterMs);
+    facts.othersHealed = othersHealed();
     facts.loadUntil = Date.now();
     setRate(world, 0);
     await sleep(500);
@@ -110,7 +115,9 @@ export async function run(options) {
     say(facts.left.length === 0 ? 'drained' : `${facts.left.length} jobs are left`);
     facts.drainAfter = 0;
     if (facts.left.length === 0) {
+      const othersAfter = othersShare(world);
       facts.drainAfter = await bestDrain(world, { burst, drains, enough: facts.drainBefore });
+      facts.othersAfter = othersAfter();
       facts.left = await drain(world, options.stillMs ?? STILL_MS);
     }
     for (const slot of world.fleet.producers) {

@@ -40,7 +40,24 @@ async function lateCommit(scene, name, openMs) {
   return (scene.runs.get(key)?.start ?? Number.POSITIVE_INFINITY) - at;
 }
 
-async function measure(open, name, { count, seconds }) {
+/** One phase: jobs at a rate for some seconds, and what the claims meanwhile read. */
+async function phase(scene, types, { notify, prefix, seconds, late }) {
+  const [worker] = await scene.workers(1, { types, options: { notify } });
+  const found = {};
+  found.buffers = await scene.meter.watchBuffers('claim', async () => {
+    // Its transaction is open while others come and go, and longer than they take.
+    const committed = late ? lateCommit(scene, 'late', seconds * 1_000 + OPEN_MS) : null;
+    const offered = await scene.offer(task, { perSecond: PER_SECOND, seconds, prefix });
+    await scene.all(offered, 'start', 10_000);
+    Object.assign(found, startsOf(scene.waits(offered)));
+    found.lateMs = await committed;
+  });
+  await killWorkers([worker]);
+  return found;
+}
+
+/** Rounds in one scene: the block is written once. */
+async function measure(open, name, { count, seconds, rounds }) {
   const { types = [], prepare, first, version = 1 } = BLOCKS[name];
   const scene = await open();
   await prepare?.(scene);
@@ -51,56 +68,42 @@ async function measure(open, name, { count, seconds }) {
     await scene.fill(block, count);
     await vacuum(scene.url, 'holdfast');
   }
-  const found = {};
-  const all = { types: [{ type: 'task' }, ...types] };
-  for (const notify of [true, false]) {
-    const [worker] = await scene.workers(1, { ...all, options: { notify } });
-    const side = notify ? 'with' : 'without';
-    let waits;
-    const buffers = await scene.meter.watchBuffers('claim', async () => {
-      // Its transaction is open while others come and go, and longer than they take.
-      const late = notify ? null : lateCommit(scene, 'late', seconds * 1_000 + OPEN_MS);
-      const offered = await scene.offer(task, { perSecond: PER_SECOND, seconds, prefix: side });
-      await scene.all(offered, 'start', 10_000);
-      waits = scene.waits(offered);
-      if (late) found.lateMs = await late;
-    });
-    found[side] = { ...startsOf(waits), buffers };
-    await killWorkers([worker]);
+  const all = [{ type: 'task' }, ...types];
+  const found = { with: [], without: [] };
+  for (let round = 0; round < rounds; round++) {
+    for (const side of ['with', 'without']) {
+      const notify = side === 'with';
+      const how = { notify, prefix: `${side} ${round}`, seconds };
+      found[side].push(await phase(scene, all, { ...how, late: !notify && round === 0 }));
+    }
   }
   await scene.close();
   return found;
 }
 
 export async function run({ open, size, rounds, figure, say }) {
-  const how = { count: size(250_000, 50_000), seconds: size(10, 2) };
-  const found = Object.fromEntries(Object.keys(BLOCKS).map((name) => [name, []]));
-  for (let round = 0; round < rounds; round++) {
-    for (const name of Object.keys(BLOCKS)) {
-      const one = await measure(open, name, how);
-      found[name].push(one);
-      for (const side of ['with', 'without']) {
-        const { p50, p99, buffers } = one[side];
+  const how = { count: size(250_000, 50_000), seconds: size(5, 2), rounds };
+  const found = {};
+  for (const name of Object.keys(BLOCKS)) {
+    found[name] = await measure(open, name, how);
+    for (const [side, phases] of Object.entries(found[name]))
+      for (const { p50, p99, buffers, lateMs } of phases)
         say(
-          `  ${name}, ${side} notify: start p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} ms; ${buffers.calls} claims, buffers mean ${buffers.mean.toFixed(0)}, most ${buffers.most.toFixed(0)}`,
+          `  ${name}, ${side} notify: start p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} ms; ${buffers.calls} claims, buffers mean ${buffers.mean.toFixed(0)}, most ${buffers.most.toFixed(0)}${lateMs ? `; late commit ${inSeconds(lateMs)}` : ''}`,
         );
-      }
-      say(`  ${name}: late commit started after ${inSeconds(one.lateMs)}`);
-    }
   }
-  const most = (name) =>
-    Math.max(...found[name].flatMap((one) => [one.with.buffers.most, one.without.buffers.most]));
+  const phasesOf = (name) => [...found[name].with, ...found[name].without];
   for (const name of Object.keys(BLOCKS).filter((one) => one !== 'empty')) {
     for (const side of ['with', 'without'])
       for (const what of ['p50', 'p99'])
         ratio(figure, `blocked_${name}_${side}_notify_${what}`, {
-          values: found[name].map((one) => one[side][what]),
-          base: found.empty.map((one) => one[side][what]),
+          values: found[name][side].map((one) => one[what]),
+          base: found.empty[side].map((one) => one[what]),
           goal: START_GOAL,
           unit: ' ms',
         });
-    const late = Math.max(...found[name].map((one) => one.lateMs));
-    inTime(figure, `blocked_${name}_late_commit`, late, LATE_GOAL_MS);
-    atMost(figure, `blocked_${name}_claim_buffers`, Math.round(most(name)), BUFFERS_GOAL);
+    inTime(figure, `blocked_${name}_late_commit`, found[name].without[0].lateMs, LATE_GOAL_MS);
+    const most = Math.max(...phasesOf(name).map(({ buffers }) => buffers.most));
+    atMost(figure, `blocked_${name}_claim_buffers`, Math.round(most), BUFFERS_GOAL);
   }
 }

@@ -10,7 +10,7 @@ const GOAL = 50;
 const ROUNDS_MS = 12_000;
 
 export async function run({ open, size, figure, say }) {
-  const count = size(100_000, 20_000);
+  const count = size(100_000, 10_000);
   const scene = await open();
   await scene.worker({
     types: [{ type: 'task' }],

@@ -18,7 +18,7 @@ export async function run({ open, size, figure }) {
   await scene.workers(1, { types: [{ type: 'task', queue: 'turns' }] });
   const from = clock();
   await scene.hf.enqueue(job('task', { queue: 'turns' }), { n: 'runnable', ms: 0 }, KEY);
-  await became(() => scene.runs.has('task runnable'), size(60_000, 20_000));
+  await became(() => scene.runs.has('task runnable'), size(60_000, 10_000));
   const start = scene.runs.get('task runnable')?.start ?? Number.POSITIVE_INFINITY;
   inTime(figure, 'turns_runnable_started', start - from, GOAL_MS);
   await scene.close();
