@@ -13,6 +13,8 @@ const HEAP_MB = 96;
 
 class Slot {
   child = null;
+  /** It has started, and not ended since. */
+  up = false;
   started = 0;
   /** It is left alone when it ends. */
   leaving = false;
@@ -36,8 +38,13 @@ class Slot {
       cwd: folder,
     });
     this.child = child;
+    this.up = false;
     this.ready = new Promise((resolve) => {
-      child.on('message', ({ kind }) => kind === 'started' && resolve());
+      child.on('message', ({ kind }) => {
+        if (kind !== 'started') return;
+        if (this.child === child) this.up = true;
+        resolve();
+      });
       child.once('exit', resolve);
     });
     let stderr = '';
@@ -53,7 +60,7 @@ class Slot {
         signal,
         stderr,
       });
-      if (this.child === child) this.child = null;
+      if (this.child === child) Object.assign(this, { child: null, up: false });
       if (this.leaving || this.fleet.stopping) return;
       this.timer = setTimeout(() => this.start(), RESTART_MS);
     });

@@ -24,6 +24,9 @@ const LOAD = 0.4;
 /** After healing: twice the bound of the check, so that a late return is told from none. */
 const AFTER_MS = 13_500;
 
+/** Longer than any start; who is not up by then is missed by the checks. */
+const START_MS = 30_000;
+
 function rssMb(pid) {
   try {
     return (Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE_KB) / 1024;
@@ -102,6 +105,7 @@ export async function run(options) {
     });
     await profile.heal?.(world);
     await sqlUntil(world.server.url, 'SELECT 1');
+    await everybodyUp(world);
     facts.healedAt = Date.now();
     history.record('healed', 'note', { wall: facts.healedAt });
     const othersHealed = othersShare(world);
@@ -170,6 +174,12 @@ async function bestDrain(world, { burst, drains, enough = Number.POSITIVE_INFINI
   for (let turn = 0; turn < drains && burst > 0 && best < enough; turn++)
     best = Math.max(best, await drainRate(world, burst));
   return best;
+}
+
+/** A process that was killed last is starting, and on a busy machine that takes seconds: it belongs to the fault. */
+async function everybodyUp({ fleet }) {
+  const until = Date.now() + START_MS;
+  while (fleet.slots.some(({ up }) => !up) && Date.now() < until) await sleep(50);
 }
 
 function setCrashing(world, on) {
