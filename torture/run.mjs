@@ -16,6 +16,7 @@ import {
   STILL_MS,
   setRate,
   startSampler,
+  tidied,
 } from './world.mjs';
 
 const PAGE_KB = 4;
@@ -133,7 +134,7 @@ export async function run(options) {
       sleep(20_000),
     ]);
     // Rounds of maintenance clear what the dead left behind.
-    if (facts.left.length === 0) await sleep(3_000);
+    if (facts.left.length === 0) await tidied(world);
     await sampler.stop();
     facts.maxRssMb = Math.round(
       Math.max(...sampler.samples.flatMap(({ rss }) => Object.values(rss))),

@@ -24,6 +24,9 @@ export const WORKER_OPTIONS = {
 /** A drain in which nothing leaves for so long has come to its end: far beyond any lease or retry. */
 export const STILL_MS = 30_000;
 
+/** Many rounds of maintenance, also of fifty queues on a busy machine. */
+const TIDY_MS = 30_000;
+
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 export async function buildWorld({
@@ -104,6 +107,16 @@ export async function drain(world, stillMs, limitMs = Number.POSITIVE_INFINITY) 
     if (Date.now() - from > limitMs) return unfinished(world);
     await sleep(250);
   }
+}
+
+/** Waits until nothing is left of the claims of workers that are gone; what is left after that time is told by the check. */
+export async function tidied({ server, queues }) {
+  const claims = queues.map((queue) => `SELECT worker_id FROM holdfast.${queue}_claims`);
+  const left = `SELECT count(*)::int AS n FROM (${claims.join(' UNION ALL ')}) AS c
+    WHERE NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = c.worker_id AND w.status <> 'dead')`;
+  const until = Date.now() + TIDY_MS;
+  do await sleep(1_000);
+  while (Date.now() < until && (await sqlUntil(server.url, left))[0].n > 0);
 }
 
 /** A backlog, and how fast the fleet works it off: jobs a second between the 5th and the 95th hundredth. */
