@@ -748,6 +748,36 @@ function removeProbes(history: Row[], from: number, to: number): void {
   history.splice(0, history.length, ...kept);
 }
 
+/** So many jobs of a type, all claimed before the first of them ends. */
+function claimedAtOnce({ history, state }: Story, type: string, count: number): void {
+  const ids = Array.from({ length: count }, (_, n) => `${type}-${n}`);
+  for (const id of ids) {
+    history.push(...run(id));
+    state.jobs?.push(row(id, type));
+    state.witness?.push(change('enqueued', id, { generation: 0 }));
+  }
+  for (const id of ids) state.witness?.push(change('claimed', id, { owner: OWNER }));
+  for (const id of ids) state.witness?.push(change('gone', id));
+}
+
+test('as many jobs of a limited type run at once as its limit allows, and not one more', () => {
+  const story = good();
+  claimedAtOnce(story, 'capped', 4);
+  expect(violationsOf(story)).toEqual([]);
+  const more = good();
+  claimedAtOnce(more, 'capped', 5);
+  expect(violationsOf(more)).toEqual(['limits: 5 jobs of the type capped ran at once, of 4']);
+});
+
+test('more starts of a type than its rate allows are found', () => {
+  const story = good();
+  claimedAtOnce(story, 'paced', 160);
+  expect(violationsOf(story)).toEqual([]);
+  const more = good();
+  claimedAtOnce(more, 'paced', 170);
+  expect(violationsOf(more).join('\n')).toMatch(/limits: 170 jobs of the type paced started/);
+});
+
 test('a completion that a failover lost is explained, and no other', () => {
   const story = good();
   const lost = losses({ settled: ['l/1'] });
