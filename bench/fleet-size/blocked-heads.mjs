@@ -1,6 +1,7 @@
 // Row 3. A block of due jobs that nobody may run stands before all others: of a paused type, of one
 // that nobody handles, of one at its limit, of a version that the workers do not know. Other jobs of
-// the queue start as in an empty one, also one whose transaction commits late.
+// the queue start as in an empty one, also one whose transaction commits late. The empty queue stands
+// beside it in the same database, with a worker of its own, and gets the same jobs at the same time.
 import { job } from '../../dist/index.js';
 import { became, clock, wait } from '../clock.mjs';
 import { vacuum } from '../databases.mjs';
@@ -13,10 +14,10 @@ const OPEN_MS = 3_000;
 /** What a claim reads of an empty queue, and a few pages more. */
 const BUFFERS_GOAL = 300;
 const PER_SECOND = 20;
+const beside = job('beside', { queue: 'beside' });
 
 /** What is filled in, and what the workers handle beside `task`. */
 const BLOCKS = {
-  empty: {},
   paused: { types: [{ type: 'block' }], prepare: ({ hf }) => hf.pause('inbox', { type: 'block' }) },
   unhandled: {},
   full: {
@@ -40,19 +41,27 @@ async function lateCommit(scene, name, openMs) {
   return (scene.runs.get(key)?.start ?? Number.POSITIVE_INFINITY) - at;
 }
 
-/** One phase: jobs at a rate for some seconds, and what the claims meanwhile read. */
+/** One phase: both queues get jobs at a rate for some seconds; and what the claims meanwhile read. */
 async function phase(scene, types, { notify, prefix, seconds, late }) {
-  const [worker] = await scene.workers(1, { types, options: { notify } });
+  const options = { notify };
+  const workers = await Promise.all([
+    scene.worker({ types: [{ type: 'task' }, ...types], options }),
+    scene.worker({ types: [{ type: 'beside', queue: 'beside' }], options }),
+  ]);
+  await scene.settle();
   const found = {};
   found.buffers = await scene.meter.watchBuffers('claim', async () => {
     // Its transaction is open while others come and go, and longer than they take.
     const committed = late ? lateCommit(scene, 'late', seconds * 1_000 + OPEN_MS) : null;
-    const offered = await scene.offer(task, { perSecond: PER_SECOND, seconds, prefix });
-    await scene.all(offered, 'start', 10_000);
-    Object.assign(found, startsOf(scene.waits(offered)));
+    const how = { perSecond: PER_SECOND, seconds, prefix };
+    const [offered, others] = await Promise.all([task, beside].map((one) => scene.offer(one, how)));
+    await scene.all([...offered, ...others], 'start', 10_000);
+    Object.assign(found, startsOf(scene.waits(offered)), {
+      empty: startsOf(scene.waits(others)),
+    });
     found.lateMs = await committed;
   });
-  await killWorkers([worker]);
+  await killWorkers(workers);
   return found;
 }
 
@@ -60,21 +69,19 @@ async function phase(scene, types, { notify, prefix, seconds, late }) {
 async function measure(open, name, { count, seconds, rounds }) {
   const { types = [], prepare, first, version = 1 } = BLOCKS[name];
   const scene = await open();
+  await scene.hf.createQueue('beside');
   await prepare?.(scene);
-  if (name !== 'empty') {
-    const steps = version > 1 ? { upgrade: { 1: (payload) => payload } } : {};
-    const block = job('block', { version, ...steps });
-    if (first) await scene.hf.enqueue(block, first);
-    await scene.fill(block, count);
-    await vacuum(scene.url, 'holdfast');
-  }
-  const all = [{ type: 'task' }, ...types];
+  const steps = version > 1 ? { upgrade: { 1: (payload) => payload } } : {};
+  const block = job('block', { version, ...steps });
+  if (first) await scene.hf.enqueue(block, first);
+  await scene.fill(block, count);
+  await vacuum(scene.url, 'holdfast');
   const found = { with: [], without: [] };
   for (let round = 0; round < rounds; round++) {
     for (const side of ['with', 'without']) {
       const notify = side === 'with';
       const how = { notify, prefix: `${side} ${round}`, seconds };
-      found[side].push(await phase(scene, all, { ...how, late: !notify && round === 0 }));
+      found[side].push(await phase(scene, types, { ...how, late: !notify && round === 0 }));
     }
   }
   await scene.close();
@@ -87,18 +94,18 @@ export async function run({ open, size, rounds, figure, say }) {
   for (const name of Object.keys(BLOCKS)) {
     found[name] = await measure(open, name, how);
     for (const [side, phases] of Object.entries(found[name]))
-      for (const { p50, p99, buffers, lateMs } of phases)
+      for (const { p50, p99, empty, buffers, lateMs } of phases)
         say(
-          `  ${name}, ${side} notify: start p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} ms; ${buffers.calls} claims, buffers mean ${buffers.mean.toFixed(0)}, most ${buffers.most.toFixed(0)}${lateMs ? `; late commit ${inSeconds(lateMs)}` : ''}`,
+          `  ${name}, ${side} notify: start p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} ms, beside it ${empty.p50.toFixed(1)}, ${empty.p99.toFixed(1)}; ${buffers.calls} claims, buffers mean ${buffers.mean.toFixed(0)}, most ${buffers.most.toFixed(0)}${lateMs ? `; late commit ${inSeconds(lateMs)}` : ''}`,
         );
   }
   const phasesOf = (name) => [...found[name].with, ...found[name].without];
-  for (const name of Object.keys(BLOCKS).filter((one) => one !== 'empty')) {
+  for (const name of Object.keys(BLOCKS)) {
     for (const side of ['with', 'without'])
       for (const what of ['p50', 'p99'])
         ratio(figure, `blocked_${name}_${side}_notify_${what}`, {
           values: found[name][side].map((one) => one[what]),
-          base: found.empty[side].map((one) => one[what]),
+          base: found[name][side].map(({ empty }) => empty[what]),
           goal: START_GOAL,
           unit: ' ms',
         });
