@@ -21,10 +21,17 @@ export class Allowance {
   readonly #clock: Clock;
   readonly #closed = new Map<string, Closed>();
   readonly #lateMs = new Map<string, number>();
+  /** A permit was given back since the claim in flight was sent, which may have counted before. */
+  #freed = false;
 
   constructor(pollMs: number, clock: Clock) {
     this.#pollMs = pollMs;
     this.#clock = clock;
+  }
+
+  /** A claim is sent now. */
+  sent(): void {
+    this.#freed = false;
   }
 
   isOpen(type: string): boolean {
@@ -48,6 +55,7 @@ export class Allowance {
       const got = taken.some((job) => job.type === type);
       const lateMs = got ? 0 : laterThan(this.#lateMs.get(type) ?? 0);
       this.#lateMs.set(type, lateMs);
+      if (againMs === null && this.#freed) continue;
       const waitMs = againMs === null ? jittered(this.#pollMs, this.#clock) : Math.max(1, againMs) + lateMs;
       this.#closed.set(type, { until: now + waitMs, forPermit: againMs === null });
     }
@@ -55,6 +63,7 @@ export class Allowance {
 
   /** A job that held a permit has left. True: types that wait for one may be asked for. */
   freed(): boolean {
+    this.#freed = true;
     let opened = false;
     for (const [type, { forPermit }] of this.#closed) {
       if (!forPermit) continue;

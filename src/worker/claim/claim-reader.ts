@@ -227,6 +227,7 @@ export class ClaimReader {
     const workerId = this.#deps.workerId();
     const sentAt = time.now();
     const { number, finished } = this.ledger.begin();
+    this.#allowance.sent();
     const terms = { workerId, leaseMs: settings.leaseMs, number, finished, limit };
     let claimed: C;
     try {
