@@ -106,7 +106,7 @@ test('in a queue that is read by key it is told which buckets; * means all of th
   const back = { runAt: '2020-01-01 00:00:00+00', partitionBucket: 7 };
   await hintQueue(db.plain, { schema: 'holdfast', queue: 'orders' }, [back]);
   // Anybody may send one; these would make a claim fail.
-  for (const hint of ['0:1.5', '0:x', '0:1024', '0:-1'])
+  for (const hint of ['0:1.5', '0:1024', '0:-1', '0:_'])
     await db.rows(`SELECT pg_notify(concat('holdfast_', 'holdfast.orders'::regclass::oid), $1)`, [
       hint,
     ]);
