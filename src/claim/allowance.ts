@@ -56,7 +56,8 @@ export class Allowance {
       const lateMs = got ? 0 : laterThan(this.#lateMs.get(type) ?? 0);
       this.#lateMs.set(type, lateMs);
       if (againMs === null && this.#freed) continue;
-      const waitMs = againMs === null ? jittered(this.#pollMs, this.#clock) : Math.max(1, againMs) + lateMs;
+      const waitMs =
+        againMs === null ? jittered(this.#pollMs, this.#clock) : Math.max(1, againMs) + lateMs;
       this.#closed.set(type, { until: now + waitMs, forPermit: againMs === null });
     }
   }

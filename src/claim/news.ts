@@ -13,7 +13,9 @@ export interface QueueNews {
 }
 
 /** `asked`: the parameter that says whether the claim is asked. */
-export const newsOf = (asked: string) => `CASE WHEN ${asked} THEN EXISTS (SELECT FROM holdfast.inbox AS s
+export const newsOf = (
+  asked: string,
+) => `CASE WHEN ${asked} THEN EXISTS (SELECT FROM holdfast.inbox AS s
     WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()) END AS suspects,
   CASE WHEN ${asked} THEN (SELECT (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint
     FROM holdfast.queues AS q WHERE q.name = 'inbox') END AS maintained_ms,

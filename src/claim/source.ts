@@ -85,8 +85,8 @@ export interface Source {
   later(buckets: readonly number[] | null, at: number): void;
   /** True: there may be something to read now. */
   left(job: LeftJob): boolean;
-  /** When there is something to read although no poll is due. */
-  readAt(now: number): number;
+  /** When there is something to read although no poll is due. `idle`: scans from the front are left to the polls. */
+  readAt(now: number, idle: boolean): number;
   /** `ask`: also ask for news. */
   read(limit: number, ask: boolean): Promise<Found>;
 }

@@ -1,9 +1,8 @@
 /**
  * Waking: by which statements a worker asks producers for hints, and hints are sent without an insert.
  *
- * Every queue has a channel. An insert sends a hint to it only if some worker waits for one (the trigger is
- * part of the schema). To wait is to hold an advisory lock, shared, on a session of the worker's own, so a
- * worker that dies waits no more. Everything here is a hint: what it misses is found by the next poll.
+ * Every queue has a channel. An insert sends a hint to it only if some worker waits for one (schema/functions/wake.sql.ts).
+ * To wait is to hold advisory locks, shared, on a session of the worker's own, so a worker that dies waits no more. Everything here is a hint: what it misses is found by the next poll.
  */
 import { inQueue } from '../postgres/in-queue.js';
 import { checkQueueName, loadText, type Names } from '../postgres/names.js';
@@ -25,25 +24,40 @@ export async function channelOf(db: Executor, names: Names): Promise<string> {
   return row?.channel as string;
 }
 
-export const takeWaitingLock = statement({
-  name: 'want_hints',
-  text: `SELECT pg_advisory_lock_shared('holdfast.inbox'::regclass::oid::integer, 0)::text AS held`,
+export const listenLock = statement({
+  name: 'listen_lock',
+  text: `SELECT pg_advisory_lock_shared('holdfast.fleet'::regclass::oid::integer, 0)::text AS held`,
   columns: { held: text },
 });
 
-/** From now on inserts send hints. An insert that looks at the same moment is waited for. */
-export async function wantHints(db: Executor, names: Names): Promise<void> {
-  await db.run(takeWaitingLock, names, []);
+/** On the session that listens: inserts into queues in which nobody is active send hints from now on. */
+export async function holdListening(db: Executor, names: Names): Promise<void> {
+  await db.run(listenLock, names, []);
 }
 
-export const dropWaitingLock = statement({
-  name: 'want_no_hints',
-  text: `SELECT pg_advisory_unlock_shared('holdfast.inbox'::regclass::oid::integer, 0) AS dropped`,
+/** The second number of the locks of a queue: hints are wanted; a worker is active there, and says whether it wants them. */
+export const WANTS_HINTS = 0;
+export const ACTIVE = -2;
+
+export const takeQueueLock = statement({
+  name: 'hold_queue_lock',
+  text: `SELECT pg_advisory_lock_shared('holdfast.inbox'::regclass::oid::integer, $1::integer)::text AS held`,
+  columns: { held: text },
+});
+
+/** An insert that looks at the same moment is waited for. */
+export async function holdQueueLock(db: Executor, names: Names, lock: number): Promise<void> {
+  await db.run(takeQueueLock, names, [lock]);
+}
+
+export const dropQueueLock = statement({
+  name: 'drop_queue_lock',
+  text: `SELECT pg_advisory_unlock_shared('holdfast.inbox'::regclass::oid::integer, $1::integer) AS dropped`,
   columns: { dropped: bool },
 });
 
-export async function wantNoHints(db: Executor, names: Names): Promise<void> {
-  await db.run(dropWaitingLock, names, []);
+export async function leaveQueueLock(db: Executor, names: Names, lock: number): Promise<void> {
+  await db.run(dropQueueLock, names, [lock]);
 }
 
 export const notifyChannel = statement({

@@ -8,6 +8,7 @@ import { audit } from './functions/audit.sql.js';
 import { bucketOf } from './functions/bucket-of.sql.js';
 import { checkJob } from './functions/check-job.sql.js';
 import { countWaiting } from './functions/count-waiting.sql.js';
+import { due, dueQueues } from './functions/due.sql.js';
 import { enqueue } from './functions/enqueue.sql.js';
 import { enqueueUnique } from './functions/enqueue-unique.sql.js';
 import { fill } from './functions/fill.sql.js';
@@ -48,5 +49,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   setLimit,
   allow,
   rateKeys,
+  due,
+  dueQueues,
   legacy,
 ];

@@ -11,6 +11,7 @@ import { plainPool } from '../postgres/pool.js';
 import { BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import { plainExecutor } from '../postgres/queryable.js';
 import { readDue, writeTicks } from '../schedule/tick.js';
+import { IdlePoll } from './claim/idle-poll.js';
 import { Wakeups } from './claim/wakeups.js';
 import type { SharedDeps } from './deps.js';
 import { Keeper } from './lease/keeper.js';
@@ -56,6 +57,7 @@ export class Loops {
   readonly #membership: Membership;
   readonly #unhandled: UnhandledWatch;
   readonly #schedules: ScheduleTicker;
+  readonly #idlePoll: IdlePoll;
 
   constructor(deps: LoopsDeps) {
     // While the database is away, every job that is being settled listens to it.
@@ -86,6 +88,12 @@ export class Loops {
     this.#unhandled = this.#makeUnhandled();
     this.#schedules = this.#makeSchedules();
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
+    this.#idlePoll = new IdlePoll({
+      ...deps,
+      queues: () => this.queues,
+      listening: () => this.wakeups.listening(),
+      recordRound: (queue, agoMs, unused) => this.services.recordRound(queue, agoMs, unused),
+    });
   }
 
   /**
@@ -104,6 +112,7 @@ export class Loops {
     this.services.start();
     this.#unhandled.start();
     this.#schedules.start();
+    this.#idlePoll.start();
   }
 
   /** What the worker does beside its jobs ends; those are drained by their queues. */
@@ -111,6 +120,7 @@ export class Loops {
     this.services.stop();
     this.#unhandled.stop();
     this.#schedules.stop();
+    this.#idlePoll.stop();
     this.#membership.stop();
     this.#quarantine.stop();
   }

@@ -28,6 +28,8 @@ export class QueueWorker {
   readonly inFlight: InFlightJobs;
   readonly runs: Runs;
   readonly claims: ClaimLoop;
+  /** Handled types with the newest version of each. */
+  readonly versions: Readonly<Record<string, number>>;
   readonly #deps: QueueWorkerDeps;
   readonly #prefetch: PrefetchPolicy;
   /** How many jobs one handler takes, where all types of the queue are handled in batches; else 1. */
@@ -61,6 +63,7 @@ export class QueueWorker {
       versions[job.type] = job.version;
       sizes.push(many?.max ?? 1);
     }
+    this.versions = versions;
     this.#perHandler = Math.min(...sizes);
     this.claims = new ClaimLoop({
       ...deps,
@@ -183,9 +186,13 @@ export class QueueWorker {
       return;
     }
     const runs = runsOf(batch, jobs);
-    const isFirst = ([job]: LeasedJob[]) => job !== undefined && this.claims.isLimited(job.row.type);
+    const isFirst = ([job]: LeasedJob[]) =>
+      job !== undefined && this.claims.isLimited(job.row.type);
     // A job that holds a permit starts before others that wait: until it ends, nobody else has the permit.
-    this.runs.add(runs.filter((run) => !isFirst(run)), false);
+    this.runs.add(
+      runs.filter((run) => !isFirst(run)),
+      false,
+    );
     this.runs.add(runs.filter(isFirst), true);
     this.runs.start();
   }

@@ -4,8 +4,8 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { KeyedClaim, KeyStretch } from './claim.js';
 import { BUCKETS } from '../../job/key.js';
+import type { KeyedClaim, KeyStretch } from './claim.js';
 import { bucketsOf } from './key-places.js';
 import { KeyScanner } from './key-scanner.js';
 

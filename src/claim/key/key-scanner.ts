@@ -12,10 +12,11 @@
  * Where keys take turns a walk is a round. While rounds bring plenty one follows the other, and no hint gives a key
  * another turn in between.
  */
-import type { KeyedClaim, KeyStretch } from './claim.js';
+
 import { BUCKETS } from '../../job/key.js';
-import { bucketsOf, rest, stretchesOf } from './key-places.js';
 import { ScanTimer } from '../scan-timer.js';
+import type { KeyedClaim, KeyStretch } from './claim.js';
+import { bucketsOf, rest, stretchesOf } from './key-places.js';
 
 /** How long the owner of a bucket has for a hint before others follow it. */
 const OWNER_FIRST_MS = 200;
@@ -174,9 +175,10 @@ export class KeyScanner {
   }
 
   /** When there is something to read. */
-  readAt(now: number): number {
+  readAt(now: number, idle = false): number {
     if (this.#walk.length > 0 || this.#hints.size > 0) return now;
-    return Math.min(this.#scan.at, this.#laterAt);
+    const asked = Math.min(this.#askedAt, this.#laterAt);
+    return idle ? asked : Math.min(this.#scan.at, this.#laterAt);
   }
 
   /** What was to be read later and is due now becomes a hint. */

@@ -51,10 +51,10 @@ export class KeySource implements Source {
     return this.#keys.readAt(0) === 0;
   }
 
-  readAt(now: number): number {
+  readAt(now: number, idle: boolean): number {
     const { allowance } = this.#deps;
     const permitAt = this.#forPermit.size > 0 ? allowance.opensAt : Number.POSITIVE_INFINITY;
-    return Math.min(this.#keys.readAt(now), permitAt);
+    return Math.min(this.#keys.readAt(now, idle), permitAt);
   }
 
   async read(limit: number, ask: boolean): Promise<Found> {

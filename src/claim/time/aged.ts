@@ -40,7 +40,10 @@ export class AgedLines {
     if (this.#scanning) this.#cursors.clear();
     const limit = Math.max(1, Math.floor(room / SHARE));
     const lines = linesOf(this.#versions, this.#unread).filter(({ type }) => open(type));
-    return { limit, lines: lines.map((line): LineRequest => ({ ...line, ...this.#after(line), rows: limit + 1 })) };
+    return {
+      limit,
+      lines: lines.map((line): LineRequest => ({ ...line, ...this.#after(line), rows: limit + 1 })),
+    };
   }
 
   #after(line: Pick<LineRequest, 'type' | 'version' | 'priority'>) {

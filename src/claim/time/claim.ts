@@ -18,7 +18,16 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { int4, int8, json, plainArray, statement, text, textArray, timestamp } from '../../postgres/statement.js';
+import {
+  int4,
+  int8,
+  json,
+  plainArray,
+  statement,
+  text,
+  textArray,
+  timestamp,
+} from '../../postgres/statement.js';
 import { NEWS_COLUMNS, NO_NEWS, newsIn, newsOf, type QueueNews } from '../news.js';
 import {
   ALLOWED,
@@ -30,10 +39,10 @@ import {
   limited,
   NO_JOB,
   openQueue,
-  REFUSED,
-  type Refused,
   RECORD_CLAIM,
+  REFUSED,
   RETURN_TAKEN,
+  type Refused,
   refusedIn,
   SELECT_TAKEN,
   splitHead,
@@ -212,7 +221,11 @@ export interface TimeClaim extends Claimed {
   readonly news: QueueNews | null;
 }
 
-export async function claimTime(db: Executor, names: Names, request: TimeRequest): Promise<TimeClaim> {
+export async function claimTime(
+  db: Executor,
+  names: Names,
+  request: TimeRequest,
+): Promise<TimeClaim> {
   const { lines, walks } = request;
   const rows = await db.run(claimByTime, names, [
     ...termsOf(request),
@@ -238,7 +251,8 @@ export async function claimTime(db: Executor, names: Names, request: TimeRequest
     clock: head.clock ?? 0,
     found: head.found ?? 0,
     seen: new Set((head.seen ?? '').split(',').map((nth) => Number(nth) - 1)),
-    cut: line === null || at === null || position === null ? null : { line: line - 1, at, position },
+    cut:
+      line === null || at === null || position === null ? null : { line: line - 1, at, position },
     refused: refusedIn(head.refused),
     walked: head.walked === null ? {} : JSON.parse(head.walked),
     walkMs: head.walkMs,

@@ -91,7 +91,8 @@ export class Lines {
     if (this.#scanning) this.#scan.record(now, tookMs);
     const full = found >= limit;
     const last = new Map<string, { job: ClaimedJob; jobs: number }>();
-    for (const job of jobs) last.set(keyOf(job), { job, jobs: (last.get(keyOf(job))?.jobs ?? 0) + 1 });
+    for (const job of jobs)
+      last.set(keyOf(job), { job, jobs: (last.get(keyOf(job))?.jobs ?? 0) + 1 });
     for (const [nth, line] of this.#taken.entries()) {
       const { job, jobs: count = 0 } = last.get(keyOf(line)) ?? {};
       const more = seen.has(nth) && (full || cut !== null || line.type in refused);

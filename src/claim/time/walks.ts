@@ -25,8 +25,7 @@ export class RateWalks {
   }
 
   hint(types: readonly string[] | null): void {
-    for (const type of this.#keyed)
-      if (types === null || types.includes(type)) this.#begin(type);
+    for (const type of this.#keyed) if (types === null || types.includes(type)) this.#begin(type);
   }
 
   #begin(type: string): void {

@@ -5,6 +5,7 @@
  * claim is decided in claim-schedule.ts, what a claim reads in claim-reader.ts. Hints that come in quick succession
  * share a claim.
  */
+import type { QueueNews } from '../../claim/news.js';
 import type { Hint } from '../../claim/source.js';
 import type { LimitedTypes } from '../../fleet/registry.js';
 import type { Ordering } from '../../job/order.js';
@@ -17,7 +18,8 @@ import { ClaimSchedule } from './claim-schedule.js';
 export interface Hints {
   listening(): boolean;
   getsHints(queue: string): boolean;
-  want(queue: string, wanted: boolean): void;
+  isQuiet(queue: string): boolean;
+  want(queue: string, wanted: boolean | null): void;
 }
 
 export interface ClaimLoopDeps extends ClaimReaderDeps {
@@ -35,6 +37,9 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
   readonly reportError: (what: string, error: unknown) => void;
 }
 
+/** A queue in which nothing was found for so long needs no locks of its own. */
+const QUIET_MS = 30_000;
+
 export class ClaimLoop {
   readonly #deps: ClaimLoopDeps;
   readonly #reader: ClaimReader;
@@ -43,6 +48,8 @@ export class ClaimLoop {
   #stopped = false;
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
+  /** When a claim last found a job. */
+  #busyAt = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ClaimLoopDeps) {
     this.#deps = deps;
@@ -76,6 +83,20 @@ export class ClaimLoop {
 
   isLimited(type: string): boolean {
     return this.#reader.isLimited(type);
+  }
+
+  /** It waits for a hint, and leaves its polls to others. */
+  get idle(): boolean {
+    return this.#schedule.idle && !this.#claiming;
+  }
+
+  /** What was found of an idle queue. */
+  record(news: QueueNews): void {
+    this.#reader.record(news);
+    if (this.#deps.time.now() - this.#busyAt > QUIET_MS)
+      this.#deps.wakeups.want(this.#deps.queue, null);
+    if (news.suspects || (news.dueInMs ?? Number.POSITIVE_INFINITY) <= 0) this.wake();
+    else if (news.dueInMs !== null) this.dueIn(news.dueInMs, null);
   }
 
   /** Jobs were written. */
@@ -140,7 +161,11 @@ export class ClaimLoop {
       return;
     }
     if (this.#deps.room() <= 0) return;
-    const at = this.#schedule.nextAt(now, this.#reader.readAt(now), this.#deps.free());
+    const at = this.#schedule.nextAt(
+      now,
+      this.#reader.readAt(now, this.#schedule.idle),
+      this.#deps.free(),
+    );
     if (at > now) this.#wait(at, now);
     else
       void this.#exclusively('claiming from', async () => {
@@ -194,6 +219,8 @@ export class ClaimLoop {
       recordRound(found.news.maintainedMs);
     }
     const wanted = this.#schedule.succeeded(found, limit, wakeups.getsHints(queue));
-    if (wanted !== null) wakeups.want(queue, wanted);
+    // A worker that only answers hints of others stays quiet.
+    if (wanted !== null && (found.jobs > 0 || !wakeups.isQuiet(queue))) wakeups.want(queue, wanted);
+    if (found.jobs > 0) this.#busyAt = this.#deps.time.now();
   }
 }

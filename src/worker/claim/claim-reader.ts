@@ -7,6 +7,7 @@
  */
 import { Allowance } from '../../claim/allowance.js';
 import { KeySource } from '../../claim/key/source.js';
+import type { QueueNews } from '../../claim/news.js';
 import { publish } from '../../claim/permits.js';
 import type { ClaimMarks, Found, Hint, Send, Source, SourceDeps } from '../../claim/source.js';
 import { SuspectsSource } from '../../claim/suspects/source.js';
@@ -167,9 +168,9 @@ export class ClaimReader {
     this.#held.set('', (this.#held.get('') ?? 0) + by);
   }
 
-  /** When there is something to read although no poll is due. */
-  readAt(now: number): number {
-    return Math.min(this.#source.readAt(now), this.#suspects.readAt);
+  /** When there is something to read although no poll is due. `idle`: scans are left to the polls. */
+  readAt(now: number, idle: boolean): number {
+    return Math.min(this.#source.readAt(now, idle), this.#suspects.readAt);
   }
 
   /** Others wait for permits that this worker has given back. */
@@ -200,11 +201,14 @@ export class ClaimReader {
       if (await this.#suspects.read(limit)) return { jobs: limit, waitedMs: 0, news: null };
     }
     const found = await this.#source.read(limit, ask);
-    if (found.news) this.#suspects.record(found.news.suspects);
-    // Nobody waits for it, and whoever finds the figure old counts again.
-    if (found.news?.recount)
-      void countWaiting(this.#deps.engine, this.#deps.names).catch(() => undefined);
+    if (found.news) this.record(found.news);
     return found;
+  }
+
+  record({ suspects, recount }: QueueNews): void {
+    this.#suspects.record(suspects);
+    // Nobody waits for it, and whoever finds the figure old counts again.
+    if (recount) void countWaiting(this.#deps.engine, this.#deps.names).catch(() => undefined);
   }
 
   /** A claim whose answer was lost may hold jobs that nobody here knows of. */

@@ -38,6 +38,8 @@ export class ClaimSchedule {
   #answering = false;
   #answerMs = 0;
   #idleMs = SOON_MS;
+  /** The last claim found nothing, and the polls are left to idle-poll.ts. */
+  #idle = false;
   #newsAt = Number.NEGATIVE_INFINITY;
   /** When the next job is due; and what was said of that since the last claim was sent. */
   #dueAt = Number.POSITIVE_INFINITY;
@@ -68,6 +70,11 @@ export class ClaimSchedule {
     this.#dueSince = Math.min(at, this.#dueSince);
   }
 
+  /** Nothing is read until there is a hint, or idle-poll.ts says so. */
+  get idle(): boolean {
+    return this.#idle;
+  }
+
   /** The last claim failed; the next one comes after a pause. */
   get failing(): boolean {
     return this.#backoff.failing;
@@ -83,6 +90,7 @@ export class ClaimSchedule {
 
   /** A claim is sent now. Returns whether it is to ask for news of the queue. */
   begin(now: number): boolean {
+    this.#idle = false;
     this.#begunAt = this.#time.now();
     this.#answeredAt = null;
     this.#hinted = false;
@@ -133,8 +141,10 @@ export class ClaimSchedule {
     if (!goesOn && tookMs > PACE_MS) this.#restsUntil = now + Math.min(tookMs, LATEST_MS);
     // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);
-    const idleMs = getsHints ? 2 * this.#pollMs : Math.min(this.#idleMs, this.#pollMs);
+    this.#idle = found === 0 && !goesOn && (getsHints || this.#idleMs >= this.#pollMs);
+    const idleMs = getsHints ? this.#pollMs : this.#idleMs;
     this.#pollAt = goesOn ? now : now + jittered(idleMs, this.#time);
+    if (this.#idle) this.#pollAt = Number.POSITIVE_INFINITY;
     return true;
   }
 

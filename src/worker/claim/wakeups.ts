@@ -7,7 +7,15 @@
  */
 import type { Hint } from '../../claim/source.js';
 import { holdLiveness } from '../../fleet/liveness.js';
-import { FLEET_CHANNEL, ping, wantHints, wantNoHints } from '../../fleet/wake.js';
+import {
+  ACTIVE,
+  FLEET_CHANNEL,
+  holdListening,
+  holdQueueLock,
+  leaveQueueLock,
+  ping,
+  WANTS_HINTS,
+} from '../../fleet/wake.js';
 import { BUCKETS } from '../../job/key.js';
 import type { Address } from '../../postgres/address.js';
 import { Listener } from '../../postgres/listen.js';
@@ -36,10 +44,21 @@ export interface WakeupsDeps {
   readonly reportError: (what: string, error: unknown) => void;
 }
 
+/** What a worker wants of a queue, and the locks that it holds for it. */
 interface Wish {
   readonly queue: string;
-  wanted: boolean;
-  held: boolean;
+  /** Null: it is quiet there, and hints are sent unless somebody is active. */
+  wanted: boolean | null;
+  hints: boolean;
+  active: boolean;
+}
+
+/** The next lock to take or to leave, in an order in which no hint is missed; null: all is as it is wanted. */
+function nextStep({ wanted, hints, active }: Wish): [lock: number, take: boolean] | null {
+  if (wanted && !hints) return [WANTS_HINTS, true];
+  if (wanted !== null && !active) return [ACTIVE, true];
+  if (wanted === null && active) return [ACTIVE, false];
+  return !wanted && hints ? [WANTS_HINTS, false] : null;
 }
 
 /** Null: nobody of ours has sent it. A claim that names no bucket would fail again and again. */
@@ -69,7 +88,10 @@ export class Wakeups {
     this.#deps = deps;
     this.#workerId = deps.workerId;
     this.#wishes = new Map(
-      [...deps.channels.values()].map((queue) => [queue, { queue, wanted: false, held: false }]),
+      [...deps.channels.values()].map((queue) => [
+        queue,
+        { queue, wanted: null, hints: false, active: false },
+      ]),
     );
     const { address, channels, other, reportError } = deps;
     this.#listener = new Listener({
@@ -109,10 +131,16 @@ export class Wakeups {
 
   /** Producers send hints for this queue, and they arrive. */
   getsHints(queue: string): boolean {
-    return this.listening() && this.#wishes.get(queue)?.held === true;
+    const wish = this.#wishes.get(queue);
+    return this.listening() && wish !== undefined && (wish.hints || !wish.active);
   }
 
-  want(queue: string, wanted: boolean): void {
+  isQuiet(queue: string): boolean {
+    return this.#wishes.get(queue)?.wanted === null;
+  }
+
+  /** Null: nothing has happened in this queue for a while. */
+  want(queue: string, wanted: boolean | null): void {
     const wish = this.#wishes.get(queue);
     if (!wish || wish.wanted === wanted) return;
     wish.wanted = wanted;
@@ -121,18 +149,22 @@ export class Wakeups {
 
   async #prepare(db: Executor): Promise<void> {
     if (this.#deps.livenessLock) await holdLiveness(db, this.#names('inbox'), this.#workerId);
+    await holdListening(db, this.#names('inbox'));
   }
 
   #up(): void {
     this.#deps.fleetChanged();
     this.#deps.schedulesChanged?.(null);
+    // Nobody sent a hint for what was inserted before.
+    for (const queue of this.#wishes.keys()) this.#deps.listening(queue);
     void this.#move();
   }
 
   /** The session is gone, and with it the locks and perhaps the last hints. */
   #down(): void {
     for (const wish of this.#wishes.values()) {
-      wish.held = false;
+      wish.hints = false;
+      wish.active = false;
       if (!this.#stopped) this.#deps.hint(wish.queue, { since: null, buckets: null, types: null });
     }
   }
@@ -156,18 +188,19 @@ export class Wakeups {
     if (this.#moving) return;
     this.#moving = true;
     for (;;) {
-      const wish = [...this.#wishes.values()].find(({ wanted, held }) => wanted !== held);
-      if (!wish || !this.listening()) break;
+      const wish = [...this.#wishes.values()].find((one) => nextStep(one) !== null);
+      const [lock, take] = (wish && nextStep(wish)) ?? [];
+      if (!wish || lock === undefined || !this.listening()) break;
       const names = this.#names(wish.queue);
-      const wanted = wish.wanted;
       try {
-        await this.#listener.run((db) => (wanted ? wantHints(db, names) : wantNoHints(db, names)));
-        wish.held = wanted && this.listening();
+        await this.#listener.run((db) => (take ? holdQueueLock : leaveQueueLock)(db, names, lock));
+        const held = take === true && this.listening();
+        if (lock === ACTIVE) wish.active = held;
+        else wish.hints = held;
         // Nobody sent a hint for what was inserted between the last claim and the lock.
-        if (wish.held) this.#deps.listening(wish.queue);
+        if (lock === WANTS_HINTS && held) this.#deps.listening(wish.queue);
       } catch {
         // The listener has reported it and ends the session.
-        wish.held = false;
         break;
       }
     }

@@ -76,7 +76,13 @@ export class Registration {
 export function metadataOf(settings: Settings): object {
   const { concurrency, leaseMs, heartbeatMs, ttlMs, metadata } = settings;
   return {
-    ...{ host: hostname(), pid: process.pid, node: process.version, holdfast: VERSION, migrations: LATEST },
+    ...{
+      host: hostname(),
+      pid: process.pid,
+      node: process.version,
+      holdfast: VERSION,
+      migrations: LATEST,
+    },
     ...{ concurrency, ...metadata, leaseMs, heartbeatMs, ttlMs },
   };
 }

@@ -18,6 +18,9 @@ import { type Service, transactionWith } from './service.js';
 const WITH_BITMAPS =
   "; SET LOCAL enable_bitmapscan = on; SET LOCAL plan_cache_mode = auto; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
+/** A queue without a job has so many rounds fewer: there is only its archive to prune. */
+const UNUSED = 180;
+
 type Shared =
   | 'schema'
   | 'queues'
@@ -39,6 +42,8 @@ export class ServiceLoop {
   readonly #deps: ServiceLoopDeps;
   /** By queue, when its last round began, as far as claims have said. */
   readonly #beganAt = new Map<string, number>();
+  /** Queues in which no job is, of whatever kind: their rounds are rare. */
+  readonly #unused = new Set<string>();
   #timer: Timer | null = null;
   #stopped = false;
   #outage = false;
@@ -65,8 +70,10 @@ export class ServiceLoop {
   }
 
   /** A claim has seen when the last round of this queue began. */
-  recordRound(queue: string, agoMs: number | null): void {
+  recordRound(queue: string, agoMs: number | null, unused = false): void {
     if (agoMs !== null) this.#beganAt.set(queue, this.#deps.time.now() - agoMs);
+    if (unused) this.#unused.add(queue);
+    else this.#unused.delete(queue);
   }
 
   #plan(delayMs: number): void {
@@ -83,7 +90,8 @@ export class ServiceLoop {
   #turnMayCome(queue: string): boolean {
     const { settings, time } = this.#deps;
     const beganAt = this.#beganAt.get(queue) ?? Number.NEGATIVE_INFINITY;
-    return time.now() - beganAt >= EARLY * settings.maintenanceMs;
+    const everyMs = settings.maintenanceMs * (this.#unused.has(queue) ? UNUSED : 1);
+    return time.now() - beganAt >= EARLY * everyMs;
   }
 
   async #round(queue: string): Promise<void> {

@@ -1,0 +1,45 @@
+/**
+ * The question of an idle worker: which of its queues have something to do, all in one statement. See
+ * schema/functions/due.sql.ts.
+ */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { bool, int8, statement, text } from '../postgres/statement.js';
+import type { QueueNews } from './news.js';
+import type { Versions } from './take.js';
+
+export const askDueQueues = statement({
+  name: 'due_queues',
+  text: `
+SELECT d.queue, d.due_in_ms, d.suspects, d.maintained_ms, d.recount, d.unused
+FROM holdfast.due_queues($1::jsonb) AS d`,
+  columns: {
+    ...{ queue: text, due_in_ms: int8.orNull, suspects: bool, maintained_ms: int8.orNull },
+    ...{ recount: bool, unused: bool },
+  },
+});
+
+export interface DueNews extends QueueNews {
+  readonly queue: string;
+  /** There is no job in it, of whatever kind. */
+  readonly unused: boolean;
+}
+
+/** By queue, the types that the worker handles. */
+export function askDue(
+  db: Executor,
+  names: Names,
+  asked: ReadonlyMap<string, Versions>,
+): Promise<DueNews[]> {
+  const request: Record<string, { types: string[]; versions: number[] }> = {};
+  for (const [queue, versions] of asked) {
+    const lines = Object.entries(versions).flatMap(([type, newest]) =>
+      Array.from({ length: newest }, (_, n) => ({ type, version: n + 1 })),
+    );
+    request[queue] = {
+      types: lines.map(({ type }) => type),
+      versions: lines.map(({ version }) => version),
+    };
+  }
+  return db.run(askDueQueues, names, [JSON.stringify(request)]);
+}
