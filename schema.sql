@@ -788,6 +788,79 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_prune_archive()
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '50ms'
+AS $function$
+DECLARE
+  prefix CONSTANT text := 'inbox' || '_archive_';
+  queue  holdfast.queues;
+  last   integer;
+  is_due boolean;
+  old    integer[];
+  one    integer;
+  pruned bigint := 0;
+BEGIN
+  FOR pass IN 1 .. 2 LOOP
+    IF pass = 1 THEN
+      SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
+    ELSE
+      -- One at a time. Read again, because somebody else may have done it.
+      SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox' FOR NO KEY UPDATE SKIP LOCKED;
+    END IF;
+    SELECT max(s.number),
+      -- The size is asked of the file: nothing is read. An empty segment goes on.
+      bool_or(s.closed_at IS NULL AND s.opened_at <= now() - queue.archive_retention / 8
+        AND pg_relation_size(to_regclass(format('holdfast.%I', prefix || s.number))) > 0),
+      coalesce(array_agg(s.number) FILTER (WHERE s.closed_at < now() - queue.archive_retention), '{}')
+    INTO last, is_due, old
+    FROM (
+      SELECT e.key::integer AS number, e.value::timestamptz AS opened_at,
+        lead(e.value::timestamptz) OVER (ORDER BY e.key::integer) AS closed_at
+      FROM jsonb_each_text(queue.archive_segments) AS e
+    ) AS s;
+    IF is_due IS NOT TRUE AND old = '{}' THEN
+      RETURN 0;
+    END IF;
+  END LOOP;
+
+  IF is_due THEN
+    -- The last block range of a table is not summarized until it is full, which it will never be.
+    BEGIN
+      PERFORM brin_summarize_new_values(i.indexrelid) FROM pg_index AS i
+      WHERE i.indrelid = to_regclass(format('holdfast.%I', prefix || last));
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;  -- It is being vacuumed, which does the same.
+    END;
+  END IF;
+  LOCK TABLE ONLY holdfast.inbox_archive IN ACCESS EXCLUSIVE MODE;
+  IF is_due THEN
+    EXECUTE format('CREATE TABLE holdfast.%I PARTITION OF holdfast.inbox_archive FOR VALUES IN (%s) '
+      'WITH (fillfactor = 100, autovacuum_vacuum_insert_scale_factor = 0.02, '
+      'autovacuum_vacuum_insert_threshold = 100000)', prefix || last + 1, last + 1);
+    EXECUTE format('ALTER TABLE ONLY holdfast.inbox_archive ALTER COLUMN segment SET DEFAULT %s', last + 1);
+    queue.archive_segments := queue.archive_segments || jsonb_build_object(last + 1, clock_timestamp());
+  END IF;
+  FOREACH one IN ARRAY old LOOP
+    BEGIN
+      EXECUTE format('LOCK TABLE ONLY holdfast.%I IN ACCESS EXCLUSIVE MODE NOWAIT', prefix || one);
+      pruned := pruned + greatest(1, pg_stat_get_live_tuples(to_regclass(format('holdfast.%I', prefix || one))));
+      EXECUTE format('DROP TABLE holdfast.%I', prefix || one);
+      queue.archive_segments := queue.archive_segments - one::text;
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;  -- It is being vacuumed, or read by its own name. The next round drops it.
+    END;
+  END LOOP;
+  UPDATE holdfast.queues AS q SET archive_segments = queue.archive_segments WHERE q.name = 'inbox';
+  RETURN pruned;
+EXCEPTION WHEN lock_not_available THEN
+  RETURN 0;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_room(jobs uuid[])
  RETURNS SETOF uuid
  LANGUAGE plpgsql
@@ -1314,6 +1387,19 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.keep_young()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF OLD.completed_at < now() - (SELECT q.archive_retention FROM holdfast.queues AS q WHERE q.name = TG_ARGV[0]) THEN
+    RETURN OLD;
+  END IF;
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.limits_changed()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1467,6 +1553,8 @@ REVOKE ALL ON FUNCTION holdfast.inbox_enqueue_unique(uuid,text,integer,text,inte
 
 REVOKE ALL ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.inbox_prune_archive() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
@@ -1559,8 +1647,9 @@ CREATE TABLE holdfast.inbox_archive (
   history jsonb,
   result jsonb,
   group_key text,
+  segment integer NOT NULL DEFAULT 0,
   CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
-) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
+) PARTITION BY LIST (segment);
 
 CREATE TABLE holdfast.inbox_claims (
   worker_id text NOT NULL,
@@ -1650,8 +1739,10 @@ CREATE TABLE holdfast.queues (
   limits_version bigint NOT NULL DEFAULT 0,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   migration integer NOT NULL DEFAULT 1,
+  archive_segments jsonb NOT NULL DEFAULT '{"0": "-infinity"}'::jsonb,
   CONSTRAINT queues_age_after_check CHECK ((age_after > '00:00:00'::interval)),
   CONSTRAINT queues_archive_retention_check CHECK ((archive_retention >= '00:00:00'::interval)),
+  CONSTRAINT queues_archive_segments_check CHECK ((jsonb_typeof(archive_segments) = 'object'::text)),
   CONSTRAINT queues_audit_retention_check CHECK ((audit_retention > '00:00:00'::interval)),
   CONSTRAINT queues_effect_retention_check CHECK ((effect_retention > '00:00:00'::interval)),
   CONSTRAINT queues_idempotency_retention_check CHECK ((idempotency_retention > '00:00:00'::interval)),
@@ -1726,6 +1817,8 @@ CREATE TABLE holdfast.workers (
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
 
+CREATE TABLE holdfast.inbox_archive_0 PARTITION OF holdfast.inbox_archive FOR VALUES IN (0) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
+
 ALTER TABLE holdfast.inbox_claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
 
 ALTER SEQUENCE holdfast.inbox_position_seq OWNED BY holdfast.inbox."position";
@@ -1740,9 +1833,9 @@ CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, available_
 
 CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_at = 'infinity'::timestamp with time zone);
 
-CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (created_at) WITH (autosummarize='on');
+CREATE INDEX inbox_effects_prune_idx ON holdfast.inbox_effects USING btree (created_at);
 
-CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
+CREATE INDEX inbox_idempotency_prune_idx ON holdfast.inbox_idempotency USING btree (expires_at);
 
 CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (type, limit_slot) WHERE (limit_slot IS NOT NULL);
 
@@ -1762,6 +1855,10 @@ ALTER TABLE holdfast.rates ADD CONSTRAINT rates_limit_id_fkey FOREIGN KEY (limit
 
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (1, 'engine', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (2, 'big-fleet', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (3, 'archive-segment', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (4, 'archive-validated', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (5, 'archive-segments', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-indexes', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allowance', '81a0cffbe0a81c5d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
@@ -1775,6 +1872,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('limits-changed', '1ab94b316e8c9382');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97a1200274f1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'caab07497e8ee283');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '62bbd68125bc8d44');
@@ -1785,13 +1883,15 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '4de3422a0b501b7f');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', '37d9a0845c65b131');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 2);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 6);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
 
 CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN (((new.parked IS NULL) OR (new.group_key IS NOT NULL))) EXECUTE FUNCTION holdfast.inbox_fill();
 
 CREATE TRIGGER wake AFTER INSERT ON holdfast.inbox REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.inbox_wake('time');
+
+CREATE TRIGGER keep_young BEFORE DELETE ON holdfast.inbox_archive FOR EACH ROW WHEN ((current_query() ~~ '%AS t%WHERE t.ctid = ANY (ARRAY(%SELECT old.ctid FROM%'::text)) EXECUTE FUNCTION holdfast.keep_young('inbox');
 
 CREATE TRIGGER limits_gone AFTER DELETE ON holdfast.limits FOR EACH ROW EXECUTE FUNCTION holdfast.limits_changed();
 

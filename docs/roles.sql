@@ -40,7 +40,7 @@ GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_producer;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_producer;
 
 -- Unique keys: one job for a key, which may replace what a job that still waits is to do.
-GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique TO holdfast_producer;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique TO holdfast_producer;
 -- What waits is counted where a queue has a limit.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_count_waiting TO holdfast_producer;
 
@@ -65,8 +65,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_claims TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
+-- Drops what is past the retention and begins new segments, with the rights of the owner.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_prune_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
-GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_count_waiting TO holdfast_worker;
 -- Claims under a limit and of queues whose keys take turns. Everybody may call these, unless your default privileges
 -- say otherwise; without the rights on the tables they do nothing.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_claim_limited, holdfast.inbox_allowance, holdfast.inbox_set_limit,
@@ -109,7 +111,7 @@ GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 -- What is discarded or cancelled goes to the archive, and a replay takes it out again.
 GRANT INSERT, DELETE ON holdfast.inbox_archive TO holdfast_operator;
 GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_operator;
-GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_waiting TO holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_count_waiting TO holdfast_operator;
 -- A replay may be asked to do again what a job has done before. What a job did is known from when it goes to the archive.
 GRANT DELETE, UPDATE (created_at) ON holdfast.inbox_effects TO holdfast_operator;
 -- Who did what: when and as whom is not the operator's to say.

@@ -58,6 +58,7 @@ import {
   type ConnectionOptions,
   closePool,
   plainPool,
+  untilNotLost,
   withClient,
   withTransaction,
 } from './postgres/pool.js';
@@ -205,9 +206,13 @@ export function holdfast(options: HoldfastOptions = {}) {
     call: EnqueueCall,
   ): Promise<Enqueued[]> {
     if (call.tx) return writeJobs(executor(call.tx), names(queue), jobs, limits);
-    if (!needsTransaction(jobs)) return writeJobs(await outside(), names(queue), jobs, limits);
-    return withTransaction(pool(), (client) =>
-      writeJobs(executor(client), names(queue), jobs, { ...limits, rolledBack: true }),
+    const db = needsTransaction(jobs) ? null : await outside();
+    return untilNotLost(() =>
+      db
+        ? writeJobs(db, names(queue), jobs, limits)
+        : withTransaction(pool(), (client) =>
+            writeJobs(executor(client), names(queue), jobs, { ...limits, rolledBack: true }),
+          ),
     );
   }
 

@@ -356,18 +356,19 @@ describe('recovery', () => {
     await die(OTHER);
     const session = await planSession(db.url);
     await session.query(`PREPARE recover AS ${load(recoverJobs, INBOX).text}`);
-    const plan = await explained(session, 'recover', [1_000, ME]);
+    const plan = await explained(session, 'recover', [1_000, ME, 1, '(0,0)', '(0,0)']);
     await session.query(`PREPARE forget AS ${load(forgetDeadClaims, INBOX).text}`);
     const after = await explained(session, 'forget', []);
     await session.end();
     expect(plan['Actual Rows']).toBe(50);
     expect(accesses(plan)).toEqual([
-      'Index Scan inbox_id_pkey',
+      'Index Scan inbox_job_pkey',
       'Index Scan inbox_suspect_idx',
+      'Tid Range Scan',
       'Tid Scan',
     ]);
     expect(buffers(plan)).toBeLessThan(50 * 20);
-    expect(accesses(after)).toEqual(['Index Scan inbox_id_pkey']);
+    expect(accesses(after)).toEqual(['Index Scan inbox_job_pkey']);
     expect(buffers(after)).toBeLessThan(50 * 10);
     expect(await claimRows()).toEqual([]);
     const rows = await db.rows("SELECT FROM holdfast.inbox WHERE status = 'processing'");

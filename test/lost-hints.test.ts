@@ -39,5 +39,5 @@ test('a recovery goes on', async () => {
   await db.hf.enqueueMany(Array.from({ length: 1_001 }, () => work.item({})));
   await claimAs(db.engine, 'w1', { types, limit: 2_000 });
   await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'`);
-  expect(await recoverAll(hintless, INBOX, 'w2', () => {})).toBe(1_001);
+  expect(await recoverAll(hintless, INBOX, 'w2', { exhausted() {}, suspects() {} })).toBe(1_001);
 });

@@ -13,7 +13,7 @@ import type { ActOptions } from '../operate/options.js';
 import { type Pruned, pruneArchiveOlder } from '../operate/prune.js';
 import { MAX_PAUSED, type QueuePart, setPartPaused, setPaused } from '../operate/queue.js';
 import type { Names } from '../postgres/names.js';
-import { withTransaction } from '../postgres/pool.js';
+import { untilNotLost, withTransaction } from '../postgres/pool.js';
 import {
   type Executor,
   engineExecutor,
@@ -32,15 +32,17 @@ export function recordOf(act: Act, options: ActOptions): ActRecord | null {
 /** An act waits for a lock for so long; then it fails with 55P03 and has done nothing. */
 export const ACTING = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s'`;
 
-/** Committed together or not at all. */
+/** Committed together or not at all. `work` may be done again, after a deadlock. */
 export const together = <Value>(
   pool: pg.Pool,
   work: (db: Executor, client: pg.PoolClient) => Promise<Value>,
 ): Promise<Value> =>
-  withTransaction(
-    pool,
-    (client) => work(engineExecutor(client, { prepare: false }), client),
-    ACTING,
+  untilNotLost(() =>
+    withTransaction(
+      pool,
+      (client) => work(engineExecutor(client, { prepare: false }), client),
+      ACTING,
+    ),
   );
 
 /** The same in the caller's transaction, if there is one; `call` has been checked. */

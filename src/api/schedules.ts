@@ -9,7 +9,7 @@ import { HoldfastError, shown } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkFlag, checkKnown, isPlainObject, type Known } from '../job/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../operate/options.js';
-import { withTransaction } from '../postgres/pool.js';
+import { untilNotLost, withTransaction } from '../postgres/pool.js';
 import { type Executor, executor, type Transaction } from '../postgres/queryable.js';
 import type { CatchUp } from '../schedule/due.js';
 import { findSchedule, readSchedules, type ScheduleRow } from '../schedule/list.js';
@@ -119,7 +119,9 @@ export function schedules(access: Access) {
       checkTx(call.tx);
       return work(executor(call.tx as Transaction));
     }
-    return withTransaction(access.pool(), (client) => work(executor(client)), begin);
+    return untilNotLost(() =>
+      withTransaction(access.pool(), (client) => work(executor(client)), begin),
+    );
   }
 
   async function act<Verb extends Parameters<typeof actOnSchedule>[2]>(

@@ -27,7 +27,10 @@ async function session(url = db.url): Promise<Session> {
 }
 
 /** A registered worker whose lock is held by as many sessions. */
-async function worker(sessions: number, options: { watched?: boolean; url?: string } = {}) {
+async function worker(
+  sessions: number,
+  options: { watched?: boolean; seen?: boolean; url?: string } = {},
+) {
   const id = `w${++count}`;
   const held: Session[] = [];
   const own = await session(options.url);
@@ -38,6 +41,8 @@ async function worker(sessions: number, options: { watched?: boolean; url?: stri
     held.push(one);
   }
   if (options.watched ?? true) await markWatched(own.db, INBOX, id, true);
+  // A heartbeat says that its start is over.
+  if (options.seen ?? true) await findGone(own.db, INBOX, id, {});
   return { id, sessions: held };
 }
 
@@ -128,6 +133,45 @@ describe('declaring', () => {
     expect([await status(back.id), await status(unwatched.id)]).toEqual(['alive', 'alive']);
   });
 
+  test('a worker that has not been seen since it registered is spared for a minute: it is starting', async () => {
+    await serverIsOld();
+    const { id } = await worker(0, { seen: false });
+    expect(await declareGone(db.engine, INBOX, [id])).toEqual([]);
+    await db.rows(
+      `UPDATE holdfast.workers SET started_at = now() - interval '61 s', last_seen_at = now() - interval '61 s'
+       WHERE id = $1`,
+      [id],
+    );
+    expect(await declareGone(db.engine, INBOX, [id])).toEqual([id]);
+  });
+
+  test('those that are gone with most of the fleet are told so, and nobody else', async () => {
+    await serverIsOld();
+    await db.rows('DELETE FROM holdfast.workers');
+    const standing = await worker(1);
+    const gone = [await worker(0), await worker(0)];
+    const together = async () => {
+      const rows = await db.rows<{ id: string }>(
+        `SELECT id FROM holdfast.workers WHERE metadata -> 'vanishedTogether' = 'true' ORDER BY id`,
+      );
+      return rows.map(({ id }) => id);
+    };
+    // Two of three, though only one of them was declared dead.
+    const [first, second] = gone.map(({ id }) => id) as [string, string];
+    expect(await declareGone(db.engine, INBOX, [first])).toEqual([first]);
+    expect(await together()).toEqual([first, second]);
+    // It was not gone after all.
+    await findGone(db.engine, INBOX, second, {});
+    expect(await together()).toEqual([first]);
+    // One of two is not most of them; and whoever came later was no witness.
+    expect(await declareGone(db.engine, INBOX, [second])).toEqual([second]);
+    expect(await together()).toEqual([first]);
+    const lone = await worker(0);
+    await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = $1`, [standing.id]);
+    expect(await declareGone(db.engine, INBOX, [lone.id])).toEqual([lone.id]);
+    expect(await together()).toEqual([first]);
+  });
+
   test('a worker whose row is just being written is passed over, not waited for', async () => {
     await serverIsOld();
     const busy = await worker(0);
@@ -147,6 +191,7 @@ describe('declaring', () => {
     const id = `host-"{},\\'-🦀`;
     await register(db.engine, INBOX, { id, lockKey: lockKeyOf(id), handles: {}, metadata: {} });
     await markWatched(db.engine, INBOX, id, true);
+    await findGone(db.engine, INBOX, id, {});
     expect(await free('somebody')).toContain(id);
     expect(await declareGone(db.engine, INBOX, [id])).toEqual([id]);
   });

@@ -7,17 +7,14 @@
  * recovery fast. A frozen process keeps its sessions, and one behind a transaction pooler has none of its
  * own: their heartbeats show that they are gone. A live process that lost all its sessions takes the lock
  * again as soon as it is connected. So nobody is declared dead after a single look, nor by a watcher or a
- * server that has only just started.
+ * server that has only just started; nor is one that is still starting, and has sent no heartbeat while it held its
+ * lock.
  */
-import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int4, int8, json, statement, text, textArray } from '../postgres/statement.js';
+import { livenessSpace, TOGETHER_FLAG, whoIsGone } from '../postgres/together.js';
 import { lockKeyOf } from './registry.js';
-
-export function livenessSpace(schema: string): number {
-  return hash32(`holdfast.liveness.${schema}`) | 0;
-}
 
 const keysOf = (names: Names, workerId: string): [number, number] => [
   livenessSpace(names.schema),
@@ -69,7 +66,7 @@ RETURNING w.id`,
   columns: { id: text },
 });
 
-/** From now on a free lock means that this worker is gone; so it must hold the lock first. */
+/** From its next heartbeat on a free lock means that this worker is gone; so it must hold the lock first. */
 export async function markWatched(
   db: Executor,
   names: Names,
@@ -142,7 +139,9 @@ export async function findGone(
   return { ...row, free: JSON.parse(row.free) };
 }
 
-// Skips rows that somebody has locked: it must not wait while it holds locks that others may want.
+// Skips rows that somebody has locked: it must not wait while it holds locks that others may want. Who is gone with
+// most of the fleet is told so by the first who declares one of them dead: for those who follow, the first are no longer
+// there to be counted.
 export const declareWorkersGone = statement({
   name: 'declare_gone',
   text: `
@@ -150,15 +149,25 @@ WITH suspected AS MATERIALIZED (
   SELECT w.id, w.lock_key
   FROM holdfast.workers AS w
   WHERE w.id = ANY ($1::text[]) AND w.status <> 'dead' AND w.holds_liveness_lock AND w.lock_key IS NOT NULL
+    -- It has shown that its start is over.
+    AND (w.last_seen_at > w.started_at OR w.started_at < now() - interval '1 minute')
     AND pg_postmaster_start_time() < now() - interval '10 seconds'
   FOR NO KEY UPDATE OF w SKIP LOCKED
 ), gone AS MATERIALIZED (
   SELECT s.id FROM suspected AS s WHERE pg_try_advisory_xact_lock($2::integer, s.lock_key)
+), ${whoIsGone('$2::integer', 'EXISTS (SELECT FROM gone)')}, told AS MATERIALIZED (
+  SELECT w.id FROM holdfast.workers AS w
+  WHERE w.id = ANY (ARRAY(SELECT t.id FROM together AS t))
+  FOR NO KEY UPDATE OF w SKIP LOCKED
+), declared AS (
+  UPDATE holdfast.workers AS w
+  SET status = CASE WHEN w.id = ANY (ARRAY(SELECT gone.id FROM gone)) THEN 'dead' ELSE w.status END,
+      metadata = CASE WHEN w.id = ANY (ARRAY(SELECT told.id FROM told))
+        THEN coalesce(w.metadata, '{}') || '{"${TOGETHER_FLAG}": true}' ELSE w.metadata END
+  WHERE w.id = ANY (ARRAY(SELECT gone.id FROM gone UNION SELECT told.id FROM told))
+  RETURNING w.id, w.status
 )
-UPDATE holdfast.workers AS w
-SET status = 'dead'
-WHERE w.id = ANY (ARRAY(SELECT gone.id FROM gone))
-RETURNING w.id`,
+SELECT d.id FROM declared AS d WHERE d.status = 'dead'`,
   columns: { id: text },
 });
 

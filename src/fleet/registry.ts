@@ -32,7 +32,7 @@ export const registerWorker = statement({
 INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
 VALUES ($1::text, 'alive', now(), now(), $2::integer, $3::text::jsonb, $4::text::jsonb)
 -- The same worker again, after an answer that got lost.
-ON CONFLICT (id) DO UPDATE SET last_seen_at = now()
+ON CONFLICT (id) DO UPDATE SET last_seen_at = now(), started_at = now()
 RETURNING id`,
   columns: { id: text },
 });

@@ -6,17 +6,31 @@
  * is spent only if the job ran alone; otherwise it is given back. What had not been started (lease/marks.ts) is
  * not blamed. A job that took its worker along too often without ever running alone becomes a dead letter in the
  * end, so that nothing crashes a fleet for ever.
+ *
+ * Who vanished together with most of the fleet says nothing against the jobs that it held. They run in groups of
+ * suspects all the same, but only until nothing has crashed for a moment: then they are cleared. What kills its worker
+ * as soon as it starts is found in that moment, also if such jobs had killed the whole fleet at once.
+ *
+ * A claim that was made by hand in SQL has no row in `inbox_claims`. A round of maintenance reads some pages of the
+ * queue for those, and the next round goes on from there.
  */
 import { historyWith, MAY_BE_CAUSE } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, int8, jobStatus, statement, timestamp, uuid } from '../postgres/statement.js';
+import { livenessSpace, TOGETHER_FLAG, whoIsGone } from '../postgres/together.js';
 
+/** Its owner vanished with most of the fleet. */
+const TOGETHER = '(i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b)))';
 /** The job was alone when its process vanished, and it did vanish: it is not the one that recovers. */
-const SPENT = '(i.isolated AND i.started AND i.claimed_by <> $2::text)';
+const SPENT = `(i.isolated AND i.started AND i.claimed_by <> $2::text AND NOT ${TOGETHER})`;
+/** A crash that makes a suspect of it only for a moment; one that is a suspect already stays what it is. */
+const COUNTED = `(${MAY_BE_CAUSE} AND NOT (${TOGETHER} AND i.crashes > 1))`;
+/** It is a suspect, but only because of crashes of most of the fleet. */
+const blameless = (row: string) => `(${row}.history -> -1 -> 'together' = 'true') IS TRUE`;
 const MAX_CRASHES = 20;
 const EXHAUSTED = `(${SPENT} AND i.attempts >= i.max_attempts
-      OR ${MAY_BE_CAUSE} AND i.crashes + 1 >= ${MAX_CRASHES})`;
+      OR ${COUNTED} AND i.crashes + 1 >= ${MAX_CRASHES})`;
 
 export const recoverJobs = statement({
   name: 'recover',
@@ -35,10 +49,16 @@ WITH held AS MATERIALIZED (
     SELECT s.id, s.claimed_by, false
     FROM holdfast.inbox AS s
     WHERE s.crashes > 1 AND s.status = 'processing' AND s.lease_expires_at <= now()
+    UNION ALL
+    -- What was claimed by hand has no such row, and perhaps nobody who handles it.
+    SELECT p.id, p.claimed_by, false
+    FROM holdfast.inbox AS p
+    WHERE p.ctid >= $4::text::tid AND p.ctid < $5::text::tid
+      AND p.status = 'processing' AND p.lease_expires_at <= now()
   ) AS n
   GROUP BY n.id, n.worker_id
 ), orphans AS MATERIALIZED (
-  SELECT o.ctid
+  SELECT o.ctid, h.dead
   FROM held AS h
   -- It locks rows, so it cannot be planned as a join that reads the whole queue.
   CROSS JOIN LATERAL (
@@ -49,6 +69,13 @@ WITH held AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
   ) AS o
   LIMIT $1::integer
+-- A fleet that was away for longer than a lease: nobody was there to declare its workers dead.
+), ${whoIsGone('$3::integer', 'EXISTS (SELECT FROM orphans AS o WHERE o.dead IS NOT TRUE)')}, blameless AS MATERIALIZED (
+  SELECT t.id FROM together AS t
+  UNION ALL
+  SELECT w.id FROM holdfast.workers AS w
+  WHERE w.status = 'dead' AND w.left_at IS NULL AND w.metadata -> '${TOGETHER_FLAG}' = 'true'
+    AND EXISTS (SELECT FROM orphans AS o WHERE o.dead)
 )
 UPDATE holdfast.inbox AS i
 SET status = CASE WHEN ${EXHAUSTED} THEN 'dead_letter' ELSE 'pending' END::holdfast.inbox_status,
@@ -57,28 +84,74 @@ SET status = CASE WHEN ${EXHAUSTED} THEN 'dead_letter' ELSE 'pending' END::holdf
     parked = ${EXHAUSTED}
       AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     attempts = i.attempts - CASE WHEN ${SPENT} THEN 0 ELSE 1 END,
-    crashes = i.crashes + CASE WHEN ${MAY_BE_CAUSE} THEN 1 ELSE 0 END,
+    crashes = i.crashes + CASE WHEN ${COUNTED} THEN 1 ELSE 0 END,
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, isolated = false,
     last_error = 'The worker ' || i.claimed_by || ' vanished while it held this job.',
-    history = ${historyWith(`'outcome', 'vanished', 'spent', ${SPENT}`)}
-WHERE i.ctid = ANY (ARRAY(SELECT ctid FROM orphans))
-RETURNING i.id, i.status, i.lease_generation, i.available_at AS run_at, i.partition_bucket`,
+    history = ${historyWith(`'outcome', 'vanished', 'spent', ${SPENT},
+        'together', ${TOGETHER} AND (i.crashes < 2 OR ${blameless('i')})`)}
+WHERE i.ctid = ANY (ARRAY(SELECT o.ctid FROM orphans AS o))
+RETURNING i.id, i.status, i.crashes, i.lease_generation, i.available_at AS run_at, i.partition_bucket`,
   columns: {
     id: uuid,
     status: jobStatus,
+    crashes: int4,
     lease_generation: int8,
     run_at: timestamp,
     partition_bucket: int4,
   },
 });
 
-/** At most so many. The worker that recovers lives, so a job of its own whose lease ran out has killed nobody. */
+/** Pages of the queue's table: from this one on, and up to that one. */
+export interface Pages {
+  readonly from: number;
+  readonly to: number;
+}
+
+const NO_PAGES: Pages = { from: 0, to: 0 };
+
+export interface RecoverRequest {
+  /** At most so many. */
+  readonly limit: number;
+  /** The worker that recovers lives, so a job of its own whose lease ran out has killed nobody. */
+  readonly recoverer: string;
+  /** Where to look for claims that were made by hand. */
+  readonly pages?: Pages;
+}
+
 export function recover(
   db: Executor,
   names: Names,
-  { limit, recoverer }: { readonly limit: number; readonly recoverer: string },
+  { limit, recoverer, pages = NO_PAGES }: RecoverRequest,
 ) {
-  return db.run(recoverJobs, names, [limit, recoverer]);
+  const space = livenessSpace(names.schema);
+  const [from, to] = [`(${pages.from},0)`, `(${pages.to},0)`];
+  return db.run(recoverJobs, names, [limit, recoverer, space, from, to]);
+}
+
+/** So long nothing must have crashed. A death is found within this time, so a job that kills at once is found first. */
+export const QUIET_MS = 2_000;
+
+export const clearBlameless = statement({
+  name: 'clear_blameless',
+  text: `
+UPDATE holdfast.inbox AS i
+SET crashes = 1
+WHERE i.ctid = ANY (ARRAY(
+  SELECT s.ctid FROM holdfast.inbox AS s
+  WHERE s.crashes > 1 AND s.crashes < 3 AND s.status = 'pending' AND ${blameless('s')}
+    AND NOT EXISTS (SELECT FROM holdfast.inbox AS c
+      WHERE c.crashes > 1 AND c.history -> -1 ->> 'outcome' = 'vanished'
+        AND (c.history -> -1 ->> 'at')::timestamptz > now() - $2::integer * interval '1 millisecond')
+  ORDER BY s.id
+  LIMIT $1::integer
+  FOR UPDATE SKIP LOCKED))
+RETURNING i.id, i.available_at AS run_at, i.partition_bucket`,
+  columns: { id: uuid, run_at: timestamp, partition_bucket: int4 },
+});
+
+/** Suspects whose worker vanished with most of the fleet run like others again, once nothing has crashed for a while. */
+export function clearSuspects(db: Executor, names: Names, limit: number) {
+  return db.run(clearBlameless, names, [limit, QUIET_MS]);
 }
 
 export const forgetDeadClaims = statement({

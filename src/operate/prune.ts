@@ -16,7 +16,7 @@ WITH old AS MATERIALIZED (
 ), gone AS (
   DELETE FROM holdfast.inbox_archive AS a
   WHERE a.ctid = ANY (ARRAY(SELECT o.place FROM old AS o))
-    -- Checked again: the place may have been taken by another row since.
+    -- Checked again: each segment has such a place, and it may have been taken by another row since.
     AND a.completed_at < now() - $1::bigint * interval '1 millisecond'
   RETURNING 1
 )

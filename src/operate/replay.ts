@@ -35,7 +35,8 @@ export const replayFinished = statement({
 WITH wanted AS MATERIALIZED (
   SELECT a.ctid AS place, a.id, a.type, a.payload, a.created_at, a.idempotency_key
   FROM holdfast.inbox_archive AS a
-  -- By place, because the archive has no index that finds single rows fast. The place may have been taken since.
+  -- By place, because the archive has no index that finds single rows fast. Each segment has such a place, so the id
+  -- decides.
   WHERE a.ctid = ANY ($1::tid[]) AND a.id = ANY ($2::uuid[])
     AND ($3::boolean OR a.status <> 'completed')
     AND (NOT $4::boolean OR a.status = 'dead_letter')
@@ -69,7 +70,7 @@ WITH wanted AS MATERIALIZED (
 ), gone AS (
   DELETE FROM holdfast.inbox_archive AS a
   WHERE a.ctid = ANY (ARRAY(SELECT v.place FROM verdict AS v WHERE NOT v.key_taken))
-    AND a.id = ANY ($2::uuid[])
+    AND a.id = ANY (ARRAY(SELECT v.id FROM verdict AS v WHERE NOT v.key_taken))
   RETURNING a.*
 ), placed AS MATERIALIZED (
   SELECT g.*, nextval('holdfast.inbox_position_seq') AS position

@@ -30,7 +30,8 @@ const TABLES = [
 /** A table has a type of its own name. */
 const TYPES = ['ordering', 'bucket', 'priority', 'positive'];
 const TAKEN = new Set([...TABLES, ...TYPES]);
-const SIDE_TABLE = /_(archive|claims|idempotency|effects|unique|enqueue|status|position_seq|wake)$/;
+const SIDE_TABLE =
+  /_(archive(_\d+)?|claims|idempotency|effects|unique|enqueue|status|position_seq|wake)$/;
 
 export function checkSchemaName(name: unknown): string {
   if (typeof name === 'string' && SCHEMA_PATTERN.test(name) && !name.startsWith('pg_')) return name;

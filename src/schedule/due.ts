@@ -1,9 +1,9 @@
 /**
  * Which ticks of a schedule that is due become jobs, and when it is due next.
  *
- * A tick that is at most ten seconds late always becomes a job: a busy moment loses none. One that is later was
- * missed, because nobody was there to write it: `none` drops it, `last` writes the newest of them if no tick is
- * fresh, `all` writes each, in steps.
+ * A tick that is at most ten seconds late always becomes a job. So does each that was at most ten seconds late when the
+ * work on the present backlog began: it is late because the workers are busy, not because nobody was there. One that is
+ * later was missed: `none` drops it, `last` writes the newest of them if no tick is fresh, `all` writes each, in steps.
  */
 import { delayOf, nextInstant, type Timing } from './instants.js';
 
@@ -28,16 +28,18 @@ export interface Ticks {
 }
 
 export const FRESH_MS = 10_000;
-/** `all` writes so many in one step; the next step goes on. */
+/** So many of a schedule are written in one step; the next step goes on. */
 export const MAX_STEP = 100;
 /** So many missed ticks of a cron line are counted one by one. */
 const MAX_COUNTED = 50;
 
-export function ticksOf(schedule: DueSchedule, now: number): Ticks {
+/** `since`: when the work on what is due now began; null: with this look. */
+export function ticksOf(schedule: DueSchedule, now: number, since: number | null = null): Ticks {
   const delay = delayOf(schedule.name, schedule.jitterMs);
   const until = now - delay;
+  const stale = Math.min(now, since ?? now) - FRESH_MS - delay;
   const { instants, missed, next } =
-    schedule.catchUp === 'all' ? everyTick(schedule, until) : newest(schedule, until);
+    schedule.catchUp === 'all' ? everyTick(schedule, until) : newest(schedule, until, stale);
   return { instants, missed, next, nextAt: next === null ? null : Math.max(next + delay, now) };
 }
 
@@ -48,11 +50,10 @@ function everyTick(schedule: DueSchedule, until: number): Found {
   return { instants: found, missed: 0, next };
 }
 
-function newest(schedule: DueSchedule, until: number): Found {
+function newest(schedule: DueSchedule, until: number, stale: number): Found {
   const first = schedule.nextInstant;
-  const stale = until - FRESH_MS;
   const start = first >= stale ? first : nextInstant(schedule, stale - 1);
-  const { found, next } = walk(schedule, start, until, Number.POSITIVE_INFINITY);
+  const { found, next } = walk(schedule, start, until, MAX_STEP);
   if (first >= stale) return { instants: found, missed: 0, next };
   const missed = countBefore(schedule, stale);
   if (found.length > 0 || schedule.catchUp === 'none') return { instants: found, missed, next };

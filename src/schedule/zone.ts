@@ -41,8 +41,26 @@ function formatOf(zone: string): Intl.DateTimeFormat {
   return made;
 }
 
-/** How far the wall clock of a zone is ahead of UTC at an instant. */
+/** A window in which the clock of a zone is not changed has one offset; null: it is changed, and instants are asked. */
+const MAX_WINDOWS = 10_000;
+const windows = new Map<string, Map<number, number | null>>();
+
+/** How far the wall clock of a zone is ahead of UTC at an instant. Asking Intl costs as much as all the rest of a tick. */
 export function offsetAt(zone: string, at: number): number {
+  const kept = windows.get(zone);
+  const known = kept && kept.size < MAX_WINDOWS ? kept : new Map<number, number | null>();
+  if (known !== kept) windows.set(zone, known);
+  const window = Math.floor(at / WINDOW_MS);
+  let offset = known.get(window);
+  if (offset === undefined) {
+    const first = askOffset(zone, window * WINDOW_MS);
+    offset = first === askOffset(zone, (window + 1) * WINDOW_MS) ? first : null;
+    known.set(window, offset);
+  }
+  return offset ?? askOffset(zone, at);
+}
+
+function askOffset(zone: string, at: number): number {
   if (zone === 'UTC') return 0;
   const second = Math.floor(at / 1000) * 1000;
   const [month, day, year, hour, minute, sec] = (

@@ -75,7 +75,9 @@ test('the printed SQL does the same', async () => {
   const fresh = await makeDatabase();
   await migrate(await connect(fresh), 'holdfast');
   await makeOldSchema(client);
-  await client.query(await pendingSql(client, 'holdfast'));
+  // As psql runs it: an index is made by itself.
+  const text = await pendingSql(client, 'holdfast');
+  for (const part of text.split(/\n\n(?=BEGIN|-- )/)) await client.query(part);
   expect(await pendingSql(client, 'holdfast')).toBe('');
   expect(await shapeOf(url)).toBe(await shapeOf(fresh));
 });

@@ -15,7 +15,9 @@ import { fill } from './functions/fill.sql.js';
 import { fleetChanged } from './functions/fleet-changed.sql.js';
 import { legacy } from './functions/legacy.sql.js';
 import { limitsChanged } from './functions/limits-changed.sql.js';
+import { lockUnique } from './functions/lock-unique.sql.js';
 import { newId } from './functions/new-id.sql.js';
+import { pruneArchive } from './functions/prune-archive.sql.js';
 import { queueOrdered } from './functions/queue-ordered.sql.js';
 import { rateKeys } from './functions/rate-keys.sql.js';
 import { rejectStaleFence } from './functions/reject-stale-fence.sql.js';
@@ -40,10 +42,12 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   rejectStaleFence,
   takeKey,
   enqueueUnique,
+  lockUnique,
   fill,
   enqueue,
   wake,
   countWaiting,
+  pruneArchive,
   turns,
   room,
   setLimit,

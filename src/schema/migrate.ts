@@ -14,6 +14,7 @@ import { HoldfastError } from '../job/errors.js';
 import { hash32 } from '../job/key.js';
 import { quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
+import { duplicateIds } from './duplicates.js';
 import { LATEST, MIGRATIONS, PROGRAM, type Program } from './migrations.js';
 import { plan, type Step } from './plan.js';
 import { applied, readState, rows } from './state.js';
@@ -91,6 +92,8 @@ export async function migrate(
       else await inLock(client, schema, next);
       tries = 0;
     } catch (error) {
+      if (step.queue && (error as { code?: unknown }).code === '23505')
+        throw await duplicateIds(client, schema, step.queue, error);
       tries += 1;
       if (tries >= MOST_TRIES || !RETRIED.has(String((error as { code?: unknown }).code)))
         throw error;

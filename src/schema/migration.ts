@@ -31,4 +31,6 @@ export interface OnlineStep {
   readonly orderings?: readonly Ordering[];
   /** Not while a worker lives whose program knows fewer migrations than this. The next `migrate` tries again. */
   readonly unlessOlderThan?: number;
+  /** Runs in a transaction once the index is there, for as long as the index `drops` is there, which it drops. */
+  readonly swap?: { readonly drops: string; readonly text: string };
 }

@@ -4,8 +4,19 @@ import { FUNCTIONS } from './functions.js';
 import type { Migration } from './migration.js';
 import { engine } from './migrations/0001-engine.sql.js';
 import { bigFleet } from './migrations/0002-big-fleet.sql.js';
+import { archiveSegment } from './migrations/0003-archive-segment.sql.js';
+import { archiveValidated } from './migrations/0004-archive-validated.sql.js';
+import { archiveSegments } from './migrations/0005-archive-segments.sql.js';
+import { pruneIndexes } from './migrations/0006-prune-indexes.sql.js';
 
-export const MIGRATIONS: readonly Migration[] = [engine, bigFleet];
+export const MIGRATIONS: readonly Migration[] = [
+  engine,
+  bigFleet,
+  archiveSegment,
+  archiveValidated,
+  archiveSegments,
+  pruneIndexes,
+];
 
 export const LATEST = MIGRATIONS.length;
 

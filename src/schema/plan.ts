@@ -20,6 +20,8 @@ export interface Step {
   readonly text: string;
   /** It cannot run in a transaction. */
   readonly online: boolean;
+  /** Of a step that makes an index: of which queue. */
+  readonly queue?: string;
 }
 
 export function plan(state: SchemaState, schema: string, program: Program): Step[] {
@@ -144,19 +146,30 @@ function onlineSteps(
   const steps = program.migrations
     .flatMap(({ online }) => online ?? [])
     .filter(({ unlessOlderThan = 0 }) => oldestWorker >= unlessOlderThan);
-  return queues.flatMap((queue) =>
-    steps
-      .filter(({ orderings }) => orderings?.includes(queue.ordering) ?? true)
-      .flatMap((step) => indexTexts(step, { schema, queue: queue.name }, indexes))
-      .map((text) => ({ what: `Queue ${queue.name}`, text, online: true })),
-  );
+  return queues.flatMap(({ name: queue, ordering }) => {
+    const names = { schema, queue };
+    const what = `Queue ${queue}`;
+    return steps
+      .filter(({ orderings }) => orderings?.includes(ordering) ?? true)
+      .flatMap((step): Step[] => [
+        ...indexTexts(step, names, indexes).map((text) => ({ what, text, online: true, queue })),
+        ...swapTexts(step, names, indexes).map((text) => ({ what, text, online: false })),
+      ]);
+  });
+}
+
+const ofQueue = (index: string, { queue }: Names) => index.replace(/^inbox(?=_)/, queue);
+
+function swapTexts({ swap }: OnlineStep, names: Names, indexes: SchemaState['indexes']): string[] {
+  return swap && indexes.has(ofQueue(swap.drops, names)) ? [loadText(swap.text, names)] : [];
 }
 
 function indexTexts({ text }: OnlineStep, names: Names, indexes: SchemaState['indexes']): string[] {
   const [, created] = CREATED.exec(text) ?? [];
   const [, dropped] = DROPPED.exec(text) ?? [];
-  const index = (created ?? dropped)?.replace(/^inbox(?=_)/, names.queue);
-  if (index === undefined) throw new Error(`This online step is not understood: ${text}`);
+  const made = created ?? dropped;
+  if (made === undefined) throw new Error(`This online step is not understood: ${text}`);
+  const index = ofQueue(made, names);
   const state = indexes.get(index);
   if (dropped) return state ? [`${loadText(text, names)};`] : [];
   const drop = `DROP INDEX CONCURRENTLY IF EXISTS ${quoteName(names.schema)}.${quoteName(index)};`;

@@ -40,7 +40,7 @@ export function queueText(
     ...functions.filter((file) => file.of === 'queue').map(newText),
     ...online
       .filter(({ orderings }) => !orderings)
-      .map(({ text }) => `${text.replace(' CONCURRENTLY', '')};`),
+      .map(({ text, swap }) => `${text.replace(' CONCURRENTLY', '')};${swap?.text ?? ''}`),
     `INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', ${migrations.length});\n`,
   ];
   return loadText(texts.join('\n'), { schema, queue });

@@ -24,8 +24,11 @@ const OF_QUEUE = [
   `UPDATE holdfast.inbox_unique AS u SET kept_until = u.kept_until - ${BY}, prune_at = u.prune_at - ${BY}`,
   `UPDATE holdfast.inbox_effects AS e SET created_at = e.created_at - ${BY}`,
   `UPDATE holdfast.queues AS q SET maintained_at = q.maintained_at - ${BY},
-    serviced_at = coalesce((SELECT jsonb_object_agg(s.key, s.value::timestamptz - ${BY})
-      FROM jsonb_each_text(q.serviced_at) AS s), '{}'),
+    serviced_at = coalesce((SELECT jsonb_object_agg(s.key, CASE jsonb_typeof(s.value)
+        WHEN 'string' THEN to_jsonb((s.value #>> '{}')::timestamptz - ${BY}) ELSE s.value END)
+      FROM jsonb_each(q.serviced_at) AS s), '{}'),
+    archive_segments = (SELECT jsonb_object_agg(s.key, s.value::timestamptz - ${BY})
+      FROM jsonb_each_text(q.archive_segments) AS s),
     waiting_at = q.waiting_at - ${BY}, recount_at = q.recount_at - ${BY} WHERE q.name = 'inbox'`,
 ];
 

@@ -10,15 +10,16 @@ import { passwordFunction, sendable } from '../postgres/address.js';
 import { plainPool } from '../postgres/pool.js';
 import { BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import { plainExecutor } from '../postgres/queryable.js';
-import { readDue, writeTicks } from '../schedule/tick.js';
+import { keepBacklog, readDue, writeTicks } from '../schedule/tick.js';
 import { IdlePoll } from './claim/idle-poll.js';
 import { Wakeups } from './claim/wakeups.js';
 import type { SharedDeps } from './deps.js';
 import { Keeper } from './lease/keeper.js';
 import { QueueWorker } from './queue-worker.js';
 import { Quarantine } from './run/quarantine.js';
-import { maintenanceServices, recoverAll } from './services/maintenance.js';
+import { maintenanceServices } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
+import { Recovery } from './services/recovery.js';
 import { ScheduleTicker } from './services/schedules.js';
 import { transactionWith } from './services/service.js';
 import { ServiceLoop } from './services/service-loop.js';
@@ -55,6 +56,7 @@ export class Loops {
   readonly #deps: LoopsDeps;
   readonly #quarantine: Quarantine;
   readonly #membership: Membership;
+  readonly #recovery: Recovery;
   readonly #unhandled: UnhandledWatch;
   readonly #schedules: ScheduleTicker;
   readonly #idlePoll: IdlePoll;
@@ -67,11 +69,12 @@ export class Loops {
     const own = { ...deps.address, pooled: mode.pooled === true, unlimited: true };
     this.ownPool = plainPool(own, 4, log);
     this.keeper = this.#makeKeeper();
+    this.#recovery = new Recovery(deps);
     this.services = new ServiceLoop({
       ...deps,
       services: maintenanceServices(settings.maintenanceMs, {
         dead: (ids) => this.#membership.recordDead(ids),
-        exhausted: this.#logExhausted,
+        recovery: this.#recovery,
       }),
     });
     const releaseWaiting = () => {
@@ -82,7 +85,7 @@ export class Loops {
       ...deps,
       queueWorkers: () => this.queues,
       changed: () => this.#schedules.membersChanged(),
-      recover: () => void this.recover(),
+      recover: (queues) => void this.#recovery.recover(queues),
     });
     this.wakeups = this.#makeWakeups();
     this.#unhandled = this.#makeUnhandled();
@@ -108,6 +111,8 @@ export class Loops {
 
   async start(): Promise<void> {
     await this.#membership.start();
+    // A claim takes over leases that ran out and holds each against its job; here it is seen who vanished together.
+    await this.recover();
     for (const queue of this.queues) queue.hold(false);
     this.services.start();
     this.#unhandled.start();
@@ -118,6 +123,7 @@ export class Loops {
   /** What the worker does beside its jobs ends; those are drained by their queues. */
   stop(): void {
     this.services.stop();
+    this.#recovery.stop();
     this.#unhandled.stop();
     this.#schedules.stop();
     this.#idlePoll.stop();
@@ -142,23 +148,9 @@ export class Loops {
   }
 
   /** Returns what dead workers held to the queues. */
-  async recover(): Promise<void> {
-    const { schema, engine, reportError, workerId, emit } = this.#deps;
-    for (const { queue } of this.queues) {
-      try {
-        const names = { schema, queue };
-        const recovered = await recoverAll(engine, names, workerId(), this.#logExhausted);
-        if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
-      } catch (error) {
-        if (!this.abandon.signal.aborted) reportError(`recovery of ${queue}`, error);
-      }
-    }
+  recover(): Promise<void> {
+    return this.#recovery.recover(this.#deps.queues);
   }
-
-  readonly #logExhausted = (queue: string, job: string) => {
-    const err = 'its workers vanished while they ran it';
-    this.#deps.log.error({ queue, job, err }, 'a job became a dead letter');
-  };
 
   #queue(name: string): QueueWorker | undefined {
     return this.queues.find(({ queue }) => queue === name);
@@ -221,6 +213,7 @@ export class Loops {
     return new ScheduleTicker({
       ...this.#deps,
       read: (of, limit) => readDue(engine, { schema, queue: 'inbox' }, of, limit),
+      behind: (queue) => keepBacklog(engine, { schema, queue }),
       write: (queue, ticks) => writeTicks(engine, { schema, queue }, ticks),
       leads: () => this.#membership.leads,
       members: () => this.#membership.size,

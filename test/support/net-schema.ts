@@ -25,7 +25,7 @@ FROM pg_type t WHERE t.typnamespace = 'holdfast'::regnamespace AND t.typtype = '
 
 const TABLES = `
 SELECT format(E'CREATE TABLE %s (\\n%s\\n)%s;', c.oid::regclass, string_agg(line, E',\\n' ORDER BY kind, place),
-  coalesce(' WITH (' || array_to_string(c.reloptions, ', ') || ')', ''))
+  concat(' PARTITION BY ' || pg_get_partkeydef(c.oid), ' WITH (' || array_to_string(c.reloptions, ', ') || ')'))
 FROM pg_class c CROSS JOIN LATERAL (
   SELECT 1 AS kind, a.attnum::int AS place, format('  %I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
     CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END,
@@ -38,15 +38,22 @@ FROM pg_class c CROSS JOIN LATERAL (
   SELECT 2, row_number() OVER (ORDER BY k.conname)::int, format('  CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid))
   FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype IN ('p', 'u', 'c')
 ) AS part
-WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'
+WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 GROUP BY c.oid, c.relname, c.reloptions ORDER BY c.relname`;
+
+/** Their columns and constraints are those of the whole. */
+const PARTITIONS = `
+SELECT format('CREATE TABLE %s PARTITION OF %s %s%s;', c.oid::regclass, i.inhparent::regclass,
+  pg_get_expr(c.relpartbound, c.oid), ' WITH (' || array_to_string(c.reloptions, ', ') || ')')
+FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid
+WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r' AND c.relispartition ORDER BY c.relname`;
 
 const STORAGE = `
 SELECT format('ALTER TABLE %s ALTER COLUMN %I SET STORAGE %s;', c.oid::regclass, a.attname,
   CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 JOIN pg_type t ON t.oid = a.atttypid
-WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r' AND a.attstorage <> t.typstorage ORDER BY 1`;
+WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attstorage <> t.typstorage ORDER BY 1`;
 
 const REFERENCES = `
 SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s;', k.conrelid::regclass, k.conname, pg_get_constraintdef(k.oid))
@@ -54,9 +61,9 @@ FROM pg_constraint k
 WHERE k.connamespace = 'holdfast'::regnamespace AND k.contype = 'f' ORDER BY 1`;
 
 const INDEXES = `
-SELECT pg_get_indexdef(i.indexrelid) || ';'
+SELECT replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ') || ';'
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-WHERE c.relnamespace = 'holdfast'::regnamespace AND NOT i.indisprimary ORDER BY c.relname`;
+WHERE c.relnamespace = 'holdfast'::regnamespace AND NOT i.indisprimary AND NOT c.relispartition ORDER BY c.relname`;
 
 /** Those of identity columns come with their tables. */
 const SEQUENCES = `
@@ -84,7 +91,7 @@ ORDER BY p.proname`;
 const TRIGGERS = `
 SELECT pg_get_triggerdef(t.oid) || ';'
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-WHERE c.relnamespace = 'holdfast'::regnamespace AND NOT t.tgisinternal
+WHERE c.relnamespace = 'holdfast'::regnamespace AND NOT t.tgisinternal AND NOT c.relispartition
 ORDER BY c.relname, t.tgname`;
 
 /** Before the triggers, which would make of a queue what is there already. */
@@ -108,7 +115,7 @@ export async function netSchema(client: pg.Pool): Promise<string> {
     'BEGIN;\nSET LOCAL check_function_bodies = off;\nCREATE SCHEMA holdfast;',
     ...(await read(TYPES, DOMAINS, SEQUENCES)),
     newId.text.trim(),
-    ...(await read(FUNCTIONS, REVOKED, TABLES, STORAGE, OWNED, INDEXES, REFERENCES)),
+    ...(await read(FUNCTIONS, REVOKED, TABLES, PARTITIONS, STORAGE, OWNED, INDEXES, REFERENCES)),
     ...rows.map((list) => list.join('\n')),
     ...(await read(TRIGGERS)),
     'COMMIT;',

@@ -10,6 +10,7 @@ export interface PlanNode {
   'Shared Hit Blocks': number;
   'Shared Read Blocks': number;
   'Actual Rows': number;
+  'Actual Loops': number;
   Plans?: PlanNode[];
 }
 
@@ -50,6 +51,10 @@ export function accesses(plan: PlanNode): string[] {
     .map((node) => [node['Node Type'], node['Index Name']].filter(Boolean).join(' '))
     .sort();
 }
+
+/** Whether the whole queue table was read. A scan that a plan has and never begins reads nothing. */
+export const readsWholeTable = (plan: PlanNode): boolean =>
+  [...nodes(plan)].some((node) => node['Node Type'] === 'Seq Scan' && node['Actual Loops'] > 0);
 
 export const buffers = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
 

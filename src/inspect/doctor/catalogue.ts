@@ -1,7 +1,8 @@
 /**
  * The live catalogue beside what the migrations make. The migrations are run into a schema of another name,
  * in a transaction that is rolled back, and both schemas are described in the same words; what differs has
- * drifted. So nothing is written down twice, and it holds for every version of the server.
+ * drifted. So nothing is written down twice, and it holds for every version of the server. The segments of an archive come
+ * and go: neither they nor which of them is the last is compared.
  */
 import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
@@ -16,26 +17,26 @@ WITH own AS (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = $1::text)
 SELECT 'column' AS kind, c.relname || '.' || a.attname AS name,
   format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
     || coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid, true), '') AS definition
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind = 'r'
+FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND NOT (c.relkind = 'p' AND a.attname = 'segment')
 UNION ALL
 -- In alphabetical order: a setting that is set again moves to the end.
 SELECT 'settings of table', c.relname::text,
   coalesce((SELECT string_agg(o.option, ', ' ORDER BY o.option) FROM unnest(c.reloptions) AS o(option)), '')
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind = 'r'
+FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 UNION ALL
 SELECT 'constraint', c.relname || '.' || k.conname, pg_get_constraintdef(k.oid, true)
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid
+FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
 JOIN pg_constraint AS k ON k.conrelid = c.oid AND k.contype IN ('p', 'u', 'c', 'f', 'x')
 UNION ALL
 SELECT 'index', c.relname::text, pg_get_indexdef(i.indexrelid, 0, true)
   || CASE WHEN i.indisvalid THEN '' ELSE ' (invalid)' END
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid
+FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
 JOIN pg_index AS i ON i.indexrelid = c.oid
 UNION ALL
 SELECT 'trigger', c.relname || '.' || t.tgname, t.tgenabled::text || ' ' || pg_get_triggerdef(t.oid, true)
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid
+FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
 JOIN pg_trigger AS t ON t.tgrelid = c.oid AND NOT t.tgisinternal
 UNION ALL
 SELECT 'function', p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
@@ -58,23 +59,24 @@ export const describeMaking = statement({
   text: `
 WITH own AS (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = $1::text)
 SELECT 'constraint' AS kind, c.relname || '.' || k.conname AS name, pg_get_constraintdef(k.oid) AS made
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid
+FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
 JOIN pg_constraint AS k ON k.conrelid = c.oid
 UNION ALL
-SELECT 'index', c.relname::text, pg_get_indexdef(i.indexrelid)
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid
+-- Of a partitioned table, with its partitions.
+SELECT 'index', c.relname::text, replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ')
+FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
 JOIN pg_index AS i ON i.indexrelid = c.oid
 UNION ALL
 SELECT 'trigger', c.relname || '.' || t.tgname, pg_get_triggerdef(t.oid)
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid
+FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
 JOIN pg_trigger AS t ON t.tgrelid = c.oid AND NOT t.tgisinternal
 UNION ALL
 SELECT 'column', c.relname || '.' || a.attname,
   format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
     || coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), '')
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind = 'r'
+FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND NOT (c.relkind = 'p' AND a.attname = 'segment')
 UNION ALL
 SELECT 'function', p.proname::text, pg_get_functiondef(p.oid)
 FROM own JOIN pg_proc AS p ON p.pronamespace = own.oid`,

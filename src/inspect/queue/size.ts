@@ -1,6 +1,7 @@
 /**
  * How large a queue is, from the server's statistics: never exact, and the same price at any size. The
- * counters only ever rise, so two readings give the rates at which jobs come in and go out.
+ * counters rise, so two readings give the rates at which jobs come in and go out. They fall when the server is restarted
+ * after a crash, and `finished` when a segment of the archive is dropped.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -18,17 +19,21 @@ SELECT coalesce(s.n_live_tup, 0) AS live_rows, coalesce(s.n_dead_tup, 0) AS dead
   -- Null after a reset or a crash: since then only changes were counted.
   coalesce(s.last_vacuum, s.last_autovacuum, s.last_analyze, s.last_autoanalyze) IS NOT NULL AS counted,
   pg_table_size(c.oid) AS table_bytes, pg_indexes_size(c.oid) AS index_bytes,
-  pg_total_relation_size('holdfast.inbox_archive'::regclass) AS archive_bytes,
+  a.bytes AS archive_bytes,
   coalesce(s.n_tup_ins, 0) AS enqueued,
   -- Where no archive is kept, a completed job only leaves the queue.
   CASE WHEN (SELECT q.archive_retention > '0' FROM holdfast.queues AS q WHERE q.name = 'inbox')
-    THEN coalesce((SELECT a.n_tup_ins FROM pg_stat_all_tables AS a
-      WHERE a.relid = 'holdfast.inbox_archive'::regclass), 0)
+    THEN a.inserted
     ELSE coalesce(s.n_tup_del, 0) END AS finished,
   (SELECT q.ordering <> 'none' FROM holdfast.queues AS q WHERE q.name = 'inbox') AS keyed,
   clock_timestamp() AS at
 FROM pg_class AS c
 LEFT JOIN pg_stat_all_tables AS s ON s.relid = c.oid
+CROSS JOIN (
+  SELECT coalesce(sum(pg_total_relation_size(t.relid)), 0)::bigint AS bytes,
+    coalesce(sum(pg_stat_get_tuples_inserted(t.relid)), 0)::bigint AS inserted
+  FROM pg_partition_tree('holdfast.inbox_archive'::regclass) AS t WHERE t.isleaf
+) AS a
 WHERE c.oid = 'holdfast.inbox'::regclass`,
   columns: {
     live_rows: int8,

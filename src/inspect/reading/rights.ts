@@ -53,7 +53,7 @@ const ENQUEUE: readonly Need[] = [
   { ...see('', 'id'), grant: 'SELECT (id)' },
   ...ofQueue('_position_seq', 'USAGE'),
   ...ofQueue('_idempotency', 'SELECT INSERT UPDATE DELETE'),
-  ...callOfQueue('_enqueue_unique _count_waiting'),
+  ...callOfQueue('_enqueue_unique _lock_unique _count_waiting'),
   // A check of the table calls it with the rights of whoever writes.
   call('state_fits'),
 ];
@@ -74,7 +74,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
       on('limits', right),
       on('rates', right),
     ]),
-    ...callOfQueue('_claim_limited _allowance _set_limit _turns _room'),
+    ...callOfQueue('_claim_limited _allowance _set_limit _turns _room _prune_archive'),
     ...ofQueue('', 'SELECT INSERT UPDATE DELETE'),
     ...ofQueue('_claims', 'SELECT INSERT DELETE'),
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),

@@ -2,11 +2,12 @@
  * Migration 2: functions are replaced by their checksum; limits count permits in rows of their own; a queue that is read by
  * time has a line for each type.
  *
- * Locks: `queues` and `rates`, exclusively, for the moment in which each gets a column (no rewrite). Queues: none; their
- * new indexes are built while jobs come and go. Indexes that only workers of version 0.1 read are dropped by the first
- * `migrate` that finds none of them alive.
+ * Locks: `queues` and `rates`, exclusively, for the moment in which each gets a column (no rewrite). Queues: their new indexes
+ * are built beside all traffic; then the table of the queue is locked, exclusively, for the moment in which one of them
+ * becomes the primary key: no row is read. Indexes that only workers of version 0.1 read are dropped by the first `migrate`
+ * that finds none of them alive.
  */
-import type { Migration } from '../migration.js';
+import type { Migration, OnlineStep } from '../migration.js';
 
 const common = `
 -- Which text each file of src/schema/functions has here.
@@ -49,7 +50,21 @@ $do$;
 
 const perQueue = '';
 
-const online: Migration['online'] = [
+/** An id is one job. Before, the bucket of its key was part of the primary key: one id could be two jobs with two keys. */
+const oneJobAnId: OnlineStep = {
+  text: 'CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS inbox_job_pkey ON holdfast.inbox (id)',
+  swap: {
+    drops: 'inbox_id_pkey',
+    text: `
+ALTER TABLE holdfast.inbox
+  DROP CONSTRAINT inbox_id_pkey,
+  ADD CONSTRAINT inbox_job_pkey PRIMARY KEY USING INDEX inbox_job_pkey;
+`,
+  },
+};
+
+const online: readonly OnlineStep[] = [
+  oneJobAnId,
   {
     text: `CREATE INDEX CONCURRENTLY IF NOT EXISTS inbox_type_idx ON holdfast.inbox
   (type COLLATE "C", version, priority, available_at, position) WHERE crashes < 2 AND limit_key IS NULL`,

@@ -37,6 +37,8 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
   readonly reportError: (what: string, error: unknown) => void;
 }
 
+/** A timer cannot be set for longer than about 24 days. */
+const LONGEST_MS = 86_400_000;
 /** A queue in which nothing was found for so long needs no locks of its own. */
 const QUIET_MS = 30_000;
 
@@ -186,8 +188,11 @@ export class ClaimLoop {
   #wait(at: number, now: number): void {
     if (this.#timer && this.#timerAt <= at && this.#timerAt > now) return;
     this.#timer?.cancel();
+    this.#timer = null;
+    // Until a hint, or what the polls of idle queues find.
+    if (at === Number.POSITIVE_INFINITY) return;
     this.#timerAt = at;
-    this.#timer = this.#deps.time.after(Math.max(0, at - now), () => {
+    this.#timer = this.#deps.time.after(Math.min(at - now, LONGEST_MS), () => {
       this.#timer = null;
       this.pump();
     });

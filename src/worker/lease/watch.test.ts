@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { INBOX, testDatabase } from '../../../test/support/database.js';
 import { until } from '../../../test/support/until.js';
-import { holdLiveness, markWatched } from '../../fleet/liveness.js';
+import { findGone, holdLiveness, markWatched } from '../../fleet/liveness.js';
 import { lockKeyOf, register } from '../../fleet/registry.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
 import { Connection } from './connection.js';
@@ -43,10 +43,11 @@ async function enter(id: string): Promise<void> {
   await register(db.engine, INBOX, { id, lockKey: lockKeyOf(id), handles: {}, metadata: {} });
 }
 
-/** A worker that promised to hold its lock, and does not. */
+/** A worker that promised to hold its lock, and has been seen since; and it does not. */
 async function goneWorker(id: string): Promise<void> {
   await enter(id);
   await markWatched(db.engine, INBOX, id, true);
+  await findGone(db.engine, INBOX, id, {});
 }
 
 /** With metadata its looks are heartbeats, when one is due. */

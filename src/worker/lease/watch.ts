@@ -6,7 +6,8 @@
  * before its worker is declared dead, because a live process takes its lock back as soon as it is connected.
  * A watcher that was cut off until lately declares nobody: the others may still be on their way back.
  * The same look returns the fleet's epoch and this worker's own status. When a heartbeat is due, or soon will
- * be, the look is the heartbeat as well.
+ * be, the look is the heartbeat as well. So is the first look after the lock was taken: before it nobody judges by
+ * the lock, because the session may break before this worker knows that it has marked it.
  */
 import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
 import type { Names } from '../../postgres/names.js';
@@ -62,6 +63,8 @@ export class Watch {
   readonly #deps: WatchDeps;
   readonly #suspects = new Suspects();
   #markedFor: string | null = null;
+  /** The id under which it was seen, on the session that holds the lock. From then on others may judge by the lock. */
+  #seenFor: string | null = null;
   #epoch = 0;
   #everyMs = 0;
 
@@ -75,13 +78,17 @@ export class Watch {
     const id = workerId();
     await this.#takeLock(db, id);
     const sentAt = monotonicMs();
-    const due = this.#deps.confirmedAgoMs() >= heartbeatMs / 2;
+    const due = this.#unseen || this.#deps.confirmedAgoMs() >= heartbeatMs / 2;
     const look = await findGone(db, names, id, due ? metadata() : null);
     // The worker re-registered during the query; discard the result.
     if (id !== workerId()) return 0;
     if (look.epoch !== this.#epoch) tell('epoch', look.epoch);
     this.#epoch = look.epoch;
-    if (look.beat) confirmed(id, sentAt);
+    if (look.beat) {
+      confirmed(id, sentAt);
+      if (this.#unseen) tell('watched');
+      this.#seenFor = this.#markedFor;
+    }
     const before = this.#everyMs;
     // Alone there is nobody to watch; who joins is seen within a heartbeat.
     const shortestMs = look.members > 1 ? LOOK_MS : 3 * LOOK_MS;
@@ -94,7 +101,7 @@ export class Watch {
 
   #nextMs(everyMsBefore: number): number {
     const { heartbeatMs, confirmedAgoMs } = this.#deps;
-    if (this.#suspects.any) return CONFIRM_MS;
+    if (this.#suspects.any || this.#unseen) return CONFIRM_MS;
     // Workers that were started together must not go on looking together.
     if (this.#everyMs > 1.25 * everyMsBefore) {
       return Math.min(this.#everyMs, heartbeatMs) * Math.random();
@@ -106,13 +113,17 @@ export class Watch {
 
   /** Others may rely on the lock only when it is held; so it is taken first and marked then. */
   async #takeLock(db: Executor, id: string): Promise<void> {
-    const { connection, names, locks, tell } = this.#deps;
+    const { connection, names, locks } = this.#deps;
     const lockFor = locks() ? id : null;
     await connection.holdLock(db, lockFor);
     if (lockFor === this.#markedFor) return;
     await markWatched(db, names, id, lockFor !== null);
     this.#markedFor = lockFor;
-    if (lockFor !== null) tell('watched');
+  }
+
+  /** Its lock is held and marked, and no heartbeat since has shown that the session lasts. */
+  get #unseen(): boolean {
+    return this.#markedFor !== this.#seenFor && this.#markedFor !== null;
   }
 
   /** Only a session that has lasted for a while may declare workers dead. */

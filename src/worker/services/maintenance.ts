@@ -3,16 +3,20 @@
  * and what is past its retention is pruned.
  */
 import { hintQueue } from '../../fleet/wake.js';
+import { nextPages } from '../../maintenance/pages.js';
 import {
+  type AgedPruning,
   prune,
   pruneArchive,
   pruneAudit,
+  pruneBatch,
   pruneEffects,
   pruneIdempotency,
   pruneRates,
-  pruneUniqueKeys,
+  pruneUnique,
+  rememberPruned,
 } from '../../maintenance/prune.js';
-import { forgetClaims, recover } from '../../maintenance/recover.js';
+import { clearSuspects, forgetClaims, type Pages, recover } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -22,41 +26,76 @@ import { inBatches, MAX_BATCHES, type Service } from './service.js';
 /** Each batch finds its rows anew, and nobody waits for them: so larger ones. */
 const PRUNE_BATCH = 5_000;
 
+export interface RecoveryNews {
+  /** This job is a dead letter, because its workers vanished too often. */
+  exhausted(queue: string, job: string): void;
+  /** Some of the jobs are suspects now, perhaps only for a moment. */
+  suspects(queue: string): void;
+}
+
 /**
- * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. `exhausted` is
- * called with each job that took its workers along too often and is a dead letter now.
+ * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. Claims that were made by
+ * hand are looked for on these pages.
  */
 export function recoverAll(
   db: Executor,
   names: Names,
   recoverer: string,
-  exhausted: (queue: string, job: string) => void,
+  news: RecoveryNews,
+  pages?: Pages,
 ): Promise<number> {
   return inBatches(MAX_ROWS, async (limit) => {
-    const back = await recover(db, names, { limit, recoverer });
+    const back = await recover(db, names, { limit, recoverer, ...(pages && { pages }) });
     // Cursors have passed these. Without the hint, polls find them.
     await hintQueue(db, names, back).catch(() => undefined);
-    for (const { id, status } of back) if (status === 'dead_letter') exhausted(names.queue, id);
+    for (const { id, status } of back)
+      if (status === 'dead_letter') news.exhausted(names.queue, id);
+    if (back.some(({ crashes }) => crashes > 1)) news.suspects(names.queue);
     return back.length;
+  });
+}
+
+/** Suspects that nothing speaks against run like others again. */
+export function clearAll(db: Executor, names: Names): Promise<number> {
+  return inBatches(MAX_ROWS, async (limit) => {
+    const cleared = await clearSuspects(db, names, limit);
+    await hintQueue(db, names, cleared).catch(() => undefined);
+    return cleared.length;
   });
 }
 
 export interface MaintenanceNews {
   /** These workers were declared dead. */
   readonly dead: (ids: readonly string[]) => void;
-  /** This job is a dead letter, because its workers vanished too often. */
-  readonly exhausted: (queue: string, job: string) => void;
+  readonly recovery: RecoveryNews;
 }
 
 export function maintenanceServices(everyMs: number, news: MaintenanceNews): readonly Service[] {
   // What is past its retention may stay a little longer.
   const pruneEveryMs = 6 * everyMs;
-  const pruning = (name: string, what: typeof pruneArchive): Service => ({
+  const pruning = (name: string, what: typeof pruneAudit): Service => ({
     name,
     everyMs: pruneEveryMs,
     atMost: MAX_BATCHES * PRUNE_BATCH,
     run: ({ withBitmaps, names }) =>
       inBatches(PRUNE_BATCH, (limit) => withBitmaps((db) => prune(db, names, what, limit))),
+  });
+  const aged = (name: string, what: AgedPruning): Service => ({
+    name,
+    everyMs: pruneEveryMs,
+    // Of what it looks at some stands: where it pruned half of the most, something may be left.
+    atMost: (MAX_BATCHES * PRUNE_BATCH) / 2,
+    run: async ({ withBitmaps, engine, names }) => {
+      let upTo: string | null = null;
+      let [sum, seen] = [0, 0];
+      await inBatches(PRUNE_BATCH, async (limit) => {
+        const batch = await withBitmaps((db) => pruneBatch(db, names, what, limit, upTo));
+        [upTo, sum, seen] = [batch.upTo, sum + batch.pruned, seen + batch.seen];
+        return batch.seen;
+      });
+      if (upTo !== null && seen > 0) await rememberPruned(engine, names, what, upTo);
+      return sum;
+    },
   });
   return [
     {
@@ -72,29 +111,21 @@ export function maintenanceServices(everyMs: number, news: MaintenanceNews): rea
       name: 'recover',
       everyMs,
       run: async ({ engine, names, workerId }) => {
-        const back = await recoverAll(engine, names, workerId, news.exhausted);
+        const pages = await nextPages(engine, names);
+        const back = await recoverAll(engine, names, workerId, news.recovery, pages);
+        await clearAll(engine, names);
         await forgetClaims(engine, names);
         return back;
       },
     },
-    pruning('prune archive', pruneArchive),
-    pruning('prune idempotency keys', pruneIdempotency),
     {
-      name: 'prune unique keys',
+      name: 'prune archive',
       everyMs: pruneEveryMs,
-      // Of what it looks at some stands: where it pruned half of the most, something may be left.
-      atMost: (MAX_BATCHES * PRUNE_BATCH) / 2,
-      run: async ({ withBitmaps, names }) => {
-        let sum = 0;
-        await inBatches(PRUNE_BATCH, async (limit) => {
-          const { pruned, lookedAt } = await withBitmaps((db) => pruneUniqueKeys(db, names, limit));
-          sum += pruned;
-          return lookedAt;
-        });
-        return sum;
-      },
+      run: ({ engine, names }) => pruneArchive(engine, names),
     },
-    pruning('prune effect markers', pruneEffects),
+    aged('prune idempotency keys', pruneIdempotency),
+    aged('prune unique keys', pruneUnique),
+    aged('prune effect markers', pruneEffects),
     pruning('prune audit', pruneAudit),
     pruning('prune rates', pruneRates),
     {

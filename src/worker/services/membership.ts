@@ -18,8 +18,8 @@ export interface MembershipDeps extends SharedDeps {
   readonly queueWorkers: () => readonly QueueWorker[];
   /** A view was read, also one that did not change. */
   readonly changed: () => void;
-  /** Workers have died: recover what they held. */
-  readonly recover: () => void;
+  /** Workers have died: recover what they held in these queues. */
+  readonly recover: (queues: readonly string[]) => void;
 }
 
 export class Membership {
@@ -29,8 +29,8 @@ export class Membership {
   #epoch = 0;
   #members: readonly Member[] = [];
   #queues: readonly QueueSettings[] = [];
-  /** Those whose jobs were recovered. */
-  #dead: readonly string[] = [];
+  /** Those that are known to be dead. Null before the first view. */
+  #dead: readonly string[] | null = null;
   /** What the shares were last made from. */
   #sharedFrom = '';
   #started = false;
@@ -59,10 +59,16 @@ export class Membership {
 
   /** Whether it is the first for one of the queues that this worker serves. */
   get leads(): boolean {
-    return this.#deps.queues.some((queue) => this.#handling(queue)[0] === this.#deps.workerId());
+    return this.#led.length > 0;
   }
 
-  /** Resolves when the first view has been used. Earlier changes are in it. */
+  /** The queues for which this worker's id is the first of those that serve them. */
+  get #led(): string[] {
+    const { queues, workerId } = this.#deps;
+    return queues.filter((queue) => this.#handling(queue)[0] === workerId());
+  }
+
+  /** Resolves when the first view has been used. Earlier changes, and deaths, are in it. */
   start(): Promise<void> {
     this.#started = true;
     return this.refresh();
@@ -75,8 +81,8 @@ export class Membership {
 
   /** These workers were found dead just now. */
   recordDead(ids: readonly string[]): void {
-    this.#dead = [...this.#dead, ...ids];
-    this.#deps.recover();
+    this.#dead = [...(this.#dead ?? []), ...ids];
+    this.#deps.recover(this.#deps.queues);
     void this.refresh();
   }
 
@@ -133,9 +139,11 @@ export class Membership {
     }
     this.#sharedFrom = sharedFrom;
     changed();
-    const news = view.dead.some((id) => !this.#dead.includes(id));
+    const known = this.#dead;
     this.#dead = view.dead;
-    if (news) this.#deps.recover();
+    // Whoever declared them dead recovers; beside it one for each queue is enough. A start recovers by itself.
+    const news = known && view.dead.some((id) => !known.includes(id));
+    if (news && this.#led.length > 0) this.#deps.recover(this.#led);
   }
 
   /** The ids of those that handle jobs of a queue. */

@@ -27,6 +27,7 @@ test('a tick whose row somebody has locked is tried again soon', async () => {
       return moved;
     },
     ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    behind: async () => undefined,
     ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
   });
   onTestFinished(() => ticker.stop());
@@ -51,10 +52,11 @@ test('a thousand whose rows somebody has locked are not read without a pause', a
     async read() {
       reads++;
       const queues = new Map([['inbox', [locked]]]);
-      return { now: 0, full: true, later: null, queues, unreadable: [] } as never;
+      return { now: 0, full: true, later: null, queues, behind: [], unreadable: [] } as never;
     },
     write: async () => [],
     ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    behind: async () => undefined,
     ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
   });
   onTestFinished(() => ticker.stop());
@@ -75,6 +77,7 @@ test('a schedule that catches nothing up moves on, also as the first or the only
     read: (queues, limit) => readDue(db.engine, INBOX, queues, limit),
     write: (_, ticks) => writeTicks(db.engine, INBOX, ticks),
     ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    behind: async () => undefined,
     ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
   });
   onTestFinished(() => ticker.stop());
@@ -105,6 +108,7 @@ test('schedules that catch up are written in statements of a bounded size, and h
       return moved;
     },
     ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    behind: async () => undefined,
     ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
   });
   onTestFinished(() => ticker.stop());

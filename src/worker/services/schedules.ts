@@ -20,6 +20,8 @@ const LATE_MS = 2 * POLL_MS;
 export interface ScheduleDeps {
   readonly queues: readonly string[];
   readonly read: (queues: readonly string[], limit: number) => Promise<DueTicks>;
+  /** Work goes on on what is due in this queue. */
+  readonly behind: (queue: string) => Promise<void>;
   readonly write: (queue: string, ticks: readonly Tick[]) => Promise<WrittenTicks[]>;
   /** Whether this worker comes first for one of its queues. */
   readonly leads: () => boolean;
@@ -105,11 +107,13 @@ export class ScheduleTicker {
 
   /** Writes what is due; returns when to look again. */
   async #pass(): Promise<{ delayMs: number; at: number }> {
-    const { queues, read, write, leads, members, listening, time, reportError } = this.#deps;
+    const { queues, read, behind, write, leads, members, listening, time, reportError } =
+      this.#deps;
     this.#led = leads();
     const began = time.now();
     const due = await read(queues, MAX_ROWS);
     for (const { name, error } of due.unreadable) reportError(`schedule ${name}`, error);
+    for (const queue of due.behind) await behind(queue);
     let [late, wrote] = [false, false];
     let next = due.later ?? Number.POSITIVE_INFINITY;
     for (const [queue, all] of due.queues) {

@@ -142,7 +142,10 @@ test('a worker that has just started declares nobody dead: the others may be on 
   const { time, advance } = handClock();
   let rounds = 0;
   const emit = () => void rounds++;
-  const services = maintenanceServices(100, { dead: () => {}, exhausted: () => {} });
+  const services = maintenanceServices(100, {
+    dead: () => {},
+    recovery: { exhausted: () => {}, suspects: () => {} },
+  });
   const loop = loopOf('new', services, [], { time, emit, ttlMs: 500 });
   const statusAfter = async (ms: number) => {
     await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');
