@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ClaimedJob } from '../src/claim/take.js';
+import { frontLines } from '../src/claim/time/lines.js';
 import { job } from '../src/index.js';
 import { markStarted } from '../src/lease/marks.js';
 import {
@@ -23,7 +24,6 @@ import { release, releaseClaims } from '../src/settle/release.js';
 import {
   claimByTime,
   claimSuspected,
-  FRONT,
   heldOf,
   numbers,
   type TimeOptions,
@@ -136,12 +136,12 @@ describe('a claim takes', () => {
     const first = await claim({ limit: 4 });
     const last = first.jobs.at(-1)!;
     await release(db.engine, INBOX, ME, first.jobs.map(heldOf));
-    const cursors = FRONT.map((cursor) => ({
-      ...cursor,
+    const lines = frontLines({ step: 1 }, 100).map((line) => ({
+      ...line,
       afterAt: last.cursorAt,
       afterPosition: last.cursorPosition,
     }));
-    expect(await taken({ cursors })).toEqual([5, 6, 7, 8, 9, 10]);
+    expect(await taken({ lines })).toEqual([5, 6, 7, 8, 9, 10]);
     expect(await taken()).toEqual([1, 2, 3, 4]);
   });
 
@@ -196,7 +196,7 @@ describe('a claim takes', () => {
 });
 
 describe('an aged claim takes', () => {
-  const LOW = FRONT.slice(1).reverse();
+  const LOW = frontLines({ step: 1 }, 100).filter(({ priority }) => priority > 1);
   const age = (ids: readonly string[], interval: string) =>
     db.rows('UPDATE holdfast.inbox SET available_at = now() - $2::interval WHERE id = ANY ($1)', [
       ids,
@@ -209,17 +209,17 @@ describe('an aged claim takes', () => {
     await age(low.slice(0, 2), '11 min');
     await age(low.slice(1, 2), '12 min');
     await db.hf.configureQueue('inbox', { ageAfter: 'off' });
-    expect(await taken({ aged: true, cursors: LOW })).toEqual([]);
+    expect(await taken({ aged: true, lines: LOW })).toEqual([]);
     await db.hf.configureQueue('inbox', { ageAfter: '10m' });
-    expect(await taken({ aged: true, cursors: LOW })).toEqual([7, 6]);
-    expect(await taken({ aged: true, cursors: LOW })).toEqual([]);
+    expect(await taken({ aged: true, lines: LOW })).toEqual([7, 6]);
+    expect(await taken({ aged: true, lines: LOW })).toEqual([]);
     expect(await taken()).toEqual([1, 2, 3, 4, 5, 8]);
   });
 
   test('only of the priorities that it is given, and up to its limit', async () => {
     for (const priority of [2, 3, 4] as const) await age(await enqueue(1, 3, { priority }), '1 h');
     const three = LOW.filter(({ priority }) => priority === 3);
-    const { jobs } = await claim({ aged: true, cursors: three, limit: 2 });
+    const { jobs } = await claim({ aged: true, lines: three, limit: 2 });
     expect(jobs.map(({ priority }) => priority)).toEqual([3, 3]);
   });
 });

@@ -107,9 +107,10 @@ export const KEPT_AND_ALLOWED = `SELECT k.place FROM kept AS k
 export const HELD_BACK = `(SELECT string_agg(DISTINCT coalesce(a.again_ms, -1) || ':' || p.bucket, ',')
     FROM allowed AS a JOIN picked AS p ON p.place = a.place WHERE NOT a.ok)`;
 
-/** What a limit said of jobs that were found. */
+/** What a limit said of jobs that were found: of each type, of the first that must wait. */
 export const REFUSED = `(SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
-    SELECT a.type, max(a.again_ms) AS again_ms FROM allowed AS a WHERE a.whole GROUP BY a.type) AS r)`;
+    SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a JOIN picked AS p ON p.place = a.place
+    WHERE a.whole ORDER BY a.type, p.nth) AS r)`;
 
 /** By type, when it may be asked for again, in milliseconds; null: when a permit is free. */
 export type Refused = Readonly<Record<string, number | null>>;

@@ -4,17 +4,17 @@
  */
 import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
-import { claim } from '../../src/claim/claim.js';
 import { claimKeyed } from '../../src/claim/key/claim.js';
+import { KeyScanner } from '../../src/claim/key/key-scanner.js';
 import type { ClaimedJob } from '../../src/claim/take.js';
+import { claimTime } from '../../src/claim/time/claim.js';
+import { LAG_MS, Lines } from '../../src/claim/time/lines.js';
 import { ringOwners } from '../../src/fleet/ring.js';
 import { job } from '../../src/index.js';
 import type { Names } from '../../src/postgres/names.js';
 import { complete } from '../../src/settle/complete.js';
 import { fail } from '../../src/settle/fail.js';
 import { release } from '../../src/settle/release.js';
-import { DueReader, LAG_MS } from '../../src/worker/claim/due-reader.js';
-import { KeyReader } from '../../src/worker/claim/key-reader.js';
 import { heldOf } from '../support/claiming.js';
 import { testDatabase } from '../support/database.js';
 import { asAdmin } from '../support/empty-database.js';
@@ -83,7 +83,7 @@ const terms = (workerId: string, number: number) => ({
 
 /** Reads by key as a worker does, by a view of the ring that is its own and changes at any time. */
 function readKeys(me: string, names: Names): Reader {
-  const reader = new KeyReader(1_000, Math.random);
+  const reader = new KeyScanner(1_000, Math.random);
   let claims = 0;
   const look = () => {
     const owners = ringOwners(MEMBERS.filter((id) => id === me || chance(0.5)));
@@ -104,19 +104,18 @@ function readKeys(me: string, names: Names): Reader {
 }
 
 function readDue(me: string, names: Names): Reader {
-  const reader = new DueReader();
+  const lines = new Lines({ step: 1 });
   let claims = 0;
   return async (now) => {
     const request = {
       ...terms(me, ++claims),
-      cursors: reader.take(now),
-      lagMs: LAG_MS,
-      ask: false,
+      lines: lines.take(now, LIMIT, () => true, false),
+      ...{ walks: [], keys: 0, lagMs: LAG_MS, ask: false },
     };
-    const claimed = await claim(db.engine, names, request);
+    const claimed = await claimTime(db.engine, names, request);
     const end = performance.now();
-    reader.record(claimed, LIMIT, end, end - now);
-    reader.hint(null, end);
+    lines.record(claimed, LIMIT, end, end - now);
+    lines.hint(null, null, end);
     return claimed.jobs;
   };
 }

@@ -1,10 +1,13 @@
 /** Claiming under a limit as a worker's statement does, without the worker. */
+import { publish } from '../../src/claim/permits.js';
+import type { Claimed, ClaimedJob } from '../../src/claim/take.js';
 import type { Limit } from '../../src/job/limit.js';
 import { putLimit } from '../../src/operate/limits.js';
-import { claimByTime, type TimeOptions } from './claiming.js';
+import { complete } from '../../src/settle/complete.js';
+import { claimByTime, heldOf, type TimeOptions } from './claiming.js';
 import { INBOX, type TestGround } from './database.js';
 
-/** Of type `step`, unless it says otherwise. The worker is not registered, unless the test does it. */
+/** Of type `step`, unless it says otherwise. What it takes counts under a concurrency only if its worker is registered. */
 export const claimStep = (db: TestGround, workerId: string, options: TimeOptions = {}) =>
   claimByTime(db.engine, workerId, { lagMs: 0, ...options });
 
@@ -13,6 +16,66 @@ export const limitStep = (db: TestGround, limit: Partial<Limit> | null, keyed = 
     ...{ type: 'step', keyed },
     limit: limit && { concurrency: null, rate: null, ...limit },
   });
+
+/** Workers that live and handle these types: what they hold counts. */
+export const register = (
+  db: TestGround,
+  ids: readonly string[],
+  types: readonly string[] = ['step', 'other'],
+) =>
+  db.rows(
+    `INSERT INTO holdfast.workers (id, handles, metadata)
+     SELECT w.id, jsonb_build_object('inbox', (SELECT jsonb_object_agg(t.type, 1) FROM unnest($2::text[]) AS t(type))),
+       '{"concurrency": 10}'
+     FROM unnest($1::text[]) AS w(id)
+     ON CONFLICT (id) DO UPDATE SET status = 'alive', handles = excluded.handles`,
+    [ids, types],
+  );
+
+/**
+ * A worker that says how many jobs it holds, as those of this version do: with every claim, and when some have left. `claim`
+ * is any claim that takes the figures as `held`.
+ */
+export class Holder<C extends Claimed, O extends { held?: Readonly<Record<string, number>> }> {
+  readonly id: string;
+  readonly #db: TestGround;
+  readonly #claim: (id: string, options: O) => Promise<C>;
+  #jobs: readonly ClaimedJob[] = [];
+
+  constructor(db: TestGround, id: string, claim: (id: string, options: O) => Promise<C>) {
+    this.#db = db;
+    this.id = id;
+    this.#claim = claim;
+  }
+
+  get jobs(): readonly ClaimedJob[] {
+    return this.#jobs;
+  }
+
+  get held(): Record<string, number> {
+    const held: Record<string, number> = { '': this.#jobs.length };
+    for (const { type } of this.#jobs) held[type] = (held[type] ?? 0) + 1;
+    return held;
+  }
+
+  async claim(options: Partial<O> = {}): Promise<C> {
+    const claimed = await this.#claim(this.id, { ...options, held: this.held } as O);
+    this.#jobs = [...this.#jobs, ...claimed.jobs];
+    return claimed;
+  }
+
+  /** They have left, whoever settled them. */
+  async left(jobs: readonly ClaimedJob[]): Promise<void> {
+    const ids = new Set(jobs.map(({ id }) => id));
+    this.#jobs = this.#jobs.filter(({ id }) => !ids.has(id));
+    await publish(this.#db.engine, INBOX, this.id, this.held, ['step', 'other']);
+  }
+
+  async complete(jobs: readonly ClaimedJob[]): Promise<void> {
+    await complete(this.#db.engine, INBOX, this.id, jobs.map(heldOf));
+    await this.left(jobs);
+  }
+}
 
 /** A claim's clock was read between the two, in milliseconds. */
 export interface NotedStart {

@@ -102,7 +102,10 @@ export class Lines {
       }
       const isCut = !full && cut?.line === nth;
       const to = isCut ? { afterAt: cut.at, afterPosition: cut.position } : atJob(job, seenUntil);
-      this.#set(line, to, true, full || cut ? nextRows(line, count, isCut, limit) : null);
+      // So near to the clock those that were taken are read again.
+      const near = job !== undefined && job.cursorAt >= seenUntil;
+      const rows = (full || cut) && !near ? nextRows(line, count, isCut, limit) : null;
+      this.#set(line, to, true, rows);
     }
     // The claim may have read there before their jobs were there.
     for (const [key, back] of this.#rewinds) this.#rewind(key, back);

@@ -15,9 +15,12 @@
  */
 import type { FunctionFile } from '../function-file.js';
 
-/** When the next token is due by the pace of now, never in the past. `r` is the row of the rate, `l` its limit. */
-export const TAT = (pace: string) => `greatest(moment, moment + least(315360000,
-      extract(epoch FROM r.started_tat - moment)::double precision * ${pace} / coalesce(r.pace, ${pace}))
+/**
+ * When the next token is due by the pace of now, never in the past. `r` is the row of the rate. What was to be waited for
+ * when the limit was changed is waited for at the pace of now.
+ */
+export const TAT = (pace: string, changed: string) => `greatest(moment, ${changed} + least(315360000,
+      extract(epoch FROM r.started_tat - ${changed})::double precision * ${pace} / coalesce(r.pace, ${pace}))
       * interval '1 second')`;
 
 /** How many tokens are left. Rounded down, but for what a time of microseconds cannot hold. */
@@ -59,7 +62,7 @@ DECLARE
   mine integer[];
   moment timestamptz;
 BEGIN
-  SELECT array_agg(l.id) INTO mine FROM (
+  SELECT coalesce(array_agg(l.id), '{}') INTO mine FROM (
     SELECT l.id FROM holdfast.limits AS l
     WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = ANY (types))
     ORDER BY l.id FOR UPDATE SKIP LOCKED
@@ -67,9 +70,9 @@ BEGIN
   moment := clock_timestamp();
   RETURN QUERY
   WITH limits AS MATERIALIZED (
-    SELECT l.id, l.type, l.keyed, l.concurrency, l.rate_burst, l.id = ANY (mine) AS locked,
+    SELECT l.id, l.type, l.keyed, l.concurrency, l.rate_burst, l.updated_at, l.id = ANY (mine) AS locked,
       extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace,
-      CASE WHEN (l.id = ANY (mine)) IS NOT TRUE THEN 0 WHEN l.concurrency IS NULL THEN 2147483647
+      CASE WHEN NOT l.id = ANY (mine) THEN 0 WHEN l.concurrency IS NULL THEN 2147483647
         ELSE l.concurrency - coalesce((worker_holds ->> coalesce(l.type, ''))::integer, 0)
           - holdfast.inbox_held(l.id, l.type, CASE WHEN worker_holds IS NOT NULL THEN worker END) END AS room
     FROM holdfast.limits AS l
@@ -80,14 +83,14 @@ BEGIN
       SELECT u.place, u.type, u.nth, o.id AS own, coalesce(o.room, 2147483647) AS own_room,
         q.id AS of_queue, coalesce(q.room, 2147483647) AS queue_room, coalesce(o.locked, true) AND coalesce(q.locked, true) AS locked,
         -- A job has one rate: that of its type, or else that of its queue.
-        r.id AS rate, r.pace, r.rate_burst, r.keyed, CASE WHEN r.keyed THEN coalesce(u.key, '') ELSE '' END AS key
+        r.id AS rate, r.pace, r.rate_burst, r.updated_at, r.keyed, CASE WHEN r.keyed THEN coalesce(u.key, '') ELSE '' END AS key
       FROM unnest(places, types, keys) WITH ORDINALITY AS u(place, type, key, nth)
       LEFT JOIN limits AS o ON o.type = u.type
       LEFT JOIN limits AS q ON q.type IS NULL
       LEFT JOIN limits AS r ON r.id = CASE WHEN o.pace IS NOT NULL THEN o.id WHEN q.pace IS NOT NULL THEN q.id END
     ) AS j
     LEFT JOIN LATERAL (
-      SELECT coalesce(max(${TAT('j.pace')}), moment) AS tat
+      SELECT coalesce(max(${TAT('j.pace', 'j.updated_at')}), moment) AS tat
       FROM holdfast.rates AS r WHERE r.limit_id = j.rate AND r.key = j.key
     ) AS t ON true
   ), locked AS MATERIALIZED (

@@ -32,12 +32,12 @@ BEGIN
       t.tat - (l.rate_burst - 1) * l.pace * interval '1 second' - moment) * 1000)::bigint END
   FROM keys AS k
   LEFT JOIN (
-    SELECT l.id, l.type, l.rate_burst, extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace
+    SELECT l.id, l.type, l.rate_burst, l.updated_at, extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace
     FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.keyed AND l.rate_limit IS NOT NULL
   ) AS l ON l.type = k.type
   LEFT JOIN LATERAL (
     SELECT n.tat, ${TOKENS('l.rate_burst', 'n.tat', 'l.pace')} AS tokens
-    FROM (SELECT ${TAT('l.pace')} AS tat FROM holdfast.rates AS r WHERE r.limit_id = l.id AND r.key = k.key) AS n
+    FROM (SELECT ${TAT('l.pace', 'l.updated_at')} AS tat FROM holdfast.rates AS r WHERE r.limit_id = l.id AND r.key = k.key) AS n
   ) AS t ON true
   WHERE k.nth > 0 AND k.key IS NOT NULL;
 END

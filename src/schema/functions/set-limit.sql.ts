@@ -62,7 +62,8 @@ BEGIN
       declared_rate_per, declared_rate_burst, overridden, updated_at)
     = (wanted.concurrency, wanted.rate_limit, wanted.rate_per, wanted.rate_burst, wanted.keyed,
       wanted.declared_concurrency, wanted.declared_rate_limit, wanted.declared_rate_per,
-      wanted.declared_rate_burst, wanted.overridden, now())
+      -- By this time what waits for a token is scaled. Nobody is paying: the row is locked.
+      wanted.declared_rate_burst, wanted.overridden, clock_timestamp())
   WHERE l.id = was.id;
   RETURN true;
 END

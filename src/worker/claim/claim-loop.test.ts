@@ -38,8 +38,6 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     workerId: () => `simulated-${seed}`,
     mayClaim: () => true,
     room: () => 10,
-    roomLimited: () => 10,
-    limitedFirst: () => true,
     throttled: () => undefined,
     free: () => true,
     run: () => 1,
@@ -156,7 +154,7 @@ describe('a claim loop that gets hints', () => {
         // The first claim did not see this one, and its answer is still on its way.
         await db.hf.enqueue(step, { n: 2 }, { partitionKey: 'k' });
         advance(1);
-        loop.hint(new Date(), [bucketOf('k')]);
+        loop.hint({ since: new Date(), buckets: [bucketOf('k')], types: null });
         advance(1);
         return rows;
       },
@@ -218,7 +216,7 @@ describe('a claim loop that gets hints', () => {
     for (let n = 0; n < 20; n++) {
       advance(10);
       const again = claimed();
-      loop.hint(null, [bucketOf('k')]);
+      loop.hint({ since: null, buckets: [bucketOf('k')], types: null });
       loop.dueIn(3_000 + n, [bucketOf('other')]);
       await again;
     }

@@ -2,6 +2,7 @@
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { INBOX, testDatabase } from '../../../test/support/database.js';
 import { until } from '../../../test/support/until.js';
+import type { Hint } from '../../claim/source.js';
 import { lockKeyOf, register } from '../../fleet/registry.js';
 import { channelOf, hintQueue } from '../../fleet/wake.js';
 import { job } from '../../job/job.js';
@@ -23,7 +24,7 @@ const waiters = async () => (await db.rows(LOCKS)).length;
 
 afterEach(() => db.rows('DELETE FROM holdfast.inbox'));
 
-type Hint = readonly [queue: string, since: Date | null, buckets: readonly number[] | null];
+type Told = Hint & { readonly queue: string };
 
 async function wakeups(
   workerId: string,
@@ -31,7 +32,7 @@ async function wakeups(
   queues: readonly string[] = ['inbox'],
 ) {
   const seen = {
-    hints: [] as Hint[],
+    hints: [] as Told[],
     listening: [] as string[],
     changes: 0,
     errors: [] as string[],
@@ -47,7 +48,7 @@ async function wakeups(
     channels,
     workerId,
     other: db.plain,
-    hint: (...hint) => void seen.hints.push(hint),
+    hint: (queue, hint) => void seen.hints.push({ queue, ...hint }),
     listening: (queue) => void seen.listening.push(queue),
     fleetChanged: () => void seen.changes++,
     reportError: (what, error) => void seen.errors.push(`${what}: ${(error as Error).message}`),
@@ -81,11 +82,13 @@ test('whoever wants hints is told from when on jobs are due; whoever does not is
   await enqueue(2_000);
   await until('another hint', () => seen.hints.length > 1);
   expect(seen.hints).toHaveLength(2);
-  const [first, second] = seen.hints as [Hint, Hint];
-  expect(first).toEqual(['inbox', expect.any(Date), null]);
+  const [first, second] = seen.hints as [Told, Told];
+  // A queue that is read by time is told of which types they are.
+  const said = { queue: 'inbox', since: expect.any(Date), buckets: null, types: ['work'] };
+  expect(first).toEqual(said);
   // The clock of the database is the clock of this machine; tenths are rounded down.
-  expect((first[1] as Date).getTime()).toBeGreaterThan(before - 200);
-  expect((second[1] as Date).getTime()).toBeGreaterThan(before + 1_800);
+  expect((first.since as Date).getTime()).toBeGreaterThan(before - 200);
+  expect((second.since as Date).getTime()).toBeGreaterThan(before + 1_800);
   expect(seen.errors).toEqual([]);
 });
 
@@ -103,19 +106,19 @@ test('in a queue that is read by key it is told which buckets; * means all of th
   const back = { runAt: '2020-01-01 00:00:00+00', partitionBucket: 7 };
   await hintQueue(db.plain, { schema: 'holdfast', queue: 'orders' }, [back]);
   // Anybody may send one; these would make a claim fail.
-  for (const hint of ['0:1.5', '0:x', '0:1024', '0:-1'])
+  for (const hint of ['0:1.5', '0:1024', '0:-1', '0:_'])
     await db.rows(`SELECT pg_notify(concat('holdfast_', 'holdfast.orders'::regclass::oid), $1)`, [
       hint,
     ]);
   await hintQueue(db.plain, { schema: 'holdfast', queue: 'orders' }, [back]);
   await until('four hints', () => seen.hints.length >= 4);
   expect(seen.hints.pop()).toEqual(seen.hints.at(-1));
-  const [few, many, old] = seen.hints as [Hint, Hint, Hint];
-  expect(few[0]).toBe('orders');
-  expect(new Set(few[2])).toEqual(new Set(keys.map(bucketOf)));
-  expect(many).toEqual(['orders', expect.any(Date), null]);
+  const [few, many, old] = seen.hints as [Told, Told, Told];
+  expect(few.queue).toBe('orders');
+  expect(new Set(few.buckets)).toEqual(new Set(keys.map(bucketOf)));
+  expect(many).toMatchObject({ since: expect.any(Date), buckets: null, types: null });
   // What came back is told of with the time from which it is due, however old that is.
-  expect(old).toEqual(['orders', new Date('2020-01-01T00:00:00Z'), [7]]);
+  expect(old).toMatchObject({ since: new Date('2020-01-01T00:00:00Z'), buckets: [7], types: null });
 });
 
 test('when it begins to hear it says so, because what came just before was not told of', async () => {
@@ -148,13 +151,13 @@ test('a lost session is a reason to look everywhere; on the next one it hears ag
   await hears(on);
   await db.rows(`SELECT pg_terminate_backend(pid) FROM (${SESSIONS}) AS s`);
   await until('it is told to look', () => seen.hints.length === 1);
-  expect(seen.hints).toEqual([['inbox', null, null]]);
+  expect(seen.hints).toEqual([{ queue: 'inbox', since: null, buckets: null, types: null }]);
   await hears(on);
   expect(seen.listening).toEqual(['inbox', 'inbox']);
   expect(seen.changes).toBe(2);
   await enqueue();
   await until('a hint', () => seen.hints.length > 1);
-  expect(seen.hints[1]).toEqual(['inbox', expect.any(Date), null]);
+  expect(seen.hints[1]).toMatchObject({ queue: 'inbox', since: expect.any(Date), buckets: null });
 });
 
 test('under a new id its session holds the liveness lock of that one, and hears', async () => {

@@ -68,7 +68,7 @@ function hintIn(payload: string): Hint | null {
   const list = rest.join(':');
   const all = list === '' || list === '*';
   // A type begins with a letter.
-  if (all || !/^[0-9]/.test(list))
+  if (all || /^[A-Za-z]/.test(list))
     return { since: at, buckets: null, types: all ? null : list.split(',') };
   const buckets = list.split(',').map(Number);
   return buckets.every(isBucket) ? { since: at, buckets, types: null } : null;
