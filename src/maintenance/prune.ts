@@ -91,12 +91,12 @@ export const pruneAudit = statement({
   columns,
 });
 
-/** Of rates that have keys: those that nobody has waited for lately. */
+/** Of rates that have keys: those under which nothing has started lately. */
 export const pruneRates = pruneOld(
   'prune_rates',
   'rates',
-  // Its times have passed, so it says nothing; one that is claimed under just now is left alone.
-  `old.started_tat < now() - interval '10 seconds' AND old.slot_tat < now() - interval '10 seconds'
+  // Its time has passed, so it says nothing; one that is claimed under just now is left alone.
+  `old.started_tat < now() - interval '10 seconds'
       AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.id = old.limit_id AND l.queue = 'inbox' AND l.keyed)`,
 );
 

@@ -191,7 +191,7 @@ export const DATABASE_METRICS = {
   limitWaiting: gauge(
     'limit_waiting',
     JOB,
-    'Jobs that wait for a slot of a rate, counted up to 50,000.',
+    'Due jobs that wait for a token of a rate, counted up to 100,000.',
   ),
   workers: gauge(
     'workers',
