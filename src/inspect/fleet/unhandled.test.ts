@@ -19,8 +19,8 @@ async function fill(): Promise<void> {
   await db.rows(`INSERT INTO holdfast.workers (id, status, handles) VALUES
     ('w1', 'alive', '{"inbox": {"known": 2}}'), ('w2', 'dead', '{"inbox": {"old": 1}}'),
     ('w3', 'alive', '{"other": {"old": 1}}') ON CONFLICT DO NOTHING`);
-  await db.rows(`DELETE FROM holdfast.inbox;
-    INSERT INTO holdfast.inbox (type, version, priority, partition_key, partition_bucket, payload, available_at)
+  await db.rows('TRUNCATE holdfast.inbox');
+  await db.rows(`INSERT INTO holdfast.inbox (type, version, priority, partition_key, partition_bucket, payload, available_at)
     SELECT CASE n WHEN 1 THEN 'old' WHEN ${ROWS / 2} THEN 'middle' WHEN ${ROWS} THEN 'new' ELSE 'known' END,
       CASE n WHEN 2 THEN 3 ELSE 2 END, 1 + n % 2, 'k' || n, n % 1024, '{}',
       now() - interval '1 hour' + n * interval '1 millisecond'
