@@ -57,6 +57,7 @@ const TABLES = [
   'schedules',
   'limits',
   'rates',
+  'permits',
 ];
 const OWNERS_ONLY = [
   'CREATE TABLE holdfast.mine (id int)',

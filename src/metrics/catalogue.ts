@@ -187,7 +187,7 @@ export const DATABASE_METRICS = {
     JOB,
     'How many jobs of a limited type may run at once in the fleet; type "*" where the limit is that of the queue.',
   ),
-  limitRunning: gauge('limit_running', JOB, 'Jobs that hold a place of a limit.'),
+  limitRunning: gauge('limit_running', JOB, 'Jobs that hold a permit of a limit.'),
   limitWaiting: gauge(
     'limit_waiting',
     JOB,
