@@ -49,6 +49,7 @@ import {
 } from './job/job.js';
 import { checkKnown } from './job/known-options.js';
 import { addressOf, checkUrl, findAddress, settingsOf } from './postgres/address.js';
+import { untilNotLost } from './postgres/again.js';
 import { inQueue } from './postgres/in-queue.js';
 import { type Logger, loggerOf } from './postgres/log.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
@@ -58,7 +59,6 @@ import {
   type ConnectionOptions,
   closePool,
   plainPool,
-  untilNotLost,
   withClient,
   withTransaction,
 } from './postgres/pool.js';
