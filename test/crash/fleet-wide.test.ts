@@ -88,10 +88,10 @@ test('a fleet that was away for longer than a lease blames nobody either', async
 function supervise(db: CalmGround, count: number) {
   let stopped = false;
   const all: CalmWorker[] = [];
-  const start = async () => {
+  const start = async (): Promise<void> => {
     // One that was just starting when the test ended is killed.
     const worker = await calmWorker(db.url, { options }).catch(() => null);
-    if (!worker) return;
+    if (!worker) return stopped ? undefined : start();
     all.push(worker);
     void worker.exited.then(() => (stopped ? undefined : start()));
   };
