@@ -4,24 +4,26 @@
 // the Node that the peers need, so that Holdfast and they run on the same one.
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { parseArguments } from './arguments.mjs';
+import { ALONE, parseArguments } from './arguments.mjs';
 import { ensurePeers, nodeBinary } from './install.mjs';
 
 const words = process.argv.slice(2);
-const { problem } = parseArguments(words);
+const { problem, parts } = parseArguments(words);
 if (problem) {
   console.error(problem);
   process.exit(2);
 }
+const alone = parts.every((name) => ALONE.includes(name));
 try {
-  ensurePeers();
+  if (!alone) ensurePeers();
 } catch (error) {
   console.error(error.message);
   process.exit(1);
 }
 
 // The channel tells the child when this process is gone, however it went.
-const child = spawn(nodeBinary, [fileURLToPath(new URL('./run.mjs', import.meta.url)), ...words], {
+const node = alone ? process.execPath : nodeBinary;
+const child = spawn(node, [fileURLToPath(new URL('./run.mjs', import.meta.url)), ...words], {
   stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
 });
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));

@@ -4,16 +4,17 @@
 import { totalmem } from 'node:os';
 import { startEmbedded } from '../dist/embedded/index.js';
 import { killActors } from './actors.mjs';
-import { parseArguments } from './arguments.mjs';
+import { ALONE, parseArguments } from './arguments.mjs';
 import { entriesFor } from './entries.mjs';
 import { OWN_DATABASES, parts } from './parts/index.mjs';
 import { startRedis } from './redis.mjs';
 import { Book } from './report/book.mjs';
 import { describeMachine } from './report/machine.mjs';
 import { openStage } from './stage.mjs';
-import { loadSystems, versionOf } from './systems/index.mjs';
+import { loadSystem, loadSystems, versionOf } from './systems/index.mjs';
 
 const options = parseArguments(process.argv.slice(2));
+const alone = options.parts.every((name) => ALONE.includes(name));
 const say = (text) => console.error(text);
 let server = null;
 let redis = null;
@@ -43,12 +44,18 @@ const settings = {
   max_wal_size: '8GB',
   checkpoint_timeout: '30min',
   max_connections: '400',
+  // It counts statements and their buffers; other parts are measured without it.
+  ...(alone && {
+    shared_preload_libraries: 'pg_stat_statements',
+    'pg_stat_statements.track': 'top',
+  }),
 };
 
 /** Loaded when they run, as the parts are. */
 const more = {
   dashboard: async (context) => (await import('./dashboard.mjs')).dashboard(context),
   fleet: async (context) => (await import('./fleet/index.mjs')).fleet(context),
+  'fleet-size': async (context) => (await import('./fleet-size/index.mjs')).fleetSize(context),
   flow: async (context) => (await import('./flow.mjs')).flow(context),
   inspect: async (context) => (await import('./inspect.mjs')).inspect(context),
   schedules: async (context) => (await import('./schedules.mjs')).schedules(context),
@@ -62,7 +69,7 @@ async function prepare(entries, urls) {
 
 async function measure() {
   const began = Date.now();
-  const systems = await loadSystems();
+  const systems = alone ? { holdfast: await loadSystem('holdfast') } : await loadSystems();
   server = await startEmbedded({ throwaway: true, settings, onProgress: say });
   const shared = options.parts.some((name) => !OWN_DATABASES.includes(name));
   redis = options.quick || !shared ? null : await startRedis(say);

@@ -12,6 +12,8 @@ import { Backpressure } from './api/backpressure.js';
 import { byId } from './api/by-id.js';
 import { deadLetters } from './api/dead-letters.js';
 import { examine } from './api/doctor.js';
+import { EnqueueGate } from './api/enqueue-gate.js';
+import { asLocked } from './api/enqueue-locked.js';
 import { gaugesReader } from './api/gauges.js';
 import { limits } from './api/limits.js';
 import { looking } from './api/look.js';
@@ -49,9 +51,10 @@ import {
 } from './job/job.js';
 import { checkKnown } from './job/known-options.js';
 import { addressOf, checkUrl, findAddress, settingsOf } from './postgres/address.js';
+import { BEGIN_BOUNDED, boundedExecutor } from './postgres/bounded.js';
 import { inQueue } from './postgres/in-queue.js';
 import { type Logger, loggerOf } from './postgres/log.js';
-import { checkQueueName, checkSchemaName } from './postgres/names.js';
+import { checkQueueName, checkSchemaName, type Names } from './postgres/names.js';
 import {
   adoptPool,
   asPoolBusy,
@@ -63,7 +66,7 @@ import {
   withTransaction,
 } from './postgres/pool.js';
 import { behindPooler } from './postgres/pooled.js';
-import { engineExecutor, executor, type Queryable } from './postgres/queryable.js';
+import { executor, type Queryable } from './postgres/queryable.js';
 import { checkSameDatabase } from './postgres/same-database.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
 import { Tracing, type WithContext } from './tracing/tracing.js';
@@ -152,9 +155,10 @@ export function holdfast(options: HoldfastOptions = {}) {
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
   const pooled = async () => options.pooler ?? behindPooler(pool());
 
-  /** Statements outside of any transaction. */
-  const outside = async () => engineExecutor(pool(), { prepare: prepare && !(await pooled()) });
+  /** Statements outside of any transaction. None waits for a lock for ever: it would keep its connection from others. */
+  const outside = async () => boundedExecutor(pool(), { prepare: prepare && !(await pooled()) });
   const backpressure = new Backpressure(outside);
+  const gate = new EnqueueGate(pool);
 
   async function enqueueMany(
     items: readonly EnqueueItem[],
@@ -190,7 +194,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     const of = names(queue);
     const sent = backpressure
       .admit({ names: of, jobs: jobs.length, tx, waitMs })
-      .then(() => write(queue, jobs, limits, call))
+      .then(() => write(of, jobs, limits, call))
       .catch((error) => {
         throw tx ? error : asPoolBusy(error, pool, 'nothing was enqueued');
       });
@@ -200,19 +204,26 @@ export function holdfast(options: HoldfastOptions = {}) {
   }
 
   async function write(
-    queue: string,
+    of: Names,
     jobs: readonly NewJob[],
     limits: EnqueueLimits,
     call: EnqueueCall,
   ): Promise<Enqueued[]> {
-    if (call.tx) return writeJobs(executor(call.tx), names(queue), jobs, limits);
-    const db = needsTransaction(jobs) ? null : await outside();
-    return untilNotLost(() =>
-      db
-        ? writeJobs(db, names(queue), jobs, limits)
-        : withTransaction(pool(), (client) =>
-            writeJobs(executor(client), names(queue), jobs, { ...limits, rolledBack: true }),
-          ),
+    if (call.tx) return writeJobs(executor(call.tx), of, jobs, limits);
+    const atOnce = async () => {
+      const db = await outside();
+      return untilNotLost(() => writeJobs(db, of, jobs, limits));
+    };
+    const inParts = () =>
+      untilNotLost(() =>
+        withTransaction(
+          pool(),
+          (client) => writeJobs(executor(client), of, jobs, { ...limits, rolledBack: true }),
+          BEGIN_BOUNDED,
+        ),
+      );
+    return gate.run(of.queue, needsTransaction(jobs) ? inParts : atOnce, (error) =>
+      asLocked(error, of, observer),
     );
   }
 

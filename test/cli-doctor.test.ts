@@ -218,6 +218,8 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'expired leases',
       'dead letters',
       'workers',
+      'leaked handlers',
+      'refused outcomes',
     ]),
   );
 });
@@ -352,6 +354,30 @@ describe('the work', () => {
         await plantWorker(db, { metadata: { version: '1.1.0' } });
       },
       { level: 'note', text: expect.stringContaining('1.0.0 (1), 1.1.0 (1)') },
+    ],
+    [
+      'handlers that run on without their jobs',
+      'leaked handlers',
+      () =>
+        plantWorker(db, { id: 'w9', metadata: { load: { leaked: { inbox: { send_mail: 3 } } } } }),
+      {
+        level: 'note',
+        text: expect.stringContaining('3 handlers of send_mail (inbox) in worker w9'),
+        fix: expect.stringContaining('holdfast workers drain w9'),
+      },
+    ],
+    [
+      'outcomes that the database refuses',
+      'refused outcomes',
+      () =>
+        plantWorker(db, {
+          id: 'w9',
+          metadata: { load: { kept: { inbox: { jobs: 2, why: '42501 permission denied' } } } },
+        }),
+      {
+        level: 'problem',
+        text: expect.stringContaining('2 jobs of "inbox" in worker w9 (42501 permission denied)'),
+      },
     ],
     [
       'attempts that mostly fail, with their most common error',

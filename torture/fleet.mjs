@@ -3,16 +3,18 @@
 // if the nemesis was the cause.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { wrongClock } from './clock.mjs';
 import { openLine } from './proxy.mjs';
 
 const ACTORS = fileURLToPath(new URL('./actors/', import.meta.url));
-const CLOCK = fileURLToPath(new URL('./actors/clock.mjs', import.meta.url));
 const RESTART_MS = 400;
 /** A heap bomb goes off within a second, and takes no memory of others. */
 const HEAP_MB = 96;
 
 class Slot {
   child = null;
+  /** It has started, and not ended since. */
+  up = false;
   started = 0;
   /** It is left alone when it ends. */
   leaving = false;
@@ -28,15 +30,21 @@ class Slot {
     const name = `${this.name}.${++this.started}`;
     const { folder, dist, registerPort } = this.fleet.world;
     const own = { ...config, name, folder, dist, registerPort, url: this.line.url };
+    const clock = wrongClock(clockMs);
     const child = fork(`${ACTORS}${this.kind}.mjs`, [JSON.stringify(own)], {
-      execArgv: [`--max-old-space-size=${HEAP_MB}`, ...(clockMs ? ['--import', CLOCK] : [])],
-      env: { ...process.env, ...(clockMs && { TORTURE_CLOCK_MS: String(clockMs) }) },
+      execArgv: [`--max-old-space-size=${HEAP_MB}`, ...clock.execArgv],
+      env: { ...process.env, ...clock.env },
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       cwd: folder,
     });
     this.child = child;
+    this.up = false;
     this.ready = new Promise((resolve) => {
-      child.on('message', ({ kind }) => kind === 'started' && resolve());
+      child.on('message', ({ kind }) => {
+        if (kind !== 'started') return;
+        if (this.child === child) this.up = true;
+        resolve();
+      });
       child.once('exit', resolve);
     });
     let stderr = '';
@@ -52,7 +60,7 @@ class Slot {
         signal,
         stderr,
       });
-      if (this.child === child) this.child = null;
+      if (this.child === child) Object.assign(this, { child: null, up: false });
       if (this.leaving || this.fleet.stopping) return;
       this.timer = setTimeout(() => this.start(), RESTART_MS);
     });

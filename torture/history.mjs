@@ -5,6 +5,9 @@
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
+/** A file in the folder of a run: from now on jobs that mean to take their process along return instead. */
+export const CALM = 'calm';
+
 export const monotonicMs = () => Number(process.hrtime.bigint()) / 1e6;
 
 /**

@@ -2,7 +2,16 @@
 // and a new standby is made from a backup of it. The binaries are those of the embedded server, which have no
 // pg_basebackup; a backup is a copy of the files between pg_backup_start and pg_backup_stop.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +22,7 @@ import { startEmbedded } from '../dist/embedded/index.js';
 import { settingArguments } from '../dist/embedded/options.js';
 import { freePort } from '../dist/embedded/port.js';
 import { supervise } from '../dist/embedded/supervisor.js';
-import { monotonicMs } from './history.mjs';
+import { lostBetween } from './lost.mjs';
 import { childrenOf, sqlUntil } from './server.mjs';
 
 const SETTINGS = { wal_keep_size: '1GB', max_wal_senders: 5, hot_standby: 'on' };
@@ -61,6 +70,18 @@ async function startNode(folder, dataDir, primary) {
   await sqlUntil(url.href, 'SELECT 1');
   const pid = Number(readFileSync(join(dataDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
   return { url: url.href, dataDir, pid, stop: () => supervised.end('immediate') };
+}
+
+/** Nobody is left who works on these files; the backends of a killed postmaster take a moment. */
+async function abandoned(dataDir) {
+  const works = (pid) => {
+    try {
+      return readlinkSync(`/proc/${pid}/cwd`) === dataDir;
+    } catch {
+      return false;
+    }
+  };
+  while (readdirSync('/proc').some((name) => /^\d+$/.test(name) && works(name))) await sleep(50);
 }
 
 /** Waits until the standby has what the primary has flushed by now. */
@@ -112,6 +133,17 @@ export function pairOf({ synchronous }) {
     }
     await addStandby();
 
+    /** The files of the dead primary say exactly what it had: it is started once more, for nobody else. */
+    async function readLost(old, since) {
+      await abandoned(old.dataDir);
+      const node = await startNode(folder, old.dataDir, old);
+      try {
+        return await lostBetween(node.url, primary.url, since);
+      } finally {
+        await node.stop();
+      }
+    }
+
     return {
       get url() {
         return primary.url;
@@ -124,23 +156,18 @@ export function pairOf({ synchronous }) {
         turn = mine.catch(() => {});
         return mine;
       },
-      /**
-       * Lets the standby fall behind until the primary dies: what was not sent to it is lost. Returns a moment before
-       * which everything that was acknowledged is on the standby.
-       */
+      /** Lets the standby fall behind until the primary dies: what was not sent to it is lost. */
       async lag(ms) {
-        const heldAt = monotonicMs();
         await received(standby, primary);
         const sender = childrenOf(primary.pid).find((pid) =>
           /walsender/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8')),
         );
-        if (!sender) return heldAt;
+        if (!sender) return;
         process.kill(Number(sender), 'SIGSTOP');
         await sleep(ms);
         // It must not outlive the primary and send the rest.
         process.kill(primary.pid, 'SIGSTOP');
         process.kill(Number(sender), 'SIGKILL');
-        return heldAt;
       },
       /** `moved` is called with the new address, before the new primary takes writes. */
       async failOver(moved) {
@@ -148,14 +175,17 @@ export function pairOf({ synchronous }) {
         process.kill(old.pid, 'SIGKILL');
         moved(standby.url);
         return {
-          async promote() {
+          /** Returns what the old primary had committed since then and the new one does not have. */
+          async promote(since = null) {
             await sqlUntil(standby.url, 'SELECT pg_promote(true, 60)');
             primary = standby;
             standby = null;
+            const lost = since === null ? null : await readLost(old, since);
             await old.stop().catch(() => {});
             if (old.dataDir.startsWith(folder))
               rmSync(old.dataDir, { recursive: true, force: true });
             await addStandby();
+            return lost;
           },
         };
       },

@@ -3,6 +3,7 @@
 import { clockFaults } from './faults/clock.mjs';
 import { databaseFaults } from './faults/database.mjs';
 import { asynchronousFaults, synchronousFaults } from './faults/failover.mjs';
+import { fleetFaults, limitFaults } from './faults/fleet.mjs';
 import { membershipFaults } from './faults/membership.mjs';
 import { networkFaults } from './faults/network.mjs';
 import { poolerFaults } from './faults/pooler.mjs';
@@ -13,6 +14,11 @@ import { poolerMissing, startPooler } from './pooler.mjs';
 
 /** Handlers that spin, abort, kill and fill the heap: a few in a thousand operations. */
 const CRASHING = { crashShare: 0.004 };
+/** Types with limits, and what stands before all others. */
+const LIMITED = { limits: true };
+/** With the two that are always there, 50. */
+const SIDES = 48;
+const MANY = { sides: SIDES };
 const byName = (faults, names) => faults.filter(({ name }) => names.includes(name));
 
 /**
@@ -21,6 +27,7 @@ const byName = (faults, names) => faults.filter(({ name }) => names.includes(nam
  * @property {(n: number) => object} [producerConfig] by the number of the producer
  * @property {(n: number) => object} [workerConfig]
  * @property {(settings?: object) => Promise<any>} [makeServer]
+ * @property {number} [sides] so many queues beside the two
  * @property {(world: any) => Promise<void>} [prepare]
  * @property {(world: any) => void} [heal] beyond what the faults undo themselves
  * @property {(world: any) => Promise<void>} [close]
@@ -39,6 +46,17 @@ export const PROFILES = {
     workerConfig: (n) => (n % 2 === 0 ? OLD_BUILD : NEW_BUILD),
     producerConfig: (n) => ({ payVersion: n === 1 ? 1 : 2 }),
     heal: finishDeploy,
+  },
+  fleet: {
+    faults: [...fleetFaults, ...fleetFaults, ...byName(workerFaults, ['kill', 'freeze-everybody'])],
+  },
+  limits: {
+    faults: [...limitFaults, ...fleetFaults, ...byName(workerFaults, ['kill', 'freeze', 'stop'])],
+    ...{ workerConfig: () => LIMITED, producerConfig: () => LIMITED },
+  },
+  queues: {
+    faults: [...fleetFaults, ...workerFaults, ...byName(databaseFaults, ['terminate-backends'])],
+    ...{ sides: SIDES, workerConfig: () => MANY, producerConfig: () => MANY },
   },
   pooler: {
     faults: [

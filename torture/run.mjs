@@ -3,7 +3,8 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkAll } from './check/index.mjs';
-import { monotonicMs, openHistory, readHistories } from './history.mjs';
+import { CALM, monotonicMs, openHistory, readHistories } from './history.mjs';
+import { othersShare } from './machine.mjs';
 import { runNemesis, scheduleOf } from './nemesis.mjs';
 import { sqlUntil } from './server.mjs';
 import { readState } from './state.mjs';
@@ -15,6 +16,7 @@ import {
   STILL_MS,
   setRate,
   startSampler,
+  tidied,
 } from './world.mjs';
 
 const PAGE_KB = 4;
@@ -22,6 +24,9 @@ const PAGE_KB = 4;
 const LOAD = 0.4;
 /** After healing: twice the bound of the check, so that a late return is told from none. */
 const AFTER_MS = 13_500;
+
+/** Longer than any start; who is not up by then is missed by the checks. */
+const START_MS = 30_000;
 
 function rssMb(pid) {
   try {
@@ -38,6 +43,7 @@ function rssMb(pid) {
  * @param {number} options.seconds of faults
  * @param {string} options.folder for the histories; deleted if nothing is wrong
  * @param {boolean} [options.keepHistories] not even then
+ * @param {boolean} [options.keepsCrashing] jobs that take their process along do so after the healing, too
  * @param {string} options.dist the build that the actors run
  * @param {(text: string) => void} [options.say]
  */
@@ -64,6 +70,7 @@ export async function run(options) {
     history,
     makeServer: profile.makeServer,
     settings: profile.settings,
+    sides: profile.sides,
   });
   try {
     await profile.prepare?.(world, history);
@@ -73,7 +80,9 @@ export async function run(options) {
       producerConfig: profile.producerConfig,
     });
     const sampler = startSampler(world, rssMb);
+    const othersBefore = othersShare(world);
     facts.drainBefore = await bestDrain(world, { burst, drains });
+    facts.othersBefore = othersBefore();
     // A load that the fleet carries with ease on this machine: what is missing later is missing for a reason.
     const offered = burst > 0 ? Math.min(rate, facts.drainBefore * LOAD) : rate;
     setRate(world, offered);
@@ -91,13 +100,18 @@ export async function run(options) {
       nemesis = await runNemesis(world, schedule, history);
       await sleep(Math.max(0, seconds * 1000 - nemesis.tookMs));
       setCrashing(world, false);
+      // Those that wait would go on killing workers long after everything else is healed.
+      if (!options.keepsCrashing) writeFileSync(join(folder, CALM), '');
       await nemesis.heal();
     });
     await profile.heal?.(world);
     await sqlUntil(world.server.url, 'SELECT 1');
+    await everybodyUp(world);
     facts.healedAt = Date.now();
     history.record('healed', 'note', { wall: facts.healedAt });
+    const othersHealed = othersShare(world);
     await sleep(afterMs);
+    facts.othersHealed = othersHealed();
     facts.loadUntil = Date.now();
     setRate(world, 0);
     await sleep(500);
@@ -106,7 +120,9 @@ export async function run(options) {
     say(facts.left.length === 0 ? 'drained' : `${facts.left.length} jobs are left`);
     facts.drainAfter = 0;
     if (facts.left.length === 0) {
+      const othersAfter = othersShare(world);
       facts.drainAfter = await bestDrain(world, { burst, drains, enough: facts.drainBefore });
+      facts.othersAfter = othersAfter();
       facts.left = await drain(world, options.stillMs ?? STILL_MS);
     }
     for (const slot of world.fleet.producers) {
@@ -118,7 +134,7 @@ export async function run(options) {
       sleep(20_000),
     ]);
     // Rounds of maintenance clear what the dead left behind.
-    if (facts.left.length === 0) await sleep(3_000);
+    if (facts.left.length === 0) await tidied(world);
     await sampler.stop();
     facts.maxRssMb = Math.round(
       Math.max(...sampler.samples.flatMap(({ rss }) => Object.values(rss))),
@@ -127,7 +143,7 @@ export async function run(options) {
     facts.maxConnections = Math.max(...sampler.samples.map(({ connections }) => connections ?? 0));
     // What is still at work must not go on while its state is read.
     if (facts.left.length > 0) await world.fleet.stop();
-    const state = await readState(world.server.url);
+    const state = await readState(world);
     await world.fleet.stop();
     return verdict({ folder, history, state, facts, keep: options.keepHistories });
   } finally {
@@ -159,6 +175,12 @@ async function bestDrain(world, { burst, drains, enough = Number.POSITIVE_INFINI
   for (let turn = 0; turn < drains && burst > 0 && best < enough; turn++)
     best = Math.max(best, await drainRate(world, burst));
   return best;
+}
+
+/** A process that was killed last is starting, and on a busy machine that takes seconds: it belongs to the fault. */
+async function everybodyUp({ fleet }) {
+  const until = Date.now() + START_MS;
+  while (fleet.slots.some(({ up }) => !up) && Date.now() < until) await sleep(50);
 }
 
 function setCrashing(world, on) {

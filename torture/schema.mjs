@@ -24,7 +24,6 @@ CREATE TABLE torture.witness (
   was_owner text,
   -- Whether the lease of the owner before had run out, by the clock that the engine's statements use.
   was_expired boolean,
-  was_owner_dead boolean,
   crashed boolean NOT NULL DEFAULT false,
   -- What the engine wrote down of the attempt that ended: failed, vanished, …; NULL: nothing.
   outcome text,
@@ -56,11 +55,10 @@ BEGIN
       NEW.claimed_by, OLD.status, OLD.claimed_by, OLD.lease_expires_at <= statement_timestamp());
   ELSE
     INSERT INTO torture.witness (kind, job, queue, key, position, generation, was_status, was_owner,
-      was_expired, was_owner_dead, crashed, outcome)
+      was_expired, crashed, outcome)
     VALUES (NEW.status, NEW.id, TG_TABLE_NAME, NEW.partition_key, NEW.position, NEW.lease_generation,
       OLD.status, OLD.claimed_by,
       OLD.lease_expires_at <= CASE WHEN vanished THEN now() ELSE statement_timestamp() END,
-      NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = OLD.claimed_by AND w.status <> 'dead'),
       vanished, ended);
   END IF;
   RETURN NULL;

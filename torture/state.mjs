@@ -1,11 +1,7 @@
 // The final state of the database, as the checker wants it: plain arrays, read once, after the drain.
-import { KEYED } from './actors/jobs.mjs';
 import { sqlUntil } from './server.mjs';
 
-const QUEUES = ['inbox', KEYED];
-const both = (text) => QUEUES.map(text).join(' UNION ALL ');
-
-const READS = {
+const readsOf = (both) => ({
   /** Every job that exists: finished ones, and dead letters. */
   jobs: both(
     (queue) => `
@@ -30,13 +26,14 @@ const READS = {
   orders: 'SELECT op, jobs FROM torture.orders',
   effects: 'SELECT job, generation::int, worker FROM torture.effects ORDER BY seq',
   witness: `SELECT seq::int, (extract(epoch FROM at) * 1000)::float8 AS at, tx, kind, job, queue, key,
-    position::int, generation::int, owner, was_status, was_owner, was_expired, was_owner_dead, crashed, outcome, made_by
+    position::int, generation::int, owner, was_status, was_owner, was_expired, crashed, outcome, made_by
     FROM torture.witness ORDER BY seq`,
-};
+});
 
-export async function readState(url) {
+export async function readState({ server: { url }, queues }) {
   const state = {};
-  for (const [name, text] of Object.entries(READS))
+  const reads = readsOf((text) => queues.map(text).join(' UNION ALL '));
+  for (const [name, text] of Object.entries(reads))
     state[name] = await sqlUntil(url, text, [], 120_000);
   return state;
 }

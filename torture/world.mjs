@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { holdfast } from '../dist/index.js';
-import { KEYED } from './actors/jobs.mjs';
+import { KEYED, sideQueues } from './actors/jobs.mjs';
 import { Fleet } from './fleet.mjs';
 import { SCHEMA, witnessOf } from './schema.mjs';
 import { sql, sqlUntil, startServer } from './server.mjs';
@@ -24,16 +24,35 @@ export const WORKER_OPTIONS = {
 /** A drain in which nothing leaves for so long has come to its end: far beyond any lease or retry. */
 export const STILL_MS = 30_000;
 
+/** Many rounds of maintenance, also of fifty queues on a busy machine. */
+const TIDY_MS = 30_000;
+
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-export async function buildWorld({ folder, dist, history, makeServer = startServer, settings }) {
+export async function buildWorld({
+  folder,
+  dist,
+  history,
+  makeServer = startServer,
+  settings,
+  sides,
+}) {
   const server = await makeServer(settings);
   const hf = holdfast({ connectionString: server.url, logger: quiet });
   await hf.migrate();
   await hf.createQueue(KEYED, { ordering: 'key' });
-  await sql(server.url, SCHEMA + witnessOf('inbox') + witnessOf(KEYED));
+  for (const queue of sideQueues(sides)) await hf.createQueue(queue);
+  const queues = ['inbox', KEYED, ...sideQueues(sides)];
+  await sql(server.url, SCHEMA + queues.map(witnessOf).join(''));
   await hf.close();
-  const world = { folder, dist, server, history, entryUrl: () => world.pooler?.url ?? server.url };
+  const world = {
+    folder,
+    dist,
+    server,
+    history,
+    queues,
+    entryUrl: () => world.pooler?.url ?? server.url,
+  };
   world.fleet = new Fleet(world, history);
   return world;
 }
@@ -59,15 +78,16 @@ export function setRate(world, rate) {
   for (const slot of producers) slot.tell({ do: 'rate', rate: share }, { rate: share });
 }
 
-const UNFINISHED = ['inbox', KEYED]
-  .map(
-    (queue) => `SELECT id, type, status::text, claimed_by, partition_key, attempts, crashes,
+const unfinishedOf = ({ queues }) =>
+  queues
+    .map(
+      (queue) => `SELECT id, type, status::text, claimed_by, partition_key, attempts, crashes,
     available_at, lease_expires_at, '${queue}' AS queue, payload
     FROM holdfast.${queue} WHERE status <> 'dead_letter'`,
-  )
-  .join(' UNION ALL ');
+    )
+    .join(' UNION ALL ');
 
-export const unfinished = (world) => sqlUntil(world.server.url, UNFINISHED);
+export const unfinished = (world) => sqlUntil(world.server.url, unfinishedOf(world));
 
 /** Waits until nothing waits or runs. What is left once nothing has left for so long, or at the limit, is returned. */
 export async function drain(world, stillMs, limitMs = Number.POSITIVE_INFINITY) {
@@ -77,7 +97,7 @@ export async function drain(world, stillMs, limitMs = Number.POSITIVE_INFINITY) 
   for (;;) {
     const [{ n }] = await sqlUntil(
       world.server.url,
-      `SELECT count(*)::int AS n FROM (${UNFINISHED}) AS u`,
+      `SELECT count(*)::int AS n FROM (${unfinishedOf(world)}) AS u`,
     );
     if (n === 0) return [];
     if (n < fewest) {
@@ -87,6 +107,16 @@ export async function drain(world, stillMs, limitMs = Number.POSITIVE_INFINITY) 
     if (Date.now() - from > limitMs) return unfinished(world);
     await sleep(250);
   }
+}
+
+/** Waits until nothing is left of the claims of workers that are gone; what is left after that time is told by the check. */
+export async function tidied({ server, queues }) {
+  const claims = queues.map((queue) => `SELECT worker_id FROM holdfast.${queue}_claims`);
+  const left = `SELECT count(*)::int AS n FROM (${claims.join(' UNION ALL ')}) AS c
+    WHERE NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = c.worker_id AND w.status <> 'dead')`;
+  const until = Date.now() + TIDY_MS;
+  do await sleep(1_000);
+  while (Date.now() < until && (await sqlUntil(server.url, left))[0].n > 0);
 }
 
 /** A backlog, and how fast the fleet works it off: jobs a second between the 5th and the 95th hundredth. */

@@ -7,4 +7,6 @@ const load = (name) => async (context) => (await import(`./${name}.mjs`))[name](
 export const parts = Object.fromEntries(PARTS.map((name) => [name, load(name)]));
 
 /** These make databases of their own; a run of them alone prepares no other system. */
-export const OWN_DATABASES = ['steady', 'dashboard', 'fleet', 'flow', 'inspect', 'schedules'];
+export const OWN_DATABASES = [
+  ...['steady', 'dashboard', 'fleet', 'fleet-size', 'flow', 'inspect', 'schedules'],
+];

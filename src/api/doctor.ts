@@ -23,6 +23,7 @@ import {
 import { judgeLine, judgeServer, type Server } from '../inspect/doctor/server.js';
 import { judgeSettings } from '../inspect/doctor/settings.js';
 import { judgeFrozen, judgeTables, readFrozen, readTables } from '../inspect/doctor/tables.js';
+import { judgeTrouble } from '../inspect/doctor/trouble.js';
 import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../inspect/doctor/vacuum.js';
 import { recentAttempts } from '../inspect/fleet/attempts.js';
 import { findUnhandled } from '../inspect/fleet/unhandled.js';
@@ -101,6 +102,7 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
     const nobody = !all.some(isLive) && found.some(({ level }) => level === 'problem');
     if (nobody) round.findings.unshift(...found);
     else round.add(found);
+    round.add(judgeTrouble(all));
   }
   round.add(judgeQueues(overview, limits, poison));
   return round.findings;

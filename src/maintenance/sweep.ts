@@ -39,13 +39,18 @@ export async function sweepDeadWorkers(
 export const forgetWorkers = statement({
   name: 'forget_workers',
   text: `
+WITH permits AS (
+  DELETE FROM holdfast.permits AS p
+  WHERE NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = p.worker_id AND w.status <> 'dead')
+    OR NOT EXISTS (SELECT FROM holdfast.limits AS l WHERE l.id = p.limit_id)
+)
 DELETE FROM holdfast.workers AS w
 WHERE w.status = 'dead' AND w.last_seen_at < now() - interval '7 days'
 RETURNING w.id`,
   columns: { id: text },
 });
 
-/** The registry keeps a week of the dead, which is longer than any lease. */
+/** The registry keeps a week of the dead, which is longer than any lease. What they held of limits counts no more. */
 export async function forgetDeadWorkers(db: Executor, names: Names): Promise<number> {
   return (await db.run(forgetWorkers, names, [])).length;
 }

@@ -127,6 +127,16 @@ export const PROCESS_METRICS = {
     JOB,
     'Claims that found jobs of this type which no limit allows to start now.',
   ),
+  leaked: gauge(
+    'worker_leaked_handlers',
+    JOB,
+    'Handlers of this process that run on although their job was cancelled, timed out, lost or released.',
+  ),
+  kept: gauge(
+    'settles_kept',
+    QUEUE,
+    'Jobs that have ended in this process and whose outcome the database refuses to everybody; it is tried again.',
+  ),
   errors: counter('worker_errors', [], 'Errors that a worker met and retries after.'),
   reregistrations: counter(
     'worker_reregistrations',

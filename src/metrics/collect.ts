@@ -33,6 +33,8 @@ export class Collector {
   readonly #scheduleMissed: Family<NumberCell>;
   readonly #scheduleLag: Family<HistogramCell>;
   readonly #throttled: Family<NumberCell>;
+  readonly #leaked: Family<NumberCell>;
+  readonly #kept: Family<NumberCell>;
   readonly #heartbeatAge: Family<NumberCell>;
   readonly #errors: NumberCell;
   readonly #reregistrations: NumberCell;
@@ -59,6 +61,8 @@ export class Collector {
     this.#scheduleMissed = registry.counter(PROCESS_METRICS.scheduleMissed);
     this.#scheduleLag = registry.histogram(PROCESS_METRICS.scheduleLag);
     this.#throttled = registry.counter(PROCESS_METRICS.throttled);
+    this.#leaked = registry.gauge(PROCESS_METRICS.leaked);
+    this.#kept = registry.gauge(PROCESS_METRICS.kept);
     this.#heartbeatAge = registry.gauge(PROCESS_METRICS.heartbeatAge);
     this.#errors = registry.counter(PROCESS_METRICS.errors).at();
     this.#reregistrations = registry.counter(PROCESS_METRICS.reregistrations).at();
@@ -128,6 +132,15 @@ export class Collector {
       }
       case 'throttled':
         this.#throttled.at(event.queue, event.type).add(1);
+        break;
+      case 'leaked':
+        this.#leaked.at(event.queue, event.type).add(1);
+        break;
+      case 'leak-ended':
+        this.#leaked.at(event.queue, event.type).add(-1);
+        break;
+      case 'settles-kept':
+        this.#kept.at(event.queue).add(event.change);
         break;
       case 'heartbeat':
         this.#beats.set(event.workerId, performance.now());

@@ -23,7 +23,7 @@ export interface ConnectionOptions extends Address {
   readonly connectTimeoutMs?: number;
   /** A pooler stands between, which refuses or drops start-up options; see pooled.ts. */
   readonly pooled?: boolean;
-  /** Of a plain pool: no limit for its statements, whatever the role or the database says. */
+  /** Of a plain pool: no limit for its statements, whatever the role or the database says; but one for locks. */
   readonly unlimited?: boolean;
 }
 
@@ -39,10 +39,13 @@ export function engineConfig(options: ConnectionOptions): pg.ClientConfig {
   return options.pooled ? basic : startingWith(basic, engineOptions());
 }
 
+/** Who waits for a lock on the few connections beside the engine's must not keep one from other queues for long. */
+export const OWN_LOCK_MS = 2_000;
+
 function plainConfig(options: ConnectionOptions): pg.ClientConfig {
   const basic = basicConfig(options);
   const own = options.unlimited && !options.pooled;
-  return own ? startingWith(basic, '-c statement_timeout=0') : basic;
+  return own ? startingWith(basic, `-c statement_timeout=0 -c lock_timeout=${OWN_LOCK_MS}`) : basic;
 }
 
 /** Of two that set the same, the later one counts. `pg` lets what stands in a connection string win. */
@@ -207,7 +210,7 @@ const REFUSED_BY_POOLER =
   /unsupported startup parameter|authentication failed|no such (user|database)|database ".*" does not exist/i;
 
 /** What pg-pool says to those that stood in line for a connection: nothing was sent. */
-const STOOD_IN_LINE = 'timeout exceeded when trying to connect';
+export const STOOD_IN_LINE = 'timeout exceeded when trying to connect';
 
 /** The pool's time-out as an error that names the pool and says what was not done; any other error as it is. */
 export function asPoolBusy(error: unknown, pool: () => pg.Pool, notDone: string): unknown {
@@ -273,27 +276,36 @@ export function isOutage(error: unknown): boolean {
   return typeof code !== 'string' || !HERE.test(code);
 }
 
-/** A client for as long as `work` takes; one whose connection broke meanwhile does not go back. */
+/**
+ * A client for as long as `work` takes; one whose connection broke meanwhile does not go back. `cutOff` gives up a client
+ * whose work may never end: its connection is closed, and the pool may open another.
+ */
 export async function withClient<Value>(
   pool: pg.Pool,
-  work: (client: pg.PoolClient) => Promise<Value>,
+  work: (client: pg.PoolClient, cutOff: (error: Error) => void) => Promise<Value>,
 ): Promise<Value> {
   const client = await pool.connect();
   let broken: Error | undefined;
+  let released = false;
   // Without a listener, a connection that breaks between two queries would end the process.
   const onError = (error: Error) => {
     broken = error;
   };
+  const release = (error?: Error) => {
+    if (released) return;
+    released = true;
+    client.off('error', onError);
+    client.release(error);
+  };
   client.on('error', onError);
   try {
-    return await work(client);
+    return await work(client, release);
   } catch (error) {
     // After a time-out the statement may still be under way on this connection; nobody else may get it.
     if (isTransient(error)) broken = error as Error;
     throw error;
   } finally {
-    client.off('error', onError);
-    client.release(broken);
+    release(broken);
   }
 }
 

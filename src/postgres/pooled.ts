@@ -9,7 +9,7 @@
  * back. Several such calls may wait on one client; each is whole in itself.
  */
 import type pg from 'pg';
-import { withClient } from './pool.js';
+import { OWN_LOCK_MS, withClient } from './pool.js';
 import { ENGINE_SETTINGS } from './settings.js';
 
 /** What a transaction of the engine starts with: its settings, in the transaction only. */
@@ -28,7 +28,8 @@ export const BEGIN_POOLED = `BEGIN; ${SET_ISOLATION}; ${SET_LOCAL}`;
 
 /** Opens a transaction of the worker's own beside the queue table, which the role's limit must not cut short. */
 export const BEGIN_UNLIMITED =
-  'BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0';
+  'BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; ' +
+  `SET LOCAL lock_timeout = ${OWN_LOCK_MS}`;
 
 export type RawRow = (string | null)[];
 type Done = (error: Error | null | undefined, rows?: RawRow[]) => void;
@@ -38,17 +39,17 @@ export interface PooledQueries {
   query(query: pg.Submittable, values: undefined, done: Done): unknown;
 }
 
-/** One call as `pg` runs it: it writes the messages, and its methods are called with the answers one by one. */
-class PooledCall implements pg.Submittable {
+/** One call as `pg` runs it, in one round trip: it writes the messages, and its methods are called with the answers one by one. */
+export class PooledCall implements pg.Submittable {
   /** Set by `pg`: it also ends the call when it takes too long. */
   callback: Done | undefined;
-  readonly #text: string;
-  readonly #values: readonly (string | null)[];
+  protected readonly text: string;
+  protected readonly values: readonly (string | null)[];
   #rows: RawRow[] | null = null;
 
   constructor(text: string, values: readonly (string | null)[]) {
-    this.#text = text;
-    this.#values = values;
+    this.text = text;
+    this.values = values;
   }
 
   submit(connection: pg.Connection): void {
@@ -58,8 +59,8 @@ class PooledCall implements pg.Submittable {
       connection.bind({}, true);
       connection.execute({}, true);
     }
-    connection.parse({ name: '', text: this.#text, types: [] }, true);
-    connection.bind({ values: this.#values as string[] }, true);
+    connection.parse({ name: '', text: this.text, types: [] }, true);
+    connection.bind({ values: this.values as string[] }, true);
     connection.describe({ type: 'P', name: '' }, true);
     connection.execute({}, true);
     connection.sync();
@@ -94,9 +95,15 @@ export function queryPooled(
   text: string,
   values: readonly (string | number | boolean | null)[],
 ): Promise<RawRow[]> {
-  const texts = values.map((value) => (value === null ? null : String(value)));
+  return rowsOf(client, new PooledCall(text, texts(values)));
+}
+
+export const texts = (values: readonly (string | number | boolean | null)[]) =>
+  values.map((value) => (value === null ? null : String(value)));
+
+export function rowsOf(client: PooledQueries, call: PooledCall): Promise<RawRow[]> {
   return new Promise((resolve, reject) => {
-    client.query(new PooledCall(text, texts), undefined, (error, rows) => {
+    client.query(call, undefined, (error, rows) => {
       if (error) reject(error);
       else resolve(rows as RawRow[]);
     });

@@ -32,6 +32,8 @@ export type WorkerEvent =
     }
   | TickedEvent
   | ThrottledEvent
+  | LeakedEvent
+  | SettlesKeptEvent
   /** The database confirmed a heartbeat. */
   | { readonly kind: 'heartbeat'; readonly workerId: string }
   /** What the worker owns of a queue: so many buckets, of 1024. */
@@ -106,6 +108,28 @@ export interface ThrottledEvent {
   readonly kind: 'throttled';
   readonly queue: string;
   readonly type: string;
+}
+
+/** A handler runs on although its job has left this worker; or such a one has ended. */
+export interface LeakedEvent {
+  readonly kind: 'leaked' | 'leak-ended';
+  readonly queue: string;
+  readonly type: string;
+  /** Its job; of a batch there are several. */
+  readonly id?: string;
+  /** How many of this type run on in this worker. */
+  readonly running: number;
+}
+
+/** Jobs have ended and cannot be settled, because the database refuses that to everybody; or they are settled now. */
+export interface SettlesKeptEvent {
+  readonly kind: 'settles-kept';
+  readonly queue: string;
+  /** How many there are in this worker, and how many more than before; below zero: fewer. */
+  readonly jobs: number;
+  readonly change: number;
+  /** What the database said; null where there are fewer than before. */
+  readonly error: unknown;
 }
 
 /** What a handler returned could not be kept: too large, or not JSON. Its job is completed all the same. */

@@ -7,6 +7,7 @@ import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { findUnhandled } from '../inspect/fleet/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/address.js';
+import { LockGate } from '../postgres/lock-gate.js';
 import { plainPool } from '../postgres/pool.js';
 import { BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import { plainExecutor } from '../postgres/queryable.js';
@@ -16,6 +17,7 @@ import { Wakeups } from './claim/wakeups.js';
 import type { SharedDeps } from './deps.js';
 import { Keeper } from './lease/keeper.js';
 import { QueueWorker } from './queue-worker.js';
+import { Leaks } from './run/leaks.js';
 import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
@@ -25,7 +27,11 @@ import { transactionWith } from './services/service.js';
 import { ServiceLoop } from './services/service-loop.js';
 import { UnhandledWatch } from './services/unhandled.js';
 import { Settler } from './settle/settler.js';
+import { Trouble } from './trouble.js';
 import type { WorkerDeps } from './worker.js';
+
+/** Beside those of the engine. */
+const OWN_CONNECTIONS = 4;
 
 type OfWorker = 'address' | 'direct' | 'pool' | 'maxPayloadBytes' | 'tracing';
 
@@ -40,6 +46,8 @@ export interface LoopsDeps extends SharedDeps, Pick<WorkerDeps, OfWorker> {
   readonly dead: (workerId: string) => void;
   /** The registry calls this worker draining; it may be draining already. */
   readonly drainAsked: () => void;
+  /** So many handlers run on without their jobs that the worker should be started anew. */
+  readonly leaked: (handlers: number) => void;
   /** The listener may have a way of its own: if that is closed, the database is not away. */
   readonly reportListenerError: (what: string, error: unknown) => void;
 }
@@ -53,6 +61,10 @@ export class Loops {
   readonly ownPool: pg.Pool;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandon = new AbortController();
+  readonly leaks: Leaks;
+  /** For these connections. */
+  readonly #gate: LockGate;
+  readonly #trouble: Trouble;
   readonly #deps: LoopsDeps;
   readonly #quarantine: Quarantine;
   readonly #membership: Membership;
@@ -67,9 +79,16 @@ export class Loops {
     this.#deps = deps;
     const { settings, mode, time, log } = deps;
     const own = { ...deps.address, pooled: mode.pooled === true, unlimited: true };
-    this.ownPool = plainPool(own, 4, log);
+    this.ownPool = plainPool(own, OWN_CONNECTIONS, log);
+    this.#gate = new LockGate(OWN_CONNECTIONS, deps.queues.length);
     this.keeper = this.#makeKeeper();
     this.#recovery = new Recovery(deps);
+    this.#trouble = new Trouble(log, deps.emit);
+    this.leaks = new Leaks({
+      ...{ time, log, emit: deps.emit, graceMs: settings.leakGraceMs, max: settings.maxLeaked },
+      changed: () => this.#trouble.leaked(this.leaks.counts),
+      drain: () => this.#deps.leaked(this.leaks.total),
+    });
     this.services = new ServiceLoop({
       ...deps,
       services: maintenanceServices(settings.maintenanceMs, {
@@ -80,7 +99,8 @@ export class Loops {
     const releaseWaiting = () => {
       for (const { runs } of this.queues) runs.releaseWaiting();
     };
-    this.#quarantine = new Quarantine({ releaseWaiting, resume: () => this.pump() }, time);
+    const leaked = () => this.leaks.total;
+    this.#quarantine = new Quarantine({ releaseWaiting, resume: () => this.pump(), leaked }, time);
     this.#membership = new Membership({
       ...deps,
       queueWorkers: () => this.queues,
@@ -188,6 +208,7 @@ export class Loops {
           running: this.running,
           held: this.queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
           attempts: this.queues.map(({ inFlight }) => inFlight.attempts),
+          trouble: this.#trouble.report,
         }),
       },
     );
@@ -240,9 +261,10 @@ export class Loops {
 
   #makeQueue(queue: string): QueueWorker {
     const { schema, mode, emit } = this.#deps;
+    const gate = this.#gate;
     const names = { schema, queue };
     const { ownPool } = this;
-    const plain = plainExecutor(ownPool, mode);
+    const plain = gate.executor(plainExecutor(ownPool, mode));
     return new QueueWorker(queue, {
       ...this.#deps,
       ...{ keeper: this.keeper, quarantine: this.#quarantine, wakeups: this.wakeups },
@@ -250,9 +272,10 @@ export class Loops {
         ...{ ...this.#deps, plain, names },
         took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
         abandoned: this.abandon.signal,
+        keptChanged: (jobs, change, error) => this.#trouble.kept(queue, jobs, change, error),
       }),
       context: {
-        ...{ ...this.#deps, names, ownPool, plain },
+        ...{ ...this.#deps, names, ownPool, plain, gate, leaks: this.leaks },
         ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
       },
       recordEpoch: (epoch) => this.#membership.recordEpoch(epoch),

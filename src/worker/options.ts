@@ -38,6 +38,10 @@ export interface WorkerOptions {
   readonly timeout?: Duration;
   /** How long `stop` waits for running handlers. Default 30 s. */
   readonly grace?: Duration;
+  /** After so long, a handler that runs on although its job is gone frees its place and counts as leaked. Default 10 s. */
+  readonly leakGrace?: Duration;
+  /** With so many leaked handlers the worker drains, as after a signal, to be started anew. Default: it goes on. */
+  readonly maxLeaked?: number;
   /** Hold a lock on a session of the worker's own, so that others notice its death at once. Default true. */
   readonly livenessLock?: boolean;
   /** Get notifications of new jobs instead of polling often. Default true. */
@@ -52,7 +56,15 @@ export interface WorkerOptions {
 const WORKER_OPTIONS = {
   ...{ queues: true, concurrency: true, batchSize: true, prefetch: true, lease: true },
   ...{ renewEvery: true, heartbeat: true, ttl: true, poll: true, maintenance: true },
-  ...{ stallLimit: true, timeout: true, grace: true, livenessLock: true, notify: true },
+  ...{
+    stallLimit: true,
+    timeout: true,
+    grace: true,
+    leakGrace: true,
+    maxLeaked: true,
+    livenessLock: true,
+    notify: true,
+  },
   ...{ handleSignals: true, onEvent: true, metadata: true },
 } as const satisfies Known<WorkerOptions>;
 
@@ -103,6 +115,11 @@ export function resolveOptions(options: WorkerOptions) {
     stallMs: time(options.stallLimit, 'stallLimit', leaseMs, 50),
     timeoutMs: options.timeout === undefined ? null : time(options.timeout, 'timeout', 0, 1),
     graceMs: graceMs(options.grace) ?? 30_000,
+    leakGraceMs: time(options.leakGrace, 'leakGrace', 10_000, 0),
+    maxLeaked:
+      options.maxLeaked === undefined
+        ? null
+        : checkInteger(options.maxLeaked, 'maxLeaked', 1, 1_000_000),
     livenessLock: flag(options.livenessLock, 'livenessLock'),
     notify: flag(options.notify, 'notify'),
     handleSignals: flag(options.handleSignals, 'handleSignals'),

@@ -51,7 +51,7 @@ export class QueueWorker {
     });
     this.runs = new Runs({
       ...deps,
-      mayStart: () => this.#alive && !quarantine.holds,
+      mayStart: () => this.#alive && !quarantine.holds && !this.#cannotSettle,
       prefetch: this.#prefetch,
       inFlight: this.inFlight,
       changed: () => this.pump(),
@@ -111,10 +111,16 @@ export class QueueWorker {
     return this.#deps.standing(this.#deps.workerId()) === 'alive';
   }
 
+  /** As many jobs as run at once have ended and cannot be settled: more would only repeat their effects later. */
+  get #cannotSettle(): boolean {
+    const { settler, settings } = this.#deps;
+    return settler.kept > 0 && settler.kept >= settings.concurrency * this.#perHandler;
+  }
+
   /** Without a living keeper nobody would renew what is claimed. */
   #mayClaim(): boolean {
     const { quarantine, keeper } = this.#deps;
-    if (this.#stopping || this.#onHold || quarantine.holds) return false;
+    if (this.#stopping || this.#onHold || quarantine.holds || this.#cannotSettle) return false;
     return keeper.living && this.#alive;
   }
 

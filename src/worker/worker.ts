@@ -16,6 +16,7 @@ import { checkKnown } from '../job/known-options.js';
 import { VERSION } from '../job/version.js';
 import { type Address, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
+import { LockGate } from '../postgres/lock-gate.js';
 import { childLogger, type Logger } from '../postgres/log.js';
 import { closePool, databaseOf, enginePool } from '../postgres/pool.js';
 import { type EngineMode, type Executor, engineExecutor } from '../postgres/queryable.js';
@@ -203,7 +204,8 @@ export class Worker {
     const connection = { ...address, queryTimeoutMs: this.#queryTimeoutMs, pooled };
     const pool = enginePool(connection, connections, this.#log);
     this.#pool = pool;
-    const engine = this.#outage.watch(engineExecutor(pool, mode));
+    const gate = new LockGate(connections, queues.length);
+    const engine = this.#outage.watch(gate.executor(engineExecutor(pool, mode)));
     const handles = handlesOf(routes, queues);
     const metadata = metadataOf(this.#settings);
     const reportError = this.#reportError;
@@ -224,7 +226,8 @@ export class Worker {
       await registration.leave(this.#id, true);
       return this.#takeApart(false, 0);
     }
-    const loops = this.#assemble(pool, engine, mode, { queues, channels, metadata, registeredAt });
+    const found = { queues, channels, metadata, registeredAt };
+    const loops = this.#assemble(pool, engine, mode, found);
     this.#loops = loops;
     try {
       await loops.prepare();
@@ -282,6 +285,14 @@ export class Worker {
       // As a signal would: a handler that does not end must not keep the process for ever.
       drainAsked: () => {
         if (this.#state === 'running') void this.#stop(graceMs, handleSignals);
+      },
+      leaked: (handlers) => {
+        if (this.#state !== 'running') return;
+        this.#log.error(
+          { worker: this.#id, leaked: handlers },
+          'as many handlers run on without their jobs as maxLeaked allows: the worker drains, to be started anew',
+        );
+        void this.#stop(graceMs, handleSignals);
       },
       reportError: this.#reportError,
       reportListenerError: this.#warn,
@@ -341,7 +352,9 @@ export class Worker {
       this.#log.info({ worker: this.#id, running: loops.running, graceMs }, 'worker stopping');
       await this.#drain(loops, graceMs);
       // Handlers that go on after their jobs were released may keep the process for ever.
-      await this.#takeApart(this.#signalled && loops.running > 0, graceEndsAt);
+      loops.leaks.stop();
+      const left = loops.running + loops.leaks.total > 0;
+      await this.#takeApart(this.#signalled && left, graceEndsAt);
     }
     await this.#finished;
   }

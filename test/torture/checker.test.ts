@@ -146,7 +146,28 @@ function good(): Story {
   };
 }
 
+/** What the nemesis found missing after a failover. */
+const losses = (facts: Row) =>
+  line({
+    op: 'lost',
+    phase: 'note',
+    ...{ enqueued: [], claimed: [], settled: [], marked: [], ...facts },
+  });
+
 const violationsOf = (story: Story) => checkAll(story).violations;
+/** A worker asks the database twice a second and gets every answer; its job is taken away from it in between. */
+function recoveredFromTheLiving({ history, state }: Story): void {
+  history.push(line({ op: 'worker', phase: 'ok', pid: 202, id: OTHER, t: 10_000 }));
+  for (let t = 10_000; t <= 16_000; t += 500)
+    history.push(line({ op: 'probe', phase: 'ok', pid: 202, t }));
+  state.witness?.push(
+    change('enqueued', 'r', { generation: 0 }),
+    change('claimed', 'r', { owner: OTHER, made_by: 'torture-202' }),
+    change('pending', 'r', { crashed: true, was_owner: OTHER, at: 15_200 }),
+  );
+}
+const RECOVERED = /ownership: job r, generation 1: recovered from vm-202-bb, which is alive/;
+
 const jobOf = ({ state }: Story, id: string) => state.jobs?.find((job) => job.id === id) as Row;
 const changesOf = ({ state }: Story, job: string) =>
   state.witness?.filter((one) => one.job === job) as Row[];
@@ -308,16 +329,7 @@ const BAD: [what: string, spoil: (story: Story) => void, found: RegExp][] = [
     (story) => Object.assign(changesOf(story, 'a')[2] as Row, { was_expired: true }),
     /ownership: job a, generation 1: gone by vm-101-aa after its lease was over/,
   ],
-  [
-    'recovered from a live worker',
-    ({ state }) =>
-      state.witness?.push(
-        change('enqueued', 'r', { generation: 0 }),
-        change('claimed', 'r', { owner: OWNER }),
-        change('pending', 'r', { crashed: true, was_owner_dead: false }),
-      ),
-    /ownership: job r, generation 1: recovered from vm-101-aa, which is alive/,
-  ],
+  ['recovered from a live worker', recoveredFromTheLiving, RECOVERED],
   [
     'a stale attempt reported its completion',
     ({ history }) => history.push(completed('a', 7)),
@@ -640,7 +652,7 @@ test('only what a worker held when it was killed is a recovery', () => {
     change('claimed', 'r', { ...again, at: later }),
   );
   expect(checkAll(story).counts).toMatchObject({ recoveries: 0, recoveryMs: { max: null } });
-  Object.assign(back, { at: killedAt + 1, crashed: true, was_owner_dead: true });
+  Object.assign(back, { at: killedAt + 1, crashed: true });
   expect(checkAll(story).counts).toMatchObject({ recoveries: 1, recoveryMs: { max: 5_000 } });
 });
 
@@ -690,18 +702,89 @@ test('a suspect waits for those that crashed before it, and is not passed by the
 
 test('what an asynchronous failover lost is counted and explained, not hidden', () => {
   const story = good();
-  const lost = line({ op: 'enqueue', phase: 'ok', of: 'o3', ids: ['x'] });
+  const lost = losses({ enqueued: ['x'] });
   story.history.push(
     line({ op: 'enqueue', phase: 'invoke', of: 'o3', jobs: 1, inTransaction: false }),
+    line({ op: 'enqueue', phase: 'ok', of: 'o3', ids: ['x'] }),
     lost,
-    line({ op: 'failover', phase: 'note', lossy: true, heldAt: (lost.t as number) - 0.5 }),
   );
   expect(checkAll(story)).toMatchObject({ violations: [], counts: { lost: 1, lostExplained: 1 } });
-  // Before the standby was held back, and long after it took over.
-  for (const t of [(lost.t as number) - 1, (lost.t as number) + 5_000]) {
-    lost.t = t;
-    expect(violationsOf(story).join('\n')).toMatch(/o3: job x was acknowledged and is lost/);
+  // The dead primary never had it: it was the new one that acknowledged it.
+  Object.assign(lost, { enqueued: ['y'] });
+  expect(violationsOf(story).join('\n')).toMatch(/o3: job x was acknowledged and is lost/);
+});
+
+test.each<[why: string, spoil: (history: Row[]) => unknown]>([
+  ['it was frozen', (history) => removeProbes(history, 13_000, 15_000)],
+  [
+    'it was cut off',
+    (history) => history.push(line({ op: 'probe', phase: 'fail', pid: 202, t: 14_100 })),
+  ],
+  [
+    'it had come back under another id',
+    (history) =>
+      history.push(line({ op: 'worker', phase: 'ok', pid: 202, id: 'vm-202-cc', t: 11_000 })),
+  ],
+  [
+    'it was told to stop',
+    (history) => history.push(line({ op: 'signal', child: 202, signal: 'SIGTERM', t: 15_000 })),
+  ],
+  [
+    'it had ended',
+    (history) => history.push(line({ op: 'process', phase: 'note', child: 202, t: 15_000 })),
+  ],
+])('a worker whose job is recovered was not alive: %s', (_why, spoil) => {
+  const story = good();
+  recoveredFromTheLiving(story);
+  spoil(story.history);
+  story.history.sort((a, b) => (a.t as number) - (b.t as number));
+  expect(violationsOf(story).join('\n')).not.toMatch(RECOVERED);
+});
+
+function removeProbes(history: Row[], from: number, to: number): void {
+  const kept = history.filter(
+    ({ op, t }) => op !== 'probe' || (t as number) < from || (t as number) > to,
+  );
+  history.splice(0, history.length, ...kept);
+}
+
+/** So many jobs of a type, all claimed before the first of them ends. */
+function claimedAtOnce({ history, state }: Story, type: string, count: number): void {
+  const ids = Array.from({ length: count }, (_, n) => `${type}-${n}`);
+  for (const id of ids) {
+    history.push(...run(id));
+    state.jobs?.push(row(id, type));
+    state.witness?.push(change('enqueued', id, { generation: 0 }));
   }
+  for (const id of ids) state.witness?.push(change('claimed', id, { owner: OWNER }));
+  for (const id of ids) state.witness?.push(change('gone', id));
+}
+
+test('as many jobs of a limited type run at once as its limit allows, and not one more', () => {
+  const story = good();
+  claimedAtOnce(story, 'capped', 4);
+  expect(violationsOf(story)).toEqual([]);
+  const more = good();
+  claimedAtOnce(more, 'capped', 5);
+  expect(violationsOf(more)).toEqual(['limits: 5 jobs of the type capped ran at once, of 4']);
+});
+
+test('more starts of a type than its rate allows are found', () => {
+  const story = good();
+  claimedAtOnce(story, 'paced', 160);
+  expect(violationsOf(story)).toEqual([]);
+  const more = good();
+  claimedAtOnce(more, 'paced', 170);
+  expect(violationsOf(more).join('\n')).toMatch(/limits: 170 jobs of the type paced started/);
+});
+
+test('a completion that a failover lost is explained, and no other', () => {
+  const story = good();
+  const lost = losses({ settled: ['l/1'] });
+  story.history.push(line({ op: 'settle', phase: 'ok', how: 'completed', job: 'l', gen: 1 }), lost);
+  expect(violationsOf(story)).toEqual([]);
+  Object.assign(lost, { settled: [] });
+  expect(violationsOf(story).join('\n')).toMatch(/completed generation 1 of job l/);
 });
 
 test('a generation that a failover issued twice does not let its first owner settle', () => {
@@ -709,7 +792,7 @@ test('a generation that a failover issued twice does not let its first owner set
   story.history.push(
     // The claim of 202 was lost; 101 was given the same generation.
     ...run('a', 1, { pid: 202 }),
-    line({ op: 'failover', phase: 'note', lossy: true, heldAt: 0 }),
+    losses({ claimed: ['a/1/202'] }),
   );
   expect(violationsOf(story)).toEqual([]);
   // And a later one, whose effect came before that of the generation that counts.

@@ -8,11 +8,23 @@ const keyed = { queue: KEYED, retry, maxAttempts: 20 };
 /** Kills are not the job's fault: no honest job runs out of attempts by its own failures. */
 const timed = { retry, maxAttempts: 20 };
 
+/** In the whole fleet, whatever dies. The checker counts them by the witness. */
+export const LIMITS = {
+  capped: { concurrency: 4 },
+  paced: { rate: { limit: 40, per: '1s', burst: 4 } },
+};
+
+/** More queues beside the two, all read by time. */
+export const sideQueues = (count = 0) => Array.from({ length: count }, (_, n) => `side_${n + 1}`);
+
 /**
  * @param {typeof import('../../dist/index.js').job} job
- * @param {number} payVersion the newest version of `pay` that this build knows
+ * @param {object} build
+ * @param {number} [build.payVersion] the newest version of `pay` that this build knows
+ * @param {boolean} [build.limits] whether it has types with limits; a fleet without any pays nothing for them
+ * @param {number} [build.sides] so many more queues, with a type each
  */
-export function definitions(job, payVersion = 1) {
+export function definitions(job, { payVersion = 1, limits = false, sides = 0 }) {
   const upgrade = payVersion > 1 ? { 1: (payload) => ({ ...payload, currency: 'EUR' }) } : {};
   return {
     /** One effect, in the transaction that completes the job. */
@@ -30,5 +42,14 @@ export function definitions(job, payVersion = 1) {
     crash: job('crash', { ...timed, maxAttempts: 1 }),
     step: job('step', keyed),
     guarded: job('guarded', keyed),
+    ...(limits && {
+      capped: job('capped', { ...timed, limit: LIMITS.capped }),
+      paced: job('paced', { ...timed, limit: LIMITS.paced }),
+      /** What stands before all others while it is paused, or at a limit of an operator. */
+      block: job('block', { ...timed, priority: 1 }),
+    }),
+    ...Object.fromEntries(
+      sideQueues(sides).map((queue) => [queue, job(queue, { ...timed, queue })]),
+    ),
   };
 }

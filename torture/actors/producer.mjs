@@ -7,13 +7,13 @@ import { pathToFileURL } from 'node:url';
 import pg from 'pg';
 import { monotonicMs, openHistory } from '../history.mjs';
 import { randomOf } from '../random.mjs';
-import { definitions, KEYED } from './jobs.mjs';
+import { definitions, KEYED, LIMITS, sideQueues } from './jobs.mjs';
 
 const config = JSON.parse(process.argv[2]);
 const { holdfast, job } = await import(pathToFileURL(`${config.dist}/index.js`).href);
 const history = openHistory(config.folder, config.name);
 const random = randomOf(`${config.seed}/${config.name}`);
-const jobs = definitions(job, config.payVersion ?? 1);
+const jobs = definitions(job, config);
 /** Operations under way at once: enough for the rate, few enough for an outage not to pile up thousands. */
 const MAX_OPEN = 12;
 const KEYS = config.keys ?? 12;
@@ -38,6 +38,8 @@ const hf = holdfast({ connectionString: config.url, pool, logger: quiet, ...conf
 /** How often which job is enqueued. */
 const WEIGHTS = {
   ...{ pay: 30, mail: 14, long: 1, parent: 6, flaky: 6, step: 23, guarded: 18 },
+  ...(config.limits && { capped: 12, paced: 8 }),
+  ...Object.fromEntries(sideQueues(config.sides).map((type) => [type, 1.5])),
   ...config.weights,
 };
 const MIX = Object.entries(WEIGHTS);
@@ -85,6 +87,9 @@ const payloads = {
   }),
   guarded: () => ({ ms: random.integer(0, 6), fails: random.chance(0.1) ? 1 : 0 }),
 };
+
+for (const type of [...Object.keys(LIMITS), ...sideQueues(config.sides)])
+  payloads[type] = () => ({ ms: random.integer(0, 40) });
 
 /** The next number of each key, and whether an operation of it is under way. */
 const lines = Array.from({ length: KEYS }, (_, k) => ({

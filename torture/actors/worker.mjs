@@ -1,13 +1,19 @@
 // A worker process of the torture. Its handlers write to the history before they begin and after they end, and do
 // what handlers do: write in the job's transaction, cause effects elsewhere once, run for long, have children, fail,
 // and take their process along.
+import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { openHistory } from '../history.mjs';
+import pg from 'pg';
+import { CALM, openHistory } from '../history.mjs';
 import { sessionName } from '../schema.mjs';
 import { definitions } from './jobs.mjs';
+
+const PROBE_MS = 400;
+const PROBE_LIMITS = { connectionTimeoutMillis: 1_000, query_timeout: 1_000 };
 
 const config = JSON.parse(process.argv[2]);
 const { holdfast, job, RetryLater, DeadLetter } = await import(
@@ -111,7 +117,7 @@ const handlers = {
     failAtFirst(ctx);
   },
   async crash(ctx) {
-    if (ctx.fenceToken > ctx.payload.times) return;
+    if (ctx.fenceToken > ctx.payload.times || existsSync(join(config.folder, CALM))) return;
     if (ctx.payload.how === 'spin') {
       history.record('spin', 'note', { job: ctx.id, ms: ctx.payload.ms });
       const end = performance.now() + ctx.payload.ms;
@@ -137,6 +143,9 @@ const handlers = {
     });
   },
 };
+
+/** Those of limits, and of the queues beside the two. */
+const waits = (ctx) => sleep(ctx.payload.ms ?? 0);
 
 /** Writes down that the handler runs, and how it ended. */
 function told(handler) {
@@ -166,7 +175,7 @@ const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const url = new URL(config.url);
 url.searchParams.set('application_name', sessionName(process.pid));
 const hf = holdfast({ connectionString: url.href, logger: quiet, ...config.holdfast });
-const jobs = definitions(job, config.payVersion ?? 1);
+const jobs = definitions(job, config);
 
 /** Facts of jobs; other events have names that do not matter here. */
 const SETTLED = new Set(['completed', 'failed', 'lost', 'released']);
@@ -178,16 +187,43 @@ const worker = hf.worker({
       history.record('settle', 'ok', { how: kind, job: id, gen: generation });
     } else if (event.kind === 'started') {
       history.record('worker', 'ok', { id: event.workerId });
+      void probe();
       process.send?.({ kind: 'started' });
+    } else if (event.kind === 'reregistered') {
+      history.record('worker', 'ok', { id: event.workerId, was: event.was });
     } else if (event.kind === 'error') {
       const { what, error } = event;
       history.record('error', 'note', { what, code: error?.code, message: String(error?.message) });
     }
   },
 });
+/**
+ * Whether this process runs and reaches the database, by a question of its own on its own line: by this the checker
+ * knows that a worker was alive, whatever the engine wrote down of it.
+ */
+async function probe() {
+  let client = null;
+  for (;;) {
+    try {
+      if (!client) {
+        client = new pg.Client({ connectionString: config.url, ...PROBE_LIMITS });
+        client.on('error', () => {});
+        await client.connect();
+      }
+      await client.query('SELECT 1');
+      history.record('probe', 'ok', {});
+    } catch {
+      history.record('probe', 'fail', {});
+      void client?.end().catch(() => {});
+      client = null;
+    }
+    await sleep(PROBE_MS, undefined, { ref: false });
+  }
+}
+
 for (const [type, definition] of Object.entries(jobs)) {
   if (config.types && !config.types.includes(type)) continue;
-  worker.handle(definition, told(handlers[type]));
+  worker.handle(definition, told(handlers[type] ?? waits));
 }
 process.on('disconnect', () => process.exit(0));
 process.channel?.unref();

@@ -17,7 +17,7 @@ export function checkAcceptance({ history, state }) {
   let accepted = 0;
   let lost = 0;
   let lostExplained = 0;
-  const mayBeLost = lossesOf(history);
+  const lostThere = lossesOf(history);
   let unknown = 0;
   for (const [op, facts] of ops) {
     const rows = byOp.get(op) ?? [];
@@ -32,11 +32,11 @@ export function checkAcceptance({ history, state }) {
         violations.push(`${op}: its job ${n} was acknowledged as ${id}, which is ${job.idem}`);
       if (!job) {
         lost++;
-        if (mayBeLost(facts.at)) lostExplained++;
+        if (lostThere.enqueued(id)) lostExplained++;
         else violations.push(`${op}: job ${id} was acknowledged and is lost`);
       }
     }
-    if (facts.conflicting !== null && !mayBeLost(facts.conflicting))
+    if (facts.conflicting.some((id) => !lostThere.enqueued(id)))
       violations.push(`${op} was acknowledged twice, with different jobs`);
     if (rows.length > 0 && rows.length !== facts.jobs) {
       violations.push(`${op} has ${rows.length} jobs and should have ${facts.jobs}`);
@@ -84,14 +84,15 @@ function operationsOf(history) {
 }
 
 /** `op` of a line is what is done; the operation's own name stands beside it, under `of`. */
-function learn(ops, { t, pid, phase, of, jobs, ids, inTransaction }) {
+function learn(ops, { pid, phase, of, jobs, ids, inTransaction }) {
   const facts = ops.get(of) ?? {
     jobs: 0,
     ids: [],
     unknown: 0,
     rolledBack: false,
     inTransaction: false,
-    conflicting: null,
+    /** What was acknowledged before the last answer, and differs from it. */
+    conflicting: [],
   };
   ops.set(of, facts);
   if (phase === 'invoke') Object.assign(facts, { jobs, inTransaction, pid });
@@ -99,8 +100,8 @@ function learn(ops, { t, pid, phase, of, jobs, ids, inTransaction }) {
   if (phase === 'fail') facts.rolledBack = true;
   if (phase === 'ok') {
     if (String(facts.ids) === String(ids)) return;
-    if (facts.ids.length > 0) facts.conflicting = facts.at;
-    Object.assign(facts, { ids, at: t });
+    facts.conflicting.push(...facts.ids);
+    Object.assign(facts, { ids });
   }
 }
 

@@ -70,13 +70,13 @@ function* once(history, state) {
 
 /** Whoever asks after the marker was reported as written, under whichever generation, does not run the effect. */
 function* repeated(history, begun) {
-  const mayBeLost = lossesOf(history);
+  const lost = lossesOf(history);
   const asked = new Map();
   const marked = new Map();
   for (const { op, phase, job, gen, pid, t } of history) {
     if (op !== 'once') continue;
     if (phase === 'invoke') asked.set(`${job}/${gen}/${pid}`, t);
-    else if (!marked.has(job) && !mayBeLost(t)) marked.set(job, t);
+    else if (!marked.has(job) && !lost.marked(`${job}/${gen}`)) marked.set(job, t);
   }
   for (const [job, runs] of begun) {
     for (const { gen, pid } of runs)

@@ -1,21 +1,18 @@
-// What an asynchronous failover explains. The nemesis waits until the standby has everything that was acknowledged before
-// `heldAt`, holds it back, and kills the primary. So what a process learnt between these two moments may be gone,
-// and only that.
+// What an asynchronous failover explains. After each the nemesis compares the files of the dead primary with the new one
+// and writes down what the first had committed and the second does not have: these facts, and no others, may be gone.
 
-/** An answer that was on its way when the old primary died. */
-const LATE_MS = 2_000;
-/** A claim that was lost is believed in for no longer than its lease. */
-const LEASE_MS = 6_000;
+const KINDS = ['enqueued', 'claimed', 'settled', 'marked'];
 
-const losses = (history, lateMs) => {
-  const spans = history
-    .filter(({ op, lossy }) => op === 'failover' && lossy)
-    .map(({ heldAt, t }) => ({ from: heldAt, to: t + lateMs }));
-  return (t) => spans.some(({ from, to }) => t > from && t < to);
-};
-
-/** @returns {(t: number) => boolean} whether what was learnt then may have been lost */
-export const lossesOf = (history) => losses(history, LATE_MS);
-
-/** @returns {(t: number) => boolean} whether the claim of what began to run then may have been lost */
-export const claimLossesOf = (history) => losses(history, LEASE_MS);
+/**
+ * Whether a fact was lost: `enqueued(job)`, `claimed('job/generation/process')`, `settled('job/generation')`,
+ * `marked('job/generation')`.
+ */
+export function lossesOf(history) {
+  const records = history.filter(({ op }) => op === 'lost');
+  return Object.fromEntries(
+    KINDS.map((kind) => {
+      const lost = new Set(records.flatMap((record) => record[kind]));
+      return [kind, (name) => lost.has(name)];
+    }),
+  );
+}

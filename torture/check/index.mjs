@@ -4,6 +4,7 @@ import { checkAcceptance } from './acceptance.mjs';
 import { checkBystanders } from './bystanders.mjs';
 import { checkEffects } from './effects.mjs';
 import { checkEvidence } from './evidence.mjs';
+import { checkLimits } from './limits.mjs';
 import { checkLiveness } from './liveness.mjs';
 import { checkOrder } from './order.mjs';
 import { checkOwnership } from './ownership.mjs';
@@ -13,6 +14,7 @@ export const CHECKS = {
   ownership: checkOwnership,
   order: checkOrder,
   effects: checkEffects,
+  limits: checkLimits,
   bystanders: checkBystanders,
   liveness: checkLiveness,
   evidence: checkEvidence,

@@ -62,6 +62,12 @@ export function checkLiveness({ history, state, run }) {
         drainAfter: run.drainAfter,
       },
       longestStandstillMs: still,
+      /** Who else used the processors: what is slow beside others need not be the engine's fault. */
+      othersPercent: {
+        before: percent(run.othersBefore),
+        healed: percent(run.othersHealed),
+        after: percent(run.othersAfter),
+      },
       recoveries: spans.length,
       recoveryMs: quantiles(spans.map(({ tookMs }) => tookMs)),
       recoveryWhileOthersWorkedMs: quantiles(spans.map(({ workingMs }) => workingMs)),
@@ -71,6 +77,8 @@ export function checkLiveness({ history, state, run }) {
     },
   };
 }
+
+const percent = (share) => (share === undefined ? null : Math.round(share * 100));
 
 function quantiles(values) {
   const sorted = values.toSorted((a, b) => a - b);

@@ -1,10 +1,11 @@
 // Ownership: one owner for each generation of a job, leases that do not overlap, and no accepted write from a lease
 // that was over. The witness tells what the database accepted; the histories tell what the processes believe.
 import { groupBy } from './acceptance.mjs';
-import { claimLossesOf, lossesOf } from './failovers.mjs';
+import { alivenessOf } from './alive.mjs';
+import { lossesOf } from './failovers.mjs';
 import { pidOf, witnessed } from './witness.mjs';
 
-export function checkOwnership({ history, state }) {
+export function checkOwnership({ history, state, run }) {
   const runs = history.filter(({ op }) => op === 'run');
   const register = history.filter(({ op }) => op === 'register');
   const claims = new Set(
@@ -12,12 +13,13 @@ export function checkOwnership({ history, state }) {
       .filter(({ kind }) => kind === 'claimed')
       .map(({ job, generation, owner }) => `${job}/${generation}/${pidOf(owner)}`),
   );
+  const lost = lossesOf(history);
   const violations = [
-    ...witnessed(state.witness),
-    ...ran(runs, claims, state, claimLossesOf(history)),
+    ...witnessed(state.witness, alivenessOf(history, run)),
+    ...ran(runs, claims, state, lost),
     ...finished(runs, state.jobs),
     ...settled(history, state),
-    ...registered(register, runs, claims, claimLossesOf(history)),
+    ...registered(register, claims, lost),
   ];
   return {
     violations,
@@ -31,24 +33,26 @@ export function checkOwnership({ history, state }) {
 }
 
 /** Each generation of a job once, in the process that claimed it, and in a build that knows its version. */
-function* ran(runs, claims, state, mayBeLost) {
+function* ran(runs, claims, state, lost) {
   const known = new Set(
     state.witness.filter(({ kind }) => kind === 'enqueued').map(({ job }) => job),
   );
   const owners = new Map();
   const versions = new Map(state.jobs.map(({ id, version }) => [id, version]));
-  for (const { phase, job, gen, pid, build, t } of runs) {
+  for (const { phase, job, gen, pid, build } of runs) {
     if (phase !== 'invoke') continue;
-    if (!known.has(job) && !mayBeLost(t)) yield `job ${job} ran and was never enqueued`;
-    else if (!claims.has(`${job}/${gen}/${pid}`) && !mayBeLost(t))
+    const claim = `${job}/${gen}/${pid}`;
+    if (!known.has(job) && !lost.enqueued(job)) yield `job ${job} ran and was never enqueued`;
+    else if (!claims.has(claim) && !lost.claimed(claim))
       yield `process ${pid} ran generation ${gen} of job ${job}, which it has never claimed`;
     if (build < versions.get(job))
       yield `job ${job} of version ${versions.get(job)} ran in a build that knows version ${build}`;
     const before = owners.get(`${job}/${gen}`);
-    owners.set(`${job}/${gen}`, { pid, t });
+    owners.set(`${job}/${gen}`, pid);
     // After a failover that lost the claim, its generation is issued again.
-    if (before && !mayBeLost(before.t))
-      yield `generation ${gen} of job ${job} ran in process ${before.pid} and again in ${pid}`;
+    const issuedTwice = lost.claimed(claim) || lost.claimed(`${job}/${gen}/${before}`);
+    if (before && !issuedTwice)
+      yield `generation ${gen} of job ${job} ran in process ${before} and again in ${pid}`;
   }
 }
 
@@ -72,15 +76,15 @@ function* finished(runs, jobs) {
 
 /** What a worker reports as completed was completed, and by that very attempt; the same for failures. */
 function* settled(history, state) {
-  const mayBeLost = lossesOf(history);
+  const lost = lossesOf(history);
   const ended = new Map(state.jobs.map((job) => [job.id, job]));
   const back = new Set(
     state.witness
       .filter(({ kind, crashed }) => (kind === 'pending' || kind === 'dead_letter') && !crashed)
       .map(({ job, generation }) => `${job}/${generation}`),
   );
-  for (const { op, how, job: id, gen, who, pid, t } of history) {
-    if (op !== 'settle' || mayBeLost(t)) continue;
+  for (const { op, how, job: id, gen, who, pid } of history) {
+    if (op !== 'settle' || lost.settled(`${id}/${gen}`)) continue;
     if ((how === 'failed' || how === 'released') && !back.has(`${id}/${gen}`))
       yield `${who} reported generation ${gen} of job ${id} ${how}, and it was not`;
     if (how !== 'completed') continue;
@@ -98,10 +102,7 @@ function* settled(history, state) {
  * The register refuses tokens that fall, so what it took says little by itself. It counts who wrote: a token is the
  * generation of a claim, so it belongs to the process that the database gave it to, and to nobody else.
  */
-function* registered(register, runs, claims, mayBeLost) {
-  const begun = new Map();
-  for (const { phase, job, gen, pid, t } of runs)
-    if (phase === 'invoke') begun.set(`${job}/${gen}/${pid}`, t);
+function* registered(register, claims, lost) {
   for (const [job, writes] of groupBy(register, ({ job }) => job)) {
     let highest = 0;
     for (const { token, by, accepted } of writes) {
@@ -109,7 +110,7 @@ function* registered(register, runs, claims, mayBeLost) {
         yield `the register took token ${token} of job ${job} after ${highest}`;
       if (accepted) highest = Math.max(highest, token);
       const key = `${job}/${token}/${by.split('/').at(-1)}`;
-      if (!claims.has(key) && !mayBeLost(begun.get(key)))
+      if (!claims.has(key) && !lost.claimed(key))
         yield `token ${token} of job ${job} was used by ${by}, to whom it was never given`;
     }
   }

@@ -9,18 +9,18 @@ export const pidOf = (owner) => Number(owner?.split('-').at(-2));
 const madeBy = (name) => Number(/^torture-(\d+)$/.exec(name ?? '')?.[1]);
 
 /** The changes of ownership of each job, in the order in which the database made them. */
-export function* witnessed(witness) {
+export function* witnessed(witness, wasAlive) {
   for (const changes of groupBy(witness, ({ job }) => job).values()) {
     const life = { generation: 0, over: false };
     for (const change of changes) {
       const what = `job ${change.job}, generation ${change.generation}`;
       if (life.over) yield `${what}: ${change.kind} after it was gone`;
-      for (const why of broken(change, life)) yield `${what}: ${why}`;
+      for (const why of broken(change, life, wasAlive)) yield `${what}: ${why}`;
     }
   }
 }
 
-function* broken(change, life) {
+function* broken(change, life, wasAlive) {
   const { kind, generation, was_status, was_owner, was_expired } = change;
   if (kind === 'enqueued') return;
   yield* foreign(change);
@@ -34,7 +34,7 @@ function* broken(change, life) {
   } else if (kind === 'renewed') {
     if (was_expired) yield `renewed by ${was_owner} after its lease was over`;
   } else if (change.crashed) {
-    if (!was_expired && !change.was_owner_dead)
+    if (!was_expired && wasAlive(was_owner, change.at))
       yield `recovered from ${was_owner}, which is alive and has a live lease`;
   } else if (was_status !== 'processing') yield `${kind} while ${was_status}`;
   // A worker may hand back what it claimed and never heard of, late as well; nothing else.

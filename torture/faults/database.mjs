@@ -11,7 +11,7 @@ const EFFECT_MS = 200;
  * A session of somebody else, who holds something for a while. Where the server goes meanwhile, it was held until then:
  * `held` says so, by the time that it took.
  */
-async function session(world, work) {
+export async function holding(world, work) {
   const client = new pg.Client({ connectionString: world.server.url });
   client.on('error', () => {});
   const gone = new Promise((resolve) => client.once('end', resolve));
@@ -91,7 +91,7 @@ const exhaustion = {
 const horizon = {
   name: 'old-transaction',
   strike: (world, random, hold) =>
-    session(world, async (client, held) => {
+    holding(world, async (client, held) => {
       await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
       await client.query('SELECT txid_current(), count(*) FROM holdfast.inbox');
       return { hit: await held(hold(random.integer(5_000, 15_000))) };
@@ -101,7 +101,7 @@ const horizon = {
 const readers = {
   name: 'repeatable-readers',
   strike: (world, random, hold) =>
-    session(world, async (client) => {
+    holding(world, async (client) => {
       for (let turn = 0; turn < random.integer(3, 8); turn++) {
         await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
         await client.query('SELECT count(*) FROM holdfast.lines');
@@ -116,7 +116,7 @@ const readers = {
 const rowLocks = {
   name: 'row-locks',
   strike: (world, random, hold) =>
-    session(world, async (client, held) => {
+    holding(world, async (client, held) => {
       const queue = random.pick(['inbox', 'lines']);
       await client.query('BEGIN');
       const { rowCount } = await client.query(

@@ -7,12 +7,14 @@ function failOver(lagMs) {
     name: lagMs > 0 ? 'failover-of-a-lagging-standby' : 'failover',
     strike: (world) =>
       world.server.exclusive(async () => {
-        const heldAt = lagMs > 0 ? await world.server.lag(lagMs) : null;
+        const since = lagMs > 0 ? Date.now() : null;
+        if (lagMs > 0) await world.server.lag(lagMs);
         const { promote } = await world.server.failOver((url) => {
           for (const line of world.fleet.lines) line.pointTo(url);
         });
-        world.history.record('failover', 'note', { lossy: lagMs > 0, heldAt });
-        await promote();
+        world.history.record('failover', 'note', { lossy: lagMs > 0 });
+        const lost = await promote(since);
+        if (lost) world.history.record('lost', 'note', lost);
         return { hit: true };
       }),
   };

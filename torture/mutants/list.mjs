@@ -14,6 +14,7 @@
  * @property {number} [seconds] of faults
  * @property {number} [workers]
  * @property {number} [rate] of jobs a second
+ * @property {boolean} [keepsCrashing] jobs that take their process along do so after the healing, too
  */
 
 /** As the statements of the compiled product write it, and as it is with less in it. */
@@ -249,6 +250,7 @@ export const MUTANTS = [
     profile: 'worker',
     faults: ['kill'],
     producer: { crashes: ['exit'], crashShare: 0.05, forever: 0.5 },
+    keepsCrashing: true,
     caughtBy: /^bystanders: .* stuck/,
   },
   {
@@ -339,5 +341,40 @@ export const MUTANTS = [
     profile: 'database',
     faults: ['terminate-backends'],
     caughtBy: /^liveness: .*(unhandled|by itself)/,
+  },
+  {
+    name: 'limits are declared too large',
+    patches: {
+      'operate/limits.js': [
+        [
+          '[act, type, concurrency, ...numbers',
+          '[act, type, concurrency && concurrency * 3, ...numbers',
+        ],
+      ],
+    },
+    profile: 'limits',
+    faults: ['kill', 'stop'],
+    producer: { weights: { capped: 200 } },
+    caughtBy: /^limits: \d+ jobs of the type capped ran at once/,
+  },
+  {
+    // The registry says dead, so that only what the workers wrote down themselves can tell.
+    name: 'living workers are declared dead',
+    patches: {
+      'fleet/liveness.js': [
+        [
+          'WHERE pg_try_advisory_xact_lock($2::integer, w.lock_key)',
+          'WHERE $2::integer IS NOT NULL',
+        ],
+        [
+          'WHERE pg_try_advisory_xact_lock($2::integer, s.lock_key)',
+          'WHERE $2::integer IS NOT NULL AND random() < 0.05',
+        ],
+      ],
+    },
+    profile: 'worker',
+    faults: ['stutter'],
+    producer: SLOW_PAY,
+    caughtBy: /^ownership: .* recovered from .*, which is alive/,
   },
 ];

@@ -64,6 +64,7 @@ async function attempt(mutant, dist, seed) {
       // What a stuck job is takes a whole drain to see; the rest shows in what was done.
       ...(!/stuck/.test(String(mutant.caughtBy)) && mutant.caughtBy && { drainMs: 3_000 }),
       workers: mutant.workers ?? 3,
+      keepsCrashing: mutant.keepsCrashing,
     },
   });
 }

@@ -2,12 +2,13 @@
  * A job that is due and that nothing of its own keeps: what comes before it, and whether a worker has a handler
  * for it. That it is the next is said only where nothing comes before it and somebody is free.
  */
+import { keptIn, leakedIn } from '../fleet/trouble.js';
 import { firstFew, many, span } from '../reading/words.js';
 import { type Ahead, MAX_AHEAD } from './ahead.js';
 import { describeWorker, type Reason, type ReasonCode, sinceMs } from './reasons.js';
 import type { Situation } from './situation.js';
 import { inTurn } from './window.js';
-import { type AbleWorker, describeAble } from './workers.js';
+import { type AbleWorker, describeAble, describeTrouble } from './workers.js';
 
 /** A free worker takes what it can run within about a second; after this long something is amiss. */
 const OVERDUE_MS = 10_000;
@@ -34,7 +35,11 @@ export function itsTurn(situation: Situation): Reason {
       fix: `Look at the log of ${names}, and run holdfast doctor`,
     };
   }
-  return { code: 'waiting_its_turn', text: text(whoCan(situation)), fix: null };
+  return {
+    code: 'waiting_its_turn',
+    text: text(whoCan(situation)),
+    fix: troubleFix(situation.able),
+  };
 }
 
 function lineOf(situation: Situation): Line {
@@ -62,8 +67,16 @@ export function noneIsFree(situation: Situation): Reason | null {
   return {
     code,
     text: `${who} that can run it ${lacks}: ${firstFew(each, MOST_WORKERS, 'worker', '; ')}.`,
-    fix: FIXES[code] ?? null,
+    fix: troubleFix(able) ?? FIXES[code] ?? null,
   };
+}
+
+/** Null: none of them says that anything is wrong with it. */
+function troubleFix(able: readonly AbleWorker[]): string | null {
+  if (able.some(({ worker }) => keptIn(worker).length > 0))
+    return 'Remove the reason for which the database refuses outcomes: holdfast doctor says what to do';
+  const leaking = able.find(({ worker }) => leakedIn(worker).length > 0);
+  return leaking ? `Restart or drain worker ${leaking.worker.id}` : null;
 }
 
 const FIXES: Partial<Record<ReasonCode, string>> = {
@@ -160,5 +173,9 @@ function whoCan({ able, nowMs }: Situation): string {
     jobs === 0
       ? 'none of them holds a job of this queue'
       : `they hold ${many(jobs, 'job')} of this queue${longest ? `, the longest for ${longest}` : ''}`;
-  return `${many(able.length, 'live worker')} can run it; ${doing}.`;
+  const trouble = able.flatMap(({ worker }) => {
+    const words = describeTrouble(worker).replace(/^, and /, '');
+    return words === '' ? [] : [` Of worker ${worker.id}: ${words}.`];
+  });
+  return `${many(able.length, 'live worker')} can run it; ${doing}.${trouble.slice(0, MOST_WORKERS).join('')}`;
 }

@@ -5,6 +5,7 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from '../fleet/hands.js';
+import { keptIn, leakedIn } from '../fleet/trouble.js';
 import { handlesVersion, isSilent, loadOf, numberOf, type WorkerRow } from '../fleet/workers.js';
 import type { ShownJob } from '../job/show.js';
 import { firstFew, many, span } from '../reading/words.js';
@@ -99,6 +100,23 @@ function stateOf(worker: WorkerRow, has: Use): AbleWorker['state'] {
   return Object.keys(worker.handles as object).length === 1 ? 'busy' : 'unsure';
 }
 
+/** `, and 3 handlers of send_receipt run on in it although their jobs have left`, or nothing. */
+export function describeTrouble(worker: WorkerRow): string {
+  const leaked = leakedIn(worker).map(
+    ({ handlers, type }) => `${many(handlers, 'handler')} of ${type}`,
+  );
+  const kept = keptIn(worker).map(
+    ({ jobs, queue, why }) => `how ${many(jobs, 'job')} of "${queue}" ended (${why})`,
+  );
+  const runOn =
+    leaked.length > 0
+      ? `, and ${firstFew(leaked, 3, 'type')} run on in it although their jobs have left`
+      : '';
+  return kept.length > 0
+    ? `${runOn}, and the database refuses to write ${firstFew(kept, 3, 'queue')}`
+    : runOn;
+}
+
 const since = (nowMs: number, time: string | null) =>
   span(time === null ? 0 : nowMs - Date.parse(time));
 
@@ -113,10 +131,11 @@ export function describeAble(able: AbleWorker, nowMs: number): string {
       `for ${since(nowMs, suspect.claimedAt)}, and takes nothing else meanwhile, for half a minute at most`
     );
   }
-  const zombies =
+  const lost =
     able.lost === 0
       ? ''
       : `, and ${many(able.lost, 'handler')} of it run on with jobs that it has lost`;
+  const zombies = `${lost}${describeTrouble(worker)}`;
   if (jobs === 0) return `worker ${worker.id} holds no job of this queue${zombies}`;
   const room = concurrency === null ? '' : ` for ${many(concurrency, 'handler')}`;
   const what = types.map(

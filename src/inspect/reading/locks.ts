@@ -138,13 +138,26 @@ export function rootBlockers(sessions: readonly LockSession[]): LockSession[] {
   return sessions.filter((one) => blockers.has(one.pid) && !waits(one));
 }
 
+/** Locks of a table that keep others from reading it, and those that keep others from writing to it. */
+const AGAINST_READERS = ['AccessExclusiveLock'];
+const AGAINST_WRITERS = [
+  ...AGAINST_READERS,
+  ...['ExclusiveLock', 'ShareRowExclusiveLock', 'ShareLock'],
+];
+
 /** Those whose end lets readers go on: who has locked a table against all, or is in the way of one who wants to. */
-export function readersBlockers(sessions: readonly LockSession[]): LockSession[] {
-  const all = 'AccessExclusiveLock';
-  const holders = sessions.filter((one) => one.holdsMode === all && !waits(one));
-  const queued = sessions.filter(
-    (one) => one.wantsMode === all || (one.holdsMode === all && waits(one)),
-  );
+export const readersBlockers = (sessions: readonly LockSession[]): LockSession[] =>
+  blockersOf(sessions, AGAINST_READERS);
+
+/** The same for writers. */
+export const writersBlockers = (sessions: readonly LockSession[]): LockSession[] =>
+  blockersOf(sessions, AGAINST_WRITERS);
+
+function blockersOf(sessions: readonly LockSession[], modes: readonly string[]): LockSession[] {
+  const holds = ({ holdsMode }: LockSession) => holdsMode !== null && modes.includes(holdsMode);
+  const wants = ({ wantsMode }: LockSession) => wantsMode !== null && modes.includes(wantsMode);
+  const holders = sessions.filter((one) => holds(one) && !waits(one));
+  const queued = sessions.filter((one) => wants(one) || (holds(one) && waits(one)));
   const roots = rootBlockers(sessions).filter((root) => {
     const waiting = new Set(behind(sessions, root));
     return queued.some((one) => waiting.has(one));

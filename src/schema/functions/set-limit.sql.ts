@@ -53,6 +53,9 @@ BEGIN
     RETURN true;
   ELSIF wanted IS NOT DISTINCT FROM was THEN
     RETURN false;
+  ELSIF was.concurrency IS NULL THEN
+    -- What workers said while nothing was counted is old.
+    DELETE FROM holdfast.permits AS p WHERE p.limit_id = was.id;
   END IF;
   UPDATE holdfast.limits AS l
   SET (concurrency, rate_limit, rate_per, rate_burst, keyed, declared_concurrency, declared_rate_limit,

@@ -57,7 +57,10 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
       epoch: tell('epoch'),
       drainAsked: tell('drainAsked'),
       error: tell('error'),
-      load: () => ({ running: 0, held: 0, attempts: [{ failed: 0, completed: 0 }] }),
+      load: () => ({
+        ...{ running: 0, held: 0, trouble: null },
+        attempts: [{ failed: 0, completed: 0 }],
+      }),
     },
   );
   onTestFinished(async () => {

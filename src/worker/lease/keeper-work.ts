@@ -24,6 +24,7 @@ import {
   SLOT,
   type Tell,
   type ToKeeper,
+  type TroubleReport,
 } from './protocol.js';
 import { RecentAttempts } from './recent.js';
 import { type Task, Turns } from './turns.js';
@@ -50,6 +51,7 @@ export class KeeperWork {
   readonly #main: { turns: number; turnedAt: number; checkedAt: number };
   #locks: boolean;
   #workerId: string;
+  #trouble: TroubleReport | null = null;
   #dead = false;
   #stalled = false;
 
@@ -102,6 +104,7 @@ export class KeeperWork {
     if (kind === 'hold') this.#leases.hold(message.batch);
     else if (kind === 'held') this.#leases.held(message.batches);
     else if (kind === 'identity') this.#identify(message.workerId);
+    else if (kind === 'trouble') this.#trouble = message.trouble;
     else if (kind === 'password') this.#passwords.answer(message.ask, message.answer);
     else void this.#stop();
   }
@@ -189,6 +192,7 @@ export class KeeperWork {
             queues.map((queue, place) => [queue, this.#load(failedSlot(place))]),
           ),
           recent: this.#recent.report(this.#attempts(), monotonicMs()),
+          ...this.#trouble,
         },
       }),
       confirmedAgoMs: () => (does.beat ? confirmedAgoMs(this.#shared) : 0),

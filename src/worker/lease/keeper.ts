@@ -29,13 +29,20 @@ import {
   SLOT,
   sharedBytes,
   type ToKeeper,
+  type TroubleReport,
   TURN_MS,
 } from './protocol.js';
 
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' | 'passwordAsked'> {
   error(what: string, error: unknown): void;
   /** For the registry; asked several times a second. */
-  load(): { running: number; held: number; attempts: readonly Attempts[] };
+  load(): {
+    running: number;
+    held: number;
+    attempts: readonly Attempts[];
+    /** The same object as long as nothing changes. */
+    trouble: TroubleReport | null;
+  };
   /** The caller's function for passwords, if there is one. */
   password?(of: object): unknown;
 }
@@ -53,6 +60,8 @@ export class Keeper {
   #thread: Worker | null = null;
   #workerId: string;
   #living = false;
+  /** As the thread knows it. */
+  #trouble: TroubleReport | null = null;
   #stopping = false;
   /** Of the first start, until it is decided. */
   #first: { resolve: () => void; reject: (error: unknown) => void } | null = null;
@@ -150,7 +159,11 @@ export class Keeper {
 
   #turn(): void {
     Atomics.add(this.#shared, SLOT.turns, 1n);
-    const { running, held, attempts } = this.#listener.load();
+    const { running, held, attempts, trouble } = this.#listener.load();
+    if (trouble !== this.#trouble) {
+      this.#trouble = trouble;
+      this.#send({ kind: 'trouble', trouble });
+    }
     Atomics.store(this.#shared, SLOT.running, BigInt(running));
     Atomics.store(this.#shared, SLOT.held, BigInt(held));
     for (const [queue, { failed, completed }] of attempts.entries()) {
@@ -187,6 +200,7 @@ export class Keeper {
       if (this.#stopping) return;
       try {
         this.#run();
+        this.#trouble = null;
         this.#batches.sendAll();
       } catch (error) {
         this.#failed(error);

@@ -89,6 +89,14 @@ export interface Attempts {
   readonly completed: number;
 }
 
+/** What goes wrong in a worker that looks healthy; see trouble.ts. */
+export interface TroubleReport {
+  /** By queue and type, how many handlers run on although their job has left. */
+  readonly leaked: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** By queue, how many jobs have ended and cannot be settled, and why. */
+  readonly kept: Readonly<Record<string, { readonly jobs: number; readonly why: string }>>;
+}
+
 /** Jobs of one claim that are held. Numbers rise and are never used again. */
 export interface HeldBatch {
   readonly number: number;
@@ -103,6 +111,8 @@ export type ToKeeper =
   /** All that is held: what is not among these has left. */
   | { readonly kind: 'held'; readonly batches: readonly HeldBatch[] }
   | { readonly kind: 'identity'; readonly workerId: string }
+  /** Sent when it has changed. */
+  | { readonly kind: 'trouble'; readonly trouble: TroubleReport | null }
   | { readonly kind: 'password'; readonly ask: string; readonly answer: PasswordAnswer }
   | { readonly kind: 'stop' };
 

@@ -4,7 +4,8 @@
  *
  * A payload that does not fit the schema, or whose version no upgrade leads from, makes a dead letter at once: trying
  * again cannot help, and a human retries it after a deploy. When the time limit is over the signal is aborted and the
- * attempt fails; a handler that goes on anyway settles nothing.
+ * attempt fails; a handler that goes on anyway settles nothing. Whatever aborted the signal, the attempt of a handler
+ * that goes on is over after a grace (leaks.ts): its place is free.
  */
 import type { NewJob } from '../../enqueue/insert.js';
 import { MAX_DELAY_MS } from '../../job/duration.js';
@@ -14,6 +15,7 @@ import type { JobDefinition } from '../../job/job.js';
 import { errorType } from '../../tracing/error-type.js';
 import { JobContext } from './context.js';
 import type { ContextDeps, HandlerContext } from './handler-context.js';
+import type { Leakable } from './leaks.js';
 import type { LeasedJob } from './leased-job.js';
 import type { Many } from './many.js';
 import { resultText } from './result.js';
@@ -26,6 +28,8 @@ export interface Route {
   readonly handler: Handler;
   /** Set for a type that is handled in batches. */
   readonly many?: Many;
+  /** The handler is that of a batch, and has other jobs. */
+  readonly inBatch?: boolean;
 }
 
 export type Outcome =
@@ -48,6 +52,8 @@ export type Outcome =
       readonly thrown: unknown;
     }
   | { readonly kind: 'snoozed'; readonly delayMs: number }
+  /** The database refused the completion inside of a transaction to everybody: the job is not to blame. */
+  | { readonly kind: 'refused'; readonly error: unknown }
   | { readonly kind: 'cancelled'; readonly reason: string }
   | { readonly kind: 'lost' };
 
@@ -63,6 +69,7 @@ export interface Failure {
   readonly handed: boolean;
 }
 
+const LOST: Outcome = { kind: 'lost' };
 const SUMMARY_CHARS = 300;
 
 /** What the row, its history and a trace say of an error. */
@@ -84,6 +91,12 @@ function isA<Kind>(error: unknown, kind: abstract new (...args: never[]) => Kind
   } catch {
     return false;
   }
+}
+
+/** The handler threw what the database had said to its completion, as it was or as the cause of its own error. */
+function isRefusalOf({ refusal }: JobContext<unknown>, error: unknown): boolean {
+  if (refusal === null) return false;
+  return error === refusal || (isA(error, Error) && error.cause === refusal);
 }
 
 /** Subclasses of RetryLater and Snooze may set anything; Postgres takes whole numbers only. */
@@ -116,12 +129,17 @@ export function runJob(
   );
 }
 
-class Attempt {
+class Attempt implements Leakable {
   readonly #held: LeasedJob;
   readonly #route: Route;
   readonly #deps: ContextDeps;
   readonly #timeoutMs: number | null;
   #context!: JobContext<unknown>;
+  #timer: NodeJS.Timeout | null = null;
+  /** Ends the attempt before the handler ends. */
+  #decide: (outcome: Outcome) => void = () => {};
+  /** It was ended so: what the handler says from now on is not looked at. */
+  #decided = false;
 
   constructor(held: LeasedJob, route: Route, deps: ContextDeps, timeoutMs: number | null) {
     this.#held = held;
@@ -138,28 +156,82 @@ class Attempt {
     return this.#failed(error, false);
   }
 
+  get queue(): string {
+    return this.#held.queue;
+  }
+
+  get type(): string {
+    return this.#held.row.type;
+  }
+
+  get id(): string {
+    return this.#held.id;
+  }
+
   handle(payload: unknown): Outcome | Promise<Outcome> {
     const context = new JobContext(this.#held, payload, this.#deps);
     this.#context = context;
     let answer: unknown;
     try {
-      answer =
-        this.#timeoutMs === null ? this.#route.handler(context) : this.#withinTime(this.#timeoutMs);
-      if (mayBePromise(answer)) {
-        return Promise.resolve(answer).then(
-          (value) => this.#returned(value),
-          (error) => this.#threw(error),
-        );
-      }
+      answer = this.#route.handler(context);
+      if (mayBePromise(answer) || !context.calls.none)
+        return this.#untilOver(Promise.resolve(answer));
     } catch (error) {
       return this.#threw(error);
     }
     return this.#returned(answer);
   }
 
+  /** Until the handler has ended; or until its time is over, or its job has left and its grace is over too. */
+  #untilOver(answer: Promise<unknown>): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      this.#decide = resolve;
+      this.#held.attempt = this;
+      if (this.#timeoutMs !== null) this.#limit(this.#timeoutMs);
+      if (this.#held.aborted) this.aborted();
+      const ended = (outcome: Outcome) => {
+        this.#ended();
+        resolve(outcome);
+      };
+      const end = (outcome: Outcome | Promise<Outcome>) =>
+        outcome instanceof Promise ? outcome.then(ended) : ended(outcome);
+      answer
+        .then(
+          (value) => end(this.#returned(value)),
+          (error) => end(this.#threw(error)),
+        )
+        .catch(reject);
+    });
+  }
+
+  #ended(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#held.attempt = null;
+    if (this.#held.aborted) this.#deps.leaks?.ended(this);
+  }
+
+  /** Decides the attempt while its handler runs. */
+  #over(outcome: Outcome): void {
+    this.#decided = true;
+    this.#decide(outcome);
+  }
+
+  /** The job has left, or its time is over: from now on the handler has its grace. */
+  aborted(): void {
+    this.#deps.leaks?.watch(this, !this.#route.inBatch);
+  }
+
+  abandon(): void {
+    const context = this.#context;
+    context.end('failed');
+    context.cutOff();
+    this.#over({ kind: context.completion === 'done' ? 'transacted' : 'lost' });
+  }
+
   /** Asked in the tick in which the attempt ends: a call begins before that, or is refused. */
   #returned(value: unknown): Outcome | Promise<Outcome> {
     const context = this.#context;
+    if (this.#decided) return LOST;
     if (!context.calls.none) {
       return context.calls.ended().then(
         () => this.#returned(value),
@@ -178,6 +250,7 @@ class Attempt {
 
   #threw(error: unknown): Outcome {
     const context = this.#context;
+    if (this.#decided) return LOST;
     context.end('failed');
     if (context.completion === 'done') {
       this.#deps.log.warn(
@@ -187,6 +260,7 @@ class Attempt {
       return { kind: 'transacted' };
     }
     if (this.#held.lost || this.#held.gone) return { kind: 'lost' };
+    if (isRefusalOf(context, error)) return { kind: 'refused', error };
     if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
     if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
     if (isA(error, DeadLetter)) return { kind: 'dead_letter', ...described(error) };
@@ -211,33 +285,16 @@ class Attempt {
     return { job: id, type: row.type, err: described(error).summary };
   }
 
-  async #withinTime(timeoutMs: number): Promise<unknown> {
-    let timer: NodeJS.Timeout | undefined;
-    const limit = new Promise<never>((_, reject) => {
-      const end = () => {
-        const error = new HoldfastError(
-          'HANDLER_TIMEOUT',
-          `The handler did not end within its time limit of ${timeoutMs} ms; its signal was aborted and the attempt failed.`,
-        );
-        this.#held.abort(error);
-        reject(error);
-      };
-      timer = setTimeout(end, Math.min(timeoutMs, LONGEST_TIMER_MS));
-    });
-    try {
-      // When the limit wins, the handler's own rejection is still observed by the race and not unhandled.
-      return await Promise.race([this.#toItsEnd(), limit]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  async #toItsEnd(): Promise<unknown> {
-    const context = this.#context;
-    const value = await this.#route.handler(context);
-    while (!context.calls.none) await context.calls.ended();
-    context.end('returned');
-    return value;
+  #limit(timeoutMs: number): void {
+    const end = () => {
+      const error = new HoldfastError(
+        'HANDLER_TIMEOUT',
+        `The handler did not end within its time limit of ${timeoutMs} ms; its signal was aborted and the attempt failed.`,
+      );
+      this.#held.abort(error);
+      this.#over(this.#threw(error));
+    };
+    this.#timer = setTimeout(end, Math.min(timeoutMs, LONGEST_TIMER_MS));
   }
 }
 

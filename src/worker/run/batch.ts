@@ -34,13 +34,22 @@ export async function runBatch(
   deps: ContextDeps,
 ): Promise<boolean> {
   const batch = new Batch(many.handler, deps.log, deps);
+  const first = runs[0]?.[0] as LeasedJob;
   const size = runs.reduce((sum, run) => sum + run.length, 0);
   const ends = runs.map((run) => {
     for (const held of run) held.together = size;
     return startRun(batch, run, job, one);
   });
-  void batch.run();
-  return (await Promise.all(ends)).at(-1) === true;
+  const handler = { queue: first.queue, type: job.type, id: null, abandon: () => {} };
+  let over = false;
+  void batch.run().then(() => {
+    over = true;
+    deps.leaks?.ended(handler);
+  });
+  const succeeded = (await Promise.all(ends)).at(-1) === true;
+  // It goes on, and not because it has said of each job how that ended.
+  if (!over && runs.some((run) => run.some((held) => held.aborted))) deps.leaks?.add(handler);
+  return succeeded;
 }
 
 /** Starts the jobs of one run; each is settled after the one before it. True: all of them succeeded. */
@@ -58,7 +67,7 @@ async function startRun(
     const slot: BatchSlot = batch.slot(behind, held);
     if (ahead) slot.ahead = ahead;
     const handler: Route['handler'] = (context) => slot.join(context as never);
-    const ran = one.run(held, before, { job, handler });
+    const ran = one.run(held, before, { job, handler, inBatch: true });
     if (!held.started) {
       slot.leave();
       return false;

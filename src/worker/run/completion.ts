@@ -7,6 +7,7 @@ import { writeJobs } from '../../enqueue/enqueue.js';
 import { HoldfastError } from '../../job/errors.js';
 import { withClient } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
+import { isRefusedToAll } from '../../postgres/refused.js';
 import { complete } from '../../settle/complete.js';
 import { enqueuedEvents } from '../settle/enqueued.js';
 import type { JobContext } from './context.js';
@@ -35,8 +36,9 @@ export function committing<Value>(
   pool: pg.Pool,
   work: (tx: pg.PoolClient) => Promise<Value>,
 ): Promise<Value> {
-  return withClient(pool, async (client) => {
+  return withClient(pool, async (client, cutOff) => {
     let committing = false;
+    for (const { context } of members) context.connection = cutOff;
     try {
       await client.query('BEGIN');
       const value = await work(client);
@@ -54,6 +56,8 @@ export function committing<Value>(
         (failed: Error) => client.emit('error', failed),
       );
       throw error;
+    } finally {
+      for (const { context } of members) context.connection = null;
     }
   });
 }
@@ -82,10 +86,14 @@ export async function completeIn(
     moved = new Set(await complete(db, names, (members[0] as Member).held.workerId, jobs));
   } catch (error) {
     takeBack(members);
+    if (isRefusedToAll(error)) for (const { context } of members) context.refusal = error;
     throw error;
   }
   const lost = members.filter(({ held }) => !moved.has(held.id));
-  for (const { held } of lost) held.gone = true;
+  for (const { held } of lost) {
+    held.gone = true;
+    held.abort(leaseLost(held.id, doing));
+  }
   if (lost[0]) throw leaseLost(lost[0].held.id, doing);
 }
 

@@ -46,6 +46,10 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   #handed: NewJob[] = [];
   /** 'handed': a transaction has the completion in it, and whether it commits is not known here. */
   completion: 'none' | 'done' | 'handed' = 'none';
+  /** The database refused a completion inside of a transaction, as it would that of any other job. */
+  refusal: unknown = null;
+  /** While a transaction of ours is open: takes its connection out of the pool. */
+  connection: ((error: Error) => void) | null = null;
   readonly children: NewJob[] = [];
   readonly calls = new OpenCalls();
   /** Those that make children: a completion takes them along. */
@@ -89,6 +93,11 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   end(how: 'returned' | 'failed'): void {
     // The first word counts: after its time limit a handler may still return.
     this.#over ??= how;
+  }
+
+  /** Its connection is not waited for any more: whatever the handler has open on it is rolled back. */
+  cutOff(): void {
+    this.connection?.(leaseLost(this.id, 'its transaction'));
   }
 
   get isOver(): boolean {

@@ -3,11 +3,13 @@ import type pg from 'pg';
 import type { Stored } from '../../effects/value.js';
 import { HoldfastError } from '../../job/errors.js';
 import type { EnqueueOptions, JobDefinition, PayloadOf } from '../../job/job.js';
+import type { LockGate } from '../../postgres/lock-gate.js';
 import type { Logger } from '../../postgres/log.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor, Queryable } from '../../postgres/queryable.js';
 import type { Tracing } from '../../tracing/tracing.js';
 import type { WorkerEvent } from '../events.js';
+import type { Leaks } from './leaks.js';
 
 export interface HandlerContext<Payload> {
   readonly payload: Payload;
@@ -49,6 +51,8 @@ export interface ContextDeps {
   readonly pool: pg.Pool;
   /** The worker's own, for completions with children: handlers cannot exhaust it. */
   readonly ownPool: pg.Pool;
+  /** For transactions on it; left out where there is one queue only. */
+  readonly gate?: LockGate;
   /** What a transaction on it begins with, if its sessions cannot keep settings. */
   readonly begin?: string;
   readonly plain: Executor;
@@ -58,6 +62,8 @@ export interface ContextDeps {
   readonly maxPayloadBytes: number;
   readonly tracing: Tracing | null;
   readonly emit: (event: WorkerEvent) => void;
+  /** Who minds handlers that run on without their job; left out by the test kit, which waits for all of them. */
+  readonly leaks?: Leaks;
 }
 
 export function leaseLost(id: string, doing: string): HoldfastError {

@@ -48,6 +48,8 @@ export class LeasedJob {
   before: LeasedJob | null = null;
   /** With which it was sent to the keeper, until it leaves. */
   batch: Batch | null = null;
+  /** While its handler runs and has returned a promise: told of an abort. */
+  attempt: { aborted(): void } | null = null;
   #left = false;
   #onLeft: (() => void)[] | null = null;
   #controller: AbortController | null = null;
@@ -115,9 +117,15 @@ export class LeasedJob {
     for (const resolve of this.#onLeft?.splice(0) ?? []) resolve();
   }
 
+  /** Its signal is aborted, or would be if anybody had asked for it. */
+  get aborted(): boolean {
+    return this.#abortReason !== null;
+  }
+
   abort(reason: unknown): void {
-    if (this.#abortReason !== null) return;
+    if (this.aborted) return;
     this.#abortReason = reason;
     this.#controller?.abort(reason);
+    this.attempt?.aborted();
   }
 }

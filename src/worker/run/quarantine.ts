@@ -3,7 +3,8 @@
  *
  * The claim has marked its row (`isolated`): if the process dies now, nothing else can have been the cause, and
  * the attempt counts. New jobs are held back, waiting ones are released for other workers, running handlers are
- * waited for, but not for ever: after `PATIENCE_MS` the job runs beside them and the mark is taken back. It is
+ * waited for, but not for ever: after `PATIENCE_MS` the job runs beside them and the mark is taken back. Beside a
+ * leaked handler, which nobody waits for, it runs without the mark too. It is
  * taken back too from a job that runs alone for longer than `ALONE_MS`, and at a stop: whoever ends the process
  * then, it is not the job. After that the worker does other work for at least as long, so quarantine takes no more
  * than half of its time.
@@ -26,6 +27,7 @@ export interface IsolatedJob {
 export class Quarantine {
   readonly #releaseWaiting: () => void;
   readonly #resume: () => void;
+  readonly #leaked: () => number;
   readonly #time: Time;
   #running = 0;
   #busy = false;
@@ -34,8 +36,12 @@ export class Quarantine {
   readonly #quiet = new Wait();
   readonly #alone = new Wait();
 
-  constructor(hooks: { releaseWaiting: () => void; resume: () => void }, time: Time) {
+  constructor(
+    hooks: { releaseWaiting: () => void; resume: () => void; leaked: () => number },
+    time: Time,
+  ) {
     this.#time = time;
+    this.#leaked = hooks.leaked;
     this.#releaseWaiting = hooks.releaseWaiting;
     this.#resume = hooks.resume;
   }
@@ -66,7 +72,7 @@ export class Quarantine {
     this.#releaseWaiting();
     const quiet = this.#running === 0 || (await this.#quiet.atMost(PATIENCE_MS, this.#time));
     if (this.#stopped || job.held.lost) job.release();
-    else await this.#runWithin(job, quiet ? ALONE_MS : 0);
+    else await this.#runWithin(job, quiet && this.#leaked() === 0 ? ALONE_MS : 0);
     const now = this.#time.now();
     this.#readyAt = now + (now - from);
     this.#busy = false;

@@ -8,40 +8,34 @@
  * for. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
  * until the one job that is to blame is alone: it cannot hold back the others. A job that is refused for good is
  * not lost: it is still ours, and whoever settles it learns the reason.
+ *
+ * A refusal that is not about the jobs, such as a missing right or a locked table, is nobody's failure: the settles are
+ * kept and tried again (kept.ts) while their leases hold.
  */
 
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { isHeldUp, mayPass } from '../../postgres/pool.js';
+import { isRefusedToAll, isTableLocked } from '../../postgres/refused.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Settled } from '../../settle/settled.js';
 import type { SharedDeps } from '../deps.js';
 import type { SettleResult, StatementName } from '../events.js';
 import { PACE_MS, SOON_MS, Wait } from '../time.js';
+import { Kept } from './kept.js';
+import {
+  type Answer,
+  type Done,
+  Refusal,
+  type Results,
+  sendable,
+  Unable,
+  type Waiting,
+} from './waiting.js';
 
 /** So many do not wait for more. */
 const ENOUGH = 32;
 
-/** The result of each job of a statement, by its id. */
-export type Results = (id: string) => SettleResult;
-export type Done = (result: SettleResult | Refusal) => void;
-/** `held up`: it may go better later. `abandoned`: nobody waits for an answer any more. */
-type Answer = Results | Refusal | 'held up' | 'abandoned';
 export type Run<T> = (workerId: string, items: readonly T[]) => Promise<Results>;
-
-/** Postgres refuses to settle a job in this way, and will refuse it again. */
-export class Refusal {
-  readonly error: unknown;
-
-  constructor(error: unknown) {
-    this.error = error;
-  }
-}
-
-interface Waiting<T> {
-  readonly workerId: string;
-  readonly item: T;
-  readonly done: Done;
-}
 
 interface BatcherOptions<T> {
   /** Finds what was done by a statement whose answer got lost. */
@@ -60,6 +54,8 @@ export interface BatcherDeps extends Pick<SharedDeps, 'standing' | 'time' | 'rep
   readonly took: (statement: StatementName, ms: number) => void;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandoned: AbortSignal;
+  /** So many jobs more, or fewer, have ended and are kept. Left out: what is refused to everybody is refused. */
+  readonly kept?: (change: number, error: unknown) => void;
 }
 
 export class Batcher<T extends Settled> {
@@ -73,6 +69,7 @@ export class Batcher<T extends Settled> {
   #sentAt = Number.NEGATIVE_INFINITY;
   /** For more that can share the next statement. */
   readonly #gathering = new Wait();
+  readonly #kept: Kept<T>;
 
   constructor(
     deps: BatcherDeps,
@@ -85,6 +82,10 @@ export class Batcher<T extends Settled> {
     this.#run = run;
     this.#options = options;
     this.#gathers = options.gathers ?? false;
+    this.#kept = new Kept(deps, {
+      ask: (batch) => this.#ask(batch, true),
+      alone: (one, answer) => void this.#sendAlone(one, answer),
+    });
   }
 
   add(workerId: string, item: T, done: Done): void {
@@ -117,18 +118,11 @@ export class Batcher<T extends Settled> {
         const owner = this.#waiting[0]?.workerId;
         let count = 0;
         while (count < MAX_ROWS && this.#waiting[count]?.workerId === owner) count++;
-        const batch = this.#waiting.splice(0, count);
-        const newest = newestGenerations(batch);
-        // What ran before it was lost, as an earlier batch has found: nothing behind that may count. And this worker
-        // may have claimed the job again after the lease had run out: a job has one result in a statement.
-        const whole = batch.filter(({ item, done }) => {
-          const older = newest !== null && item.generation < (newest.get(item.id) ?? 0);
-          const broken = older || item.broken?.() === true;
-          if (broken) done('lost');
-          return !broken;
+        const whole = sendable(this.#waiting.splice(0, count)).filter((one) => {
+          const behind = this.#kept.has(one.item.after);
+          if (behind) this.#kept.add([one], null);
+          return !behind;
         });
-        // Locks are taken in the order of the ids, so that two batches cannot deadlock.
-        whole.sort((a, b) => (a.item.id < b.item.id ? -1 : 1));
         if (whole.length > 0) await this.#send(whole);
       }
     } finally {
@@ -143,6 +137,8 @@ export class Batcher<T extends Settled> {
       for (const { item, done } of batch) done(answer(item.id));
     } else if (answer === 'abandoned') {
       for (const { done } of batch) done('lost');
+    } else if (answer instanceof Unable) {
+      this.#kept.add(batch, answer.error);
     } else if (batch.length === 1) {
       // It goes on by itself, and the others do not wait for it.
       void this.#sendAlone(batch[0] as Waiting<T>, answer);
@@ -163,6 +159,8 @@ export class Batcher<T extends Settled> {
       if (reworded) asked = reworded;
       else if (answer instanceof Refusal && !retryRefused) return done(answer);
       else if (answer === 'abandoned' || abandoned.aborted) return done('lost');
+      else if (answer instanceof Unable)
+        return this.#kept.add([{ workerId, item: asked, done }], answer.error);
       else await pause(backoff.nextMs(), abandoned);
       answer = await this.#ask([{ workerId, item: asked, done }], true);
     }
@@ -171,7 +169,7 @@ export class Batcher<T extends Settled> {
 
   /** Asks until the database has answered; an answer that got lost is looked for, also by a worker that is dead now. */
   async #ask(batch: readonly Waiting<T>[], again: boolean): Promise<Answer> {
-    const { time, took, reportError, abandoned } = this.#deps;
+    const { time, took, reportError, abandoned, kept } = this.#deps;
     const { afterLoss } = this.#options;
     const workerId = batch[0]?.workerId as string;
     const items = batch.map(({ item }) => item);
@@ -189,8 +187,10 @@ export class Batcher<T extends Settled> {
         return (id) => (results(id) === 'lost' ? before(id) : results(id));
       } catch (error) {
         reportError(`settling ${items.length} jobs`, error);
+        if (kept && isTableLocked(error)) return new Unable(error);
         if (isHeldUp(error)) return 'held up';
-        if (!mayPass(error)) return new Refusal(error);
+        if (!mayPass(error))
+          return kept && isRefusedToAll(error) ? new Unable(error) : new Refusal(error);
         if (abandoned.aborted) return 'abandoned';
         await pause(backoff.nextMs(), abandoned);
       }
@@ -205,14 +205,6 @@ export async function isAlive(
 ): Promise<boolean> {
   while (standing(workerId) === 'unknown' && !abandoned.aborted) await pause(SOON_MS, abandoned);
   return standing(workerId) !== 'dead';
-}
-
-/** Null, and that is nearly always: no job stands in the batch twice. */
-function newestGenerations(batch: readonly Waiting<Settled>[]): Map<string, number> | null {
-  const newest = new Map<string, number>();
-  for (const { item } of batch)
-    newest.set(item.id, Math.max(item.generation, newest.get(item.id) ?? 0));
-  return newest.size < batch.length ? newest : null;
 }
 
 /** The jobs that moved have this result, and the others are lost. */

@@ -13,9 +13,9 @@ import type { SettleResult } from '../events.js';
 import { described, type Failure, type Outcome, type Route } from '../run/attempt.js';
 import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { type Done, Refusal } from './batcher.js';
 import { enqueuedEvents } from './enqueued.js';
 import { resultOfFailure, type Settler } from './settler.js';
+import { type Done, Refusal } from './waiting.js';
 
 export interface OutcomeDeps {
   readonly settler: Settler;
@@ -76,10 +76,34 @@ export function settleOutcome(
     case 'cancelled':
       settler.settle('cancel', by, { id, generation, ...outcome }, orFail());
       break;
+    case 'refused':
+      void settleRefused(deps, held, outcome.error, done);
+      break;
     case 'lost':
       done('lost');
       break;
   }
+}
+
+/** Until then the reason may be gone; and so that a worker does not run one job after the other in vain. */
+const REFUSED_MS = 5_000;
+
+/** Its transaction was rolled back, and the job is not to blame: it goes back unspent. */
+async function settleRefused(
+  deps: OutcomeDeps,
+  held: LeasedJob,
+  error: unknown,
+  done: OnSettled,
+): Promise<void> {
+  const { settler, context } = deps;
+  const { id, generation, workerId, row } = held;
+  if (!settler.keeps) return failInstead(deps, held, error, error, done);
+  context.log.warn(
+    { job: id, type: row.type, err: describeError(error).message },
+    'the database refused the completion inside of a transaction; nothing was committed, and the job is released unspent',
+  );
+  await settler.keepAWhile(REFUSED_MS, error);
+  settler.settle('release', workerId, { id, generation }, done);
 }
 
 /** In a run of a key each names the one before it, and counts only if that one does. */
@@ -174,7 +198,7 @@ async function settleParent(
 
 /** In one transaction. Throws LEASE_LOST when the lease was lost; then neither the job nor a child is written. */
 async function completeWithChildren(
-  { names, maxPayloadBytes, ownPool, begin, emit }: ContextDeps,
+  { names, maxPayloadBytes, ownPool, begin, emit, gate }: ContextDeps,
   held: LeasedJob,
   { children, result }: OutcomeOf<'completed'>,
 ): Promise<void> {
@@ -188,6 +212,7 @@ async function completeWithChildren(
     if (moved.length === 0) throw leaseLost(id, 'the completion');
     return enqueued;
   };
-  const written = await withTransaction(ownPool, write, begin);
+  const transact = () => withTransaction(ownPool, write, begin);
+  const written = await (gate ? gate.run(names.queue, transact) : transact());
   for (const event of enqueuedEvents(names.queue, children, written)) emit(event);
 }

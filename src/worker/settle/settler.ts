@@ -1,14 +1,15 @@
 /**
  * The settler: a batcher for each way in which a job leaves this worker. A completion whose answer got lost is
- * found in the archive, a failure in the history of the job. What Postgres refuses for good is handed back with the
- * reason, to be settled as a failure; a failure or a release that it refuses is kept and tried again, because nothing
- * is left to do in its place.
+ * found in the archive, a failure in the history of the job. What Postgres refuses because of the job is handed back with
+ * the reason, to be settled as a failure; a failure or a release that it refuses is tried again, because nothing
+ * is left to do in its place. What it refuses to everybody is kept and tried again too: the job did not fail.
  */
 import { hintQueue } from '../../fleet/wake.js';
-import { untilDone } from '../../postgres/backoff.js';
+import { pause, untilDone } from '../../postgres/backoff.js';
 import type { Names } from '../../postgres/names.js';
 import { mayPass } from '../../postgres/pool.js';
 import type { Executor } from '../../postgres/queryable.js';
+import { isRefusedToAll } from '../../postgres/refused.js';
 import { type Cancellation, cancelOwn } from '../../settle/cancel.js';
 import { complete, completedBefore } from '../../settle/complete.js';
 import { type DeadLetter, deadLetter } from '../../settle/dead-letter.js';
@@ -17,9 +18,15 @@ import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { Settle, Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
 import { asAscii, isUnstorable } from './ascii.js';
-import { Batcher, type BatcherDeps, type Done, isAlive, type Run, resultsOf } from './batcher.js';
+import { Batcher, type BatcherDeps, isAlive, type Run, resultsOf } from './batcher.js';
+import type { Done } from './waiting.js';
 
-export interface SettlerDeps extends BatcherDeps {
+export interface SettlerDeps extends Omit<BatcherDeps, 'kept'> {
+  /**
+   * So many jobs have ended and wait, because the database takes their outcomes from nobody. Left out, as in the test
+   * kit, such a refusal is a failed attempt.
+   */
+  readonly keptChanged?: (jobs: number, change: number, error: unknown) => void;
   readonly engine: Executor;
   readonly plain: Executor;
   readonly names: Names;
@@ -49,10 +56,14 @@ type DoneWith<Kind> = Kind extends 'fail' | 'release' ? (result: SettleResult) =
 export class Settler {
   readonly #deps: SettlerDeps;
   readonly #batchers: { readonly [Kind in keyof Settles]: Batcher<Settles[Kind]> };
+  readonly #flushed = new AbortController();
+  #kept = 0;
 
-  constructor(deps: SettlerDeps) {
-    this.#deps = deps;
-    const { engine, plain, names } = deps;
+  constructor(given: SettlerDeps) {
+    const kept = (change: number, error: unknown) => this.#keep(change, error);
+    const deps = { ...given, ...(given.keptChanged && { kept }) };
+    this.#deps = given;
+    const { engine, plain, names } = given;
     const moving =
       <Job extends Settled>(settle: Settle<Job>, result: SettleResult, db = engine): Run<Job> =>
       async (by, jobs) =>
@@ -109,6 +120,28 @@ export class Settler {
     this.#batchers[kind].add(by, job, done as Done);
   }
 
+  /** How many jobs have ended and cannot be settled, because the database refuses that to everybody. */
+  get kept(): number {
+    return this.#kept;
+  }
+
+  /** Whether what is refused to everybody is kept. */
+  get keeps(): boolean {
+    return this.#deps.keptChanged !== undefined;
+  }
+
+  #keep(change: number, error: unknown): void {
+    this.#kept += change;
+    this.#deps.keptChanged?.(this.#kept, change, error);
+  }
+
+  /** A job that the database did not let end counts as kept for a while, unless the worker stops. */
+  async keepAWhile(ms: number, error: unknown): Promise<void> {
+    this.#keep(1, error);
+    await pause(ms, this.#flushed.signal);
+    this.#keep(-1, null);
+  }
+
   /** Nothing may be settled under the id of a worker that is not. */
   isAlive(workerId: string): Promise<boolean> {
     return isAlive(this.#deps, workerId);
@@ -116,6 +149,7 @@ export class Settler {
 
   /** The worker is stopping: from now on nothing waits for others. */
   flush(): void {
+    this.#flushed.abort();
     for (const batcher of Object.values(this.#batchers)) batcher.flush();
   }
 
@@ -128,11 +162,19 @@ export class Settler {
     work: (again: boolean) => Promise<SettleResult>,
   ): Promise<SettleResult> {
     const { reportError, abandoned } = this.#deps;
-    const result = await untilDone(abandoned, work, (error) => {
-      reportError(what, error);
-      if (!mayPass(error)) throw error;
-    });
-    return result ?? 'lost';
+    let kept = false;
+    try {
+      const result = await untilDone(abandoned, work, (error) => {
+        reportError(what, error);
+        if (mayPass(error)) return;
+        if (!this.keeps || !isRefusedToAll(error)) throw error;
+        if (!kept) this.#keep(1, error);
+        kept = true;
+      });
+      return result ?? 'lost';
+    } finally {
+      if (kept) this.#keep(-1, null);
+    }
   }
 }
 

@@ -1,0 +1,118 @@
+/**
+ * Settles that the database takes from nobody just now: a right was revoked, a table is gone or locked. The handlers
+ * have done their work, so the settles stay here and are tried again, later and later, while the keeper renews the
+ * leases. All of them are tried in one statement. If that is refused, a few are tried one by one: where the
+ * reason is one type or one job after all, the others do not wait for it.
+ */
+import { Backoff, pause } from '../../postgres/backoff.js';
+import { MAX_ROWS } from '../../postgres/statement.js';
+import type { Settled } from '../../settle/settled.js';
+import type { BatcherDeps } from './batcher.js';
+import { type Answer, Refusal, sendable, type Waiting } from './waiting.js';
+
+/** So many are tried one by one in a round. */
+const SINGLES = 8;
+
+interface KeptHooks<T> {
+  readonly ask: (batch: readonly Waiting<T>[]) => Promise<Answer>;
+  /** It is the job itself that is refused. */
+  readonly alone: (one: Waiting<T>, answer: Answer) => void;
+}
+
+export class Kept<T extends Settled> {
+  readonly #deps: Pick<BatcherDeps, 'abandoned' | 'kept'>;
+  readonly #hooks: KeptHooks<T>;
+  /** By id, in the order in which they are tried. */
+  readonly #jobs = new Map<string, Waiting<T>[]>();
+  #busy = false;
+
+  constructor(deps: Pick<BatcherDeps, 'abandoned' | 'kept'>, hooks: KeptHooks<T>) {
+    this.#deps = deps;
+    this.#hooks = hooks;
+  }
+
+  has(id: string | null | undefined): boolean {
+    return id != null && this.#jobs.has(id);
+  }
+
+  /** `error`: null where they only wait for a job that is kept. */
+  add(batch: readonly Waiting<T>[], error: unknown): void {
+    for (const one of batch) {
+      const { id } = one.item;
+      this.#jobs.set(id, [...(this.#jobs.get(id) ?? []), one]);
+    }
+    this.#deps.kept?.(batch.length, error);
+    if (this.#busy) return;
+    this.#busy = true;
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    const { abandoned } = this.#deps;
+    const backoff = new Backoff();
+    while (this.#jobs.size > 0) {
+      await pause(backoff.nextMs(), abandoned);
+      if (await this.#round()) backoff.reset();
+    }
+    this.#busy = false;
+  }
+
+  /** True: at least one of them has left. */
+  async #round(): Promise<boolean> {
+    const all = this.#owned();
+    const batch = sendable(all);
+    // Those that cannot count any more have been told so.
+    const sent = new Set(batch);
+    this.#remove(all.filter((one) => !sent.has(one)));
+    if (batch.length === 0 || (await this.#try(batch))) return true;
+    if (batch.length === 1) return false;
+    let moved = false;
+    const first = all.filter((one) => sent.has(one) && !this.has(one.item.after));
+    for (const one of first.slice(0, SINGLES)) {
+      if (await this.#try([one])) moved = true;
+      else this.#putLast(one.item.id);
+    }
+    return moved;
+  }
+
+  /** Others are tried before it in the next round. */
+  #putLast(id: string): void {
+    const jobs = this.#jobs.get(id) as Waiting<T>[];
+    this.#jobs.delete(id);
+    this.#jobs.set(id, jobs);
+  }
+
+  /** Of one worker id: after a registration under a new one, some may be of the old. */
+  #owned(): Waiting<T>[] {
+    const all = [...this.#jobs.values()].flat();
+    const owner = all[0]?.workerId;
+    return all.filter(({ workerId }) => workerId === owner).slice(0, MAX_ROWS);
+  }
+
+  async #try(batch: readonly Waiting<T>[]): Promise<boolean> {
+    const answer = await this.#hooks.ask(batch);
+    const [first] = batch as [Waiting<T>];
+    if (typeof answer === 'function') this.#end(batch, (one) => one.done(answer(one.item.id)));
+    else if (answer === 'abandoned' || this.#deps.abandoned.aborted)
+      this.#end(batch, (one) => one.done('lost'));
+    else if (batch.length === 1 && (answer instanceof Refusal || answer === 'held up'))
+      this.#end(batch, () => this.#hooks.alone(first, answer));
+    else return false;
+    return true;
+  }
+
+  #end(batch: readonly Waiting<T>[], tell: (one: Waiting<T>) => void): void {
+    this.#remove(batch);
+    for (const one of batch) tell(one);
+  }
+
+  #remove(batch: readonly Waiting<T>[]): void {
+    for (const one of batch) {
+      const { id } = one.item;
+      const rest = (this.#jobs.get(id) ?? []).filter((other) => other !== one);
+      if (rest.length > 0) this.#jobs.set(id, rest);
+      else this.#jobs.delete(id);
+    }
+    if (batch.length > 0) this.#deps.kept?.(-batch.length, null);
+  }
+}
