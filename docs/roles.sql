@@ -57,8 +57,8 @@ GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues TO hold
 GRANT SELECT, UPDATE ON holdfast.fleet TO holdfast_worker;
 GRANT UPDATE (maintained_at, serviced_at) ON holdfast.queues TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.workers TO holdfast_worker;
--- It declares the limits of its job types when it starts, and counts what starts.
-GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.limits, holdfast.rates TO holdfast_worker;
+-- It declares the limits of its job types when it starts, and counts what starts and what it holds.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.limits, holdfast.rates, holdfast.permits TO holdfast_worker;
 -- It writes the ticks of schedules, and may make schedules as a producer does.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
@@ -71,8 +71,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_w
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_count_waiting TO holdfast_worker;
 -- Claims under a limit and of queues whose keys take turns. Everybody may call these, unless your default privileges
 -- say otherwise; without the rights on the tables they do nothing.
-GRANT EXECUTE ON FUNCTION holdfast.inbox_claim_limited, holdfast.inbox_allowance, holdfast.inbox_set_limit,
+GRANT EXECUTE ON FUNCTION holdfast.inbox_allow, holdfast.inbox_held, holdfast.inbox_rate_keys, holdfast.inbox_set_limit,
   holdfast.inbox_turns, holdfast.inbox_room TO holdfast_worker;
+-- Workers of version 0.1 call these during a deploy.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_claim_limited, holdfast.inbox_allowance TO holdfast_worker;
 GRANT SELECT, UPDATE, DELETE ON holdfast.inbox_unique TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
 -- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up, and
@@ -84,28 +86,29 @@ GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint), holdfast.prune_audit
 -- grant the other columns of inbox and inbox_archive by name instead.
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
-  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.audit TO holdfast_viewer;
+  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.audit TO holdfast_viewer;
+-- How much of a limit is used.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_operator;
 
 -- The operator: a person on call. It reads what the viewer reads, and it retries, discards, cancels, updates and
 -- replays jobs, pauses and resumes queues, drains workers, and enqueues. It neither claims nor settles, and it
 -- changes no table, no migration and no other setting of a queue.
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
-  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.audit TO holdfast_operator;
+  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.audit TO holdfast_operator;
 GRANT UPDATE (paused, paused_types, paused_keys) ON holdfast.queues TO holdfast_operator;
 -- Schedules are paused, resumed, run and deleted.
 GRANT UPDATE (paused, next_instant, next_at, last_instant, last_at, last_job, ticks, skipped, missed), DELETE
   ON holdfast.schedules TO holdfast_operator;
--- Limits are set, reset and removed; those who wait for a slot of a rate are moved with it.
+-- Limits are set, reset and removed; what was used of a rate goes with it.
 GRANT INSERT, UPDATE, DELETE ON holdfast.limits TO holdfast_operator;
-GRANT UPDATE, DELETE ON holdfast.rates TO holdfast_operator;
+GRANT DELETE ON holdfast.rates TO holdfast_operator;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_set_limit TO holdfast_operator;
 -- To ask a worker to drain; the epoch of the fleet rises with it.
 GRANT UPDATE (status) ON holdfast.workers TO holdfast_operator;
 GRANT UPDATE (epoch) ON holdfast.fleet TO holdfast_operator;
 -- What a retry or an update writes, and not who holds the job or until when.
-GRANT INSERT, DELETE, UPDATE (status, available_at, attempts, crashes, position, parked, payload, version, priority,
-  limit_slot)
+GRANT INSERT, DELETE, UPDATE (status, available_at, attempts, crashes, position, parked, payload, version, priority)
   ON holdfast.inbox TO holdfast_operator;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 -- What is discarded or cancelled goes to the archive, and a replay takes it out again.

@@ -21,14 +21,42 @@ const BOTH = { inbox: { send_receipt: 1, refund: 1 }, orders: { send_receipt: 1 
 const TWO = { concurrency: 2, ttlMs: 30_000 };
 
 describe('by time', () => {
-  test('jobs of a type with a limit are claimed apart, and do not come before it', async () => {
+  test('jobs of a type that is at its limit do not come before it', async () => {
     await plantWorker(db, { id: 'w1', handles: BOTH, metadata: TWO });
     await db.hf.limits.set({ type: 'refund' }, { concurrency: 1 });
     onTestFinished(async () => void (await db.hf.limits.remove({ type: 'refund' })));
-    for (let n = 0; n < 3; n++) await plantJob(db, { type: 'refund', dueInMs: -5_000 });
-    expect((await explain(await plantJob(db))).text).toContain(
-      'it is the next (beside 3 jobs of types that are claimed apart',
+    const refunds: string[] = [];
+    for (let n = 0; n < 3; n++)
+      refunds.push(await plantJob(db, { type: 'refund', dueInMs: -5_000 }));
+    const id = await plantJob(db);
+    expect((await explain(id)).text).toContain('before it come 3 older jobs of its priority.');
+    await plantJob(db, { type: 'refund', status: 'processing', worker: 'w1' });
+    expect((await explain(id)).text).toContain('it is the next.');
+    expect(await explain(refunds[0] as string)).toMatchObject({
+      code: 'limit_reached',
+      text: 'It waits for a free permit: 1 of 1 permit for "refund" jobs are taken in the whole fleet.',
+    });
+  });
+
+  test('no token is there: how many of its type come before it, and when it may start', async () => {
+    await plantWorker(db, { id: 'w1', handles: BOTH, metadata: TWO });
+    await db.hf.limits.set({ type: 'refund' }, { rate: { limit: 1, per: '1h', burst: 1 } });
+    onTestFinished(async () => void (await db.hf.limits.remove({ type: 'refund' })));
+    const add = () => plantJob(db, { type: 'refund', dueInMs: -5_000 });
+    const [first, , third] = [await add(), await add(), await add()];
+    expect((await explain(first)).code).toBe('waiting_its_turn');
+    await db.rows(`INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat, pace)
+      SELECT l.id, '', now() + interval '2 hours', now(), 7200 FROM holdfast.limits AS l`);
+    // Half of it at a pace that is twice as fast.
+    const answer = await explain(first);
+    expect(answer.code).toBe('rate_limited');
+    expect(answer.text).toMatch(
+      /^It is due and comes next, at .* \((in 1 h|in 59 min).*\): at most 1 "refund" jobs start in 1 h, in the whole fleet\.$/,
     );
+    expect((await explain(third)).text).toMatch(
+      /^It is due; 2 jobs of its type are ahead of it, so it may start at about .* \((in 3 h|in 2 h 59 min).*\), and the next job may start at .* \((in 1 h|in 59 min).*\): at most 1/,
+    );
+    expect((await explain(await plantJob(db))).text).toContain('it is the next.');
   });
 
   test('all handlers are busy: who is busy, with what, and for how long', async () => {
@@ -86,18 +114,14 @@ describe('by time', () => {
     });
   });
 
-  test('behind more jobs that its workers pass over than are read', async () => {
+  test('jobs that its workers do not handle are not read, however many', async () => {
     await plantWorker(db, { id: 'w1' });
     await db.rows(
       `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, available_at, parked)
        SELECT 'other', 'k', 1, '{}', now() - interval '1 hour', false FROM generate_series(1, 10001)`,
     );
     const id = await plantJob(db);
-    const { text } = await explain(id);
-    expect(text).toContain(
-      'the first 10,000 jobs of the queue are of types that these workers do not handle',
-    );
-    expect(text).not.toContain('next');
+    expect((await explain(id)).text).toContain('it is the next.');
   });
 });
 
@@ -137,6 +161,44 @@ describe('a row that somebody has locked', () => {
     await human.query('RELEASE s');
     expect((await explain(id)).text).toContain(`Its row is locked, probably by process ${pid}`);
     await human.query('COMMIT');
+  });
+
+  test('of a limit: nothing under it starts, and it is said who holds it', async () => {
+    await plantWorker(db, { id: 'w1', handles: BOTH });
+    await db.hf.limits.set({ type: 'refund' }, { concurrency: 5 });
+    onTestFinished(async () => void (await db.hf.limits.remove({ type: 'refund' })));
+    const [id, other] = [await plantJob(db, { type: 'refund' }), await plantJob(db)];
+    const human = await session();
+    const pid = await pidOf(human);
+    await human.query(`UPDATE holdfast.limits SET concurrency = 9 WHERE type = 'refund'`);
+    // A claim holds it for a moment as well.
+    expect((await explain(id)).code).toBe('waiting_its_turn');
+    const locked = async () => (await explain(id)).code === 'row_locked';
+    await until('it has been locked for a second', locked);
+    const answer = await explain(id);
+    expect(answer.fix).toBe(`Let it end, or: SELECT pg_terminate_backend(${pid});`);
+    expect(answer.text).toMatch(
+      new RegExp(
+        `^The row of the limit of "refund" is locked by process ${pid} of the server \\(psql, user .*, idle in transaction\\), ` +
+          'open for .*; its last statement: UPDATE holdfast\\.limits .*: no job under it starts until',
+      ),
+    );
+    expect((await explain(other)).code).toBe('waiting_its_turn');
+    const findings = await db.hf.doctor();
+    const found = findings.filter(
+      ({ check, level }) => check === 'limit lock' && level === 'problem',
+    );
+    expect(found).toMatchObject([
+      {
+        text: expect.stringContaining(
+          `The row of the limit of "refund" is locked by process ${pid}`,
+        ),
+        why: expect.stringContaining('No job of type "refund" starts'),
+        fix: `Let it end, or: SELECT pg_terminate_backend(${pid});`,
+      },
+    ]);
+    await human.query('ROLLBACK');
+    expect((await explain(id)).code).toBe('waiting_its_turn');
   });
 
   test('holds its key: the head, or the one behind it', async () => {

@@ -125,7 +125,7 @@ describe('a job that waits', () => {
     const { text } = await explain(id, ring);
     expect(text.replace(/\d+ s\.$/, 'N s.')).toBe(
       'It has been due for 12 h 9 min: before it come 4 older jobs of its priority and ' +
-        '1 due job of a priority before 2 (beside 2 jobs that these workers do not handle and pass over). ' +
+        '1 due job of a priority before 2. ' +
         'It has been due for longer than 10 min, so it gets a share of the claims whatever is more urgent. ' +
         '2 live workers can run it; they hold 1 job of this queue, the longest for N s.',
     );

@@ -36,7 +36,7 @@ describe('a queue beside the first', () => {
         WHERE p.pronamespace = 'holdfast'::regnamespace
       ) AS o CROSS JOIN LATERAL (SELECT format('%s to %s', x.privilege_type, x.grantee::regrole) AS right
         FROM aclexplode(o.acl) AS x WHERE x.grantee <> o.owner) AS a
-      WHERE o.name ~ ('^' || $1 || '(_(archive|claims|idempotency|unique|effects|position_seq|enqueue|enqueue_unique|count_waiting|claim_limited|set_limit|turns|room|wake|fill|take_key))?(\\.|$)')
+      WHERE o.name ~ ('^' || $1 || '(_(archive|claims|idempotency|unique|effects|position_seq|enqueue|enqueue_unique|count_waiting|claim_limited|allowance|allow|held|rate_keys|set_limit|turns|room|wake|fill|take_key))?(\\.|$)')
       ORDER BY 1`,
       [queue],
     );
@@ -131,7 +131,8 @@ describe('a missing grant', () => {
 test.each([
   ['producer', 'inbox_enqueue_unique'],
   ['producer', 'inbox_count_waiting'],
-  ['worker', 'inbox_claim_limited'],
+  ['worker', 'inbox_allow'],
+  ['worker', 'inbox_rate_keys'],
   ['worker', 'inbox_turns'],
   ['operator', 'inbox_set_limit'],
 ] as const)('the doctor misses the right of the %s to call %s', async (name, called) => {

@@ -58,6 +58,7 @@ const TABLES = [
   'schedules',
   'limits',
   'rates',
+  'permits',
 ];
 const OWNERS_ONLY = [
   'CREATE TABLE holdfast.mine (id int)',

@@ -1,7 +1,10 @@
 /** What jobs wait for, as a scrape counts it: by the reasons that `explain` gives for each of them. */
 import { beforeAll, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { countReserved } from '../src/inspect/queue/limits.js';
+import { commonErrorByTime } from '../src/inspect/job/common-error.js';
+import { countScheduled } from '../src/inspect/queue/counts.js';
+import { countDue, countDueByKey } from '../src/inspect/queue/limit-lines.js';
+import { oldestByTime } from '../src/inspect/queue/oldest.js';
 import { waitingByKey, waitingByTime } from '../src/inspect/queue/waiting.js';
 import { reading } from '../src/inspect/reading/reading.js';
 import { collectMetrics } from '../src/metrics/index.js';
@@ -71,7 +74,7 @@ test('in a queue that is read by time', async () => {
   await send('step', 3);
   await send('paced', 4);
   expect((await claimStep(db, 'w1')).jobs).toHaveLength(1);
-  const paced = { ofType: 'paced', versions: { paced: 1 } };
+  const paced = { versions: { paced: 1 } };
   expect((await claimStep(db, 'w1', paced)).jobs).toHaveLength(1);
   await send('plain', 2);
   await plantJob(db, { type: 'plain', crashes: 2 });
@@ -137,11 +140,15 @@ test('in a large queue it reads a part only, and says at least so many', async (
     limit: 10,
     names: { ...INBOX, queue: 'large' },
   });
-  expect((await scraped()).large).toEqual({ not_due: 2_500, waiting_its_turn: 2_490 });
+  expect((await scraped()).large).toEqual({ not_due: 20_000, waiting_its_turn: 19_990 });
 });
 
-test.each([waitingByTime, waitingByKey, countReserved])('$name reads by indexes', async (asked) => {
-  const values = ['2500', 'false', `'{}'`];
+const BY_TIME = [waitingByTime, countDue, countScheduled, oldestByTime, commonErrorByTime];
+
+test.each([...BY_TIME, waitingByKey, countDueByKey])('$name reads by indexes', async (asked) => {
+  const first = asked === countDue || asked === countDueByKey ? 'NULL' : '2500';
+  const second = asked === commonErrorByTime ? '1000' : 'false';
+  const values = [first, second, `'{}'`, `'{}'`, `'{}'`];
   const said = asked.text.replaceAll(/\$(\d)/g, (_, n) => values[Number(n) - 1] as string);
   const explain = { ...asked, text: `EXPLAIN ${said}`, columns: { 'QUERY PLAN': text } };
   const plan = await reading(db.pool, (db) => db.run(explain, { ...INBOX, queue: 'large' }, []));

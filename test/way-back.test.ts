@@ -77,20 +77,6 @@ test.each(['cancel', 'discard'] as const)(
   },
 );
 
-test('one that waited for a slot of a rate is due at once', async () => {
-  await db.hf.limits.set({ type: 'work' }, { rate: { limit: 1, per: '1h', burst: 1 } });
-  const jobs = await db.hf.enqueueMany([1, 2, 3].map((n) => work.item({ n })));
-  await db.rows(
-    `UPDATE holdfast.inbox SET available_at = now() + interval '2h', limit_slot = now() + interval '2h'`,
-  );
-  await db.hf.cancel(jobs.map(({ id }) => id));
-  await db.hf.archive.replay([jobs[2]!.id]);
-  expect(await db.rows('SELECT available_at <= now() AS due FROM holdfast.inbox')).toEqual([
-    { due: true },
-  ]);
-  await db.hf.limits.remove({ type: 'work' });
-});
-
 test('jobs are found by their ids in whichever queue has them', async () => {
   await db.hf.createQueue('elsewhere');
   const other = job<object>('other', { queue: 'elsewhere' });

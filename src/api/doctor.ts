@@ -11,7 +11,12 @@ import { findDrift } from '../inspect/doctor/catalogue.js';
 import { type Finding, LIMITS, type Limits, note, ok, problem } from '../inspect/doctor/doctor.js';
 import { judgeDrift } from '../inspect/doctor/drift.js';
 import { judgeOwners, judgeUnhandled } from '../inspect/doctor/fleet.js';
-import { judgeLocks, judgeMaintenanceLock, readMaintenanceLock } from '../inspect/doctor/locks.js';
+import {
+  judgeLimitLocks,
+  judgeLocks,
+  judgeMaintenanceLock,
+  readMaintenanceLock,
+} from '../inspect/doctor/locks.js';
 import { judgeQueues, judgeSchedules, judgeWorkers } from '../inspect/doctor/queues.js';
 import { judgeRights } from '../inspect/doctor/rights.js';
 import {
@@ -39,6 +44,7 @@ import {
 } from '../inspect/queue/overview.js';
 import { listQueues, type QueueRow } from '../inspect/queue/queues.js';
 import { readLocks } from '../inspect/reading/locks.js';
+import { limitLocks } from '../inspect/reading/row-locks.js';
 import { HoldfastError } from '../job/errors.js';
 import { maintenanceLock } from '../maintenance/turn.js';
 import type { Names } from '../postgres/names.js';
@@ -221,6 +227,8 @@ async function lookAtQueue(
   );
   const idleMs = queue.maintainedAt === null ? null : at - Date.parse(queue.maintainedAt);
   if (holders) round.add(judgeMaintenanceLock(queue.name, holders, limits, idleMs));
+  const limitLocked = await round.read('limit lock', (db) => limitLocks(db, names, null));
+  if (limitLocked) round.add(judgeLimitLocks(queue.name, limitLocked));
   const alive = (workers ?? []).filter(({ status }) => status === 'alive');
   if (keyed && workers) {
     round.add(judgeOwners(queue, workers, ringOwners(membersOf(alive, queue.name)), limits));

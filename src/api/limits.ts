@@ -3,16 +3,15 @@
  * reset to it, and removed. Each act is one transaction with its row in the audit.
  */
 import type pg from 'pg';
+import { dueOf, dueUnder, jobsOf } from '../inspect/queue/limit-lines.js';
 import {
   declaredIn,
   inForce,
   type LimitRow,
+  limitStates,
   readLimits,
-  reservedByType,
-  reservedOf,
-  runningByType,
-  runningOf,
 } from '../inspect/queue/limits.js';
+import { listQueues } from '../inspect/queue/queues.js';
 import { HoldfastError } from '../job/errors.js';
 import { checkType } from '../job/key.js';
 import { checkKnown, checkNamed, type Known } from '../job/known-options.js';
@@ -48,14 +47,12 @@ export interface LimitView {
   readonly declared: Limit | null;
   /** What is in force was set by an operator. */
   readonly overridden: boolean;
-  /** So many jobs hold a place. */
+  /** So many jobs hold a permit. */
   readonly running: number;
-  /** So many wait for a slot of the rate; counted up to a million in the queue. */
+  /** So many due jobs wait that it holds for; of a long line at least 10,000. */
   readonly waiting: number;
   readonly updatedAt: Date;
 }
-
-const MOST_COUNTED = 1_000_000;
 
 /** All limits, of one queue or of all, with what is used of them. */
 export async function limitViews(
@@ -64,19 +61,21 @@ export async function limitViews(
   queue: string | null,
 ): Promise<LimitView[]> {
   const rows = await readLimits(db, { schema, queue: 'inbox' }, queue);
+  const queues = rows.length === 0 ? [] : await listQueues(db, schema);
   const views: LimitView[] = [];
   for (const name of new Set(rows.map((row) => row.queue))) {
     const names = { schema, queue: name };
-    const running = await runningByType(db, names);
-    const reserved = await reservedByType(db, names, MOST_COUNTED);
     const ofQueue = rows.filter((one) => one.queue === name);
+    const keyed = queues.some((one) => one.name === name && one.ordering !== 'none');
+    const states = await limitStates(db, names);
+    const due = await dueUnder(db, names, ofQueue, keyed);
     for (const row of ofQueue) {
       const { type, keyed, overridden } = row;
       const { concurrency = null, rate = null } = inForce(row) ?? {};
       views.push({
         ...{ queue: name, type, concurrency, rate, keyed, overridden, declared: declaredIn(row) },
-        running: runningOf(row, running),
-        waiting: rate === null ? 0 : reservedOf(row, ofQueue, reserved),
+        running: states.get(type)?.running ?? 0,
+        waiting: jobsOf(dueOf(row, due, concurrency === null ? ofQueue : undefined)),
         updatedAt: new Date(row.updatedAt),
       });
     }

@@ -11,7 +11,7 @@ export const LIMIT_COMMANDS: readonly Command[] = [
     words: ['limits', 'ls'],
     summary: 'list limits of job types and queues, and what is used of them',
     detail:
-      'WAIT FOR SLOT counts jobs that a rate has given their time; holdfast explain says of any job what it waits for.',
+      'WAITING counts due jobs under the limit; holdfast explain says of any job what it waits for.',
     options: { queue: { type: 'string', value: 'NAME', help: 'of this queue' } },
     needs: 'schema',
     load: async () => (await import('./commands/limits.js')).runList,

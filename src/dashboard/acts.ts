@@ -48,7 +48,7 @@ export const replay: Act = async ({ hf }, acted) => {
   return { moved, keyTaken };
 };
 
-/** By the database's clock. One that waits for a slot of a rate keeps it. */
+/** By the database's clock. */
 export const runJob: Act = async ({ hf, look }, acted) => {
   const [id, queue] = [acted.params.id as string, queueOf(acted.body)];
   await hf.update(id, { delay: 0 }, { queue, ...actOptions(acted) });

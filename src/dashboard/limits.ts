@@ -1,12 +1,11 @@
-/** Limits for their screen: what is in force, how much of it is used, and what waits for it until when. */
-import { dueFirst, type Lines, type SlotRow, slotLines } from '../inspect/queue/limit-lines.js';
+/** Limits for their screen: what is in force, how much of it is used, what waits under it and until when. */
+import { type DueLine, dueOf, dueUnder, jobsOf } from '../inspect/queue/limit-lines.js';
 import {
   declaredIn,
   inForce,
   type LimitRow,
+  limitStates,
   readLimits,
-  runningByType,
-  runningOf,
 } from '../inspect/queue/limits.js';
 import { listQueues } from '../inspect/queue/queues.js';
 import type { Limit } from '../job/limit.js';
@@ -15,11 +14,10 @@ import type { Executor } from '../postgres/queryable.js';
 /** More keys are counted and not shown. */
 const MAX_KEYS = 5;
 
-export interface SlotLine {
+export interface WaitingLine {
   readonly jobs: number;
-  /** When the first of them may start; it may have passed while the fleet was away. */
-  readonly nextSlot: string;
-  readonly lastSlot: string;
+  /** When the next of them may start; null: its rate lets one start now, or it has none. */
+  readonly opensAt: string | null;
 }
 
 export interface SeenLimit {
@@ -32,11 +30,10 @@ export interface SeenLimit {
   readonly declared: Limit | null;
   readonly overridden: boolean;
   readonly running: number;
-  /** Due jobs that a free place would start; null: there is no concurrency. */
-  readonly due: number | null;
-  /** Null: nothing waits for a slot. */
-  readonly slots: SlotLine | null;
-  readonly keys: readonly (SlotLine & { readonly key: string })[];
+  /** Due jobs that it holds for. */
+  readonly waiting: WaitingLine;
+  /** Of a rate with keys, those with the most jobs. */
+  readonly keys: readonly (WaitingLine & { readonly key: string })[];
   readonly moreKeys: number;
   /** There are more jobs than were counted. */
   readonly more: boolean;
@@ -50,52 +47,37 @@ export async function seenLimits(db: Executor, schema: string): Promise<SeenLimi
   for (const queue of new Set(rows.map((row) => row.queue))) {
     const names = { schema, queue };
     const own = rows.filter((row) => row.queue === queue);
-    const keyed = queues.some(({ name, ordering }) => name === queue && ordering !== 'none');
-    const [running, due, slots] = [
-      await runningByType(db, names),
-      await dueFirst(db, names, keyed),
-      await slotLines(db, names),
-    ];
-    const dueByType = new Map(due.lines.map(({ type, jobs }) => [type, jobs]));
+    const byKey = queues.some(({ name, ordering }) => name === queue && ordering !== 'none');
+    const states = await limitStates(db, names);
+    const due = await dueUnder(db, names, own, byKey);
     for (const row of own) {
       const { type, keyed, overridden, updatedAt } = row;
       const { concurrency = null, rate = null } = inForce(row) ?? {};
       seen.push({
         ...{ queue, type, keyed, overridden, updatedAt, concurrency, rate },
         declared: declaredIn(row),
-        running: runningOf(row, running),
-        due: concurrency === null ? null : runningOf(row, dueByType),
-        ...waiting(row, own, slots),
-        more: slots.more || due.more,
+        running: states.get(type)?.running ?? 0,
+        ...waitingUnder(row, dueOf(row, due, concurrency === null ? own : undefined)),
       });
     }
   }
   return seen;
 }
 
-/** The rate of a queue is for those of its types that have none of their own. */
-function waiting(row: LimitRow, all: readonly LimitRow[], { lines }: Lines<SlotRow>) {
-  const others = all.filter(({ type, rateLimit }) => type !== null && rateLimit !== null);
-  const own = lines.filter(({ type }) =>
-    row.type === null ? others.every((other) => other.type !== type) : type === row.type,
-  );
-  if (row.rateLimit === null || own.length === 0) return { slots: null, keys: [], moreKeys: 0 };
-  const keys = row.keyed
-    ? own.map((line) => ({ key: line.limitKey ?? '', ...lineOf([line]) }))
+function waitingUnder({ keyed, rateLimit }: LimitRow, lines: readonly DueLine[]) {
+  const opening = rateLimit === null ? [] : lines.flatMap(({ opensAt }) => opensAt ?? []);
+  const waiting = {
+    jobs: jobsOf(lines),
+    // A token for one key is enough.
+    opensAt: opening.length < lines.length ? null : (opening.sort()[0] ?? null),
+  };
+  const keys = keyed
+    ? lines.map(({ limitKey, jobs, opensAt }) => ({ key: limitKey ?? '', jobs, opensAt }))
     : [];
   return {
-    slots: lineOf(own),
+    waiting,
     keys: keys.slice(0, MAX_KEYS),
     moreKeys: Math.max(0, keys.length - MAX_KEYS),
-  };
-}
-
-function lineOf(rows: readonly SlotRow[]): SlotLine {
-  const sorted = (times: readonly string[]) =>
-    times.toSorted((a, b) => Date.parse(a) - Date.parse(b));
-  return {
-    jobs: rows.reduce((sum, { jobs }) => sum + jobs, 0),
-    nextSlot: sorted(rows.map((row) => row.nextSlot))[0] as string,
-    lastSlot: sorted(rows.map((row) => row.lastSlot)).at(-1) as string,
+    more: lines.some(({ more }) => more),
   };
 }

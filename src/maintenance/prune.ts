@@ -165,7 +165,7 @@ WITH gone AS (
   WHERE t.ctid = ANY (ARRAY(
     SELECT old.ctid FROM holdfast.rates AS old
     -- Its times have passed, so it says nothing; one that is claimed under just now is left alone.
-    WHERE old.started_tat < now() - interval '10 seconds' AND old.slot_tat < now() - interval '10 seconds'
+    WHERE old.started_tat < now() - interval '10 seconds'
       AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.id = old.limit_id AND l.queue = 'inbox' AND l.keyed)
     LIMIT $1::integer
     FOR UPDATE SKIP LOCKED))

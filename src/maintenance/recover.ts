@@ -80,7 +80,6 @@ WITH held AS MATERIALIZED (
 UPDATE holdfast.inbox AS i
 SET status = CASE WHEN ${EXHAUSTED} THEN 'dead_letter' ELSE 'pending' END::holdfast.inbox_status,
     available_at = CASE WHEN ${EXHAUSTED} THEN 'infinity' ELSE i.available_at END,
-    limit_slot = CASE WHEN NOT ${EXHAUSTED} THEN i.limit_slot END,
     parked = ${EXHAUSTED}
       AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     attempts = i.attempts - CASE WHEN ${SPENT} THEN 0 ELSE 1 END,

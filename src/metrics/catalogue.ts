@@ -197,11 +197,11 @@ export const DATABASE_METRICS = {
     JOB,
     'How many jobs of a limited type may run at once in the fleet; type "*" where the limit is that of the queue.',
   ),
-  limitRunning: gauge('limit_running', JOB, 'Jobs that hold a place of a limit.'),
+  limitRunning: gauge('limit_running', JOB, 'Jobs that hold a permit of a limit.'),
   limitWaiting: gauge(
     'limit_waiting',
     JOB,
-    'Jobs that wait for a slot of a rate, counted up to 50,000.',
+    'Due jobs that wait for a token of a rate, counted up to 100,000.',
   ),
   workers: gauge(
     'workers',

@@ -34,8 +34,7 @@ INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, le
 SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
   version, 'cancelled', priority, type, partition_key, payload, headers, idempotency_key,
   claimed_by, $2::text,
-  -- A slot of a rate is no time that somebody asked for.
-  CASE WHEN i.status = 'pending' AND i.available_at > now() AND i.limit_slot IS DISTINCT FROM i.available_at
+  CASE WHEN i.status = 'pending' AND i.available_at > now()
     THEN ${historyWith(`'outcome', 'cancelled', 'due', i.available_at`)} ELSE i.history END, group_key
 FROM gone AS i
 RETURNING id`,

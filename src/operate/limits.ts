@@ -8,7 +8,7 @@ import { HoldfastError } from '../job/errors.js';
 import type { Limit } from '../job/limit.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { bool, statement, text } from '../postgres/statement.js';
+import { bool, statement } from '../postgres/statement.js';
 
 export const setLimit = statement({
   name: 'set_limit',
@@ -18,13 +18,6 @@ SELECT holdfast.inbox_set_limit($1::text, $2::text, $3::integer, $4::integer,
 -- The queue is not dropped meanwhile.
 FROM (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' FOR KEY SHARE) AS q`,
   columns: { changed: bool },
-});
-
-export const readLimitFacts = statement({
-  name: 'limit_facts',
-  text: `
-SELECT q.ordering::text AS ordering FROM holdfast.queues AS q WHERE q.name = 'inbox'`,
-  columns: { ordering: text },
 });
 
 /**
@@ -60,30 +53,11 @@ export async function putLimit(
   act: LimitAct,
   { type, limit, keyed = false }: Limited,
 ): Promise<boolean> {
-  if (limit !== null) await checkPossible(db, names, type, keyed && limit.rate !== null);
   const { concurrency = null, rate = null } = limit ?? {};
   const numbers = [rate?.limit ?? null, rate?.perMs ?? null, rate?.burst ?? null];
   const [row] = await db.run(setLimit, names, [act, type, concurrency, ...numbers, keyed]);
   if (!row) throw unknownQueue(names, type);
   return row.changed;
-}
-
-/** Whether the queue can have it. The database refuses it too, with fewer words. */
-async function checkPossible(
-  db: Executor,
-  names: Names,
-  type: string | null,
-  keyedRate: boolean,
-): Promise<void> {
-  const [found] = await db.run(readLimitFacts, names, []);
-  if (!found) throw unknownQueue(names, type);
-  if (found.ordering === 'none' || !keyedRate) return;
-  throw new HoldfastError(
-    'OPTION_INVALID',
-    `A queue that is read by key, as "${names.queue}" is, has no rates with keys: a job that waits for the rate of ` +
-      `one key would hold up jobs of others. ${undone(names, type)} Leave rate.key out, so that all keys share one rate, or put ` +
-      'the job into a queue that is read by time.',
-  );
 }
 
 const same = (a: Limit | null, b: Limit | null) =>

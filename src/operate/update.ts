@@ -32,14 +32,10 @@ UPDATE holdfast.inbox AS i
 SET payload = coalesce($2::text::jsonb, i.payload),
     version = coalesce($3::text::integer, i.version),
     priority = coalesce($4::text::smallint, i.priority),
-    (available_at, limit_slot) = (
-      SELECT CASE WHEN t.stays THEN i.available_at ELSE d.due END, CASE WHEN t.stays THEN i.limit_slot END
+    available_at = CASE WHEN $5::text IS NULL AND $6::text IS NULL THEN i.available_at
       -- Nobody jumps the queue by naming an old date.
-      FROM (SELECT greatest($5::text::timestamptz,
-        statement_timestamp() + coalesce($6::text::bigint, 0) * interval '1 millisecond')) AS d(due)
-      -- One that waits for a slot and would be due before it keeps its place, or it would get one at the end.
-      CROSS JOIN LATERAL (SELECT $5::text IS NULL AND $6::text IS NULL
-        OR coalesce(i.limit_slot = i.available_at AND i.limit_slot >= d.due, false)) AS t(stays))
+      ELSE greatest($5::text::timestamptz,
+        statement_timestamp() + coalesce($6::text::bigint, 0) * interval '1 millisecond') END
 WHERE i.id = $1::text::uuid AND i.status = 'pending' AND ($7::text IS NULL OR i.type = $7::text)
 RETURNING i.available_at::text AS due, i.partition_bucket AS bucket`,
   columns: { due: text, bucket: int4 },

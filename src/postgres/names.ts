@@ -26,6 +26,7 @@ const TABLES = [
   'schedules',
   'limits',
   'rates',
+  'permits',
 ];
 /** A table has a type of its own name. */
 const TYPES = ['ordering', 'bucket', 'priority', 'positive'];

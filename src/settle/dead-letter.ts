@@ -18,7 +18,6 @@ export const deadLetterJobs = statement({
 UPDATE holdfast.inbox AS i
 SET status = 'dead_letter',
     available_at = 'infinity',
-    limit_slot = NULL,
     parked = (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     isolated = false,

@@ -27,7 +27,6 @@ SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pen
       ::holdfast.inbox_status,
     available_at = CASE WHEN i.attempts >= i.max_attempts THEN 'infinity'
       ELSE now() + failed.delay_ms * interval '1 millisecond' END,
-    limit_slot = NULL,
     parked = i.attempts >= i.max_attempts
       AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,

@@ -50,7 +50,6 @@ export const snoozeJobs = statement({
 UPDATE holdfast.inbox AS i
 SET ${RELEASED}, crashes = 0,
     available_at = now() + snoozed.delay_ms * interval '1 millisecond',
-    limit_slot = NULL,
     history = ${historyWith(
       `'outcome', 'snoozed', 'times', CASE WHEN ${SNOOZED_BEFORE}
         THEN (i.history #>> '{-1,times}')::integer + 1 ELSE 1 END`,

@@ -16,7 +16,7 @@ const BY = `$1::text::bigint * interval '1 millisecond'`;
 /** Each of one queue; infinity, where dead letters lie, stays infinity. */
 const OF_QUEUE = [
   `UPDATE holdfast.inbox AS i SET available_at = i.available_at - ${BY}, created_at = i.created_at - ${BY},
-    claimed_at = i.claimed_at - ${BY}, lease_expires_at = i.lease_expires_at - ${BY}, limit_slot = i.limit_slot - ${BY}`,
+    claimed_at = i.claimed_at - ${BY}, lease_expires_at = i.lease_expires_at - ${BY}`,
   `UPDATE holdfast.inbox_archive AS a SET created_at = a.created_at - ${BY},
     claimed_at = a.claimed_at - ${BY}, completed_at = a.completed_at - ${BY}`,
   `UPDATE holdfast.inbox_claims AS c SET claimed_at = c.claimed_at - ${BY}`,
@@ -35,7 +35,7 @@ const OF_QUEUE = [
 const OF_FLEET = `UPDATE holdfast.workers AS w SET last_seen_at = w.last_seen_at - ${BY},
   started_at = w.started_at - ${BY}`;
 
-const OF_RATES = `UPDATE holdfast.rates AS r SET started_tat = r.started_tat - ${BY}, slot_tat = r.slot_tat - ${BY}`;
+const OF_RATES = `UPDATE holdfast.rates AS r SET started_tat = r.started_tat - ${BY}`;
 
 /** As if so much time had passed: `await advance(hf, '1h')`. */
 export async function advance(hf: Holdfast, by: Duration): Promise<void> {

@@ -393,13 +393,6 @@ describe('what people do', () => {
     expect(await dashboard().post(`/api/jobs/${held}/run`, {})).toMatchObject({ status: 409 });
   });
 
-  test('one that waits for a slot of a rate keeps it, and that is said', async () => {
-    const id = await plantJob(db, { dueInMs: 3_600_000 });
-    await db.rows('UPDATE holdfast.inbox SET limit_slot = available_at WHERE id = $1', [id]);
-    const { runAt } = (await dashboard().post(`/api/jobs/${id}/run`, {})).body;
-    expect(Date.parse(runAt)).toBeGreaterThan(Date.now() + 3_000_000);
-  });
-
   test('an empty name of a type or of a key pauses nothing', async () => {
     for (const part of ['type', 'key'])
       expect(await dashboard().post('/api/queues/inbox/pause', { [part]: '' })).toMatchObject({

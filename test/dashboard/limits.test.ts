@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from 'vitest';
 import { job } from '../../src/index.js';
 import { numbers } from '../support/claiming.js';
-import { clearAll, plantJob } from '../support/cli-plant.js';
+import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
 import { asking } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';
 import { claimStep, limitStep } from '../support/limited.js';
@@ -15,6 +15,7 @@ const rate = { limit: 1, perMs: 60_000, burst: 1 };
 
 beforeEach(async () => {
   await clearAll(db);
+  await plantWorker(db, { id: 'w', handles: { inbox: { step: 1 } } });
   await db.rows('DELETE FROM holdfast.limits');
   await db.rows('DELETE FROM holdfast.audit');
   await db.rows('UPDATE holdfast.queues SET paused_types = NULL, paused_keys = NULL');
@@ -24,14 +25,15 @@ const dashboard = () => asking(db.hf, { loopback: true, write: true, actor: 'ada
 const limits = async () => (await dashboard().get('/api/limits')).body.limits;
 const acts = async () => (await db.hf.audit()).acts.map(({ act, actor }) => [act, actor]);
 
-test('how many of the places are taken, and how many due jobs wait for one', async () => {
+test('how many of the permits are taken, and how many due jobs wait for one', async () => {
   await limitStep(db, { concurrency: 2 });
   for (let n = 0; n < 5; n++) await db.hf.enqueue(step, { n });
   await plantJob(db);
   await claimStep(db, 'w');
   expect(await limits()).toMatchObject([
     {
-      ...{ queue: 'inbox', type: 'step', concurrency: 2, running: 2, due: 3, slots: null },
+      ...{ queue: 'inbox', type: 'step', concurrency: 2, running: 2 },
+      waiting: { jobs: 3, opensAt: null },
       ...{ overridden: false, declared: { concurrency: 2 }, more: false },
     },
   ]);
@@ -42,10 +44,12 @@ test('and how many in a queue that is read by key', async () => {
   const turn = job<{ n: number }>('turn', { queue: 'turns' });
   await db.hf.enqueueMany(Array.from({ length: 3 }, (_, n) => turn.item({ n })));
   await db.hf.enqueue(turn, { n: 3 }, { delay: '1h' });
-  expect(await limits()).toMatchObject([{ queue: 'turns', type: null, due: 3, more: false }]);
+  expect(await limits()).toMatchObject([
+    { queue: 'turns', type: null, waiting: { jobs: 3 }, more: false },
+  ]);
 });
 
-test('what waits for a slot, by key, and when the first and the last may start', async () => {
+test('what waits for a token, by key, and when the next may start', async () => {
   await limitStep(db, { rate }, true);
   for (let n = 0; n < 3; n++) await db.hf.enqueue(step, { n, tenant: 'a' });
   await db.hf.enqueue(step, { n: 3, tenant: 'b' });
@@ -53,14 +57,14 @@ test('what waits for a slot, by key, and when the first and the last may start',
   const before = Date.now();
   expect(numbers(await claimStep(db, 'w'))).toEqual([0, 3]);
   const [limit] = await limits();
-  expect(limit).toMatchObject({ running: 2, due: null, rate, keyed: true, moreKeys: 0 });
-  expect(limit.slots.jobs).toBe(3);
+  expect(limit).toMatchObject({ running: 2, rate, keyed: true, moreKeys: 0 });
+  expect(limit.waiting.jobs).toBe(3);
   expect(limit.keys.map(({ key, jobs }: { key: string; jobs: number }) => [key, jobs])).toEqual([
     ['a', 2],
     ['b', 1],
   ]);
-  const inMs = (slot: string) => Math.round((Date.parse(slot) - before) / 30_000);
-  expect([inMs(limit.slots.nextSlot), inMs(limit.slots.lastSlot)]).toEqual([2, 4]);
+  const inMs = (at: string) => Math.round((Date.parse(at) - before) / 30_000);
+  expect([limit.waiting, ...limit.keys].map(({ opensAt }) => inMs(opensAt))).toEqual([2, 2, 2]);
 });
 
 test('the rate of a queue is for those types that have none of their own', async () => {
@@ -70,8 +74,8 @@ test('the rate of a queue is for those types that have none of their own', async
   await db.hf.enqueue(step, { n: 2 });
   await claimStep(db, 'w');
   expect(await limits()).toMatchObject([
-    { type: null, slots: null },
-    { type: 'step', slots: { jobs: 1 } },
+    { type: null, waiting: { jobs: 0 } },
+    { type: 'step', waiting: { jobs: 1, opensAt: expect.any(String) } },
   ]);
 });
 

@@ -133,11 +133,8 @@ function Acts({ job }: { job: ShownJob }) {
   const { id, queue, status, archived } = job;
   const run = () =>
     void doing(async () => {
-      const { runAt } = await post<{ runAt: string | null }>(`api/jobs/${id}/run`, { queue });
-      // A rate gives its slots in order.
-      return runAt !== null && Date.parse(runAt) > serverNow() + 1_000
-        ? 'It keeps its slot of the rate; nothing was changed.'
-        : 'It is due now.';
+      await post(`api/jobs/${id}/run`, { queue });
+      return 'It is due now.';
     });
   const replay = () =>
     void doing(async () => {

@@ -1,6 +1,6 @@
 /** Limits and pauses: how much of each limit is used, what waits for it until when, and which parts are paused. */
 import { useState } from 'preact/hooks';
-import type { SeenLimit, SlotLine } from '../../src/dashboard/limits.js';
+import type { SeenLimit, WaitingLine } from '../../src/dashboard/limits.js';
 import { Empty, Failed, Link, Table, Title, Waiting, When } from '../parts/bits';
 import { count, span } from '../parts/format';
 import { LimitDialog } from '../parts/limit-dialog';
@@ -37,14 +37,13 @@ function Used({ running, concurrency }: { running: number; concurrency: number |
   );
 }
 
-const Slots = ({ slots, more }: { slots: SlotLine; more: boolean }) => (
+const Line = ({ line, more }: { line: WaitingLine; more: boolean }) => (
   <>
-    {`${count(slots.jobs)}${more ? ' or more' : ''}, next `}
-    <When at={slots.nextSlot} />
-    {slots.jobs > 1 && (
+    {`${count(line.jobs)}${more ? ' or more' : ''}`}
+    {line.opensAt !== null && (
       <>
-        {more ? ', beyond ' : ', last '}
-        <When at={slots.lastSlot} />
+        {', next '}
+        <When at={line.opensAt} />
       </>
     )}
   </>
@@ -62,7 +61,7 @@ function undo(limit: SeenLimit, verb: 'reset' | 'remove'): void {
 
 function Row(props: { limit: SeenLimit; write: boolean; onChange: () => void }) {
   const { limit, write } = props;
-  const { queue, type, due, slots, keys, moreKeys, more } = limit;
+  const { queue, type, waiting, keys, moreKeys, more } = limit;
   const jobs = `jobs?queue=${encodeURIComponent(queue)}${type === null ? '' : `&type=${encodeURIComponent(type)}`}`;
   return (
     <tr>
@@ -72,15 +71,12 @@ function Row(props: { limit: SeenLimit; write: boolean; onChange: () => void }) 
       <td>
         <Used running={limit.running} concurrency={limit.concurrency} />
       </td>
-      <td class="number">
-        {due === null ? <span class="dim">–</span> : `${count(due)}${more ? ' or more' : ''}`}
-      </td>
       <td>{rateText(limit)}</td>
       <td>
-        {slots ? <Slots slots={slots} more={more} /> : <span class="dim">nothing</span>}
+        {waiting.jobs > 0 ? <Line line={waiting} more={more} /> : <span class="dim">nothing</span>}
         {keys.map(({ key, ...line }) => (
           <div key={key} class="dim">
-            {key || '(no key)'}: <Slots slots={line} more={more} />
+            {key || '(no key)'}: <Line line={line} more={more} />
           </div>
         ))}
         {moreKeys > 0 && <div class="dim">{`and ${count(moreKeys)} keys more`}</div>}
@@ -113,7 +109,7 @@ function Row(props: { limit: SeenLimit; write: boolean; onChange: () => void }) 
   );
 }
 
-const HEAD = ['Limit of', 'Running', 'Due', 'Starts', 'Wait for a slot', 'Set by'];
+const HEAD = ['Limit of', 'Running', 'Starts', 'Due and waiting', 'Set by'];
 
 export function Limits() {
   const { data, error } = useAsked<LimitsAnswer>('api/limits', 1);
@@ -141,7 +137,7 @@ export function Limits() {
           Nothing is limited. Job types declare a limit in code, and holdfast limits set sets one.
         </Empty>
       ) : (
-        <Table label="Limits" head={write ? [...HEAD, 'Acts'] : HEAD} numbers={[2]}>
+        <Table label="Limits" head={write ? [...HEAD, 'Acts'] : HEAD}>
           {data.limits.map((limit) => (
             <Row
               key={nameOf(limit)}

@@ -36,7 +36,7 @@ const columns: readonly TableColumn<LimitView>[] = [
     align: 'right',
   },
   { title: 'RATE', of: rateText },
-  { title: 'WAIT FOR SLOT', of: ({ waiting }) => waiting, align: 'right' },
+  { title: 'WAITING', of: ({ waiting }) => waiting, align: 'right' },
   {
     title: 'SET BY',
     of: ({ overridden }) => (overridden ? 'an operator' : 'code'),

@@ -1,8 +1,10 @@
 /** Who blocks whom, and who holds what maintenance needs; each with the statement that ends it. */
 import type { Executor } from '../../postgres/queryable.js';
 import { int8, type Row, statement, text } from '../../postgres/statement.js';
+import { ending, limitOf, lockedBy } from '../explain/locked.js';
 import { endStatement, sessionWords, wantedWords } from '../reading/lock-words.js';
 import { behind, type LockSession, rootBlockers } from '../reading/locks.js';
+import type { LimitLock } from '../reading/row-locks.js';
 import { many, span } from '../reading/words.js';
 import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
 
@@ -163,6 +165,19 @@ export function judgeMaintenanceLock(
         'End its transaction where it was begun, or here:',
         `SELECT pg_terminate_backend(${pid});`,
       ),
+    ),
+  );
+}
+
+export function judgeLimitLocks(queue: string, locks: readonly LimitLock[]): Finding[] {
+  const check = 'limit lock';
+  if (locks.length === 0) return [ok(check, `${queue}: nobody holds the row of a limit`)];
+  return locks.map((lock) =>
+    problem(
+      check,
+      `The row of ${limitOf(lock, queue)} is locked ${lockedBy(lock)}.`,
+      `No job of ${lock.type === null ? `"${queue}"` : `type "${lock.type}"`} starts until that transaction ends. Other types are not affected.`,
+      ending(lock) ?? 'End that transaction where it was begun.',
     ),
   );
 }

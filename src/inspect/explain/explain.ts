@@ -6,7 +6,7 @@ import type { Executor } from '../../postgres/queryable.js';
 import type { ShownJob } from '../job/show.js';
 import { keyHeld, laterRuns } from './key.js';
 import { limitReached, rateLimited } from './limits.js';
-import { rowLocked } from './locked.js';
+import { limitLocked, rowLocked } from './locked.js';
 import { deadLetter, ended, inHand } from './outcomes.js';
 import { partPaused } from './paused.js';
 import { nobodyHandles, notDue, paused, type Reason, suspect } from './reasons.js';
@@ -58,14 +58,14 @@ function reasons(situation: Situation): Reason[] {
     // Somebody runs it: what would keep others from claiming it does not matter.
     return now.code === 'running' ? [now] : present([now, ...obstacles]);
   }
-  const paced = rateLimited(situation);
-  const later = paced ? null : notDue(situation);
+  const later = notDue(situation);
   const apart = later ? null : suspect(situation);
-  const limit = paced ?? (later ? null : limitReached(situation));
+  const limit = later ? null : (rateLimited(situation) ?? limitReached(situation));
   const line = keyHeld(situation) ?? laterRuns(situation);
   const waiting = present([
     ...obstacles,
     later,
+    later ? null : limitLocked(situation),
     // Behind another job of its key, its limit comes later.
     ...(situation.head ? [line, limit] : [limit, line]),
     keyFull(situation),

@@ -1,5 +1,5 @@
 /** A job whose row, or another row that a claim of it needs, is locked by somebody who is no worker. */
-import type { RowLock } from '../reading/row-locks.js';
+import type { LimitLock, LockHolder } from '../reading/row-locks.js';
 import { firstLine, span } from '../reading/words.js';
 import type { Reason } from './reasons.js';
 import type { Situation } from './situation.js';
@@ -22,7 +22,25 @@ export function rowLocked(situation: Situation): Reason | null {
   };
 }
 
-function holder({ pid, gid, application, username, state, openMs, query }: RowLock): string {
+/** Claims get nothing under a limit whose row they cannot lock. */
+export function limitLocked({ limits, queue }: Situation): Reason | null {
+  const [lock] = limits?.locks ?? [];
+  if (!lock) return null;
+  return {
+    code: 'row_locked',
+    text: `The row of ${limitOf(lock, queue.name)} is locked ${lockedBy(lock)}: no job under it starts until that transaction ends.`,
+    fix: ending(lock),
+  };
+}
+
+/** In words. */
+export const limitOf = ({ type }: Pick<LimitLock, 'type'>, queue: string) =>
+  type === null ? `the limit of queue "${queue}"` : `the limit of "${type}"`;
+
+export const lockedBy = (lock: LockHolder) =>
+  `${lock.sure || lock.pid === null ? '' : 'probably '}by ${holder(lock)}`;
+
+function holder({ pid, gid, application, username, state, openMs, query }: LockHolder): string {
   const open = openMs === null ? '' : `, open for ${span(openMs)}`;
   if (gid !== null) return `the prepared transaction "${gid}"${open}`;
   if (pid === null) return 'a transaction that is still open';
@@ -31,7 +49,7 @@ function holder({ pid, gid, application, username, state, openMs, query }: RowLo
   return `process ${pid} of the server${who.length > 0 ? ` (${who.join(', ')})` : ''}${open}${last}`;
 }
 
-function ending({ pid, gid }: RowLock): string | null {
+export function ending({ pid, gid }: LockHolder): string | null {
   if (gid !== null)
     return `COMMIT PREPARED '${gid.replaceAll("'", "''")}'; or ROLLBACK PREPARED with the same name`;
   return pid === null ? null : `Let it end, or: SELECT pg_terminate_backend(${pid});`;

@@ -4,7 +4,6 @@ import type { Executor } from '../../postgres/queryable.js';
 import { listWorkers, type Versions, versionsOf, type WorkerRow } from '../fleet/workers.js';
 import { type ShownJob, showJob } from '../job/show.js';
 import { type Trace, traceOf } from '../job/trace.js';
-import { inForce, readLimits } from '../queue/limits.js';
 import { listQueues, type QueueRow } from '../queue/queues.js';
 import { databaseNow } from '../reading/clock.js';
 import { type RowLock, rowLocks } from '../reading/row-locks.js';
@@ -43,10 +42,8 @@ export interface Situation {
   readonly behind: Behind | null;
   /** Null unless the job waits and is a suspect. */
   readonly suspects: Suspects | null;
-  /** Null unless the job waits and something limits it. */
+  /** Null unless the job waits and its queue has limits. */
   readonly limits: LimitSituation | null;
-  /** Types with a limit of their own, which are claimed apart. */
-  readonly limited: readonly string[];
   /** The workers that can run it, and what they do, while it waits. */
   readonly able: readonly AbleWorker[];
   /** Locked rows among its own, the head of its key, and the one behind it in its key. */
@@ -99,9 +96,9 @@ export async function readSituation(
   }
   const able = ableWorkers(workers, job);
   const versions = unpaused(versionsOf(able, job.queue), queue);
-  const limited = (await readLimits(db, names, names.queue)).flatMap((row) =>
-    row.type !== null && inForce(row) !== null ? [row.type] : [],
-  );
+  const limits = await limitSituation(db, names, job, {
+    ...{ keyed, version: versions[job.type] ?? null },
+  });
   const head = keyed && !turns ? await keyHead(db, names, job) : null;
   const rows = [job.id, head?.id, head ? null : line?.next].filter(
     (one) => typeof one === 'string',
@@ -110,11 +107,10 @@ export async function readSituation(
     ...known,
     head,
     window: turns ? await keyWindow(db, names, job) : null,
-    limited,
-    ahead: keyed ? null : await ahead(db, names, job, together(versions, job.type, limited)),
+    ahead: keyed ? null : await ahead(db, names, job, open(versions, job.type, limits)),
     behind: line,
     suspects: job.crashes >= SUSPECT_FROM ? await suspects(db, names, job, versions) : null,
-    limits: await limitSituation(db, names, job),
+    limits,
     able: await readAble(db, names, able, {
       inRuns: keyed && !turns,
       queues: every.map(({ name }) => name),
@@ -128,17 +124,15 @@ export async function readSituation(
 const unpaused = (versions: Versions, { pausedTypes }: QueueRow): Versions =>
   Object.fromEntries(Object.entries(versions).filter(([type]) => !pausedTypes.includes(type)));
 
-/** A type with a limit has claims of its own: neither it nor the others stand before each other. */
-const together = (versions: Versions, type: string, limited: readonly string[]): Versions =>
+/** And over types that are at a limit. */
+const open = (versions: Versions, type: string, limits: LimitSituation | null): Versions =>
   Object.fromEntries(
-    Object.entries(versions).filter(([one]) =>
-      limited.includes(type) ? one === type : !limited.includes(one),
-    ),
+    Object.entries(versions).filter(([one]) => one === type || !limits?.closed.includes(one)),
   );
 
 const NOTHING = {
   ...{ head: null, window: null, ahead: null, behind: null, suspects: null, limits: null },
-  ...{ able: [], locks: [], limited: [] },
+  ...{ able: [], locks: [] },
 };
 
 function ownerOf(

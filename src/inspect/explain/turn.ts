@@ -103,36 +103,23 @@ function byTime(found: Ahead | null, situation: Situation): Line {
     ...(older ? [`${older} of its priority`] : []),
     ...(urgent ? [`${urgent} of a priority before ${situation.job.priority}`] : []),
   ];
-  const passed = found.olderPassed + found.moreUrgentPassed;
-  const apart = situation.queue.pausedTypes.length + situation.limited.length > 0;
-  const kinds = apart ? 'of types ' : '';
-  const others = passed > 0 ? ` (beside ${many(passed, 'job')} ${kinds}${skipped(situation)})` : '';
   if (before.length > 0) {
     const aged = urgent ? ageing(situation) : '';
-    return { text: `before it come ${before.join(' and ')}${others}.${aged}`, isNext: false };
+    return { text: `before it come ${before.join(' and ')}.${aged}`, isNext: false };
   }
   if (found.olderRead >= MAX_AHEAD || found.moreUrgentRead >= MAX_AHEAD) {
     return {
       text:
-        `the first ${MAX_AHEAD.toLocaleString('en')} jobs of the queue are of types ${skipped(situation)}; ` +
+        `the first ${MAX_AHEAD.toLocaleString('en')} jobs before it are running; ` +
         'what stands between them and this job was not counted.',
       isNext: false,
     };
   }
   const isFree = situation.able.some(({ state }) => state === 'free');
   return {
-    text: `${isFree ? 'it is the next' : 'no other job comes before it'}${others}.`,
+    text: `${isFree ? 'it is the next' : 'no other job comes before it'}.`,
     isNext: true,
   };
-}
-
-/** What claims pass over, after `of types`. */
-function skipped({ queue, limited }: Situation): string {
-  const paused = queue.pausedTypes.length > 0 ? 'that are paused, or ' : '';
-  const apart = limited.length > 0 ? 'that are claimed apart because of a limit, or ' : '';
-  return paused || apart
-    ? `${paused}${apart}that these workers do not handle, and that they pass over`
-    : 'that these workers do not handle and pass over';
 }
 
 /** For how long more urgent jobs go first. */

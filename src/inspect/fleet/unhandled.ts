@@ -2,25 +2,19 @@
  * Due jobs that no live worker handles: of a type that none knows, or of a version that is newer than what any
  * knows. Claims pass over them, so nothing else would ever tell.
  *
- * It reads a bounded part of the queue: the jobs that have been due for longest, and those that became due
- * last. What nobody handles stays where it is while the rest leaves, so behind a long backlog it is found at
- * the latest when its turn would have come. Dead letters do not leave: they are passed over. What is paused waits for
- * the resume and not for a worker.
+ * A queue that is read by time has a line for each type and version: only the lines that nobody handles are read. Of jobs
+ * whose rate has keys, and of a queue that is read by key, a bounded part is read: the first and, by key, the last
+ * jobs. What nobody handles stays where it is while the rest leaves, so it is found at the latest when its turn
+ * would have come. Dead letters do not leave: they are passed over. Paused jobs wait for the resume, not for a worker.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { int4, int8, statement, text } from '../../postgres/statement.js';
+import { inLines, LINES, share } from '../reading/lines.js';
 
 const ROWS = 1_000;
 /** So many are read where no index leaves the dead letters out. */
 const WITH_DEAD = 100_000;
-
-const DUE = (order: 'ASC' | 'DESC') => `
-    (SELECT i.id, i.type, i.version, i.status, i.available_at, i.partition_key
-     FROM holdfast.inbox AS i
-     WHERE i.priority = p.priority::smallint AND i.crashes < 2
-       AND i.available_at <= now() - $1::integer * interval '1 millisecond'
-     ORDER BY i.available_at ${order}, i.position ${order} LIMIT ${ROWS})`;
 
 const BY_ID = (order: 'ASC' | 'DESC') => `
     (SELECT i.id, i.type, i.version, i.status, i.available_at, i.partition_key
@@ -28,8 +22,8 @@ const BY_ID = (order: 'ASC' | 'DESC') => `
      WHERE i.status <> 'dead_letter' LIMIT ${ROWS})`;
 
 /** `due`: rows of the queue. Of each type the newest version, an example, and how long it has been due. */
-const UNHANDLED = (due: string) => `
-WITH handled AS (
+const UNHANDLED = (due: string, lines = '') => `
+WITH ${lines}handled AS (
   SELECT h.type, max(h.version::integer) AS version
   FROM holdfast.workers AS w
   CROSS JOIN LATERAL jsonb_each_text(w.handles -> 'inbox') AS h(type, version)
@@ -52,11 +46,16 @@ const COLUMNS = { type: text, version: int4, id: text, jobs: int8, due_for_ms: i
 
 export const unhandledByTime = statement({
   name: 'unhandled_by_time',
-  text: UNHANDLED(`
-  SELECT r.* FROM generate_series(1, 4) AS p(priority)
-  CROSS JOIN LATERAL (${DUE('ASC')}
-    UNION ALL ${DUE('DESC')}
-  ) AS r`),
+  text: UNHANDLED(
+    inLines({
+      columns: 'i.id, i.type, i.version, i.status, i.available_at, i.partition_key',
+      which: `(l.version = 0 OR NOT EXISTS (
+        SELECT FROM handled AS h WHERE h.type COLLATE "C" = l.type AND h.version >= l.version))`,
+      when: `i.available_at <= now() - $1::integer * interval '1 millisecond'`,
+      most: share(20 * ROWS),
+    }),
+    `RECURSIVE ${LINES}, `,
+  ),
   columns: COLUMNS,
 });
 

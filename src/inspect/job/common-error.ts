@@ -1,17 +1,18 @@
 /**
- * What the attempts of a queue fail of most often, from a bounded part of it: of a queue that is read by time, the
- * jobs that become due next, where retries lie, and those that became due last; of one that is read by key, the
- * oldest; and of both the newest dead letters. What failed longer ago than some minutes does not count.
+ * What the attempts of a queue fail of most often, from a bounded part of it. Where the queue is read by time: of each
+ * type the jobs that become due next, where retries lie, and those that became due last. Where it is read by key: the
+ * oldest jobs. In both: the newest dead letters. Failures older than some minutes do not count.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { int8, type Row, statement, text, uuid } from '../../postgres/statement.js';
+import { inLines, LINES, share } from '../reading/lines.js';
 import { foldedError } from './dead-letter-groups.js';
 
-const ROWS = 500;
+const ROWS = 2_000;
 const WITHIN_MS = 5 * 60_000;
 
-const MOST = (waiting: string) => `
+const MOST = (waiting: string, lines = '') => `${lines}
 SELECT f.type, f.error, count(*) AS jobs, max(f.id::text)::uuid AS example
 FROM (
   SELECT j.id, j.type, ${foldedError('j')} AS error
@@ -36,18 +37,19 @@ const COLUMNS = {
   example: uuid,
 };
 
-const PART = (when: string, order: 'ASC' | 'DESC') => `
-      (SELECT i.id, i.type, i.status, i.last_error, i.history FROM holdfast.inbox AS i
-       WHERE i.priority = p.priority::smallint AND i.crashes < 2 AND ${when}
-       ORDER BY i.available_at ${order}, i.position ${order} LIMIT $1::integer)`;
+const PART = (when: string, order: 'ASC' | 'DESC') =>
+  inLines({
+    columns: 'i.id, i.type, i.status, i.last_error, i.history',
+    ...{ when, order, most: share('$1::integer') },
+  });
 
 export const commonErrorByTime = statement({
   name: 'common_error_by_time',
-  text: MOST(`
-    SELECT r.* FROM generate_series(1, 4) AS p(priority)
-    CROSS JOIN LATERAL (${PART(`i.available_at > now() AND i.available_at < 'infinity'`, 'ASC')}
-      UNION ALL ${PART('i.available_at <= now()', 'DESC')}
-    ) AS r`),
+  text: MOST(
+    `${PART(`i.available_at > now() AND i.available_at < 'infinity'`, 'ASC')}
+    UNION ALL ${PART('i.available_at <= now()', 'DESC')}`,
+    `WITH RECURSIVE ${LINES}`,
+  ),
   columns: COLUMNS,
 });
 

@@ -8,9 +8,10 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { int8, statement, text } from '../../postgres/statement.js';
+import { bool, int8, statement, text } from '../../postgres/statement.js';
 import { type Holding, heldJobs } from '../fleet/held.js';
 import { instant } from '../reading/columns.js';
+import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
 import { deadLetterCount } from './dead-count.js';
 import { oldestDue } from './oldest.js';
 import { type QueueSize, queueSize } from './size.js';
@@ -32,7 +33,7 @@ export interface QueueCounts {
   readonly oldestDue: string | null;
   /** From due to claimed, the mean of those that run; null: nothing runs. */
   readonly startLatencyMs: number | null;
-  /** `oldestDue` may be later than the truth: the queue is large and is read by key. */
+  /** `oldestDue` may be later than the truth: the queue is large, and it is read by key or has rates with many keys. */
   readonly oldestDueApproximate: boolean;
   /** `pending` is an estimate. */
   readonly approximate: boolean;
@@ -141,9 +142,8 @@ async function estimate(
     processing,
     deadLetter: dead.jobs,
     expired: held.reduce((sum, { expired }) => sum + expired, 0),
-    oldestDue: await oldestDue(db, names, size.keyed),
+    ...(await oldestDue(db, names, size.keyed)),
     startLatencyMs: startLatencyMs(held),
-    oldestDueApproximate: size.keyed,
     approximate: true,
     deadLetterApproximate: dead.approximate,
     held,
@@ -160,28 +160,27 @@ function startLatencyMs(held: readonly Holding[]): number | null {
 export const countScheduled = statement({
   name: 'count_scheduled',
   text: `
-SELECT count(*) AS jobs
+WITH RECURSIVE ${LINES}
+SELECT count(*) AS jobs, (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more_lines
 FROM (
-  SELECT FROM generate_series(1, 4) AS p(priority)
-  CROSS JOIN LATERAL (
-    SELECT FROM holdfast.inbox AS i
-    WHERE i.priority = p.priority::smallint AND i.available_at > now() AND i.available_at < 'infinity'
-      AND i.crashes < 2
-    ORDER BY i.available_at LIMIT $1::integer
+  SELECT FROM (${inLines({
+    columns: 'i.id',
+    ...{ when: `i.available_at > now() AND i.available_at < 'infinity'`, most: '$1::integer' },
+  })}
   ) AS later
   UNION ALL
-  -- Suspects are not in the index that claims read.
+  -- Suspects are not in the indexes that claims read.
   SELECT FROM holdfast.inbox AS s
   WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at > now() AND s.available_at < 'infinity'
   LIMIT $1::integer
 ) AS scheduled`,
-  columns: { jobs: int8 },
+  columns: { jobs: int8, more_lines: bool },
 });
 
 /** Null: they are too many to count. */
 async function scheduled(db: Executor, names: Names): Promise<number | null> {
   const [row] = await db.run(countScheduled, names, [EXACT_PART]);
-  return row && row.jobs < EXACT_PART ? row.jobs : null;
+  return row && row.jobs < EXACT_PART && !row.moreLines ? row.jobs : null;
 }
 
 export function earliest(times: readonly (string | null)[]): string | null {

@@ -9,7 +9,8 @@ import { listWorkers, stateOf } from '../fleet/workers.js';
 import type { Part } from '../reading/reading.js';
 import type { MissingGrant } from '../reading/rights.js';
 import { countByStatus, EXACT_ROWS } from './counts.js';
-import { readLimits, reservedByType, reservedOf, runningByType, runningOf } from './limits.js';
+import { type DueLine, dueOf, dueUnder, jobsOf } from './limit-lines.js';
+import { limitStates, readLimits } from './limits.js';
 import { overdueMs } from './overdue.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { waitingByReason } from './waiting.js';
@@ -58,7 +59,7 @@ export interface LimitGauges {
   /** Null: any number may run. */
   readonly concurrency: number | null;
   readonly running: number;
-  /** How many wait for a slot of the rate, up to 50,000 in the queue; null: there is no rate. */
+  /** How many due jobs wait for a token of the rate, up to a bound; null: there is no rate. */
   readonly waiting: number | null;
 }
 
@@ -88,9 +89,6 @@ export interface Gauges {
   /** Of the worker that has been silent for longest and is not dead; null when there is none. */
   readonly oldestHeartbeatMs: number | null;
 }
-
-/** Of a large queue so many are asked what they wait for: of each priority, due and not due. */
-const SAMPLE_ROWS = 2_500;
 
 function ageMs(at: string, since: string | null): number | null {
   return since === null ? null : Math.max(0, Date.parse(at) - Date.parse(since));
@@ -122,12 +120,17 @@ export async function readGauges(
       unread.push({ queue: row.name, error: error as Error });
     }
   }
-  const limits = barred('limits') ? [] : await limitGauges(db, schema, queues);
+  const keyed = (queue: string) =>
+    rows.some(({ name, ordering }) => name === queue && ordering !== 'none');
+  const hidden = ['limits', 'rates', 'permits', 'workers'].some(barred);
+  const { limits, due } = hidden
+    ? { limits: [], due: new Map<string, DueLine[]>() }
+    : await limitGauges(db, schema, queues, keyed);
   const waiting: WaitingJobs[] = [];
   for (const one of queues) {
-    const keyed = rows.some(({ name, ordering }) => name === one.queue && ordering !== 'none');
+    const how = { ...one, keyed: keyed(one.queue), due: due.get(one.queue) ?? [] };
     try {
-      waiting.push(...(await part(() => waitingOf(db, schema, { ...one, keyed }, limits))));
+      waiting.push(...(await part(() => waitingOf(db, schema, how, limits))));
     } catch (error) {
       if (isOutage(error)) throw error;
       unread.push({ queue: one.queue, error: error as Error, only: 'waiting' });
@@ -150,30 +153,39 @@ async function limitGauges(
   db: Executor,
   schema: string,
   queues: readonly QueueGauges[],
-): Promise<LimitGauges[]> {
-  const found: LimitGauges[] = [];
+  keyed: (queue: string) => boolean,
+): Promise<{ limits: LimitGauges[]; due: Map<string, DueLine[]> }> {
+  const limits: LimitGauges[] = [];
+  const due = new Map<string, DueLine[]>();
   const rows = await readLimits(db, { schema, queue: 'inbox' }, null);
   for (const { queue } of queues) {
     const own = rows.filter((row) => row.queue === queue);
     if (own.length === 0) continue;
     const names = { schema, queue };
-    const running = await runningByType(db, names);
-    const reserved = own.some((row) => row.rateLimit !== null)
-      ? await reservedByType(db, names, EXACT_ROWS)
-      : new Map<string, number>();
+    const states = await limitStates(db, names);
+    const rates = own.filter((row) => row.rateLimit !== null);
+    const paced = (await dueUnder(db, names, rates, keyed(queue))).filter(
+      ({ opensAt }) => opensAt !== null,
+    );
+    due.set(queue, paced);
     for (const row of own) {
       const { type, concurrency, rateLimit } = row;
-      const waiting = rateLimit === null ? null : reservedOf(row, own, reserved);
-      found.push({ queue, type, concurrency, running: runningOf(row, running), waiting });
+      const waiting = rateLimit === null ? null : jobsOf(dueOf(row, paced, own));
+      limits.push({ queue, type, concurrency, running: states.get(type)?.running ?? 0, waiting });
     }
   }
-  return found;
+  return { limits, due };
 }
 
 async function waitingOf(
   db: Executor,
   schema: string,
-  { queue, keyed, estimated }: Pick<QueueGauges, 'queue' | 'estimated'> & { keyed: boolean },
+  {
+    queue,
+    keyed,
+    due,
+    estimated,
+  }: Pick<QueueGauges, 'queue' | 'estimated'> & { keyed: boolean; due: DueLine[] },
   limits: readonly LimitGauges[],
 ): Promise<WaitingJobs[]> {
   const full = limits.filter(
@@ -184,9 +196,10 @@ async function waitingOf(
     { schema, queue },
     {
       keyed,
-      rows: estimated ? SAMPLE_ROWS : EXACT_ROWS,
+      rows: estimated ? null : EXACT_ROWS,
       fullTypes: full.flatMap(({ type }) => type ?? []),
       queueFull: full.some(({ type }) => type === null),
+      paced: due,
     },
   );
   return found.map(({ reason, jobs }) => ({ queue, reason, jobs }));

@@ -1,111 +1,104 @@
 /**
- * What waits for limits: for a slot of a rate, by type and key, and among the due jobs those that stand first. Both read
- * a bounded number of rows of a type or a priority in the order of an index, so they cost the same at any backlog;
- * `more` says that the bound was met and that the counts are lower bounds.
+ * What waits under the limits of a queue: due jobs by type and key of a rate, and when the next of them may start. A bounded
+ * number of rows is read, so it costs the same at any backlog; `more` says that a count is a lower bound.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { int8, type Row, statement, text } from '../../postgres/statement.js';
-import { moment } from '../reading/columns.js';
+import { bool, int8, type Row, statement, text, textArray } from '../../postgres/statement.js';
+import { instant } from '../reading/columns.js';
+import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
+import { OPENS_AT } from '../reading/rate.js';
+import type { LimitRow } from './limits.js';
 
-const MAX_READ = 10_000;
+/** Of each line, and of all of them together. */
+const MAX_OF_LINE = 10_000;
+const MAX_READ = 100_000;
 
-export const listSlots = statement({
-  name: 'limit_slots',
-  text: `
-WITH RECURSIVE types AS (
-  -- The index is by type: from one to the next.
-  (SELECT i.type FROM holdfast.inbox AS i WHERE i.limit_slot IS NOT NULL ORDER BY i.type LIMIT 1)
-  UNION ALL
-  SELECT (SELECT i.type FROM holdfast.inbox AS i
-    WHERE i.limit_slot IS NOT NULL AND i.type > t.type ORDER BY i.type LIMIT 1)
-  FROM types AS t
-  WHERE t.type IS NOT NULL
-)
-SELECT t.type, r.limit_key, count(*) AS read,
-  count(*) FILTER (WHERE r.waits) AS jobs,
-  min(r.limit_slot) AS next_slot, max(r.limit_slot) AS last_slot
-FROM types AS t
-CROSS JOIN LATERAL (
-  -- A job keeps its slot while it runs and when it failed; then it waits for something else.
-  SELECT i.limit_key, i.limit_slot, i.limit_slot = i.available_at AND i.status = 'pending' AS waits
-  FROM holdfast.inbox AS i
-  WHERE i.type = t.type AND i.limit_slot IS NOT NULL
-  ORDER BY i.limit_slot
-  LIMIT $1::integer
-) AS r
-GROUP BY t.type, r.limit_key, r.waits
-ORDER BY count(*) FILTER (WHERE r.waits) DESC, min(r.limit_slot)`,
-  columns: {
-    type: text,
-    limit_key: text.orNull,
-    /** Also those that do not wait for it. */
-    read: int8,
-    jobs: int8,
-    next_slot: moment,
-    last_slot: moment,
-  },
-});
+const COLUMNS = {
+  type: text,
+  /** The key of its rate. */
+  limit_key: text.orNull,
+  jobs: int8,
+  /** Null: a token is there now, or there is no rate. */
+  opens_at: instant,
+  more: bool,
+};
 
-export type SlotRow = Row<typeof listSlots.columns>;
+const OPENING = `LEFT JOIN LATERAL (${OPENS_AT('d.type', 'd.limit_key')}
+) AS o ON true`;
 
-export interface Lines<Line> {
-  readonly lines: readonly Line[];
-  /** There are more than were read. */
-  readonly more: boolean;
-}
-
-/** Jobs that wait for a slot, by type and key of the rate, most first. */
-export async function slotLines(db: Executor, names: Names): Promise<Lines<SlotRow>> {
-  const rows = await db.run(listSlots, names, [MAX_READ]);
-  const read = new Map<string, number>();
-  for (const row of rows) read.set(row.type, (read.get(row.type) ?? 0) + row.read);
-  const more = [...read.values()].some((count) => count >= MAX_READ);
-  return { lines: rows.filter(({ jobs }) => jobs > 0), more };
-}
-
-export const countDueFirst = statement({
+/** $1: the types; NULL for all. */
+export const countDue = statement({
   name: 'limit_due',
   text: `
-SELECT d.type, count(*) AS jobs
-FROM generate_series(1, 4) AS p(priority)
-CROSS JOIN LATERAL (
-  SELECT i.type FROM holdfast.inbox AS i
-  WHERE i.priority = p.priority::smallint AND i.available_at <= now() AND i.crashes < 2
-    AND i.status = 'pending'
-  ORDER BY i.available_at, i.position
-  LIMIT $1::integer
+WITH RECURSIVE ${LINES}
+SELECT d.type, d.limit_key, d.jobs, o.opens_at, d.most >= ${MAX_OF_LINE}
+  OR d.total >= ${MAX_READ} OR d.limit_key IS NOT NULL AND (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more
+FROM (
+  SELECT p.type, p.limit_key, sum(p.jobs)::bigint AS jobs, max(p.jobs) AS most, sum(sum(p.jobs)) OVER () AS total
+  FROM (
+    SELECT r.type, r.limit_key, r.version, r.priority, count(*) AS jobs
+    FROM (
+      SELECT * FROM (${inLines({
+        columns: 'i.type, i.limit_key, i.version, i.priority',
+        which: '($1::text[] IS NULL OR l.type = ANY ($1::text[]))',
+        ...{ when: 'i.available_at <= now()', but: `i.status = 'pending'`, most: `${MAX_OF_LINE}` },
+      })}
+      ) AS r LIMIT ${MAX_READ}
+    ) AS r
+    GROUP BY r.type, r.limit_key, r.version, r.priority
+  ) AS p
+  GROUP BY p.type, p.limit_key
 ) AS d
-GROUP BY d.type`,
-  columns: { type: text, jobs: int8 },
+${OPENING}
+ORDER BY d.jobs DESC, d.type, d.limit_key`,
+  columns: COLUMNS,
 });
 
+/** A queue that is read by key has no index in due order: the first jobs by id are read. */
 export const countDueByKey = statement({
   name: 'limit_due_by_key',
   text: `
-SELECT d.type, count(*) AS read,
-  count(*) FILTER (WHERE d.status = 'pending' AND d.available_at <= now()) AS jobs
+SELECT d.type, d.limit_key, d.jobs, o.opens_at, (d.total >= ${MAX_OF_LINE}) AS more
 FROM (
-  SELECT i.type, i.status, i.available_at FROM holdfast.inbox AS i ORDER BY i.id LIMIT $1::integer
+  SELECT r.type, r.limit_key, count(*) FILTER (WHERE r.status = 'pending' AND r.available_at <= now()) AS jobs,
+    sum(count(*)) OVER () AS total
+  FROM (
+    SELECT i.type, i.limit_key, i.status, i.available_at FROM holdfast.inbox AS i ORDER BY i.id LIMIT ${MAX_OF_LINE}
+  ) AS r
+  WHERE $1::text[] IS NULL OR r.type = ANY ($1::text[])
+  GROUP BY r.type, r.limit_key
 ) AS d
-GROUP BY d.type`,
-  columns: { type: text, read: int8, jobs: int8 },
+${OPENING}
+WHERE d.jobs > 0
+ORDER BY d.jobs DESC, d.type, d.limit_key`,
+  columns: COLUMNS,
 });
 
-/**
- * By type, of the due jobs of each priority those that were due first. A queue that is read by key has no index in that
- * order: there it is of the first jobs of all.
- */
-export async function dueFirst(
+export type DueLine = Row<typeof COLUMNS>;
+
+/** Due jobs that a limit of the queue holds for, most first. `rows`: the limits of this queue. */
+export async function dueUnder(
   db: Executor,
   names: Names,
+  rows: readonly Pick<LimitRow, 'type'>[],
   keyed: boolean,
-): Promise<Lines<Row<typeof countDueFirst.columns>>> {
-  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
-  if (keyed) {
-    const lines = await db.run(countDueByKey, names, [MAX_READ]);
-    return { lines, more: sum(lines.map(({ read }) => read)) >= MAX_READ };
-  }
-  const lines = await db.run(countDueFirst, names, [MAX_READ]);
-  return { lines, more: sum(lines.map(({ jobs }) => jobs)) >= MAX_READ };
+): Promise<DueLine[]> {
+  if (rows.length === 0) return [];
+  const types = rows.flatMap(({ type }) => type ?? []);
+  const all = types.length < rows.length;
+  return db.run(keyed ? countDueByKey : countDue, names, [all ? null : textArray(types)]);
 }
+
+/** Those that this limit holds for. `rate`: that its rate holds for: one of a queue is for types without their own. */
+export function dueOf(
+  { type }: Pick<LimitRow, 'type'>,
+  lines: readonly DueLine[],
+  rate?: readonly Pick<LimitRow, 'type' | 'rateLimit'>[],
+): DueLine[] {
+  if (type !== null) return lines.filter((line) => line.type === type);
+  const own = new Set(rate?.flatMap((row) => (row.rateLimit === null ? [] : [row.type])));
+  return lines.filter((line) => !own.has(line.type));
+}
+
+export const jobsOf = (lines: readonly DueLine[]) => lines.reduce((sum, { jobs }) => sum + jobs, 0);

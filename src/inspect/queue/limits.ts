@@ -3,6 +3,8 @@ import type { Limit } from '../../job/limit.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
+import { instant } from '../reading/columns.js';
+import { OPENS_AT } from '../reading/rate.js';
 
 const ms = (expression: string) => `floor(extract(epoch FROM ${expression}) * 1000)::bigint`;
 
@@ -52,68 +54,30 @@ export const declaredIn = (row: LimitRow) =>
     rateBurst: row.declaredRateBurst,
   });
 
-export const countRunning = statement({
-  name: 'limit_running',
+export const readLimitStates = statement({
+  name: 'limit_state',
   text: `
-SELECT r.type, count(*) AS jobs
-FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)) AS h
--- One value for each, so that it cannot be planned as a join that reads the whole queue.
-CROSS JOIN LATERAL (
-  SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
-) AS r
-GROUP BY r.type`,
-  columns: { type: text, jobs: int8 },
+SELECT m.type, holdfast.inbox_held(m.id, m.type, NULL) AS running, o.opens_at
+FROM holdfast.limits AS m
+LEFT JOIN LATERAL (${OPENS_AT('m.type', `''`)}
+) AS o ON NOT m.keyed
+WHERE m.queue = 'inbox'`,
+  columns: {
+    type: text.orNull,
+    /** So many jobs hold a permit of it, as claims count them. */
+    running: int8,
+    /** Null: a token is there now, or there is no rate, or it has keys. */
+    opens_at: instant,
+  },
 });
 
-/** How many jobs of which type workers hold, as claims under a limit count them. */
-export async function runningByType(
+export type LimitState = Row<typeof readLimitStates.columns>;
+
+/** What is used of each limit of the queue, by type; null is the limit of the queue. */
+export async function limitStates(
   db: Executor,
   names: Names,
-): Promise<ReadonlyMap<string, number>> {
-  const rows = await db.run(countRunning, names, []);
-  return new Map(rows.map(({ type, jobs }) => [type, jobs]));
-}
-
-/** So many of them take places of this limit. */
-export function runningOf(
-  { type }: Pick<LimitRow, 'type'>,
-  running: ReadonlyMap<string, number>,
-): number {
-  if (type !== null) return running.get(type) ?? 0;
-  return [...running.values()].reduce((sum, jobs) => sum + jobs, 0);
-}
-
-/** So many of them wait for its rate: that of a queue is for those of its types that have none of their own. */
-export function reservedOf(
-  row: Pick<LimitRow, 'type'>,
-  rows: readonly Pick<LimitRow, 'type' | 'rateLimit'>[],
-  reserved: ReadonlyMap<string, number>,
-): number {
-  if (row.type !== null) return runningOf(row, reserved);
-  const own = new Set(rows.flatMap(({ type, rateLimit }) => (rateLimit === null ? [] : [type])));
-  return runningOf(row, new Map([...reserved].filter(([type]) => !own.has(type))));
-}
-
-export const countReserved = statement({
-  name: 'limit_reserved',
-  text: `
-SELECT r.type, count(*) AS jobs
-FROM (
-  SELECT i.type FROM holdfast.inbox AS i
-  WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
-  ORDER BY i.type, i.limit_slot
-  LIMIT $1::integer
-) AS r
-GROUP BY r.type`,
-  columns: { type: text, jobs: int8 },
-});
-
-/** How many jobs of which type wait for a slot of a rate; the first `most` of all are counted. */
-export async function reservedByType(
-  db: Executor,
-  names: Names,
-  most: number,
-): Promise<ReadonlyMap<string, number>> {
-  const rows = await db.run(countReserved, names, [most]);
-  return new Map(rows.map(({ type, jobs }) => [type, jobs]));
+): Promise<ReadonlyMap<string | null, LimitState>> {
+  const rows = await db.run(readLimitStates, names, []);
+  return new Map(rows.map((row) => [row.type, row]));
 }

@@ -1,15 +1,16 @@
 /**
  * Since when the oldest due job waits, at a backlog too large to read.
  *
- * A queue that is read by time has its jobs in that order: the first that is not running is the answer, and it
- * is exact. A queue that is read by key has no index in due order. Two samples are read there, the first
+ * In a queue that is read by time the first job of each line that is not running is read, and the answer is exact,
+ * unless there are more lines of keys than are looked at. A queue that is read by key has no index in due order. Two samples are read there, the first
  * jobs by id, which is by age, and the heads of the first keys, which are spread over all ages; the older of
  * both is near the truth, and never older than it. Where keys take turns the first jobs by id have to do.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { statement } from '../../postgres/statement.js';
+import { bool, statement } from '../../postgres/statement.js';
 import { instant } from '../reading/columns.js';
+import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
 
 const BY_AGE = 10_000;
 /** So many are read to find them among dead letters, which stay for long. */
@@ -19,22 +20,18 @@ const KEYS = 2_000;
 export const oldestByTime = statement({
   name: 'oldest_by_time',
   text: `
-SELECT min(o.available_at) AS oldest_due
-FROM (
-  SELECT first.available_at
-  FROM generate_series(1, 4) AS p(priority)
-  CROSS JOIN LATERAL (
-    SELECT i.available_at FROM holdfast.inbox AS i
-    WHERE i.priority = p.priority::smallint AND i.available_at <= now() AND i.crashes < 2
-      AND i.status = 'pending'
-    ORDER BY i.available_at, i.position LIMIT 1
-  ) AS first
+WITH RECURSIVE ${LINES}
+SELECT min(o.available_at) AS oldest_due, (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more_lines
+FROM (${inLines({
+    columns: 'i.available_at',
+    ...{ when: 'i.available_at <= now()', but: `i.status = 'pending'`, most: '1' },
+  })}
   UNION ALL
-  -- Suspects are not in the index that claims read.
+  -- Suspects are not in the indexes that claims read.
   SELECT s.available_at FROM holdfast.inbox AS s
   WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()
 ) AS o`,
-  columns: { oldest_due: instant },
+  columns: { oldest_due: instant, more_lines: bool },
 });
 
 const HEAD = (after: string) => `
@@ -54,7 +51,7 @@ WITH RECURSIVE head AS (
         AND (i.partition_bucket, i.partition_key COLLATE "C") > (head.partition_bucket, head.key)`)}
   ) AS h
 )
-SELECT min(o.available_at) AS oldest_due
+SELECT min(o.available_at) AS oldest_due, true AS more_lines
 FROM (
   (SELECT h.status, h.available_at FROM head AS h LIMIT ${KEYS})
   UNION ALL
@@ -63,15 +60,17 @@ FROM (
    WHERE i.status <> 'dead_letter' LIMIT ${BY_AGE})
 ) AS o
 WHERE o.status = 'pending' AND o.available_at <= now()`,
-  columns: { oldest_due: instant },
+  columns: { oldest_due: instant, more_lines: bool },
 });
 
-/** Null: nothing is due. */
-export async function oldestDue(
-  db: Executor,
-  names: Names,
-  keyed: boolean,
-): Promise<string | null> {
+export interface OldestDue {
+  /** Null: nothing is due. */
+  readonly oldestDue: string | null;
+  /** It may be later than the truth. */
+  readonly oldestDueApproximate: boolean;
+}
+
+export async function oldestDue(db: Executor, names: Names, keyed: boolean): Promise<OldestDue> {
   const [row] = await db.run(keyed ? oldestByKey : oldestByTime, names, []);
-  return row?.oldestDue ?? null;
+  return { oldestDue: row?.oldestDue ?? null, oldestDueApproximate: row?.moreLines ?? keyed };
 }

@@ -44,7 +44,8 @@ const LOOK: readonly Need[] = [
   ...[on('migrations', 'SELECT', 'id'), on('queues', 'SELECT', 'name')],
   ...[on('workers', 'SELECT', 'status'), on('fleet', 'SELECT', 'epoch')],
   on('schedules', 'SELECT', 'name'),
-  on('limits', 'SELECT', 'queue'),
+  ...[on('limits', 'SELECT', 'queue'), on('rates', 'SELECT', 'key')],
+  on('permits', 'SELECT', 'held'),
   ...[see('', 'status'), see('_claims', 'jobs'), see('_archive', 'status')],
 ];
 const ENQUEUE: readonly Need[] = [
@@ -58,8 +59,7 @@ const ENQUEUE: readonly Need[] = [
   call('state_fits'),
 ];
 /** What an operator changes of a job that waits or is a dead letter. */
-const CHANGED =
-  'status available_at attempts crashes position parked payload version priority limit_slot';
+const CHANGED = 'status available_at attempts crashes position parked payload version priority';
 
 export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
   worker: [
@@ -73,8 +73,9 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
       on('schedules', right),
       on('limits', right),
       on('rates', right),
+      on('permits', right),
     ]),
-    ...callOfQueue('_claim_limited _allowance _set_limit _turns _room _prune_archive'),
+    ...callOfQueue('_allow _held _rate_keys _due _set_limit _turns _room _prune_archive'),
     ...ofQueue('', 'SELECT INSERT UPDATE DELETE'),
     ...ofQueue('_claims', 'SELECT INSERT DELETE'),
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),
@@ -89,8 +90,8 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...[on('audit', 'INSERT', 'act'), call('count_act(uuid, bigint)')],
     ...[on('schedules', 'UPDATE', 'paused'), on('schedules', 'DELETE')],
     ...['INSERT', 'UPDATE', 'DELETE'].map((right) => on('limits', right)),
-    ...['SELECT', 'UPDATE', 'DELETE'].map((right) => on('rates', right)),
-    ...callOfQueue('_set_limit'),
+    on('rates', 'DELETE'),
+    ...callOfQueue('_set_limit _held'),
     ...CHANGED.split(' ').map((column) => ({
       ...{ table: '', queue: true, right: 'UPDATE', column, grant: `UPDATE (${column})` },
     })),

@@ -1,6 +1,7 @@
 /**
- * Who has the row of a job locked: a transaction that somebody left open, or a prepared one. Claims, renewals and
- * maintenance pass over a locked row, so such a job waits for as long as the transaction is open.
+ * Who has the row of a job, or of a limit, locked: a transaction that somebody left open, or a prepared one. Claims,
+ * renewals and maintenance pass over a locked row, so such a job waits for as long as the transaction is open; under a
+ * locked limit nothing starts.
  *
  * A reader may lock nothing, so the row itself is asked: its xmax names whoever locked it last, and the server
  * knows whether that one still runs. Locks that several sessions share are not seen.
@@ -18,22 +19,21 @@ import {
   uuid,
 } from '../../postgres/statement.js';
 
-export const findRowLocks = statement({
-  name: 'row_locks',
-  text: `
-SELECT l.id, coalesce(own.found, false) AS sure, h.pid, p.gid,
+/** The rows `i` of a table that are locked, with columns of theirs, and who has locked them. */
+const LOCKED = (table: string, columns: readonly string[], where: string) => `
+SELECT ${columns.map((column) => `l.${column}`).join(', ')}, coalesce(own.found, false) AS sure, h.pid, p.gid,
   a.application_name AS application, a.usename::text AS username, a.state,
   (extract(epoch FROM clock_timestamp() - coalesce(p.prepared, a.xact_start)) * 1000)::bigint AS open_ms,
   left(a.query, 200) AS query
 FROM (
-  SELECT i.id, i.xmax
-  FROM holdfast.inbox AS i
+  SELECT ${columns.map((column) => `i.${column}`).join(', ')}, i.xmax
+  FROM ${table} AS i
   -- How far the 32 bits of xmax lie from where the snapshot ends. What lies behind that has not ended.
   CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS until) AS s
   CROSS JOIN LATERAL (
     SELECT ((i.xmax::text::bigint - s.until + 2147483648) & 4294967295) - 2147483648 AS ahead
   ) AS x
-  WHERE i.id = ANY ($1::uuid[])
+  WHERE ${where}
     AND CASE WHEN i.xmax::text = '0' THEN false
       WHEN x.ahead >= 0 THEN x.ahead < 100000
       WHEN s.until + x.ahead > 2 THEN pg_xact_status((s.until + x.ahead)::text::xid8) = 'in progress'
@@ -51,7 +51,7 @@ LEFT JOIN LATERAL (
   SELECT k.pid
   FROM pg_locks AS k
   LEFT JOIN pg_stat_activity AS b ON b.pid = k.pid
-  WHERE own.found IS NULL AND k.locktype = 'relation' AND k.granted AND k.relation = 'holdfast.inbox'::regclass
+  WHERE own.found IS NULL AND k.locktype = 'relation' AND k.granted AND k.relation = '${table}'::regclass
     -- A database that was cloned has a table of the same number.
     AND k.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
     AND k.mode IN ('RowShareLock', 'RowExclusiveLock') AND k.pid <> pg_backend_pid()
@@ -60,23 +60,42 @@ LEFT JOIN LATERAL (
 ) AS other ON true
 CROSS JOIN LATERAL (SELECT coalesce(own.pid, other.pid) AS pid) AS h
 LEFT JOIN pg_stat_activity AS a ON a.pid = h.pid
-WHERE own.found OR other.pid IS NOT NULL`,
-  columns: {
-    id: uuid,
-    /** False: it is probably this one. */
-    sure: bool,
-    pid: int4.orNull,
-    /** Of a prepared transaction. */
-    gid: text.orNull,
-    /** What follows is null for those who may not see the sessions of others. */
-    application: text.orNull,
-    username: text.orNull,
-    state: text.orNull,
-    open_ms: int8.orNull,
-    query: text.orNull,
-  },
+WHERE own.found OR other.pid IS NOT NULL`;
+
+const HOLDER = {
+  /** False: it is probably this one. */
+  sure: bool,
+  pid: int4.orNull,
+  /** Of a prepared transaction. */
+  gid: text.orNull,
+  /** What follows is null for those who may not see the sessions of others. */
+  application: text.orNull,
+  username: text.orNull,
+  state: text.orNull,
+  open_ms: int8.orNull,
+  query: text.orNull,
+};
+
+export const findRowLocks = statement({
+  name: 'row_locks',
+  text: LOCKED('holdfast.inbox', ['id'], 'i.id = ANY ($1::uuid[])'),
+  columns: { id: uuid, ...HOLDER },
 });
 
+export const findLimitLocks = statement({
+  name: 'limit_locks',
+  text: LOCKED(
+    'holdfast.limits',
+    ['type'],
+    `i.queue = 'inbox' AND ($1::text IS NULL OR i.type IS NULL OR i.type = $1::text)`,
+  ),
+  columns: { type: text.orNull, ...HOLDER },
+});
+
+/** Who it is. */
+export type LockHolder = Row<typeof HOLDER>;
+/** The row of a limit; without a type that of the queue. */
+export type LimitLock = Row<typeof findLimitLocks.columns>;
 export type RowLock = Row<typeof findRowLocks.columns>;
 
 /** A statement of a worker holds the rows that it writes for a moment. */
@@ -93,4 +112,21 @@ export async function rowLocks(
 ): Promise<RowLock[]> {
   const found = await db.run(findRowLocks, names, [plainArray(ids)]);
   return found.filter((lock) => !passing(lock));
+}
+
+/**
+ * The limits of a queue, or those that hold for a type, that somebody has locked. A claim of a limited job locks them for a
+ * moment: a lock counts from a second on. A user who may not see since when counts only those of other programs.
+ */
+export async function limitLocks(
+  db: Executor,
+  names: Names,
+  type: string | null,
+): Promise<LimitLock[]> {
+  const found = await db.run(findLimitLocks, names, [type]);
+  return found.filter(({ openMs, gid, application }) =>
+    openMs === null
+      ? gid !== null || !(application?.startsWith('holdfast') ?? true)
+      : openMs >= PASSING_MS,
+  );
 }
