@@ -1,7 +1,6 @@
 /** Limits in queues that are read by key, statement by statement: in order, and where keys take turns. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ClaimedJob } from '../src/claim/take.js';
-import { queueSettings } from '../src/fleet/registry.js';
 import { job } from '../src/index.js';
 import { recover } from '../src/maintenance/recover.js';
 import { configure, type QueueSettings } from '../src/operate/queue.js';
@@ -9,7 +8,7 @@ import { complete } from '../src/settle/complete.js';
 import { release } from '../src/settle/release.js';
 import { claimSuspected, heldOf, numbers } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
-import { limitStep } from './support/limited.js';
+import { limitStep, register } from './support/limited.js';
 import { claimInOrder, inWalkOrder } from './support/ordered.js';
 import { claimInTurns } from './support/turns.js';
 import { until } from './support/until.js';
@@ -17,6 +16,9 @@ import { until } from './support/until.js';
 const db = testDatabase();
 const step = job<{ n: number }>('step');
 const other = job<{ n: number }>('other');
+const keyed = job<{ n: number; tenant: string }>('step', {
+  limit: { rate: { limit: 10, per: '10m', burst: 1, key: ({ tenant }) => tenant } },
+});
 const rate = { limit: 10, perMs: 600_000, burst: 2 };
 
 interface Way {
@@ -29,19 +31,15 @@ let way = IN_TURNS;
 
 async function queueRead(how: Way): Promise<void> {
   way = how;
-  for (const table of ['limits', 'inbox', 'inbox_claims', 'workers'])
+  for (const table of ['limits', 'permits', 'rates', 'inbox', 'inbox_claims', 'workers'])
     await db.rows(`DELETE FROM holdfast.${table}`);
+  await register(db, ['one', 'two', 'three', 'other', 'w', 'dead']);
   await configure(db.plain, INBOX, { ordering: 'none', ...how.settings });
 }
 
-const limitsVersion = async () => {
-  const settings = await queueSettings(db.engine, INBOX);
-  return settings.find(({ name }) => name === 'inbox')?.limited.version as number;
-};
-
-/** As a worker claims jobs of type `step` under its limit; run 1, as no job is claimed ahead. */
+/** As a worker claims jobs of type `step`. Its own claims are counted: it says nothing of what it holds. */
 const claim = (by = 'w', options = {}) =>
-  way.claim(db.engine, by, { under: 'step', run: 1, again: true, ...options } as never);
+  way.claim(db.engine, by, { run: 10, again: true, ...options } as never);
 const taken = async (by?: string, options = {}) => numbers(await claim(by, options));
 /** Each of its own key, unless they share one. */
 const enqueue = (count: number, key?: string, of = step) =>
@@ -64,8 +62,12 @@ describe.each([
     await enqueue(10);
     const first = await claim('one', { limit: 2 });
     expect(first.jobs).toHaveLength(2);
-    expect(await claim('two')).toMatchObject({ allowed: 1, jobs: [{}], againMs: null });
-    expect(await claim('three')).toMatchObject({ allowed: 0, jobs: [] });
+    const second = await claim('two');
+    expect(second).toMatchObject({ jobs: [{}], refused: { step: null } });
+    // Where those are that wait for a permit.
+    expect(second.heldBack.length).toBeGreaterThan(0);
+    expect(second.heldBack.every(({ inMs }) => inMs === -1)).toBe(true);
+    expect(await claim('three')).toMatchObject({ jobs: [], refused: { step: null } });
     await settle('one', first.jobs.slice(1));
     await release(db.engine, INBOX, 'one', first.jobs.slice(0, 1).map(heldOf));
     expect((await claim('three')).jobs).toHaveLength(2);
@@ -77,7 +79,7 @@ describe.each([
     await db.hf.configureQueue('inbox', { limit: { concurrency: 4 } });
     await enqueue(10);
     await enqueue(10, undefined, other);
-    const others = { under: '', versions: { other: 1 } };
+    const others = { versions: { other: 1 } };
     // In order, the jobs of `step` are the heads of their keys.
     await db.rows(
       `UPDATE holdfast.inbox SET partition_key = 'o' || partition_key WHERE type = 'other'`,
@@ -85,17 +87,23 @@ describe.each([
     expect((await claim('w', { limit: 2 })).jobs).toHaveLength(2);
     expect((await claim('w', { ...others, limit: 1 })).jobs).toHaveLength(1);
     expect((await claim()).jobs).toHaveLength(1);
-    expect(await claim('w', others)).toMatchObject({ allowed: 0 });
+    expect(await claim('w', others)).toMatchObject({ jobs: [], refused: { other: null } });
     expect(await held()).toBe(4);
   });
 
   test('is not exceeded by twenty that claim at once', async () => {
     await limitStep(db, { concurrency: 7 });
     await enqueue(60);
-    await Promise.all(Array.from({ length: 20 }, (_, n) => claim(`w${n}`, { limit: 3 })));
-    expect(await held()).toBeLessThanOrEqual(7);
-    await claim();
-    expect(await held()).toBe(7);
+    const many = Array.from({ length: 20 }, (_, n) => `w${n}`);
+    await register(db, many);
+    for (let round = 0; round < 3; round++) {
+      await Promise.all(many.map((one) => claim(one, { limit: 3 })));
+      expect(await held()).toBeLessThanOrEqual(7);
+    }
+    await until('all permits are used', async () => {
+      await claim();
+      return (await held()) === 7;
+    });
   });
 
   test('leaves whoever comes while another claims under it to come again', async () => {
@@ -104,7 +112,9 @@ describe.each([
     const client = await db.pool.connect();
     try {
       await client.query('BEGIN; SELECT FROM holdfast.limits FOR UPDATE');
-      expect(await claim()).toMatchObject({ jobs: [], allowed: 0, againMs: 5 });
+      const claimed = await claim();
+      expect(claimed).toMatchObject({ jobs: [], refused: { step: 5 } });
+      expect(claimed.heldBack.every(({ inMs }) => inMs === 5)).toBe(true);
     } finally {
       // With its transaction: nothing is left locked, also when this fails.
       client.release(true);
@@ -118,7 +128,7 @@ describe.each([
     const first = await taken('dead');
     expect(first).toHaveLength(2);
     expect(await taken()).toEqual([]);
-    await db.rows(`INSERT INTO holdfast.workers (id, status) VALUES ('dead', 'dead')`);
+    await db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = 'dead'`);
     await recover(db.engine, INBOX, { limit: 10, recoverer: 'w' });
     expect((await taken()).toSorted()).toEqual(first.toSorted());
     expect(await taken()).toEqual([]);
@@ -129,21 +139,12 @@ describe.each([
     await enqueue(3);
     await db.rows(`UPDATE holdfast.inbox SET crashes = 2 WHERE (payload ->> 'n')::int > 0`);
     const [running] = (await claim()).jobs;
-    const suspects = async () => numbers(await claimSuspected(db.engine, 'w', { under: 'step' }));
+    const suspects = async () => numbers(await claimSuspected(db.engine, 'w'));
     expect(await suspects()).toEqual([]);
     await settle('w', [running as ClaimedJob]);
     // Without the limit both would come together.
     expect(await suspects()).toHaveLength(1);
     expect(await taken()).toEqual([]);
-  });
-
-  test('that a worker does not know yet keeps it from taking anything', async () => {
-    await enqueue(2);
-    const version = await limitsVersion();
-    await limitStep(db, { concurrency: 1 });
-    expect(await taken('w', { under: undefined, limitsVersion: version })).toEqual([]);
-    const now = await limitsVersion();
-    expect(await taken('w', { limitsVersion: now })).toHaveLength(1);
   });
 });
 
@@ -153,8 +154,7 @@ describe.each([
 ])('%s, a rate', (_, how) => {
   beforeEach(() => queueRead(how));
   const waiting = () =>
-    db.rows(`SELECT FROM holdfast.inbox WHERE status = 'pending' AND available_at <= now()
-      AND limit_slot IS NULL AND attempts = 0`);
+    db.rows(`SELECT FROM holdfast.inbox WHERE status = 'pending' AND available_at <= now() AND attempts = 0`);
 
   test('lets a burst start; what waits keeps its place and costs nothing', async () => {
     await limitStep(db, { rate });
@@ -162,12 +162,13 @@ describe.each([
     const first = await claim();
     expect(first.jobs).toHaveLength(2);
     // One a minute.
-    expect(first.againMs).toBeGreaterThan(55_000);
-    expect(first.againMs).toBeLessThanOrEqual(60_000);
-    expect(await claim('other')).toMatchObject({ allowed: 0, jobs: [] });
+    expect(first.refused.step).toBeGreaterThan(55_000);
+    expect(first.refused.step).toBeLessThanOrEqual(60_000);
+    for (const { inMs } of first.heldBack) expect(inMs).toBeGreaterThan(55_000);
+    expect((await claim('other')).jobs).toEqual([]);
     expect(await waiting()).toHaveLength(4);
     await db.rows(`UPDATE holdfast.rates SET started_tat = started_tat - interval '1 minute'`);
-    expect(await claim('other')).toMatchObject({ allowed: 1, jobs: [{}] });
+    expect(await claim('other')).toMatchObject({ jobs: [{}] });
     expect(await taken('other')).toEqual([]);
   });
 
@@ -189,7 +190,7 @@ describe.each([
     expect(await taken()).toHaveLength(3);
     await db.rows(`DELETE FROM holdfast.inbox`);
     await enqueue(5, undefined, other);
-    const others = { under: '', versions: { other: 1 } };
+    const others = { versions: { other: 1 } };
     expect(await taken('w', others)).toHaveLength(1);
     expect(await taken('w', others)).toEqual([]);
   });
@@ -202,26 +203,34 @@ describe.each([
     await db.rows('SELECT pg_sleep(0.01)');
     expect((await taken()).length).toBeGreaterThan(0);
     await limitStep(db, null);
-    expect(await taken('w', { under: undefined })).not.toEqual([]);
+    expect(await taken()).not.toEqual([]);
   });
 
-  test('with keys is refused, and nothing is set; so is such a type when the order changes', async () => {
-    await expect(limitStep(db, { rate }, true)).rejects.toMatchObject({
-      code: 'OPTION_INVALID',
-      message: expect.stringMatching(/has no rates with keys.*No limit was set/s),
-    });
-    await expect(
-      db.rows(`SELECT holdfast.inbox_set_limit('declare', 'step', NULL, 1, '1s', 1, true)`),
-    ).rejects.toMatchObject({ code: 'HF002', message: expect.stringMatching(/no limit was set/) });
-    expect(await db.rows('SELECT FROM holdfast.limits')).toEqual([]);
-    await configure(db.plain, INBOX, { ordering: 'none' });
-    await limitStep(db, { rate }, true);
-    await expect(configure(db.plain, INBOX, how.settings)).rejects.toMatchObject({
-      code: 'HF005',
-      message: expect.stringMatching(/has a rate with keys/),
-    });
-    await limitStep(db, { rate });
-    await configure(db.plain, INBOX, how.settings);
+  test('with keys holds for each of them, and holds up no other', async () => {
+    await limitStep(db, { rate: { ...rate, burst: 1 } }, true);
+    const tenants = 20;
+    await db.hf.enqueueMany(
+      Array.from({ length: 3 * tenants }, (_, n) => {
+        const tenant = `t${n % tenants}`;
+        return keyed.item({ n, tenant }, { partitionKey: tenant });
+      }),
+    );
+    const first = await claim();
+    expect(numbers(first).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: tenants }, (_, n) => n),
+    );
+    await settle('w', first.jobs);
+    const none = await claim();
+    // Others of the type may start: it is not closed, but its buckets are known.
+    expect([none.jobs, none.refused]).toEqual([[], {}]);
+    expect(new Set(none.heldBack.map(({ bucket }) => bucket))).toEqual(
+      new Set(first.jobs.map(({ partitionBucket }) => partitionBucket)),
+    );
+    await db.hf.enqueue(keyed, { n: 100, tenant: 'new' }, { partitionKey: 'new' });
+    expect(await taken()).toEqual([100]);
+    await db.rows(`UPDATE holdfast.rates SET started_tat = started_tat - interval '1 minute'
+      WHERE key = 't7'`);
+    expect(await taken()).toEqual([tenants + 7]);
   });
 });
 
@@ -234,7 +243,7 @@ describe('in order', () => {
     await enqueue(1, a);
     await enqueue(1, b);
     await enqueue(1, b, other);
-    const ordinary = { under: undefined, versions: { other: 1 } };
+    const ordinary = { versions: { other: 1 } };
     // `step` of b waits for the place that a has, and `other` of b for that.
     const [first] = (await claim('w', { limit: 1 })).jobs;
     expect(await taken('w', ordinary)).toEqual([]);
@@ -268,6 +277,6 @@ describe('in turns', () => {
     await enqueue(2, 'b');
     await enqueue(1, 'b', other);
     expect(await taken('w', { limit: 1 })).toHaveLength(1);
-    expect(await taken('w', { under: undefined, versions: { other: 1 } })).toHaveLength(1);
+    expect(await taken('w', { versions: { other: 1 } })).toHaveLength(1);
   });
 });
