@@ -368,12 +368,14 @@ export const MUTANTS = [
         ],
         [
           'WHERE pg_try_advisory_xact_lock($2::integer, s.lock_key)',
-          'WHERE $2::integer IS NOT NULL AND random() < 0.01',
+          'WHERE $2::integer IS NOT NULL AND random() < 0.03',
         ],
       ],
     },
-    profile: 'worker',
-    faults: ['stutter'],
+    // Only producers are slow: whoever is declared dead has nothing to blame.
+    profile: 'network',
+    faults: ['slow-commits'],
+    seconds: 24,
     producer: SLOW_PAY,
     caughtBy: /^ownership: .* recovered from .*, which is alive/,
   },
