@@ -8,6 +8,8 @@ import type { ClaimedJob } from '../take.js';
 import type { LineRequest, TimeClaim } from './claim.js';
 import { LAG_MS, Lines } from './lines.js';
 
+const OPEN: (type: string) => boolean = () => true;
+
 const EPOCH = Date.parse('2030-01-01T00:00:00Z');
 /** As Postgres writes it. */
 const text = (ms: number) =>
@@ -56,7 +58,7 @@ class Queue {
   }
 
   /** As the statement does it (claim.ts): true while there may be more. */
-  claim(now: number, limit: number, { all = false, open = () => true, tookMs = 1 } = {}): boolean {
+  claim(now: number, limit: number, { all = false, open = OPEN, tookMs = 1 } = {}): boolean {
     const lines = this.lines.take(now, limit, open, all);
     const seen = new Set<number>();
     const found: Row[] = [];

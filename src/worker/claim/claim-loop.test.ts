@@ -33,7 +33,7 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     engine: db.engine,
     settings: resolveOptions({}),
     versions: { work: 1 },
-    wakeups: { listening: () => false, getsHints: () => false, want: () => undefined },
+    wakeups: { listening: () => false, getsHints: () => false, isQuiet: () => true, want: () => undefined },
     time,
     workerId: () => `simulated-${seed}`,
     mayClaim: () => true,
@@ -122,7 +122,10 @@ describe('a claim loop without notifications', () => {
   });
 });
 
-const HEARS = { listening: () => true, getsHints: () => true, want: () => undefined };
+const HEARS = {
+  ...{ listening: () => true, getsHints: () => true },
+  ...{ isQuiet: () => false, want: () => undefined },
+};
 
 describe('a claim loop that gets hints', () => {
   test('asks when the next job is due as soon as hints arrive: nobody told it of earlier ones', async () => {
