@@ -73,15 +73,21 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
 }
 
 describe('a claim loop without notifications', () => {
-  test('polls more and more rarely while it finds nothing, up to the poll interval', async () => {
+  test('polls more and more rarely while it finds nothing, and then leaves its polls to others', async () => {
     const { loop, claims, until } = simulate(1);
     loop.pump();
-    await until(12);
-    loop.stop();
+    await expect(until(12)).rejects.toThrow('nothing is planned');
+    expect(loop.idle).toBe(true);
     const gaps = claims.slice(1).map(({ at }, n) => at - (claims[n]?.at ?? 0));
     expect(gaps[0]).toBeLessThan(100);
     expect(Math.max(...gaps)).toBeLessThanOrEqual(1_250);
-    expect(gaps.at(-1)).toBeGreaterThanOrEqual(750);
+    const news = { suspects: false, maintainedMs: null, recount: false };
+    loop.record({ ...news, dueInMs: null });
+    expect(loop.claiming).toBe(false);
+    loop.record({ ...news, dueInMs: 0 });
+    expect(loop.claiming).toBe(true);
+    await until(claims.length + 1);
+    loop.stop();
   });
 
   test('does the same at the same times when it is run again', async () => {
@@ -89,7 +95,7 @@ describe('a claim loop without notifications', () => {
     for (let n = 0; n < 2; n++) {
       const { loop, claims, until } = simulate(42);
       loop.pump();
-      await until(10);
+      await until(5);
       loop.stop();
       times.push(claims.map(({ at }) => at));
     }
