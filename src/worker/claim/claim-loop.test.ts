@@ -14,6 +14,9 @@ import { ClaimLoop, type ClaimLoopDeps } from './claim-loop.js';
 const db = testDatabase();
 const work = job('work');
 
+const HEARS = { listening: () => true, getsHints: () => true, isQuiet: () => false, want: () => undefined };
+const DEAF = { ...HEARS, listening: () => false, getsHints: () => false };
+
 interface Simulation {
   readonly loop: ClaimLoop;
   /** When claims ended, by the simulated clock, and what they brought. */
@@ -33,7 +36,7 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     engine: db.engine,
     settings: resolveOptions({}),
     versions: { work: 1 },
-    wakeups: { listening: () => false, getsHints: () => false, want: () => undefined },
+    wakeups: DEAF,
     time,
     workerId: () => `simulated-${seed}`,
     mayClaim: () => true,
@@ -122,7 +125,7 @@ describe('a claim loop without notifications', () => {
   });
 });
 
-const HEARS = { listening: () => true, getsHints: () => true, want: () => undefined };
+
 
 describe('a claim loop that gets hints', () => {
   test('asks when the next job is due as soon as hints arrive: nobody told it of earlier ones', async () => {
