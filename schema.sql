@@ -89,6 +89,29 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.due_queues(asked jsonb, OUT queue text, OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT unused boolean)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+DECLARE
+  one record;
+BEGIN
+  FOR one IN
+    SELECT q.name, a.value -> 'types' AS types, a.value -> 'versions' AS versions
+    FROM jsonb_each(asked) AS a JOIN holdfast.queues AS q ON q.name = a.key ORDER BY q.name
+  LOOP
+    queue := one.name;
+    EXECUTE format('SELECT d.* FROM holdfast.%I(ARRAY(SELECT jsonb_array_elements_text($1)), '
+      'ARRAY(SELECT jsonb_array_elements_text($2)::integer)) AS d', one.name || '_due')
+      USING one.types, one.versions
+      INTO due_in_ms, suspects, maintained_ms, recount, unused;
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.fleet_changed()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -121,432 +144,104 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_allowance(wanted integer, under text, OUT jobs integer, OUT again_ms bigint, OUT rate_id integer, OUT base timestamp with time zone, OUT pace interval)
- RETURNS record
+CREATE OR REPLACE FUNCTION holdfast.inbox_allow(worker text, worker_holds jsonb, places tid[], types text[], keys text[], OUT place tid, OUT type text, OUT ok boolean, OUT again_ms bigint, OUT whole boolean)
+ RETURNS SETOF record
  LANGUAGE plpgsql
 AS $function$
+#variable_conflict use_column
 DECLARE
-  held holdfast.limits[];
-  own holdfast.limits;
-  rate holdfast.limits;
-  of_queue holdfast.limits;
+  mine integer[];
   moment timestamptz;
-  tokens bigint;
-  seconds double precision;
 BEGIN
-  jobs := wanted;
-  IF under IS NULL OR wanted < 1 THEN
-    RETURN;
-  END IF;
-  SELECT array_agg(h.l) INTO held
-  FROM (
-    SELECT l FROM holdfast.limits AS l
-    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = under) ORDER BY l.id FOR UPDATE SKIP LOCKED
-  ) AS h;
-  IF coalesce(cardinality(held), 0) < (
-    SELECT count(*) FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = under)) THEN
-    jobs := 0;
-    again_ms := 5;
-    RETURN;
-  END IF;
-  SELECT h.* INTO of_queue FROM unnest(held) AS h WHERE h.type IS NULL;
-  SELECT h.* INTO own FROM unnest(held) AS h WHERE h.type IS NOT NULL;
+  SELECT coalesce(array_agg(l.id), '{}') INTO mine FROM (
+    SELECT l.id FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = ANY (types))
+    ORDER BY l.id FOR UPDATE SKIP LOCKED
+  ) AS l;
   moment := clock_timestamp();
-  IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
-    SELECT greatest(0, least(wanted, of_queue.concurrency - count(*),
-      own.concurrency - count(*) FILTER (WHERE r.type = under)))
-    INTO jobs
-    FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)) AS h
-    CROSS JOIN LATERAL (
-      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
-    ) AS r;
-  END IF;
-  -- A job has one rate: that of its type, or else that of its queue.
-  IF own.rate_limit IS NOT NULL THEN
-    rate := own;
-  ELSIF of_queue.rate_limit IS NOT NULL THEN
-    rate := of_queue;
-  ELSE
-    RETURN;
-  END IF;
-  seconds := extract(epoch FROM rate.rate_per) / rate.rate_limit;
-  SELECT greatest(max(r.started_tat), moment) INTO base
-  FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = '';
-  tokens := greatest(0, floor(rate.rate_burst + 1e-6
-    - extract(epoch FROM base - moment)::double precision / seconds));
-  rate_id := rate.id;
-  pace := seconds * interval '1 second';
-  IF tokens <= jobs THEN
-    jobs := tokens;
-    again_ms := ceil(extract(epoch FROM base + (tokens - (rate.rate_burst - 1)) * pace - moment) * 1000);
-  END IF;
+  RETURN QUERY
+  WITH limits AS MATERIALIZED (
+    SELECT l.id, l.type, l.keyed, l.concurrency, l.rate_burst, l.updated_at, l.id = ANY (mine) AS locked,
+      extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace,
+      CASE WHEN NOT l.id = ANY (mine) THEN 0 WHEN l.concurrency IS NULL THEN 2147483647
+        ELSE l.concurrency - coalesce((worker_holds ->> coalesce(l.type, ''))::integer, 0)
+          - holdfast.inbox_held(l.id, l.type, CASE WHEN worker_holds IS NOT NULL THEN worker END) END AS room
+    FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = ANY (types))
+  ), jobs AS MATERIALIZED (
+    SELECT j.*, t.tat, CASE WHEN j.rate IS NULL THEN 2147483647 ELSE greatest(0, floor(j.rate_burst + 1e-6 - extract(epoch FROM t.tat - moment)::double precision / j.pace)) END AS tokens
+    FROM (
+      SELECT u.place, u.type, u.nth, o.id AS own, coalesce(o.room, 2147483647) AS own_room,
+        q.id AS of_queue, coalesce(q.room, 2147483647) AS queue_room, coalesce(o.locked, true) AND coalesce(q.locked, true) AS locked,
+        -- A job has one rate: that of its type, or else that of its queue.
+        r.id AS rate, r.pace, r.rate_burst, r.updated_at, r.keyed, CASE WHEN r.keyed THEN coalesce(u.key, '') ELSE '' END AS key
+      FROM unnest(places, types, keys) WITH ORDINALITY AS u(place, type, key, nth)
+      LEFT JOIN limits AS o ON o.type = u.type
+      LEFT JOIN limits AS q ON q.type IS NULL
+      LEFT JOIN limits AS r ON r.id = CASE WHEN o.pace IS NOT NULL THEN o.id WHEN q.pace IS NOT NULL THEN q.id END
+    ) AS j
+    LEFT JOIN LATERAL (
+      SELECT coalesce(max(greatest(moment, j.updated_at + least(315360000,
+      extract(epoch FROM r.started_tat - j.updated_at)::double precision * j.pace / coalesce(r.pace, j.pace))
+      * interval '1 second')), moment) AS tat
+      FROM holdfast.rates AS r WHERE r.limit_id = j.rate AND r.key = j.key
+    ) AS t ON true
+  ), locked AS MATERIALIZED (
+    SELECT c.*, i.ctid IS NOT NULL AS ok
+    FROM (
+      SELECT o.*, o.in_rate <= o.tokens AND o.in_own <= o.own_room AS fits,
+        count(*) FILTER (WHERE o.in_rate <= o.tokens AND o.in_own <= o.own_room) OVER (ORDER BY o.nth) AS in_queue
+      FROM (
+        SELECT r.*, count(*) FILTER (WHERE r.in_rate <= r.tokens) OVER (PARTITION BY r.own ORDER BY r.nth) AS in_own
+        FROM (SELECT j.*, row_number() OVER (PARTITION BY j.rate, j.key ORDER BY j.nth) AS in_rate FROM jobs AS j) AS r
+      ) AS o
+    ) AS c
+    LEFT JOIN LATERAL (
+      SELECT i.ctid FROM holdfast.inbox AS i
+      WHERE i.ctid = c.place AND (i.status = 'pending' OR i.status = 'processing' AND i.lease_expires_at <= now())
+        AND c.fits AND c.in_queue <= c.queue_room
+      FOR UPDATE SKIP LOCKED
+    ) AS i ON true
+  ), paid AS (
+    INSERT INTO holdfast.rates AS r (limit_id, key, started_tat, slot_tat, pace)
+    SELECT l.rate, l.key, max(l.tat) + count(*) * max(l.pace) * interval '1 second', moment, max(l.pace)
+    FROM locked AS l WHERE l.ok AND l.rate IS NOT NULL GROUP BY l.rate, l.key
+    ON CONFLICT (limit_id, key) DO UPDATE SET started_tat = excluded.started_tat, pace = excluded.pace
+  ), held AS (
+    INSERT INTO holdfast.permits AS p (limit_id, worker_id, held)
+    SELECT l.id, worker, coalesce((worker_holds ->> coalesce(l.type, ''))::integer, 0)
+      + (SELECT count(*) FROM locked AS k WHERE k.ok AND (l.type IS NULL OR k.type = l.type))
+    FROM limits AS l WHERE l.locked AND l.concurrency IS NOT NULL AND worker_holds IS NOT NULL
+    ON CONFLICT (limit_id, worker_id) DO UPDATE SET held = excluded.held WHERE p.held <> excluded.held
+  )
+  SELECT l.place, l.type, l.ok, CASE WHEN l.ok THEN NULL WHEN NOT l.locked THEN 5
+      WHEN l.in_rate > l.tokens THEN ceil(extract(epoch FROM
+        l.tat + (l.tokens - (l.rate_burst - 1)) * l.pace * interval '1 second' - moment) * 1000)::bigint END,
+    -- Somebody else has just taken it, or only its key has no token: others of its type may start.
+    NOT l.ok AND NOT (l.fits AND l.in_queue <= l.queue_room) AND NOT (l.locked AND l.keyed IS TRUE AND l.in_rate > l.tokens)
+  FROM locked AS l;
 END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_allowance(wanted integer, under text, OUT jobs integer, OUT again_ms bigint, OUT rate_id integer, OUT base timestamp with time zone, OUT pace interval)
+ RETURNS record
+ LANGUAGE sql
+AS $function$
+  SELECT CASE WHEN under IS NULL THEN wanted ELSE 0 END, CASE WHEN under IS NOT NULL THEN 1000 END,
+    NULL::integer, NULL::timestamptz, NULL::interval
 $function$;
 
 CREATE OR REPLACE FUNCTION holdfast.inbox_claim_limited(worker text, lease_ms integer, number bigint, finished bigint[], wanted integer, types text[], versions jsonb, priorities smallint[], after_at timestamp with time zone[], after_position bigint[], of_type text, suspects boolean, suspect_lock integer, lag_ms integer)
  RETURNS TABLE(epoch bigint, clock bigint, seen_until timestamp with time zone, again_ms bigint, throttled bigint, more boolean, waits boolean, left_priority smallint, left_at timestamp with time zone, left_position bigint, isolated boolean, id uuid, type text, version integer, partition_key text, payload jsonb, headers jsonb, attempts integer, max_attempts integer, lease_generation bigint, crashes integer, created_at timestamp with time zone, partition_bucket integer, priority smallint, taken boolean, cursor_at timestamp with time zone, cursor_position bigint)
- LANGUAGE plpgsql
+ LANGUAGE sql
  SET enable_hashjoin TO 'on'
 AS $function$
-#variable_conflict use_column
-DECLARE
-  of_queue holdfast.limits;
-  own holdfast.limits;
-  rate holdfast.limits;
-  moment timestamptz;
-  places bigint;
-  -- Seconds from one start to the next.
-  pace double precision;
-  -- One more than is wanted: it says where the next claim has to begin.
-  reads integer := $5 + 1;
-  -- The same of those whose slot has come.
-  ready integer := $5 + 1;
-  queued boolean;
-  -- How many of those whose slot has not come may start; none where a rate has keys. In the line of a queue a token is
-  -- left for a while to those whose slot has come: others may handle their types.
-  early bigint := 0;
-  grace interval := '0';
-  shut record;
-  aged_until timestamptz;
-BEGIN
-  -- The mutex, always in this order.
-  SELECT l.* INTO of_queue FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type IS NULL FOR UPDATE;
-  SELECT l.* INTO own FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type = $11 FOR UPDATE;
-  SELECT q.paused_types, q.paused_keys, q.age_after INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
-  moment := clock_timestamp();
-  -- A quarter of the claims begin with what more urgent jobs have kept waiting for too long.
-  IF random() < 0.25 THEN
-    aged_until := moment - shut.age_after;
-  END IF;
-  -- Who runs: the claims name all that workers hold, so the queue is not read. A job may stand in two of them.
-  IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
-    SELECT least(of_queue.concurrency - count(*),
-      own.concurrency - count(*) FILTER (WHERE r.type = $11))
-    INTO places
-    FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)) AS h
-    CROSS JOIN LATERAL (
-      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
-    ) AS r;
-  END IF;
-  -- A job has one rate: that of its type, or else that of its queue.
-  IF own.rate_limit IS NOT NULL THEN
-    rate := own;
-  ELSE
-    rate := of_queue;
-  END IF;
-  IF rate.rate_limit IS NOT NULL THEN
-    pace := extract(epoch FROM rate.rate_per) / rate.rate_limit;
-    -- Those that find no token get their slots by so many at a time.
-    reads := 1000;
-    IF own.rate_limit IS NULL THEN
-      grace := '250 milliseconds';
-    END IF;
-    IF rate.keyed THEN
-      ready := reads;
-    ELSIF NOT $12 THEN
-      SELECT greatest(0, floor(rate.rate_burst + 1e-6
-        - greatest(extract(epoch FROM max(r.started_tat) + grace - moment)::double precision, 0) / pace)),
-        coalesce(max(r.slot_tat) > moment, false)
-      INTO early, queued FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = '';
-      -- There are more tokens than places, or than is wanted: nobody needs a slot.
-      IF NOT queued AND early > greatest(0, least($5, places)) THEN
-        reads := $5 + 1;
-      END IF;
-      early := least($5, early);
-    END IF;
-  END IF;
-
-  RETURN QUERY
-  WITH aged AS MATERIALIZED (
-    SELECT c.* FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
-      CROSS JOIN LATERAL (
-        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
-          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
-        FROM holdfast.inbox AS i
-        WHERE NOT $12::boolean AND i.priority = p.priority
-          AND (i.available_at, i.position) > (p.after_at, p.after_position)
-          AND i.available_at <= aged_until
-          AND i.crashes < 2
-          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
-          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
-          AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        ORDER BY i.available_at, i.position
-        LIMIT $5
-      ) AS c(place, priority, available_at, position, pending, reserved, key)
-    WHERE aged_until IS NOT NULL AND p.priority > 1
-    ORDER BY c.available_at
-    LIMIT $5
-  ), due AS MATERIALIZED (
-    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC, d.available_at > moment,
-      EXISTS (SELECT FROM aged AS a WHERE a.place = d.place) DESC, d.priority, d.available_at, d.position) AS nth
-    FROM (
-      -- Those whose slot has come. A key without a token is passed over: its jobs have all that they can get.
-      (SELECT c.* FROM unnest($6::text[]) AS t(type) CROSS JOIN LATERAL (
-      SELECT i.ctid AS place, i.priority, i.available_at, i.position, i.status = 'pending' AS pending,
-        true AS reserved, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END AS key
-      FROM holdfast.inbox AS i
-      WHERE pace IS NOT NULL AND NOT $12::boolean AND i.type = t.type
-        AND i.limit_slot <= moment AND i.limit_slot = i.available_at AND i.crashes < 2
-        AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
-        AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        AND NOT (rate.keyed AND EXISTS (SELECT FROM holdfast.rates AS r
-          WHERE r.limit_id = rate.id AND r.key = coalesce(i.limit_key, '')
-            AND r.started_tat > moment + (rate.rate_burst - 1 + 1e-6) * pace * interval '1 second'))
-      ORDER BY i.limit_slot
-      LIMIT ready
-      ) AS c ORDER BY c.available_at LIMIT ready)
-      UNION ALL
-      -- There is a token before the next slot, because others have left the line: whoever comes next comes early.
-      (SELECT c.* FROM unnest($6::text[]) AS t(type) CROSS JOIN LATERAL (
-      SELECT i.ctid, i.priority, i.available_at, i.position, true, true, ''
-      FROM holdfast.inbox AS i
-      WHERE early > 0 AND i.type = t.type AND i.limit_slot > moment AND i.limit_slot = i.available_at
-        AND i.crashes < 2 AND i.status = 'pending'
-        AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-      ORDER BY i.limit_slot
-      LIMIT early
-      ) AS c(place, priority, available_at, position, pending, reserved, key)
-      ORDER BY c.available_at LIMIT early)
-      UNION ALL
-      (SELECT c.* FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
-      CROSS JOIN LATERAL (
-        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
-          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
-        FROM holdfast.inbox AS i
-        WHERE NOT $12::boolean AND i.priority = p.priority
-          AND (i.available_at, i.position) > (p.after_at, p.after_position)
-          AND i.available_at <= moment
-          AND i.crashes < 2
-          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
-          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
-          AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        ORDER BY i.available_at, i.position
-        LIMIT reads
-      ) AS c(place, priority, available_at, position, pending, reserved, key)
-      WHERE NOT EXISTS (SELECT FROM aged AS a WHERE a.place = c.place)
-      LIMIT reads)
-      UNION ALL
-      SELECT a.* FROM aged AS a
-      UNION ALL
-      -- A suspect comes alone: one of them runs at a time in the whole fleet.
-      (SELECT i.ctid, i.priority, i.available_at, i.position, true,
-        i.limit_slot IS NOT DISTINCT FROM i.available_at,
-        CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
-      FROM holdfast.inbox AS i
-      WHERE $12::boolean AND i.crashes > 1 AND i.status = 'pending' AND i.available_at <= moment
-        AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        AND NOT EXISTS (SELECT FROM holdfast.inbox AS r
-          WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
-        AND (SELECT pg_try_advisory_xact_lock($13::integer, 'holdfast.inbox'::regclass::oid::integer))
-      ORDER BY (i.history -> -1 ->> 'at')::timestamptz NULLS FIRST, i.crashes, i.id
-      LIMIT 1)
-    ) AS d
-    WHERE EXISTS (SELECT FROM holdfast.queues AS q
-      WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none'
-        AND coalesce(q.limits_version = ($7::jsonb -> '')::bigint, true))
-  ), lines AS MATERIALIZED (
-    -- Whoever left the line was cancelled or changed; a line in which nobody is left is none.
-    SELECT r.key, r.started_tat, CASE WHEN r.slot_tat > moment AND CASE
-        -- In the line of a queue others may stand, of types that this worker does not handle.
-        WHEN own.rate_limit IS NULL THEN true
-        WHEN rate.keyed AND r.key = '' THEN EXISTS (SELECT FROM holdfast.inbox AS i
-          WHERE i.type = $11 AND i.limit_key IS NULL AND i.limit_slot > moment AND i.limit_slot = i.available_at
-            AND i.status = 'pending')
-        WHEN rate.keyed THEN EXISTS (SELECT FROM holdfast.inbox AS i
-          WHERE i.type = $11 AND i.limit_key = r.key AND i.limit_slot > moment AND i.limit_slot = i.available_at
-            AND i.status = 'pending')
-        ELSE EXISTS (SELECT FROM holdfast.inbox AS i
-          WHERE i.type = $11 AND i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending')
-      END THEN r.slot_tat END AS slot_tat
-    FROM (SELECT DISTINCT d.key FROM due AS d WHERE pace IS NOT NULL) AS d
-    CROSS JOIN LATERAL (
-      SELECT r.* FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = d.key LIMIT 1
-    ) AS r
-  ), turns AS MATERIALIZED (
-    SELECT t.*
-    FROM (
-      SELECT d.*, r.started_tat, r.slot_tat, r.slot_tat IS NOT NULL AS line,
-        row_number() OVER (PARTITION BY d.key ORDER BY d.nth) AS turn,
-        -- How many may start now. Rounded down, but for what a time of microseconds cannot hold.
-        CASE WHEN pace IS NULL THEN 2147483647 ELSE greatest(0, floor(rate.rate_burst + 1e-6
-          - greatest(extract(epoch FROM r.started_tat - moment)::double precision, 0) / pace)) END AS tokens
-      FROM due AS d
-      LEFT JOIN lines AS r ON r.key = d.key
-    ) AS t
-    -- Who would come early and finds no token waits on.
-    WHERE t.available_at <= moment OR t.turn <= t.tokens
-  ), picked AS MATERIALIZED (
-    SELECT k.nth, k.place
-    FROM (
-      SELECT t.nth, t.place, t.pending, count(*) FILTER (WHERE t.pending) OVER (ORDER BY t.nth) AS pendings
-      FROM turns AS t
-      -- Nobody overtakes the line. A suspect does not wait in it.
-      WHERE t.turn <= t.tokens AND (t.reserved OR NOT t.line OR $12::boolean)
-      ORDER BY t.nth
-      LIMIT $5::integer
-    ) AS k
-    -- One whose lease ran out is counted already: it has a place.
-    WHERE places IS NULL OR NOT k.pending OR k.pendings <= places
-  ), locked AS MATERIALIZED (
-    SELECT p.nth, l.place
-    FROM picked AS p
-    CROSS JOIN LATERAL (
-      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
-    ) AS l
-    WHERE l.place = p.place
-  ), claimed AS (
-    UPDATE holdfast.inbox AS i
-    SET status = 'processing',
-      claimed_by = $1::text,
-      claimed_at = now(),
-      lease_expires_at = (SELECT now() + $2::integer * interval '1 millisecond'),
-      lease_generation = i.lease_generation + 1,
-      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
-      crashes = i.crashes + CASE WHEN i.status = 'processing' AND (i.crashes = 0 OR i.started) THEN 1 ELSE 0 END,
-      started = false,
-      last_error = CASE WHEN i.status = 'processing'
-        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
-      history = CASE WHEN i.status = 'processing'
-        THEN jsonb_path_query_array(
-          coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-            'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
-          '$[last-19 to last]')
-        ELSE i.history END, isolated = $12::boolean AND i.crashes >= 4,
-      -- The slot of one that comes early has come.
-      available_at = least(i.available_at, moment),
-      limit_slot = CASE WHEN i.limit_slot = i.available_at THEN least(i.limit_slot, moment) ELSE i.limit_slot END
-    WHERE i.ctid = ANY (ARRAY(SELECT l.place FROM locked AS l))
-    RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
-    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
-    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
-    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
-    nullif(i.priority, 2) AS priority,
-    -- Its owner vanished, and this claim was the one to write it down.
-    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
-    i.available_at AS cursor_at, i.position AS cursor_position, i.isolated,
-    CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END AS rate_key
-  ), recorded AS (
-  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
-  SELECT $1::text, $3::bigint, array_agg(c.id) FROM claimed AS c HAVING count(*) > 0
-), forgotten AS (
-  DELETE FROM holdfast.inbox_claims AS f
-  WHERE f.worker_id = $1::text AND f.number = ANY ($4::bigint[])
-), used AS MATERIALIZED (
-    SELECT t.key, max(t.tokens) AS tokens, bool_or(t.line) AS line, max(t.started_tat) AS started_tat,
-      max(t.slot_tat) AS slot_tat, greatest(max(t.started_tat), moment) AS base, coalesce(max(c.jobs), 0) AS jobs
-    FROM turns AS t
-    LEFT JOIN (SELECT c.rate_key, count(*) AS jobs FROM claimed AS c GROUP BY c.rate_key) AS c ON c.rate_key = t.key
-    WHERE pace IS NOT NULL
-    GROUP BY t.key
-  ), slots AS MATERIALIZED (
-    -- The line: whoever finds no token and has no slot gets the next free one, once.
-    SELECT t.nth, t.place, t.key,
-      greatest(u.slot_tat, u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second')
-        + (row_number() OVER (PARTITION BY t.key ORDER BY t.nth) - 1) * pace * interval '1 second' AS slot
-    FROM turns AS t
-    JOIN used AS u ON u.key = t.key
-    WHERE t.pending AND NOT t.reserved AND (u.line OR u.jobs >= u.tokens) AND NOT $12::boolean
-      AND NOT EXISTS (SELECT FROM picked AS p WHERE p.nth = t.nth)
-      -- What lies beyond waits without one; a time has an end.
-      AND (coalesce(u.slot_tat, moment) < moment + interval '3650 days')
-  ), moved AS (
-    UPDATE holdfast.inbox AS i
-    SET available_at = s.slot, limit_slot = s.slot
-    FROM (
-      SELECT s.key, s.slot, l.place
-      FROM slots AS s
-      CROSS JOIN LATERAL (
-        SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = s.place FOR UPDATE SKIP LOCKED
-      ) AS l
-      WHERE l.place = s.place AND s.slot < moment + interval '7300 days'
-    ) AS s
-    WHERE i.ctid = s.place
-    RETURNING s.key, s.slot
-  ), paid AS (
-    INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat)
-    SELECT rate.id, u.key, u.base + u.jobs * pace * interval '1 second',
-      greatest(u.slot_tat, m.slot + pace * interval '1 second', moment)
-    FROM used AS u
-    LEFT JOIN (SELECT m.key, max(m.slot) AS slot FROM moved AS m GROUP BY m.key) AS m ON m.key = u.key
-    WHERE u.jobs > 0 OR m.slot IS NOT NULL
-    ON CONFLICT (limit_id, key) DO UPDATE
-    SET started_tat = excluded.started_tat, slot_tat = excluded.slot_tat
-  )
-  SELECT f.epoch, (SELECT (date_part('epoch', now()) * 1000)::bigint),
-    (SELECT now() - $14::integer * interval '1 millisecond'),
-    ceil(extract(epoch FROM least(
-      -- A token for somebody who is due; the next slot, of those before and of those from now; a job whose time comes.
-      (SELECT min(u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second')
-        FROM used AS u WHERE u.jobs >= u.tokens AND EXISTS (
-          SELECT FROM turns AS t WHERE t.key = u.key AND t.reserved AND t.turn > t.tokens)),
-      (SELECT min(u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second') + grace
-        FROM used AS u WHERE EXISTS (SELECT FROM turns AS t WHERE t.key = u.key AND t.available_at > moment)),
-      (SELECT min(n.limit_slot)
-        FROM unnest($6::text[]) AS t(type)
-        CROSS JOIN LATERAL (
-          SELECT i.limit_slot FROM holdfast.inbox AS i
-          WHERE i.type = t.type AND i.limit_slot > moment ORDER BY i.limit_slot LIMIT 1
-        ) AS n),
-      (SELECT min(m.slot) FROM moved AS m),
-      (SELECT min(n.available_at)
-        FROM unnest($8::smallint[]) AS p(priority)
-        CROSS JOIN LATERAL (
-          SELECT i.available_at FROM holdfast.inbox AS i
-          WHERE i.priority = p.priority AND i.available_at > moment AND i.available_at < 'infinity'
-            AND i.crashes < 2
-          ORDER BY i.available_at LIMIT 1
-        ) AS n)
-    ) - moment) * 1000)::bigint,
-    (SELECT count(*) FROM moved),
-    EXISTS (SELECT FROM moved) AND (SELECT count(*) FROM due AS d WHERE NOT d.reserved) >= reads,
-    EXISTS (SELECT FROM turns AS t WHERE NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
-      AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)),
-    w.priority::smallint, w.available_at, w.position, false,
+  SELECT f.epoch, (date_part('epoch', now()) * 1000)::bigint, now() - lag_ms * interval '1 millisecond', 1000::bigint,
+    0::bigint, false, true, NULL::smallint, NULL::timestamptz, NULL::bigint, false,
     NULL::uuid, NULL::text, NULL::integer, NULL::text, NULL::jsonb, NULL::jsonb, NULL::integer,
     NULL::integer, NULL::bigint, NULL::integer, NULL::timestamptz, NULL::integer,
     NULL::smallint, NULL::boolean, NULL::timestamptz, NULL::bigint
-  FROM holdfast.fleet AS f
-  LEFT JOIN LATERAL (
-    SELECT b.priority, b.available_at, b.position
-    FROM (
-      SELECT t.priority, t.available_at, t.position
-      FROM turns AS t
-      WHERE NOT t.reserved AND NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
-        AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)
-      UNION ALL
-      (SELECT d.priority, d.available_at, d.position
-      FROM due AS d
-      WHERE NOT d.reserved AND (SELECT count(*) FROM due AS n WHERE NOT n.reserved) >= reads
-        AND NOT EXISTS (SELECT FROM aged AS a WHERE a.place = d.place)
-      ORDER BY d.priority DESC, d.available_at DESC, d.position DESC
-      LIMIT 1)
-    ) AS b
-    ORDER BY b.priority, b.available_at, b.position
-    LIMIT 1
-  ) AS w ON true
-  WHERE f.one
-  UNION ALL
-  SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.isolated,
-    c.id, c.type, c.version::integer, c.partition_key, c.payload, c.headers, c.attempts::integer,
-    c.max_attempts::integer, c.lease_generation, c.crashes::integer, c.created_at, c.partition_bucket::integer,
-    c.priority::smallint, c.taken, c.cursor_at, c.cursor_position
-  FROM claimed AS c;
-END
+  FROM holdfast.fleet AS f WHERE f.one
 $function$;
 
 CREATE OR REPLACE FUNCTION holdfast.inbox_count_waiting()
@@ -576,6 +271,46 @@ BEGIN
       recount_at = clock_timestamp() + greatest(interval '1 second', 20 * (clock_timestamp() - began))
   WHERE q.name = 'inbox';
   RETURN jobs;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_due(types text[], versions integer[], OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT unused boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  queue holdfast.queues;
+  due   timestamptz;
+BEGIN
+  SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  unused := NOT EXISTS (SELECT FROM holdfast.inbox AS i);
+  maintained_ms := extract(epoch FROM now() - queue.maintained_at) * 1000;
+  recount := queue.max_pending IS NOT NULL AND coalesce(queue.recount_at <= now(), true);
+  suspects := NOT unused AND EXISTS (SELECT FROM holdfast.inbox AS s
+    WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now());
+  IF unused OR queue.paused THEN
+    RETURN;
+  ELSIF queue.ordering <> 'none' THEN
+    due := (SELECT now() FROM holdfast.inbox AS i WHERE NOT i.parked AND i.status = 'pending' LIMIT 1);
+  ELSE
+    SELECT min(n.available_at) INTO due
+    FROM unnest(types, versions) AS l(type, version)
+    CROSS JOIN generate_series(1, 4) AS p(priority)
+    CROSS JOIN LATERAL (
+      SELECT i.available_at FROM holdfast.inbox AS i
+      WHERE i.type COLLATE "C" = l.type AND i.version = l.version AND i.priority = p.priority::smallint
+        AND i.available_at < 'infinity' AND i.crashes < 2 AND i.limit_key IS NULL AND i.status = 'pending'
+      ORDER BY i.available_at LIMIT 1
+    ) AS n
+    WHERE (l.type = ANY (queue.paused_types)) IS NOT TRUE;
+    -- Jobs with keys of a rate are found by walks.
+    IF EXISTS (SELECT FROM unnest(types) AS l(type) CROSS JOIN LATERAL (
+      SELECT FROM holdfast.inbox AS i
+      WHERE i.type COLLATE "C" = l.type AND i.limit_key IS NOT NULL AND i.crashes < 2 LIMIT 1) AS n) THEN
+      due := now();
+    END IF;
+  END IF;
+  due_in_ms := ceil(extract(epoch FROM due - now()) * 1000);
 END
 $function$;
 
@@ -666,7 +401,6 @@ DECLARE
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
-  slot timestamptz;
 BEGIN
   IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
     RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
@@ -716,18 +450,13 @@ BEGIN
         o_id := waiting.id;
         o_outcome := 'ignored';
         IF a_conflict = 'replace' THEN
-          -- A slot of a rate is kept, or the line would have a hole for each enqueue.
-          IF waiting.limit_slot = waiting.available_at AND waiting.limit_slot >= a_due
-            AND waiting.limit_key IS NOT DISTINCT FROM a_limit_key THEN
-            slot := waiting.limit_slot;
-          END IF;
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, group_key, limit_key, limit_slot, parked)
-          VALUES (waiting.id, waiting.position, waiting.created_at, coalesce(slot, a_due), waiting.partition_bucket,
+            payload, priority, max_attempts, headers, version, group_key, limit_key, parked)
+          VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket,
             a_type, waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version,
-            waiting.group_key, a_limit_key, slot, false);
+            waiting.group_key, a_limit_key, false);
           o_outcome := 'replaced';
         END IF;
         RETURN;
@@ -785,6 +514,72 @@ BEGIN
     UPDATE holdfast.inbox_idempotency AS k SET job_id = NEW.id WHERE k.key = NEW.idempotency_key;
   END IF;
   RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_held(of_limit integer, of_type text, but_for text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT coalesce(sum(coalesce(p.held, (
+    SELECT count(*)
+    FROM (
+      SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+      WHERE c.worker_id = w.id
+    ) AS h
+    CROSS JOIN LATERAL (
+      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
+    ) AS r
+    WHERE of_type IS NULL OR r.type = of_type))), 0)::bigint
+  FROM holdfast.workers AS w
+  LEFT JOIN holdfast.permits AS p ON p.limit_id = of_limit AND p.worker_id = w.id
+  WHERE w.status <> 'dead' AND w.id IS DISTINCT FROM but_for
+    AND (p.held IS NOT NULL OR of_type IS NULL AND w.handles ? 'inbox' OR w.handles -> 'inbox' ? of_type)
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_lock_unique(types text[], keys text[], whiles text[], conflicts text[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+DECLARE
+  wanted record;
+  held holdfast.inbox_unique;
+  waiting uuid[] := '{}';
+BEGIN
+  FOR wanted IN
+    SELECT w.type, w.key, bool_or(w.conflict <> 'ignore' OR w.during = 'pending') AS takes_job
+    FROM unnest(types, keys, whiles, conflicts) AS w(type, key, during, conflict)
+    WHERE w.key <> ''
+    GROUP BY w.type, w.key
+    ORDER BY w.type, w.key
+  LOOP
+    IF NOT wanted.takes_job THEN
+      SELECT u.* INTO held FROM holdfast.inbox_unique AS u WHERE u.type = wanted.type AND u.key = wanted.key;
+      CONTINUE WHEN held.kept_until > statement_timestamp() OR EXISTS (
+        SELECT FROM holdfast.inbox AS i WHERE i.id = ANY (held.jobs) AND i.status <> 'dead_letter');
+    END IF;
+    LOOP
+      SELECT u.* INTO held FROM holdfast.inbox_unique AS u
+      WHERE u.type = wanted.type AND u.key = wanted.key FOR NO KEY UPDATE;
+      EXIT WHEN FOUND;
+      INSERT INTO holdfast.inbox_unique (type, key, jobs, prune_at)
+      VALUES (wanted.type, wanted.key, '{}', now() + interval '10 minutes')
+      ON CONFLICT DO NOTHING;
+    END LOOP;
+    IF wanted.takes_job THEN
+      waiting := waiting || held.jobs;
+    END IF;
+  END LOOP;
+  PERFORM FROM holdfast.inbox AS i
+  WHERE i.id = ANY (waiting) AND i.status = 'pending' AND i.lease_generation = 0
+  ORDER BY i.id
+  FOR UPDATE;
+  RETURN true;
 END
 $function$;
 
@@ -861,6 +656,43 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_rate_keys(types text[], after_keys text[], most_keys integer, most_jobs integer, OUT type text, OUT key text, OUT tokens integer, OUT again_ms bigint)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  moment timestamptz := clock_timestamp();
+BEGIN
+  RETURN QUERY
+  WITH RECURSIVE keys AS (
+    SELECT t.type, t.after COLLATE "C" AS key, 0 AS nth FROM unnest(types, after_keys) AS t(type, after)
+    UNION ALL
+    SELECT k.type, (
+      SELECT i.limit_key COLLATE "C" FROM holdfast.inbox AS i
+      WHERE i.type COLLATE "C" = k.type AND i.limit_key COLLATE "C" > k.key AND i.limit_key IS NOT NULL AND i.crashes < 2
+      ORDER BY i.limit_key COLLATE "C" LIMIT 1), k.nth + 1
+    FROM keys AS k
+    WHERE k.key IS NOT NULL AND k.nth < most_keys
+  )
+  SELECT k.type, k.key, least(most_jobs, coalesce(t.tokens, most_jobs))::integer,
+    CASE WHEN t.tokens < 1 THEN ceil(extract(epoch FROM
+      t.tat - (l.rate_burst - 1) * l.pace * interval '1 second' - moment) * 1000)::bigint END
+  FROM keys AS k
+  LEFT JOIN (
+    SELECT l.id, l.type, l.rate_burst, l.updated_at, extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace
+    FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.keyed AND l.rate_limit IS NOT NULL
+  ) AS l ON l.type = k.type
+  LEFT JOIN LATERAL (
+    SELECT n.tat, greatest(0, floor(l.rate_burst + 1e-6 - extract(epoch FROM n.tat - moment)::double precision / l.pace)) AS tokens
+    FROM (SELECT greatest(moment, l.updated_at + least(315360000,
+      extract(epoch FROM r.started_tat - l.updated_at)::double precision * l.pace / coalesce(r.pace, l.pace))
+      * interval '1 second') AS tat FROM holdfast.rates AS r WHERE r.limit_id = l.id AND r.key = k.key) AS n
+  ) AS t ON true
+  WHERE k.nth > 0 AND k.key IS NOT NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_room(jobs uuid[])
  RETURNS SETOF uuid
  LANGUAGE plpgsql
@@ -916,16 +748,7 @@ AS $function$
 DECLARE
   was holdfast.limits;
   wanted holdfast.limits;
-  moment timestamptz;
-  old_pace double precision;
-  new_pace double precision;
 BEGIN
-  IF act = 'declare' AND with_keys AND new_limit IS NOT NULL
-    AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'none') THEN
-    RAISE EXCEPTION 'queue % is read by key, and a rate with keys is for queues that are read by time: no limit was set',
-      quote_literal('inbox')
-      USING ERRCODE = 'HF002', HINT = 'Leave the key of the rate out, or put the job into a queue that is read by time.';
-  END IF;
   LOOP
     SELECT l.* INTO was FROM holdfast.limits AS l
     WHERE l.queue = 'inbox' AND l.type IS NOT DISTINCT FROM of_type FOR UPDATE;
@@ -957,64 +780,24 @@ BEGIN
     wanted.rate_limit := wanted.declared_rate_limit;
     wanted.rate_per := wanted.declared_rate_per;
     wanted.rate_burst := wanted.declared_rate_burst;
-    IF act = 'remove' OR wanted.concurrency IS NULL AND wanted.rate_limit IS NULL THEN
-      wanted.rate_limit := NULL;
-      act := 'remove';
-    END IF;
   END IF;
-  IF act <> 'remove' AND wanted IS NOT DISTINCT FROM was THEN
-    RETURN false;
-  END IF;
-
-  -- The slots come first: they may be many, and writing the limit locks rows that the whole fleet needs. Jobs are
-  -- locked in the order of their ids, as everywhere.
-  old_pace := extract(epoch FROM was.rate_per) / was.rate_limit;
-  new_pace := CASE WHEN wanted.rate_limit IS NOT NULL
-    THEN extract(epoch FROM wanted.rate_per) / wanted.rate_limit END;
-  moment := clock_timestamp();
-  -- A type that gets a rate of its own may have slots of its queue's.
-  IF (old_pace IS NULL) <> (new_pace IS NULL) OR old_pace IS NOT NULL AND was.keyed <> wanted.keyed THEN
-    -- In the order of their enqueues, which their positions have kept.
-    UPDATE holdfast.inbox AS m SET available_at = moment, limit_slot = NULL
-    WHERE m.id = ANY (ARRAY(
-      SELECT i.id FROM holdfast.inbox AS i
-      WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
-        AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
-          ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
-            WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END
-      ORDER BY i.id FOR UPDATE));
-    DELETE FROM holdfast.rates AS r WHERE r.limit_id = was.id;
-  ELSIF old_pace <> new_pace THEN
-    UPDATE holdfast.inbox AS m
-    SET (available_at, limit_slot) = (SELECT n.slot, n.slot
-      FROM (SELECT moment + least(extract(epoch FROM m.limit_slot - moment)::double precision * new_pace / old_pace,
-        315360000) * interval '1 second') AS n(slot))
-    WHERE m.id = ANY (ARRAY(
-      SELECT i.id FROM holdfast.inbox AS i
-      WHERE i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending'
-        AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
-          ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
-            WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END
-      ORDER BY i.id FOR UPDATE));
-    UPDATE holdfast.rates AS r
-    SET started_tat = moment + least(extract(epoch FROM greatest(r.started_tat - moment, '0'))::double precision
-          * new_pace / old_pace, 315360000) * interval '1 second',
-        slot_tat = moment + least(extract(epoch FROM greatest(r.slot_tat - moment, '0'))::double precision
-          * new_pace / old_pace, 315360000) * interval '1 second'
-    WHERE r.limit_id = was.id;
-  END IF;
-
-  IF act = 'remove' THEN
+  IF act = 'remove' OR NOT wanted.overridden AND wanted.concurrency IS NULL AND wanted.rate_limit IS NULL THEN
     DELETE FROM holdfast.limits AS l WHERE l.id = was.id;
-  ELSE
-    UPDATE holdfast.limits AS l
-    SET (concurrency, rate_limit, rate_per, rate_burst, keyed, declared_concurrency, declared_rate_limit,
-        declared_rate_per, declared_rate_burst, overridden, updated_at)
-      = (wanted.concurrency, wanted.rate_limit, wanted.rate_per, wanted.rate_burst, wanted.keyed,
-        wanted.declared_concurrency, wanted.declared_rate_limit, wanted.declared_rate_per,
-        wanted.declared_rate_burst, wanted.overridden, now())
-    WHERE l.id = was.id;
+    RETURN true;
+  ELSIF wanted IS NOT DISTINCT FROM was THEN
+    RETURN false;
+  ELSIF was.concurrency IS NULL THEN
+    -- What workers said while nothing was counted is old.
+    DELETE FROM holdfast.permits AS p WHERE p.limit_id = was.id;
   END IF;
+  UPDATE holdfast.limits AS l
+  SET (concurrency, rate_limit, rate_per, rate_burst, keyed, declared_concurrency, declared_rate_limit,
+      declared_rate_per, declared_rate_burst, overridden, updated_at)
+    = (wanted.concurrency, wanted.rate_limit, wanted.rate_per, wanted.rate_burst, wanted.keyed,
+      wanted.declared_concurrency, wanted.declared_rate_limit, wanted.declared_rate_per,
+      -- By this time what waits for a token is scaled. Nobody is paying: the row is locked.
+      wanted.declared_rate_burst, wanted.overridden, clock_timestamp())
+  WHERE l.id = was.id;
   RETURN true;
 END
 $function$;
@@ -1355,14 +1138,25 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_wake()
  SECURITY DEFINER
 AS $function$
 DECLARE
-  due  timestamp with time zone;
-  hint pg_catalog.text;
+  due     timestamp with time zone;
+  hint    pg_catalog.text;
+  unheard pg_catalog.bool;
 BEGIN
-  -- Nobody waits: this is all that an insert into a busy queue pays for. (Two inserts at the same moment
-  -- may take each other for a waiting worker; then they send a hint that nobody needs.)
-  IF pg_catalog.pg_try_advisory_lock(TG_RELID::integer, 0)
-    AND pg_catalog.pg_advisory_unlock(TG_RELID::integer, 0) THEN
-    RETURN NULL;
+  -- Nobody wants hints: this is all that an insert into a busy queue pays for. (Two inserts at the same moment may take
+  -- each other for a waiting worker; then they send a hint that nobody needs. The others are tried under the first lock
+  -- only, so nobody is taken for an active worker.)
+  IF pg_catalog.pg_try_advisory_lock(TG_RELID::integer, 0) THEN
+    IF NOT pg_catalog.pg_try_advisory_lock(TG_RELID::integer, -2) THEN
+      unheard := true;
+    ELSE
+      unheard := pg_catalog.pg_try_advisory_lock('holdfast.fleet'::pg_catalog.regclass::pg_catalog.oid::integer, 0)
+        AND pg_catalog.pg_advisory_unlock('holdfast.fleet'::pg_catalog.regclass::pg_catalog.oid::integer, 0);
+      PERFORM pg_catalog.pg_advisory_unlock(TG_RELID::integer, -2);
+    END IF;
+    PERFORM pg_catalog.pg_advisory_unlock(TG_RELID::integer, 0);
+    IF unheard THEN
+      RETURN NULL;
+    END IF;
   END IF;
   -- Off for two-phase commits, which Postgres refuses after a notification. And a full queue of
   -- notifications would fail the commit.
@@ -1376,10 +1170,13 @@ BEGIN
         ELSE pg_catalog.string_agg(DISTINCT a.partition_bucket::pg_catalog.text, ',') END)
     INTO due, hint FROM added AS a;
   ELSE
-    SELECT pg_catalog.min(a.available_at) INTO due FROM added AS a;
+    SELECT pg_catalog.min(a.available_at), pg_catalog.concat(':',
+      CASE WHEN pg_catalog.count(DISTINCT a.type) OPERATOR(pg_catalog.>) 20 THEN '*'
+        ELSE pg_catalog.string_agg(DISTINCT a.type, ',') END)
+    INTO due, hint FROM added AS a;
   END IF;
   -- What is due later is found by the polls.
-  IF due OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) interval '5 seconds') THEN
+  IF due OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) interval '60 seconds') THEN
     PERFORM pg_catalog.pg_notify(pg_catalog.concat('holdfast_', TG_RELID),
       pg_catalog.concat(pg_catalog.floor(pg_catalog.date_part('epoch', due) OPERATOR(pg_catalog.*) 10::double precision)::bigint, hint));
   END IF;
@@ -1455,25 +1252,26 @@ BEGIN
       RAISE EXCEPTION 'queue % holds jobs: its order was not changed', quote_literal(NEW.name)
         USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
     END IF;
-    IF NEW.ordering <> 'none' AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.queue = NEW.name AND l.keyed) THEN
-      RAISE EXCEPTION 'queue % has a rate with keys, which is for queues that are read by time: its order was not changed',
-        quote_literal(NEW.name)
-        USING ERRCODE = 'HF005', HINT = 'Remove that limit first, or make another queue.';
-    END IF;
-    EXECUTE format('DROP INDEX IF EXISTS %I.%I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx');
+    EXECUTE format('DROP INDEX IF EXISTS %1$I.%2$I, %1$I.%3$I, %1$I.%4$I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx',
+      NEW.name || '_type_idx', NEW.name || '_rate_idx');
     SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t
     WHERE t.tgname = 'wake' AND t.tgrelid = format('%I.%I', TG_TABLE_SCHEMA, NEW.name)::regclass;
   END IF;
   EXECUTE format(CASE NEW.ordering
-      -- Oldest first within a priority. Dead letters lie at the far end, at infinity; suspects are elsewhere.
-      WHEN 'none' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (priority, available_at, position) WHERE crashes < 2'
+      -- A line for each type, version and priority, oldest first, so that jobs that may not be taken are not read for the
+      -- others. Jobs with a key of a rate have a line for each key. Dead letters lie at the far end of a line, at
+      -- infinity; suspects are elsewhere.
+      WHEN 'none' THEN 'CREATE INDEX %4$I ON %1$I.%2$I (type COLLATE "C", version, priority, available_at, position) '
+        'WHERE crashes < 2 AND limit_key IS NULL; '
+        'CREATE INDEX %5$I ON %1$I.%2$I (type COLLATE "C", limit_key COLLATE "C", priority, available_at, position) '
+        'WHERE crashes < 2 AND limit_key IS NOT NULL'
       -- The jobs of a key as they become due, so that nothing that waits stands before one that is due. The keys
       -- of a group stand together: a full group is passed in one step.
       WHEN 'turns' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, coalesce(group_key, '''') COLLATE "C", '
         'partition_key COLLATE "C", available_at, position) WHERE NOT parked AND crashes < 2'
       -- The jobs of a key in their order. A claim steps from key to key and reads the head of each.
       ELSE 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked'
-    END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx');
+    END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx', NEW.name || '_type_idx', NEW.name || '_rate_idx');
   EXECUTE format('CREATE OR REPLACE TRIGGER wake AFTER INSERT ON %1$I.%2$I REFERENCING NEW TABLE AS added '
     'FOR EACH STATEMENT EXECUTE FUNCTION %1$I.%3$I(%4$L)', TG_TABLE_SCHEMA, NEW.name, NEW.name || '_wake',
     CASE NEW.ordering WHEN 'none' THEN 'time' ELSE 'key' END);
@@ -1553,6 +1351,8 @@ REVOKE ALL ON FUNCTION holdfast.inbox_enqueue_unique(uuid,text,integer,text,inte
 
 REVOKE ALL ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.inbox_lock_unique(text[],text[],text[],text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.inbox_prune_archive() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
@@ -1621,7 +1421,7 @@ CREATE TABLE holdfast.inbox (
   group_key text,
   limit_key text,
   limit_slot timestamp with time zone,
-  CONSTRAINT inbox_id_pkey PRIMARY KEY (id, partition_bucket),
+  CONSTRAINT inbox_job_pkey PRIMARY KEY (id),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
 
@@ -1714,6 +1514,13 @@ CREATE TABLE holdfast.migrations (
   CONSTRAINT migrations_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE holdfast.permits (
+  limit_id integer NOT NULL,
+  worker_id text NOT NULL,
+  held integer NOT NULL,
+  CONSTRAINT permits_pkey PRIMARY KEY (limit_id, worker_id)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
+
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
@@ -1761,6 +1568,7 @@ CREATE TABLE holdfast.rates (
   key text NOT NULL,
   started_tat timestamp with time zone NOT NULL,
   slot_tat timestamp with time zone NOT NULL,
+  pace double precision,
   CONSTRAINT rates_pkey PRIMARY KEY (limit_id, key)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
 
@@ -1829,19 +1637,17 @@ CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (c
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
 
-CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, available_at, "position") WHERE (crashes < 2);
-
 CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_at = 'infinity'::timestamp with time zone);
 
 CREATE INDEX inbox_effects_prune_idx ON holdfast.inbox_effects USING btree (created_at);
 
 CREATE INDEX inbox_idempotency_prune_idx ON holdfast.inbox_idempotency USING btree (expires_at);
 
-CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (type, limit_slot) WHERE (limit_slot IS NOT NULL);
-
-CREATE INDEX inbox_slot_key_idx ON holdfast.inbox USING btree (type, limit_key, limit_slot) WHERE (limit_slot IS NOT NULL);
+CREATE INDEX inbox_rate_idx ON holdfast.inbox USING btree (type COLLATE "C", limit_key COLLATE "C", priority, available_at, "position") WHERE ((crashes < 2) AND (limit_key IS NOT NULL));
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX inbox_type_idx ON holdfast.inbox USING btree (type COLLATE "C", version, priority, available_at, "position") WHERE ((crashes < 2) AND (limit_key IS NULL));
 
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 
@@ -1860,28 +1666,32 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (4, 'archive-va
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (5, 'archive-segments', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-indexes', 1);
 
-INSERT INTO holdfast.functions (name, checksum) VALUES ('allowance', '81a0cffbe0a81c5d');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', '35f91f39ad891846');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', '5aa7f7927c0e1f91');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('claim-limited', '20cea01e3dc2c898');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '6a5e8431739b7fca');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '7a7366eddd6168d4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', '4cf625c26d75ab62');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '23e3211f66d93fa2');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '31d0f45c82aed310');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('legacy', 'ff43d2cc03f85ed7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('limits-changed', '1ab94b316e8c9382');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'a3b3fa33a01d736c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97a1200274f1');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'caab07497e8ee283');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'b621d2cb4178668d');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'aef97133fd36358b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '62bbd68125bc8d44');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', '9d1bec3161859a56');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'ed1f09714731e851');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '4de3422a0b501b7f');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', '37d9a0845c65b131');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 
 INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 6);
 

@@ -69,10 +69,10 @@ GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_prune_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_count_waiting TO holdfast_worker;
--- Claims under a limit and of queues whose keys take turns. Everybody may call these, unless your default privileges
+-- Claims under a limit and of queues whose keys take turns, and the question of idle workers. Everybody may call these, unless your default privileges
 -- say otherwise; without the rights on the tables they do nothing.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_allow, holdfast.inbox_held, holdfast.inbox_rate_keys, holdfast.inbox_set_limit,
-  holdfast.inbox_turns, holdfast.inbox_room TO holdfast_worker;
+  holdfast.inbox_turns, holdfast.inbox_room, holdfast.inbox_due, holdfast.due_queues TO holdfast_worker;
 -- Workers of version 0.1 call these during a deploy.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_claim_limited, holdfast.inbox_allowance TO holdfast_worker;
 GRANT SELECT, UPDATE, DELETE ON holdfast.inbox_unique TO holdfast_worker;

@@ -51,6 +51,7 @@ import {
 } from './job/job.js';
 import { checkKnown } from './job/known-options.js';
 import { addressOf, checkUrl, findAddress, settingsOf } from './postgres/address.js';
+import { untilNotLost } from './postgres/again.js';
 import { BEGIN_BOUNDED, boundedExecutor } from './postgres/bounded.js';
 import { inQueue } from './postgres/in-queue.js';
 import { type Logger, loggerOf } from './postgres/log.js';
@@ -61,7 +62,6 @@ import {
   type ConnectionOptions,
   closePool,
   plainPool,
-  untilNotLost,
   withClient,
   withTransaction,
 } from './postgres/pool.js';

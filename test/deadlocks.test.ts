@@ -36,8 +36,11 @@ async function deadlocks(): Promise<number> {
   return row?.count as number;
 }
 
-async function withPool(work: (hf: ReturnType<typeof holdfast>) => Promise<unknown>) {
-  const settings = { options: '-c deadlock_timeout=50ms' };
+async function withPool(
+  deadlockTimeout: string,
+  work: (hf: ReturnType<typeof holdfast>) => Promise<unknown>,
+) {
+  const settings = { options: `-c deadlock_timeout=${deadlockTimeout}` };
   const options = { connectionString: db.url, applicationName: 'mix', settings };
   const pool = plainPool(options, 12, quietLogger);
   const hf = holdfast({ pool, connectionString: db.url, logger: quietLogger });
@@ -51,7 +54,7 @@ async function withPool(work: (hf: ReturnType<typeof holdfast>) => Promise<unkno
 
 test('bulk enqueues under unique keys beside cancels, retries and discards: no deadlock', async () => {
   const before = await deadlocks();
-  await withPool(async (hf) => {
+  await withPool('50ms', async (hf) => {
     const end = Date.now() + MIX_MS;
     const repeat = async (work: () => Promise<unknown>) => {
       while (Date.now() < end) await work();
@@ -106,7 +109,8 @@ test('an enqueue and a cancel that lose a deadlock to somebody else are done aga
         WHERE datname = current_database() AND wait_event_type = 'Lock'`);
       return (row?.count as number) >= count;
     });
-  await withPool(async (hf) => {
+  // The circle is closed before they look for one.
+  await withPool('2s', async (hf) => {
     const acts = [
       () => hf.enqueueMany(['a', 'b'].map((key) => note.item({ n: 2 }, unique(key)))),
       () => hf.cancel([low as string, high as string]),

@@ -194,4 +194,3 @@ describe('an operator', () => {
     expect(await db.hf.limits.list()).toEqual([]);
   });
 });
-

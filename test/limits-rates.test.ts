@@ -58,7 +58,8 @@ describe('a rate', () => {
   test('writes nothing to a job that waits', async () => {
     await limitStep(db, { rate });
     await enqueue(50);
-    const rows = () => db.rows(`SELECT ctid::text, xmin::text, available_at FROM holdfast.inbox
+    const rows = () =>
+      db.rows(`SELECT ctid::text, xmin::text, available_at FROM holdfast.inbox
       WHERE status = 'pending' ORDER BY position`);
     await taken();
     const before = await rows();

@@ -26,7 +26,8 @@ const enqueue = (count: number, of = step, from = 0) =>
   db.hf.enqueueMany(Array.from({ length: count }, (_, n) => of.item({ n: from + n })));
 const running = async () =>
   (await db.rows(`SELECT FROM holdfast.inbox WHERE status = 'processing'`)).length;
-const kill = (id: string) => db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = $1`, [id]);
+const kill = (id: string) =>
+  db.rows(`UPDATE holdfast.workers SET status = 'dead' WHERE id = $1`, [id]);
 
 /** A worker of version 0.1 says nothing of what it holds: its claims are counted. */
 class Silent extends Holder<TimeClaim, TimeOptions> {

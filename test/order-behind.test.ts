@@ -3,8 +3,8 @@
  * when the walk of the claim ends between the two. And looking behind the last job moves nothing on.
  */
 import { beforeAll, beforeEach, expect, test } from 'vitest';
-import { bucketOf, job } from '../src/index.js';
 import { rest } from '../src/claim/key/key-places.js';
+import { bucketOf, job } from '../src/index.js';
 import { numbers } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
 import { ALL_KEYS, claimInOrder, inWalkOrder } from './support/ordered.js';

@@ -5,10 +5,10 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { claimKeyedJobs } from '../src/claim/key/claim.js';
+import { rest } from '../src/claim/key/key-places.js';
 import { claimSuspectJobs } from '../src/claim/suspects/claim.js';
 import { load } from '../src/postgres/statement.js';
 import { completeRuns } from '../src/settle/complete.js';
-import { rest } from '../src/claim/key/key-places.js';
 import { claimSuspected } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { ALL_KEYS, bucketOnly, claimInOrder, inWalkOrder } from './support/ordered.js';

@@ -8,6 +8,7 @@
  * workers before anybody takes its jobs.
  */
 import { beforeEach, expect, test } from 'vitest';
+import { stretchesOf } from '../src/claim/key/key-places.js';
 import type { ClaimedJob } from '../src/claim/take.js';
 import { job } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';
@@ -16,7 +17,6 @@ import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
 import { release } from '../src/settle/release.js';
-import { stretchesOf } from '../src/claim/key/key-places.js';
 import { claimSuspected, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { long } from './support/long.js';

@@ -8,7 +8,9 @@ import { DeadLetter, job, RetryLater, Snooze } from '../src/index.js';
 import { drainWorker } from '../src/operate/drain.js';
 import { engineExecutor } from '../src/postgres/queryable.js';
 import { MIGRATIONS } from '../src/schema/migrations.js';
+import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
+import { age, archiveJobs, segments } from './support/archive.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { testRoles } from './support/roles.js';
@@ -226,6 +228,29 @@ describe('the worker', () => {
     expect(events.filter(({ kind }) => kind === 'error')).toEqual([]);
     expect(await db.rows(`SELECT id FROM holdfast.workers WHERE id = 'long gone'`)).toEqual([]);
     expect(await db.rows(`SELECT name FROM holdfast.inbox_effects WHERE name = 'old'`)).toEqual([]);
+  });
+
+  test('begins and drops segments of the archive, which producers, viewers and operators may not', async () => {
+    const { pool } = members.worker;
+    await archiveJobs(db, 1);
+    await age(db, '9 days');
+    const last = async () => Math.max(...Object.keys(await segments(db)).map(Number));
+    const before = await last();
+    await pool.query('SELECT holdfast.inbox_prune_archive()');
+    expect(await last()).toBe(before + 1);
+    // Whoever may write into the archive writes into the new segment, and may still not make one.
+    await members.worker.hf.enqueue(work, { n: 1 });
+    const [job] = await claimAs(db.engine, 'w1', { types: ['work'] });
+    await complete(engineExecutor(pool, { prepare: false }), INBOX, 'w1', [heldOf(job!)]);
+    await age(db, '9 days');
+    await pool.query('SELECT holdfast.inbox_prune_archive()');
+    expect(await db.rows('SELECT id FROM holdfast.inbox_archive')).toEqual([{ id: job!.id }]);
+    await denied('worker', [
+      'DROP TABLE holdfast.inbox_archive',
+      'TRUNCATE holdfast.inbox_archive',
+    ]);
+    for (const role of ['producer', 'viewer', 'operator'] as const)
+      await denied(role, ['SELECT holdfast.inbox_prune_archive()']);
   });
 
   test('recovers and prunes what others left', async () => {

@@ -12,8 +12,9 @@ import { drainWorker } from '../operate/drain.js';
 import type { ActOptions } from '../operate/options.js';
 import { type Pruned, pruneArchiveOlder } from '../operate/prune.js';
 import { MAX_PAUSED, type QueuePart, setPartPaused, setPaused } from '../operate/queue.js';
+import { untilNotLost } from '../postgres/again.js';
 import type { Names } from '../postgres/names.js';
-import { untilNotLost, withTransaction } from '../postgres/pool.js';
+import { withTransaction } from '../postgres/pool.js';
 import {
   type Executor,
   engineExecutor,

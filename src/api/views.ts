@@ -40,6 +40,8 @@ export interface HistoryEntry {
   readonly error?: string;
   /** Of `vanished`: whether it cost the job an attempt. */
   readonly spent?: boolean;
+  /** Of `vanished`: most of the fleet vanished too, and the job is not suspected for it. */
+  readonly together?: boolean;
   /** Of `replayed`: how the job had ended before. */
   readonly was?: 'completed' | 'cancelled' | 'discarded';
   /** Of `cancelled`, which is written only of a job that waited for its time: when it was due. */

@@ -7,7 +7,6 @@
  * that holds for these pools and for a pool that a user passes in, once `adoptPool` has seen it.
  */
 import type { Socket } from 'node:net';
-import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
 import { HoldfastError } from '../job/errors.js';
 import type { Address } from './address.js';
@@ -182,7 +181,7 @@ const ignore = () => undefined;
 export async function closePool(pool: pg.Pool, withinMs: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<'late'>((resolve) => {
-    timer = globalThis.setTimeout(() => resolve('late'), withinMs);
+    timer = setTimeout(() => resolve('late'), withinMs);
   });
   const ended = await Promise.race([pool.end(), limit]);
   clearTimeout(timer);
@@ -234,29 +233,6 @@ export function isTransient(error: unknown): boolean {
   if (typeof syscall === 'string' || error instanceof AggregateError) return true;
   if (typeof code === 'string' && (TRANSIENT.test(code) || BROKEN_OFF.test(code))) return true;
   return LOST_CONNECTION.test(error.message);
-}
-
-/** The server rolled the whole transaction back because of others (a deadlock, a serialization failure): nothing of it was done. */
-function lostToOthers(error: unknown): boolean {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return code === '40P01' || code === '40001';
-}
-
-const MOST_TRIES = 5;
-
-/**
- * `work` is one transaction of our own, or one statement outside of any. If others made the server roll it back, it is
- * done again after a moment. Never for a caller's transaction: its earlier statements are gone too.
- */
-export async function untilNotLost<Value>(work: () => Promise<Value>): Promise<Value> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (tries === MOST_TRIES || !lostToOthers(error)) throw error;
-      await setTimeout(10 * 2 ** tries * (0.5 + Math.random()));
-    }
-  }
 }
 
 /** The statement waited too long for somebody's row lock or for an answer at all, or was cancelled. */

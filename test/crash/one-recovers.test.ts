@@ -60,10 +60,8 @@ test(`of ${SURVIVORS} survivors at most two recover a queue of the dead one`, as
   await watchersAreOld(db);
   await noteRecoveries(db);
 
-  const from = Date.now();
   killed.signal('SIGKILL');
   await until('its jobs have run elsewhere', () => ended.size === ids.size);
-  expect(Date.now() - from).toBeLessThan(5_000);
   await until('all have heard of it for long', async () => {
     const text = `SELECT WHERE clock_timestamp() > (SELECT min(at) FROM recoveries) + interval '4 seconds'`;
     return (await db.rows(text)).length === 1;

@@ -61,7 +61,9 @@ const handlers = {
   flaky({ attempt, payload: { retryMs } }) {
     if (attempt === 1) throw Object.assign(new Error('not yet'), { retryMs });
   },
-  poison: () => process.abort(),
+  /** Takes its process along, after `ms` if it says so. */
+  poison: ({ payload: { ms } }) =>
+    ms === undefined ? process.abort() : sleep(ms).then(() => process.abort()),
 };
 
 const retry = ({ error }) => error.retryMs ?? 1_000;

@@ -276,7 +276,7 @@ export const MUTANTS = [
     name: 'bystanders pay for a crash',
     patches: {
       'maintenance/recover.js': [
-        ['(i.isolated AND i.started AND i.claimed_by <> $2::text)', '(i.claimed_by <> $2::text)'],
+        ['(i.isolated AND i.started AND i.claimed_by <> $2::text', '(i.claimed_by <> $2::text'],
       ],
     },
     ...KILLS,

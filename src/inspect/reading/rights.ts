@@ -67,7 +67,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     on('fleet', 'UPDATE'),
     ...['maintained_at', 'serviced_at'].map((column) => on('queues', 'UPDATE', column)),
     on('audit', 'INSERT', 'act'),
-    ...[call('count_act(uuid, bigint)'), call('prune_audit(integer)')],
+    ...[call('count_act(uuid, bigint)'), call('prune_audit(integer)'), call('due_queues(jsonb)')],
     ...['SELECT', 'INSERT', 'UPDATE', 'DELETE'].flatMap((right) => [
       on('workers', right),
       on('schedules', right),

@@ -19,7 +19,10 @@ import type { FunctionFile } from '../function-file.js';
  * When the next token is due by the pace of now, never in the past. `r` is the row of the rate. What was to be waited for
  * when the limit was changed is waited for at the pace of now.
  */
-export const TAT = (pace: string, changed: string) => `greatest(moment, ${changed} + least(315360000,
+export const TAT = (
+  pace: string,
+  changed: string,
+) => `greatest(moment, ${changed} + least(315360000,
       extract(epoch FROM r.started_tat - ${changed})::double precision * ${pace} / coalesce(r.pace, ${pace}))
       * interval '1 second')`;
 
