@@ -5,7 +5,16 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
-import { channelOf, hintQueue, setNotify, wantHints, wantNoHints } from '../src/fleet/wake.js';
+import {
+  ACTIVE,
+  channelOf,
+  hintQueue,
+  holdListening,
+  holdQueueLock,
+  leaveQueueLock,
+  setNotify,
+  WANTS_HINTS,
+} from '../src/fleet/wake.js';
 import { holdfast, job } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';
 import type { Names } from '../src/postgres/names.js';
@@ -22,8 +31,8 @@ const step = job<{ secret?: string }>('step', { queue: 'orders' });
 /** Session locks on this database; others run beside this one. */
 const LOCKS = `SELECT pid FROM pg_locks WHERE locktype = 'advisory'
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
-/** Tenths of a second since 1970. */
-const TIME = /^\d{11}$/;
+/** Tenths of a second since 1970, and of which types the jobs are. */
+const TIME = /^\d{11}:(work|send)$/;
 
 /** A worker's session: it listens, and waits for hints when it is told to. */
 async function session(names: Names = INBOX) {
@@ -38,8 +47,12 @@ async function session(names: Names = INBOX) {
   const on = engineExecutor(client, { prepare: false });
   return {
     client,
-    wait: () => wantHints(on, names),
-    waitNoMore: () => wantNoHints(on, names),
+    wait: () => holdQueueLock(on, names, WANTS_HINTS),
+    waitNoMore: () => leaveQueueLock(on, names, WANTS_HINTS),
+    /** As a worker that listens, and was not active in any queue lately. */
+    listen: () => holdListening(on, names),
+    beActive: () => holdQueueLock(on, names, ACTIVE),
+    beQuiet: () => leaveQueueLock(on, names, ACTIVE),
     /** Everything that was said to it so far: notifications come in the order of their commits. */
     async told(): Promise<string[]> {
       const end = `end ${randomBytes(6).toString('hex')}`;
@@ -94,12 +107,41 @@ describe('an insert', () => {
     expect(await bob.told()).toEqual([]);
   });
 
+  test('into a queue in which nobody is active tells whoever listens at all', async () => {
+    const [ann, bob] = [await session(), await session()];
+    await ann.listen();
+    await db.hf.enqueue(work, {});
+    for (const one of [ann, bob]) expect(await one.told()).toHaveLength(1);
+    // Whoever is active there says whether hints are wanted.
+    await bob.beActive();
+    await db.hf.enqueue(work, {});
+    expect(await ann.told()).toEqual([]);
+    await bob.wait();
+    await db.hf.enqueue(work, {});
+    expect(await ann.told()).toHaveLength(1);
+    await bob.waitNoMore();
+    await bob.beQuiet();
+    await db.hf.enqueue(work, {});
+    expect(await ann.told()).toHaveLength(1);
+    expect((await db.rows(LOCKS)).length, 'the insert left no lock').toBe(1);
+  });
+
+  test('of many types names them, up to twenty', async () => {
+    const ann = await waiting();
+    const types = Array.from({ length: 21 }, (_, n) => job(`type${n}`));
+    await db.hf.enqueueMany([types[1], types[0], types[1]].map((type) => type?.item({}) as never));
+    await db.hf.enqueueMany(types.map((type) => type.item({})));
+    const [two, many] = (await ann.told()).map((word) => word.split(':')[1]);
+    expect([two, many]).toEqual(['type0,type1', '*']);
+  });
+
   test('of many jobs in one statement is told once, with the time of the first', async () => {
     const ann = await waiting();
     const from = Math.floor(Date.now() / 100);
     await db.hf.enqueueMany([3_000, 1_000, 2_000].map((delay) => work.item({}, { delay })));
     await db.hf.enqueueMany(Array.from({ length: 3_000 }, (_, n) => work.item({ n })));
-    const [first, second, ...more] = (await ann.told()).map(Number) as [number, number];
+    const told = (await ann.told()).map((word) => Number(word.split(':')[0]));
+    const [first, second, ...more] = told as [number, number];
     expect(more).toEqual([]);
     expect(first - from).toBeGreaterThanOrEqual(10);
     expect(first - from).toBeLessThan(25);
@@ -116,19 +158,19 @@ describe('an insert', () => {
     );
     const [few, many, ...more] = (await ann.told()).map((word) => word.split(':')) as string[][];
     expect(more).toEqual([]);
-    for (const word of [few, many]) expect(word?.[0]).toMatch(TIME);
+    for (const word of [few, many]) expect(word?.[0]).toMatch(/^\d{11}$/);
     const buckets = few?.[1]?.split(',').map(Number);
     expect(buckets).toHaveLength(3);
     expect(new Set(buckets)).toEqual(new Set(keys.map(bucketOf)));
     expect(many?.[1]).toBe('*');
   });
 
-  test('of a job that is due within seconds is told; of a later one it is not', async () => {
+  test('of a job that is due within a minute is told; of a later one it is not', async () => {
     const ann = await waiting();
     await db.hf.enqueue(work, {}, { delay: '1h' });
-    await db.hf.enqueueMany([1, 2].map(() => work.item({}, { delay: '10s' })));
+    await db.hf.enqueueMany([1, 2].map(() => work.item({}, { delay: '70s' })));
     expect(await ann.told()).toEqual([]);
-    await db.hf.enqueue(work, {}, { delay: '2s' });
+    await db.hf.enqueue(work, {}, { delay: '50s' });
     const tx = await transaction();
     await tx.query('SELECT now()');
     await db.hf.enqueue(work, {}, { tx });
@@ -154,7 +196,7 @@ describe('an insert', () => {
       'SELECT floor(extract(epoch FROM available_at) * 10)::text AS at FROM holdfast.inbox WHERE id = $1',
       [id],
     );
-    expect(await ann.told()).toEqual([row?.at]);
+    expect(await ann.told()).toEqual([`${row?.at}:work`]);
   });
 
   test('is heard whichever way it came in', async () => {

@@ -157,8 +157,8 @@ const losses = (facts: Row) =>
 const violationsOf = (story: Story) => checkAll(story).violations;
 /** A worker asks the database twice a second and gets every answer; its job is taken away from it in between. */
 function recoveredFromTheLiving({ history, state }: Story): void {
-  history.push(line({ op: 'worker', phase: 'ok', pid: 202, id: OTHER, t: 10_000 }));
-  for (let t = 10_000; t <= 16_000; t += 500)
+  history.push(line({ op: 'worker', phase: 'ok', pid: 202, id: OTHER, t: 8_000 }));
+  for (let t = 8_000; t <= 16_000; t += 500)
     history.push(line({ op: 'probe', phase: 'ok', pid: 202, t }));
   state.witness?.push(
     change('enqueued', 'r', { generation: 0 }),
@@ -719,6 +719,11 @@ test.each<[why: string, spoil: (history: Row[]) => unknown]>([
   [
     'it was cut off',
     (history) => history.push(line({ op: 'probe', phase: 'fail', pid: 202, t: 14_100 })),
+  ],
+  [
+    'its keeper got no answer',
+    (history) =>
+      history.push(line({ op: 'error', phase: 'note', pid: 202, what: 'renewing', t: 14_100 })),
   ],
   [
     'it had come back under another id',

@@ -326,7 +326,7 @@ export const MUTANTS = [
       'worker/run/one-job.js': [
         [
           'const run = () => runJob(',
-          "const run = () => Math.random() < 0.05 ? { kind: 'completed', children: [], result: null } : runJob(",
+          "const run = () => Math.random() < 0.01 ? { kind: 'completed', children: [], result: null } : runJob(",
         ],
       ],
     },
@@ -368,12 +368,14 @@ export const MUTANTS = [
         ],
         [
           'WHERE pg_try_advisory_xact_lock($2::integer, s.lock_key)',
-          'WHERE $2::integer IS NOT NULL AND random() < 0.05',
+          'WHERE $2::integer IS NOT NULL AND random() < 0.03',
         ],
       ],
     },
-    profile: 'worker',
-    faults: ['stutter'],
+    // Only producers are slow: whoever is declared dead has nothing to blame.
+    profile: 'network',
+    faults: ['slow-commits'],
+    seconds: 24,
     producer: SLOW_PAY,
     caughtBy: /^ownership: .* recovered from .*, which is alive/,
   },

@@ -8,6 +8,8 @@ import type { ClaimedJob } from '../take.js';
 import type { LineRequest, TimeClaim } from './claim.js';
 import { LAG_MS, Lines } from './lines.js';
 
+const OPEN: (type: string) => boolean = () => true;
+
 const EPOCH = Date.parse('2030-01-01T00:00:00Z');
 /** As Postgres writes it. */
 const text = (ms: number) =>
@@ -25,12 +27,6 @@ interface Row {
 const inOrder = (a: Row, b: Row) =>
   a.priority - b.priority || a.due - b.due || a.position - b.position;
 const VERSIONS = { a: 1, b: 2 };
-
-interface ClaimOptions {
-  readonly all?: boolean;
-  readonly open?: (type: string) => boolean;
-  readonly tookMs?: number;
-}
 
 /** A queue, and lines that are read as the source does. */
 class Queue {
@@ -62,8 +58,7 @@ class Queue {
   }
 
   /** As the statement does it (claim.ts): true while there may be more. */
-  claim(now: number, limit: number, options: ClaimOptions = {}): boolean {
-    const { all = false, open = () => true, tookMs = 1 } = options;
+  claim(now: number, limit: number, { all = false, open = OPEN, tookMs = 1 } = {}): boolean {
     const lines = this.lines.take(now, limit, open, all);
     const seen = new Set<number>();
     const found: Row[] = [];
@@ -251,7 +246,7 @@ test('whatever happens, nothing that is due is left unread for longer than a sca
         }
         if (hint === 'any') queue.lines.hint(null, null, now);
         queue.refused = new Set(refused);
-        queue.claim(now, limit, { open: (type) => !closed.includes(type) });
+        queue.claim(now, limit, { open: (type: string) => !closed.includes(type) } as never);
       }
       queue.refused.clear();
       // Everything is due now. A claim that is not full and not cut short has read to the end.

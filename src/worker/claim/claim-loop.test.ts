@@ -14,9 +14,6 @@ import { ClaimLoop, type ClaimLoopDeps } from './claim-loop.js';
 const db = testDatabase();
 const work = job('work');
 
-const HEARS = { listening: () => true, getsHints: () => true, isQuiet: () => false, want: () => undefined };
-const DEAF = { ...HEARS, listening: () => false, getsHints: () => false };
-
 interface Simulation {
   readonly loop: ClaimLoop;
   /** When claims ended, by the simulated clock, and what they brought. */
@@ -36,7 +33,7 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     engine: db.engine,
     settings: resolveOptions({}),
     versions: { work: 1 },
-    wakeups: DEAF,
+    wakeups: { listening: () => false, getsHints: () => false, isQuiet: () => true, want: () => undefined },
     time,
     workerId: () => `simulated-${seed}`,
     mayClaim: () => true,
@@ -125,7 +122,10 @@ describe('a claim loop without notifications', () => {
   });
 });
 
-
+const HEARS = {
+  ...{ listening: () => true, getsHints: () => true },
+  ...{ isQuiet: () => false, want: () => undefined },
+};
 
 describe('a claim loop that gets hints', () => {
   test('asks when the next job is due as soon as hints arrive: nobody told it of earlier ones', async () => {
