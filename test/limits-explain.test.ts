@@ -15,6 +15,9 @@ beforeEach(async () => {
 
 const enqueue = (count: number) =>
   db.hf.enqueueMany(Array.from({ length: count }, (_, n) => step.item({ n })));
+/** As if so much time had passed. */
+const pass = (ms: number) =>
+  db.rows(`UPDATE holdfast.rates SET started_tat = started_tat - $1 * interval '1 ms'`, [ms]);
 const taken = async (options = {}) => numbers(await claimStep(db, 'w', options));
 
 describe('explain', () => {

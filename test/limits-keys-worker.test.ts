@@ -96,7 +96,7 @@ describe('where keys take turns', () => {
     );
     expect(await db.hf.explain(waiting[0]?.id as string)).toMatchObject({
       code: 'limit_reached',
-      text: expect.stringContaining('2 of 2 places'),
+      text: expect.stringContaining('2 of 2 permits'),
     });
     await db.hf.limits.set({ queue, type: 'held' }, { concurrency: 5 });
     await until('five run', () => running === 5);

@@ -62,7 +62,9 @@ test('a limited type and others have their turn in due order, one after the othe
   for (let n = 0; n < 20; n++) await db.hf.enqueue(n % 3 ? plain : few, { n });
   const seen: number[] = [];
   const handler = ({ payload }: { payload: { n: number } }) => void seen.push(payload.n);
-  start(db.hf, (w) => w.handle(plain, handler).handle(few, handler), { concurrency: 1 });
+  start(db.hf, (w) => w.handle(plain, handler).handle(few, handler), {
+    ...{ concurrency: 1, prefetch: 0 },
+  });
   await done(20);
   expect(seen).toEqual(Array.from({ length: 20 }, (_, n) => n));
 });

@@ -5,8 +5,9 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { claimJobs, type DueCursor } from '../src/claim/claim.js';
 import { claimSuspectJobs } from '../src/claim/suspects/claim.js';
+import { claimByTime as claimJobs, type LineRequest } from '../src/claim/time/claim.js';
+import { frontLines } from '../src/claim/time/lines.js';
 import { renewLeases } from '../src/lease/renew.js';
 import { recoverJobs } from '../src/maintenance/recover.js';
 import { load, type Statement } from '../src/postgres/statement.js';
@@ -14,7 +15,7 @@ import { completeJobs } from '../src/settle/complete.js';
 import { failJobs } from '../src/settle/fail.js';
 import { releaseClaimedJobs, releaseJobs } from '../src/settle/release.js';
 import { allPast } from './support/all-past.js';
-import { claimByTime, claimSuspected, FRONT } from './support/claiming.js';
+import { claimByTime, claimSuspected, type TimeOptions } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { long } from './support/long.js';
 import {
@@ -60,14 +61,20 @@ function fill(count: number, ageSeconds: number, { priority = 2, type = 'noop' }
 /** The first row says what is true of the whole claim. */
 const HEAD = 1;
 
-const claimParams = (cursors: readonly DueCursor[] = FRONT, limit = 25, ask = false) =>
-  paramsOf((catcher) => claimByTime(catcher, 'w', { cursors, limit, ask, versions }));
+/** As a worker asks: of each line what it wants and some more. */
+const front = (limit = 25): readonly LineRequest[] => frontLines(versions, limit + 32);
+const claimParams = (options: TimeOptions = {}) => {
+  const { limit = 25 } = options;
+  const asked = { lines: front(limit), walks: [], limit, versions, ...options };
+  return paramsOf((catcher) => claimByTime(catcher, 'w', asked));
+};
 
 /** Reading for the news is in the plan of every claim, and done only by those that ask. */
 const GOOD_CLAIM = [
-  'Index Only Scan inbox_claim_idx',
-  'Index Scan inbox_claim_idx',
+  'Index Only Scan inbox_type_idx',
+  'Index Scan inbox_rate_idx',
   'Index Scan inbox_suspect_idx',
+  'Index Scan inbox_type_idx',
   'Tid Scan',
 ];
 
@@ -78,7 +85,7 @@ async function expectGoodClaim(jobs = 25, ask = false): Promise<void> {
   await session.query("DELETE FROM holdfast.inbox WHERE status = 'processing'");
   await allPast(db.rows);
   for (let claims = 0; claims < 2; claims++) {
-    const plan = await explained(session, 'claim', await claimParams(FRONT, 25, ask));
+    const plan = await explained(session, 'claim', await claimParams({ ask }));
     expect(ways(plan)).toEqual(GOOD_CLAIM);
     expect(plan['Actual Rows']).toBe(HEAD + jobs);
     read.push(buffers(plan));
@@ -119,18 +126,18 @@ describe('a claim of 25', () => {
     await session.query('TRUNCATE holdfast.inbox');
     await fill(20_000, 60);
     await prepare('claim', claimJobs);
-    await explained(session, 'claim', await claimParams(FRONT, 5_000));
+    await explained(session, 'claim', await claimParams({ limit: 5_000 }));
     const { rows } = await session.query(
       `DELETE FROM holdfast.inbox WHERE status = 'processing'
        RETURNING available_at::text AS at, position::int`,
     );
     expect(rows).toHaveLength(5_000);
     const last = rows.reduce((a, b) => (a.position > b.position ? a : b));
-    const cursors = FRONT.map((cursor) => ({
-      ...cursor,
-      ...(cursor.priority === 2 && { afterAt: last.at, afterPosition: last.position }),
+    const lines = front().map((line) => ({
+      ...line,
+      ...(line.priority === 2 && { afterAt: last.at, afterPosition: last.position }),
     }));
-    const plan = await explainedAndUndone(session, 'claim', await claimParams(cursors));
+    const plan = await explainedAndUndone(session, 'claim', await claimParams({ lines }));
     expect(plan['Actual Rows']).toBe(HEAD + 25);
     expect(buffers(plan)).toBeLessThanOrEqual(MAX_BUFFERS);
   });
@@ -141,10 +148,8 @@ describe('a claim of 25', () => {
     await fill(BACKLOG, 7_200, { priority: 1 });
     await fill(1_000, 60, { priority: 3 });
     await fill(10, 3_600, { priority: 4 });
-    const cursors = FRONT.slice(1).reverse();
-    const params = await paramsOf((catcher) =>
-      claimByTime(catcher, 'w', { cursors, limit: 6, versions, aged: true }),
-    );
+    const lines = frontLines(versions, 7).filter(({ priority }) => priority > 1);
+    const params = await claimParams({ lines, limit: 6, aged: true });
     await explainedAndUndone(session, 'claim', params);
     const plan = await explainedAndUndone(session, 'claim', params);
     expect(ways(plan)).toEqual(GOOD_CLAIM);
@@ -163,8 +168,8 @@ describe('a claim of 25', () => {
        SELECT 'noop', 'k' || n, 7, '{}', 'dead_letter', 'infinity', true FROM generate_series(1, 10000) AS n`,
     );
     for (const ask of [false, true]) {
-      await explainedAndUndone(session, 'claim', await claimParams(FRONT, 25, ask));
-      const plan = await explainedAndUndone(session, 'claim', await claimParams(FRONT, 25, ask));
+      await explainedAndUndone(session, 'claim', await claimParams({ ask }));
+      const plan = await explainedAndUndone(session, 'claim', await claimParams({ ask }));
       expect(plan['Actual Rows']).toBe(HEAD);
       expect(buffers(plan)).toBeLessThanOrEqual(40);
     }

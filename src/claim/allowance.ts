@@ -39,6 +39,11 @@ export class Allowance {
     return closed === undefined || closed.until <= this.#clock.now();
   }
 
+  /** When this type may be asked for. */
+  opensAtOf(type: string): number {
+    return this.#closed.get(type)?.until ?? Number.NEGATIVE_INFINITY;
+  }
+
   /** When a closed type may be asked for. */
   get opensAt(): number {
     let at = Number.POSITIVE_INFINITY;

@@ -103,8 +103,12 @@ export const LIMITED_OF_KEPT = `picked AS MATERIALIZED (
 export const KEPT_AND_ALLOWED = `SELECT k.place FROM kept AS k
     WHERE NOT EXISTS (SELECT FROM allowed AS a WHERE a.place = k.place AND NOT a.ok)`;
 
-/** In how many milliseconds (-1: when a permit is free) and in which bucket jobs may start that no limit allows now. */
-export const HELD_BACK = `(SELECT string_agg(DISTINCT coalesce(a.again_ms, -1) || ':' || p.bucket, ',')
+/**
+ * In how many milliseconds (-1: when a permit is free) and in which bucket jobs may start that no limit allows now; with the
+ * type if it holds for all of it.
+ */
+export const HELD_BACK = `(SELECT string_agg(DISTINCT concat_ws(':', coalesce(a.again_ms, -1), p.bucket,
+      CASE WHEN a.whole THEN a.type END), ',')
     FROM allowed AS a JOIN picked AS p ON p.place = a.place WHERE NOT a.ok)`;
 
 /** What a limit said of jobs that were found: of each type, of the first that must wait. */

@@ -1,6 +1,6 @@
 /** Claiming under a limit as a worker's statement does, without the worker. */
 import { publish } from '../../src/claim/permits.js';
-import type { Claimed, ClaimedJob } from '../../src/claim/take.js';
+import type { Claimed, ClaimedJob, Held } from '../../src/claim/take.js';
 import type { Limit } from '../../src/job/limit.js';
 import { putLimit } from '../../src/operate/limits.js';
 import { complete } from '../../src/settle/complete.js';
@@ -36,7 +36,7 @@ export const register = (
  * A worker that says how many jobs it holds, as those of this version do: with every claim, and when some have left. `claim`
  * is any claim that takes the figures as `held`.
  */
-export class Holder<C extends Claimed, O extends { held?: Readonly<Record<string, number>> }> {
+export class Holder<C extends Claimed, O extends { held?: Held | 'unlimited' }> {
   readonly id: string;
   readonly #db: TestGround;
   readonly #claim: (id: string, options: O) => Promise<C>;

@@ -117,6 +117,8 @@ FROM claimed AS c`,
 export interface DueHead {
   readonly inMs: number;
   readonly bucket: number;
+  /** All jobs of this type wait. */
+  readonly type?: string;
 }
 
 export interface KeyedClaim extends Claimed {
@@ -168,11 +170,13 @@ export async function claimKeyed(
   };
 }
 
-/** As a claim by key writes them: pairs of milliseconds and a bucket. */
+/** As a claim by key writes them: milliseconds, a bucket and perhaps a type. */
 export function dueHeads(text: string | null): DueHead[] {
-  return (text ?? '').split(',').flatMap((pair) => {
-    const [inMs, bucket] = pair.split(':').map(Number);
-    return inMs === undefined || bucket === undefined ? [] : [{ inMs, bucket }];
+  return (text ?? '').split(',').flatMap((head) => {
+    const [inMs, bucket, ...type] = head.split(':');
+    if (inMs === undefined || bucket === undefined) return [];
+    const found = { inMs: Number(inMs), bucket: Number(bucket) };
+    return [type.length > 0 ? { ...found, type: type.join(':') } : found];
   });
 }
 

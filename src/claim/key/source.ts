@@ -2,25 +2,28 @@
  * The source of a queue that is read by key, in order or in turns. Which buckets and keys the next claim reads is decided in
  * key-scanner.ts; the two orderings differ in their statement only.
  *
- * A job that no limit allows holds its key where it stands. Its bucket is read again when there is a token, or when a permit
- * is free.
+ * A job that no limit allows holds its key where it stands. Its bucket is read again when its key has a token or, if all of
+ * its type wait, when the type is open. A closed type is not asked for; buckets that were read meanwhile may have jobs of it.
  */
 import { PACE_MS } from '../pace.js';
 import type { ClaimMarks, Found, Hint, LeftJob, Source, SourceDeps } from '../source.js';
 import type { ClaimTerms, Versions } from '../take.js';
 import { claimTurns } from '../turns/claim.js';
 import { claimKeyed, type KeyedClaim, type KeyStretch } from './claim.js';
+import { bucketsOf } from './key-places.js';
 import { KeyScanner } from './key-scanner.js';
 
 /** Heads of keys that are due within this time are remembered. */
 const REMEMBER_MS = 5_000;
+/** A read of more buckets is part of a walk. */
+const FEW_BUCKETS = 64;
 
 export class KeySource implements Source {
   readonly #deps: SourceDeps;
   readonly #keys: KeyScanner;
   readonly #turns: boolean;
-  /** Buckets of jobs that wait for a permit. */
-  readonly #forPermit = new Set<number>();
+  /** By closed type, buckets that may have jobs of it. */
+  readonly #waiting = new Map<string, Set<number>>();
 
   constructor(deps: SourceDeps, turns: boolean) {
     this.#deps = deps;
@@ -52,18 +55,23 @@ export class KeySource implements Source {
   }
 
   readAt(now: number, idle: boolean): number {
-    const { allowance } = this.#deps;
-    const permitAt = this.#forPermit.size > 0 ? allowance.opensAt : Number.POSITIVE_INFINITY;
-    return Math.min(this.#keys.readAt(now, idle), permitAt);
+    let at = this.#keys.readAt(now, idle);
+    for (const type of this.#waiting.keys()) at = Math.min(at, this.#deps.allowance.opensAtOf(type));
+    return at;
   }
 
   async read(limit: number, ask: boolean): Promise<Found> {
     const { clock, allowance, versions } = this.#deps;
     const now = clock.now();
-    if (this.#forPermit.size > 0 && allowance.opensAt <= now) this.askAgain();
+    this.#askAgain(now);
     const stretches = this.#keys.take(now);
     if (stretches.length === 0) return { jobs: 0, waitedMs: 0, news: null };
     const open = Object.entries(versions).filter(([type]) => allowance.isOpen(type));
+    const buckets = bucketsOf(stretches);
+    // Walks come again.
+    if (buckets.length <= FEW_BUCKETS)
+      for (const type of Object.keys(versions))
+        if (!allowance.isOpen(type)) for (const bucket of buckets) this.#waits(type, bucket);
     const claimed = await this.#claim(limit, Object.fromEntries(open), stretches, ask);
     allowance.record(claimed.jobs, claimed.refused);
     const { jobs, news, wanted } = claimed;
@@ -71,10 +79,17 @@ export class KeySource implements Source {
     return { jobs: found, waitedMs: 0, goesOn: this.#keys.goesOn, news };
   }
 
-  /** A permit may be free: what waits for one is read. */
-  askAgain(): void {
-    this.#keys.later([...this.#forPermit], this.#deps.clock.now());
-    this.#forPermit.clear();
+  #waits(type: string, bucket: number): void {
+    this.#waiting.set(type, (this.#waiting.get(type) ?? new Set()).add(bucket));
+  }
+
+  /** There may be a token or a permit: what waits for one is read. */
+  #askAgain(now: number): void {
+    for (const [type, buckets] of this.#waiting) {
+      if (!this.#deps.allowance.isOpen(type)) continue;
+      this.#keys.later([...buckets], now);
+      this.#waiting.delete(type);
+    }
   }
 
   async #claim(limit: number, versions: Versions, stretches: readonly KeyStretch[], ask: boolean) {
@@ -88,8 +103,8 @@ export class KeySource implements Source {
       });
       const now = clock.now();
       // Heads that wait for their time, or for a token, are read again then.
-      for (const { inMs, bucket } of [...claimed.due, ...claimed.heldBack]) {
-        if (inMs < 0) this.#forPermit.add(bucket);
+      for (const { inMs, bucket, type } of [...claimed.due, ...claimed.heldBack]) {
+        if (type !== undefined) this.#waits(type, bucket);
         else this.#keys.later([bucket], now + inMs + 1);
       }
       return claimed;

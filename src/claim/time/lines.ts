@@ -81,6 +81,11 @@ export class Lines {
     return this.#taken.map((line) => ({ ...line, rows: line.rows ?? limit + SPARE_ROWS }));
   }
 
+  /** There may be more of types that `open` lets through. */
+  wants(open: (type: string) => boolean): boolean {
+    return [...this.#lines.values()].some(({ wanted, type }) => wanted && open(type));
+  }
+
   /** A scan reads every line, also those whose types are not open now. */
   get scanning(): boolean {
     return this.#scanning;
@@ -97,10 +102,14 @@ export class Lines {
       const { job, jobs: count = 0 } = last.get(keyOf(line)) ?? {};
       const more = seen.has(nth) && (full || cut !== null || line.type in refused);
       if (!more) {
-        this.#set(line, { afterAt: seenUntil, afterPosition: 0 }, false, null);
+        // Of what was not taken some may be of this line.
+        const left = found > jobs.length && seen.has(nth);
+        const end = { afterAt: seenUntil, afterPosition: 0 };
+        this.#set(line, left ? atJob(job, seenUntil) : end, false, null);
         continue;
       }
-      const isCut = !full && cut?.line === nth;
+      // What no limit allows keeps its place before the cut.
+      const isCut = !full && cut?.line === nth && !(line.type in refused);
       const to = isCut ? { afterAt: cut.at, afterPosition: cut.position } : atJob(job, seenUntil);
       // So near to the clock those that were taken are read again.
       const near = job !== undefined && job.cursorAt >= seenUntil;

@@ -56,7 +56,8 @@ export class TimeSource implements Source {
     const { jobs, news, cut, found } = claimed;
     const [first] = jobs;
     const waitedMs = first ? claimed.clock - Date.parse(first.cursorAt) : 0;
-    const goesOn = found < rest && (cut !== null || this.#walks.goesOn);
+    const cutShort = cut !== null && this.#lines.wants(open);
+    const goesOn = found < rest && (cutShort || this.#walks.goesOn);
     return { jobs: aged + Math.max(jobs.length, found), waitedMs, goesOn, news };
   }
 

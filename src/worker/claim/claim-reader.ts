@@ -126,6 +126,10 @@ export class ClaimReader {
     return true;
   }
 
+  get #hasLimits(): boolean {
+    return this.#limits !== null && (this.#limits.whole || this.#limits.types.length > 0);
+  }
+
   isLimited(type: string): boolean {
     return this.#limits !== null && (this.#limits.whole || this.#limits.types.includes(type));
   }
@@ -157,8 +161,8 @@ export class ClaimReader {
     const more = this.#source.left({
       ...{ row, released, sentAt: claim.sentAt },
       freesKey: frees.includes(how),
-      // A job of a limited type is claimed without what stands behind it.
-      hasMore: hasMore || released || blind || limited,
+      // A job of a limited type is claimed without what stands behind it, and ends the run that stands before it.
+      hasMore: hasMore || released || blind || this.#hasLimits,
     });
     return this.#suspects.left(row) || more || freed;
   }
