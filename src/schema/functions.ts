@@ -12,6 +12,7 @@ import { enqueue } from './functions/enqueue.sql.js';
 import { enqueueUnique } from './functions/enqueue-unique.sql.js';
 import { fill } from './functions/fill.sql.js';
 import { fleetChanged } from './functions/fleet-changed.sql.js';
+import { held } from './functions/held.sql.js';
 import { legacy } from './functions/legacy.sql.js';
 import { limitsChanged } from './functions/limits-changed.sql.js';
 import { newId } from './functions/new-id.sql.js';
@@ -24,6 +25,9 @@ import { setLimit } from './functions/set-limit.sql.js';
 import { stateFits } from './functions/state-fits.sql.js';
 import { takeKey } from './functions/take-key.sql.js';
 import { turns } from './functions/turns.sql.js';
+import { turnsChoose } from './functions/turns-choose.sql.js';
+import { turnsLine } from './functions/turns-line.sql.js';
+import { turnsWalk } from './functions/turns-walk.sql.js';
 import { wake } from './functions/wake.sql.js';
 
 export const FUNCTIONS: readonly FunctionFile[] = [
@@ -43,6 +47,10 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   enqueue,
   wake,
   countWaiting,
+  held,
+  turnsLine,
+  turnsWalk,
+  turnsChoose,
   turns,
   room,
   setLimit,

@@ -59,7 +59,7 @@ export async function paramsOf(verb: (db: Executor) => Promise<unknown>): Promis
   const catcher = {
     run: async (_: unknown, __: unknown, params: readonly unknown[]) => {
       caught = params;
-      return [{ epoch: 0 }];
+      return [{ epoch: 0, refused: null }];
     },
   };
   await verb(catcher as never);
