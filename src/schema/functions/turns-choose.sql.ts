@@ -75,8 +75,8 @@ BEGIN
       FROM (
         SELECT i.place, i.at, i.ready
         FROM holdfast.inbox_turns_line(types, versions, queue.paused_types, k.bucket, k.grp, k.key, k.from_at, k.from_position,
-          greatest(soon, now() + interval '1 microsecond'), k.read + (most + ${MOST_READ}) / cardinality(keys), false) AS i
-        -- What is cut off counts as one more, which is not ready.
+          greatest(soon, now()), k.read + (most + ${MOST_READ}) / cardinality(keys)) AS i
+        -- The last one that may be read counts as one more.
         WHERE i.ready OR i.cut
         -- One more: it says whether something is left.
         LIMIT greatest(k.room, 0) + 1

@@ -48,25 +48,10 @@ BEGIN
     held := holdfast.inbox_turns_held(NULL, queue.per_group);
   END IF;
 
-  WITH walk AS MATERIALIZED (
-    SELECT w.* FROM holdfast.inbox_turns_walk(queue, held, most, types, versions, from_buckets, after_places[1],
-      until_buckets, soon, max_keys) AS w
-  )
-  SELECT e.stretch, e.bucket, e.stop, e.wanted, e.stretch > cardinality(from_buckets) AS came_round, k.*, d.due,
-    (SELECT array_agg(p.place) FROM (SELECT unnest(w.places[1 : w.jobs]) AS place FROM walk AS w WHERE w.jobs > 0) AS p) AS places
-  INTO walked
-  FROM (SELECT w.* FROM walk AS w ORDER BY w.step DESC LIMIT 1) AS e
-  CROSS JOIN (
-    SELECT array_agg(w.bucket) AS buckets, array_agg(w.grp) AS groups, array_agg(w.key) AS keys, array_agg(w.jobs) AS jobs,
-      array_agg(w.wanted) AS ends, array_agg(w.weight) AS weights, array_agg(w.part) AS parts, array_agg(w.from_at) AS from_ats,
-      array_agg(w.from_position) AS from_positions, array_agg(w.read) AS reads, sum(least(w.weight, most)) AS turn_size
-    FROM walk AS w WHERE w.jobs > 0
-  ) AS k
-  CROSS JOIN (
-    SELECT string_agg(ceil(extract(epoch FROM w.due_at - now()) * 1000) || ':' || w.bucket, ',') AS due
-    FROM walk AS w WHERE w.due_at < soon
-  ) AS d;
-
+  -- Which keys have room and something to take. This is a guess; it says which mutexes to take.
+  SELECT w.*, w.stretch > cardinality(from_buckets) AS came_round INTO walked
+  FROM holdfast.inbox_turns_walk(queue, held, most, types, versions, from_buckets, after_places[1], until_buckets,
+    soon, max_keys) AS w;
   SELECT array_agg(m.bucket) FILTER (WHERE m.locked), string_agg(m.bucket::text, ',') FILTER (WHERE NOT m.locked)
   INTO mine, busy
   FROM (
