@@ -133,6 +133,7 @@ test.each([
   ['producer', 'inbox_count_waiting'],
   ['worker', 'inbox_allow'],
   ['worker', 'inbox_rate_keys'],
+  ['viewer', 'inbox_held'],
   ['worker', 'inbox_turns'],
   ['operator', 'inbox_set_limit'],
 ] as const)('the doctor misses the right of the %s to call %s', async (name, called) => {

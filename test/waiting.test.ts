@@ -96,6 +96,27 @@ test('in a queue that is read by time', async () => {
   expect((await scraped()).inbox).toMatchObject({ waiting_its_turn: 5 });
 });
 
+test('a rate with keys holds up only the keys that have no token', async () => {
+  const queue = 'tenants';
+  await db.hf.createQueue(queue);
+  await db.rows(`UPDATE holdfast.workers SET handles = handles || '{"tenants": {"call": 1}}'`);
+  const rate = { limit: 1, per: '1h', burst: 1 } as const;
+  const call = job<{ tenant: string }>('call', {
+    queue,
+    limit: { rate: { ...rate, key: ({ tenant }) => tenant } },
+  });
+  const names = { ...INBOX, queue };
+  const limit = { concurrency: null, rate: { limit: 1, perMs: 3_600_000, burst: 1 } };
+  await putLimit(db.engine, names, 'declare', { type: 'call', keyed: true, limit });
+  await db.hf.enqueueMany(['a', 'a', 'a', 'b', 'b'].map((tenant) => call.item({ tenant })));
+  await db.rows(`INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat, pace)
+    SELECT l.id, 'a', now() + interval '1 hour', now(), 3600 FROM holdfast.limits AS l WHERE l.queue = 'tenants'`);
+  const { tenants } = await scraped();
+  expect(tenants).toEqual({ rate_limited: 3, waiting_its_turn: 2 });
+  expect(tenants).toEqual(await explained(queue));
+  expect(await db.hf.limits.list({ queue })).toMatchObject([{ waiting: 5, running: 0 }]);
+});
+
 test('in a queue that is paused', async () => {
   await db.hf.enqueue(job('plain', { queue: 'shut' }), {}, { delay: '1h' });
   await db.hf.pause('shut');

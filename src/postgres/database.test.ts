@@ -138,7 +138,7 @@ function loads(file: URL, seen = new Set<string>()): Set<string> {
 
 test.each([
   '../enqueue/enqueue.ts',
-  '../claim/claim.ts',
+  '../claim/time/claim.ts',
   '../settle/complete.ts',
   '../settle/fail.ts',
   '../lease/renew.ts',

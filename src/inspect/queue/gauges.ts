@@ -122,7 +122,9 @@ export async function readGauges(
   }
   const keyed = (queue: string) =>
     rows.some(({ name, ordering }) => name === queue && ordering !== 'none');
-  const hidden = ['limits', 'rates', 'permits', 'workers'].some(barred);
+  const hidden =
+    ['limits', 'rates', 'permits', 'workers'].some(barred) ||
+    unreadable.some(({ table }) => table.includes('_held('));
   const { limits, due } = hidden
     ? { limits: [], due: new Map<string, DueLine[]>() }
     : await limitGauges(db, schema, queues, keyed);

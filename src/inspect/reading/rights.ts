@@ -46,6 +46,7 @@ const LOOK: readonly Need[] = [
   on('schedules', 'SELECT', 'name'),
   ...[on('limits', 'SELECT', 'queue'), on('rates', 'SELECT', 'key')],
   on('permits', 'SELECT', 'held'),
+  ...callOfQueue('_held'),
   ...[see('', 'status'), see('_claims', 'jobs'), see('_archive', 'status')],
 ];
 const ENQUEUE: readonly Need[] = [
@@ -75,7 +76,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
       on('rates', right),
       on('permits', right),
     ]),
-    ...callOfQueue('_allow _held _rate_keys _due _set_limit _turns _room _prune_archive'),
+    ...callOfQueue('_allow _rate_keys _due _set_limit _turns _room _prune_archive'),
     ...ofQueue('', 'SELECT INSERT UPDATE DELETE'),
     ...ofQueue('_claims', 'SELECT INSERT DELETE'),
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),
@@ -91,7 +92,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...[on('schedules', 'UPDATE', 'paused'), on('schedules', 'DELETE')],
     ...['INSERT', 'UPDATE', 'DELETE'].map((right) => on('limits', right)),
     on('rates', 'DELETE'),
-    ...callOfQueue('_set_limit _held'),
+    ...callOfQueue('_set_limit'),
     ...CHANGED.split(' ').map((column) => ({
       ...{ table: '', queue: true, right: 'UPDATE', column, grant: `UPDATE (${column})` },
     })),
