@@ -175,7 +175,9 @@ test('under a new id its session holds the liveness lock of that one, and hears'
     `SELECT l.objid::text AS key FROM pg_locks AS l JOIN (${SESSIONS}) AS s USING (pid)
      WHERE l.locktype = 'advisory' AND l.classid <> 'holdfast.inbox'::regclass`,
   );
-  expect(held.map(({ key }) => Number(key) | 0)).toEqual([lockKeyOf('six')]);
+  const keys = held.map(({ key }) => Number(key) | 0);
+  expect(keys).toContain(lockKeyOf('six'));
+  expect(keys).not.toContain(lockKeyOf('five'));
   expect(seen.errors).toEqual([]);
 });
 
