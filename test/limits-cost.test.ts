@@ -138,7 +138,11 @@ test('limits of types that have no jobs are never locked, and the allowance is n
   const idle = ['a', 'b', 'c'].map((type) => job(type, { limit }));
   const { events } = start(
     db.hf,
-    (w) => idle.reduce((to, of) => to.handle(of, () => undefined), w.handle(plain, () => undefined)),
+    (w) =>
+      idle.reduce(
+        (to, of) => to.handle(of, () => undefined),
+        w.handle(plain, () => undefined),
+      ),
     { concurrency: 10 },
   );
   await until('it runs', () => events.some(({ kind }) => kind === 'started'));
@@ -164,9 +168,7 @@ test('a limit that somebody has locked holds up its own jobs only, and they star
   const { events } = start(
     db.hf,
     (w) =>
-      w
-        .handle(job('step', { limit }), () => void ran.step++)
-        .handle(plain, () => void ran.plain++),
+      w.handle(job('step', { limit }), () => void ran.step++).handle(plain, () => void ran.plain++),
     { concurrency: 20 },
   );
   await until('it runs', () => events.some(({ kind }) => kind === 'started'));
@@ -195,7 +197,9 @@ test('counting permits reads a row for each worker, however many jobs they hold'
   await limitStep(db, { concurrency: 100_000 });
   const workers = Array.from({ length: 20 }, (_, n) => `w${n}`);
   await register(db, workers);
-  await db.rows(`INSERT INTO holdfast.permits SELECT l.id, w.id, 2000 FROM holdfast.limits AS l, holdfast.workers AS w`);
+  await db.rows(
+    `INSERT INTO holdfast.permits SELECT l.id, w.id, 2000 FROM holdfast.limits AS l, holdfast.workers AS w`,
+  );
   await db.rows(`INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
     SELECT w.id, c, ARRAY(SELECT gen_random_uuid() FROM generate_series(1, 500) WHERE c IS NOT NULL)
     FROM holdfast.workers AS w, generate_series(1, 4) AS c`);

@@ -56,7 +56,8 @@ export class KeySource implements Source {
 
   readAt(now: number, idle: boolean): number {
     let at = this.#keys.readAt(now, idle);
-    for (const type of this.#waiting.keys()) at = Math.min(at, this.#deps.allowance.opensAtOf(type));
+    for (const type of this.#waiting.keys())
+      at = Math.min(at, this.#deps.allowance.opensAtOf(type));
     return at;
   }
 
