@@ -208,9 +208,7 @@ describe('whoever looks is told', () => {
     });
     // What is paused does not count as standing before another job.
     const behind = await db.hf.enqueue(other, { n: 2 });
-    expect((await db.hf.explain(behind.id)).text).toContain(
-      'it is the next.',
-    );
+    expect((await db.hf.explain(behind.id)).text).toContain('it is the next.');
   });
 
   test('queues, doctor and the audit', async () => {

@@ -24,6 +24,8 @@ export class KeySource implements Source {
   readonly #turns: boolean;
   /** By closed type, buckets that may have jobs of it. */
   readonly #waiting = new Map<string, Set<number>>();
+  /** So many of those are read when a type is open: each time others, so that no key has all tokens. */
+  #part = 1;
 
   constructor(deps: SourceDeps, turns: boolean) {
     this.#deps = deps;
@@ -75,6 +77,8 @@ export class KeySource implements Source {
         if (!allowance.isOpen(type)) for (const bucket of buckets) this.#waits(type, bucket);
     const claimed = await this.#claim(limit, Object.fromEntries(open), stretches, ask);
     allowance.record(claimed.jobs, claimed.refused);
+    this.#part =
+      Object.keys(claimed.refused).length > 0 ? 1 : Math.min(2 * this.#part, FEW_BUCKETS);
     const { jobs, news, wanted } = claimed;
     const found = Math.max(jobs.length, Math.min(wanted, limit - 1));
     return { jobs: found, waitedMs: 0, goesOn: this.#keys.goesOn, news };
@@ -88,8 +92,10 @@ export class KeySource implements Source {
   #askAgain(now: number): void {
     for (const [type, buckets] of this.#waiting) {
       if (!this.#deps.allowance.isOpen(type)) continue;
-      this.#keys.later([...buckets], now);
-      this.#waiting.delete(type);
+      const next = [...buckets].slice(0, this.#part);
+      this.#keys.later(next, now);
+      for (const bucket of next) buckets.delete(bucket);
+      if (buckets.size === 0) this.#waiting.delete(type);
     }
   }
 
