@@ -76,6 +76,29 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.check_unique(unique_key text, unique_while text, on_conflict text, unique_window interval)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  IF unique_key IS NULL OR unique_key = '' OR octet_length(unique_key) > 512 THEN
+    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
+  ELSIF unique_while IS NULL OR unique_while NOT IN ('pending', 'running', 'kept')
+    OR on_conflict IS NULL OR on_conflict NOT IN ('ignore', 'replace', 'later') THEN
+    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
+      quote_nullable(unique_while), quote_nullable(on_conflict)
+      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
+  ELSIF unique_while = 'kept' AND on_conflict <> 'ignore' THEN
+    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
+  ELSIF unique_window <= '0' OR unique_window > '3650 days' OR unique_window IS NOT NULL AND unique_while <> 'kept' THEN
+    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
+  END IF;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.count_act(counted uuid, more bigint)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -121,432 +144,104 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_allowance(wanted integer, under text, OUT jobs integer, OUT again_ms bigint, OUT rate_id integer, OUT base timestamp with time zone, OUT pace interval)
- RETURNS record
+CREATE OR REPLACE FUNCTION holdfast.inbox_allow(worker text, worker_holds jsonb, places tid[], types text[], keys text[], OUT place tid, OUT type text, OUT ok boolean, OUT again_ms bigint, OUT whole boolean)
+ RETURNS SETOF record
  LANGUAGE plpgsql
 AS $function$
+#variable_conflict use_column
 DECLARE
-  held holdfast.limits[];
-  own holdfast.limits;
-  rate holdfast.limits;
-  of_queue holdfast.limits;
+  mine integer[];
   moment timestamptz;
-  tokens bigint;
-  seconds double precision;
 BEGIN
-  jobs := wanted;
-  IF under IS NULL OR wanted < 1 THEN
-    RETURN;
-  END IF;
-  SELECT array_agg(h.l) INTO held
-  FROM (
-    SELECT l FROM holdfast.limits AS l
-    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = under) ORDER BY l.id FOR UPDATE SKIP LOCKED
-  ) AS h;
-  IF coalesce(cardinality(held), 0) < (
-    SELECT count(*) FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = under)) THEN
-    jobs := 0;
-    again_ms := 5;
-    RETURN;
-  END IF;
-  SELECT h.* INTO of_queue FROM unnest(held) AS h WHERE h.type IS NULL;
-  SELECT h.* INTO own FROM unnest(held) AS h WHERE h.type IS NOT NULL;
+  SELECT array_agg(l.id) INTO mine FROM (
+    SELECT l.id FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = ANY (types))
+    ORDER BY l.id FOR UPDATE SKIP LOCKED
+  ) AS l;
   moment := clock_timestamp();
-  IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
-    SELECT greatest(0, least(wanted, of_queue.concurrency - count(*),
-      own.concurrency - count(*) FILTER (WHERE r.type = under)))
-    INTO jobs
-    FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)) AS h
-    CROSS JOIN LATERAL (
-      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
-    ) AS r;
-  END IF;
-  -- A job has one rate: that of its type, or else that of its queue.
-  IF own.rate_limit IS NOT NULL THEN
-    rate := own;
-  ELSIF of_queue.rate_limit IS NOT NULL THEN
-    rate := of_queue;
-  ELSE
-    RETURN;
-  END IF;
-  seconds := extract(epoch FROM rate.rate_per) / rate.rate_limit;
-  SELECT greatest(max(r.started_tat), moment) INTO base
-  FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = '';
-  tokens := greatest(0, floor(rate.rate_burst + 1e-6
-    - extract(epoch FROM base - moment)::double precision / seconds));
-  rate_id := rate.id;
-  pace := seconds * interval '1 second';
-  IF tokens <= jobs THEN
-    jobs := tokens;
-    again_ms := ceil(extract(epoch FROM base + (tokens - (rate.rate_burst - 1)) * pace - moment) * 1000);
-  END IF;
+  RETURN QUERY
+  WITH limits AS MATERIALIZED (
+    SELECT l.id, l.type, l.keyed, l.concurrency, l.rate_burst, l.id = ANY (mine) AS locked,
+      extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace,
+      CASE WHEN (l.id = ANY (mine)) IS NOT TRUE THEN 0 WHEN l.concurrency IS NULL THEN 2147483647
+        ELSE l.concurrency - coalesce((worker_holds ->> coalesce(l.type, ''))::integer, 0)
+          - holdfast.inbox_held(l.id, l.type, CASE WHEN worker_holds IS NOT NULL THEN worker END) END AS room
+    FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = ANY (types))
+  ), jobs AS MATERIALIZED (
+    SELECT j.*, t.tat, CASE WHEN j.rate IS NULL THEN 2147483647 ELSE greatest(0, floor(j.rate_burst + 1e-6 - extract(epoch FROM t.tat - moment)::double precision / j.pace)) END AS tokens
+    FROM (
+      SELECT u.place, u.type, u.nth, o.id AS own, coalesce(o.room, 2147483647) AS own_room,
+        q.id AS of_queue, coalesce(q.room, 2147483647) AS queue_room, coalesce(o.locked, true) AND coalesce(q.locked, true) AS locked,
+        -- A job has one rate: that of its type, or else that of its queue.
+        r.id AS rate, r.pace, r.rate_burst, r.keyed, CASE WHEN r.keyed THEN coalesce(u.key, '') ELSE '' END AS key
+      FROM unnest(places, types, keys) WITH ORDINALITY AS u(place, type, key, nth)
+      LEFT JOIN limits AS o ON o.type = u.type
+      LEFT JOIN limits AS q ON q.type IS NULL
+      LEFT JOIN limits AS r ON r.id = CASE WHEN o.pace IS NOT NULL THEN o.id WHEN q.pace IS NOT NULL THEN q.id END
+    ) AS j
+    LEFT JOIN LATERAL (
+      SELECT coalesce(max(greatest(moment, moment + least(315360000,
+      extract(epoch FROM r.started_tat - moment)::double precision * j.pace / coalesce(r.pace, j.pace))
+      * interval '1 second')), moment) AS tat
+      FROM holdfast.rates AS r WHERE r.limit_id = j.rate AND r.key = j.key
+    ) AS t ON true
+  ), locked AS MATERIALIZED (
+    SELECT c.*, i.ctid IS NOT NULL AS ok
+    FROM (
+      SELECT o.*, o.in_rate <= o.tokens AND o.in_own <= o.own_room AS fits,
+        count(*) FILTER (WHERE o.in_rate <= o.tokens AND o.in_own <= o.own_room) OVER (ORDER BY o.nth) AS in_queue
+      FROM (
+        SELECT r.*, count(*) FILTER (WHERE r.in_rate <= r.tokens) OVER (PARTITION BY r.own ORDER BY r.nth) AS in_own
+        FROM (SELECT j.*, row_number() OVER (PARTITION BY j.rate, j.key ORDER BY j.nth) AS in_rate FROM jobs AS j) AS r
+      ) AS o
+    ) AS c
+    LEFT JOIN LATERAL (
+      SELECT i.ctid FROM holdfast.inbox AS i
+      WHERE i.ctid = c.place AND (i.status = 'pending' OR i.status = 'processing' AND i.lease_expires_at <= now())
+        AND c.fits AND c.in_queue <= c.queue_room
+      FOR UPDATE SKIP LOCKED
+    ) AS i ON true
+  ), paid AS (
+    INSERT INTO holdfast.rates AS r (limit_id, key, started_tat, slot_tat, pace)
+    SELECT l.rate, l.key, max(l.tat) + count(*) * max(l.pace) * interval '1 second', moment, max(l.pace)
+    FROM locked AS l WHERE l.ok AND l.rate IS NOT NULL GROUP BY l.rate, l.key
+    ON CONFLICT (limit_id, key) DO UPDATE SET started_tat = excluded.started_tat, pace = excluded.pace
+  ), held AS (
+    INSERT INTO holdfast.permits AS p (limit_id, worker_id, held)
+    SELECT l.id, worker, coalesce((worker_holds ->> coalesce(l.type, ''))::integer, 0)
+      + (SELECT count(*) FROM locked AS k WHERE k.ok AND (l.type IS NULL OR k.type = l.type))
+    FROM limits AS l WHERE l.locked AND l.concurrency IS NOT NULL AND worker_holds IS NOT NULL
+    ON CONFLICT (limit_id, worker_id) DO UPDATE SET held = excluded.held WHERE p.held <> excluded.held
+  )
+  SELECT l.place, l.type, l.ok, CASE WHEN l.ok THEN NULL WHEN NOT l.locked THEN 5
+      WHEN l.in_rate > l.tokens THEN ceil(extract(epoch FROM
+        l.tat + (l.tokens - (l.rate_burst - 1)) * l.pace * interval '1 second' - moment) * 1000)::bigint END,
+    -- Somebody else has just taken it, or only its key has no token: others of its type may start.
+    NOT l.ok AND NOT (l.fits AND l.in_queue <= l.queue_room) AND NOT (l.locked AND l.keyed IS TRUE AND l.in_rate > l.tokens)
+  FROM locked AS l;
 END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_allowance(wanted integer, under text, OUT jobs integer, OUT again_ms bigint, OUT rate_id integer, OUT base timestamp with time zone, OUT pace interval)
+ RETURNS record
+ LANGUAGE sql
+AS $function$
+  SELECT CASE WHEN under IS NULL THEN wanted ELSE 0 END, CASE WHEN under IS NOT NULL THEN 1000 END,
+    NULL::integer, NULL::timestamptz, NULL::interval
 $function$;
 
 CREATE OR REPLACE FUNCTION holdfast.inbox_claim_limited(worker text, lease_ms integer, number bigint, finished bigint[], wanted integer, types text[], versions jsonb, priorities smallint[], after_at timestamp with time zone[], after_position bigint[], of_type text, suspects boolean, suspect_lock integer, lag_ms integer)
  RETURNS TABLE(epoch bigint, clock bigint, seen_until timestamp with time zone, again_ms bigint, throttled bigint, more boolean, waits boolean, left_priority smallint, left_at timestamp with time zone, left_position bigint, isolated boolean, id uuid, type text, version integer, partition_key text, payload jsonb, headers jsonb, attempts integer, max_attempts integer, lease_generation bigint, crashes integer, created_at timestamp with time zone, partition_bucket integer, priority smallint, taken boolean, cursor_at timestamp with time zone, cursor_position bigint)
- LANGUAGE plpgsql
+ LANGUAGE sql
  SET enable_hashjoin TO 'on'
 AS $function$
-#variable_conflict use_column
-DECLARE
-  of_queue holdfast.limits;
-  own holdfast.limits;
-  rate holdfast.limits;
-  moment timestamptz;
-  places bigint;
-  -- Seconds from one start to the next.
-  pace double precision;
-  -- One more than is wanted: it says where the next claim has to begin.
-  reads integer := $5 + 1;
-  -- The same of those whose slot has come.
-  ready integer := $5 + 1;
-  queued boolean;
-  -- How many of those whose slot has not come may start; none where a rate has keys. In the line of a queue a token is
-  -- left for a while to those whose slot has come: others may handle their types.
-  early bigint := 0;
-  grace interval := '0';
-  shut record;
-  aged_until timestamptz;
-BEGIN
-  -- The mutex, always in this order.
-  SELECT l.* INTO of_queue FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type IS NULL FOR UPDATE;
-  SELECT l.* INTO own FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.type = $11 FOR UPDATE;
-  SELECT q.paused_types, q.paused_keys, q.age_after INTO shut FROM holdfast.queues AS q WHERE q.name = 'inbox';
-  moment := clock_timestamp();
-  -- A quarter of the claims begin with what more urgent jobs have kept waiting for too long.
-  IF random() < 0.25 THEN
-    aged_until := moment - shut.age_after;
-  END IF;
-  -- Who runs: the claims name all that workers hold, so the queue is not read. A job may stand in two of them.
-  IF of_queue.concurrency IS NOT NULL OR own.concurrency IS NOT NULL THEN
-    SELECT least(of_queue.concurrency - count(*),
-      own.concurrency - count(*) FILTER (WHERE r.type = $11))
-    INTO places
-    FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)) AS h
-    CROSS JOIN LATERAL (
-      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
-    ) AS r;
-  END IF;
-  -- A job has one rate: that of its type, or else that of its queue.
-  IF own.rate_limit IS NOT NULL THEN
-    rate := own;
-  ELSE
-    rate := of_queue;
-  END IF;
-  IF rate.rate_limit IS NOT NULL THEN
-    pace := extract(epoch FROM rate.rate_per) / rate.rate_limit;
-    -- Those that find no token get their slots by so many at a time.
-    reads := 1000;
-    IF own.rate_limit IS NULL THEN
-      grace := '250 milliseconds';
-    END IF;
-    IF rate.keyed THEN
-      ready := reads;
-    ELSIF NOT $12 THEN
-      SELECT greatest(0, floor(rate.rate_burst + 1e-6
-        - greatest(extract(epoch FROM max(r.started_tat) + grace - moment)::double precision, 0) / pace)),
-        coalesce(max(r.slot_tat) > moment, false)
-      INTO early, queued FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = '';
-      -- There are more tokens than places, or than is wanted: nobody needs a slot.
-      IF NOT queued AND early > greatest(0, least($5, places)) THEN
-        reads := $5 + 1;
-      END IF;
-      early := least($5, early);
-    END IF;
-  END IF;
-
-  RETURN QUERY
-  WITH aged AS MATERIALIZED (
-    SELECT c.* FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
-      CROSS JOIN LATERAL (
-        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
-          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
-        FROM holdfast.inbox AS i
-        WHERE NOT $12::boolean AND i.priority = p.priority
-          AND (i.available_at, i.position) > (p.after_at, p.after_position)
-          AND i.available_at <= aged_until
-          AND i.crashes < 2
-          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
-          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
-          AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        ORDER BY i.available_at, i.position
-        LIMIT $5
-      ) AS c(place, priority, available_at, position, pending, reserved, key)
-    WHERE aged_until IS NOT NULL AND p.priority > 1
-    ORDER BY c.available_at
-    LIMIT $5
-  ), due AS MATERIALIZED (
-    SELECT d.*, row_number() OVER (ORDER BY d.reserved DESC, d.available_at > moment,
-      EXISTS (SELECT FROM aged AS a WHERE a.place = d.place) DESC, d.priority, d.available_at, d.position) AS nth
-    FROM (
-      -- Those whose slot has come. A key without a token is passed over: its jobs have all that they can get.
-      (SELECT c.* FROM unnest($6::text[]) AS t(type) CROSS JOIN LATERAL (
-      SELECT i.ctid AS place, i.priority, i.available_at, i.position, i.status = 'pending' AS pending,
-        true AS reserved, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END AS key
-      FROM holdfast.inbox AS i
-      WHERE pace IS NOT NULL AND NOT $12::boolean AND i.type = t.type
-        AND i.limit_slot <= moment AND i.limit_slot = i.available_at AND i.crashes < 2
-        AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
-        AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        AND NOT (rate.keyed AND EXISTS (SELECT FROM holdfast.rates AS r
-          WHERE r.limit_id = rate.id AND r.key = coalesce(i.limit_key, '')
-            AND r.started_tat > moment + (rate.rate_burst - 1 + 1e-6) * pace * interval '1 second'))
-      ORDER BY i.limit_slot
-      LIMIT ready
-      ) AS c ORDER BY c.available_at LIMIT ready)
-      UNION ALL
-      -- There is a token before the next slot, because others have left the line: whoever comes next comes early.
-      (SELECT c.* FROM unnest($6::text[]) AS t(type) CROSS JOIN LATERAL (
-      SELECT i.ctid, i.priority, i.available_at, i.position, true, true, ''
-      FROM holdfast.inbox AS i
-      WHERE early > 0 AND i.type = t.type AND i.limit_slot > moment AND i.limit_slot = i.available_at
-        AND i.crashes < 2 AND i.status = 'pending'
-        AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-      ORDER BY i.limit_slot
-      LIMIT early
-      ) AS c(place, priority, available_at, position, pending, reserved, key)
-      ORDER BY c.available_at LIMIT early)
-      UNION ALL
-      (SELECT c.* FROM unnest($8::smallint[], $9::timestamptz[], $10::bigint[]) AS p(priority, after_at, after_position)
-      CROSS JOIN LATERAL (
-        SELECT i.ctid, i.priority, i.available_at, i.position, i.status = 'pending',
-          false, CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
-        FROM holdfast.inbox AS i
-        WHERE NOT $12::boolean AND i.priority = p.priority
-          AND (i.available_at, i.position) > (p.after_at, p.after_position)
-          AND i.available_at <= moment
-          AND i.crashes < 2
-          AND (pace IS NULL OR i.limit_slot IS DISTINCT FROM i.available_at)
-          AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
-          AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        ORDER BY i.available_at, i.position
-        LIMIT reads
-      ) AS c(place, priority, available_at, position, pending, reserved, key)
-      WHERE NOT EXISTS (SELECT FROM aged AS a WHERE a.place = c.place)
-      LIMIT reads)
-      UNION ALL
-      SELECT a.* FROM aged AS a
-      UNION ALL
-      -- A suspect comes alone: one of them runs at a time in the whole fleet.
-      (SELECT i.ctid, i.priority, i.available_at, i.position, true,
-        i.limit_slot IS NOT DISTINCT FROM i.available_at,
-        CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END
-      FROM holdfast.inbox AS i
-      WHERE $12::boolean AND i.crashes > 1 AND i.status = 'pending' AND i.available_at <= moment
-        AND (i.version = 1 AND i.type = ANY ($6::text[])
-        OR i.version <= ($7::jsonb -> i.type)::integer)
-        AND (i.type = ANY (shut.paused_types)) IS NOT TRUE
-        AND (i.partition_key = ANY (shut.paused_keys)) IS NOT TRUE
-        AND NOT EXISTS (SELECT FROM holdfast.inbox AS r
-          WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now())
-        AND (SELECT pg_try_advisory_xact_lock($13::integer, 'holdfast.inbox'::regclass::oid::integer))
-      ORDER BY (i.history -> -1 ->> 'at')::timestamptz NULLS FIRST, i.crashes, i.id
-      LIMIT 1)
-    ) AS d
-    WHERE EXISTS (SELECT FROM holdfast.queues AS q
-      WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none'
-        AND coalesce(q.limits_version = ($7::jsonb -> '')::bigint, true))
-  ), lines AS MATERIALIZED (
-    -- Whoever left the line was cancelled or changed; a line in which nobody is left is none.
-    SELECT r.key, r.started_tat, CASE WHEN r.slot_tat > moment AND CASE
-        -- In the line of a queue others may stand, of types that this worker does not handle.
-        WHEN own.rate_limit IS NULL THEN true
-        WHEN rate.keyed AND r.key = '' THEN EXISTS (SELECT FROM holdfast.inbox AS i
-          WHERE i.type = $11 AND i.limit_key IS NULL AND i.limit_slot > moment AND i.limit_slot = i.available_at
-            AND i.status = 'pending')
-        WHEN rate.keyed THEN EXISTS (SELECT FROM holdfast.inbox AS i
-          WHERE i.type = $11 AND i.limit_key = r.key AND i.limit_slot > moment AND i.limit_slot = i.available_at
-            AND i.status = 'pending')
-        ELSE EXISTS (SELECT FROM holdfast.inbox AS i
-          WHERE i.type = $11 AND i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending')
-      END THEN r.slot_tat END AS slot_tat
-    FROM (SELECT DISTINCT d.key FROM due AS d WHERE pace IS NOT NULL) AS d
-    CROSS JOIN LATERAL (
-      SELECT r.* FROM holdfast.rates AS r WHERE r.limit_id = rate.id AND r.key = d.key LIMIT 1
-    ) AS r
-  ), turns AS MATERIALIZED (
-    SELECT t.*
-    FROM (
-      SELECT d.*, r.started_tat, r.slot_tat, r.slot_tat IS NOT NULL AS line,
-        row_number() OVER (PARTITION BY d.key ORDER BY d.nth) AS turn,
-        -- How many may start now. Rounded down, but for what a time of microseconds cannot hold.
-        CASE WHEN pace IS NULL THEN 2147483647 ELSE greatest(0, floor(rate.rate_burst + 1e-6
-          - greatest(extract(epoch FROM r.started_tat - moment)::double precision, 0) / pace)) END AS tokens
-      FROM due AS d
-      LEFT JOIN lines AS r ON r.key = d.key
-    ) AS t
-    -- Who would come early and finds no token waits on.
-    WHERE t.available_at <= moment OR t.turn <= t.tokens
-  ), picked AS MATERIALIZED (
-    SELECT k.nth, k.place
-    FROM (
-      SELECT t.nth, t.place, t.pending, count(*) FILTER (WHERE t.pending) OVER (ORDER BY t.nth) AS pendings
-      FROM turns AS t
-      -- Nobody overtakes the line. A suspect does not wait in it.
-      WHERE t.turn <= t.tokens AND (t.reserved OR NOT t.line OR $12::boolean)
-      ORDER BY t.nth
-      LIMIT $5::integer
-    ) AS k
-    -- One whose lease ran out is counted already: it has a place.
-    WHERE places IS NULL OR NOT k.pending OR k.pendings <= places
-  ), locked AS MATERIALIZED (
-    SELECT p.nth, l.place
-    FROM picked AS p
-    CROSS JOIN LATERAL (
-      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
-    ) AS l
-    WHERE l.place = p.place
-  ), claimed AS (
-    UPDATE holdfast.inbox AS i
-    SET status = 'processing',
-      claimed_by = $1::text,
-      claimed_at = now(),
-      lease_expires_at = (SELECT now() + $2::integer * interval '1 millisecond'),
-      lease_generation = i.lease_generation + 1,
-      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
-      crashes = i.crashes + CASE WHEN i.status = 'processing' AND (i.crashes = 0 OR i.started) THEN 1 ELSE 0 END,
-      started = false,
-      last_error = CASE WHEN i.status = 'processing'
-        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
-      history = CASE WHEN i.status = 'processing'
-        THEN jsonb_path_query_array(
-          coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(),
-            'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
-          '$[last-19 to last]')
-        ELSE i.history END, isolated = $12::boolean AND i.crashes >= 4,
-      -- The slot of one that comes early has come.
-      available_at = least(i.available_at, moment),
-      limit_slot = CASE WHEN i.limit_slot = i.available_at THEN least(i.limit_slot, moment) ELSE i.limit_slot END
-    WHERE i.ctid = ANY (ARRAY(SELECT l.place FROM locked AS l))
-    RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
-    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
-    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
-    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
-    nullif(i.priority, 2) AS priority,
-    -- Its owner vanished, and this claim was the one to write it down.
-    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
-    i.available_at AS cursor_at, i.position AS cursor_position, i.isolated,
-    CASE WHEN rate.keyed THEN coalesce(i.limit_key, '') ELSE '' END AS rate_key
-  ), recorded AS (
-  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
-  SELECT $1::text, $3::bigint, array_agg(c.id) FROM claimed AS c HAVING count(*) > 0
-), forgotten AS (
-  DELETE FROM holdfast.inbox_claims AS f
-  WHERE f.worker_id = $1::text AND f.number = ANY ($4::bigint[])
-), used AS MATERIALIZED (
-    SELECT t.key, max(t.tokens) AS tokens, bool_or(t.line) AS line, max(t.started_tat) AS started_tat,
-      max(t.slot_tat) AS slot_tat, greatest(max(t.started_tat), moment) AS base, coalesce(max(c.jobs), 0) AS jobs
-    FROM turns AS t
-    LEFT JOIN (SELECT c.rate_key, count(*) AS jobs FROM claimed AS c GROUP BY c.rate_key) AS c ON c.rate_key = t.key
-    WHERE pace IS NOT NULL
-    GROUP BY t.key
-  ), slots AS MATERIALIZED (
-    -- The line: whoever finds no token and has no slot gets the next free one, once.
-    SELECT t.nth, t.place, t.key,
-      greatest(u.slot_tat, u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second')
-        + (row_number() OVER (PARTITION BY t.key ORDER BY t.nth) - 1) * pace * interval '1 second' AS slot
-    FROM turns AS t
-    JOIN used AS u ON u.key = t.key
-    WHERE t.pending AND NOT t.reserved AND (u.line OR u.jobs >= u.tokens) AND NOT $12::boolean
-      AND NOT EXISTS (SELECT FROM picked AS p WHERE p.nth = t.nth)
-      -- What lies beyond waits without one; a time has an end.
-      AND (coalesce(u.slot_tat, moment) < moment + interval '3650 days')
-  ), moved AS (
-    UPDATE holdfast.inbox AS i
-    SET available_at = s.slot, limit_slot = s.slot
-    FROM (
-      SELECT s.key, s.slot, l.place
-      FROM slots AS s
-      CROSS JOIN LATERAL (
-        SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = s.place FOR UPDATE SKIP LOCKED
-      ) AS l
-      WHERE l.place = s.place AND s.slot < moment + interval '7300 days'
-    ) AS s
-    WHERE i.ctid = s.place
-    RETURNING s.key, s.slot
-  ), paid AS (
-    INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat)
-    SELECT rate.id, u.key, u.base + u.jobs * pace * interval '1 second',
-      greatest(u.slot_tat, m.slot + pace * interval '1 second', moment)
-    FROM used AS u
-    LEFT JOIN (SELECT m.key, max(m.slot) AS slot FROM moved AS m GROUP BY m.key) AS m ON m.key = u.key
-    WHERE u.jobs > 0 OR m.slot IS NOT NULL
-    ON CONFLICT (limit_id, key) DO UPDATE
-    SET started_tat = excluded.started_tat, slot_tat = excluded.slot_tat
-  )
-  SELECT f.epoch, (SELECT (date_part('epoch', now()) * 1000)::bigint),
-    (SELECT now() - $14::integer * interval '1 millisecond'),
-    ceil(extract(epoch FROM least(
-      -- A token for somebody who is due; the next slot, of those before and of those from now; a job whose time comes.
-      (SELECT min(u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second')
-        FROM used AS u WHERE u.jobs >= u.tokens AND EXISTS (
-          SELECT FROM turns AS t WHERE t.key = u.key AND t.reserved AND t.turn > t.tokens)),
-      (SELECT min(u.base + (u.jobs - (rate.rate_burst - 1)) * pace * interval '1 second') + grace
-        FROM used AS u WHERE EXISTS (SELECT FROM turns AS t WHERE t.key = u.key AND t.available_at > moment)),
-      (SELECT min(n.limit_slot)
-        FROM unnest($6::text[]) AS t(type)
-        CROSS JOIN LATERAL (
-          SELECT i.limit_slot FROM holdfast.inbox AS i
-          WHERE i.type = t.type AND i.limit_slot > moment ORDER BY i.limit_slot LIMIT 1
-        ) AS n),
-      (SELECT min(m.slot) FROM moved AS m),
-      (SELECT min(n.available_at)
-        FROM unnest($8::smallint[]) AS p(priority)
-        CROSS JOIN LATERAL (
-          SELECT i.available_at FROM holdfast.inbox AS i
-          WHERE i.priority = p.priority AND i.available_at > moment AND i.available_at < 'infinity'
-            AND i.crashes < 2
-          ORDER BY i.available_at LIMIT 1
-        ) AS n)
-    ) - moment) * 1000)::bigint,
-    (SELECT count(*) FROM moved),
-    EXISTS (SELECT FROM moved) AND (SELECT count(*) FROM due AS d WHERE NOT d.reserved) >= reads,
-    EXISTS (SELECT FROM turns AS t WHERE NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
-      AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)),
-    w.priority::smallint, w.available_at, w.position, false,
+  SELECT f.epoch, (date_part('epoch', now()) * 1000)::bigint, now() - lag_ms * interval '1 millisecond', 1000::bigint,
+    0::bigint, false, true, NULL::smallint, NULL::timestamptz, NULL::bigint, false,
     NULL::uuid, NULL::text, NULL::integer, NULL::text, NULL::jsonb, NULL::jsonb, NULL::integer,
     NULL::integer, NULL::bigint, NULL::integer, NULL::timestamptz, NULL::integer,
     NULL::smallint, NULL::boolean, NULL::timestamptz, NULL::bigint
-  FROM holdfast.fleet AS f
-  LEFT JOIN LATERAL (
-    SELECT b.priority, b.available_at, b.position
-    FROM (
-      SELECT t.priority, t.available_at, t.position
-      FROM turns AS t
-      WHERE NOT t.reserved AND NOT EXISTS (SELECT FROM locked AS l WHERE l.nth = t.nth)
-        AND NOT EXISTS (SELECT FROM slots AS s WHERE s.nth = t.nth)
-      UNION ALL
-      (SELECT d.priority, d.available_at, d.position
-      FROM due AS d
-      WHERE NOT d.reserved AND (SELECT count(*) FROM due AS n WHERE NOT n.reserved) >= reads
-        AND NOT EXISTS (SELECT FROM aged AS a WHERE a.place = d.place)
-      ORDER BY d.priority DESC, d.available_at DESC, d.position DESC
-      LIMIT 1)
-    ) AS b
-    ORDER BY b.priority, b.available_at, b.position
-    LIMIT 1
-  ) AS w ON true
-  WHERE f.one
-  UNION ALL
-  SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.isolated,
-    c.id, c.type, c.version::integer, c.partition_key, c.payload, c.headers, c.attempts::integer,
-    c.max_attempts::integer, c.lease_generation, c.crashes::integer, c.created_at, c.partition_bucket::integer,
-    c.priority::smallint, c.taken, c.cursor_at, c.cursor_position
-  FROM claimed AS c;
-END
+  FROM holdfast.fleet AS f WHERE f.one
 $function$;
 
 CREATE OR REPLACE FUNCTION holdfast.inbox_count_waiting()
@@ -585,11 +280,11 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, part
 AS $function$
 #variable_conflict use_column
 DECLARE
-  a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
-  a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
-  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
-  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;  o_id ALIAS FOR $17;  o_deduplicated ALIAS FOR $18;
+  a_type ALIAS FOR type;  a_payload ALIAS FOR payload;  a_key ALIAS FOR partition_key;  a_idempotency_key ALIAS FOR idempotency_key;
+  a_delay ALIAS FOR delay;  a_available_at ALIAS FOR available_at;  a_priority ALIAS FOR priority;
+  a_max_attempts ALIAS FOR max_attempts;  a_headers ALIAS FOR headers;  a_version ALIAS FOR version;
+  a_unique ALIAS FOR unique_key;  a_while ALIAS FOR unique_while;  a_conflict ALIAS FOR on_conflict;  a_window ALIAS FOR unique_window;
+  a_group ALIAS FOR group_key;  a_limit_key ALIAS FOR limit_key;  o_id ALIAS FOR id;  o_deduplicated ALIAS FOR deduplicated;
   standing uuid;
   stream text;
   due timestamptz;
@@ -658,32 +353,16 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, ver
 AS $function$
 #variable_conflict use_column
 DECLARE
-  a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
-  a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
-  a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
-  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;  a_position ALIAS FOR $17;
-  o_id ALIAS FOR $18;  o_outcome ALIAS FOR $19;
+  a_id ALIAS FOR id;  a_type ALIAS FOR type;  a_version ALIAS FOR version;  a_key ALIAS FOR partition_key;
+  a_bucket ALIAS FOR partition_bucket;  a_payload ALIAS FOR payload;  a_headers ALIAS FOR headers;  a_priority ALIAS FOR priority;
+  a_max_attempts ALIAS FOR max_attempts;  a_due ALIAS FOR available_at;  a_unique ALIAS FOR unique_key;  a_while ALIAS FOR unique_while;
+  a_conflict ALIAS FOR on_conflict;  a_window ALIAS FOR unique_window;  a_group ALIAS FOR group_key;  a_limit_key ALIAS FOR limit_key;
+  a_position ALIAS FOR at_position;  o_id ALIAS FOR job_id;  o_outcome ALIAS FOR outcome;
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
-  slot timestamptz;
 BEGIN
-  IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
-    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
-  ELSIF a_while IS NULL OR a_while NOT IN ('pending', 'running', 'kept')
-    OR a_conflict IS NULL OR a_conflict NOT IN ('ignore', 'replace', 'later') THEN
-    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
-      quote_nullable(a_while), quote_nullable(a_conflict)
-      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
-  ELSIF a_while = 'kept' AND a_conflict <> 'ignore' THEN
-    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
-  ELSIF a_window <= '0' OR a_window > '3650 days' OR a_window IS NOT NULL AND a_while <> 'kept' THEN
-    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
-  END IF;
-
+  PERFORM holdfast.check_unique(a_unique, a_while, a_conflict, a_window);
   FOR locked IN 0 .. 1 LOOP
     IF locked = 0 THEN
       -- Whether anything stands, of whatever state, is mostly seen without a lock.
@@ -716,18 +395,13 @@ BEGIN
         o_id := waiting.id;
         o_outcome := 'ignored';
         IF a_conflict = 'replace' THEN
-          -- A slot of a rate is kept, or the line would have a hole for each enqueue.
-          IF waiting.limit_slot = waiting.available_at AND waiting.limit_slot >= a_due
-            AND waiting.limit_key IS NOT DISTINCT FROM a_limit_key THEN
-            slot := waiting.limit_slot;
-          END IF;
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, group_key, limit_key, limit_slot, parked)
-          VALUES (waiting.id, waiting.position, waiting.created_at, coalesce(slot, a_due), waiting.partition_bucket,
+            payload, priority, max_attempts, headers, version, group_key, limit_key, parked)
+          VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket,
             a_type, waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version,
-            waiting.group_key, a_limit_key, slot, false);
+            waiting.group_key, a_limit_key, false);
           o_outcome := 'replaced';
         END IF;
         RETURN;
@@ -788,6 +462,64 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_held(of_limit integer, of_type text, but_for text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT coalesce(sum(coalesce(p.held, (
+    SELECT count(*)
+    FROM (
+      SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+      WHERE c.worker_id = w.id
+    ) AS h
+    CROSS JOIN LATERAL (
+      SELECT i.type FROM holdfast.inbox AS i WHERE i.id = h.id AND i.status = 'processing' LIMIT 1
+    ) AS r
+    WHERE of_type IS NULL OR r.type = of_type))), 0)::bigint
+  FROM holdfast.workers AS w
+  LEFT JOIN holdfast.permits AS p ON p.limit_id = of_limit AND p.worker_id = w.id
+  WHERE w.status <> 'dead' AND w.id IS DISTINCT FROM but_for
+    AND (p.held IS NOT NULL OR of_type IS NULL AND w.handles ? 'inbox' OR w.handles -> 'inbox' ? of_type)
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_rate_keys(types text[], after_keys text[], most_keys integer, most_jobs integer, OUT type text, OUT key text, OUT tokens integer, OUT again_ms bigint)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  moment timestamptz := clock_timestamp();
+BEGIN
+  RETURN QUERY
+  WITH RECURSIVE keys AS (
+    SELECT t.type, t.after COLLATE "C" AS key, 0 AS nth FROM unnest(types, after_keys) AS t(type, after)
+    UNION ALL
+    SELECT k.type, (
+      SELECT i.limit_key COLLATE "C" FROM holdfast.inbox AS i
+      WHERE i.type COLLATE "C" = k.type AND i.limit_key COLLATE "C" > k.key AND i.limit_key IS NOT NULL AND i.crashes < 2
+      ORDER BY i.limit_key COLLATE "C" LIMIT 1), k.nth + 1
+    FROM keys AS k
+    WHERE k.key IS NOT NULL AND k.nth < most_keys
+  )
+  SELECT k.type, k.key, least(most_jobs, coalesce(t.tokens, most_jobs))::integer,
+    CASE WHEN t.tokens < 1 THEN ceil(extract(epoch FROM
+      t.tat - (l.rate_burst - 1) * l.pace * interval '1 second' - moment) * 1000)::bigint END
+  FROM keys AS k
+  LEFT JOIN (
+    SELECT l.id, l.type, l.rate_burst, extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace
+    FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.keyed AND l.rate_limit IS NOT NULL
+  ) AS l ON l.type = k.type
+  LEFT JOIN LATERAL (
+    SELECT n.tat, greatest(0, floor(l.rate_burst + 1e-6 - extract(epoch FROM n.tat - moment)::double precision / l.pace)) AS tokens
+    FROM (SELECT greatest(moment, moment + least(315360000,
+      extract(epoch FROM r.started_tat - moment)::double precision * l.pace / coalesce(r.pace, l.pace))
+      * interval '1 second') AS tat FROM holdfast.rates AS r WHERE r.limit_id = l.id AND r.key = k.key) AS n
+  ) AS t ON true
+  WHERE k.nth > 0 AND k.key IS NOT NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_room(jobs uuid[])
  RETURNS SETOF uuid
  LANGUAGE plpgsql
@@ -801,27 +533,7 @@ BEGIN
   SELECT array_agg(i.id) INTO mine
   FROM (SELECT i.id, i.partition_bucket FROM holdfast.inbox AS i WHERE i.id = ANY (jobs) OFFSET 0) AS i
   WHERE pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, i.partition_bucket + 1);
-  held := (
-    SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
-    FROM (
-      SELECT n.name, count(*) AS jobs
-      FROM (
-        SELECT DISTINCT i.id, i.group_key, i.partition_key
-        FROM (SELECT u.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)) AS j
-        -- It has a limit, so it cannot be planned as a join that reads the whole queue.
-        CROSS JOIN LATERAL (
-          SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
-          WHERE i.id = j.id AND i.status = 'processing' LIMIT 1
-        ) AS i
-        OFFSET 0
-      ) AS i
-      CROSS JOIN LATERAL (VALUES
-        (concat('k', length(coalesce(i.group_key, '')), ':', coalesce(i.group_key, ''), i.partition_key)),
-        (CASE WHEN i.group_key IS NOT NULL THEN concat('g', i.group_key) END)
-      ) AS n(name)
-      WHERE n.name IS NOT NULL
-      GROUP BY n.name
-    ) AS h);
+  held := holdfast.inbox_turns_held(NULL, NULL);
   RETURN QUERY
   SELECT r.id
   FROM (
@@ -843,16 +555,7 @@ AS $function$
 DECLARE
   was holdfast.limits;
   wanted holdfast.limits;
-  moment timestamptz;
-  old_pace double precision;
-  new_pace double precision;
 BEGIN
-  IF act = 'declare' AND with_keys AND new_limit IS NOT NULL
-    AND NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.ordering = 'none') THEN
-    RAISE EXCEPTION 'queue % is read by key, and a rate with keys is for queues that are read by time: no limit was set',
-      quote_literal('inbox')
-      USING ERRCODE = 'HF002', HINT = 'Leave the key of the rate out, or put the job into a queue that is read by time.';
-  END IF;
   LOOP
     SELECT l.* INTO was FROM holdfast.limits AS l
     WHERE l.queue = 'inbox' AND l.type IS NOT DISTINCT FROM of_type FOR UPDATE;
@@ -884,64 +587,20 @@ BEGIN
     wanted.rate_limit := wanted.declared_rate_limit;
     wanted.rate_per := wanted.declared_rate_per;
     wanted.rate_burst := wanted.declared_rate_burst;
-    IF act = 'remove' OR wanted.concurrency IS NULL AND wanted.rate_limit IS NULL THEN
-      wanted.rate_limit := NULL;
-      act := 'remove';
-    END IF;
   END IF;
-  IF act <> 'remove' AND wanted IS NOT DISTINCT FROM was THEN
+  IF act = 'remove' OR NOT wanted.overridden AND wanted.concurrency IS NULL AND wanted.rate_limit IS NULL THEN
+    DELETE FROM holdfast.limits AS l WHERE l.id = was.id;
+    RETURN true;
+  ELSIF wanted IS NOT DISTINCT FROM was THEN
     RETURN false;
   END IF;
-
-  -- The slots come first: they may be many, and writing the limit locks rows that the whole fleet needs. Jobs are
-  -- locked in the order of their ids, as everywhere.
-  old_pace := extract(epoch FROM was.rate_per) / was.rate_limit;
-  new_pace := CASE WHEN wanted.rate_limit IS NOT NULL
-    THEN extract(epoch FROM wanted.rate_per) / wanted.rate_limit END;
-  moment := clock_timestamp();
-  -- A type that gets a rate of its own may have slots of its queue's.
-  IF (old_pace IS NULL) <> (new_pace IS NULL) OR old_pace IS NOT NULL AND was.keyed <> wanted.keyed THEN
-    -- In the order of their enqueues, which their positions have kept.
-    UPDATE holdfast.inbox AS m SET available_at = moment, limit_slot = NULL
-    WHERE m.id = ANY (ARRAY(
-      SELECT i.id FROM holdfast.inbox AS i
-      WHERE i.limit_slot IS NOT NULL AND i.limit_slot = i.available_at AND i.status = 'pending'
-        AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
-          ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
-            WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END
-      ORDER BY i.id FOR UPDATE));
-    DELETE FROM holdfast.rates AS r WHERE r.limit_id = was.id;
-  ELSIF old_pace <> new_pace THEN
-    UPDATE holdfast.inbox AS m
-    SET (available_at, limit_slot) = (SELECT n.slot, n.slot
-      FROM (SELECT moment + least(extract(epoch FROM m.limit_slot - moment)::double precision * new_pace / old_pace,
-        315360000) * interval '1 second') AS n(slot))
-    WHERE m.id = ANY (ARRAY(
-      SELECT i.id FROM holdfast.inbox AS i
-      WHERE i.limit_slot > moment AND i.limit_slot = i.available_at AND i.status = 'pending'
-        AND CASE WHEN of_type IS NOT NULL THEN i.type = of_type
-          ELSE i.type <> ALL (ARRAY(SELECT l.type FROM holdfast.limits AS l
-            WHERE l.queue = 'inbox' AND l.type IS NOT NULL AND l.rate_limit IS NOT NULL)) END
-      ORDER BY i.id FOR UPDATE));
-    UPDATE holdfast.rates AS r
-    SET started_tat = moment + least(extract(epoch FROM greatest(r.started_tat - moment, '0'))::double precision
-          * new_pace / old_pace, 315360000) * interval '1 second',
-        slot_tat = moment + least(extract(epoch FROM greatest(r.slot_tat - moment, '0'))::double precision
-          * new_pace / old_pace, 315360000) * interval '1 second'
-    WHERE r.limit_id = was.id;
-  END IF;
-
-  IF act = 'remove' THEN
-    DELETE FROM holdfast.limits AS l WHERE l.id = was.id;
-  ELSE
-    UPDATE holdfast.limits AS l
-    SET (concurrency, rate_limit, rate_per, rate_burst, keyed, declared_concurrency, declared_rate_limit,
-        declared_rate_per, declared_rate_burst, overridden, updated_at)
-      = (wanted.concurrency, wanted.rate_limit, wanted.rate_per, wanted.rate_burst, wanted.keyed,
-        wanted.declared_concurrency, wanted.declared_rate_limit, wanted.declared_rate_per,
-        wanted.declared_rate_burst, wanted.overridden, now())
-    WHERE l.id = was.id;
-  END IF;
+  UPDATE holdfast.limits AS l
+  SET (concurrency, rate_limit, rate_per, rate_burst, keyed, declared_concurrency, declared_rate_limit,
+      declared_rate_per, declared_rate_burst, overridden, updated_at)
+    = (wanted.concurrency, wanted.rate_limit, wanted.rate_per, wanted.rate_burst, wanted.keyed,
+      wanted.declared_concurrency, wanted.declared_rate_limit, wanted.declared_rate_per,
+      wanted.declared_rate_burst, wanted.overridden, now())
+  WHERE l.id = was.id;
   RETURN true;
 END
 $function$;
@@ -981,13 +640,8 @@ DECLARE
   queue   holdfast.queues;
   soon    timestamptz := now() + soon_ms * interval '1 millisecond';
   held    jsonb := '{}';
-  groups  text[];
-  keys    text[];
-  lefts   integer[];
   walked  record;
   mine    integer[];
-  lowest  integer;
-  highest integer;
   rounds  integer := 1;
 BEGIN
   SELECT q.* INTO queue FROM holdfast.queues AS q
@@ -999,168 +653,171 @@ BEGIN
     RAISE EXCEPTION 'claims of queue % need READ COMMITTED: nothing was claimed', quote_literal('inbox')
       USING ERRCODE = '0A000', HINT = 'In a stricter transaction a claim cannot see what others hold.';
   END IF;
-  SELECT array_agg(coalesce(p.at ->> 0, '') ORDER BY p.n), array_agg(coalesce(p.at ->> 1, '') ORDER BY p.n),
-    array_agg(coalesce((p.at ->> 2)::integer, 0) ORDER BY p.n)
-  INTO groups, keys, lefts
-  FROM (
-    SELECT u.n, nullif(u.place, '')::jsonb AS at FROM unnest(after_places) WITH ORDINALITY AS u(place, n)
-  ) AS p;
   IF queue.per_group IS NOT NULL THEN
-    held := (
-    SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
-    FROM (
-      SELECT n.name, count(*) AS jobs
-      FROM (
-        SELECT DISTINCT i.id, i.group_key, i.partition_key
-        FROM (
-          SELECT t.id FROM (
-            SELECT u.id, u.bucket, count(*) OVER (PARTITION BY u.bucket) AS jobs FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
-          ) AS t
-          WHERE t.bucket IS NULL OR t.jobs >= queue.per_group) AS j
-        -- It has a limit, so it cannot be planned as a join that reads the whole queue.
-        CROSS JOIN LATERAL (
-          SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
-          WHERE i.id = j.id AND i.status = 'processing' LIMIT 1
-        ) AS i
-        OFFSET 0
-      ) AS i
-      CROSS JOIN LATERAL (VALUES
-        (concat('k', length(coalesce(i.group_key, '')), ':', coalesce(i.group_key, ''), i.partition_key)),
-        (CASE WHEN i.group_key IS NOT NULL THEN concat('g', i.group_key) END)
-      ) AS n(name)
-      WHERE n.name IS NOT NULL
-      GROUP BY n.name
-    ) AS h);
+    held := holdfast.inbox_turns_held(NULL, queue.per_group);
   END IF;
 
-  -- From key to key: which have room and something to take. This is a guess; it says which mutexes to take.
-  WITH RECURSIVE walk AS (
-    SELECT 0 AS step, 1 AS stretch, from_buckets[1] AS bucket, groups[1] COLLATE "C" AS grp,
-      keys[1] COLLATE "C" AS key, lefts[1] AS left, 0 AS wanted, 0 AS buckets, NULL::integer AS last_bucket,
-      0 AS jobs, NULL::tid[] AS places, 0 AS weight, 0 AS part, NULL::timestamptz AS due_at
-    UNION ALL
-    SELECT w.step + 1,
-      CASE WHEN h.bucket IS NULL THEN w.stretch + 1 ELSE w.stretch END,
-      CASE WHEN h.bucket IS NULL THEN from_buckets[w.stretch + 1] ELSE h.bucket END,
-      -- A full group is passed as a whole: no other group stands between it and this place.
-      CASE WHEN h.bucket IS NULL THEN groups[w.stretch + 1]
-        WHEN r.of_group <= 0 THEN h.grp || chr(1) ELSE h.grp END COLLATE "C",
-      CASE WHEN h.bucket IS NULL THEN keys[w.stretch + 1]
-        WHEN r.of_group <= 0 THEN '' ELSE h.key END COLLATE "C",
-      CASE WHEN h.bucket IS NULL THEN lefts[w.stretch + 1]
-        -- The claim has enough in the middle of a turn: the next one goes on with the rest of it.
-        WHEN w.wanted + n.jobs >= most AND queue.fair THEN r.part - n.jobs ELSE 0 END,
-      w.wanted + n.jobs,
-      w.buckets + CASE WHEN n.jobs > 0 AND h.bucket IS DISTINCT FROM w.last_bucket THEN 1 ELSE 0 END,
-      CASE WHEN n.jobs > 0 THEN h.bucket ELSE w.last_bucket END,
-      n.jobs, n.places, r.weight, r.part, coalesce(CASE WHEN h.available_at > now() THEN h.available_at END, d.available_at)
-    FROM walk AS w
-    LEFT JOIN LATERAL (
-      SELECT i.ctid AS place, i.partition_bucket AS bucket, coalesce(i.group_key, '') COLLATE "C" AS grp,
-        i.partition_key COLLATE "C" AS key, i.available_at, i.available_at <= now() AND (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready
-      FROM holdfast.inbox AS i
-      WHERE NOT i.parked AND i.crashes < 2
-        AND (i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at)
-          > (w.bucket, w.grp, w.key, CASE WHEN w.left > 0 THEN '-infinity'::timestamptz ELSE 'infinity'::timestamptz END)
-        AND i.partition_bucket < until_buckets[w.stretch]
-      ORDER BY i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C",
-        i.available_at, i.position
-      LIMIT 1
-    ) AS h ON true
-    CROSS JOIN LATERAL (
-      SELECT o.*, p.part,
-        -- Of a paused key nothing is read.
-        CASE WHEN h.key = ANY (queue.paused_keys) THEN 0
-          ELSE least(most - w.wanted, queue.per_key, o.of_group, p.part) END AS room
-      FROM (
-        SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
-          (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group
-        -- Without it, each of these would be computed again wherever it is used.
-        OFFSET 0
-      ) AS o
-      CROSS JOIN LATERAL (
-        SELECT CASE WHEN w.left > 0 AND h.grp = w.grp AND h.key = w.key THEN w.left ELSE o.weight END AS part
-      ) AS p
-      OFFSET 0
-    ) AS r
-    CROSS JOIN LATERAL (
-      SELECT p.places, coalesce(cardinality(p.places), 0) AS jobs
-      FROM (
-        SELECT CASE WHEN h.bucket IS NULL OR r.room <= 0 THEN NULL
-          -- The head alone tells, nearly always.
-          WHEN h.ready AND r.room = 1 THEN ARRAY[h.place]
-          WHEN h.available_at > now() THEN NULL
-          -- What of the key runs stands before the rest, nearly always.
-          ELSE (SELECT (array_agg(l.place) FILTER (WHERE l.ready))
-              [1 : greatest(0, least(r.room, queue.per_key - count(*) FILTER (WHERE NOT l.ready)))] FROM (
-            SELECT i.place, (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready FROM (
-              SELECT i.ctid AS place, i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
-          WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = h.bucket
-            AND coalesce(i.group_key, '') COLLATE "C" = h.grp AND i.partition_key COLLATE "C" = h.key
-                AND i.available_at <= now()
-              ORDER BY i.available_at, i.position LIMIT most + 5000
-            ) AS i
-            WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
-            LIMIT r.room + coalesce(queue.per_key, 0)
-          ) AS l) END AS places
-        OFFSET 0
-      ) AS p
-      OFFSET 0
-    ) AS n
-    -- A key of which nothing can be taken yet: when will that be?
-    LEFT JOIN LATERAL (
-      SELECT i.available_at FROM holdfast.inbox AS i
-          WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = h.bucket
-            AND coalesce(i.group_key, '') COLLATE "C" = h.grp AND i.partition_key COLLATE "C" = h.key
-        AND i.available_at > now() AND i.available_at < soon AND n.jobs = 0 AND r.room > 0 AND h.available_at <= now()
-      ORDER BY i.available_at, i.position LIMIT 1
-    ) AS d ON true
-    WHERE w.wanted < most AND w.step < max_keys AND w.buckets < 128
-      AND w.stretch <= cardinality(from_buckets)
-  ), ready AS MATERIALIZED (
-    SELECT w.* FROM walk AS w WHERE w.jobs > 0 ORDER BY w.step
-  ), ended AS (
-    SELECT w.* FROM walk AS w ORDER BY w.step DESC LIMIT 1
-  )
-  SELECT e.stretch, e.bucket, jsonb_build_array(e.grp, e.key, e.left)::text AS place, e.wanted,
-    e.stretch > cardinality(from_buckets) AS came_round, r.*, w.due,
-    (SELECT array_agg(p.place) FROM (SELECT unnest(r.places) AS place FROM ready AS r) AS p) AS places
-  INTO walked
-  FROM ended AS e
-  CROSS JOIN (
-    SELECT array_agg(r.bucket) AS buckets, array_agg(r.grp) AS groups, array_agg(r.key) AS keys,
-      array_agg(r.jobs) AS jobs, array_agg(r.wanted) AS ends, array_agg(r.weight) AS weights,
-      array_agg(r.part) AS parts, sum(least(r.weight, most)) AS turn_size
-    FROM ready AS r
-  ) AS r
-  CROSS JOIN (
-    SELECT string_agg(ceil(extract(epoch FROM w.due_at - now()) * 1000) || ':' || w.bucket, ',') AS due
-    FROM walk AS w WHERE w.due_at < soon
-  ) AS w;
-
-  SELECT array_agg(m.bucket) FILTER (WHERE m.locked), min(m.bucket), max(m.bucket),
-    string_agg(m.bucket::text, ',') FILTER (WHERE NOT m.locked)
-  INTO mine, lowest, highest, busy
+  -- Which keys have room and something to take. This is a guess; it says which mutexes to take.
+  SELECT w.*, w.stretch > cardinality(from_buckets) AS came_round INTO walked
+  FROM holdfast.inbox_turns_walk(queue, held, most, types, versions, from_buckets, after_places[1], until_buckets,
+    soon, max_keys) AS w;
+  SELECT array_agg(m.bucket) FILTER (WHERE m.locked), string_agg(m.bucket::text, ',') FILTER (WHERE NOT m.locked)
+  INTO mine, busy
   FROM (
     SELECT b.bucket, pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, b.bucket + 1) AS locked
     FROM (SELECT DISTINCT u.bucket FROM unnest(walked.buckets) AS u(bucket)) AS b
   ) AS m;
   IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL) THEN
-    held := (
+    held := holdfast.inbox_turns_held(mine, NULL);
+  END IF;
+  IF walked.wanted >= most THEN
+    RETURN QUERY SELECT f.*, NULL::integer, NULL::integer, NULL::text, NULL::text
+    FROM holdfast.inbox_turns_found(queue, held, types, versions, mine, walked.buckets, walked.groups, walked.keys,
+      walked.jobs, walked.ends, walked.places) AS f;
+  ELSIF mine IS NOT NULL THEN
+    -- As many rounds as fill the room, and more, because lines may be short.
+    IF again AND queue.fair AND walked.came_round THEN
+      rounds := 2 * ceil(most::numeric / walked.turn_size)::integer;
+    END IF;
+    RETURN QUERY SELECT r.*, NULL::integer, NULL::integer, NULL::text, NULL::text
+    FROM holdfast.inbox_turns_rounds(queue, held, types, versions, mine, walked.buckets, walked.groups, walked.keys,
+      walked.weights, walked.parts, walked.from_ats, walked.from_positions, walked.reads, most, rounds, soon) AS r;
+  END IF;
+  stop_stretch := CASE WHEN NOT walked.came_round THEN walked.stretch END;
+  stop_bucket := walked.bucket;
+  stop_place := walked.stop;
+  due := walked.due;
+  RETURN NEXT;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_deep(types text[], versions jsonb, paused text[], of_bucket integer, of_group text, of_key text, after_at timestamp with time zone, after_position bigint, per_key integer, room integer, most bigint)
+ RETURNS TABLE(places tid[], jobs integer, read integer, cut_at timestamp with time zone, cut_position bigint)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  SELECT f.places, least(f.fits, f.ready), f.read,
+    CASE WHEN f.ready < f.fits THEN f.cut_at END, CASE WHEN f.ready < f.fits THEN f.cut_position END
+  FROM (
+    SELECT array_agg(l.place) FILTER (WHERE l.ready) AS places, count(*) FILTER (WHERE l.ready)::integer AS ready,
+      greatest(0, least(room, per_key - count(*) FILTER (WHERE l.runs)))::integer AS fits, coalesce(max(l.nth), 1)::integer AS read,
+      max(l.at) FILTER (WHERE l.cut) AS cut_at, max(l.place_in_line) FILTER (WHERE l.cut) AS cut_position
+    FROM (
+      SELECT l.*
+      FROM (
+        SELECT l.*, lead(true) OVER (ORDER BY l.nth) IS NULL AS last
+        FROM holdfast.inbox_turns_line(types, versions, paused, of_bucket, of_group, of_key, after_at, after_position,
+          now(), most) AS l
+      ) AS l
+      WHERE l.ready OR l.runs AND per_key IS NOT NULL OR l.last
+      LIMIT room + coalesce(per_key, 0)
+    ) AS l
+  ) AS f;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_due(of_bucket integer, of_group text, of_key text, before timestamp with time zone, asked boolean)
+ RETURNS TABLE(at timestamp with time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT i.available_at FROM holdfast.inbox AS i
+  WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = of_bucket
+    AND coalesce(i.group_key, '') COLLATE "C" = of_group COLLATE "C" AND i.partition_key COLLATE "C" = of_key COLLATE "C" AND i.available_at > now() AND i.available_at < before AND asked
+  ORDER BY i.available_at, i.position
+  LIMIT 1
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_found(queue record, held jsonb, types text[], versions jsonb, mine integer[], buckets integer[], groups text[], keys text[], jobs integer[], ends integer[], places tid[])
+ RETURNS TABLE(place tid, turn bigint, more boolean, due text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH chosen AS MATERIALIZED (
+    SELECT o.place
+    FROM (
+      SELECT c.of_group, places[c.ends - c.jobs + c.nth] AS place,
+        CASE WHEN c.of_group IS NOT NULL THEN row_number() OVER (PARTITION BY c.grp ORDER BY c.n, c.nth) END AS in_group
+      FROM (
+        SELECT k.*, (CASE WHEN k.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', k.grp))::integer, 0) END) AS of_group,
+          generate_series(1, least(k.jobs, (queue.per_key - coalesce((held ->> concat('k', length(k.grp), ':', k.grp, k.key))::integer, 0)))) AS nth
+        FROM unnest(buckets, groups, keys, jobs, ends) WITH ORDINALITY AS k(bucket, grp, key, jobs, ends, n)
+        WHERE k.bucket = ANY (mine)
+      ) AS c
+    ) AS o
+    WHERE o.in_group IS NULL OR o.in_group <= o.of_group
+  ), locked AS MATERIALIZED (
+    SELECT i.ctid AS place FROM holdfast.inbox AS i
+    WHERE i.ctid = ANY (ARRAY(SELECT c.place FROM chosen AS c)) AND (i.status = 'pending' OR i.lease_expires_at <= now())
+      AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+      AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
+    FOR UPDATE SKIP LOCKED
+  )
+  -- No key has more than its turn here, so they start as they became due.
+  SELECT l.place, 0::bigint, true, NULL::text FROM locked AS l
+  UNION ALL
+  SELECT NULL, 0, NULL, NULL FROM generate_series(1, (SELECT count(*) FROM chosen) - (SELECT count(*) FROM locked));
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_front(types text[], versions jsonb, paused text[], of_bucket integer, of_group text, of_key text, after_at timestamp with time zone, after_position bigint, per_key integer, room integer)
+ RETURNS TABLE(places tid[], jobs integer, read integer, goes_on boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT f.places, least(f.fits, f.ready), f.read, f.ready < f.fits AND f.read >= room + coalesce(per_key, 0)
+  FROM (
+    SELECT array_agg(l.ctid) FILTER (WHERE l.ready) AS places, count(*) FILTER (WHERE l.ready)::integer AS ready,
+      greatest(0, least(room, per_key - count(*) FILTER (WHERE l.lease_expires_at > now())))::integer AS fits, count(*)::integer AS read
+    FROM (
+      SELECT i.ctid, i.lease_expires_at, (i.status = 'pending' OR i.lease_expires_at <= now())
+      AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+      AND (i.type = ANY (paused)) IS NOT TRUE AS ready
+      FROM holdfast.inbox AS i
+      WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = of_bucket
+    AND coalesce(i.group_key, '') COLLATE "C" = of_group COLLATE "C" AND i.partition_key COLLATE "C" = of_key COLLATE "C"
+        AND (i.available_at, i.position) > (after_at, after_position) AND i.available_at <= now() AND room > 0
+      ORDER BY i.available_at, i.position
+      LIMIT room + coalesce(per_key, 0)
+    ) AS l
+    OFFSET 0
+  ) AS f
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_held(of_buckets integer[], at_least integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  lowest  integer := (SELECT min(u.bucket) FROM unnest(of_buckets) AS u(bucket));
+  highest integer := (SELECT max(u.bucket) FROM unnest(of_buckets) AS u(bucket));
+  claimed uuid[];
+BEGIN
+  -- A claim that does not say where its jobs are has them anywhere.
+  IF at_least IS NOT NULL THEN
+    SELECT array_agg(t.id) INTO claimed
+    FROM (
+      SELECT u.id, u.bucket, count(*) OVER (PARTITION BY u.bucket) AS jobs
+      FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
+    ) AS t
+    WHERE t.bucket IS NULL OR t.jobs >= at_least;
+  ELSE
+    SELECT array_agg(u.id) INTO claimed
+    FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
+    WHERE of_buckets IS NULL OR u.bucket IS NULL OR u.bucket BETWEEN lowest AND highest AND u.bucket = ANY (of_buckets);
+  END IF;
+  RETURN (
     SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
     FROM (
       SELECT n.name, count(*) AS jobs
       FROM (
         SELECT DISTINCT i.id, i.group_key, i.partition_key
-        FROM (
-          SELECT u.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
-          WHERE u.bucket IS NULL OR u.bucket BETWEEN lowest AND highest AND u.bucket = ANY (mine)) AS j
+        FROM unnest(claimed) AS j(id)
         -- It has a limit, so it cannot be planned as a join that reads the whole queue.
         CROSS JOIN LATERAL (
           SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
@@ -1175,104 +832,179 @@ BEGIN
       WHERE n.name IS NOT NULL
       GROUP BY n.name
     ) AS h);
-  END IF;
-  IF walked.wanted >= most THEN
-    -- The walk has found enough: what it read is taken as far as there is room, and more may wait anywhere.
-    RETURN QUERY
-    WITH chosen AS MATERIALIZED (
-      SELECT o.place
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_line(types text[], versions jsonb, paused text[], of_bucket integer, of_group text, of_key text, after_at timestamp with time zone, after_position bigint, until timestamp with time zone, most bigint)
+ RETURNS TABLE(place tid, at timestamp with time zone, place_in_line bigint, nth bigint, cut boolean, ready boolean, runs boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT i.ctid, i.available_at, i.position, i.nth, i.nth >= most, (i.status = 'pending' OR i.lease_expires_at <= now())
+      AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+      AND (i.type = ANY (paused)) IS NOT TRUE,
+    i.lease_expires_at > now()
+  FROM (
+    SELECT i.ctid, i.available_at, i.position, i.status, i.lease_expires_at, i.version, i.type,
+      row_number() OVER (ORDER BY i.available_at, i.position) AS nth
+    FROM holdfast.inbox AS i
+    WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = of_bucket
+    AND coalesce(i.group_key, '') COLLATE "C" = of_group COLLATE "C" AND i.partition_key COLLATE "C" = of_key COLLATE "C"
+      AND (i.available_at, i.position) > (after_at, after_position) AND i.available_at <= until
+    ORDER BY i.available_at, i.position
+    LIMIT most
+  ) AS i
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_next(types text[], versions jsonb, paused text[], after_bucket integer, after_group text, after_key text, after_at timestamp with time zone, after_position bigint, until_bucket integer)
+ RETURNS TABLE(place tid, bucket integer, grp text, key text, at timestamp with time zone, ready boolean, same boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT i.ctid, i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at,
+    i.available_at <= now() AND (i.status = 'pending' OR i.lease_expires_at <= now())
+      AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+      AND (i.type = ANY (paused)) IS NOT TRUE,
+    i.partition_key COLLATE "C" = after_key COLLATE "C" AND coalesce(i.group_key, '') COLLATE "C" = after_group COLLATE "C"
+  FROM holdfast.inbox AS i
+  WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket < until_bucket
+    AND (i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at, i.position) > (after_bucket, after_group COLLATE "C", after_key COLLATE "C", after_at, after_position)
+  ORDER BY i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at, i.position
+  LIMIT 1
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_rounds(queue record, held jsonb, types text[], versions jsonb, mine integer[], buckets integer[], groups text[], keys text[], weights integer[], parts integer[], from_ats timestamp with time zone[], from_positions bigint[], reads integer[], most integer, rounds integer, soon timestamp with time zone)
+ RETURNS TABLE(place tid, turn bigint, more boolean, due text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH line AS MATERIALIZED (
+    SELECT k.n, k.bucket, k.grp, l.place, l.at, l.nth, l.seen, k.of_group, l.ready,
+      -- Part of a turn may have been taken before.
+      CASE WHEN l.nth <= k.part THEN 0 ELSE (l.nth - k.part - 1) / k.weight + 1 END AS round,
+      l.ready AND l.at <= now() AND l.nth <= k.room AS fits
+    FROM (
+      SELECT c.*, (CASE WHEN c.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', c.grp))::integer, 0) END) AS of_group,
+        least(most, (queue.per_key - coalesce((held ->> concat('k', length(c.grp), ':', c.grp, c.key))::integer, 0)), c.part + c.weight * (rounds - 1)) AS room
+      FROM unnest(buckets, groups, keys, weights, parts, from_ats, from_positions, reads) WITH ORDINALITY
+        AS c(bucket, grp, key, weight, part, from_at, from_position, read, n)
+      WHERE c.bucket = ANY (mine)
+      OFFSET 0
+    ) AS k
+    CROSS JOIN LATERAL (
+      SELECT s.*, row_number() OVER () AS nth, count(*) OVER () AS seen
       FROM (
-        SELECT c.of_group, walked.places[c.until - c.jobs + c.nth] AS place,
-          CASE WHEN c.of_group IS NOT NULL THEN row_number() OVER (PARTITION BY c.grp ORDER BY c.n, c.nth) END AS in_group
-        FROM (
-          SELECT k.*, (CASE WHEN k.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', k.grp))::integer, 0) END) AS of_group,
-            generate_series(1, least(k.jobs, (queue.per_key - coalesce((held ->> concat('k', length(k.grp), ':', k.grp, k.key))::integer, 0)))) AS nth
-          FROM unnest(walked.buckets, walked.groups, walked.keys, walked.jobs, walked.ends) WITH ORDINALITY
-            AS k(bucket, grp, key, jobs, until, n)
-          WHERE k.bucket = ANY (mine)
-        ) AS c
-      ) AS o
-      WHERE o.in_group IS NULL OR o.in_group <= o.of_group
-    ), locked AS MATERIALIZED (
-      SELECT i.ctid AS place FROM holdfast.inbox AS i
-      WHERE i.ctid = ANY (ARRAY(SELECT c.place FROM chosen AS c)) AND (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
-      FOR UPDATE SKIP LOCKED
-    )
-    -- No key has more than its turn here, so they start as they became due.
-    SELECT l.place, 0::bigint, true, NULL::text, NULL::integer, NULL::integer, NULL::text, NULL::text
-    FROM locked AS l
+        SELECT i.place, i.at, i.ready
+        FROM holdfast.inbox_turns_line(types, versions, queue.paused_types, k.bucket, k.grp, k.key, k.from_at, k.from_position,
+          greatest(soon, now()), k.read + (most + 5000) / cardinality(keys)) AS i
+        -- The last one that may be read counts as one more.
+        WHERE i.ready OR i.cut
+        -- One more: it says whether something is left.
+        LIMIT greatest(k.room, 0) + 1
+      ) AS s
+    ) AS l
+  ), chosen AS MATERIALIZED (
+    SELECT o.n, o.place, o.seen, o.crowded, row_number() OVER (ORDER BY o.round, o.n, o.nth) AS turn
+    FROM (
+      SELECT l.*, CASE WHEN l.of_group IS NOT NULL
+        THEN row_number() OVER (PARTITION BY l.grp ORDER BY l.round, l.n, l.nth) END AS in_group,
+        -- Other keys of its group wait for its place.
+        coalesce(count(*) OVER (PARTITION BY l.grp) > l.of_group, false) AS crowded
+      FROM line AS l WHERE l.fits
+    ) AS o
+    WHERE o.in_group IS NULL OR o.in_group <= o.of_group
+    ORDER BY o.round, o.n, o.nth
+    LIMIT most
+  )
+  -- Of some keys and groups more was seen than is taken.
+  SELECT l.place, c.turn, c.crowded OR c.seen > count(*) OVER (PARTITION BY c.n), NULL::text
+  FROM chosen AS c
+  -- Somebody may have changed the row, or holds it: then it is not taken, and counted as wanted.
+  LEFT JOIN LATERAL (
+    SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = c.place FOR UPDATE SKIP LOCKED
+  ) AS l ON l.place = c.place
+  UNION ALL
+  SELECT NULL, NULL, NULL, ceil(extract(epoch FROM l.at - now()) * 1000) || ':' || l.bucket
+  FROM line AS l WHERE l.ready AND l.at > now();
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_walk(queue record, held jsonb, most integer, types text[], versions jsonb, from_buckets integer[], after_place text, until_buckets integer[], soon timestamp with time zone, max_keys integer)
+ RETURNS TABLE(stretch integer, bucket integer, stop jsonb, wanted integer, buckets integer[], groups text[], keys text[], jobs integer[], ends integer[], weights integer[], parts integer[], from_ats timestamp with time zone[], from_positions bigint[], reads integer[], turn_size bigint, places tid[], due text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  start     jsonb := nullif(after_place, '')::jsonb;
+  most_read integer := most + 5000;
+BEGIN
+  RETURN QUERY WITH RECURSIVE walk AS (
+    SELECT 0 AS step, 1 AS stretch, from_buckets[1] AS bucket, coalesce(start ->> 0, '') COLLATE "C" AS grp,
+      coalesce(start ->> 1, '') COLLATE "C" AS key, coalesce((start ->> 2)::integer, 0) AS left,
+      coalesce((start ->> 3)::timestamptz, CASE WHEN (start ->> 2)::integer > 0 THEN '-infinity' ELSE 'infinity'::timestamptz END) AS at,
+      coalesce((start ->> 4)::bigint, 9223372036854775807) AS position, 0 AS wanted, 0 AS buckets, -1 AS last_bucket, 0 AS jobs,
+      NULL::tid[] AS places, 0 AS weight, 0 AS part, NULL::timestamptz AS from_at, 0::bigint AS from_position, 0 AS read,
+      0 AS read_all, NULL::timestamptz AS due_at
     UNION ALL
-    SELECT NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM generate_series(1, (SELECT count(*) FROM chosen) - (SELECT count(*) FROM locked));
-  ELSIF mine IS NOT NULL THEN
-    -- Every key has had its turn and there is room: as many turns as fill it, and more, because lines may be short.
-    IF again AND queue.fair AND walked.came_round THEN
-      rounds := 2 * ceil(most::numeric / walked.turn_size)::integer;
-    END IF;
-    RETURN QUERY
-    WITH line AS MATERIALIZED (
-      SELECT k.n, k.bucket, k.grp, l.place, l.available_at, l.nth, l.seen, k.of_group,
-        -- Part of a turn may have been taken before.
-        CASE WHEN l.nth <= k.part THEN 0 ELSE (l.nth - k.part - 1) / k.weight + 1 END AS round,
-        l.available_at <= now() AND l.nth <= k.room AS fits
-      FROM (
-        SELECT c.*, (CASE WHEN c.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', c.grp))::integer, 0) END) AS of_group,
-          least(most, (queue.per_key - coalesce((held ->> concat('k', length(c.grp), ':', c.grp, c.key))::integer, 0)), c.part + c.weight * (rounds - 1)) AS room
-        FROM unnest(walked.buckets, walked.groups, walked.keys, walked.weights, walked.parts) WITH ORDINALITY
-          AS c(bucket, grp, key, weight, part, n)
-        WHERE c.bucket = ANY (mine)
-        OFFSET 0
-      ) AS k
-      CROSS JOIN LATERAL (
-        SELECT s.*, row_number() OVER () AS nth, count(*) OVER () AS seen
-        FROM (
-          SELECT i.place, i.available_at FROM (
-            SELECT i.ctid AS place, i.available_at, i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
-          WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = k.bucket
-            AND coalesce(i.group_key, '') COLLATE "C" = k.grp AND i.partition_key COLLATE "C" = k.key
-              AND i.available_at < greatest(soon, now() + interval '1 microsecond')
-            ORDER BY i.available_at, i.position LIMIT most + 5000
-          ) AS i
-          WHERE (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
-          -- One more: it says whether something is left.
-          LIMIT greatest(k.room, 0) + 1
-        ) AS s
-      ) AS l
-    ), chosen AS MATERIALIZED (
-      SELECT o.n, o.place, o.seen, o.crowded, row_number() OVER (ORDER BY o.round, o.n, o.nth) AS turn
-      FROM (
-        SELECT l.*, CASE WHEN l.of_group IS NOT NULL
-          THEN row_number() OVER (PARTITION BY l.grp ORDER BY l.round, l.n, l.nth) END AS in_group,
-          -- Other keys of its group wait for its place.
-          coalesce(count(*) OVER (PARTITION BY l.grp) > l.of_group, false) AS crowded
-        FROM line AS l WHERE l.fits
-      ) AS o
-      WHERE o.in_group IS NULL OR o.in_group <= o.of_group
-      ORDER BY o.round, o.n, o.nth
-      LIMIT most
-    )
-    -- Of some keys and groups more was seen than is taken.
-    SELECT l.place, c.turn, c.crowded OR c.seen > count(*) OVER (PARTITION BY c.n), NULL::text,
-      NULL::integer, NULL::integer, NULL::text, NULL::text
-    FROM chosen AS c
-    -- Somebody may have changed the row, or holds it: then it is not taken, and counted as wanted.
+    SELECT w.step + 1, CASE WHEN h.bucket IS NULL THEN w.stretch + 1 ELSE w.stretch END,
+      CASE WHEN h.bucket IS NULL THEN from_buckets[w.stretch + 1] ELSE h.bucket END,
+      -- A full group is passed as a whole: no other group stands between it and this place.
+      CASE WHEN h.bucket IS NULL THEN '' WHEN r.of_group <= 0 THEN h.grp || chr(1) ELSE h.grp END COLLATE "C",
+      CASE WHEN h.bucket IS NULL OR r.of_group <= 0 THEN '' ELSE h.key END COLLATE "C",
+      -- In the middle of a turn or of a line: the next walk goes on with the rest of it.
+      n.left, CASE WHEN n.left = 0 THEN 'infinity'::timestamptz ELSE coalesce(l.cut_at, r.from_at) END,
+      CASE WHEN n.left = 0 THEN 9223372036854775807 ELSE coalesce(l.cut_position, r.from_position) END,
+      w.wanted + n.jobs, w.buckets + CASE WHEN n.jobs > 0 AND h.bucket <> w.last_bucket THEN 1 ELSE 0 END,
+      CASE WHEN n.jobs > 0 THEN h.bucket ELSE w.last_bucket END, n.jobs, n.places, r.weight, r.part,
+      r.from_at, r.from_position, n.read, w.read_all + n.read, CASE WHEN h.at > now() THEN h.at ELSE d.at END
+    FROM walk AS w
+    LEFT JOIN LATERAL holdfast.inbox_turns_next(
+      types, versions, queue.paused_types, w.bucket, w.grp, w.key, w.at, w.position, until_buckets[w.stretch]) AS h ON true
+    CROSS JOIN LATERAL (
+      SELECT o.*, CASE WHEN h.key = ANY (queue.paused_keys) OR h.at > now() THEN 0
+        ELSE greatest(0, least(most - w.wanted, queue.per_key, o.of_group, o.part)) END AS room FROM (
+        SELECT k.weight, CASE WHEN h.same AND queue.fair THEN w.left ELSE k.weight END AS part, (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group,
+          CASE WHEN h.same THEN w.at ELSE '-infinity' END AS from_at, CASE WHEN h.same THEN w.position ELSE 0 END AS from_position
+        FROM (SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight OFFSET 0) AS k
+        OFFSET 0 -- Without it, each of these would be computed again wherever it is used.
+      ) AS o OFFSET 0
+    ) AS r
+    CROSS JOIN LATERAL (
+      -- The head alone tells, nearly always.
+      SELECT ARRAY[h.place] AS places, 1 AS jobs, 1 AS read, false AS goes_on WHERE h.ready AND r.room = 1
+      UNION ALL
+      SELECT f.* FROM holdfast.inbox_turns_front(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
+        r.from_at, r.from_position, queue.per_key, r.room) AS f
+      WHERE (h.ready AND r.room = 1) IS NOT TRUE
+    ) AS f
     LEFT JOIN LATERAL (
-      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = c.place FOR UPDATE SKIP LOCKED
-    ) AS l ON l.place = c.place
-    UNION ALL
-    SELECT NULL, NULL, NULL, ceil(extract(epoch FROM l.available_at - now()) * 1000) || ':' || l.bucket,
-      NULL, NULL, NULL, NULL
-    FROM line AS l WHERE l.available_at > now();
-  END IF;
-  stop_stretch := CASE WHEN NOT walked.came_round THEN walked.stretch END;
-  stop_bucket := walked.bucket;
-  stop_place := walked.place;
-  due := walked.due;
-  RETURN NEXT;
+      SELECT l.* FROM holdfast.inbox_turns_deep(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
+        r.from_at, r.from_position, queue.per_key, r.room, most_read - w.read_all) AS l
+      WHERE f.goes_on OFFSET 0
+    ) AS l ON true
+    CROSS JOIN LATERAL (
+      SELECT coalesce(l.jobs, f.jobs) AS jobs, coalesce(l.places, f.places) AS places, greatest(1, l.read, f.read) AS read,
+        CASE WHEN l.cut_at IS NOT NULL OR queue.fair AND w.wanted + coalesce(l.jobs, f.jobs) >= most
+          THEN r.part - coalesce(l.jobs, f.jobs) ELSE 0 END AS left
+    ) AS n
+    -- A key of which nothing can be taken yet: when will that be?
+    LEFT JOIN LATERAL holdfast.inbox_turns_due(
+      h.bucket, h.grp, h.key, soon, n.jobs = 0 AND r.room > 0 AND l.cut_at IS NULL) AS d ON true
+    WHERE w.wanted < most AND w.step < max_keys AND w.buckets < 128 AND w.read_all < most_read
+      AND w.stretch <= cardinality(from_buckets)
+  )
+  SELECT e.stretch, e.bucket, jsonb_build_array(e.grp, e.key, e.left) || CASE WHEN e.left > 0 AND e.at > '-infinity'
+      THEN jsonb_build_array(e.at, e.position) ELSE '[]' END, e.wanted, k.*,
+    (SELECT array_agg(p.place) FROM (SELECT unnest(w.places[1 : w.jobs]) AS place FROM walk AS w WHERE w.jobs > 0) AS p),
+    (SELECT string_agg(ceil(extract(epoch FROM w.due_at - now()) * 1000) || ':' || w.bucket, ',') FROM walk AS w WHERE w.due_at < soon)
+  FROM (SELECT w.* FROM walk AS w ORDER BY w.step DESC LIMIT 1) AS e
+  CROSS JOIN (
+    SELECT array_agg(w.bucket), array_agg(w.grp), array_agg(w.key), array_agg(w.jobs), array_agg(w.wanted), array_agg(w.weight),
+      array_agg(w.part), array_agg(w.from_at), array_agg(w.from_position), array_agg(w.read), sum(least(w.weight, most))
+    FROM walk AS w WHERE w.jobs > 0
+  ) AS k;
 END
 $function$;
 
@@ -1303,7 +1035,10 @@ BEGIN
         ELSE pg_catalog.string_agg(DISTINCT a.partition_bucket::pg_catalog.text, ',') END)
     INTO due, hint FROM added AS a;
   ELSE
-    SELECT pg_catalog.min(a.available_at) INTO due FROM added AS a;
+    SELECT pg_catalog.min(a.available_at), pg_catalog.concat(':',
+      CASE WHEN pg_catalog.count(DISTINCT a.type) OPERATOR(pg_catalog.>) 20 THEN '*'
+        ELSE pg_catalog.string_agg(DISTINCT a.type, ',') END)
+    INTO due, hint FROM added AS a;
   END IF;
   -- What is due later is found by the polls.
   IF due OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) interval '5 seconds') THEN
@@ -1369,25 +1104,26 @@ BEGIN
       RAISE EXCEPTION 'queue % holds jobs: its order was not changed', quote_literal(NEW.name)
         USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
     END IF;
-    IF NEW.ordering <> 'none' AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.queue = NEW.name AND l.keyed) THEN
-      RAISE EXCEPTION 'queue % has a rate with keys, which is for queues that are read by time: its order was not changed',
-        quote_literal(NEW.name)
-        USING ERRCODE = 'HF005', HINT = 'Remove that limit first, or make another queue.';
-    END IF;
-    EXECUTE format('DROP INDEX IF EXISTS %I.%I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx');
+    EXECUTE format('DROP INDEX IF EXISTS %1$I.%2$I, %1$I.%3$I, %1$I.%4$I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx',
+      NEW.name || '_type_idx', NEW.name || '_rate_idx');
     SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t
     WHERE t.tgname = 'wake' AND t.tgrelid = format('%I.%I', TG_TABLE_SCHEMA, NEW.name)::regclass;
   END IF;
   EXECUTE format(CASE NEW.ordering
-      -- Oldest first within a priority. Dead letters lie at the far end, at infinity; suspects are elsewhere.
-      WHEN 'none' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (priority, available_at, position) WHERE crashes < 2'
+      -- A line for each type, version and priority, oldest first, so that jobs that may not be taken are not read for the
+      -- others. Jobs with a key of a rate have a line for each key. Dead letters lie at the far end of a line, at
+      -- infinity; suspects are elsewhere.
+      WHEN 'none' THEN 'CREATE INDEX %4$I ON %1$I.%2$I (type COLLATE "C", version, priority, available_at, position) '
+        'WHERE crashes < 2 AND limit_key IS NULL; '
+        'CREATE INDEX %5$I ON %1$I.%2$I (type COLLATE "C", limit_key COLLATE "C", priority, available_at, position) '
+        'WHERE crashes < 2 AND limit_key IS NOT NULL'
       -- The jobs of a key as they become due, so that nothing that waits stands before one that is due. The keys
       -- of a group stand together: a full group is passed in one step.
       WHEN 'turns' THEN 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, coalesce(group_key, '''') COLLATE "C", '
         'partition_key COLLATE "C", available_at, position) WHERE NOT parked AND crashes < 2'
       -- The jobs of a key in their order. A claim steps from key to key and reads the head of each.
       ELSE 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked'
-    END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx');
+    END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx', NEW.name || '_type_idx', NEW.name || '_rate_idx');
   EXECUTE format('CREATE OR REPLACE TRIGGER wake AFTER INSERT ON %1$I.%2$I REFERENCING NEW TABLE AS added '
     'FOR EACH STATEMENT EXECUTE FUNCTION %1$I.%3$I(%4$L)', TG_TABLE_SCHEMA, NEW.name, NEW.name || '_wake',
     CASE NEW.ordering WHEN 'none' THEN 'time' ELSE 'key' END);
@@ -1625,6 +1361,13 @@ CREATE TABLE holdfast.migrations (
   CONSTRAINT migrations_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE holdfast.permits (
+  limit_id integer NOT NULL,
+  worker_id text NOT NULL,
+  held integer NOT NULL,
+  CONSTRAINT permits_pkey PRIMARY KEY (limit_id, worker_id)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
+
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
@@ -1670,6 +1413,7 @@ CREATE TABLE holdfast.rates (
   key text NOT NULL,
   started_tat timestamp with time zone NOT NULL,
   slot_tat timestamp with time zone NOT NULL,
+  pace double precision,
   CONSTRAINT rates_pkey PRIMARY KEY (limit_id, key)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
 
@@ -1736,19 +1480,17 @@ CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (c
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
 
-CREATE INDEX inbox_claim_idx ON holdfast.inbox USING btree (priority, available_at, "position") WHERE (crashes < 2);
-
 CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_at = 'infinity'::timestamp with time zone);
 
 CREATE INDEX inbox_effects_created_idx ON holdfast.inbox_effects USING brin (created_at) WITH (autosummarize='on');
 
 CREATE INDEX inbox_idempotency_expires_idx ON holdfast.inbox_idempotency USING brin (expires_at) WITH (autosummarize='on');
 
-CREATE INDEX inbox_slot_idx ON holdfast.inbox USING btree (type, limit_slot) WHERE (limit_slot IS NOT NULL);
-
-CREATE INDEX inbox_slot_key_idx ON holdfast.inbox USING btree (type, limit_key, limit_slot) WHERE (limit_slot IS NOT NULL);
+CREATE INDEX inbox_rate_idx ON holdfast.inbox USING btree (type COLLATE "C", limit_key COLLATE "C", priority, available_at, "position") WHERE ((crashes < 2) AND (limit_key IS NOT NULL));
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX inbox_type_idx ON holdfast.inbox USING btree (type COLLATE "C", version, priority, available_at, "position") WHERE ((crashes < 2) AND (limit_key IS NULL));
 
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 
@@ -1763,27 +1505,32 @@ ALTER TABLE holdfast.rates ADD CONSTRAINT rates_limit_id_fkey FOREIGN KEY (limit
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (1, 'engine', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (2, 'big-fleet', 1);
 
-INSERT INTO holdfast.functions (name, checksum) VALUES ('allowance', '81a0cffbe0a81c5d');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', '943008d69a4d3b52');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', '5aa7f7927c0e1f91');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('claim-limited', '20cea01e3dc2c898');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', '4cf625c26d75ab62');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '23e3211f66d93fa2');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', 'd05da4eac4b91309');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('held', 'b79e7545afa45b12');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('legacy', 'ff43d2cc03f85ed7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('limits-changed', '1ab94b316e8c9382');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'caab07497e8ee283');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'b621d2cb4178668d');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'af1cfa94b3b4cae4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '62bbd68125bc8d44');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', '9d1bec3161859a56');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'f45a42e8c0a82668');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '4de3422a0b501b7f');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', '37d9a0845c65b131');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '2e4645626f3280ce');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-line', '1c0a8e6b351ed7e4');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b193deecae');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', '6d2f189bf4b5ecb6');
 
 INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 2);
 

@@ -29,7 +29,12 @@ async function queueWith(policy: object): Promise<void> {
 }
 
 /** Jobs of a key, all due, one after the other. */
-const put = (type: string, key: string, jobs: number, { group = null as string | null, queue = 'inbox' } = {}) =>
+const put = (
+  type: string,
+  key: string,
+  jobs: number,
+  { group = null as string | null, queue = 'inbox' } = {},
+) =>
   db.rows(
     `INSERT INTO holdfast.${queue} (type, partition_key, group_key, partition_bucket, payload, parked, available_at)
      SELECT $1, $2, $4, $5, jsonb_build_object('n', n), false, now() - interval '1 s'
@@ -37,7 +42,8 @@ const put = (type: string, key: string, jobs: number, { group = null as string |
     [type, key, jobs, group, bucketOf(group ?? key)],
   );
 
-const claim = (workerId: string, options?: TurnsOptions) => claimInTurns(db.engine, workerId, options);
+const claim = (workerId: string, options?: TurnsOptions) =>
+  claimInTurns(db.engine, workerId, options);
 const walk = (options: TurnsOptions = {}) => walkInTurns(db.engine, 'w', options);
 const jobsOf = (claims: Awaited<ReturnType<typeof walk>>) => claims.flatMap((one) => numbers(one));
 
@@ -48,13 +54,16 @@ describe.each([
 ])('%s', (_, policy) => {
   beforeEach(() => queueWith(policy));
 
-  test.each([6_000, 12_000])('a walk finds what stands behind %i others of its key', async (blocked) => {
-    await put('alien', 'a', blocked);
-    await put('step', 'a', 1);
-    const claims = await walk({ limit: 10 });
-    expect(jobsOf(claims)).toEqual([0]);
-    expect(claims.length).toBeLessThanOrEqual(blocked / MOST_READ + 2);
-  });
+  test.each([6_000, 12_000])(
+    'a walk finds what stands behind %i others of its key',
+    async (blocked) => {
+      await put('alien', 'a', blocked);
+      await put('step', 'a', 1);
+      const claims = await walk({ limit: 10 });
+      expect(jobsOf(claims)).toEqual([0]);
+      expect(claims.length).toBeLessThanOrEqual(blocked / MOST_READ + 2);
+    },
+  );
 
   test('and behind many keys of which each has some', async () => {
     await db.rows(
