@@ -70,6 +70,7 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_count_wa
 -- Claims under a limit and of queues whose keys take turns. Everybody may call these, unless your default privileges
 -- say otherwise; without the rights on the tables they do nothing.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_claim_limited, holdfast.inbox_allowance, holdfast.inbox_set_limit,
+  holdfast.inbox_allow, holdfast.inbox_held, holdfast.inbox_rate_keys,
   holdfast.inbox_turns, holdfast.inbox_turns_walk, holdfast.inbox_turns_next, holdfast.inbox_turns_front,
   holdfast.inbox_turns_deep, holdfast.inbox_turns_line, holdfast.inbox_turns_due, holdfast.inbox_turns_held,
   holdfast.inbox_turns_found, holdfast.inbox_turns_rounds, holdfast.inbox_room TO holdfast_worker;

@@ -7,6 +7,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { rest } from '../src/claim/key/key-places.js';
 import { claimTurnsJobs } from '../src/claim/turns/claim.js';
 import { job } from '../src/index.js';
+import { explainJob } from '../src/inspect/explain/explain.js';
+import { reading } from '../src/inspect/reading/reading.js';
 import { bucketOf } from '../src/job/key.js';
 import { configure } from '../src/operate/queue.js';
 import { load } from '../src/postgres/statement.js';
@@ -192,4 +194,19 @@ describe('a worker', () => {
     await until('one that came later has run', () => ran.includes('step 9'), { timeoutMs: 10_000 });
     expect(ran).not.toContain('alien');
   });
+});
+
+test('explain says how many of its key wait before such a job', async () => {
+  await queueWith({ perKey: 2 });
+  await db.rows(
+    `INSERT INTO holdfast.workers (id, handles) VALUES ('w', '{"inbox": {"step": 1}}')`,
+  );
+  await put('alien', 'a', 6_000);
+  await put('step', 'a', 1);
+  const [found] = await db.rows<{ id: string }>(
+    `SELECT id FROM holdfast.inbox WHERE type = 'step'`,
+  );
+  const { code, text } = await reading(db.pool, (db) => explainJob(db, 'holdfast', found!.id, {}));
+  expect(code).toBe('waiting_its_turn');
+  expect(text).toMatch(/before it wait .* jobs of its key that became due earlier/);
 });

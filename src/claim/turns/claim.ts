@@ -7,7 +7,16 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, int4, int8, json, plainArray, statement, text, textArray } from '../../postgres/statement.js';
+import {
+  bool,
+  int4,
+  int8,
+  json,
+  plainArray,
+  statement,
+  text,
+  textArray,
+} from '../../postgres/statement.js';
 import { dueHeads, type KeyedClaim, type KeyStretch } from '../key/claim.js';
 import { NEWS_COLUMNS, NO_NEWS, newsIn, newsOf } from '../news.js';
 import {
