@@ -637,14 +637,14 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_turns(most integer, types text[], vers
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-  queue   holdfast.queues;
+  queue   record;
   soon    timestamptz := now() + soon_ms * interval '1 millisecond';
   held    jsonb := '{}';
   walked  record;
   mine    integer[];
   rounds  integer := 1;
 BEGIN
-  SELECT q.* INTO queue FROM holdfast.queues AS q
+  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys INTO queue FROM holdfast.queues AS q
   WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns'
     AND coalesce(q.limits_version = (versions -> '')::bigint, true);
   IF NOT FOUND OR most < 1 THEN
@@ -1526,7 +1526,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'f45a42e8c0a82668');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '2e4645626f3280ce');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-line', '1c0a8e6b351ed7e4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b193deecae');
