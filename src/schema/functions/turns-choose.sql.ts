@@ -16,7 +16,7 @@ export const turnsChoose: FunctionFile = {
 -- The walk has found enough: what it read is taken as far as there is room, and more may wait anywhere. places are those of
 -- all keys, one after the other; jobs and ends say how many a key has of them and with which they end.
 CREATE OR REPLACE FUNCTION holdfast.inbox_turns_found(
-  queue holdfast.queues, held jsonb, types text[], versions jsonb, mine integer[],
+  queue record, held jsonb, types text[], versions jsonb, mine integer[],
   buckets integer[], groups text[], keys text[], jobs integer[], ends integer[], places tid[]
 ) RETURNS TABLE (place tid, turn bigint, more boolean, due text) LANGUAGE plpgsql AS $fn$
 #variable_conflict use_column
@@ -50,7 +50,7 @@ $fn$;
 -- Every key has had its turn and there is room: their lines are read again, for so many rounds and to say what is left of
 -- each. Of a line as much is read as the walk read of it, and a part of what a claim may read.
 CREATE OR REPLACE FUNCTION holdfast.inbox_turns_rounds(
-  queue holdfast.queues, held jsonb, types text[], versions jsonb, mine integer[],
+  queue record, held jsonb, types text[], versions jsonb, mine integer[],
   buckets integer[], groups text[], keys text[], weights integer[], parts integer[],
   from_ats timestamptz[], from_positions bigint[], reads integer[], most integer, rounds integer, soon timestamptz
 ) RETURNS TABLE (place tid, turn bigint, more boolean, due text) LANGUAGE plpgsql AS $fn$

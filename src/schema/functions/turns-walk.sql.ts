@@ -29,7 +29,7 @@ export const turnsWalk: FunctionFile = {
 -- stretch and bucket: the JSON of a group, a key, how much of its turn is left, and, in the middle of a line, the due time and
 -- position of the last job read. '' is the start of a bucket. Only the first stretch may begin at such a place.
 CREATE OR REPLACE FUNCTION holdfast.inbox_turns_walk(
-  queue holdfast.queues, held jsonb, most integer, types text[], versions jsonb,
+  queue record, held jsonb, most integer, types text[], versions jsonb,
   from_buckets integer[], after_place text, until_buckets integer[], soon timestamptz, max_keys integer
 ) RETURNS TABLE (
   stretch integer, bucket integer, stop jsonb, wanted integer, buckets integer[], groups text[], keys text[], jobs integer[],

@@ -28,14 +28,14 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_turns(
   OUT stop_stretch integer, OUT stop_bucket integer, OUT stop_place text, OUT busy text
 ) RETURNS SETOF record LANGUAGE plpgsql AS $fn$
 DECLARE
-  queue   holdfast.queues;
+  queue   record;
   soon    timestamptz := now() + soon_ms * interval '1 millisecond';
   held    jsonb := '{}';
   walked  record;
   mine    integer[];
   rounds  integer := 1;
 BEGIN
-  SELECT q.* INTO queue FROM holdfast.queues AS q
+  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys INTO queue FROM holdfast.queues AS q
   WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns'
     AND coalesce(q.limits_version = (versions -> '')::bigint, true);
   IF NOT FOUND OR most < 1 THEN
