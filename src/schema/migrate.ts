@@ -14,6 +14,7 @@ import { HoldfastError } from '../job/errors.js';
 import { hash32 } from '../job/key.js';
 import { quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
+import { textArray } from '../postgres/statement.js';
 import { duplicateIds } from './duplicates.js';
 import { LATEST, MIGRATIONS, PROGRAM, type Program } from './migrations.js';
 import { plan, type Step } from './plan.js';
@@ -151,7 +152,7 @@ export async function checkSchema(
   const [late] = await rows(
     db,
     `SELECT name, migration FROM ${quoteName(schema)}.queues WHERE migration < $1::integer AND name = ANY ($2::text[])`,
-    [LATEST, queues],
+    [LATEST, textArray(queues)],
   );
   if (late) throw tooOld(`The queue "${late.name}"`, Number(late.migration));
 }
