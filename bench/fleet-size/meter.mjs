@@ -35,10 +35,10 @@ export function serverCpuMs(pid) {
  * must: a row that counts a kind and finds none says so. Constants stand as $1 there.
  */
 const KINDS = {
-  definition: /^\s*(CREATE|ALTER|DO|COMMENT|GRANT|REVOKE)\b/,
-  claim: /lease_generation \+ (1|\$\d+)|_claim\w*"?\(|_turns"?\(/,
-  recover: /\borphans\b|vanished|_recover\w*"?\(/,
-  prune: /DELETE FROM "?holdfast"?\."?\w+_archive|prune_archive|_prune\w*"?\(/,
+  definition: /^\s*(--.*\s+)*(CREATE|ALTER|DO|COMMENT|GRANT|REVOKE)\b/,
+  claim: /lease_generation \+ (1|\$\d+)/,
+  recover: /\borphans AS\b/,
+  prune: /_prune_archive"?\(/,
 };
 
 export function kindOf(text) {
