@@ -37,7 +37,11 @@ export class TimeSource implements Source {
   }
 
   readAt(now: number): number {
-    return Math.min(this.#deps.allowance.opensAt, this.#walks.readAt(now));
+    const { allowance } = this.#deps;
+    return Math.min(
+      allowance.opensAt,
+      this.#walks.readAt(now, (type) => allowance.isOpen(type)),
+    );
   }
 
   async read(limit: number, ask: boolean): Promise<Found> {
@@ -57,7 +61,7 @@ export class TimeSource implements Source {
     const [first] = jobs;
     const waitedMs = first ? claimed.clock - Date.parse(first.cursorAt) : 0;
     const cutShort = cut !== null && this.#lines.wants(open);
-    const goesOn = found < rest && (cutShort || this.#walks.goesOn);
+    const goesOn = found < rest && (cutShort || this.#walks.goesOn(open));
     return { jobs: aged + Math.max(jobs.length, found), waitedMs, goesOn, news };
   }
 
