@@ -77,12 +77,19 @@ export async function openMeter(url, serverPid) {
     cpuMs: () => serverCpuMs(serverPid),
     /** All statements of this database but the meter's own and the words of transactions. */
     async statements(kind = null) {
-      let calls = 0;
+      const calls = [...(await this.calls(kind)).values()];
+      return calls.reduce((a, b) => a + b, 0);
+    },
+    /** How often each was called, by the beginning of its text. */
+    async calls(kind = null) {
+      const found = new Map();
       for (const [id, row] of await read()) {
         const text = texts.get(id) ?? '';
-        if (!OWN.test(text) && (kind === null || kindOf(text) === kind)) calls += row.calls;
+        if (OWN.test(text) || (kind !== null && kindOf(text) !== kind)) continue;
+        const begin = text.replaceAll(/\s+/g, ' ').trim().slice(0, 70);
+        found.set(begin, (found.get(begin) ?? 0) + row.calls);
       }
-      return calls;
+      return found;
     },
     walBytes: () => one(`SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8 AS n`),
     async updates(table) {
