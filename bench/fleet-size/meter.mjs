@@ -45,14 +45,16 @@ export function kindOf(text) {
   return Object.keys(KINDS).find((kind) => KINDS[kind].test(text)) ?? 'other';
 }
 
-const OWN = /pg_stat_|pg_locks|pg_current_wal|^(BEGIN|COMMIT|ROLLBACK|SET|SHOW)\b/;
+/** The engine reads the same views, so the meter's own statements are marked. */
+const MARK = '/* meter */';
+const OWN = /\/\* meter \*\/|pg_stat_force|^(BEGIN|COMMIT|ROLLBACK|SET|SHOW)\b/;
 
-const READ = `SELECT s.queryid::text AS id, sum(s.calls)::int AS calls,
+const READ = `SELECT ${MARK} s.queryid::text AS id, sum(s.calls)::int AS calls,
     sum(s.shared_blks_hit + s.shared_blks_read)::float8 AS blocks
   FROM pg_stat_statements(false) AS s
   WHERE s.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
   GROUP BY s.queryid`;
-const TEXTS = `SELECT s.queryid::text AS id, s.query FROM pg_stat_statements(true) AS s
+const TEXTS = `SELECT ${MARK} s.queryid::text AS id, s.query FROM pg_stat_statements(true) AS s
   WHERE s.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())`;
 
 export async function openMeter(url, serverPid) {
@@ -72,7 +74,8 @@ export async function openMeter(url, serverPid) {
     return new Map(rows.map((row) => [row.id, row]));
   }
 
-  const one = async (text, params) => (await client.query(text, params)).rows[0].n;
+  const one = async (text, params) =>
+    (await client.query(text.replace('SELECT', `SELECT ${MARK}`), params)).rows[0].n;
   const meter = {
     cpuMs: () => serverCpuMs(serverPid),
     /** All statements of this database but the meter's own and the words of transactions. */
