@@ -14,6 +14,7 @@
  * @property {number} [seconds] of faults
  * @property {number} [workers]
  * @property {number} [rate] of jobs a second
+ * @property {number} [drainMs] what is left after so long counts as stuck; without it, what has not moved for a while
  * @property {boolean} [keepsCrashing] jobs that take their process along do so after the healing, too
  */
 
@@ -301,6 +302,8 @@ export const MUTANTS = [
     // A pool has ten connections: so many must break in one process.
     everyMs: 500,
     seconds: 24,
+    // Handlers whose pool is used up fail again and again, for minutes.
+    drainMs: 45_000,
     caughtBy: /^(bystanders: .* stuck|acceptance: .* after the drain)/,
   },
   {
