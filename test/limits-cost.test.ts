@@ -138,7 +138,11 @@ test('limits of types that have no jobs are never locked, and the allowance is n
   const idle = ['a', 'b', 'c'].map((type) => job(type, { limit }));
   const { events } = start(
     db.hf,
-    (w) => idle.reduce((to, of) => to.handle(of, () => undefined), w.handle(plain, () => undefined)),
+    (w) =>
+      idle.reduce(
+        (to, of) => to.handle(of, () => undefined),
+        w.handle(plain, () => undefined),
+      ),
     { concurrency: 10 },
   );
   await until('it runs', () => events.some(({ kind }) => kind === 'started'));
@@ -164,9 +168,7 @@ test('a limit that somebody has locked holds up its own jobs only, and they star
   const { events } = start(
     db.hf,
     (w) =>
-      w
-        .handle(job('step', { limit }), () => void ran.step++)
-        .handle(plain, () => void ran.plain++),
+      w.handle(job('step', { limit }), () => void ran.step++).handle(plain, () => void ran.plain++),
     { concurrency: 20 },
   );
   await until('it runs', () => events.some(({ kind }) => kind === 'started'));
@@ -195,7 +197,9 @@ test('counting permits reads a row for each worker, however many jobs they hold'
   await limitStep(db, { concurrency: 100_000 });
   const workers = Array.from({ length: 20 }, (_, n) => `w${n}`);
   await register(db, workers);
-  await db.rows(`INSERT INTO holdfast.permits SELECT l.id, w.id, 2000 FROM holdfast.limits AS l, holdfast.workers AS w`);
+  await db.rows(
+    `INSERT INTO holdfast.permits SELECT l.id, w.id, 2000 FROM holdfast.limits AS l, holdfast.workers AS w`,
+  );
   await db.rows(`INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
     SELECT w.id, c, ARRAY(SELECT gen_random_uuid() FROM generate_series(1, 500) WHERE c IS NOT NULL)
     FROM holdfast.workers AS w, generate_series(1, 4) AS c`);
@@ -209,4 +213,19 @@ test('counting permits reads a row for each worker, however many jobs they hold'
   const plan = await explainedAndUndone(session, 'allow', []);
   expect(plan['Actual Rows']).toBe(1);
   expect(buffers(plan)).toBeLessThan(100 + 3 * workers.length);
+});
+
+test('a walk of keys reads the rates of those keys, however many keys there are', async () => {
+  await limitStep(db, { rate: { limit: 1, perMs: 3_600_000, burst: 1 } }, true);
+  await db.rows(`INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat)
+    SELECT l.id, 'k' || n, now() + interval '1 hour', now() FROM holdfast.limits AS l, generate_series(1, 5000) AS n`);
+  await fill('step', 200, 60);
+  await db.rows(`UPDATE holdfast.inbox SET limit_key = 'k' || (position % 5000)`);
+  await db.rows('VACUUM ANALYZE holdfast.inbox, holdfast.rates');
+  await session.query(`DEALLOCATE ALL;
+    PREPARE walk AS SELECT * FROM holdfast.inbox_rate_keys('{step}', '{""}', 64, 50)`);
+  for (let n = 0; n < 6; n++) await explainedAndUndone(session, 'walk', []);
+  const plan = await explainedAndUndone(session, 'walk', []);
+  expect(plan['Actual Rows']).toBe(64);
+  expect(buffers(plan)).toBeLessThan(64 * 10);
 });
