@@ -17,6 +17,8 @@ export async function run({ open, size, figure, say }) {
     options: { concurrency: 50, maintenance: '1s' },
     counted: true,
   });
+  // A queue without a job has few rounds.
+  await scene.hf.enqueue(task, { n: 'later', ms: 0 }, { delay: '1h' });
   const archived = async () =>
     (await scene.admin.query('SELECT count(*)::int AS n FROM holdfast.inbox_archive')).rows[0].n;
   let done = 0;
