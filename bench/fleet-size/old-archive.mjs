@@ -1,6 +1,6 @@
 // Row 8. After two retentions the archive's pages have been used again and again; a round of
 // maintenance that finds nothing to prune reads next to nothing.
-import { became, clock, wait } from '../clock.mjs';
+import { became, wait } from '../clock.mjs';
 import { vacuum } from '../databases.mjs';
 import { plain } from '../statistics.mjs';
 import { atMost } from './figures.mjs';
@@ -37,12 +37,8 @@ export async function run({ open, size, figure, say }) {
     await vacuum(scene.url, 'holdfast');
   }
   await scene.hf.configureQueue('inbox', { archiveRetention: '1h' });
-  const from = clock();
   await complete();
   await vacuum(scene.url, 'holdfast');
-  // All rows that are there are younger, and those that stood on these pages before were older.
-  const archiveRetention = Math.ceil(clock() - from) + ROUNDS_MS + 2_000;
-  await scene.hf.configureQueue('inbox', { archiveRetention });
   const { most, mean, calls } = await scene.meter.watchBuffers('prune', () => wait(ROUNDS_MS));
   say(
     `  ${plain(count)} rows that are kept: ${calls} statements that prune, buffers mean ${plain(mean)}`,

@@ -13,7 +13,8 @@ export async function run({ open, size, figure, say }) {
   for (const queue of QUEUES.slice(1)) await scene.hf.createQueue(queue);
   const types = QUEUES.map((queue) => ({ type: `task_${queue}`, queue }));
   const all = await scene.workers(workers, { types });
-  await wait(2_000);
+  // The first rounds of maintenance recover, too: they are over by then.
+  await wait(8_000);
   const rest = await scene.meter.statements('recover');
   await wait(SECONDS * 1_000);
   const before = await scene.meter.statements('recover');
