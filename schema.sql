@@ -76,6 +76,29 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.check_unique(unique_key text, unique_while text, on_conflict text, unique_window interval)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  IF unique_key IS NULL OR unique_key = '' OR octet_length(unique_key) > 512 THEN
+    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
+  ELSIF unique_while IS NULL OR unique_while NOT IN ('pending', 'running', 'kept')
+    OR on_conflict IS NULL OR on_conflict NOT IN ('ignore', 'replace', 'later') THEN
+    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
+      quote_nullable(unique_while), quote_nullable(on_conflict)
+      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
+  ELSIF unique_while = 'kept' AND on_conflict <> 'ignore' THEN
+    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
+  ELSIF unique_window <= '0' OR unique_window > '3650 days' OR unique_window IS NOT NULL AND unique_while <> 'kept' THEN
+    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
+  END IF;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.count_act(counted uuid, more bigint)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -320,11 +343,11 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(type text, payload jsonb, part
 AS $function$
 #variable_conflict use_column
 DECLARE
-  a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
-  a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
-  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
-  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;  o_id ALIAS FOR $17;  o_deduplicated ALIAS FOR $18;
+  a_type ALIAS FOR type;  a_payload ALIAS FOR payload;  a_key ALIAS FOR partition_key;  a_idempotency_key ALIAS FOR idempotency_key;
+  a_delay ALIAS FOR delay;  a_available_at ALIAS FOR available_at;  a_priority ALIAS FOR priority;
+  a_max_attempts ALIAS FOR max_attempts;  a_headers ALIAS FOR headers;  a_version ALIAS FOR version;
+  a_unique ALIAS FOR unique_key;  a_while ALIAS FOR unique_while;  a_conflict ALIAS FOR on_conflict;  a_window ALIAS FOR unique_window;
+  a_group ALIAS FOR group_key;  a_limit_key ALIAS FOR limit_key;  o_id ALIAS FOR id;  o_deduplicated ALIAS FOR deduplicated;
   standing uuid;
   stream text;
   due timestamptz;
@@ -393,31 +416,16 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(id uuid, type text, ver
 AS $function$
 #variable_conflict use_column
 DECLARE
-  a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
-  a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
-  a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
-  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;  a_position ALIAS FOR $17;
-  o_id ALIAS FOR $18;  o_outcome ALIAS FOR $19;
+  a_id ALIAS FOR id;  a_type ALIAS FOR type;  a_version ALIAS FOR version;  a_key ALIAS FOR partition_key;
+  a_bucket ALIAS FOR partition_bucket;  a_payload ALIAS FOR payload;  a_headers ALIAS FOR headers;  a_priority ALIAS FOR priority;
+  a_max_attempts ALIAS FOR max_attempts;  a_due ALIAS FOR available_at;  a_unique ALIAS FOR unique_key;  a_while ALIAS FOR unique_while;
+  a_conflict ALIAS FOR on_conflict;  a_window ALIAS FOR unique_window;  a_group ALIAS FOR group_key;  a_limit_key ALIAS FOR limit_key;
+  a_position ALIAS FOR at_position;  o_id ALIAS FOR job_id;  o_outcome ALIAS FOR outcome;
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
 BEGIN
-  IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
-    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
-  ELSIF a_while IS NULL OR a_while NOT IN ('pending', 'running', 'kept')
-    OR a_conflict IS NULL OR a_conflict NOT IN ('ignore', 'replace', 'later') THEN
-    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
-      quote_nullable(a_while), quote_nullable(a_conflict)
-      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
-  ELSIF a_while = 'kept' AND a_conflict <> 'ignore' THEN
-    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
-  ELSIF a_window <= '0' OR a_window > '3650 days' OR a_window IS NOT NULL AND a_while <> 'kept' THEN
-    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
-  END IF;
-
+  PERFORM holdfast.check_unique(a_unique, a_while, a_conflict, a_window);
   FOR locked IN 0 .. 1 LOOP
     IF locked = 0 THEN
       -- Whether anything stands, of whatever state, is mostly seen without a lock.
@@ -706,27 +714,7 @@ BEGIN
   SELECT array_agg(i.id) INTO mine
   FROM (SELECT i.id, i.partition_bucket FROM holdfast.inbox AS i WHERE i.id = ANY (jobs) OFFSET 0) AS i
   WHERE pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, i.partition_bucket + 1);
-  held := (
-    SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
-    FROM (
-      SELECT n.name, count(*) AS jobs
-      FROM (
-        SELECT DISTINCT i.id, i.group_key, i.partition_key
-        FROM (SELECT u.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)) AS j
-        -- It has a limit, so it cannot be planned as a join that reads the whole queue.
-        CROSS JOIN LATERAL (
-          SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
-          WHERE i.id = j.id AND i.status = 'processing' LIMIT 1
-        ) AS i
-        OFFSET 0
-      ) AS i
-      CROSS JOIN LATERAL (VALUES
-        (concat('k', length(coalesce(i.group_key, '')), ':', coalesce(i.group_key, ''), i.partition_key)),
-        (CASE WHEN i.group_key IS NOT NULL THEN concat('g', i.group_key) END)
-      ) AS n(name)
-      WHERE n.name IS NOT NULL
-      GROUP BY n.name
-    ) AS h);
+  held := holdfast.inbox_turns_held(NULL, NULL);
   RETURN QUERY
   SELECT r.id
   FROM (
@@ -834,19 +822,14 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_turns(most integer, types text[], vers
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-  queue   holdfast.queues;
+  queue   record;
   soon    timestamptz := now() + soon_ms * interval '1 millisecond';
   held    jsonb := '{}';
-  groups  text[];
-  keys    text[];
-  lefts   integer[];
   walked  record;
   mine    integer[];
-  lowest  integer;
-  highest integer;
   rounds  integer := 1;
 BEGIN
-  SELECT q.* INTO queue FROM holdfast.queues AS q
+  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys INTO queue FROM holdfast.queues AS q
   WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns'
     AND coalesce(q.limits_version = (versions -> '')::bigint, true);
   IF NOT FOUND OR most < 1 THEN
@@ -855,168 +838,171 @@ BEGIN
     RAISE EXCEPTION 'claims of queue % need READ COMMITTED: nothing was claimed', quote_literal('inbox')
       USING ERRCODE = '0A000', HINT = 'In a stricter transaction a claim cannot see what others hold.';
   END IF;
-  SELECT array_agg(coalesce(p.at ->> 0, '') ORDER BY p.n), array_agg(coalesce(p.at ->> 1, '') ORDER BY p.n),
-    array_agg(coalesce((p.at ->> 2)::integer, 0) ORDER BY p.n)
-  INTO groups, keys, lefts
-  FROM (
-    SELECT u.n, nullif(u.place, '')::jsonb AS at FROM unnest(after_places) WITH ORDINALITY AS u(place, n)
-  ) AS p;
   IF queue.per_group IS NOT NULL THEN
-    held := (
-    SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
-    FROM (
-      SELECT n.name, count(*) AS jobs
-      FROM (
-        SELECT DISTINCT i.id, i.group_key, i.partition_key
-        FROM (
-          SELECT t.id FROM (
-            SELECT u.id, u.bucket, count(*) OVER (PARTITION BY u.bucket) AS jobs FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
-          ) AS t
-          WHERE t.bucket IS NULL OR t.jobs >= queue.per_group) AS j
-        -- It has a limit, so it cannot be planned as a join that reads the whole queue.
-        CROSS JOIN LATERAL (
-          SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
-          WHERE i.id = j.id AND i.status = 'processing' LIMIT 1
-        ) AS i
-        OFFSET 0
-      ) AS i
-      CROSS JOIN LATERAL (VALUES
-        (concat('k', length(coalesce(i.group_key, '')), ':', coalesce(i.group_key, ''), i.partition_key)),
-        (CASE WHEN i.group_key IS NOT NULL THEN concat('g', i.group_key) END)
-      ) AS n(name)
-      WHERE n.name IS NOT NULL
-      GROUP BY n.name
-    ) AS h);
+    held := holdfast.inbox_turns_held(NULL, queue.per_group);
   END IF;
 
-  -- From key to key: which have room and something to take. This is a guess; it says which mutexes to take.
-  WITH RECURSIVE walk AS (
-    SELECT 0 AS step, 1 AS stretch, from_buckets[1] AS bucket, groups[1] COLLATE "C" AS grp,
-      keys[1] COLLATE "C" AS key, lefts[1] AS left, 0 AS wanted, 0 AS buckets, NULL::integer AS last_bucket,
-      0 AS jobs, NULL::tid[] AS places, 0 AS weight, 0 AS part, NULL::timestamptz AS due_at
-    UNION ALL
-    SELECT w.step + 1,
-      CASE WHEN h.bucket IS NULL THEN w.stretch + 1 ELSE w.stretch END,
-      CASE WHEN h.bucket IS NULL THEN from_buckets[w.stretch + 1] ELSE h.bucket END,
-      -- A full group is passed as a whole: no other group stands between it and this place.
-      CASE WHEN h.bucket IS NULL THEN groups[w.stretch + 1]
-        WHEN r.of_group <= 0 THEN h.grp || chr(1) ELSE h.grp END COLLATE "C",
-      CASE WHEN h.bucket IS NULL THEN keys[w.stretch + 1]
-        WHEN r.of_group <= 0 THEN '' ELSE h.key END COLLATE "C",
-      CASE WHEN h.bucket IS NULL THEN lefts[w.stretch + 1]
-        -- The claim has enough in the middle of a turn: the next one goes on with the rest of it.
-        WHEN w.wanted + n.jobs >= most AND queue.fair THEN r.part - n.jobs ELSE 0 END,
-      w.wanted + n.jobs,
-      w.buckets + CASE WHEN n.jobs > 0 AND h.bucket IS DISTINCT FROM w.last_bucket THEN 1 ELSE 0 END,
-      CASE WHEN n.jobs > 0 THEN h.bucket ELSE w.last_bucket END,
-      n.jobs, n.places, r.weight, r.part, coalesce(CASE WHEN h.available_at > now() THEN h.available_at END, d.available_at)
-    FROM walk AS w
-    LEFT JOIN LATERAL (
-      SELECT i.ctid AS place, i.partition_bucket AS bucket, coalesce(i.group_key, '') COLLATE "C" AS grp,
-        i.partition_key COLLATE "C" AS key, i.available_at, i.available_at <= now() AND (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready
-      FROM holdfast.inbox AS i
-      WHERE NOT i.parked AND i.crashes < 2
-        AND (i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at)
-          > (w.bucket, w.grp, w.key, CASE WHEN w.left > 0 THEN '-infinity'::timestamptz ELSE 'infinity'::timestamptz END)
-        AND i.partition_bucket < until_buckets[w.stretch]
-      ORDER BY i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C",
-        i.available_at, i.position
-      LIMIT 1
-    ) AS h ON true
-    CROSS JOIN LATERAL (
-      SELECT o.*, p.part,
-        -- Of a paused key nothing is read.
-        CASE WHEN h.key = ANY (queue.paused_keys) THEN 0
-          ELSE least(most - w.wanted, queue.per_key, o.of_group, p.part) END AS room
-      FROM (
-        SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
-          (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group
-        -- Without it, each of these would be computed again wherever it is used.
-        OFFSET 0
-      ) AS o
-      CROSS JOIN LATERAL (
-        SELECT CASE WHEN w.left > 0 AND h.grp = w.grp AND h.key = w.key THEN w.left ELSE o.weight END AS part
-      ) AS p
-      OFFSET 0
-    ) AS r
-    CROSS JOIN LATERAL (
-      SELECT p.places, coalesce(cardinality(p.places), 0) AS jobs
-      FROM (
-        SELECT CASE WHEN h.bucket IS NULL OR r.room <= 0 THEN NULL
-          -- The head alone tells, nearly always.
-          WHEN h.ready AND r.room = 1 THEN ARRAY[h.place]
-          WHEN h.available_at > now() THEN NULL
-          -- What of the key runs stands before the rest, nearly always.
-          ELSE (SELECT (array_agg(l.place) FILTER (WHERE l.ready))
-              [1 : greatest(0, least(r.room, queue.per_key - count(*) FILTER (WHERE NOT l.ready)))] FROM (
-            SELECT i.place, (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AS ready FROM (
-              SELECT i.ctid AS place, i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
-          WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = h.bucket
-            AND coalesce(i.group_key, '') COLLATE "C" = h.grp AND i.partition_key COLLATE "C" = h.key
-                AND i.available_at <= now()
-              ORDER BY i.available_at, i.position LIMIT most + 5000
-            ) AS i
-            WHERE queue.per_key IS NOT NULL AND i.lease_expires_at > now() OR (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
-            LIMIT r.room + coalesce(queue.per_key, 0)
-          ) AS l) END AS places
-        OFFSET 0
-      ) AS p
-      OFFSET 0
-    ) AS n
-    -- A key of which nothing can be taken yet: when will that be?
-    LEFT JOIN LATERAL (
-      SELECT i.available_at FROM holdfast.inbox AS i
-          WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = h.bucket
-            AND coalesce(i.group_key, '') COLLATE "C" = h.grp AND i.partition_key COLLATE "C" = h.key
-        AND i.available_at > now() AND i.available_at < soon AND n.jobs = 0 AND r.room > 0 AND h.available_at <= now()
-      ORDER BY i.available_at, i.position LIMIT 1
-    ) AS d ON true
-    WHERE w.wanted < most AND w.step < max_keys AND w.buckets < 128
-      AND w.stretch <= cardinality(from_buckets)
-  ), ready AS MATERIALIZED (
-    SELECT w.* FROM walk AS w WHERE w.jobs > 0 ORDER BY w.step
-  ), ended AS (
-    SELECT w.* FROM walk AS w ORDER BY w.step DESC LIMIT 1
-  )
-  SELECT e.stretch, e.bucket, jsonb_build_array(e.grp, e.key, e.left)::text AS place, e.wanted,
-    e.stretch > cardinality(from_buckets) AS came_round, r.*, w.due,
-    (SELECT array_agg(p.place) FROM (SELECT unnest(r.places) AS place FROM ready AS r) AS p) AS places
-  INTO walked
-  FROM ended AS e
-  CROSS JOIN (
-    SELECT array_agg(r.bucket) AS buckets, array_agg(r.grp) AS groups, array_agg(r.key) AS keys,
-      array_agg(r.jobs) AS jobs, array_agg(r.wanted) AS ends, array_agg(r.weight) AS weights,
-      array_agg(r.part) AS parts, sum(least(r.weight, most)) AS turn_size
-    FROM ready AS r
-  ) AS r
-  CROSS JOIN (
-    SELECT string_agg(ceil(extract(epoch FROM w.due_at - now()) * 1000) || ':' || w.bucket, ',') AS due
-    FROM walk AS w WHERE w.due_at < soon
-  ) AS w;
-
-  SELECT array_agg(m.bucket) FILTER (WHERE m.locked), min(m.bucket), max(m.bucket),
-    string_agg(m.bucket::text, ',') FILTER (WHERE NOT m.locked)
-  INTO mine, lowest, highest, busy
+  -- Which keys have room and something to take. This is a guess; it says which mutexes to take.
+  SELECT w.*, w.stretch > cardinality(from_buckets) AS came_round INTO walked
+  FROM holdfast.inbox_turns_walk(queue, held, most, types, versions, from_buckets, after_places[1], until_buckets,
+    soon, max_keys) AS w;
+  SELECT array_agg(m.bucket) FILTER (WHERE m.locked), string_agg(m.bucket::text, ',') FILTER (WHERE NOT m.locked)
+  INTO mine, busy
   FROM (
     SELECT b.bucket, pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, b.bucket + 1) AS locked
     FROM (SELECT DISTINCT u.bucket FROM unnest(walked.buckets) AS u(bucket)) AS b
   ) AS m;
   IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL) THEN
-    held := (
+    held := holdfast.inbox_turns_held(mine, NULL);
+  END IF;
+  IF walked.wanted >= most THEN
+    RETURN QUERY SELECT f.*, NULL::integer, NULL::integer, NULL::text, NULL::text
+    FROM holdfast.inbox_turns_found(queue, held, types, versions, mine, walked.buckets, walked.groups, walked.keys,
+      walked.jobs, walked.ends, walked.places) AS f;
+  ELSIF mine IS NOT NULL THEN
+    -- As many rounds as fill the room, and more, because lines may be short.
+    IF again AND queue.fair AND walked.came_round THEN
+      rounds := 2 * ceil(most::numeric / walked.turn_size)::integer;
+    END IF;
+    RETURN QUERY SELECT r.*, NULL::integer, NULL::integer, NULL::text, NULL::text
+    FROM holdfast.inbox_turns_rounds(queue, held, types, versions, mine, walked.buckets, walked.groups, walked.keys,
+      walked.weights, walked.parts, walked.from_ats, walked.from_positions, walked.reads, most, rounds, soon) AS r;
+  END IF;
+  stop_stretch := CASE WHEN NOT walked.came_round THEN walked.stretch END;
+  stop_bucket := walked.bucket;
+  stop_place := walked.stop;
+  due := walked.due;
+  RETURN NEXT;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_deep(types text[], versions jsonb, paused text[], of_bucket integer, of_group text, of_key text, after_at timestamp with time zone, after_position bigint, per_key integer, room integer, most bigint)
+ RETURNS TABLE(places tid[], jobs integer, read integer, cut_at timestamp with time zone, cut_position bigint)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  SELECT f.places, least(f.fits, f.ready), f.read,
+    CASE WHEN f.ready < f.fits THEN f.cut_at END, CASE WHEN f.ready < f.fits THEN f.cut_position END
+  FROM (
+    SELECT array_agg(l.place) FILTER (WHERE l.ready) AS places, count(*) FILTER (WHERE l.ready)::integer AS ready,
+      greatest(0, least(room, per_key - count(*) FILTER (WHERE l.runs)))::integer AS fits, coalesce(max(l.nth), 1)::integer AS read,
+      max(l.at) FILTER (WHERE l.cut) AS cut_at, max(l.place_in_line) FILTER (WHERE l.cut) AS cut_position
+    FROM (
+      SELECT l.*
+      FROM (
+        SELECT l.*, lead(true) OVER (ORDER BY l.nth) IS NULL AS last
+        FROM holdfast.inbox_turns_line(types, versions, paused, of_bucket, of_group, of_key, after_at, after_position,
+          now(), most) AS l
+      ) AS l
+      WHERE l.ready OR l.runs AND per_key IS NOT NULL OR l.last
+      LIMIT room + coalesce(per_key, 0)
+    ) AS l
+  ) AS f;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_due(of_bucket integer, of_group text, of_key text, before timestamp with time zone, asked boolean)
+ RETURNS TABLE(at timestamp with time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT i.available_at FROM holdfast.inbox AS i
+  WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = of_bucket
+    AND coalesce(i.group_key, '') COLLATE "C" = of_group COLLATE "C" AND i.partition_key COLLATE "C" = of_key COLLATE "C" AND i.available_at > now() AND i.available_at < before AND asked
+  ORDER BY i.available_at, i.position
+  LIMIT 1
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_found(queue record, held jsonb, types text[], versions jsonb, mine integer[], buckets integer[], groups text[], keys text[], jobs integer[], ends integer[], places tid[])
+ RETURNS TABLE(place tid, turn bigint, more boolean, due text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH chosen AS MATERIALIZED (
+    SELECT o.place
+    FROM (
+      SELECT c.of_group, places[c.ends - c.jobs + c.nth] AS place,
+        CASE WHEN c.of_group IS NOT NULL THEN row_number() OVER (PARTITION BY c.grp ORDER BY c.n, c.nth) END AS in_group
+      FROM (
+        SELECT k.*, (CASE WHEN k.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', k.grp))::integer, 0) END) AS of_group,
+          generate_series(1, least(k.jobs, (queue.per_key - coalesce((held ->> concat('k', length(k.grp), ':', k.grp, k.key))::integer, 0)))) AS nth
+        FROM unnest(buckets, groups, keys, jobs, ends) WITH ORDINALITY AS k(bucket, grp, key, jobs, ends, n)
+        WHERE k.bucket = ANY (mine)
+      ) AS c
+    ) AS o
+    WHERE o.in_group IS NULL OR o.in_group <= o.of_group
+  ), locked AS MATERIALIZED (
+    SELECT i.ctid AS place FROM holdfast.inbox AS i
+    WHERE i.ctid = ANY (ARRAY(SELECT c.place FROM chosen AS c)) AND (i.status = 'pending' OR i.lease_expires_at <= now())
+      AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+      AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
+    FOR UPDATE SKIP LOCKED
+  )
+  -- No key has more than its turn here, so they start as they became due.
+  SELECT l.place, 0::bigint, true, NULL::text FROM locked AS l
+  UNION ALL
+  SELECT NULL, 0, NULL, NULL FROM generate_series(1, (SELECT count(*) FROM chosen) - (SELECT count(*) FROM locked));
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_front(types text[], versions jsonb, paused text[], of_bucket integer, of_group text, of_key text, after_at timestamp with time zone, after_position bigint, per_key integer, room integer)
+ RETURNS TABLE(places tid[], jobs integer, read integer, goes_on boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT f.places, least(f.fits, f.ready), f.read, f.ready < f.fits AND f.read >= room + coalesce(per_key, 0)
+  FROM (
+    SELECT array_agg(l.ctid) FILTER (WHERE l.ready) AS places, count(*) FILTER (WHERE l.ready)::integer AS ready,
+      greatest(0, least(room, per_key - count(*) FILTER (WHERE l.lease_expires_at > now())))::integer AS fits, count(*)::integer AS read
+    FROM (
+      SELECT i.ctid, i.lease_expires_at, (i.status = 'pending' OR i.lease_expires_at <= now())
+      AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+      AND (i.type = ANY (paused)) IS NOT TRUE AS ready
+      FROM holdfast.inbox AS i
+      WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = of_bucket
+    AND coalesce(i.group_key, '') COLLATE "C" = of_group COLLATE "C" AND i.partition_key COLLATE "C" = of_key COLLATE "C"
+        AND (i.available_at, i.position) > (after_at, after_position) AND i.available_at <= now() AND room > 0
+      ORDER BY i.available_at, i.position
+      LIMIT room + coalesce(per_key, 0)
+    ) AS l
+    OFFSET 0
+  ) AS f
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_held(of_buckets integer[], at_least integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  lowest  integer := (SELECT min(u.bucket) FROM unnest(of_buckets) AS u(bucket));
+  highest integer := (SELECT max(u.bucket) FROM unnest(of_buckets) AS u(bucket));
+  claimed uuid[];
+BEGIN
+  -- A claim that does not say where its jobs are has them anywhere.
+  IF at_least IS NOT NULL THEN
+    SELECT array_agg(t.id) INTO claimed
+    FROM (
+      SELECT u.id, u.bucket, count(*) OVER (PARTITION BY u.bucket) AS jobs
+      FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
+    ) AS t
+    WHERE t.bucket IS NULL OR t.jobs >= at_least;
+  ELSE
+    SELECT array_agg(u.id) INTO claimed
+    FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
+    WHERE of_buckets IS NULL OR u.bucket IS NULL OR u.bucket BETWEEN lowest AND highest AND u.bucket = ANY (of_buckets);
+  END IF;
+  RETURN (
     SELECT coalesce(jsonb_object_agg(h.name, h.jobs), '{}')
     FROM (
       SELECT n.name, count(*) AS jobs
       FROM (
         SELECT DISTINCT i.id, i.group_key, i.partition_key
-        FROM (
-          SELECT u.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs, c.buckets) AS u(id, bucket)
-          WHERE u.bucket IS NULL OR u.bucket BETWEEN lowest AND highest AND u.bucket = ANY (mine)) AS j
+        FROM unnest(claimed) AS j(id)
         -- It has a limit, so it cannot be planned as a join that reads the whole queue.
         CROSS JOIN LATERAL (
           SELECT i.id, i.group_key, i.partition_key FROM holdfast.inbox AS i
@@ -1031,104 +1017,179 @@ BEGIN
       WHERE n.name IS NOT NULL
       GROUP BY n.name
     ) AS h);
-  END IF;
-  IF walked.wanted >= most THEN
-    -- The walk has found enough: what it read is taken as far as there is room, and more may wait anywhere.
-    RETURN QUERY
-    WITH chosen AS MATERIALIZED (
-      SELECT o.place
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_line(types text[], versions jsonb, paused text[], of_bucket integer, of_group text, of_key text, after_at timestamp with time zone, after_position bigint, until timestamp with time zone, most bigint)
+ RETURNS TABLE(place tid, at timestamp with time zone, place_in_line bigint, nth bigint, cut boolean, ready boolean, runs boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT i.ctid, i.available_at, i.position, i.nth, i.nth >= most, (i.status = 'pending' OR i.lease_expires_at <= now())
+      AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+      AND (i.type = ANY (paused)) IS NOT TRUE,
+    i.lease_expires_at > now()
+  FROM (
+    SELECT i.ctid, i.available_at, i.position, i.status, i.lease_expires_at, i.version, i.type,
+      row_number() OVER (ORDER BY i.available_at, i.position) AS nth
+    FROM holdfast.inbox AS i
+    WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = of_bucket
+    AND coalesce(i.group_key, '') COLLATE "C" = of_group COLLATE "C" AND i.partition_key COLLATE "C" = of_key COLLATE "C"
+      AND (i.available_at, i.position) > (after_at, after_position) AND i.available_at <= until
+    ORDER BY i.available_at, i.position
+    LIMIT most
+  ) AS i
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_next(types text[], versions jsonb, paused text[], after_bucket integer, after_group text, after_key text, after_at timestamp with time zone, after_position bigint, until_bucket integer)
+ RETURNS TABLE(place tid, bucket integer, grp text, key text, at timestamp with time zone, ready boolean, same boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT i.ctid, i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at,
+    i.available_at <= now() AND (i.status = 'pending' OR i.lease_expires_at <= now())
+      AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
+      AND (i.type = ANY (paused)) IS NOT TRUE,
+    i.partition_key COLLATE "C" = after_key COLLATE "C" AND coalesce(i.group_key, '') COLLATE "C" = after_group COLLATE "C"
+  FROM holdfast.inbox AS i
+  WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket < until_bucket
+    AND (i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at, i.position) > (after_bucket, after_group COLLATE "C", after_key COLLATE "C", after_at, after_position)
+  ORDER BY i.partition_bucket, coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at, i.position
+  LIMIT 1
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_rounds(queue record, held jsonb, types text[], versions jsonb, mine integer[], buckets integer[], groups text[], keys text[], weights integer[], parts integer[], from_ats timestamp with time zone[], from_positions bigint[], reads integer[], most integer, rounds integer, soon timestamp with time zone)
+ RETURNS TABLE(place tid, turn bigint, more boolean, due text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH line AS MATERIALIZED (
+    SELECT k.n, k.bucket, k.grp, l.place, l.at, l.nth, l.seen, k.of_group, l.ready,
+      -- Part of a turn may have been taken before.
+      CASE WHEN l.nth <= k.part THEN 0 ELSE (l.nth - k.part - 1) / k.weight + 1 END AS round,
+      l.ready AND l.at <= now() AND l.nth <= k.room AS fits
+    FROM (
+      SELECT c.*, (CASE WHEN c.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', c.grp))::integer, 0) END) AS of_group,
+        least(most, (queue.per_key - coalesce((held ->> concat('k', length(c.grp), ':', c.grp, c.key))::integer, 0)), c.part + c.weight * (rounds - 1)) AS room
+      FROM unnest(buckets, groups, keys, weights, parts, from_ats, from_positions, reads) WITH ORDINALITY
+        AS c(bucket, grp, key, weight, part, from_at, from_position, read, n)
+      WHERE c.bucket = ANY (mine)
+      OFFSET 0
+    ) AS k
+    CROSS JOIN LATERAL (
+      SELECT s.*, row_number() OVER () AS nth, count(*) OVER () AS seen
       FROM (
-        SELECT c.of_group, walked.places[c.until - c.jobs + c.nth] AS place,
-          CASE WHEN c.of_group IS NOT NULL THEN row_number() OVER (PARTITION BY c.grp ORDER BY c.n, c.nth) END AS in_group
-        FROM (
-          SELECT k.*, (CASE WHEN k.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', k.grp))::integer, 0) END) AS of_group,
-            generate_series(1, least(k.jobs, (queue.per_key - coalesce((held ->> concat('k', length(k.grp), ':', k.grp, k.key))::integer, 0)))) AS nth
-          FROM unnest(walked.buckets, walked.groups, walked.keys, walked.jobs, walked.ends) WITH ORDINALITY
-            AS k(bucket, grp, key, jobs, until, n)
-          WHERE k.bucket = ANY (mine)
-        ) AS c
-      ) AS o
-      WHERE o.in_group IS NULL OR o.in_group <= o.of_group
-    ), locked AS MATERIALIZED (
-      SELECT i.ctid AS place FROM holdfast.inbox AS i
-      WHERE i.ctid = ANY (ARRAY(SELECT c.place FROM chosen AS c)) AND (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
-      FOR UPDATE SKIP LOCKED
-    )
-    -- No key has more than its turn here, so they start as they became due.
-    SELECT l.place, 0::bigint, true, NULL::text, NULL::integer, NULL::integer, NULL::text, NULL::text
-    FROM locked AS l
+        SELECT i.place, i.at, i.ready
+        FROM holdfast.inbox_turns_line(types, versions, queue.paused_types, k.bucket, k.grp, k.key, k.from_at, k.from_position,
+          greatest(soon, now()), k.read + (most + 5000) / cardinality(keys)) AS i
+        -- The last one that may be read counts as one more.
+        WHERE i.ready OR i.cut
+        -- One more: it says whether something is left.
+        LIMIT greatest(k.room, 0) + 1
+      ) AS s
+    ) AS l
+  ), chosen AS MATERIALIZED (
+    SELECT o.n, o.place, o.seen, o.crowded, row_number() OVER (ORDER BY o.round, o.n, o.nth) AS turn
+    FROM (
+      SELECT l.*, CASE WHEN l.of_group IS NOT NULL
+        THEN row_number() OVER (PARTITION BY l.grp ORDER BY l.round, l.n, l.nth) END AS in_group,
+        -- Other keys of its group wait for its place.
+        coalesce(count(*) OVER (PARTITION BY l.grp) > l.of_group, false) AS crowded
+      FROM line AS l WHERE l.fits
+    ) AS o
+    WHERE o.in_group IS NULL OR o.in_group <= o.of_group
+    ORDER BY o.round, o.n, o.nth
+    LIMIT most
+  )
+  -- Of some keys and groups more was seen than is taken.
+  SELECT l.place, c.turn, c.crowded OR c.seen > count(*) OVER (PARTITION BY c.n), NULL::text
+  FROM chosen AS c
+  -- Somebody may have changed the row, or holds it: then it is not taken, and counted as wanted.
+  LEFT JOIN LATERAL (
+    SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = c.place FOR UPDATE SKIP LOCKED
+  ) AS l ON l.place = c.place
+  UNION ALL
+  SELECT NULL, NULL, NULL, ceil(extract(epoch FROM l.at - now()) * 1000) || ':' || l.bucket
+  FROM line AS l WHERE l.ready AND l.at > now();
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_turns_walk(queue record, held jsonb, most integer, types text[], versions jsonb, from_buckets integer[], after_place text, until_buckets integer[], soon timestamp with time zone, max_keys integer)
+ RETURNS TABLE(stretch integer, bucket integer, stop jsonb, wanted integer, buckets integer[], groups text[], keys text[], jobs integer[], ends integer[], weights integer[], parts integer[], from_ats timestamp with time zone[], from_positions bigint[], reads integer[], turn_size bigint, places tid[], due text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  start     jsonb := nullif(after_place, '')::jsonb;
+  most_read integer := most + 5000;
+BEGIN
+  RETURN QUERY WITH RECURSIVE walk AS (
+    SELECT 0 AS step, 1 AS stretch, from_buckets[1] AS bucket, coalesce(start ->> 0, '') COLLATE "C" AS grp,
+      coalesce(start ->> 1, '') COLLATE "C" AS key, coalesce((start ->> 2)::integer, 0) AS left,
+      coalesce((start ->> 3)::timestamptz, CASE WHEN (start ->> 2)::integer > 0 THEN '-infinity' ELSE 'infinity'::timestamptz END) AS at,
+      coalesce((start ->> 4)::bigint, 9223372036854775807) AS position, 0 AS wanted, 0 AS buckets, -1 AS last_bucket, 0 AS jobs,
+      NULL::tid[] AS places, 0 AS weight, 0 AS part, NULL::timestamptz AS from_at, 0::bigint AS from_position, 0 AS read,
+      0 AS read_all, NULL::timestamptz AS due_at
     UNION ALL
-    SELECT NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM generate_series(1, (SELECT count(*) FROM chosen) - (SELECT count(*) FROM locked));
-  ELSIF mine IS NOT NULL THEN
-    -- Every key has had its turn and there is room: as many turns as fill it, and more, because lines may be short.
-    IF again AND queue.fair AND walked.came_round THEN
-      rounds := 2 * ceil(most::numeric / walked.turn_size)::integer;
-    END IF;
-    RETURN QUERY
-    WITH line AS MATERIALIZED (
-      SELECT k.n, k.bucket, k.grp, l.place, l.available_at, l.nth, l.seen, k.of_group,
-        -- Part of a turn may have been taken before.
-        CASE WHEN l.nth <= k.part THEN 0 ELSE (l.nth - k.part - 1) / k.weight + 1 END AS round,
-        l.available_at <= now() AND l.nth <= k.room AS fits
-      FROM (
-        SELECT c.*, (CASE WHEN c.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', c.grp))::integer, 0) END) AS of_group,
-          least(most, (queue.per_key - coalesce((held ->> concat('k', length(c.grp), ':', c.grp, c.key))::integer, 0)), c.part + c.weight * (rounds - 1)) AS room
-        FROM unnest(walked.buckets, walked.groups, walked.keys, walked.weights, walked.parts) WITH ORDINALITY
-          AS c(bucket, grp, key, weight, part, n)
-        WHERE c.bucket = ANY (mine)
-        OFFSET 0
-      ) AS k
-      CROSS JOIN LATERAL (
-        SELECT s.*, row_number() OVER () AS nth, count(*) OVER () AS seen
-        FROM (
-          SELECT i.place, i.available_at FROM (
-            SELECT i.ctid AS place, i.available_at, i.status, i.lease_expires_at, i.version, i.type FROM holdfast.inbox AS i
-          WHERE NOT i.parked AND i.crashes < 2 AND i.partition_bucket = k.bucket
-            AND coalesce(i.group_key, '') COLLATE "C" = k.grp AND i.partition_key COLLATE "C" = k.key
-              AND i.available_at < greatest(soon, now() + interval '1 microsecond')
-            ORDER BY i.available_at, i.position LIMIT most + 5000
-          ) AS i
-          WHERE (i.status = 'pending' OR i.lease_expires_at <= now())
-          AND (i.version = 1 AND i.type = ANY (types) OR i.version <= (versions -> i.type)::integer)
-          AND (i.type = ANY (queue.paused_types)) IS NOT TRUE
-          -- One more: it says whether something is left.
-          LIMIT greatest(k.room, 0) + 1
-        ) AS s
-      ) AS l
-    ), chosen AS MATERIALIZED (
-      SELECT o.n, o.place, o.seen, o.crowded, row_number() OVER (ORDER BY o.round, o.n, o.nth) AS turn
-      FROM (
-        SELECT l.*, CASE WHEN l.of_group IS NOT NULL
-          THEN row_number() OVER (PARTITION BY l.grp ORDER BY l.round, l.n, l.nth) END AS in_group,
-          -- Other keys of its group wait for its place.
-          coalesce(count(*) OVER (PARTITION BY l.grp) > l.of_group, false) AS crowded
-        FROM line AS l WHERE l.fits
-      ) AS o
-      WHERE o.in_group IS NULL OR o.in_group <= o.of_group
-      ORDER BY o.round, o.n, o.nth
-      LIMIT most
-    )
-    -- Of some keys and groups more was seen than is taken.
-    SELECT l.place, c.turn, c.crowded OR c.seen > count(*) OVER (PARTITION BY c.n), NULL::text,
-      NULL::integer, NULL::integer, NULL::text, NULL::text
-    FROM chosen AS c
-    -- Somebody may have changed the row, or holds it: then it is not taken, and counted as wanted.
+    SELECT w.step + 1, CASE WHEN h.bucket IS NULL THEN w.stretch + 1 ELSE w.stretch END,
+      CASE WHEN h.bucket IS NULL THEN from_buckets[w.stretch + 1] ELSE h.bucket END,
+      -- A full group is passed as a whole: no other group stands between it and this place.
+      CASE WHEN h.bucket IS NULL THEN '' WHEN r.of_group <= 0 THEN h.grp || chr(1) ELSE h.grp END COLLATE "C",
+      CASE WHEN h.bucket IS NULL OR r.of_group <= 0 THEN '' ELSE h.key END COLLATE "C",
+      -- In the middle of a turn or of a line: the next walk goes on with the rest of it.
+      n.left, CASE WHEN n.left = 0 THEN 'infinity'::timestamptz ELSE coalesce(l.cut_at, r.from_at) END,
+      CASE WHEN n.left = 0 THEN 9223372036854775807 ELSE coalesce(l.cut_position, r.from_position) END,
+      w.wanted + n.jobs, w.buckets + CASE WHEN n.jobs > 0 AND h.bucket <> w.last_bucket THEN 1 ELSE 0 END,
+      CASE WHEN n.jobs > 0 THEN h.bucket ELSE w.last_bucket END, n.jobs, n.places, r.weight, r.part,
+      r.from_at, r.from_position, n.read, w.read_all + n.read, CASE WHEN h.at > now() THEN h.at ELSE d.at END
+    FROM walk AS w
+    LEFT JOIN LATERAL holdfast.inbox_turns_next(
+      types, versions, queue.paused_types, w.bucket, w.grp, w.key, w.at, w.position, until_buckets[w.stretch]) AS h ON true
+    CROSS JOIN LATERAL (
+      SELECT o.*, CASE WHEN h.key = ANY (queue.paused_keys) OR h.at > now() THEN 0
+        ELSE greatest(0, least(most - w.wanted, queue.per_key, o.of_group, o.part)) END AS room FROM (
+        SELECT k.weight, CASE WHEN h.same AND queue.fair THEN w.left ELSE k.weight END AS part, (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group,
+          CASE WHEN h.same THEN w.at ELSE '-infinity' END AS from_at, CASE WHEN h.same THEN w.position ELSE 0 END AS from_position
+        FROM (SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight OFFSET 0) AS k
+        OFFSET 0 -- Without it, each of these would be computed again wherever it is used.
+      ) AS o OFFSET 0
+    ) AS r
+    CROSS JOIN LATERAL (
+      -- The head alone tells, nearly always.
+      SELECT ARRAY[h.place] AS places, 1 AS jobs, 1 AS read, false AS goes_on WHERE h.ready AND r.room = 1
+      UNION ALL
+      SELECT f.* FROM holdfast.inbox_turns_front(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
+        r.from_at, r.from_position, queue.per_key, r.room) AS f
+      WHERE (h.ready AND r.room = 1) IS NOT TRUE
+    ) AS f
     LEFT JOIN LATERAL (
-      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = c.place FOR UPDATE SKIP LOCKED
-    ) AS l ON l.place = c.place
-    UNION ALL
-    SELECT NULL, NULL, NULL, ceil(extract(epoch FROM l.available_at - now()) * 1000) || ':' || l.bucket,
-      NULL, NULL, NULL, NULL
-    FROM line AS l WHERE l.available_at > now();
-  END IF;
-  stop_stretch := CASE WHEN NOT walked.came_round THEN walked.stretch END;
-  stop_bucket := walked.bucket;
-  stop_place := walked.place;
-  due := walked.due;
-  RETURN NEXT;
+      SELECT l.* FROM holdfast.inbox_turns_deep(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
+        r.from_at, r.from_position, queue.per_key, r.room, most_read - w.read_all) AS l
+      WHERE f.goes_on OFFSET 0
+    ) AS l ON true
+    CROSS JOIN LATERAL (
+      SELECT coalesce(l.jobs, f.jobs) AS jobs, coalesce(l.places, f.places) AS places, greatest(1, l.read, f.read) AS read,
+        CASE WHEN l.cut_at IS NOT NULL OR queue.fair AND w.wanted + coalesce(l.jobs, f.jobs) >= most
+          THEN r.part - coalesce(l.jobs, f.jobs) ELSE 0 END AS left
+    ) AS n
+    -- A key of which nothing can be taken yet: when will that be?
+    LEFT JOIN LATERAL holdfast.inbox_turns_due(
+      h.bucket, h.grp, h.key, soon, n.jobs = 0 AND r.room > 0 AND l.cut_at IS NULL) AS d ON true
+    WHERE w.wanted < most AND w.step < max_keys AND w.buckets < 128 AND w.read_all < most_read
+      AND w.stretch <= cardinality(from_buckets)
+  )
+  SELECT e.stretch, e.bucket, jsonb_build_array(e.grp, e.key, e.left) || CASE WHEN e.left > 0 AND e.at > '-infinity'
+      THEN jsonb_build_array(e.at, e.position) ELSE '[]' END, e.wanted, k.*,
+    (SELECT array_agg(p.place) FROM (SELECT unnest(w.places[1 : w.jobs]) AS place FROM walk AS w WHERE w.jobs > 0) AS p),
+    (SELECT string_agg(ceil(extract(epoch FROM w.due_at - now()) * 1000) || ':' || w.bucket, ',') FROM walk AS w WHERE w.due_at < soon)
+  FROM (SELECT w.* FROM walk AS w ORDER BY w.step DESC LIMIT 1) AS e
+  CROSS JOIN (
+    SELECT array_agg(w.bucket), array_agg(w.grp), array_agg(w.key), array_agg(w.jobs), array_agg(w.wanted), array_agg(w.weight),
+      array_agg(w.part), array_agg(w.from_at), array_agg(w.from_position), array_agg(w.read), sum(least(w.weight, most))
+    FROM walk AS w WHERE w.jobs > 0
+  ) AS k;
 END
 $function$;
 
@@ -1342,24 +1403,6 @@ BEGIN
   END;
 END
 $function$;
-
-REVOKE ALL ON FUNCTION holdfast.count_act(uuid,bigint) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.inbox_count_waiting() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.inbox_enqueue_unique(uuid,text,integer,text,integer,jsonb,jsonb,integer,integer,timestamp with time zone,text,text,text,interval,text,text,bigint) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.inbox_lock_unique(text[],text[],text[],text[]) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.inbox_prune_archive() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.prune_audit(integer) FROM PUBLIC;
 
 CREATE TABLE holdfast.audit (
   id uuid NOT NULL DEFAULT holdfast.new_id(),
@@ -1625,6 +1668,24 @@ CREATE TABLE holdfast.workers (
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
 
+REVOKE ALL ON FUNCTION holdfast.count_act(uuid,bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_count_waiting() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_enqueue_unique(uuid,text,integer,text,integer,jsonb,jsonb,integer,integer,timestamp with time zone,text,text,text,interval,text,text,bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_lock_unique(text[],text[],text[],text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_prune_archive() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.prune_audit(integer) FROM PUBLIC;
+
 CREATE TABLE holdfast.inbox_archive_0 PARTITION OF holdfast.inbox_archive FOR VALUES IN (0) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
 
 ALTER TABLE holdfast.inbox_claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
@@ -1669,14 +1730,15 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-inde
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', '35f91f39ad891846');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', '5aa7f7927c0e1f91');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '6a5e8431739b7fca');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '7a7366eddd6168d4');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', '4cf625c26d75ab62');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '31d0f45c82aed310');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', 'd05da4eac4b91309');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('held', 'b79e7545afa45b12');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('legacy', 'ff43d2cc03f85ed7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('limits-changed', '1ab94b316e8c9382');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'a3b3fa33a01d736c');
@@ -1685,12 +1747,15 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'b621d2cb4178668d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'aef97133fd36358b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '62bbd68125bc8d44');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'ed1f09714731e851');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '4de3422a0b501b7f');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-line', '1c0a8e6b351ed7e4');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b193deecae');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 
 INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 6);

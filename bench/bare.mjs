@@ -22,8 +22,6 @@ const request = (lines, limit) => ({
   finished: [claims - 1],
   held: {},
   lines,
-  walks: [],
-  keys: 0,
   limit,
   leaseMs: 90_000,
   lagMs: LAG_MS,

@@ -134,10 +134,10 @@ describe('every verb', () => {
     await onDatabase(url, async (client) => {
       await client.query(`CREATE SCHEMA holdfast; CREATE TABLE holdfast.migrations (id integer PRIMARY KEY,
         name text, breaks_before integer, applied_at timestamptz DEFAULT now());
-        INSERT INTO holdfast.migrations VALUES (1, 'engine', 1), (2, 'of a later version', 2)`);
+        INSERT INTO holdfast.migrations SELECT n, 'of a later version', n FROM generate_series(1, 99) AS n`);
     });
     const results = await callAll(['status', 'dead-letters retry'], url);
-    expectOneLine(results, 1, oneLine('Migration 2 .*upgrade holdfast'));
+    expectOneLine(results, 1, oneLine('Migration \\d+ .*upgrade holdfast'));
   });
 });
 

@@ -27,25 +27,25 @@ describe('explain', () => {
     await register(db, ['w']);
   });
 
-  test('says that no place is free, and how many there are', async () => {
+  test('says that no permit is free, and how many there are', async () => {
     await limitStep(db, { concurrency: 2 });
     const [, , third] = await enqueue(3);
     await taken();
     expect(await db.hf.explain(third?.id as string)).toMatchObject({
       code: 'limit_reached',
-      text: 'It waits for a free place: 2 of 2 places for "step" jobs are taken in the whole fleet.',
+      text: 'It waits for a free permit: 2 of 2 permits for "step" jobs are taken in the whole fleet.',
       fix: expect.stringContaining('holdfast limits set step --concurrency N'),
     });
   });
 
-  test('says for which slot a job waits, and why', async () => {
+  test('says when the next job starts, and why not now', async () => {
     await limitStep(db, { rate: { limit: 60, perMs: 3_600_000, burst: 1 } });
     const [, second] = await enqueue(2);
     await taken();
     expect(await db.hf.explain(second?.id as string)).toMatchObject({
       code: 'rate_limited',
       text: expect.stringMatching(
-        /^It waits for its slot at \S+ \d\d:\d\d:\d\dZ \(in (59 s|1 min)\): at most 60 "step" jobs start in 1 h, in the whole fleet\.$/,
+        /^It is due and comes next, at \S+ \d\d:\d\d:\d\dZ \(in (59 s|1 min)\): at most 60 "step" jobs start in 1 h, in the whole fleet\.$/,
       ),
     });
     await pass(3_600_000);
@@ -70,7 +70,7 @@ describe('explain', () => {
     });
   });
 
-  test('says of a job that has no slot yet that it has none, and when it starts at the earliest', async () => {
+  test('says how many are ahead of a job, and about when it starts', async () => {
     await limitStep(db, { rate: { limit: 60, perMs: 3_600_000, burst: 1 } });
     await enqueue(3);
     await taken();
@@ -79,7 +79,7 @@ describe('explain', () => {
     expect(await db.hf.explain(late?.id as string)).toMatchObject({
       code: 'rate_limited',
       text: expect.stringMatching(
-        /^It is due and has no slot yet: .* not before \S+ \d\d:\d\d:\d\dZ \(in (2 min 59 s|3 min)\): at most 60 "step" jobs start in 1 h/,
+        /^It is due; 2 jobs of its type are ahead of it, so it may start at about \S+ \d\d:\d\d:\d\dZ \(in (2 min 59 s|3 min)\)/,
       ),
     });
   });

@@ -12,7 +12,15 @@ const step = job<{ n: number; tenant?: string }>('step', {
 });
 
 beforeEach(async () => {
-  for (const table of ['limits', 'rates', 'permits', 'inbox', 'inbox_claims', 'inbox_unique', 'workers'])
+  for (const table of [
+    'limits',
+    'rates',
+    'permits',
+    'inbox',
+    'inbox_claims',
+    'inbox_unique',
+    'workers',
+  ])
     await db.rows(`DELETE FROM holdfast.${table}`);
   await register(db, ['w']);
 });

@@ -154,7 +154,9 @@ describe.each([
 ])('%s, a rate', (_, how) => {
   beforeEach(() => queueRead(how));
   const waiting = () =>
-    db.rows(`SELECT FROM holdfast.inbox WHERE status = 'pending' AND available_at <= now() AND attempts = 0`);
+    db.rows(
+      `SELECT FROM holdfast.inbox WHERE status = 'pending' AND available_at <= now() AND attempts = 0`,
+    );
 
   test('lets a burst start; what waits keeps its place and costs nothing', async () => {
     await limitStep(db, { rate });

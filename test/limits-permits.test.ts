@@ -16,7 +16,15 @@ const db = testDatabase();
 const start = testWorkers();
 
 beforeEach(async () => {
-  for (const table of ['limits', 'permits', 'rates', 'inbox', 'inbox_claims', 'inbox_archive', 'workers'])
+  for (const table of [
+    'limits',
+    'permits',
+    'rates',
+    'inbox',
+    'inbox_claims',
+    'inbox_archive',
+    'workers',
+  ])
     await db.rows(`DELETE FROM holdfast.${table}`);
 });
 
@@ -40,7 +48,9 @@ test('a process that is killed gives its permits back within three seconds', asy
   await on.hf.enqueueMany(Array.from({ length: 6 }, () => limited.item({ ms: 60_000 })));
   await until('it holds both', async () => (await running(first.pid)) === 2);
   const second = await worker();
-  const held = await on.rows<{ held: number }>('SELECT sum(held)::int AS held FROM holdfast.permits');
+  const held = await on.rows<{ held: number }>(
+    'SELECT sum(held)::int AS held FROM holdfast.permits',
+  );
   expect(held).toEqual([{ held: 2 }]);
   expect(await running(second.pid)).toBe(0);
   first.signal('SIGKILL');
@@ -73,18 +83,26 @@ test('a worker without room says which permits it has given back', async () => {
   // More than it has room for: as soon as permits are free, so are handlers, and they are taken at once.
   await db.hf.enqueueMany(Array.from({ length: 20 }, (_, n) => busy.item({ n })));
   await until('it is full', async () => {
-    const rows = await db.rows(`SELECT FROM holdfast.inbox WHERE type = 'busy' AND status = 'processing'`);
+    const rows = await db.rows(
+      `SELECT FROM holdfast.inbox WHERE type = 'busy' AND status = 'processing'`,
+    );
     return rows.length === 2;
   });
   helds.open();
   await until('it is full of others', async () => {
-    const rows = await db.rows(`SELECT FROM holdfast.inbox WHERE type = 'busy' AND status = 'processing'`);
+    const rows = await db.rows(
+      `SELECT FROM holdfast.inbox WHERE type = 'busy' AND status = 'processing'`,
+    );
     return rows.length === 4;
   });
   await db.hf.enqueueMany([2, 3].map((n) => held.item({ n })));
-  const other = start(db.hf, (w) => w.handle(held, ({ payload }) => void ran.push(`two ${payload.n}`)), {
-    poll: '200ms',
-  });
+  const other = start(
+    db.hf,
+    (w) => w.handle(held, ({ payload }) => void ran.push(`two ${payload.n}`)),
+    {
+      poll: '200ms',
+    },
+  );
   await started(other);
   const began = performance.now();
   await until('another has used them', () => ran.includes('two 2') && ran.includes('two 3'));
@@ -94,7 +112,9 @@ test('a worker without room says which permits it has given back', async () => {
 
 test('jobs of a worker that says nothing of permits, as those of version 0.1, are counted', async () => {
   const held = job<{ n: number }>('held', { limit: { concurrency: 3 } });
-  await db.rows(`INSERT INTO holdfast.workers (id, handles) VALUES ('old', '{"inbox": {"held": 1}}')`);
+  await db.rows(
+    `INSERT INTO holdfast.workers (id, handles) VALUES ('old', '{"inbox": {"held": 1}}')`,
+  );
   await db.hf.enqueueMany([0, 1, 2, 3, 4].map((n) => held.item({ n })));
   const { jobs } = await claimByTime(db.engine, 'old', { versions: { held: 1 }, limit: 2 });
   expect(jobs).toHaveLength(2);
@@ -125,8 +145,11 @@ describe.each([
   test('holds for each of 2,000 keys, and none waits for another', async () => {
     const queue = `rates_${name}`;
     await db.hf.createQueue(queue, settings as never);
-    await db.rows(NOTE_STARTS.replaceAll('claims_noted', `noted_${name}`)
-      .replaceAll('note_start', `note_${name}`).replace('holdfast.inbox', `holdfast.${queue}`));
+    await db.rows(
+      NOTE_STARTS.replaceAll('claims_noted', `noted_${name}`)
+        .replaceAll('note_start', `note_${name}`)
+        .replace('holdfast.inbox', `holdfast.${queue}`),
+    );
     const rate = { limit: 2, per: '1s', burst: 1, key: ({ tenant }: { tenant: string }) => tenant };
     const paced = job<{ n: number; tenant: string }>('paced', { queue, limit: { rate } });
     for (let n = 0; n < 2; n++)
@@ -140,7 +163,8 @@ describe.each([
       paced.item({ n, tenant: 't0' }, { partitionKey: 't0' }),
     );
     await db.hf.enqueueMany(large);
-    for (let from = 0; from < KEYS; from += 1_000) await db.hf.enqueueMany(items.slice(from, from + 1_000));
+    for (let from = 0; from < KEYS; from += 1_000)
+      await db.hf.enqueueMany(items.slice(from, from + 1_000));
     await until('all have run', async () => {
       const [row] = await db.rows(`SELECT count(*)::int AS n FROM holdfast.${queue}`);
       return row?.n === 0;

@@ -80,6 +80,8 @@ export interface LeftJob {
 export interface Source {
   /** How many buckets the ring prefers this worker for. */
   readonly owned: number;
+  /** The rates of these types have keys. */
+  useKeys(types: readonly string[]): void;
   hint(hint: Hint): void;
   /** Something may be due at this time, in these buckets if that is known. */
   later(buckets: readonly number[] | null, at: number): void;

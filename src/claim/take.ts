@@ -82,9 +82,11 @@ export const limited = (type: string) =>
 export const ALLOWED = `allowed AS MATERIALIZED (
   SELECT a.*
   FROM (
-    SELECT array_agg(p.place ORDER BY p.nth) AS places, array_agg(p.type ORDER BY p.nth) AS types,
-      array_agg(p.limit_key ORDER BY p.nth) AS keys
-    FROM picked AS p WHERE p.limited
+    SELECT array_agg(p.place) AS places, array_agg(p.type) AS types, array_agg(p.limit_key) AS keys
+    FROM (
+      SELECT p.place, p.type, p.limit_key FROM picked AS p WHERE p.limited
+      ORDER BY p.rank, p.available_at, p.position
+    ) AS p
   ) AS c
   CROSS JOIN LATERAL holdfast.inbox_allow($1::text, $6::jsonb, c.places, c.types, c.keys) AS a
   WHERE c.places IS NOT NULL
@@ -93,7 +95,7 @@ export const ALLOWED = `allowed AS MATERIALIZED (
 /** Of the rows in `kept`, which a claim by key has locked, those of limited types. Without a limit nothing is read for it. */
 export const LIMITED_OF_KEPT = `picked AS MATERIALIZED (
   SELECT k.place, i.type, i.limit_key, i.partition_bucket AS bucket, true AS limited,
-    row_number() OVER (ORDER BY k.run) AS nth
+    k.run AS rank, i.available_at, i.position
   FROM kept AS k
   JOIN holdfast.inbox AS i ON i.ctid = k.place
   WHERE ${LIMITED_TYPES} IS NOT NULL AND ${limited('i.type')}
@@ -114,7 +116,7 @@ export const HELD_BACK = `(SELECT string_agg(DISTINCT concat_ws(':', coalesce(a.
 /** What a limit said of jobs that were found: of each type, of the first that must wait. */
 export const REFUSED = `(SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
     SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a JOIN picked AS p ON p.place = a.place
-    WHERE a.whole ORDER BY a.type, p.nth) AS r)`;
+    WHERE a.whole ORDER BY a.type, p.rank, p.available_at, p.position) AS r)`;
 
 /** By type, when it may be asked for again, in milliseconds; null: when a permit is free. */
 export type Refused = Readonly<Record<string, number | null>>;

@@ -131,6 +131,8 @@ export interface LimitedTypes {
   readonly types: readonly string[];
   /** The queue itself has a limit, which holds for all of its types together. */
   readonly whole: boolean;
+  /** Those whose rate has keys. */
+  readonly keyed: readonly string[];
   /** One of the limits is of concurrency: workers say how many jobs they hold. */
   readonly permits: boolean;
 }
@@ -149,7 +151,8 @@ export const listQueueSettings = statement({
 SELECT q.name, q.ordering::text AS ordering, concat_ws(' ', q.per_key, '/', q.per_group, q.fair, q.weights) AS limits,
   q.limits_version AS version, coalesce(jsonb_agg(l.type ORDER BY l.type) FILTER (WHERE l.type IS NOT NULL), '[]') AS types,
   count(*) FILTER (WHERE l.id IS NOT NULL AND l.type IS NULL) > 0 AS whole,
-  count(l.concurrency) > 0 AS permits
+  count(l.concurrency) > 0 AS permits,
+  coalesce(jsonb_agg(l.type) FILTER (WHERE l.keyed AND l.rate_limit IS NOT NULL), '[]') AS keyed
 FROM holdfast.queues AS q
 LEFT JOIN holdfast.limits AS l
   ON l.queue = q.name AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)
@@ -157,15 +160,15 @@ GROUP BY q.name
 ORDER BY q.name`,
   columns: {
     ...{ name: text, ordering: text, limits: text, version: int8, types: json, whole: bool },
-    permits: bool,
+    ...{ permits: bool, keyed: json },
   },
 });
 
 /** How each queue is read. */
 export async function queueSettings(db: Executor, names: Names): Promise<QueueSettings[]> {
   const rows = await db.run(listQueueSettings, names, []);
-  return rows.map(({ name, ordering, limits, version, types, whole, permits }) => ({
+  return rows.map(({ name, ordering, limits, version, types, whole, permits, keyed }) => ({
     ...{ name, ordering: ordering as Ordering, limits },
-    limited: { version, types: JSON.parse(types), whole, permits },
+    limited: { version, types: JSON.parse(types), keyed: JSON.parse(keyed), whole, permits },
   }));
 }

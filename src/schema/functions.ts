@@ -13,6 +13,7 @@ import { enqueue } from './functions/enqueue.sql.js';
 import { enqueueUnique } from './functions/enqueue-unique.sql.js';
 import { fill } from './functions/fill.sql.js';
 import { fleetChanged } from './functions/fleet-changed.sql.js';
+import { held } from './functions/held.sql.js';
 import { legacy } from './functions/legacy.sql.js';
 import { limitsChanged } from './functions/limits-changed.sql.js';
 import { lockUnique } from './functions/lock-unique.sql.js';
@@ -27,6 +28,9 @@ import { setLimit } from './functions/set-limit.sql.js';
 import { stateFits } from './functions/state-fits.sql.js';
 import { takeKey } from './functions/take-key.sql.js';
 import { turns } from './functions/turns.sql.js';
+import { turnsChoose } from './functions/turns-choose.sql.js';
+import { turnsLine } from './functions/turns-line.sql.js';
+import { turnsWalk } from './functions/turns-walk.sql.js';
 import { wake } from './functions/wake.sql.js';
 
 export const FUNCTIONS: readonly FunctionFile[] = [
@@ -48,6 +52,10 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   wake,
   countWaiting,
   pruneArchive,
+  held,
+  turnsLine,
+  turnsWalk,
+  turnsChoose,
   turns,
   room,
   setLimit,

@@ -10,6 +10,7 @@ import { claimSuspects } from '../claim/suspects/claim.js';
 import type { ClaimedJob } from '../claim/take.js';
 import { claimTime, type LineRequest } from '../claim/time/claim.js';
 import { frontLines } from '../claim/time/lines.js';
+import { claimRateKeys } from '../claim/time/rated.js';
 import { claimTurns } from '../claim/turns/claim.js';
 import { leave, lockKeyOf, register } from '../fleet/registry.js';
 import { BUCKETS } from '../job/key.js';
@@ -126,9 +127,13 @@ export class TestWorker {
     const { line, stretch, turn, maxKeys } = from;
     if (ordering === 'none') {
       const lines = line ? [line] : frontLines(asked.versions, 1);
-      const types = line ? [] : Object.entries(asked.versions);
-      const walks = types.map(([type, version]) => ({ type, version, afterKey: '' }));
-      return (await claimTime(db, names, { ...asked, lines, walks, keys: 1_000, lagMs: 0 })).jobs;
+      const { jobs } = await claimTime(db, names, { ...asked, lines, lagMs: 0 });
+      if (jobs.length > 0 || line) return jobs;
+      const walks = Object.entries(asked.versions).map(([type, version]) => ({
+        ...{ type, version, afterKey: '' },
+      }));
+      const terms = { ...this.#terms(names.queue), walks, keys: 1_000 };
+      return (await claimRateKeys(db, names, terms)).jobs;
     }
     if (ordering !== 'turns')
       return (await claimKeyed(db, names, { ...asked, stretches: [stretch], run: 1 })).jobs;

@@ -196,9 +196,12 @@ test.each([
       const rows = await db.rows(
         `SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'
          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-         AND classid = 'holdfast.${queue}'::regclass AND objid = 0`,
+         AND classid = 'holdfast.fleet'::regclass AND objid = 0`,
       );
-      return rows.length > 0;
+      const idle = await db.rows(
+        `SELECT FROM holdfast.queues WHERE name = '${queue}' AND maintained_at IS NOT NULL`,
+      );
+      return rows.length > 0 && idle.length > 0;
     });
     await db.hf.update(id, change, { job: kind });
     expect(await db.hf.wait(id, { queue, timeout: '30s' })).toMatchObject({ result: 'ran' });

@@ -1,8 +1,9 @@
 /** Claiming as a worker's statement does, without the worker: every priority, from the front. */
 import { claimSuspects, type SuspectsClaim } from '../../src/claim/suspects/claim.js';
 import type { ClaimedJob, ClaimTerms, Versions } from '../../src/claim/take.js';
-import { claimTime, type TimeClaim, type TimeRequest } from '../../src/claim/time/claim.js';
+import { byDue, claimTime, type TimeClaim, type TimeRequest } from '../../src/claim/time/claim.js';
 import { frontLines } from '../../src/claim/time/lines.js';
+import { claimRateKeys, type RatedClaim, type RatedRequest } from '../../src/claim/time/rated.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';
 import { INBOX } from './database.js';
@@ -18,22 +19,34 @@ export function terms(workerId: string): ClaimTerms & { readonly versions: Versi
   };
 }
 
-export type TimeOptions = Partial<TimeRequest> & {
+export type TimeOptions = Partial<TimeRequest & RatedRequest> & {
   readonly names?: Names;
   readonly versions?: Versions;
 };
 
-export function claimByTime(
+/** The lines, and for what is left of the limit the keys of rates, as a worker reads them. */
+export async function claimByTime(
   db: Executor,
   workerId: string,
   { names = INBOX, ...options }: TimeOptions = {},
-): Promise<TimeClaim> {
+): Promise<TimeClaim & RatedClaim> {
   const asked = { ...terms(workerId), lagMs: 250, ask: false, ...options };
   // So many that what runs in front of them does not cut a line short.
   const lines = frontLines(asked.versions, 10_000);
   const types = Object.entries(asked.versions);
   const walks = types.map(([type, version]) => ({ type, version, afterKey: '' }));
-  return claimTime(db, names, { lines, walks, keys: 1_000, ...asked });
+  const plain = await claimTime(db, names, { lines, ...asked });
+  const limit = asked.limit - plain.jobs.length;
+  const { number } = terms(workerId);
+  const keys = { walks, keys: 1_000, ...asked, limit, number };
+  const none = { found: 0, refused: {}, walked: {}, walkMs: null, jobs: [] };
+  const rated = limit > 0 && !options.aged ? await claimRateKeys(db, names, keys) : none;
+  return {
+    ...{ ...plain, walked: rated.walked, walkMs: rated.walkMs },
+    found: plain.found + rated.found,
+    refused: { ...plain.refused, ...rated.refused },
+    jobs: [...plain.jobs, ...rated.jobs].sort(byDue),
+  };
 }
 
 export type SuspectOptions = Partial<ClaimTerms> & {

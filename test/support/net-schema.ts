@@ -78,9 +78,11 @@ JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
 WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'S' ORDER BY 1`;
 
 /** new_id() wraps the server's uuidv7() or brings its own, by version; it stands apart. */
-const FUNCTIONS = `
+const FUNCTIONS = (which: string) => `
 SELECT rtrim(pg_get_functiondef(p.oid), E'\\n') || ';'
-FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace AND p.proname <> 'new_id' ORDER BY p.proname`;
+FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace AND p.proname <> 'new_id'
+  AND ${which} (EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (p.proargtypes::oid[]) AND t.typtype = 'c'))
+ORDER BY p.proname`;
 
 const REVOKED = `
 SELECT format('REVOKE ALL ON FUNCTION %s FROM PUBLIC;', p.oid::regprocedure)
@@ -115,7 +117,9 @@ export async function netSchema(client: pg.Pool): Promise<string> {
     'BEGIN;\nSET LOCAL check_function_bodies = off;\nCREATE SCHEMA holdfast;',
     ...(await read(TYPES, DOMAINS, SEQUENCES)),
     newId.text.trim(),
-    ...(await read(FUNCTIONS, REVOKED, TABLES, PARTITIONS, STORAGE, OWNED, INDEXES, REFERENCES)),
+    // Those that take the row of a table come after it.
+    ...(await read(FUNCTIONS('NOT'), TABLES, FUNCTIONS(''), REVOKED)),
+    ...(await read(PARTITIONS, STORAGE, OWNED, INDEXES, REFERENCES)),
     ...rows.map((list) => list.join('\n')),
     ...(await read(TRIGGERS)),
     'COMMIT;',

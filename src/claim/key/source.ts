@@ -24,6 +24,8 @@ export class KeySource implements Source {
   readonly #turns: boolean;
   /** By closed type, buckets that may have jobs of it. */
   readonly #waiting = new Map<string, Set<number>>();
+  /** So many of those are read when a type is open: each time others, so that no key has all tokens. */
+  #part = 1;
 
   constructor(deps: SourceDeps, turns: boolean) {
     this.#deps = deps;
@@ -39,6 +41,9 @@ export class KeySource implements Source {
   get owned(): number {
     return this.#keys.owned;
   }
+
+  /** A job with a key of a rate stands where it stands. */
+  useKeys(): void {}
 
   hint({ buckets }: Hint): void {
     this.#keys.hint(buckets, this.#deps.clock.now());
@@ -56,7 +61,8 @@ export class KeySource implements Source {
 
   readAt(now: number, idle: boolean): number {
     let at = this.#keys.readAt(now, idle);
-    for (const type of this.#waiting.keys()) at = Math.min(at, this.#deps.allowance.opensAtOf(type));
+    for (const type of this.#waiting.keys())
+      at = Math.min(at, this.#deps.allowance.opensAtOf(type));
     return at;
   }
 
@@ -74,6 +80,8 @@ export class KeySource implements Source {
         if (!allowance.isOpen(type)) for (const bucket of buckets) this.#waits(type, bucket);
     const claimed = await this.#claim(limit, Object.fromEntries(open), stretches, ask);
     allowance.record(claimed.jobs, claimed.refused);
+    this.#part =
+      Object.keys(claimed.refused).length > 0 ? 1 : Math.min(2 * this.#part, FEW_BUCKETS);
     const { jobs, news, wanted } = claimed;
     const found = Math.max(jobs.length, Math.min(wanted, limit - 1));
     return { jobs: found, waitedMs: 0, goesOn: this.#keys.goesOn, news };
@@ -87,8 +95,10 @@ export class KeySource implements Source {
   #askAgain(now: number): void {
     for (const [type, buckets] of this.#waiting) {
       if (!this.#deps.allowance.isOpen(type)) continue;
-      this.#keys.later([...buckets], now);
-      this.#waiting.delete(type);
+      const next = [...buckets].slice(0, this.#part);
+      this.#keys.later(next, now);
+      for (const bucket of next) buckets.delete(bucket);
+      if (buckets.size === 0) this.#waiting.delete(type);
     }
   }
 

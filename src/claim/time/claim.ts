@@ -12,9 +12,8 @@
  * It is a hint, never a fact: what commits late, is released or recovered lies behind it, so lines are read from the
  * front now and then (lines.ts).
  *
- * Jobs whose rate has keys stand in lines of their own, one for each key, and those are walked: a key without a token is
- * stepped over. An aged claim takes only jobs that have been due for longer than the queue's `age_after`, whatever their
- * priority.
+ * Jobs whose rate has keys stand elsewhere (rated.ts). An aged claim takes only jobs that have been due for longer than the
+ * queue's `age_after`, whatever their priority.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -35,7 +34,6 @@ import {
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
-  EXPIRED,
   limited,
   NO_JOB,
   openQueue,
@@ -46,10 +44,10 @@ import {
   refusedIn,
   SELECT_TAKEN,
   splitHead,
-  TAKE,
   TAKEN_COLUMNS,
   termsOf,
 } from '../take.js';
+import { CLAIMED, NOT_PAUSED_TYPE, READY } from './taken.js';
 
 /** The jobs of a type, version and priority that come after a place; '-infinity' and 0 read from the front. */
 export interface LineRequest {
@@ -62,18 +60,8 @@ export interface LineRequest {
   readonly rows: number;
 }
 
-/** The keys of a type's rate, from behind this one. */
-export interface RateWalk {
-  readonly type: string;
-  readonly version: number;
-  readonly afterKey: string;
-}
-
 export interface TimeRequest extends ClaimTerms {
   readonly lines: readonly LineRequest[];
-  readonly walks: readonly RateWalk[];
-  /** At most so many keys of each walk. */
-  readonly keys: number;
   /** How far behind the clock `seenUntil` is: a row that commits a little late is still ahead of it. */
   readonly lagMs: number;
   /** Also say what `QueueNews` has. */
@@ -82,85 +70,49 @@ export interface TimeRequest extends ClaimTerms {
   readonly aged?: boolean;
 }
 
-const READY = `(i.status = 'pending' OR ${EXPIRED})
-        AND (i.partition_key = ANY ((SELECT o.paused_keys FROM open_queue AS o)::text[])) IS NOT TRUE`;
-const UNTIL = `CASE WHEN $18::boolean THEN (SELECT now() - o.age_after FROM open_queue AS o) ELSE now() END`;
-const NOT_PAUSED_TYPE = (type: string) =>
-  `EXISTS (SELECT FROM open_queue AS o WHERE (${type} = ANY (o.paused_types)) IS NOT TRUE)`;
-/** Aged jobs stand in one order, whatever their priority. */
-const RANK = 'CASE WHEN $18::boolean THEN 0::smallint ELSE i.priority::smallint END';
-
 export const claimByTime = statement({
   name: 'claim',
   text: `
-WITH ${openQueue(`q.ordering = 'none'`)}, keys AS MATERIALIZED (
-  SELECT k.*, ($14::integer[])[array_position($13::text[], k.type)] AS version
-  FROM holdfast.inbox_rate_keys($13::text[], $15::text[], $16::integer, $5::integer) AS k
-  WHERE $13::text[] <> '{}'
-), found AS MATERIALIZED (
-  SELECT l.nth AS line, l.rows, c.*
-  FROM unnest($7::text[], $8::integer[], $9::smallint[], $10::timestamptz[], $11::bigint[], $12::integer[])
-    WITH ORDINALITY AS l(type, version, priority, after_at, after_position, rows, nth)
+WITH ${openQueue(`q.ordering = 'none'`)}, found AS MATERIALIZED (
+  SELECT l.nth AS line, l.rows, l.limited, c.*
+  FROM (
+    SELECT l.*, ${limited('l.type')} AS limited,
+      CASE WHEN $14::boolean THEN (SELECT now() - o.age_after FROM open_queue AS o) ELSE now() END AS until,
+      -- Aged jobs stand in one order, whatever their priority.
+      CASE WHEN $14::boolean THEN 0::smallint ELSE l.priority END AS rank
+    FROM unnest($7::text[], $8::integer[], $9::smallint[], $10::timestamptz[], $11::bigint[], $12::integer[])
+      WITH ORDINALITY AS l(type, version, priority, after_at, after_position, rows, nth)
+    WHERE ${NOT_PAUSED_TYPE('l.type')}
+    OFFSET 0
+  ) AS l
   CROSS JOIN LATERAL (
-    SELECT i.ctid AS place, ${RANK} AS rank, i.available_at, i.position, i.type, i.limit_key,
-      ${READY} AS ready, row_number() OVER () AS nth
+    SELECT i.ctid AS place, l.rank, i.available_at, i.position, ${READY} AS ready, row_number() OVER () AS nth
     FROM holdfast.inbox AS i
     WHERE i.type COLLATE "C" = l.type AND i.version = l.version AND i.priority = l.priority
       AND (i.available_at, i.position) > (l.after_at, l.after_position)
-      AND i.available_at <= ${UNTIL} AND i.crashes < 2 AND i.limit_key IS NULL
+      AND i.available_at <= l.until AND i.crashes < 2 AND i.limit_key IS NULL
     ORDER BY i.available_at, i.position
     LIMIT l.rows
   ) AS c
-  WHERE ${NOT_PAUSED_TYPE('l.type')}
-  UNION ALL
-  SELECT 0, NULL, c.*
-  FROM keys AS k
-  CROSS JOIN LATERAL (
-    SELECT c.* FROM generate_series(1, 4) AS p(priority)
-    CROSS JOIN LATERAL (
-      SELECT i.ctid AS place, ${RANK} AS rank, i.available_at, i.position, i.type, i.limit_key, true AS ready, 0::bigint AS nth
-      FROM holdfast.inbox AS i
-      WHERE i.type COLLATE "C" = k.type AND i.limit_key COLLATE "C" = k.key AND i.priority = p.priority::smallint
-        AND i.available_at <= ${UNTIL} AND i.crashes < 2 AND i.limit_key IS NOT NULL
-        AND i.version <= k.version AND ${READY}
-      ORDER BY i.available_at, i.position
-      LIMIT k.tokens
-    ) AS c
-    LIMIT k.tokens
-  ) AS c
-  WHERE k.tokens > 0 AND ${NOT_PAUSED_TYPE('k.type')}
 ), cut AS MATERIALIZED (
   SELECT f.line, f.rank, f.available_at, f.position FROM found AS f
   WHERE f.nth = f.rows
   ORDER BY f.rank, f.available_at, f.position LIMIT 1
 ), picked AS MATERIALIZED (
-  SELECT f.place, f.type, f.limit_key, ${limited('f.type')} AS limited,
-    row_number() OVER (ORDER BY f.rank, f.available_at, f.position) AS nth
+  SELECT f.place, f.limited, f.rank, f.available_at, f.position,
+    CASE WHEN f.limited THEN ($7::text[])[f.line] END AS type, NULL::text AS limit_key
   FROM found AS f
   WHERE f.ready AND ((f.rank, f.available_at, f.position)
     <= (SELECT c.rank, c.available_at, c.position FROM cut AS c)) IS NOT FALSE
-  ORDER BY nth
+  ORDER BY f.rank, f.available_at, f.position
   LIMIT $5::integer
-), ${ALLOWED}, claimed AS (
-  UPDATE holdfast.inbox AS i
-  SET ${TAKE}, isolated = false
-  WHERE i.ctid = ANY (ARRAY(
-    SELECT i.ctid FROM holdfast.inbox AS i
-    WHERE i.ctid = ANY (ARRAY(SELECT p.place FROM picked AS p WHERE NOT p.limited)) AND ${READY}
-    FOR UPDATE SKIP LOCKED
-  ) || ARRAY(SELECT a.place FROM allowed AS a WHERE a.ok))
-  RETURNING ${RETURN_TAKEN}
-), ${RECORD_CLAIM}
+), ${ALLOWED}, ${CLAIMED}, ${RECORD_CLAIM}
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
-SELECT f.epoch, (SELECT now() - $17::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
+SELECT f.epoch, (SELECT now() - $13::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
   (SELECT count(*)::integer FROM picked) AS found,
-  (SELECT string_agg(DISTINCT f.line::text, ',') FROM found AS f WHERE f.line > 0) AS seen,
+  (SELECT string_agg(f.line::text, ',') FROM found AS f WHERE f.nth = 1) AS seen,
   c.line::integer AS cut_line, c.available_at AS cut_at, c.position AS cut_position, ${REFUSED} AS refused,
-  (SELECT jsonb_object_agg(k.type, k.last) FROM (
-    SELECT k.type, CASE WHEN count(*) >= $16::integer THEN max(k.key) ELSE '' END AS last FROM keys AS k GROUP BY k.type
-  ) AS k) AS walked,
-  least((SELECT min(k.again_ms) FROM keys AS k), (SELECT min(a.again_ms) FROM allowed AS a WHERE NOT a.whole)) AS walk_ms,
-  CASE WHEN $19::boolean THEN (
+  CASE WHEN $15::boolean THEN (
     SELECT (extract(epoch FROM min(n.available_at) - now()) * 1000)::bigint
     FROM unnest($7::text[], $8::integer[], $9::smallint[]) AS l(type, version, priority)
     CROSS JOIN LATERAL (
@@ -169,13 +121,13 @@ SELECT f.epoch, (SELECT now() - $17::integer * interval '1 millisecond') AS seen
         AND i.available_at > now() AND i.available_at < 'infinity' AND i.crashes < 2 AND i.limit_key IS NULL
       ORDER BY i.available_at LIMIT 1
     ) AS n) END AS due_in_ms,
-  ${newsOf('$19::boolean')},
+  ${newsOf('$15::boolean')},
   ${NO_JOB}
 FROM holdfast.fleet AS f
 LEFT JOIN cut AS c ON true
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -187,8 +139,6 @@ FROM claimed AS c`,
     cut_at: timestamp.orNull,
     cut_position: int8.orNull,
     refused: json.orNull,
-    walked: json.orNull,
-    walk_ms: int8.orNull,
     due_in_ms: int8.orNull,
     ...NEWS_COLUMNS,
     ...TAKEN_COLUMNS,
@@ -213,10 +163,6 @@ export interface TimeClaim extends Claimed {
   /** Null: every line was read to its end. */
   readonly cut: Cut | null;
   readonly refused: Refused;
-  /** By type of which there are jobs with keys, the key with which a walk ended; '': it came to the end. */
-  readonly walked: Readonly<Record<string, string>>;
-  /** When a key that was walked has a token; null: none waits for one. */
-  readonly walkMs: number | null;
   /** Null unless it was asked for. */
   readonly news: QueueNews | null;
 }
@@ -226,7 +172,7 @@ export async function claimTime(
   names: Names,
   request: TimeRequest,
 ): Promise<TimeClaim> {
-  const { lines, walks } = request;
+  const { lines } = request;
   const rows = await db.run(claimByTime, names, [
     ...termsOf(request),
     textArray(lines.map(({ type }) => type)),
@@ -235,10 +181,6 @@ export async function claimTime(
     textArray(lines.map(({ afterAt }) => afterAt)),
     plainArray(lines.map(({ afterPosition }) => afterPosition)),
     plainArray(lines.map((line) => line.rows)),
-    textArray(walks.map(({ type }) => type)),
-    plainArray(walks.map(({ version }) => version)),
-    textArray(walks.map(({ afterKey }) => afterKey)),
-    request.keys,
     request.lagMs,
     request.aged ?? false,
     request.ask,
@@ -254,8 +196,6 @@ export async function claimTime(
     cut:
       line === null || at === null || position === null ? null : { line: line - 1, at, position },
     refused: refusedIn(head.refused),
-    walked: head.walked === null ? {} : JSON.parse(head.walked),
-    walkMs: head.walkMs,
     news: newsIn(head, head.dueInMs),
     jobs: rows.sort(byDue),
   };

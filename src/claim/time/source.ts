@@ -6,6 +6,7 @@ import type { Found, Hint, LeftJob, Source, SourceDeps } from '../source.js';
 import { AgedLines } from './aged.js';
 import { claimTime, type TimeClaim, type TimeRequest } from './claim.js';
 import { LAG_MS, Lines } from './lines.js';
+import { claimRateKeys } from './rated.js';
 import { RateWalks } from './walks.js';
 
 export class TimeSource implements Source {
@@ -20,6 +21,10 @@ export class TimeSource implements Source {
     this.#lines = new Lines(deps.versions);
     this.#aged = new AgedLines(deps.versions);
     this.#walks = new RateWalks(deps.versions);
+  }
+
+  useKeys(types: readonly string[]): void {
+    this.#walks.use(types);
   }
 
   hint({ since, types }: Hint): void {
@@ -52,17 +57,34 @@ export class TimeSource implements Source {
     if (rest === 0) return { jobs: limit, waitedMs: 0, news: null };
     const began = clock.now();
     const lines = this.#lines.take(began, rest, open, ask);
-    const walks = this.#walks.take(began, open, this.#lines.scanning);
-    const claimed = await this.#claim(rest, { lines, ...walks, ask });
-    this.#walks.record(claimed, rest, clock.now());
+    const scanning = this.#lines.scanning;
+    const claimed = await this.#claim(rest, { lines, ask });
     this.#lines.record(claimed, rest, clock.now(), clock.now() - began);
     this.#aged.recordOrdinary(claimed, rest);
     const { jobs, news, cut, found } = claimed;
     const [first] = jobs;
     const waitedMs = first ? claimed.clock - Date.parse(first.cursorAt) : 0;
     const cutShort = cut !== null && this.#lines.wants(open);
+    const rated = await this.#readRated(rest - jobs.length, open, scanning);
     const goesOn = found < rest && (cutShort || this.#walks.goesOn(open));
-    return { jobs: aged + Math.max(jobs.length, found), waitedMs, goesOn, news };
+    return { jobs: aged + rated + Math.max(jobs.length, found), waitedMs, goesOn, news };
+  }
+
+  /** Jobs whose rate has keys. Returns how many it took. */
+  async #readRated(
+    limit: number,
+    open: (type: string) => boolean,
+    scanning: boolean,
+  ): Promise<number> {
+    const { clock, engine, names, send, allowance } = this.#deps;
+    const asked = this.#walks.take(clock.now(), open, scanning);
+    if (asked.walks.length === 0 || limit <= 0) return 0;
+    const claimed = await send(limit, (terms) =>
+      claimRateKeys(engine, names, { ...terms, ...asked }),
+    );
+    allowance.record(claimed.jobs, claimed.refused);
+    this.#walks.record(claimed, limit, clock.now());
+    return claimed.jobs.length;
   }
 
   /** What more urgent jobs have kept waiting for too long. Returns how many it took. */
@@ -72,14 +94,14 @@ export class TimeSource implements Source {
     const share = this.#aged.take(began, room, open);
     if (!share) return 0;
     const { lines, limit } = share;
-    const claimed = await this.#claim(limit, { lines, walks: [], keys: 0, ask: false, aged: true });
+    const claimed = await this.#claim(limit, { lines, ask: false, aged: true });
     this.#aged.record(claimed, limit, clock.now(), clock.now() - began);
     return claimed.jobs.length;
   }
 
   async #claim(
     limit: number,
-    asked: Pick<TimeRequest, 'lines' | 'walks' | 'keys' | 'ask' | 'aged'>,
+    asked: Pick<TimeRequest, 'lines' | 'ask' | 'aged'>,
   ): Promise<TimeClaim> {
     const { engine, names, send, allowance } = this.#deps;
     const claimed = await send(limit, (terms) =>

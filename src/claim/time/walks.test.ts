@@ -1,11 +1,11 @@
 /** Walks over the keys of rates: what they ask for, and that they do not ask for what no limit allows. */
 import { expect, test } from 'vitest';
-import type { TimeClaim } from './claim.js';
+import type { RatedClaim } from './rated.js';
 import { RateWalks } from './walks.js';
 
-const NOTHING: TimeClaim = {
-  ...{ epoch: 0, seenUntil: '-infinity', clock: 0, found: 0, seen: new Set<number>(), cut: null },
-  ...{ refused: {}, walked: {}, walkMs: null, news: null, jobs: [] },
+const NOTHING: RatedClaim = {
+  ...{ epoch: 0, clock: 0, found: 0, jobs: [] },
+  ...{ refused: {}, walked: {}, walkMs: null },
 };
 const all = () => true;
 const none = () => false;

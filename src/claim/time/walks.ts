@@ -1,29 +1,38 @@
 /**
  * Walks over the keys of rates, as one worker remembers them. A type whose rate has keys is walked when a hint names it,
- * when a key has a token, and at every scan from the front; a walk that is not at its end goes on with the next claim.
+ * when a key has a token, and at every scan from the front; a walk that is not at its end goes on with the next claim. Jobs
+ * with keys may be left of a rate that has none any more, so now and then every type is looked at.
  */
 import type { Versions } from '../take.js';
-import type { RateWalk, TimeClaim } from './claim.js';
+import type { RatedClaim, RateWalk } from './rated.js';
 
 /** So many keys of a type are read by one claim; more and more, up to the second, while they bring nothing. */
 const KEYS = 64;
 const MOST_KEYS = 1_024;
+/** Of so many scans one looks at every type. */
+const RARELY = 10;
 
 type Open = (type: string) => boolean;
 
 export class RateWalks {
   readonly #versions: Versions;
-  /** Types of which jobs with keys were seen. Others are only looked at by scans. */
+  /** Types whose rate has keys, or of which jobs with keys were seen. */
   readonly #keyed = new Set<string>();
   /** By type, the key behind which the walk goes on. */
   readonly #after = new Map<string, string>();
   #taken: readonly RateWalk[] = [];
   #keys = KEYS;
+  #scans = 0;
   /** When a key that was walked has a token. */
   #at = Number.POSITIVE_INFINITY;
 
   constructor(versions: Versions) {
     this.#versions = versions;
+  }
+
+  /** These types have rates with keys. */
+  use(types: readonly string[]): void {
+    for (const type of types) if (type in this.#versions) this.#keyed.add(type);
   }
 
   hint(types: readonly string[] | null): void {
@@ -49,14 +58,16 @@ export class RateWalks {
       this.#at = Number.POSITIVE_INFINITY;
       for (const type of this.#keyed) this.#begin(type);
     }
-    if (scanning) for (const type of Object.keys(this.#versions)) this.#begin(type);
+    const all = scanning && this.#scans++ % RARELY === 0;
+    const scanned = all ? Object.keys(this.#versions) : scanning ? this.#keyed : [];
+    for (const type of scanned) this.#begin(type);
     this.#taken = [...this.#after]
       .filter(([type]) => open(type))
       .map(([type, afterKey]) => ({ type, afterKey, version: this.#versions[type] ?? 1 }));
     return { walks: this.#taken, keys: this.#keys };
   }
 
-  record({ jobs, found, walked, walkMs }: TimeClaim, limit: number, now: number): void {
+  record({ jobs, found, walked, walkMs }: RatedClaim, limit: number, now: number): void {
     if (this.#taken.length === 0) return;
     this.#keys = jobs.length > 0 ? KEYS : Math.min(2 * this.#keys, MOST_KEYS);
     if (walkMs !== null) this.#at = Math.min(this.#at, now + Math.max(1, walkMs));

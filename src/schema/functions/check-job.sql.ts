@@ -36,5 +36,28 @@ BEGIN
   END IF;
 END
 $fn$;
+
+-- What a unique key must be.
+CREATE OR REPLACE FUNCTION holdfast.check_unique(
+  unique_key text, unique_while text, on_conflict text, unique_window interval
+) RETURNS void LANGUAGE plpgsql AS $fn$
+BEGIN
+  IF unique_key IS NULL OR unique_key = '' OR octet_length(unique_key) > 512 THEN
+    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
+  ELSIF unique_while IS NULL OR unique_while NOT IN ('pending', 'running', 'kept')
+    OR on_conflict IS NULL OR on_conflict NOT IN ('ignore', 'replace', 'later') THEN
+    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
+      quote_nullable(unique_while), quote_nullable(on_conflict)
+      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
+  ELSIF unique_while = 'kept' AND on_conflict <> 'ignore' THEN
+    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
+  ELSIF unique_window <= '0' OR unique_window > '3650 days' OR unique_window IS NOT NULL AND unique_while <> 'kept' THEN
+    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
+      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
+  END IF;
+END
+$fn$;
 `,
 };

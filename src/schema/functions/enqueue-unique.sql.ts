@@ -21,31 +21,16 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue_unique(
   SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $fn$
 #variable_conflict use_column
 DECLARE
-  a_id ALIAS FOR $1;  a_type ALIAS FOR $2;  a_version ALIAS FOR $3;  a_key ALIAS FOR $4;  a_bucket ALIAS FOR $5;
-  a_payload ALIAS FOR $6;  a_headers ALIAS FOR $7;  a_priority ALIAS FOR $8;  a_max_attempts ALIAS FOR $9;
-  a_due ALIAS FOR $10;  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;
-  a_window ALIAS FOR $14;  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;  a_position ALIAS FOR $17;
-  o_id ALIAS FOR $18;  o_outcome ALIAS FOR $19;
+  a_id ALIAS FOR id;  a_type ALIAS FOR type;  a_version ALIAS FOR version;  a_key ALIAS FOR partition_key;
+  a_bucket ALIAS FOR partition_bucket;  a_payload ALIAS FOR payload;  a_headers ALIAS FOR headers;  a_priority ALIAS FOR priority;
+  a_max_attempts ALIAS FOR max_attempts;  a_due ALIAS FOR available_at;  a_unique ALIAS FOR unique_key;  a_while ALIAS FOR unique_while;
+  a_conflict ALIAS FOR on_conflict;  a_window ALIAS FOR unique_window;  a_group ALIAS FOR group_key;  a_limit_key ALIAS FOR limit_key;
+  a_position ALIAS FOR at_position;  o_id ALIAS FOR job_id;  o_outcome ALIAS FOR outcome;
   held holdfast.inbox_unique;
   waiting holdfast.inbox;
   live uuid[];
 BEGIN
-  IF a_unique IS NULL OR a_unique = '' OR octet_length(a_unique) > 512 THEN
-    RAISE EXCEPTION 'the unique key is empty or longer than 512 bytes: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Pass 1 to 512 bytes.';
-  ELSIF a_while IS NULL OR a_while NOT IN ('pending', 'running', 'kept')
-    OR a_conflict IS NULL OR a_conflict NOT IN ('ignore', 'replace', 'later') THEN
-    RAISE EXCEPTION 'unique_while % or on_conflict % is not known: nothing was enqueued',
-      quote_nullable(a_while), quote_nullable(a_conflict)
-      USING ERRCODE = 'HF002', HINT = 'unique_while is pending, running or kept; on_conflict is ignore, replace or later.';
-  ELSIF a_while = 'kept' AND a_conflict <> 'ignore' THEN
-    RAISE EXCEPTION 'unique_while kept goes with on_conflict ignore: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'What has ended cannot be replaced.';
-  ELSIF a_window <= '0' OR a_window > '3650 days' OR a_window IS NOT NULL AND a_while <> 'kept' THEN
-    RAISE EXCEPTION 'the window of the unique key is out of range, or it is not kept: nothing was enqueued'
-      USING ERRCODE = 'HF002', HINT = 'Give up to 3650 days, with unique_while kept.';
-  END IF;
-
+  PERFORM holdfast.check_unique(a_unique, a_while, a_conflict, a_window);
   FOR locked IN 0 .. 1 LOOP
     IF locked = 0 THEN
       -- Whether anything stands, of whatever state, is mostly seen without a lock.

@@ -8,32 +8,22 @@ export const enqueue: FunctionFile = {
 -- Enqueue for producers in any language and for triggers. Everything is checked before it is written;
 -- a refusal is an error that, as any error in SQL, ends the caller's transaction.
 CREATE OR REPLACE FUNCTION holdfast.inbox_enqueue(
-  type text,
-  payload jsonb,
-  partition_key text DEFAULT NULL,
-  idempotency_key text DEFAULT NULL,
-  delay interval DEFAULT NULL,
-  available_at timestamptz DEFAULT NULL,
-  priority integer DEFAULT 2,
-  max_attempts integer DEFAULT 5,
-  headers jsonb DEFAULT NULL,
-  version integer DEFAULT 1,
-  unique_key text DEFAULT NULL,
-  unique_while text DEFAULT 'pending',
-  on_conflict text DEFAULT 'ignore',
-  unique_window interval DEFAULT NULL,
-  group_key text DEFAULT NULL,
-  limit_key text DEFAULT NULL,
-  OUT id uuid,
-  OUT deduplicated boolean
+  type text, payload jsonb,
+  partition_key text DEFAULT NULL, idempotency_key text DEFAULT NULL,
+  delay interval DEFAULT NULL, available_at timestamptz DEFAULT NULL,
+  priority integer DEFAULT 2, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL, version integer DEFAULT 1,
+  unique_key text DEFAULT NULL, unique_while text DEFAULT 'pending',
+  on_conflict text DEFAULT 'ignore', unique_window interval DEFAULT NULL,
+  group_key text DEFAULT NULL, limit_key text DEFAULT NULL,
+  OUT id uuid, OUT deduplicated boolean
 ) LANGUAGE plpgsql AS $fn$
 #variable_conflict use_column
 DECLARE
-  a_type ALIAS FOR $1;  a_payload ALIAS FOR $2;  a_key ALIAS FOR $3;  a_idempotency_key ALIAS FOR $4;
-  a_delay ALIAS FOR $5;  a_available_at ALIAS FOR $6;  a_priority ALIAS FOR $7;
-  a_max_attempts ALIAS FOR $8;  a_headers ALIAS FOR $9;  a_version ALIAS FOR $10;
-  a_unique ALIAS FOR $11;  a_while ALIAS FOR $12;  a_conflict ALIAS FOR $13;  a_window ALIAS FOR $14;
-  a_group ALIAS FOR $15;  a_limit_key ALIAS FOR $16;  o_id ALIAS FOR $17;  o_deduplicated ALIAS FOR $18;
+  a_type ALIAS FOR type;  a_payload ALIAS FOR payload;  a_key ALIAS FOR partition_key;  a_idempotency_key ALIAS FOR idempotency_key;
+  a_delay ALIAS FOR delay;  a_available_at ALIAS FOR available_at;  a_priority ALIAS FOR priority;
+  a_max_attempts ALIAS FOR max_attempts;  a_headers ALIAS FOR headers;  a_version ALIAS FOR version;
+  a_unique ALIAS FOR unique_key;  a_while ALIAS FOR unique_while;  a_conflict ALIAS FOR on_conflict;  a_window ALIAS FOR unique_window;
+  a_group ALIAS FOR group_key;  a_limit_key ALIAS FOR limit_key;  o_id ALIAS FOR id;  o_deduplicated ALIAS FOR deduplicated;
   standing uuid;
   stream text;
   due timestamptz;

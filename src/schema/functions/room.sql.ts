@@ -1,6 +1,6 @@
 /** Which of some jobs may be started where keys take turns. */
 import type { FunctionFile } from '../function-file.js';
-import { HELD, OF_ALL, ROOM_OF_GROUP, ROOM_OF_KEY } from './held.js';
+import { ROOM_OF_GROUP, ROOM_OF_KEY } from './held.sql.js';
 
 export const room: FunctionFile = {
   name: 'room',
@@ -17,7 +17,7 @@ BEGIN
   SELECT array_agg(i.id) INTO mine
   FROM (SELECT i.id, i.partition_bucket FROM holdfast.inbox AS i WHERE i.id = ANY (jobs) OFFSET 0) AS i
   WHERE pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, i.partition_bucket + 1);
-  held := ${HELD(OF_ALL)};
+  held := holdfast.inbox_turns_held(NULL, NULL);
   RETURN QUERY
   SELECT r.id
   FROM (

@@ -33,7 +33,12 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     engine: db.engine,
     settings: resolveOptions({}),
     versions: { work: 1 },
-    wakeups: { listening: () => false, getsHints: () => false, isQuiet: () => true, want: () => undefined },
+    wakeups: {
+      listening: () => false,
+      getsHints: () => false,
+      isQuiet: () => true,
+      want: () => undefined,
+    },
     time,
     workerId: () => `simulated-${seed}`,
     mayClaim: () => true,

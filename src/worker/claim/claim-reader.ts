@@ -107,6 +107,7 @@ export class ClaimReader {
     this.#ordering = ordering;
     if (ordering === 'none') {
       if (changed) this.#source = new TimeSource(this.#sourceDeps);
+      this.#source.useKeys(this.#limits?.keyed ?? []);
       return;
     }
     const source = changed
@@ -122,6 +123,7 @@ export class ClaimReader {
     this.#limits = limits;
     this.#unpublished = limits.permits;
     this.#allowance.reset();
+    this.#source.useKeys(limits.keyed);
     this.hint({ since: null, buckets: null, types: null });
     return true;
   }

@@ -93,7 +93,7 @@ export class Desk {
       ? await claimSuspects(db, NAMES, terms)
       : await claimTime(db, NAMES, {
           ...{ ...terms, lines: frontLines(terms.versions, 1) },
-          ...{ walks: [], keys: 0, lagMs: 0, ask: false },
+          ...{ lagMs: 0, ask: false },
         });
     const [job] = jobs;
     if (!job) return null;
