@@ -1,45 +1,48 @@
 // The statements alone, without the worker and without the library: what the layout of the tables
 // allows. Only this file, and what measures Holdfast alone, reaches behind the public API.
 import pg from 'pg';
-import { claim } from '../dist/claim/claim.js';
+import { claimTime } from '../dist/claim/time/claim.js';
+import { LAG_MS, Lines } from '../dist/claim/time/lines.js';
 import { bucketOf } from '../dist/index.js';
 import { uuidv7 } from '../dist/job/uuid.js';
 import { complete } from '../dist/settle/complete.js';
-import { DueReader, LAG_MS } from '../dist/worker/claim/due-reader.js';
 import { clock } from './clock.mjs';
 import { INBOX } from './fixture.mjs';
 import { median } from './statistics.mjs';
 
 export const BARE_BATCH = 500;
 
+const VERSIONS = { noop: 1 };
+
 let claims = 0;
-const request = (cursors, limit) => ({
+const request = (lines, limit) => ({
   workerId: 'bench',
   number: ++claims,
   // The row of the claim before: all of it is settled by now, or will not be.
   finished: [claims - 1],
-  cursors,
+  held: {},
+  lines,
   limit,
   leaseMs: 90_000,
-  versions: { noop: 1 },
   lagMs: LAG_MS,
   ask: false,
 });
 
-async function claimNext(engine, reader, limit) {
+async function claimNext(engine, lines, limit) {
   const from = clock();
-  const answer = await claim(engine, INBOX, request(reader.take(performance.now()), limit));
+  const taken = lines.take(performance.now(), limit, () => true, false);
+  const answer = await claimTime(engine, INBOX, request(taken, limit));
   const took = clock() - from;
-  reader.record(answer, limit, performance.now(), took);
+  lines.record(answer, limit, performance.now(), took);
   return { rows: answer.jobs, took };
 }
 
 /** Claim, complete, and again, on one connection; jobs per second. */
 export async function bareDrain({ engine }, count) {
-  const reader = new DueReader();
+  const lines = new Lines(VERSIONS);
   const from = clock();
   for (let done = 0; done < count; ) {
-    const { rows } = await claimNext(engine, reader, BARE_BATCH);
+    const { rows } = await claimNext(engine, lines, BARE_BATCH);
     if (rows.length === 0) continue;
     rows.sort((a, b) => (a.id < b.id ? -1 : 1));
     const moved = await complete(
@@ -55,13 +58,13 @@ export async function bareDrain({ engine }, count) {
 
 /** Milliseconds of one claim of 25 jobs at the backlog that lies there. */
 export async function claimMs(fixture, claims) {
-  const reader = new DueReader();
+  const lines = new Lines(VERSIONS);
   const times = [];
   for (let n = 0; n < claims + 20; n++) {
     // The statement alone: the commit's wait for the disk is the same at any backlog and would hide
     // it.
     await fixture.client.query('BEGIN');
-    const { rows, took } = await claimNext(fixture.engine, reader, 25);
+    const { rows, took } = await claimNext(fixture.engine, lines, 25);
     await fixture.client.query('COMMIT');
     if (rows.length !== 25) throw new Error(`a claim of 25 jobs returned ${rows.length}`);
     // The first claims meet a cold cache and unplanned statements.

@@ -214,3 +214,18 @@ test('counting permits reads a row for each worker, however many jobs they hold'
   expect(plan['Actual Rows']).toBe(1);
   expect(buffers(plan)).toBeLessThan(100 + 3 * workers.length);
 });
+
+test('a walk of keys reads the rates of those keys, however many keys there are', async () => {
+  await limitStep(db, { rate: { limit: 1, perMs: 3_600_000, burst: 1 } }, true);
+  await db.rows(`INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat)
+    SELECT l.id, 'k' || n, now() + interval '1 hour', now() FROM holdfast.limits AS l, generate_series(1, 5000) AS n`);
+  await fill('step', 200, 60);
+  await db.rows(`UPDATE holdfast.inbox SET limit_key = 'k' || (position % 5000)`);
+  await db.rows('VACUUM ANALYZE holdfast.inbox, holdfast.rates');
+  await session.query(`DEALLOCATE ALL;
+    PREPARE walk AS SELECT * FROM holdfast.inbox_rate_keys('{step}', '{""}', 64, 50)`);
+  for (let n = 0; n < 6; n++) await explainedAndUndone(session, 'walk', []);
+  const plan = await explainedAndUndone(session, 'walk', []);
+  expect(plan['Actual Rows']).toBe(64);
+  expect(buffers(plan)).toBeLessThan(64 * 10);
+});

@@ -1,8 +1,8 @@
 // The world of a run: a server, the tables of the torture, the fleet. It is built, put under load, measured and
 // taken down here; what is done to it stands in faults/.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import pg from 'pg';
-import { holdfast } from '../dist/index.js';
 import { KEYED, sideQueues } from './actors/jobs.mjs';
 import { Fleet } from './fleet.mjs';
 import { SCHEMA, witnessOf } from './schema.mjs';
@@ -38,6 +38,8 @@ export async function buildWorld({
   sides,
 }) {
   const server = await makeServer(settings);
+  // A planted bug may be in a function of the schema.
+  const { holdfast } = await import(pathToFileURL(`${dist}/index.js`).href);
   const hf = holdfast({ connectionString: server.url, logger: quiet });
   await hf.migrate();
   await hf.createQueue(KEYED, { ordering: 'key' });

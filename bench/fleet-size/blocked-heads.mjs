@@ -14,6 +14,8 @@ const OPEN_MS = 3_000;
 /** What a claim reads of an empty queue, and a few pages more. */
 const BUFFERS_GOAL = 300;
 const PER_SECOND = 20;
+/** Claims for each job that is offered: a worker that asks for what it may not run asks without end. */
+const CLAIMS_GOAL = 4;
 const beside = job('beside', { queue: 'beside' });
 
 /** What is filled in, and what the workers handle beside `task`. */
@@ -112,5 +114,7 @@ export async function run({ open, size, rounds, figure, say }) {
     inTime(figure, `blocked_${name}_late_commit`, found[name].without[0].lateMs, LATE_GOAL_MS);
     const most = Math.max(...phasesOf(name).map(({ buffers }) => buffers.most));
     atMost(figure, `blocked_${name}_claim_buffers`, Math.round(most), BUFFERS_GOAL);
+    const claims = Math.max(...phasesOf(name).map(({ buffers }) => buffers.calls));
+    atMost(figure, `blocked_${name}_claims`, claims / (2 * PER_SECOND * how.seconds), CLAIMS_GOAL);
   }
 }

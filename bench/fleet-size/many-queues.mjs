@@ -17,12 +17,16 @@ export async function run({ open, size, figure, say }) {
   }
   await scene.workers(workers, { types });
   await wait(4_000);
-  const [before, cpu] = [await scene.meter.statements(), scene.meter.cpuMs()];
+  const [before, cpu] = [await scene.meter.calls(), scene.meter.cpuMs()];
   await wait(seconds * 1_000);
-  const made = ((await scene.meter.statements()) - before) / seconds / workers;
+  const calls = [...(await scene.meter.calls())]
+    .map(([text, count]) => ({ text, count: count - (before.get(text) ?? 0) }))
+    .sort((a, b) => b.count - a.count);
+  const made = calls.reduce((sum, { count }) => sum + count, 0) / seconds / workers;
   const load = (scene.meter.cpuMs() - cpu) / (seconds * 10);
   const locks = await scene.meter.advisoryLocks();
   say(`  ${queues} queues, ${workers} idle workers: ${load.toFixed(1)} % of a core in the server`);
+  for (const { text, count } of calls.slice(0, 6)) if (count > 0) say(`    ${count} x ${text}`);
   atMost(figure, 'many_queues_statements_per_worker', made, PER_SECOND, '/s');
   atMost(figure, 'many_queues_advisory_locks', locks, LOCKS_EACH * workers);
   await scene.close();

@@ -35,24 +35,26 @@ export function serverCpuMs(pid) {
  * must: a row that counts a kind and finds none says so. Constants stand as $1 there.
  */
 const KINDS = {
-  definition: /^\s*(CREATE|ALTER|DO|COMMENT|GRANT|REVOKE)\b/,
-  claim: /lease_generation \+ (1|\$\d+)|_claim\w*"?\(|_turns"?\(/,
-  recover: /\borphans\b|vanished|_recover\w*"?\(/,
-  prune: /DELETE FROM "?holdfast"?\."?\w+_archive|prune_archive|_prune\w*"?\(/,
+  definition: /^\s*(--.*\s+)*(CREATE|ALTER|DO|COMMENT|GRANT|REVOKE)\b/,
+  claim: /lease_generation \+ (1|\$\d+)/,
+  recover: /\borphans AS\b/,
+  prune: /_prune_archive"?\(/,
 };
 
 export function kindOf(text) {
   return Object.keys(KINDS).find((kind) => KINDS[kind].test(text)) ?? 'other';
 }
 
-const OWN = /pg_stat_|pg_locks|pg_current_wal|^(BEGIN|COMMIT|ROLLBACK|SET|SHOW)\b/;
+/** The engine reads the same views, so the meter's own statements are marked. */
+const MARK = '/* meter */';
+const OWN = /\/\* meter \*\/|pg_stat_force|^(BEGIN|COMMIT|ROLLBACK|SET|SHOW)\b/;
 
-const READ = `SELECT s.queryid::text AS id, sum(s.calls)::int AS calls,
+const READ = `SELECT ${MARK} s.queryid::text AS id, sum(s.calls)::int AS calls,
     sum(s.shared_blks_hit + s.shared_blks_read)::float8 AS blocks
   FROM pg_stat_statements(false) AS s
   WHERE s.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
   GROUP BY s.queryid`;
-const TEXTS = `SELECT s.queryid::text AS id, s.query FROM pg_stat_statements(true) AS s
+const TEXTS = `SELECT ${MARK} s.queryid::text AS id, s.query FROM pg_stat_statements(true) AS s
   WHERE s.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())`;
 
 export async function openMeter(url, serverPid) {
@@ -72,17 +74,25 @@ export async function openMeter(url, serverPid) {
     return new Map(rows.map((row) => [row.id, row]));
   }
 
-  const one = async (text, params) => (await client.query(text, params)).rows[0].n;
+  const one = async (text, params) =>
+    (await client.query(text.replace('SELECT', `SELECT ${MARK}`), params)).rows[0].n;
   const meter = {
     cpuMs: () => serverCpuMs(serverPid),
     /** All statements of this database but the meter's own and the words of transactions. */
     async statements(kind = null) {
-      let calls = 0;
+      const calls = [...(await this.calls(kind)).values()];
+      return calls.reduce((a, b) => a + b, 0);
+    },
+    /** How often each was called, by the beginning of its text. */
+    async calls(kind = null) {
+      const found = new Map();
       for (const [id, row] of await read()) {
         const text = texts.get(id) ?? '';
-        if (!OWN.test(text) && (kind === null || kindOf(text) === kind)) calls += row.calls;
+        if (OWN.test(text) || (kind !== null && kindOf(text) !== kind)) continue;
+        const begin = text.replaceAll(/\s+/g, ' ').trim().slice(0, 70);
+        found.set(begin, (found.get(begin) ?? 0) + row.calls);
       }
-      return calls;
+      return found;
     },
     walBytes: () => one(`SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8 AS n`),
     async updates(table) {

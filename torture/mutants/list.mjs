@@ -14,6 +14,7 @@
  * @property {number} [seconds] of faults
  * @property {number} [workers]
  * @property {number} [rate] of jobs a second
+ * @property {number} [drainMs] what is left after so long counts as stuck; without it, what has not moved for a while
  * @property {boolean} [keepsCrashing] jobs that take their process along do so after the healing, too
  */
 
@@ -90,7 +91,7 @@ export const MUTANTS = [
   {
     name: 'claim ignores live leases',
     patches: {
-      'claim/taking.js': [
+      'claim/take.js': [
         ["(i.status = 'processing' AND i.lease_expires_at <= now())", "(i.status = 'processing')"],
       ],
     },
@@ -100,7 +101,7 @@ export const MUTANTS = [
   {
     name: 'generation not raised after a failure',
     patches: {
-      'claim/taking.js': [
+      'claim/take.js': [
         [
           'lease_generation = i.lease_generation + 1',
           'lease_generation = greatest(1, i.lease_generation)',
@@ -113,7 +114,7 @@ export const MUTANTS = [
   {
     name: 'ring treated as a lock: keys are claimed without row locks',
     patches: {
-      'claim/key-walk.js': [
+      'claim/key/walk.js': [
         ['WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED', 'WHERE i.ctid = p.place'],
       ],
     },
@@ -125,9 +126,9 @@ export const MUTANTS = [
   {
     name: 'cursor never rewound',
     patches: {
-      'worker/claim/due-reader.js': [
-        ['if (this.#looking)\n            this.#cursors = PRIORITIES.map(fromFront);', ''],
-        ['cursor.priority === priority && isBefore(back, cursor) ? back : cursor', 'cursor'],
+      'claim/time/lines.js': [
+        ['this.#set(line, FRONT, true);', 'this.#set(line, null, true);'],
+        ['...(isBefore(back, line) ? back : {}), wanted: true', 'wanted: true'],
       ],
     },
     profile: 'network',
@@ -173,7 +174,13 @@ export const MUTANTS = [
     name: 'recovery never happens',
     patches: {
       'maintenance/recover.js': [['(i.lease_expires_at <= now() OR h.dead)', 'false']],
-      'claim/taking.js': [["(i.status = 'processing' AND i.lease_expires_at <= now())", '(false)']],
+      'claim/take.js': [["(i.status = 'processing' AND i.lease_expires_at <= now())", '(false)']],
+      'claim/key/walk.js': [
+        [
+          "i.status = 'processing' AND i.lease_expires_at > now() THEN 0",
+          "i.status = 'processing' THEN 0",
+        ],
+      ],
     },
     ...KILLS,
     caughtBy: /^bystanders: .* stuck/,
@@ -195,7 +202,7 @@ export const MUTANTS = [
   {
     name: 'order guard ignores retries',
     patches: {
-      'claim/key-walk.js': [
+      'claim/key/walk.js': [
         ['WHERE NOT i.parked\n', 'WHERE NOT i.parked AND i.available_at <= now()\n'],
       ],
     },
@@ -240,7 +247,7 @@ export const MUTANTS = [
   {
     name: 'suspects that block the fleet',
     patches: {
-      'claim/claim.js': [
+      'claim/time/claim.js': [
         [
           "openQueue(`q.ordering = 'none'`)",
           "openQueue(`q.ordering = 'none' AND NOT EXISTS (SELECT FROM holdfast.inbox AS s WHERE s.crashes > 1)`)",
@@ -287,7 +294,7 @@ export const MUTANTS = [
     name: 'broken connections are not given back',
     patches: {
       'postgres/pool.js': [
-        ['client.release(broken);', 'if (!broken)\n            client.release(broken);'],
+        ['client.release(error);', 'if (!error)\n            client.release(error);'],
       ],
     },
     profile: 'network',
@@ -295,6 +302,8 @@ export const MUTANTS = [
     // A pool has ten connections: so many must break in one process.
     everyMs: 500,
     seconds: 24,
+    // Handlers whose pool is used up fail again and again, for minutes.
+    drainMs: 45_000,
     caughtBy: /^(bystanders: .* stuck|acceptance: .* after the drain)/,
   },
   {
@@ -349,6 +358,21 @@ export const MUTANTS = [
         [
           '[act, type, concurrency, ...numbers',
           '[act, type, concurrency && concurrency * 3, ...numbers',
+        ],
+      ],
+    },
+    profile: 'limits',
+    faults: ['kill', 'stop'],
+    producer: { weights: { capped: 200 } },
+    caughtBy: /^limits: \d+ jobs of the type capped ran at once/,
+  },
+  {
+    name: 'permits of other workers are not counted',
+    patches: {
+      'schema/functions/allow.sql.js': [
+        [
+          "WHERE w.status <> 'dead' AND w.id IS DISTINCT FROM but_for",
+          'WHERE w.id IS NOT DISTINCT FROM but_for',
         ],
       ],
     },

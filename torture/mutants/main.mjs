@@ -63,6 +63,7 @@ async function attempt(mutant, dist, seed) {
       stillMs: 15_000,
       // What a stuck job is takes a whole drain to see; the rest shows in what was done.
       ...(!/stuck/.test(String(mutant.caughtBy)) && mutant.caughtBy && { drainMs: 3_000 }),
+      ...(mutant.drainMs && { drainMs: mutant.drainMs }),
       workers: mutant.workers ?? 3,
       keepsCrashing: mutant.keepsCrashing,
     },

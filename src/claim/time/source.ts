@@ -42,7 +42,11 @@ export class TimeSource implements Source {
   }
 
   readAt(now: number): number {
-    return Math.min(this.#deps.allowance.opensAt, this.#walks.readAt(now));
+    const { allowance } = this.#deps;
+    return Math.min(
+      allowance.opensAt,
+      this.#walks.readAt(now, (type) => allowance.isOpen(type)),
+    );
   }
 
   async read(limit: number, ask: boolean): Promise<Found> {
@@ -62,7 +66,7 @@ export class TimeSource implements Source {
     const waitedMs = first ? claimed.clock - Date.parse(first.cursorAt) : 0;
     const cutShort = cut !== null && this.#lines.wants(open);
     const rated = await this.#readRated(rest - jobs.length, open, scanning);
-    const goesOn = found < rest && (cutShort || this.#walks.goesOn);
+    const goesOn = found < rest && (cutShort || this.#walks.goesOn(open));
     return { jobs: aged + rated + Math.max(jobs.length, found), waitedMs, goesOn, news };
   }
 

@@ -12,6 +12,8 @@ const MOST_KEYS = 1_024;
 /** Of so many scans one looks at every type. */
 const RARELY = 10;
 
+type Open = (type: string) => boolean;
+
 export class RateWalks {
   readonly #versions: Versions;
   /** Types whose rate has keys, or of which jobs with keys were seen. */
@@ -41,16 +43,17 @@ export class RateWalks {
     if (!this.#after.has(type)) this.#after.set(type, '');
   }
 
-  readAt(now: number): number {
-    return this.#after.size > 0 ? now : this.#at;
+  /** Walks of types that `open` does not let through wait until it does. */
+  readAt(now: number, open: Open): number {
+    return [...this.#after.keys()].some(open) ? now : this.#at;
   }
 
   /** A walk is under way. */
-  get goesOn(): boolean {
-    return [...this.#after.values()].some((key) => key !== '');
+  goesOn(open: Open): boolean {
+    return [...this.#after].some(([type, key]) => key !== '' && open(type));
   }
 
-  take(now: number, open: (type: string) => boolean, scanning: boolean) {
+  take(now: number, open: Open, scanning: boolean) {
     if (now >= this.#at) {
       this.#at = Number.POSITIVE_INFINITY;
       for (const type of this.#keyed) this.#begin(type);

@@ -37,7 +37,11 @@ BEGIN
   ) AS l ON l.type = k.type
   LEFT JOIN LATERAL (
     SELECT n.tat, ${TOKENS('l.rate_burst', 'n.tat', 'l.pace')} AS tokens
-    FROM (SELECT ${TAT('l.pace', 'l.updated_at')} AS tat FROM holdfast.rates AS r WHERE r.limit_id = l.id AND r.key = k.key) AS n
+    FROM (
+      -- As its index has it: by another collation every key of the limit would be read.
+      SELECT ${TAT('l.pace', 'l.updated_at')} AS tat FROM holdfast.rates AS r
+      WHERE r.limit_id = l.id AND r.key = k.key COLLATE "default"
+    ) AS n
   ) AS t ON true
   WHERE k.nth > 0 AND k.key IS NOT NULL;
 END
