@@ -114,7 +114,7 @@ describe('changing a limit', () => {
     const now = (await limitedTypes())?.version as number;
     expect(now).toBeGreaterThan(known);
     expect(await limitedTypes()).toEqual({
-      ...{ version: now, types: ['step'], whole: false, permits: true },
+      ...{ version: now, types: ['step'], whole: false, permits: true, keyed: [] },
     });
     expect(await limitStep(db, { concurrency: 1 })).toBe(false);
     expect((await limitedTypes())?.version).toBe(now);

@@ -72,7 +72,7 @@ const claimParams = (options: TimeOptions = {}) => {
 /** Reading for the news is in the plan of every claim, and done only by those that ask. */
 const GOOD_CLAIM = [
   'Index Only Scan inbox_type_idx',
-  'Index Scan inbox_rate_idx',
+
   'Index Scan inbox_suspect_idx',
   'Index Scan inbox_type_idx',
   'Tid Scan',

@@ -58,18 +58,18 @@ export const readsWholeTable = (plan: PlanNode): boolean =>
 
 export const buffers = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
 
-/** The parameters that a verb passes with its statement, caught on their way. */
+/** The parameters that a verb passes with its first statement, caught on their way. */
 export async function paramsOf(verb: (db: Executor) => Promise<unknown>): Promise<unknown[]> {
-  let caught: readonly unknown[] = [];
+  let caught: readonly unknown[] | null = null;
   const catcher = {
     run: async (_: unknown, __: unknown, params: readonly unknown[]) => {
-      caught = params;
+      caught ??= params;
       // Whatever else it is asked for is null.
       return [new Proxy({}, { get: (_row, name) => (name === 'epoch' ? 0 : null) })];
     },
   };
   await verb(catcher as never);
-  return [...caught];
+  return [...((caught as readonly unknown[] | null) ?? [])];
 }
 
 /**

@@ -15,6 +15,8 @@ export class TimeSource implements Source {
   readonly #lines: Lines;
   readonly #aged: AgedLines;
   readonly #walks: RateWalks;
+  /** There was no room for jobs whose rate has keys. */
+  #ratedWait = false;
 
   constructor(deps: SourceDeps) {
     this.#deps = deps;
@@ -52,9 +54,11 @@ export class TimeSource implements Source {
   async read(limit: number, ask: boolean): Promise<Found> {
     const { clock, allowance } = this.#deps;
     const open = (type: string) => allowance.isOpen(type);
-    const aged = await this.#readAged(limit, open);
-    const rest = limit - aged;
-    if (rest === 0) return { jobs: limit, waitedMs: 0, news: null };
+    // Those that found no room beside the others come first.
+    const first = this.#ratedWait ? await this.#readRated(Math.ceil(limit / 2), open, false) : 0;
+    const aged = await this.#readAged(limit - first, open);
+    const rest = limit - first - aged;
+    if (rest <= 0) return { jobs: limit, waitedMs: 0, news: null };
     const began = clock.now();
     const lines = this.#lines.take(began, rest, open, ask);
     const scanning = this.#lines.scanning;
@@ -62,12 +66,12 @@ export class TimeSource implements Source {
     this.#lines.record(claimed, rest, clock.now(), clock.now() - began);
     this.#aged.recordOrdinary(claimed, rest);
     const { jobs, news, cut, found } = claimed;
-    const [first] = jobs;
-    const waitedMs = first ? claimed.clock - Date.parse(first.cursorAt) : 0;
+    const [oldest] = jobs;
+    const waitedMs = oldest ? claimed.clock - Date.parse(oldest.cursorAt) : 0;
     const cutShort = cut !== null && this.#lines.wants(open);
     const rated = await this.#readRated(rest - jobs.length, open, scanning);
     const goesOn = found < rest && (cutShort || this.#walks.goesOn(open));
-    return { jobs: aged + rated + Math.max(jobs.length, found), waitedMs, goesOn, news };
+    return { jobs: first + aged + rated + Math.max(jobs.length, found), waitedMs, goesOn, news };
   }
 
   /** Jobs whose rate has keys. Returns how many it took. */
@@ -78,6 +82,7 @@ export class TimeSource implements Source {
   ): Promise<number> {
     const { clock, engine, names, send, allowance } = this.#deps;
     const asked = this.#walks.take(clock.now(), open, scanning);
+    this.#ratedWait = asked.walks.length > 0 && limit <= 0;
     if (asked.walks.length === 0 || limit <= 0) return 0;
     const claimed = await send(limit, (terms) =>
       claimRateKeys(engine, names, { ...terms, ...asked }),

@@ -48,10 +48,11 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     run: () => 1,
     suspectsAt: () => Number.POSITIVE_INFINITY,
     receive: ({ jobs }) => {
-      found = jobs.length;
+      found += jobs.length;
     },
     ended: () => {
       claims.push({ at: time.now(), jobs: found });
+      found = 0;
       ended();
     },
     recordEpoch: () => undefined,
