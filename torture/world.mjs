@@ -1,8 +1,10 @@
 // The world of a run: a server, the tables of the torture, the fleet. It is built, put under load, measured and
 // taken down here; what is done to it stands in faults/.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import pg from 'pg';
+import { holdfast } from '../dist/index.js';
 import { KEYED, sideQueues } from './actors/jobs.mjs';
 import { Fleet } from './fleet.mjs';
 import { SCHEMA, witnessOf } from './schema.mjs';
@@ -39,8 +41,9 @@ export async function buildWorld({
 }) {
   const server = await makeServer(settings);
   // A planted bug may be in a function of the schema.
-  const { holdfast } = await import(pathToFileURL(`${dist}/index.js`).href);
-  const hf = holdfast({ connectionString: server.url, logger: quiet });
+  // The functions of the schema are those of the build under test.
+  const built = await import(pathToFileURL(`${dist}/index.js`).href);
+  const hf = built.holdfast({ connectionString: server.url, logger: quiet });
   await hf.migrate();
   await hf.createQueue(KEYED, { ordering: 'key' });
   for (const queue of sideQueues(sides)) await hf.createQueue(queue);
