@@ -39,7 +39,6 @@ import {
   openQueue,
   RECORD_CLAIM,
   REFUSED,
-  RETURN_TAKEN,
   type Refused,
   refusedIn,
   SELECT_TAKEN,
