@@ -177,8 +177,9 @@ export class KeyScanner {
   /** When there is something to read. */
   readAt(now: number, idle = false): number {
     if (this.#walk.length > 0 || this.#hints.size > 0) return now;
-    const asked = Math.min(this.#askedAt, this.#laterAt);
-    return idle ? asked : Math.min(this.#scan.at, this.#laterAt);
+    // A scan that was asked for comes as soon as its share of the time allows.
+    const scans = !idle || this.#askedAt < Number.POSITIVE_INFINITY;
+    return Math.min(scans ? this.#scan.at : Number.POSITIVE_INFINITY, this.#laterAt);
   }
 
   /** What was to be read later and is due now becomes a hint. */

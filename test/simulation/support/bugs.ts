@@ -39,7 +39,7 @@ export const BUGS: readonly Bug[] = [
     name: 'a claim that takes what a live owner holds',
     from: 2,
     within: 50,
-    rewrite: replace('seen_until', /i\.lease_expires_at <= now\(\)/, 'true'),
+    rewrite: replace('seen_until', /i\.lease_expires_at <= now\(\)/g, 'true'),
   },
   {
     name: 'a cursor that is never rewound',
@@ -47,8 +47,8 @@ export const BUGS: readonly Bug[] = [
     within: 50,
     rewrite: replace(
       'seen_until',
-      '> (p.after_at, p.after_position)',
-      "> (greatest(p.after_at, now() - interval '100 milliseconds'), p.after_position)",
+      '> (l.after_at, l.after_position)',
+      "> (greatest(l.after_at, now() - interval '100 milliseconds'), l.after_position)",
     ),
   },
   {
