@@ -2,7 +2,7 @@
  * Sweeping the registry: workers that missed their heartbeats are declared dead, and the rows of those
  * that have been dead for a week are removed. A server that was itself away less than a TTL ago declares
  * nobody dead: while it was away no heartbeat could arrive. A worker that has sent none since it registered is still
- * starting, perhaps on a busy machine: it has a minute at least. It holds no job meanwhile.
+ * starting, perhaps on a busy machine: it has a minute at least, unless it holds jobs of the queue.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -19,7 +19,8 @@ WHERE w.status IN ('alive', 'draining')
   AND w.last_seen_at < now() - interval '1 millisecond' * greatest($1::integer,
     CASE WHEN jsonb_typeof(w.metadata -> 'ttlMs') = 'number'
       THEN least((w.metadata ->> 'ttlMs')::numeric, 86400000) END,
-    CASE WHEN w.last_seen_at = w.started_at THEN 60000 END)
+    CASE WHEN w.last_seen_at = w.started_at
+      AND NOT EXISTS (SELECT FROM holdfast.inbox_claims AS c WHERE c.worker_id = w.id) THEN 60000 END)
   AND pg_postmaster_start_time() < now() - $1::integer * interval '1 millisecond'
 RETURNING w.id`,
   columns: { id: text },
