@@ -126,9 +126,8 @@ BEGIN
     FROM jsonb_each(asked) AS a JOIN holdfast.queues AS q ON q.name = a.key ORDER BY q.name
   LOOP
     queue := one.name;
-    EXECUTE format('SELECT d.* FROM holdfast.%I(ARRAY(SELECT jsonb_array_elements_text($1)), '
-      'ARRAY(SELECT jsonb_array_elements_text($2)::integer)) AS d', one.name || '_due')
-      USING one.types, one.versions
+    EXECUTE format('SELECT d.* FROM holdfast.%I(ARRAY(SELECT jsonb_array_elements_text(%L)), '
+      'ARRAY(SELECT jsonb_array_elements_text(%L)::integer)) AS d', one.name || '_due', one.types, one.versions)
       INTO due_in_ms, suspects, maintained_ms, recount, unused;
     RETURN NEXT;
   END LOOP;
@@ -693,9 +692,13 @@ BEGIN
   ) AS l ON l.type = k.type
   LEFT JOIN LATERAL (
     SELECT n.tat, greatest(0, floor(l.rate_burst + 1e-6 - extract(epoch FROM n.tat - moment)::double precision / l.pace)) AS tokens
-    FROM (SELECT greatest(moment, l.updated_at + least(315360000,
+    FROM (
+      -- As its index has it: by another collation every key of the limit would be read.
+      SELECT greatest(moment, l.updated_at + least(315360000,
       extract(epoch FROM r.started_tat - l.updated_at)::double precision * l.pace / coalesce(r.pace, l.pace))
-      * interval '1 second') AS tat FROM holdfast.rates AS r WHERE r.limit_id = l.id AND r.key = k.key) AS n
+      * interval '1 second') AS tat FROM holdfast.rates AS r
+      WHERE r.limit_id = l.id AND r.key = k.key COLLATE "default"
+    ) AS n
   ) AS t ON true
   WHERE k.nth > 0 AND k.key IS NOT NULL;
 END
@@ -1733,7 +1736,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d9
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '6a5e8431739b7fca');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '7a7366eddd6168d4');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', 'd05da4eac4b91309');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
@@ -1745,7 +1748,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'a3b3fa33
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97a1200274f1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'b621d2cb4178668d');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'aef97133fd36358b');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', '3cb486718341e4ea');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');

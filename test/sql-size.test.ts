@@ -11,6 +11,7 @@ const MOST_CTES = 6;
 const LONGER: Readonly<Record<string, number>> = {
   claim: 9,
   claim_keyed: 9,
+  claim_rated: 7,
   claim_suspects: 11,
   claim_turns: 8,
   replay: 7,

@@ -71,9 +71,8 @@ BEGIN
     FROM jsonb_each(asked) AS a JOIN holdfast.queues AS q ON q.name = a.key ORDER BY q.name
   LOOP
     queue := one.name;
-    EXECUTE format('SELECT d.* FROM holdfast.%I(ARRAY(SELECT jsonb_array_elements_text($1)), '
-      'ARRAY(SELECT jsonb_array_elements_text($2)::integer)) AS d', one.name || '_due')
-      USING one.types, one.versions
+    EXECUTE format('SELECT d.* FROM holdfast.%I(ARRAY(SELECT jsonb_array_elements_text(%L)), '
+      'ARRAY(SELECT jsonb_array_elements_text(%L)::integer)) AS d', one.name || '_due', one.types, one.versions)
       INTO due_in_ms, suspects, maintained_ms, recount, unused;
     RETURN NEXT;
   END LOOP;

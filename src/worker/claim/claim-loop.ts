@@ -110,9 +110,9 @@ export class ClaimLoop {
       return;
     }
     this.#reader.hint(hint);
-    // The buckets of a queue that is read by key have an owner, who answers first.
-    if (this.#reader.keyed || hint.since === null) this.#schedule.hint();
-    else this.#schedule.sharedHint();
+    if (hint.since === null) this.#schedule.hint();
+    // The buckets of a queue that is read by key have an owner, who answers first: its reader knows when.
+    else if (!this.#reader.keyed) this.#schedule.sharedHint();
     this.pump();
   }
 

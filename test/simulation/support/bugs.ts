@@ -67,7 +67,7 @@ export const BUGS: readonly Bug[] = [
     within: 50,
     rewrite: (text) =>
       text.replace(
-        /\(NOT concat\(\$2::integer, ':', \w\.lock_key\) = ANY \(.*?, ','\)\)\)/,
+        /\(NOT pg_catalog\.concat\(\$2::integer, ':', \w\.lock_key\) OPERATOR\(pg_catalog\.=\) ANY \(.*?, ','\)\)\)/,
         '$2::integer IS NOT NULL',
       ),
   },

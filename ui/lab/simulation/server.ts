@@ -3,13 +3,13 @@
  *
  * PGlite has a single session, and every statement on it is atomic. So what belongs to a session is kept here:
  * advisory locks that last, LISTEN, and the one transaction that may be open (other statements wait for its end).
- * Two texts are changed for that when they are loaded, and nothing else: `pg_try_advisory_xact_lock(a, b)` asks
- * this list of locks instead of Postgres' own, and the trigger of an insert asks it whether a worker waits. The
- * clock needs no change; see clock.ts. A planted bug is a further replacement of text.
+ * Texts are changed for that when they are loaded: whoever tries an advisory lock or reads `pg_locks` asks this list of
+ * locks instead of Postgres' own. The clock needs no change; see clock.ts. A planted bug is a further replacement of text.
  */
 import type { PGlite } from '@electric-sql/pglite';
 import { hash32 } from '../../../src/job/key.js';
 import { ENGINE_SETTINGS } from '../../../src/postgres/settings.js';
+import { FUNCTIONS } from '../../../src/schema/functions.js';
 import { migrate } from '../../../src/schema/migrate.js';
 import { MIGRATIONS } from '../../../src/schema/migrations.js';
 import { createQueue } from '../../../src/schema/queue.js';
@@ -32,29 +32,40 @@ export interface Session {
 /** Changes the text of a statement: a planted bug. */
 export type Rewrite = (text: string) => string;
 
-const HELD = `string_to_array(current_setting('sim.locks'), ',')`;
-const FREE = /pg_try_advisory_xact_lock\(([^,()]+), ([^,()]+)\)/g;
-const WAITS =
-  /pg_catalog\.pg_try_advisory_lock\(TG_RELID::integer, 0\)\s+AND pg_catalog\.pg_advisory_unlock\(TG_RELID::integer, 0\)/g;
+const HELD = `pg_catalog.string_to_array(pg_catalog.current_setting('sim.locks'), ',')`;
+const TRIED = /(?:pg_catalog\.)?pg_try_advisory(?:_xact)?_lock\(([^,()]+), ([^,()]+)\)/g;
+const UNLOCKED = /pg_catalog\.pg_advisory_unlock\([^,()]+, [^,()]+\)/g;
+const ALL_LOCKS = /pg_catalog\.pg_locks AS l\b/g;
 
 function modelled(text: string): string {
   return text
-    .replace(FREE, `(NOT concat($1, ':', $2) = ANY (${HELD}))`)
+    .replace(TRIED, `(NOT pg_catalog.concat($1, ':', $2) OPERATOR(pg_catalog.=) ANY (${HELD}))`)
+    .replace(UNLOCKED, 'true')
     .replace(
-      WAITS,
-      `NOT pg_catalog.concat(TG_RELID::integer, ':0') OPERATOR(pg_catalog.=) ANY (pg_catalog.${HELD.replace('current', 'pg_catalog.current')})`,
+      ALL_LOCKS,
+      `(SELECT 'advisory' AS locktype, split_part(held, ':', 1)::integer::oid AS classid,
+        split_part(held, ':', 2)::integer::oid AS objid, 2 AS objsubid, 'ShareLock' AS mode, true AS granted,
+        (SELECT oid FROM pg_database WHERE datname = current_database()) AS database
+      FROM unnest(${HELD}) AS held) AS l`,
     );
 }
 
 /** Of what the tables are made of. It is kept with them: files of other tables than these are refused. */
 const DIGEST = String(
-  hash32(MIGRATIONS.map(({ common, perQueue }) => modelled(common + perQueue)).join('\n')),
+  hash32(
+    [
+      ...MIGRATIONS.map(({ common, perQueue }) => common + perQueue),
+      ...FUNCTIONS.map(({ text }) => text),
+    ]
+      .map(modelled)
+      .join('\n'),
+  ),
 );
 
 /** What never changes in a simulation is asked once. */
 const CONSTANT =
   /to_regclass|\.migrations\b|SELECT name FROM|concat\('holdfast_', '.*'::regclass::oid\) AS channel/;
-const ADVISORY = /^SELECT pg_advisory_(lock|unlock)_shared\((.*), (\$2::integer|0)\)/;
+const ADVISORY = /^SELECT pg_advisory_(lock|unlock)_shared\((.*), (\$\d::integer|0)\)/;
 const LONGEST_TRANSACTION_MS = 5_000;
 
 const TABLES = ['workers', 'inbox', 'inbox_claims', 'ordered', 'ordered_claims'];
@@ -113,10 +124,10 @@ export class Server {
 
   constructor(pglite: PGlite) {
     this.#pglite = pglite;
-    for (const queue of ['inbox', 'ordered']) {
-      const oid = this.rows(`SELECT 'holdfast.${queue}'::regclass::oid::integer`)[0]?.[0] as string;
-      this.#tables.set(queue, oid);
-      askSimple(pglite, `LISTEN "holdfast_${oid}"`);
+    for (const table of ['inbox', 'ordered', 'fleet']) {
+      const oid = this.rows(`SELECT 'holdfast.${table}'::regclass::oid::integer`)[0]?.[0] as string;
+      this.#tables.set(table, oid);
+      if (table !== 'fleet') askSimple(pglite, `LISTEN "holdfast_${oid}"`);
     }
     askSimple(pglite, 'LISTEN holdfast_fleet');
   }
@@ -248,10 +259,9 @@ export class Server {
   #own(session: Session, text: string, params: readonly unknown[]): Answer | null {
     const lock = ADVISORY.exec(text);
     if (lock) {
-      const queue = /'holdfast\.(\w+)'|"holdfast"\."(\w+)"/.exec(lock[2] as string);
-      const name = queue
-        ? `${this.#tables.get((queue[1] ?? queue[2]) as string)}:0`
-        : params.join(':');
+      const table = /'holdfast\.(\w+)'|"holdfast"\."(\w+)"/.exec(lock[2] as string);
+      const oid = this.#tables.get((table?.[1] ?? table?.[2]) as string);
+      const name = table ? `${oid}:${params[0] ?? lock[3]}` : params.join(':');
       const held = session.locks.has(name);
       if (lock[1] === 'lock') session.locks.add(name);
       else session.locks.delete(name);
