@@ -583,7 +583,7 @@ BEGIN
     END IF;
   END LOOP;
   PERFORM FROM holdfast.inbox AS i
-  WHERE i.id = ANY (waiting) AND i.status = 'pending' AND i.lease_generation = 0
+  WHERE i.id = ANY (waiting) AND i.status IN ('pending', 'dead_letter') AND i.lease_generation = 0
   ORDER BY i.id
   FOR UPDATE;
   RETURN true;
@@ -1744,7 +1744,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c
 INSERT INTO holdfast.functions (name, checksum) VALUES ('held', 'b79e7545afa45b12');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('legacy', 'ff43d2cc03f85ed7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('limits-changed', '1ab94b316e8c9382');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'a3b3fa33a01d736c');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'b30f2902fb237966');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97a1200274f1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'b621d2cb4178668d');

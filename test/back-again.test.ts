@@ -7,6 +7,7 @@ import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { Cancel, DeadLetter, job, Snooze } from '../src/index.js';
 import { claimByTime } from './support/claiming.js';
 import { testDatabase } from './support/database.js';
+import { hearing } from './support/hears.js';
 import { until } from './support/until.js';
 import { testWorkers } from './support/workers.js';
 
@@ -23,16 +24,9 @@ const KINDS = [
 beforeAll(() => db.hf.createQueue('ledger', { ordering: 'key' }));
 beforeEach(() => db.rows('TRUNCATE holdfast.inbox, holdfast.ledger'));
 
-/** Everybody holds the lock that says so. */
+/** Everybody waits for hints. */
 const asleep = (workers: number, queue = 'inbox') =>
-  until('the fleet sleeps', async () => {
-    const rows = await db.rows(
-      `SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'
-         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-         AND classid = 'holdfast.${queue}'::regclass AND objid = 0`,
-    );
-    return rows.length >= workers;
-  });
+  until('the fleet sleeps', async () => (await db.rows(hearing(queue))).length >= workers);
 
 /** How long a statement takes here, at worst, while something else goes on. */
 function watchMachine() {

@@ -92,10 +92,13 @@ export const ALLOWED = `allowed AS MATERIALIZED (
   WHERE c.places IS NOT NULL
 )`;
 
-/** Of the rows in `kept`, which a claim by key has locked, those of limited types. Without a limit nothing is read for it. */
-export const LIMITED_OF_KEPT = `picked AS MATERIALIZED (
+/**
+ * Of the rows in `kept`, which a claim by key has locked, those of limited types. Without a limit nothing is read for it.
+ * Those of buckets in `served` come last.
+ */
+export const limitedOfKept = (served = 'NULL') => `picked AS MATERIALIZED (
   SELECT k.place, i.type, i.limit_key, i.partition_bucket AS bucket, true AS limited,
-    k.run AS rank, i.available_at, i.position
+    ((i.partition_bucket = ANY (${served}::integer[])) IS TRUE, k.run) AS rank, i.available_at, i.position
   FROM kept AS k
   JOIN holdfast.inbox AS i ON i.ctid = k.place
   WHERE ${LIMITED_TYPES} IS NOT NULL AND ${limited('i.type')}

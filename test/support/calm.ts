@@ -7,6 +7,7 @@ import { onTestFinished } from 'vitest';
 import { type EnqueueItem, type JobDefinition, job } from '../../src/index.js';
 import { Child, type ChildWorkerOptions } from './child.js';
 import { type Ground, ground } from './ground.js';
+import { hearing } from './hears.js';
 import { until } from './until.js';
 
 export interface Note {
@@ -87,15 +88,7 @@ export const idle = (db: CalmGround) =>
 export const saturated = (db: CalmGround) =>
   until('nobody waits for hints', async () => (await waiters(db)) === 0, { everyMs: 5 });
 
-async function waiters(db: CalmGround): Promise<number> {
-  // Clones of one template have tables of the same oid.
-  const rows = await db.rows(
-    `SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
-     WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted
-       AND l.mode = 'ShareLock' AND l.classid = 'holdfast.${db.queue}'::regclass::oid AND l.objid = 0`,
-  );
-  return rows.length;
-}
+const waiters = async (db: CalmGround) => (await db.rows(hearing(db.queue))).length;
 
 export const calmFleet = (count: number, url: string, config: CalmConfig = {}) =>
   Promise.all(Array.from({ length: count }, () => calmWorker(url, config)));

@@ -64,6 +64,8 @@ export interface KeyedClaimRequest extends ClaimTerms {
   readonly run: number;
   /** Also say what `QueueNews` has. */
   readonly ask: boolean;
+  /** Buckets that have had jobs of a limited type when others had none. */
+  readonly served?: readonly number[];
   /** Say which heads are due within this time. */
   readonly soonMs?: number;
   /** After so many rows it stops, once it has seen what stands behind the last job that it takes. */
@@ -153,6 +155,7 @@ export async function claimKeyed(
     request.maxRows ?? MAX_ROWS,
     request.ask,
     request.soonMs ?? 0,
+    plainArray(request.served ?? []),
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;

@@ -24,6 +24,8 @@ export class KeySource implements Source {
   readonly #turns: boolean;
   /** By closed type, buckets that may have jobs of it. */
   readonly #waiting = new Map<string, Set<number>>();
+  /** Buckets that have had jobs of a limited type when others had none: the others come first. */
+  readonly #served = new Set<number>();
   /** So many of those are read when a type is open: each time others, so that no key has all tokens. */
   #part = 1;
 
@@ -79,12 +81,20 @@ export class KeySource implements Source {
       for (const type of Object.keys(versions))
         if (!allowance.isOpen(type)) for (const bucket of buckets) this.#waits(type, bucket);
     const claimed = await this.#claim(limit, Object.fromEntries(open), stretches, ask);
-    allowance.record(claimed.jobs, claimed.refused);
-    this.#part =
-      Object.keys(claimed.refused).length > 0 ? 1 : Math.min(2 * this.#part, FEW_BUCKETS);
-    const { jobs, news, wanted } = claimed;
+    const { jobs, refused, news, wanted } = claimed;
+    allowance.record(jobs, refused);
+    this.#serve(claimed);
+    const some = Object.keys(refused).length > 0;
+    this.#part = some ? 1 : Math.min(2 * this.#part, FEW_BUCKETS);
     const found = Math.max(jobs.length, Math.min(wanted, limit - 1));
     return { jobs: found, waitedMs: 0, goesOn: this.#keys.goesOn, news };
+  }
+
+  #serve({ jobs, refused, heldBack }: KeyedClaim): void {
+    if (heldBack.length === 0) this.#served.clear();
+    for (const { bucket } of heldBack) this.#served.delete(bucket);
+    for (const { type, partitionBucket } of jobs)
+      if (type in refused) this.#served.add(partitionBucket);
   }
 
   #waits(type: string, bucket: number): void {
@@ -131,7 +141,8 @@ export class KeySource implements Source {
   ): Promise<KeyedClaim & ClaimMarks> {
     const { engine, names, clock, pollMs } = this.#deps;
     // What becomes due until the next walk, however rare walks are.
-    const asked = { ...terms, stretches, ask, soonMs: Math.max(REMEMBER_MS, 3 * pollMs) };
+    const soonMs = Math.max(REMEMBER_MS, 3 * pollMs);
+    const asked = { ...terms, stretches, ask, soonMs, served: [...this.#served] };
     if (!this.#turns) {
       const run = Math.min(terms.limit, this.#deps.run());
       return { ...(await claimKeyed(engine, names, { ...asked, run })), run };

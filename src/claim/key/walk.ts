@@ -7,7 +7,7 @@
  * suspect (`crashes` of 2 or more) holds its key and is claimed by suspects/claim.ts. One that is paused, or of a type
  * that is not handled, holds its key too.
  */
-import { HANDLED, LIMITED_OF_KEPT, limited, NOT_PAUSED, openQueue } from '../take.js';
+import { HANDLED, limited, limitedOfKept, NOT_PAUSED, openQueue } from '../take.js';
 
 export const KEY_WALK = `
 WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
@@ -122,4 +122,4 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
     FROM locked AS l
   ) AS l
   WHERE l.whole AND l.taken
-), ${LIMITED_OF_KEPT}`;
+), ${limitedOfKept('$17')}`;

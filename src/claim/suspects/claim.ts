@@ -21,7 +21,7 @@ import {
   type ClaimTerms,
   HANDLED,
   KEPT_AND_ALLOWED,
-  LIMITED_OF_KEPT,
+  limitedOfKept,
   NO_JOB,
   NOT_PAUSED,
   openQueue,
@@ -88,7 +88,7 @@ WITH ${openQueue('true')}, waiting AS MATERIALIZED (
     WHERE i.id = w.id AND i.crashes > 1 AND i.status = 'pending'
     FOR UPDATE SKIP LOCKED
   ) AS l
-), ${LIMITED_OF_KEPT}, claimed AS (
+), ${limitedOfKept()}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = i.crashes >= ${ALONE_FROM}
   WHERE i.ctid = ANY (ARRAY(${KEPT_AND_ALLOWED}))

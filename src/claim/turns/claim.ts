@@ -25,7 +25,7 @@ import {
   type ClaimTerms,
   HELD_BACK,
   KEPT_AND_ALLOWED,
-  LIMITED_OF_KEPT,
+  limitedOfKept,
   NO_JOB,
   openQueue,
   RECORD_CLAIM_IN_BUCKETS,
@@ -51,6 +51,8 @@ export interface TurnsRequest extends ClaimTerms {
   readonly ask: boolean;
   /** Say what is due within this time. */
   readonly soonMs?: number;
+  /** Buckets that have had jobs of a limited type when others had none. */
+  readonly served?: readonly number[];
   /** After so many keys it stops. */
   readonly maxKeys?: number;
 }
@@ -65,7 +67,7 @@ WITH ${openQueue('true')}, chosen AS MATERIALIZED (
     $11::integer[], $12::boolean, $13::integer, $14::integer) AS c
 ), kept AS MATERIALIZED (
   SELECT c.place, c.turn AS run FROM chosen AS c WHERE c.place IS NOT NULL
-), ${LIMITED_OF_KEPT}, claimed AS (
+), ${limitedOfKept('$16')}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = false
   FROM chosen AS c
@@ -135,6 +137,7 @@ export async function claimTurns(
     request.soonMs ?? 0,
     request.maxKeys ?? MAX_KEYS,
     request.ask,
+    plainArray(request.served ?? []),
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;

@@ -6,8 +6,8 @@ export const lockUnique: FunctionFile = {
   of: 'queue',
   text: `
 -- Takes the locks that a bulk call of inbox_enqueue_unique needs, in the one order of all: the rows of the keys by type
--- and key, then the jobs that wait under them by id. Cancelling, retrying and discarding lock jobs by id too, so they
--- and the bulk call never wait for each other. A key whose job is only looked at is not locked.
+-- and key, then the jobs under them that wait, or could be made to, by id. Cancelling, retrying and discarding lock jobs
+-- by id too, so they and the bulk call never wait for each other. A key whose job is only looked at is not locked.
 CREATE OR REPLACE FUNCTION holdfast.inbox_lock_unique(types text[], keys text[], whiles text[], conflicts text[])
   RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
   SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $fn$
@@ -41,7 +41,7 @@ BEGIN
     END IF;
   END LOOP;
   PERFORM FROM holdfast.inbox AS i
-  WHERE i.id = ANY (waiting) AND i.status = 'pending' AND i.lease_generation = 0
+  WHERE i.id = ANY (waiting) AND i.status IN ('pending', 'dead_letter') AND i.lease_generation = 0
   ORDER BY i.id
   FOR UPDATE;
   RETURN true;
