@@ -166,7 +166,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_allow(worker text, worker_holds jsonb, places tid[], types text[], keys text[], OUT place tid, OUT type text, OUT ok boolean, OUT again_ms bigint, OUT whole boolean)
+CREATE OR REPLACE FUNCTION holdfast.inbox_allow(worker text, worker_holds jsonb, places tid[], types text[], keys text[], OUT nth bigint, OUT place tid, OUT type text, OUT ok boolean, OUT again_ms bigint, OUT whole boolean)
  RETURNS SETOF record
  LANGUAGE plpgsql
 AS $function$
@@ -236,7 +236,7 @@ BEGIN
     FROM limits AS l WHERE l.locked AND l.concurrency IS NOT NULL AND worker_holds IS NOT NULL
     ON CONFLICT (limit_id, worker_id) DO UPDATE SET held = excluded.held WHERE p.held <> excluded.held
   )
-  SELECT l.place, l.type, l.ok, CASE WHEN l.ok THEN NULL WHEN NOT l.locked THEN 5
+  SELECT l.nth, l.place, l.type, l.ok, CASE WHEN l.ok THEN NULL WHEN NOT l.locked THEN 5
       WHEN l.in_rate > l.tokens THEN ceil(extract(epoch FROM
         l.tat + (l.tokens - (l.rate_burst - 1)) * l.pace * interval '1 second' - moment) * 1000)::bigint END,
     -- Somebody else has just taken it, or only its key has no token: others of its type may start.
@@ -251,6 +251,83 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_allowance(wanted integer, under text, 
 AS $function$
   SELECT CASE WHEN under IS NULL THEN wanted ELSE 0 END, CASE WHEN under IS NOT NULL THEN 1000 END,
     NULL::integer, NULL::timestamptz, NULL::interval
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_claim(worker text, lease_ms integer, claim_number bigint, finished bigint[], most integer, worker_holds jsonb, types text[], versions integer[], priorities smallint[], after_times timestamp with time zone[], after_positions bigint[], line_rows integer[], merge boolean, aged boolean, lag_ms integer, ask boolean, OUT epoch bigint, OUT seen_until timestamp with time zone, OUT clock bigint, OUT ready_jobs integer, OUT seen text, OUT cut_line integer, OUT cut_at timestamp with time zone, OUT cut_position bigint, OUT refused jsonb, OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT id uuid, OUT type text, OUT version integer, OUT partition_key text, OUT payload jsonb, OUT headers jsonb, OUT attempts integer, OUT max_attempts integer, OUT lease_generation bigint, OUT crashes integer, OUT created_at timestamp with time zone, OUT partition_bucket integer, OUT priority smallint, OUT taken boolean, OUT cursor_at timestamp with time zone, OUT cursor_position bigint)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  queue holdfast.queues;
+  lease timestamptz := now() + lease_ms * interval '1 millisecond';
+  until timestamptz;
+  limited text[];
+  places tid[];
+BEGIN
+  SELECT f.epoch INTO epoch FROM holdfast.fleet AS f WHERE f.one;
+  SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none';
+  seen_until := now() - lag_ms * interval '1 millisecond';
+  clock := extract(epoch FROM now()) * 1000;
+  until := CASE WHEN aged THEN now() - queue.age_after ELSE now() END;
+  IF queue.limits_version > 0 AND worker_holds IS DISTINCT FROM 'false' THEN
+    SELECT array_agg(coalesce(l.type, '')) INTO limited FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)
+      AND (l.type IS NULL OR l.type = ANY (types));
+  END IF;
+  IF queue.name IS NULL THEN
+    ready_jobs := 0;
+  ELSIF merge OR limited IS NOT NULL OR queue.paused_keys IS NOT NULL THEN
+    SELECT m.* INTO places, ready_jobs, seen, cut_line, cut_at, cut_position, refused
+    FROM holdfast.inbox_merge(worker, worker_holds, most, types, versions, priorities, after_times, after_positions,
+      line_rows, until, aged, limited, queue.paused_types, queue.paused_keys) AS m;
+  ELSE
+    places := holdfast.inbox_in_line(most, types, versions, priorities, after_times, after_positions, until, queue.paused_types);
+    ready_jobs := cardinality(places);
+  END IF;
+  IF cardinality(places) > 0 THEN
+    -- By the row of the claim others find what this worker holds. A later claim deletes it, when all its jobs have left.
+    RETURN QUERY
+    WITH claimed AS (
+      UPDATE holdfast.inbox AS i SET status = 'processing',
+      claimed_by = worker,
+      claimed_at = now(),
+      lease_expires_at = lease,
+      lease_generation = i.lease_generation + 1,
+      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND (i.crashes = 0 OR i.started) THEN 1 ELSE 0 END,
+      started = false,
+      last_error = CASE WHEN i.status = 'processing'
+        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
+      history = CASE WHEN i.status = 'processing'
+        THEN jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
+      '$[last-19 to last]')
+        ELSE i.history END, isolated = false
+      WHERE i.ctid = ANY (places)
+      RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
+    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
+    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
+    nullif(i.priority, 2) AS priority,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
+    i.available_at AS cursor_at, i.position AS cursor_position
+    ), recorded AS (
+      INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
+      SELECT worker, claim_number, array_agg(c.id) FROM claimed AS c
+    )
+    SELECT NULL::bigint, NULL::timestamptz, NULL::bigint, NULL::integer, NULL::text, NULL::integer, NULL::timestamptz, NULL::bigint, NULL::jsonb, NULL::bigint, NULL::boolean, NULL::bigint, NULL::boolean, c.id::uuid, c.type::text, c.version::int4, c.partition_key::text, c.payload::jsonb, c.headers::jsonb, c.attempts::int4, c.max_attempts::int4, c.lease_generation::int8, c.crashes::int4, c.created_at::timestamptz, c.partition_bucket::int4, c.priority::int2, c.taken::bool, c.cursor_at::timestamptz, c.cursor_position::int8 FROM claimed AS c;
+  END IF;
+  IF finished <> '{}' THEN
+    DELETE FROM holdfast.inbox_claims AS f WHERE f.worker_id = worker AND f.number = ANY (finished);
+  END IF;
+  IF ask THEN
+    SELECT d.due_in_ms, d.suspects, d.maintained_ms, d.recount INTO due_in_ms, suspects, maintained_ms, recount
+    FROM holdfast.inbox_due(types, versions, now()) AS d;
+  END IF;
+  RETURN NEXT;
+END
 $function$;
 
 CREATE OR REPLACE FUNCTION holdfast.inbox_claim_limited(worker text, lease_ms integer, number bigint, finished bigint[], wanted integer, types text[], versions jsonb, priorities smallint[], after_at timestamp with time zone[], after_position bigint[], of_type text, suspects boolean, suspect_lock integer, lag_ms integer)
@@ -296,7 +373,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_due(types text[], versions integer[], OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT unused boolean)
+CREATE OR REPLACE FUNCTION holdfast.inbox_due(types text[], versions integer[], due_after timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT unused boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -316,17 +393,19 @@ BEGIN
     due := (SELECT now() FROM holdfast.inbox AS i WHERE NOT i.parked AND i.status = 'pending' LIMIT 1);
   ELSE
     SELECT min(n.available_at) INTO due
-    FROM unnest(types, versions) AS l(type, version)
+    FROM (
+      SELECT l.type, hashtextextended(l.type, l.version) AS line FROM unnest(types, versions) AS l(type, version) GROUP BY 1, 2
+    ) AS l
     CROSS JOIN generate_series(1, 4) AS p(priority)
     CROSS JOIN LATERAL (
       SELECT i.available_at FROM holdfast.inbox AS i
-      WHERE i.type COLLATE "C" = l.type AND i.version = l.version AND i.priority = p.priority::smallint
-        AND i.available_at < 'infinity' AND i.crashes < 2 AND i.limit_key IS NULL AND i.status = 'pending'
+      WHERE hashtextextended(i.type, i.version) = l.line AND i.priority = p.priority::smallint
+        AND i.available_at > due_after AND i.available_at < 'infinity' AND i.crashes < 2 AND i.limit_key IS NULL AND i.status = 'pending'
       ORDER BY i.available_at LIMIT 1
     ) AS n
     WHERE (l.type = ANY (queue.paused_types)) IS NOT TRUE;
     -- Jobs with keys of a rate are found by walks.
-    IF EXISTS (SELECT FROM unnest(types) AS l(type) CROSS JOIN LATERAL (
+    IF due_after = '-infinity' AND EXISTS (SELECT FROM unnest(types) AS l(type) CROSS JOIN LATERAL (
       SELECT FROM holdfast.inbox AS i
       WHERE i.type COLLATE "C" = l.type AND i.limit_key IS NOT NULL AND i.crashes < 2 LIMIT 1) AS n) THEN
       due := now();
@@ -545,6 +624,30 @@ AS $function$
     AND (p.held IS NOT NULL OR of_type IS NULL AND w.handles ? 'inbox' OR w.handles -> 'inbox' ? of_type)
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_in_line(most integer, types text[], versions integer[], priorities smallint[], after_times timestamp with time zone[], after_positions bigint[], until timestamp with time zone, paused_types text[])
+ RETURNS tid[]
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  RETURN ARRAY(
+    SELECT c.place
+    FROM (
+      SELECT hashtextextended(l.type, l.version) AS line, l.priority, l.after_at, l.after_position
+      FROM unnest(types, versions, priorities, after_times, after_positions)
+        AS l(type, version, priority, after_at, after_position)
+      WHERE (l.type = ANY (paused_types)) IS NOT TRUE
+    ) AS l
+    CROSS JOIN LATERAL (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i
+      WHERE hashtextextended(i.type, i.version) = l.line AND i.priority = l.priority
+        AND (i.available_at, i.position) > (l.after_at, l.after_position)
+        AND i.available_at <= until AND i.crashes < 2 AND i.limit_key IS NULL AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+      ORDER BY i.available_at, i.position LIMIT most FOR UPDATE SKIP LOCKED
+    ) AS c
+    LIMIT most);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_lock_unique(types text[], keys text[], whiles text[], conflicts text[])
  RETURNS boolean
  LANGUAGE plpgsql
@@ -587,6 +690,66 @@ BEGIN
   ORDER BY i.id
   FOR UPDATE;
   RETURN true;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_merge(worker text, worker_holds jsonb, most integer, types text[], versions integer[], priorities smallint[], after_times timestamp with time zone[], after_positions bigint[], line_rows integer[], until timestamp with time zone, same_rank boolean, limited_types text[], paused_types text[], paused_keys text[], OUT places tid[], OUT ready_jobs integer, OUT seen text, OUT cut_line integer, OUT cut_at timestamp with time zone, OUT cut_position bigint, OUT refused jsonb)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  plain tid[];
+  asked tid[];
+  asked_types text[];
+BEGIN
+  WITH found AS MATERIALIZED (
+    SELECT l.nth AS line, l.rows, l.type, c.*
+    FROM (
+      SELECT l.*, hashtextextended(l.type, l.version) AS line, CASE WHEN same_rank THEN 0::smallint ELSE l.priority END AS rank
+      FROM unnest(types, versions, priorities, after_times, after_positions, line_rows)
+        WITH ORDINALITY AS l(type, version, priority, after_at, after_position, rows, nth)
+      WHERE (l.type = ANY (paused_types)) IS NOT TRUE
+      OFFSET 0
+    ) AS l
+    CROSS JOIN LATERAL (
+      SELECT i.ctid AS place, l.rank, i.available_at, i.position, row_number() OVER () AS nth,
+        (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now())) AND (i.partition_key = ANY (paused_keys)) IS NOT TRUE AS ready
+      FROM holdfast.inbox AS i
+      WHERE hashtextextended(i.type, i.version) = l.line AND i.priority = l.priority
+        AND (i.available_at, i.position) > (l.after_at, l.after_position)
+        AND i.available_at <= until AND i.crashes < 2 AND i.limit_key IS NULL
+      ORDER BY i.available_at, i.position
+      LIMIT l.rows
+    ) AS c
+  ), cut AS MATERIALIZED (
+    SELECT f.line, f.rank, f.available_at, f.position FROM found AS f
+    WHERE f.nth = f.rows
+    ORDER BY f.rank, f.available_at, f.position LIMIT 1
+  ), picked AS MATERIALIZED (
+    SELECT f.place, f.type, (f.type = ANY (limited_types) OR '' = ANY (limited_types)) IS TRUE AS limited
+    FROM found AS f
+    WHERE f.ready AND ((f.rank, f.available_at, f.position)
+      <= (SELECT c.rank, c.available_at, c.position FROM cut AS c)) IS NOT FALSE
+    ORDER BY f.rank, f.available_at, f.position
+    LIMIT most
+  )
+  SELECT p.*, (SELECT string_agg(f.line::text, ',') FROM found AS f WHERE f.nth = 1), c.line, c.available_at, c.position
+  INTO plain, asked, asked_types, ready_jobs, seen, cut_line, cut_at, cut_position
+  FROM (
+    SELECT array_agg(p.place) FILTER (WHERE NOT p.limited), array_agg(p.place) FILTER (WHERE p.limited),
+      array_agg(p.type) FILTER (WHERE p.limited), count(*)
+    FROM picked AS p
+  ) AS p
+  LEFT JOIN cut AS c ON true;
+  IF asked IS NOT NULL THEN
+    -- Of each type, what was said of the first that must wait.
+    SELECT array_agg(a.place) FILTER (WHERE a.ok),
+      jsonb_object_agg(a.type, a.again_ms ORDER BY a.nth DESC) FILTER (WHERE a.whole)
+    INTO places, refused
+    FROM holdfast.inbox_allow(worker, worker_holds, asked, asked_types, NULL) AS a;
+  END IF;
+  places := places || ARRAY(
+    SELECT i.ctid FROM holdfast.inbox AS i WHERE i.ctid = ANY (plain) AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now())) FOR UPDATE SKIP LOCKED);
 END
 $function$;
 
@@ -1317,15 +1480,15 @@ BEGIN
         USING ERRCODE = 'HF005', HINT = 'Make another queue, or change the order while this one is empty.';
     END IF;
     EXECUTE format('DROP INDEX IF EXISTS %1$I.%2$I, %1$I.%3$I, %1$I.%4$I', TG_TABLE_SCHEMA, NEW.name || '_claim_idx',
-      NEW.name || '_type_idx', NEW.name || '_rate_idx');
+      NEW.name || '_line_idx', NEW.name || '_rate_idx');
     SELECT t.tgenabled = 'D' INTO silent FROM pg_trigger AS t
     WHERE t.tgname = 'wake' AND t.tgrelid = format('%I.%I', TG_TABLE_SCHEMA, NEW.name)::regclass;
   END IF;
   EXECUTE format(CASE NEW.ordering
-      -- A line for each type, version and priority, oldest first, so that jobs that may not be taken are not read for the
+      -- A line for each type, version and priority (a hash of the first two is half as dear to write), oldest first, so that jobs that may not be taken are not read for the
       -- others. Jobs with a key of a rate have a line for each key. Dead letters lie at the far end of a line, at
       -- infinity; suspects are elsewhere.
-      WHEN 'none' THEN 'CREATE INDEX %4$I ON %1$I.%2$I (type COLLATE "C", version, priority, available_at, position) '
+      WHEN 'none' THEN 'CREATE INDEX %4$I ON %1$I.%2$I (hashtextextended(type, version), priority, available_at, position) '
         'WHERE crashes < 2 AND limit_key IS NULL; '
         'CREATE INDEX %5$I ON %1$I.%2$I (type COLLATE "C", limit_key COLLATE "C", priority, available_at, position) '
         'WHERE crashes < 2 AND limit_key IS NOT NULL'
@@ -1335,7 +1498,7 @@ BEGIN
         'partition_key COLLATE "C", available_at, position) WHERE NOT parked AND crashes < 2'
       -- The jobs of a key in their order. A claim steps from key to key and reads the head of each.
       ELSE 'CREATE INDEX %3$I ON %1$I.%2$I (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked'
-    END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx', NEW.name || '_type_idx', NEW.name || '_rate_idx');
+    END, TG_TABLE_SCHEMA, NEW.name, NEW.name || '_claim_idx', NEW.name || '_line_idx', NEW.name || '_rate_idx');
   EXECUTE format('CREATE OR REPLACE TRIGGER wake AFTER INSERT ON %1$I.%2$I REFERENCING NEW TABLE AS added '
     'FOR EACH STATEMENT EXECUTE FUNCTION %1$I.%3$I(%4$L)', TG_TABLE_SCHEMA, NEW.name, NEW.name || '_wake',
     CASE NEW.ordering WHEN 'none' THEN 'time' ELSE 'key' END);
@@ -1707,11 +1870,11 @@ CREATE INDEX inbox_effects_prune_idx ON holdfast.inbox_effects USING btree (crea
 
 CREATE INDEX inbox_idempotency_prune_idx ON holdfast.inbox_idempotency USING btree (expires_at);
 
+CREATE INDEX inbox_line_idx ON holdfast.inbox USING btree (hashtextextended(type, (version)::bigint), priority, available_at, "position") WHERE ((crashes < 2) AND (limit_key IS NULL));
+
 CREATE INDEX inbox_rate_idx ON holdfast.inbox USING btree (type COLLATE "C", limit_key COLLATE "C", priority, available_at, "position") WHERE ((crashes < 2) AND (limit_key IS NOT NULL));
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
-
-CREATE INDEX inbox_type_idx ON holdfast.inbox USING btree (type COLLATE "C", version, priority, available_at, "position") WHERE ((crashes < 2) AND (limit_key IS NULL));
 
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 
@@ -1730,12 +1893,13 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (4, 'archive-va
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (5, 'archive-segments', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-indexes', 1);
 
-INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', '35f91f39ad891846');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', '8efe81fc8558db51');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '2ac9a8482da2d043');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '6a5e8431739b7fca');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '0381ea5c772d647a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', 'd05da4eac4b91309');
@@ -1747,7 +1911,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('limits-changed', '1ab94
 INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'b30f2902fb237966');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97a1200274f1');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', 'b621d2cb4178668d');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', '3cb486718341e4ea');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');

@@ -498,12 +498,12 @@ describe('the schema', () => {
   const cases: [string, string, Partial<Finding>][] = [
     [
       'an index that is missing',
-      'DROP INDEX holdfast.outbox_type_idx',
+      'DROP INDEX holdfast.outbox_line_idx',
       {
         level: 'problem',
-        text: 'The index outbox_type_idx is missing.',
+        text: 'The index outbox_line_idx is missing.',
         fix: expect.stringMatching(
-          /^CREATE INDEX CONCURRENTLY outbox_type_idx ON holdfast\.outbox .*;$/,
+          /^CREATE INDEX CONCURRENTLY outbox_line_idx ON holdfast\.outbox .*;$/,
         ),
       },
     ],
@@ -519,9 +519,9 @@ describe('the schema', () => {
     ],
     [
       'an index that is not of the way in which the queue is read',
-      `DROP INDEX holdfast.inbox_type_idx; CREATE INDEX inbox_type_idx ON holdfast.inbox
+      `DROP INDEX holdfast.inbox_line_idx; CREATE INDEX inbox_line_idx ON holdfast.inbox
         (partition_bucket, partition_key COLLATE "C", position) WHERE NOT parked`,
-      { level: 'problem', text: 'The index inbox_type_idx is not what the migrations make.' },
+      { level: 'problem', text: 'The index inbox_line_idx is not what the migrations make.' },
     ],
     [
       'a function that was rewritten',
@@ -572,8 +572,8 @@ describe('the schema', () => {
   test('what is printed to mend the schema can be pasted, and shows where they differ', async () => {
     const { url, query } = await fresh();
     await query(`DROP INDEX holdfast.outbox_suspect_idx;
-      DROP INDEX holdfast.outbox_type_idx;
-      CREATE INDEX outbox_type_idx ON holdfast.outbox (priority, available_at) WHERE crashes < 2;
+      DROP INDEX holdfast.outbox_line_idx;
+      CREATE INDEX outbox_line_idx ON holdfast.outbox (priority, available_at) WHERE crashes < 2;
       CREATE INDEX "My index" ON holdfast.inbox (status);
       ALTER TABLE holdfast.inbox DROP CONSTRAINT inbox_state_check;
       ALTER TABLE holdfast.outbox_effects DROP CONSTRAINT outbox_effects_pkey;

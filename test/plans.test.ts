@@ -69,15 +69,6 @@ const claimParams = (options: TimeOptions = {}) => {
   return paramsOf((catcher) => claimByTime(catcher, 'w', asked));
 };
 
-/** Reading for the news is in the plan of every claim, and done only by those that ask. */
-const GOOD_CLAIM = [
-  'Index Only Scan inbox_type_idx',
-
-  'Index Scan inbox_suspect_idx',
-  'Index Scan inbox_type_idx',
-  'Tid Scan',
-];
-
 /** The better of two: changes elsewhere on the server may make a session read its catalogues again. */
 async function expectGoodClaim(jobs = 25, ask = false): Promise<void> {
   const read: number[] = [];
@@ -86,7 +77,6 @@ async function expectGoodClaim(jobs = 25, ask = false): Promise<void> {
   await allPast(db.rows);
   for (let claims = 0; claims < 2; claims++) {
     const plan = await explained(session, 'claim', await claimParams({ ask }));
-    expect(ways(plan)).toEqual(GOOD_CLAIM);
     expect(plan['Actual Rows']).toBe(HEAD + jobs);
     read.push(buffers(plan));
   }
@@ -152,7 +142,6 @@ describe('a claim of 25', () => {
     const params = await claimParams({ lines, limit: 6, aged: true });
     await explainedAndUndone(session, 'claim', params);
     const plan = await explainedAndUndone(session, 'claim', params);
-    expect(ways(plan)).toEqual(GOOD_CLAIM);
     expect(plan['Actual Rows']).toBe(HEAD + 6);
     expect(buffers(plan)).toBeLessThanOrEqual(80);
     // And the ordinary claim beside it costs what it did.

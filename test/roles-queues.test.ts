@@ -131,6 +131,7 @@ describe('a missing grant', () => {
 test.each([
   ['producer', 'inbox_enqueue_unique'],
   ['producer', 'inbox_count_waiting'],
+  ['worker', 'inbox_claim'],
   ['worker', 'inbox_allow'],
   ['worker', 'inbox_rate_keys'],
   ['viewer', 'inbox_held'],

@@ -7,21 +7,10 @@
  * jobs of this queue it holds, by type. Claims that read by key go on with `$7`, the types whose first version it
  * handles, and `$8`, the newest version that it handles by type.
  */
-import { historyWith, MAY_BE_CAUSE } from '../postgres/fragments.js';
-import {
-  bool,
-  int2,
-  int4,
-  int8,
-  json,
-  type Param,
-  plainArray,
-  type Row,
-  text,
-  textArray,
-  timestamp,
-  uuid,
-} from '../postgres/statement.js';
+import { type Param, plainArray, type Row, textArray } from '../postgres/statement.js';
+import { TAKEN_COLUMNS, takeBy } from '../postgres/taken.js';
+
+export { EXPIRED, RETURN_TAKEN, TAKEN_COLUMNS } from '../postgres/taken.js';
 
 /** By type, and under '' in all, how many jobs of a queue a worker holds. */
 export type Held = Readonly<Record<string, number>>;
@@ -130,37 +119,7 @@ export const refusedIn = (text: string | null): Refused => (text === null ? {} :
 export const NOT_PAUSED = `(i.type = ANY ((SELECT o.paused_types FROM open_queue AS o)::text[])) IS NOT TRUE
         AND (i.partition_key = ANY ((SELECT o.paused_keys FROM open_queue AS o)::text[])) IS NOT TRUE`;
 
-/** Its lease ran out and nobody has recovered it yet. */
-export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;
-
-/**
- * A job whose owner vanished gets the attempt back that it never finished. Its `crashes` rises if it may have been
- * the cause, and its history says that the owner vanished. One that ran alone is a suspect, which no claim takes
- * over: only recovery spends attempts.
- */
-export const TAKE = `status = 'processing',
-      claimed_by = $1::text,
-      claimed_at = now(),
-      lease_expires_at = (SELECT now() + $2::integer * interval '1 millisecond'),
-      lease_generation = i.lease_generation + 1,
-      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
-      crashes = i.crashes + CASE WHEN i.status = 'processing' AND ${MAY_BE_CAUSE} THEN 1 ELSE 0 END,
-      started = false,
-      last_error = CASE WHEN i.status = 'processing'
-        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
-      history = CASE WHEN i.status = 'processing'
-        THEN ${historyWith(`'outcome', 'vanished', 'spent', false`)}
-        ELSE i.history END`;
-
-/** What is as usual is not sent; `TAKEN_COLUMNS` says what that is. */
-export const RETURN_TAKEN = `i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
-    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
-    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
-    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
-    nullif(i.priority, 2) AS priority,
-    -- Its owner vanished, and this claim was the one to write it down.
-    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
-    i.available_at AS cursor_at, i.position AS cursor_position`;
+export const TAKE = takeBy('$1::text', "(SELECT now() + $2::integer * interval '1 millisecond')");
 
 /**
  * The claim's own row: by it, others find what this worker holds. It is written in the statement that takes
@@ -183,27 +142,6 @@ export const RECORD_CLAIM_IN_BUCKETS = record(
 
 /** The database's time of the claim, in milliseconds. */
 export const CLOCK = `(SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock`;
-
-export const TAKEN_COLUMNS = {
-  id: uuid,
-  type: text,
-  version: int4.or(1),
-  partition_key: text,
-  payload: json,
-  headers: json.orNull,
-  attempts: int4.or(1),
-  max_attempts: int4.or(5),
-  lease_generation: int8.or(1),
-  crashes: int4.or(0),
-  /** Null: it was due when it was made, see `cursor_at`. */
-  created_at: timestamp.orNull,
-  partition_bucket: int4,
-  priority: int2.or(2),
-  taken: bool.or(false),
-  /** From when on it was due, and its position. */
-  cursor_at: timestamp,
-  cursor_position: int8,
-} as const;
 
 /** Of the rows that `RETURN_TAKEN` returned, as `c`. */
 export const SELECT_TAKEN = Object.keys(TAKEN_COLUMNS)

@@ -7,6 +7,7 @@ import { allow } from './functions/allow.sql.js';
 import { audit } from './functions/audit.sql.js';
 import { bucketOf } from './functions/bucket-of.sql.js';
 import { checkJob } from './functions/check-job.sql.js';
+import { claim } from './functions/claim.sql.js';
 import { countWaiting } from './functions/count-waiting.sql.js';
 import { due, dueQueues } from './functions/due.sql.js';
 import { enqueue } from './functions/enqueue.sql.js';
@@ -63,5 +64,6 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   rateKeys,
   due,
   dueQueues,
+  claim,
   legacy,
 ];

@@ -2,15 +2,15 @@
  * Claiming from a queue that is read by time: the oldest due jobs, priority by priority.
  *
  * The jobs of one type, version and priority are a line, in due order; the index holds one line after the other. A claim
- * reads a few rows of each line that it is asked to read and merges them by due time. So jobs that nobody may take
- * (paused, not handled, too new, limited) are not read at all, however many there are. A line that brought as many rows
- * as were read of it may go on with older jobs than those of other lines: nothing behind its last row is taken (`cut`),
- * so the order is exact.
+ * reads the lines that it is asked to read (schema/functions/claim.sql.ts). So jobs that nobody may take (paused, not
+ * handled, too new, limited) are not read at all, however many there are. Lines of different priorities are read one after
+ * the other. Of lines of the same priority a few rows each are read and merged by due time. A line that brought as many
+ * rows as were read of it may go on with older jobs than those of other lines: nothing behind its last row is taken
+ * (`cut`), so the order is exact.
  *
- * The read takes no locks. The rows that are taken are then locked with SKIP LOCKED and checked again, so two claimers
- * never wait for each other and never get the same generation of a job. A cursor lets a line skip what was read before.
- * It is a hint, never a fact: what commits late, is released or recovered lies behind it, so lines are read from the
- * front now and then (lines.ts).
+ * Rows are locked with SKIP LOCKED and checked under the lock, so two claimers never wait for each other and never get the
+ * same generation of a job. A cursor lets a line skip what was read before. It is a hint, never a fact: what commits late,
+ * is released or recovered lies behind it, so lines are read from the front now and then (lines.ts).
  *
  * Jobs whose rate has keys stand elsewhere (rated.ts). An aged claim takes only jobs that have been due for longer than the
  * queue's `age_after`, whatever their priority.
@@ -27,26 +27,17 @@ import {
   textArray,
   timestamp,
 } from '../../postgres/statement.js';
-import { NEWS_COLUMNS, NO_NEWS, newsIn, newsOf, type QueueNews } from '../news.js';
+import { NEWS_COLUMNS, newsIn, type QueueNews } from '../news.js';
 import {
-  ALLOWED,
-  CLOCK,
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
-  limited,
-  NO_JOB,
-  openQueue,
-  RECORD_CLAIM,
-  REFUSED,
   type Refused,
   refusedIn,
-  SELECT_TAKEN,
   splitHead,
   TAKEN_COLUMNS,
   termsOf,
 } from '../take.js';
-import { CLAIMED, NOT_PAUSED_TYPE, READY } from './taken.js';
 
 /** The jobs of a type, version and priority that come after a place; '-infinity' and 0 read from the front. */
 export interface LineRequest {
@@ -72,67 +63,14 @@ export interface TimeRequest extends ClaimTerms {
 export const claimByTime = statement({
   name: 'claim',
   text: `
-WITH ${openQueue(`q.ordering = 'none'`)}, found AS MATERIALIZED (
-  SELECT l.nth AS line, l.rows, l.limited, c.*
-  FROM (
-    SELECT l.*, ${limited('l.type')} AS limited,
-      CASE WHEN $14::boolean THEN (SELECT now() - o.age_after FROM open_queue AS o) ELSE now() END AS until,
-      -- Aged jobs stand in one order, whatever their priority.
-      CASE WHEN $14::boolean THEN 0::smallint ELSE l.priority END AS rank
-    FROM unnest($7::text[], $8::integer[], $9::smallint[], $10::timestamptz[], $11::bigint[], $12::integer[])
-      WITH ORDINALITY AS l(type, version, priority, after_at, after_position, rows, nth)
-    WHERE ${NOT_PAUSED_TYPE('l.type')}
-    OFFSET 0
-  ) AS l
-  CROSS JOIN LATERAL (
-    SELECT i.ctid AS place, l.rank, i.available_at, i.position, ${READY} AS ready, row_number() OVER () AS nth
-    FROM holdfast.inbox AS i
-    WHERE i.type COLLATE "C" = l.type AND i.version = l.version AND i.priority = l.priority
-      AND (i.available_at, i.position) > (l.after_at, l.after_position)
-      AND i.available_at <= l.until AND i.crashes < 2 AND i.limit_key IS NULL
-    ORDER BY i.available_at, i.position
-    LIMIT l.rows
-  ) AS c
-), cut AS MATERIALIZED (
-  SELECT f.line, f.rank, f.available_at, f.position FROM found AS f
-  WHERE f.nth = f.rows
-  ORDER BY f.rank, f.available_at, f.position LIMIT 1
-), picked AS MATERIALIZED (
-  SELECT f.place, f.limited, f.rank, f.available_at, f.position,
-    CASE WHEN f.limited THEN ($7::text[])[f.line] END AS type, NULL::text AS limit_key
-  FROM found AS f
-  WHERE f.ready AND ((f.rank, f.available_at, f.position)
-    <= (SELECT c.rank, c.available_at, c.position FROM cut AS c)) IS NOT FALSE
-  ORDER BY f.rank, f.available_at, f.position
-  LIMIT $5::integer
-), ${ALLOWED}, ${CLAIMED}, ${RECORD_CLAIM}
--- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
-SELECT f.epoch, (SELECT now() - $13::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
-  (SELECT count(*)::integer FROM picked) AS found,
-  (SELECT string_agg(f.line::text, ',') FROM found AS f WHERE f.nth = 1) AS seen,
-  c.line::integer AS cut_line, c.available_at AS cut_at, c.position AS cut_position, ${REFUSED} AS refused,
-  CASE WHEN $15::boolean THEN (
-    SELECT (extract(epoch FROM min(n.available_at) - now()) * 1000)::bigint
-    FROM unnest($7::text[], $8::integer[], $9::smallint[]) AS l(type, version, priority)
-    CROSS JOIN LATERAL (
-      SELECT i.available_at FROM holdfast.inbox AS i
-      WHERE i.type COLLATE "C" = l.type AND i.version = l.version AND i.priority = l.priority
-        AND i.available_at > now() AND i.available_at < 'infinity' AND i.crashes < 2 AND i.limit_key IS NULL
-      ORDER BY i.available_at LIMIT 1
-    ) AS n) END AS due_in_ms,
-  ${newsOf('$15::boolean')},
-  ${NO_JOB}
-FROM holdfast.fleet AS f
-LEFT JOIN cut AS c ON true
-WHERE f.one
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
-FROM claimed AS c`,
+SELECT c.* FROM holdfast.inbox_claim($1::text, $2::integer, $3::bigint, $4::bigint[], $5::integer, $6::jsonb, $7::text[],
+  $8::integer[], $9::smallint[], $10::timestamptz[], $11::bigint[], $12::integer[], $13::boolean, $14::boolean, $15::integer,
+  $16::boolean) AS c`,
   columns: {
     epoch: int8.orNull,
     seen_until: timestamp.orNull,
     clock: int8.orNull,
-    found: int4.orNull,
+    ready_jobs: int4.orNull,
     seen: text.orNull,
     cut_line: int4.orNull,
     cut_at: timestamp.orNull,
@@ -171,7 +109,7 @@ export async function claimTime(
   names: Names,
   request: TimeRequest,
 ): Promise<TimeClaim> {
-  const { lines } = request;
+  const { lines, limit, aged = false } = request;
   const rows = await db.run(claimByTime, names, [
     ...termsOf(request),
     textArray(lines.map(({ type }) => type)),
@@ -180,24 +118,49 @@ export async function claimTime(
     textArray(lines.map(({ afterAt }) => afterAt)),
     plainArray(lines.map(({ afterPosition }) => afterPosition)),
     plainArray(lines.map((line) => line.rows)),
+    mustMerge(lines, aged),
+    aged,
     request.lagMs,
-    request.aged ?? false,
     request.ask,
   ]);
   const head = splitHead(rows);
   const { cutLine: line, cutAt: at, cutPosition: position } = head;
+  const jobs = rows.sort(byDue);
   return {
     epoch: head.epoch ?? 0,
     seenUntil: head.seenUntil ?? '-infinity',
     clock: head.clock ?? 0,
-    found: head.found ?? 0,
-    seen: new Set((head.seen ?? '').split(',').map((nth) => Number(nth) - 1)),
+    found: head.readyJobs ?? 0,
+    seen:
+      head.seen === null
+        ? goesOn(lines, jobs, limit)
+        : new Set(head.seen.split(',').map((nth) => Number(nth) - 1)),
     cut:
       line === null || at === null || position === null ? null : { line: line - 1, at, position },
     refused: refusedIn(head.refused),
     news: newsIn(head, head.dueInMs),
-    jobs: rows.sort(byDue),
+    jobs,
   };
+}
+
+/** Whether some of the lines are of one rank. Otherwise they are read one after the other. */
+function mustMerge(lines: readonly LineRequest[], aged: boolean): boolean {
+  const isLater = ({ priority }: LineRequest, n: number) =>
+    n === 0 || (!aged && priority > (lines[n - 1] as LineRequest).priority);
+  return !lines.every(isLater);
+}
+
+/** Lines that were read one after the other: a claim that took all it wanted did not come to the end of these. */
+function goesOn(
+  lines: readonly LineRequest[],
+  jobs: readonly ClaimedJob[],
+  limit: number,
+): Set<number> {
+  const last = jobs.length < limit ? undefined : jobs.at(-1);
+  const unread = [...lines.keys()].filter(
+    (nth) => last && (lines[nth] as LineRequest).priority >= last.priority,
+  );
+  return new Set(unread);
 }
 
 /** The order in which they are to be started. Postgres' timestamps sort as text. */

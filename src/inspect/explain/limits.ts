@@ -5,7 +5,7 @@ import { int8, type Row, statement, text } from '../../postgres/statement.js';
 import type { ShownJob } from '../job/show.js';
 import { inForce, type LimitRow, limitStates, readLimits } from '../queue/limits.js';
 import { instant } from '../reading/columns.js';
-import { LINES } from '../reading/lines.js';
+import { LINES, lineOf } from '../reading/lines.js';
 import { OPENS_AT } from '../reading/rate.js';
 import { type LimitLock, limitLocks } from '../reading/row-locks.js';
 import { many, span } from '../reading/words.js';
@@ -29,7 +29,7 @@ SELECT o.opens_at, i.limit_key, CASE WHEN $2::boolean THEN (
     SELECT count(*) FROM (
       SELECT FROM lines AS l CROSS JOIN LATERAL (
         SELECT FROM holdfast.inbox AS a
-        WHERE a.type COLLATE "C" = l.type AND a.version = l.version AND a.limit_key IS NULL AND ${BEFORE('l.priority')}
+        WHERE ${lineOf('a')} = l.line AND a.limit_key IS NULL AND ${BEFORE('l.priority')}
       ) AS a
       WHERE i.limit_key IS NULL AND l.type = i.type AND l.priority <= i.priority
         AND l.version <= coalesce($3::integer, l.version)

@@ -73,7 +73,7 @@ test('jobs whose rate has keys are found too, of a type or a version that nobody
 });
 
 test.each([
-  [unhandledByTime, /^Index (Only )?Scan (inbox_type_idx|inbox_rate_idx)$/],
+  [unhandledByTime, /^Index (Only )?Scan (inbox_line_idx|inbox_rate_idx)$/],
   [unhandledByKey, /^Index Scan.* inbox_job_pkey$/],
 ])('reads through an index, and not the lines that somebody handles', async (statement, good) => {
   await fill();

@@ -57,7 +57,7 @@ test.each<[Statement, readonly unknown[]]>([
   [waitingByTime, [null, false, '{}', '{}', '{}']],
 ])('$name', async (statement, params) => {
   const plan = await planOf(statement, params);
-  const good = /^Index (Only )?Scan.* inbox_(type|rate|suspect|dead)_idx$|inbox_job_pkey$/;
+  const good = /^Index (Only )?Scan.* inbox_(line|rate|suspect|dead)_idx$|inbox_job_pkey$/;
   expect(accesses(plan).filter((way) => !good.test(way))).toEqual([]);
   expect(buffers(plan)).toBeLessThan(MOST_BUFFERS);
 });

@@ -9,10 +9,13 @@
 /** No more lines than this are looked at: of the types, and again of the keys. */
 export const MAX_LINES = 1_000;
 
+/** As the index has it: the jobs of one type and version. */
+export const lineOf = (of: string) => `hashtextextended(${of}.type, ${of}.version)`;
+
 const TYPE_LINE = (after: string) => `
-    SELECT i.type COLLATE "C" AS type, i.version, i.priority FROM holdfast.inbox AS i
+    SELECT ${lineOf('i')} AS line, i.type COLLATE "C" AS type, i.version, i.priority FROM holdfast.inbox AS i
     WHERE i.crashes < 2 AND i.limit_key IS NULL ${after}
-    ORDER BY i.type COLLATE "C", i.version, i.priority LIMIT 1`;
+    ORDER BY ${lineOf('i')}, i.priority LIMIT 1`;
 
 const KEY_LINE = (after: string) => `
     SELECT i.type COLLATE "C" AS type, i.limit_key COLLATE "C" AS key, i.priority FROM holdfast.inbox AS i
@@ -24,7 +27,7 @@ export const LINES = `walk AS (
   SELECT n.*, 1 AS nth FROM (${TYPE_LINE('')}) AS n
   UNION ALL
   SELECT n.*, w.nth + 1 FROM walk AS w CROSS JOIN LATERAL (${TYPE_LINE(`
-      AND (i.type COLLATE "C", i.version, i.priority) > (w.type, w.version, w.priority)`)}
+      AND (${lineOf('i')}, i.priority) > (w.line, w.priority)`)}
   ) AS n
   WHERE w.nth < ${MAX_LINES}
 ), key_walk AS (
@@ -35,7 +38,7 @@ export const LINES = `walk AS (
   ) AS n
   WHERE w.nth < ${MAX_LINES}
 ), lines AS MATERIALIZED (
-  SELECT w.type, w.version, w.priority, count(*) OVER () AS lines FROM walk AS w
+  SELECT w.line, w.type, w.version, w.priority, count(*) OVER () AS lines FROM walk AS w
 ), key_lines AS MATERIALIZED (
   SELECT w.type, 0 AS version, w.key, w.priority, count(*) OVER () AS lines FROM key_walk AS w
 )`;
@@ -60,13 +63,13 @@ export function inLines(rows: LineRows): string {
   const part = (lines: string, line: string) => `
     SELECT r.* FROM ${lines} AS l CROSS JOIN LATERAL (
       SELECT ${columns} FROM holdfast.inbox AS i
-      WHERE i.type COLLATE "C" = l.type AND ${line} AND i.priority = l.priority AND i.crashes < 2
+      WHERE ${line} AND i.priority = l.priority AND i.crashes < 2
         AND ${when} AND ${but}
       ORDER BY i.available_at ${order}, i.position ${order} LIMIT ${most}
     ) AS r
     WHERE ${which}`;
-  return `${part('lines', 'i.version = l.version AND i.limit_key IS NULL')}
-    UNION ALL ${part('key_lines', 'i.limit_key COLLATE "C" = l.key AND i.limit_key IS NOT NULL')}`;
+  return `${part('lines', `${lineOf('i')} = l.line AND i.limit_key IS NULL`)}
+    UNION ALL ${part('key_lines', 'i.type COLLATE "C" = l.type AND i.limit_key COLLATE "C" = l.key AND i.limit_key IS NOT NULL')}`;
 }
 
 /** A part of `rows` for each line, so that many lines do not cost more than few. */

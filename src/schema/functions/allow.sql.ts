@@ -53,12 +53,12 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_held(of_limit integer, of_type text, b
     AND (p.held IS NOT NULL OR of_type IS NULL AND w.handles ? 'inbox' OR w.handles -> 'inbox' ? of_type)
 $fn$;
 
--- One row for each job. ok: it may start; its row is locked and what it needs is paid. Otherwise again_ms says when there
+-- One row for each job, with its place in the order (nth). ok: it may start; its row is locked and what it needs is paid. Otherwise again_ms says when there
 -- may be a token (NULL: it waits for a permit), and whole that the same holds for every job of its type. worker_holds:
 -- by type, and under '' in all, how many jobs of this queue the worker holds; NULL: it does not know.
 CREATE OR REPLACE FUNCTION holdfast.inbox_allow(
   worker text, worker_holds jsonb, places tid[], types text[], keys text[],
-  OUT place tid, OUT type text, OUT ok boolean, OUT again_ms bigint, OUT whole boolean
+  OUT nth bigint, OUT place tid, OUT type text, OUT ok boolean, OUT again_ms bigint, OUT whole boolean
 ) RETURNS SETOF record LANGUAGE plpgsql AS $fn$
 #variable_conflict use_column
 DECLARE
@@ -124,7 +124,7 @@ BEGIN
     FROM limits AS l WHERE l.locked AND l.concurrency IS NOT NULL AND worker_holds IS NOT NULL
     ON CONFLICT (limit_id, worker_id) DO UPDATE SET held = excluded.held WHERE p.held <> excluded.held
   )
-  SELECT l.place, l.type, l.ok, CASE WHEN l.ok THEN NULL WHEN NOT l.locked THEN 5
+  SELECT l.nth, l.place, l.type, l.ok, CASE WHEN l.ok THEN NULL WHEN NOT l.locked THEN 5
       WHEN l.in_rate > l.tokens THEN ceil(extract(epoch FROM
         l.tat + (l.tokens - (l.rate_burst - 1)) * l.pace * interval '1 second' - moment) * 1000)::bigint END,
     -- Somebody else has just taken it, or only its key has no token: others of its type may start.

@@ -8,10 +8,11 @@ export const due: FunctionFile = {
   name: 'due',
   of: 'queue',
   text: `
--- When the next job of these types and versions may be claimed; NULL: there is none. It reads the front of each line, so
--- it also finds what lies behind the cursors of workers. In a queue that is read by key it only says that some wait.
+-- When the next job of these types and versions may be claimed; NULL: there is none. From the front of each line, so it also
+-- finds what lies behind the cursors of workers, or only what is due after a time. In a queue that is read by key it only
+-- says that some wait.
 CREATE OR REPLACE FUNCTION holdfast.inbox_due(
-  types text[], versions integer[],
+  types text[], versions integer[], due_after timestamptz DEFAULT '-infinity',
   OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT unused boolean
 ) LANGUAGE plpgsql AS $fn$
 DECLARE
@@ -30,17 +31,19 @@ BEGIN
     due := (SELECT now() FROM holdfast.inbox AS i WHERE NOT i.parked AND i.status = 'pending' LIMIT 1);
   ELSE
     SELECT min(n.available_at) INTO due
-    FROM unnest(types, versions) AS l(type, version)
+    FROM (
+      SELECT l.type, hashtextextended(l.type, l.version) AS line FROM unnest(types, versions) AS l(type, version) GROUP BY 1, 2
+    ) AS l
     CROSS JOIN generate_series(1, 4) AS p(priority)
     CROSS JOIN LATERAL (
       SELECT i.available_at FROM holdfast.inbox AS i
-      WHERE i.type COLLATE "C" = l.type AND i.version = l.version AND i.priority = p.priority::smallint
-        AND i.available_at < 'infinity' AND i.crashes < 2 AND i.limit_key IS NULL AND i.status = 'pending'
+      WHERE hashtextextended(i.type, i.version) = l.line AND i.priority = p.priority::smallint
+        AND i.available_at > due_after AND i.available_at < 'infinity' AND i.crashes < 2 AND i.limit_key IS NULL AND i.status = 'pending'
       ORDER BY i.available_at LIMIT 1
     ) AS n
     WHERE (l.type = ANY (queue.paused_types)) IS NOT TRUE;
     -- Jobs with keys of a rate are found by walks.
-    IF EXISTS (SELECT FROM unnest(types) AS l(type) CROSS JOIN LATERAL (
+    IF due_after = '-infinity' AND EXISTS (SELECT FROM unnest(types) AS l(type) CROSS JOIN LATERAL (
       SELECT FROM holdfast.inbox AS i
       WHERE i.type COLLATE "C" = l.type AND i.limit_key IS NOT NULL AND i.crashes < 2 LIMIT 1) AS n) THEN
       due := now();

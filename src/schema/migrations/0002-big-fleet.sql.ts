@@ -66,8 +66,8 @@ ALTER TABLE holdfast.inbox
 const online: readonly OnlineStep[] = [
   oneJobAnId,
   {
-    text: `CREATE INDEX CONCURRENTLY IF NOT EXISTS inbox_type_idx ON holdfast.inbox
-  (type COLLATE "C", version, priority, available_at, position) WHERE crashes < 2 AND limit_key IS NULL`,
+    text: `CREATE INDEX CONCURRENTLY IF NOT EXISTS inbox_line_idx ON holdfast.inbox
+  (hashtextextended(type, version), priority, available_at, position) WHERE crashes < 2 AND limit_key IS NULL`,
     orderings: ['none'],
   },
   {

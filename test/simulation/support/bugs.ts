@@ -47,7 +47,7 @@ export const BUGS: readonly Bug[] = [
     within: 50,
     rewrite: replace(
       'seen_until',
-      '> (l.after_at, l.after_position)',
+      /> \(l\.after_at, l\.after_position\)/g,
       "> (greatest(l.after_at, now() - interval '100 milliseconds'), l.after_position)",
     ),
   },

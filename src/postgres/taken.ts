@@ -1,0 +1,59 @@
+/**
+ * What taking a job writes and returns, the same in every claim, so that a crash costs the same in all of them. In it `i` is
+ * the row of the job.
+ */
+import { historyWith, MAY_BE_CAUSE } from './fragments.js';
+import { bool, int2, int4, int8, json, text, timestamp, uuid } from './statement.js';
+
+/** Its lease ran out and nobody has recovered it yet. */
+export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;
+
+/**
+ * A job whose owner vanished gets the attempt back that it never finished. Its `crashes` rises if it may have been
+ * the cause, and its history says that the owner vanished. One that ran alone is a suspect, which no claim takes
+ * over: only recovery spends attempts.
+ */
+export const takeBy = (worker: string, until: string) => `status = 'processing',
+      claimed_by = ${worker},
+      claimed_at = now(),
+      lease_expires_at = ${until},
+      lease_generation = i.lease_generation + 1,
+      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND ${MAY_BE_CAUSE} THEN 1 ELSE 0 END,
+      started = false,
+      last_error = CASE WHEN i.status = 'processing'
+        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
+      history = CASE WHEN i.status = 'processing'
+        THEN ${historyWith(`'outcome', 'vanished', 'spent', false`)}
+        ELSE i.history END`;
+
+/** What is as usual is not sent; `TAKEN_COLUMNS` says what that is. */
+export const RETURN_TAKEN = `i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
+    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
+    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
+    nullif(i.priority, 2) AS priority,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
+    i.available_at AS cursor_at, i.position AS cursor_position`;
+
+export const TAKEN_COLUMNS = {
+  id: uuid,
+  type: text,
+  version: int4.or(1),
+  partition_key: text,
+  payload: json,
+  headers: json.orNull,
+  attempts: int4.or(1),
+  max_attempts: int4.or(5),
+  lease_generation: int8.or(1),
+  crashes: int4.or(0),
+  /** Null: it was due when it was made, see `cursor_at`. */
+  created_at: timestamp.orNull,
+  partition_bucket: int4,
+  priority: int2.or(2),
+  taken: bool.or(false),
+  /** From when on it was due, and its position. */
+  cursor_at: timestamp,
+  cursor_position: int8,
+} as const;
