@@ -207,7 +207,9 @@ export class Loops {
         load: () => ({
           running: this.running,
           held: this.queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
-          attempts: this.queues.map(({ inFlight }) => inFlight.attempts),
+          attempts: Object.fromEntries(
+            this.queues.map((one) => [one.queue, one.inFlight.attempts]),
+          ),
           trouble: this.#trouble.report,
         }),
       },

@@ -4,6 +4,9 @@
  */
 export { jittered, PACE_MS, SOON_MS } from '../claim/pace.js';
 
+/** About so often one looks around where nobody tells. */
+export const LOOK_MS = 1_000;
+
 export interface Timer {
   cancel(): void;
 }

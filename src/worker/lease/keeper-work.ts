@@ -9,22 +9,19 @@
  */
 import type { Address } from '../../postgres/address.js';
 import { LAST_MS } from '../../postgres/backoff.js';
+import { LOOK_MS } from '../time.js';
 import { Connection } from './connection.js';
 import { Leases } from './leases.js';
 import { Passwords } from './passwords.js';
 import {
-  type Attempts,
-  completedSlot,
   confirmedAgoMs,
   type FromKeeper,
-  failedSlot,
   type KeeperSetup,
-  LOOK_MS,
+  type Load,
   monotonicMs,
   SLOT,
   type Tell,
   type ToKeeper,
-  type TroubleReport,
 } from './protocol.js';
 import { RecentAttempts } from './recent.js';
 import { type Task, Turns } from './turns.js';
@@ -51,7 +48,7 @@ export class KeeperWork {
   readonly #main: { turns: number; turnedAt: number; checkedAt: number };
   #locks: boolean;
   #workerId: string;
-  #trouble: TroubleReport | null = null;
+  #load: string;
   #dead = false;
   #stalled = false;
 
@@ -62,11 +59,12 @@ export class KeeperWork {
     this.#locks = setup.livenessLock && (!setup.pooled || setup.direct !== null);
     this.#workerId = setup.workerId;
     const now = monotonicMs();
-    this.#main = { turns: this.#load(SLOT.turns), turnedAt: now, checkedAt: now };
+    this.#main = { turns: this.#turnsOfMain(), turnedAt: now, checkedAt: now };
+    this.#load = setup.load;
     this.#checks = setInterval(() => this.#checkMain(), LOOK_MS).unref();
     this.#leases = new Leases({ ...setup, workerId: () => this.#workerId, tell: this.#tell });
     this.#passwords = new Passwords(this.#tell);
-    this.#recent = new RecentAttempts(setup.queues, this.#attempts(), now);
+    this.#recent = new RecentAttempts((JSON.parse(setup.load) as Load).attempts, now);
     const renew: Task = {
       what: 'renewing leases',
       run: async (db) => ((await this.#leases.renew(db)) ? 0 : setup.renewMs / 4),
@@ -88,15 +86,18 @@ export class KeeperWork {
 
   #tell: Tell = (kind, ...args) => this.#port.postMessage({ kind, args });
 
-  #load(slot: number): number {
-    return Number(Atomics.load(this.#shared, slot));
+  #turnsOfMain(): number {
+    return Number(Atomics.load(this.#shared, SLOT.turns));
   }
 
-  #attempts(): Attempts[] {
-    return this.#setup.queues.map((_, place) => ({
-      failed: this.#load(failedSlot(place)),
-      completed: this.#load(completedSlot(place)),
-    }));
+  /** For the heartbeat. */
+  #metadata(): object {
+    const { running, held, attempts, trouble } = JSON.parse(this.#load) as Load;
+    const failed = Object.fromEntries(
+      Object.entries(attempts).map(([queue, ended]) => [queue, ended.failed]),
+    );
+    const recent = this.#recent.report(attempts, monotonicMs());
+    return { ...this.#setup.metadata, load: { running, held, failed, recent, ...trouble } };
   }
 
   #receive(message: ToKeeper): void {
@@ -104,7 +105,7 @@ export class KeeperWork {
     if (kind === 'hold') this.#leases.hold(message.batch);
     else if (kind === 'held') this.#leases.held(message.batches);
     else if (kind === 'identity') this.#identify(message.workerId);
-    else if (kind === 'trouble') this.#trouble = message.trouble;
+    else if (kind === 'load') this.#load = message.load;
     else if (kind === 'password') this.#passwords.answer(message.ask, message.answer);
     else void this.#stop();
   }
@@ -131,7 +132,7 @@ export class KeeperWork {
     const { stallMs } = this.#setup;
     const main = this.#main;
     const now = monotonicMs();
-    const turns = this.#load(SLOT.turns);
+    const turns = this.#turnsOfMain();
     // Checks that lie much further apart: this thread was frozen, too.
     if (turns !== main.turns || now - main.checkedAt > 3 * LOOK_MS) main.turnedAt = now;
     main.turns = turns;
@@ -176,25 +177,14 @@ export class KeeperWork {
 
   /** A look that takes the lock judges others by theirs; one that beats is the heartbeat. */
   #lookOn(connection: Connection, does: { lock: boolean; beat: boolean }): Task {
-    const { schema, queues, heartbeatMs, metadata } = this.#setup;
+    const { schema, queues, heartbeatMs } = this.#setup;
     const watch = new Watch({
       connection,
       names: { schema, queue: queues[0] as string },
       heartbeatMs,
       locks: () => this.#locks && does.lock,
       workerId: () => this.#workerId,
-      metadata: () => ({
-        ...metadata,
-        load: {
-          running: this.#load(SLOT.running),
-          held: this.#load(SLOT.held),
-          failed: Object.fromEntries(
-            queues.map((queue, place) => [queue, this.#load(failedSlot(place))]),
-          ),
-          recent: this.#recent.report(this.#attempts(), monotonicMs()),
-          ...this.#trouble,
-        },
-      }),
+      metadata: () => this.#metadata(),
       confirmedAgoMs: () => (does.beat ? confirmedAgoMs(this.#shared) : 0),
       confirmed: (id, sentAt) => this.#confirmed(id, sentAt),
       declaredDead: (id) => this.#declaredDead(id),

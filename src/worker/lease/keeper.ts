@@ -13,47 +13,37 @@
 import { Worker } from 'node:worker_threads';
 import { HoldfastError } from '../../job/errors.js';
 import { Backoff, LAST_MS, within } from '../../postgres/backoff.js';
+import { LOOK_MS } from '../time.js';
 import { type BatchedJob, Batches } from './batches.js';
 import { KEEPER_SOURCE } from './keeper-source.js';
 import { passwordOf } from './passwords.js';
 import {
-  type Attempts,
-  completedSlot,
   confirmedAgoMs,
   type FromKeeper,
-  failedSlot,
   type KeeperEvents,
   type KeeperSetup,
-  LOOK_MS,
+  type Load,
   NEVER,
   SLOT,
-  sharedBytes,
   type ToKeeper,
-  type TroubleReport,
   TURN_MS,
 } from './protocol.js';
 
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' | 'passwordAsked'> {
   error(what: string, error: unknown): void;
   /** For the registry; asked several times a second. */
-  load(): {
-    running: number;
-    held: number;
-    attempts: readonly Attempts[];
-    /** The same object as long as nothing changes. */
-    trouble: TroubleReport | null;
-  };
+  load(): Load;
   /** The caller's function for passwords, if there is one. */
   password?(of: object): unknown;
 }
 
 /** For the first start; a thread that loads takes a tenth of a second. */
-const START_MS = 30_000;
+const START_MS = 30 * LOOK_MS;
 
 export class Keeper {
-  readonly #setup: KeeperSetup;
+  readonly #setup: Omit<KeeperSetup, 'load'>;
   readonly #listener: KeeperListener;
-  readonly #shared: BigInt64Array;
+  readonly #shared: BigInt64Array<SharedArrayBuffer>;
   readonly #batches: Batches;
   readonly #backoff = new Backoff();
   #timer: NodeJS.Timeout | null = null;
@@ -61,7 +51,7 @@ export class Keeper {
   #workerId: string;
   #living = false;
   /** As the thread knows it. */
-  #trouble: TroubleReport | null = null;
+  #load = '';
   #stopping = false;
   /** Of the first start, until it is decided. */
   #first: { resolve: () => void; reject: (error: unknown) => void } | null = null;
@@ -70,10 +60,11 @@ export class Keeper {
     this.#onWatched = resolve;
   });
 
-  constructor(setup: Omit<KeeperSetup, 'shared'>, listener: KeeperListener) {
-    const shared = new SharedArrayBuffer(sharedBytes(setup.queues));
-    this.#setup = { ...setup, shared };
-    this.#shared = new BigInt64Array(shared);
+  constructor(setup: Omit<KeeperSetup, 'shared' | 'load'>, listener: KeeperListener) {
+    this.#shared = new BigInt64Array(
+      new SharedArrayBuffer(Object.keys(SLOT).length * BigInt64Array.BYTES_PER_ELEMENT),
+    );
+    this.#setup = { ...setup, shared: this.#shared.buffer };
     this.#shared[SLOT.confirmedAt] = BigInt(Math.floor(setup.registeredAt));
     this.#listener = listener;
     this.#workerId = setup.workerId;
@@ -159,26 +150,16 @@ export class Keeper {
 
   #turn(): void {
     Atomics.add(this.#shared, SLOT.turns, 1n);
-    const { running, held, attempts, trouble } = this.#listener.load();
-    if (trouble !== this.#trouble) {
-      this.#trouble = trouble;
-      this.#send({ kind: 'trouble', trouble });
-    }
-    Atomics.store(this.#shared, SLOT.running, BigInt(running));
-    Atomics.store(this.#shared, SLOT.held, BigInt(held));
-    for (const [queue, { failed, completed }] of attempts.entries()) {
-      Atomics.store(this.#shared, failedSlot(queue), BigInt(failed));
-      Atomics.store(this.#shared, completedSlot(queue), BigInt(completed));
-    }
+    const load = JSON.stringify(this.#listener.load());
+    if (load !== this.#load) this.#send({ kind: 'load', load });
+    this.#load = load;
   }
 
   /** Throws where threads are not allowed. */
   #run(): void {
-    const thread = new Worker(KEEPER_SOURCE, {
-      eval: true,
-      workerData: { ...this.#setup, workerId: this.#workerId },
-      name: 'holdfast-keeper',
-    });
+    this.#load = JSON.stringify(this.#listener.load());
+    const workerData = { ...this.#setup, workerId: this.#workerId, load: this.#load };
+    const thread = new Worker(KEEPER_SOURCE, { eval: true, workerData, name: 'holdfast-keeper' });
     this.#thread = thread;
     thread.on('message', (message: FromKeeper) => this.#receive(message));
     // 'exit' follows every 'error' and restarts the thread; this keeps the error from being unhandled.
@@ -200,7 +181,6 @@ export class Keeper {
       if (this.#stopping) return;
       try {
         this.#run();
-        this.#trouble = null;
         this.#batches.sendAll();
       } catch (error) {
         this.#failed(error);

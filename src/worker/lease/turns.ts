@@ -8,9 +8,9 @@
 
 import { Backoff } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { Wait } from '../time.js';
+import { LOOK_MS, Wait } from '../time.js';
 import type { Connection } from './connection.js';
-import { LOOK_MS, monotonicMs, TURN_MS } from './protocol.js';
+import { monotonicMs, TURN_MS } from './protocol.js';
 
 export interface Task {
   readonly what: string;

@@ -12,13 +12,14 @@
 import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
+import { LOOK_MS } from '../time.js';
 import type { Connection } from './connection.js';
-import { LOOK_MS, monotonicMs, type Tell } from './protocol.js';
+import { monotonicMs, type Tell } from './protocol.js';
 
 /** Between the two looks that a death takes. A reconnection takes a tenth of this. */
-export const CONFIRM_MS = 700;
+export const CONFIRM_MS = 0.7 * LOOK_MS;
 /** After an outage nobody is declared dead for so long: others may not have noticed a half-open connection yet. */
-const OUTAGE_MS = 15_000;
+const OUTAGE_MS = 15 * LOOK_MS;
 
 /** Which locks were found free, and since when. */
 export class Suspects {
