@@ -25,7 +25,7 @@ import { Recovery } from './services/recovery.js';
 import { ScheduleTicker } from './services/schedules.js';
 import { transactionWith } from './services/service.js';
 import { ServiceLoop } from './services/service-loop.js';
-import { UnhandledWatch } from './services/unhandled.js';
+import { watchUnhandled } from './services/unhandled.js';
 import { Settler } from './settle/settler.js';
 import { Trouble } from './trouble.js';
 import type { WorkerDeps } from './worker.js';
@@ -69,7 +69,7 @@ export class Loops {
   readonly #quarantine: Quarantine;
   readonly #membership: Membership;
   readonly #recovery: Recovery;
-  readonly #unhandled: UnhandledWatch;
+  #stopUnhandled = () => {};
   readonly #schedules: ScheduleTicker;
   readonly #idlePoll: IdlePoll;
 
@@ -91,10 +91,9 @@ export class Loops {
     });
     this.services = new ServiceLoop({
       ...deps,
-      services: maintenanceServices(settings.maintenanceMs, {
-        dead: (ids) => this.#membership.recordDead(ids),
-        recovery: this.#recovery,
-      }),
+      services: maintenanceServices(settings.maintenanceMs, this.#recovery, (ids) =>
+        this.#membership.recordDead(ids),
+      ),
     });
     const releaseWaiting = () => {
       for (const { runs } of this.queues) runs.releaseWaiting();
@@ -108,7 +107,6 @@ export class Loops {
       recover: (queues) => void this.#recovery.recover(queues),
     });
     this.wakeups = this.#makeWakeups();
-    this.#unhandled = this.#makeUnhandled();
     this.#schedules = this.#makeSchedules();
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
     this.#idlePoll = new IdlePoll({
@@ -135,7 +133,7 @@ export class Loops {
     await this.recover();
     for (const queue of this.queues) queue.hold(false);
     this.services.start();
-    this.#unhandled.start();
+    this.#stopUnhandled = this.#watchUnhandled();
     this.#schedules.start();
     this.#idlePoll.start();
   }
@@ -144,7 +142,7 @@ export class Loops {
   stop(): void {
     this.services.stop();
     this.#recovery.stop();
-    this.#unhandled.stop();
+    this.#stopUnhandled();
     this.#schedules.stop();
     this.#idlePoll.stop();
     this.#membership.stop();
@@ -216,9 +214,9 @@ export class Loops {
     );
   }
 
-  #makeUnhandled(): UnhandledWatch {
+  #watchUnhandled(): () => void {
     const { schema, settings, enginePool, mode } = this.#deps;
-    return new UnhandledWatch({
+    return watchUnhandled({
       ...this.#deps,
       maintenanceMs: settings.maintenanceMs,
       isFirst: () => this.#membership.isFirst,

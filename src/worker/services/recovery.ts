@@ -8,14 +8,17 @@
  * Jobs that vanished with most of the fleet are suspects for a moment only. The worker that recovered them clears them
  * when that is over, or a round of maintenance does.
  */
-import { QUIET_MS } from '../../maintenance/recover.js';
+import { hintQueue } from '../../fleet/wake.js';
+import { clearSuspects, type Pages, QUIET_MS, recover } from '../../maintenance/recover.js';
+import type { Names } from '../../postgres/names.js';
+import { MAX_ROWS } from '../../postgres/statement.js';
 import type { SharedDeps } from '../deps.js';
 import type { Timer } from '../time.js';
-import { clearAll, type RecoveryNews, recoverAll } from './maintenance.js';
+import { inBatches } from './service.js';
 
 type Shared = 'schema' | 'engine' | 'workerId' | 'time' | 'emit' | 'log' | 'reportError';
 
-export class Recovery implements RecoveryNews {
+export class Recovery {
   readonly #deps: Pick<SharedDeps, Shared>;
   /** By queue, when suspects may be cleared. */
   readonly #timers = new Map<string, Timer>();
@@ -27,10 +30,10 @@ export class Recovery implements RecoveryNews {
 
   /** Returns what dead workers held to these queues. */
   async recover(queues: readonly string[]): Promise<void> {
-    const { schema, engine, reportError, workerId, emit } = this.#deps;
+    const { schema, reportError, emit } = this.#deps;
     for (const queue of queues) {
       try {
-        const recovered = await recoverAll(engine, { schema, queue }, workerId(), this);
+        const recovered = await this.recoverAll({ schema, queue });
         if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
       } catch (error) {
         if (!this.#stopped) reportError(`recovery of ${queue}`, error);
@@ -38,18 +41,42 @@ export class Recovery implements RecoveryNews {
     }
   }
 
-  exhausted(queue: string, job: string): void {
-    const err = 'its workers vanished while they ran it';
-    this.#deps.log.error({ queue, job, err }, 'a job became a dead letter');
+  /**
+   * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. Claims that were made by
+   * hand are looked for on these pages.
+   */
+  recoverAll(names: Names, pages?: Pages): Promise<number> {
+    const { engine, workerId, log } = this.#deps;
+    const { queue } = names;
+    return inBatches(MAX_ROWS, async (limit) => {
+      const how = { limit, recoverer: workerId(), ...(pages && { pages }) };
+      const back = await recover(engine, names, how);
+      // Cursors have passed these. Without the hint, polls find them.
+      await hintQueue(engine, names, back).catch(() => undefined);
+      const err = 'its workers vanished while they ran it';
+      for (const { id: job, status } of back)
+        if (status === 'dead_letter') log.error({ queue, job, err }, 'a job became a dead letter');
+      if (back.some(({ crashes }) => crashes > 1)) this.#clearLater(names);
+      return back.length;
+    });
   }
 
-  suspects(queue: string): void {
+  #clearLater(names: Names): void {
     if (this.#stopped) return;
-    this.#timers.get(queue)?.cancel();
-    const { schema, engine, time } = this.#deps;
+    this.#timers.get(names.queue)?.cancel();
     // A round of maintenance tries again.
-    const clear = () => void clearAll(engine, { schema, queue }).catch(() => undefined);
-    this.#timers.set(queue, time.after(QUIET_MS + 50, clear));
+    const clear = () => void this.clearAll(names).catch(() => undefined);
+    this.#timers.set(names.queue, this.#deps.time.after(QUIET_MS + 50, clear));
+  }
+
+  /** Suspects that nothing speaks against run like others again. */
+  clearAll(names: Names): Promise<number> {
+    const { engine } = this.#deps;
+    return inBatches(MAX_ROWS, async (limit) => {
+      const cleared = await clearSuspects(engine, names, limit);
+      await hintQueue(engine, names, cleared).catch(() => undefined);
+      return cleared.length;
+    });
   }
 
   stop(): void {

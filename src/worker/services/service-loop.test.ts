@@ -142,10 +142,8 @@ test('a worker that has just started declares nobody dead: the others may be on 
   const { time, advance } = handClock();
   let rounds = 0;
   const emit = () => void rounds++;
-  const services = maintenanceServices(100, {
-    dead: () => {},
-    recovery: { exhausted: () => {}, suspects: () => {} },
-  });
+  const recovery = { recoverAll: async () => 0, clearAll: async () => 0 };
+  const services = maintenanceServices(100, recovery, () => {});
   const loop = loopOf('new', services, [], { time, emit, ttlMs: 500 });
   const statusAfter = async (ms: number) => {
     await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');

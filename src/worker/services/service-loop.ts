@@ -11,7 +11,7 @@ import { againNextTurn, EARLY, takeTurn } from '../../maintenance/turn.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { SharedDeps } from '../deps.js';
 import type { Settings } from '../options.js';
-import { jittered, type Timer } from '../time.js';
+import { rounds } from '../time.js';
 import { type Service, transactionWith } from './service.js';
 
 /** The archive is found through block ranges, which only bitmaps can read. And nobody freezes with a lock. */
@@ -31,7 +31,7 @@ type Shared =
   | 'emit'
   | 'reportError';
 
-export interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
+interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
   readonly enginePool: pg.Pool;
   readonly services: readonly Service[];
   /** A turn of a queue comes every `maintenanceMs`. */
@@ -44,9 +44,10 @@ export class ServiceLoop {
   readonly #beganAt = new Map<string, number>();
   /** Queues in which no job is, of whatever kind: their rounds are rare. */
   readonly #unused = new Set<string>();
-  #timer: Timer | null = null;
+  #stop: (() => void) | null = null;
   #stopped = false;
-  #outage = false;
+  /** Also at the start: it may have been started at the end of an outage, before the others are back. */
+  #outage = true;
   #reachableSince = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ServiceLoopDeps) {
@@ -54,14 +55,18 @@ export class ServiceLoop {
   }
 
   start(): void {
-    // It may have been started at the end of an outage, before the others are back.
-    this.#outage = true;
-    this.#plan(0);
+    const { queues, settings, time } = this.#deps;
+    const work = async () => {
+      // An outage counts from the first turn after it, whoever has the turn then.
+      this.#reachableForMs();
+      for (const queue of queues) if (this.#turnMayCome(queue)) await this.#round(queue);
+    };
+    this.#stop = rounds(time, settings.maintenanceMs, work, 0);
   }
 
   stop(): void {
     this.#stopped = true;
-    this.#timer?.cancel();
+    this.#stop?.();
   }
 
   /** The database was found to be away. */
@@ -76,17 +81,6 @@ export class ServiceLoop {
     else this.#unused.delete(queue);
   }
 
-  #plan(delayMs: number): void {
-    if (this.#stopped) return;
-    this.#timer = this.#deps.time.after(delayMs, async () => {
-      // An outage counts from the first turn after it, whoever has the turn then.
-      this.#reachableForMs();
-      const { queues, settings, time } = this.#deps;
-      for (const queue of queues) if (this.#turnMayCome(queue)) await this.#round(queue);
-      this.#plan(jittered(settings.maintenanceMs, time));
-    });
-  }
-
   #turnMayCome(queue: string): boolean {
     const { settings, time } = this.#deps;
     const beganAt = this.#beganAt.get(queue) ?? Number.NEGATIVE_INFINITY;
@@ -95,17 +89,17 @@ export class ServiceLoop {
   }
 
   async #round(queue: string): Promise<void> {
-    const { schema, services, engine, enginePool, mode } = this.#deps;
-    const { maintenanceMs, ttlMs } = this.#deps.settings;
-    const maySweep = this.#reachableForMs() > ttlMs;
+    const { schema, services, engine, enginePool, mode, settings, workerId } = this.#deps;
     const names = { schema, queue };
     try {
-      const due = await takeTurn(engine, names, maintenanceMs, services);
+      const due = await takeTurn(engine, names, settings.maintenanceMs, services);
       if (!due) return;
-      const withBitmaps = <Value>(work: (db: Executor) => Promise<Value>) =>
-        transactionWith(enginePool, mode, WITH_BITMAPS, work);
-      const workerId = this.#deps.workerId();
-      const round = { names, workerId, ttlMs, maySweep, engine, withBitmaps };
+      const round = {
+        ...{ names, workerId: workerId(), ttlMs: settings.ttlMs, engine },
+        maySweep: this.#reachableForMs() > settings.ttlMs,
+        withBitmaps: <Value>(work: (db: Executor) => Promise<Value>) =>
+          transactionWith(enginePool, mode, WITH_BITMAPS, work),
+      };
       const done = new Map<string, number>();
       const again: string[] = [];
       for (const { name, run, atMost } of services) {
