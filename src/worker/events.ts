@@ -153,3 +153,8 @@ export type StatementName =
 
 /** How many jobs were claimed, and how many left in which way. */
 export type WorkerStats = Record<'claimed' | SettleResult, number>;
+
+export const noStats = (): WorkerStats => ({
+  ...{ claimed: 0, completed: 0, failed: 0, dead_letter: 0 },
+  ...{ snoozed: 0, released: 0, cancelled: 0, lost: 0 },
+});

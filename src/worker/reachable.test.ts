@@ -10,7 +10,7 @@ const away = () => Object.assign(new Error('connect ECONNREFUSED'), { syscall: '
 test('however often it tries, it leaves one listener behind, and no warning of a leak', async () => {
   const { signal: halt } = new AbortController();
   const listeners: number[] = [];
-  await untilReachable({ halt, reportError: () => undefined }, async () => {
+  await untilReachable({ halt, reportError: () => undefined }, 'starting', async () => {
     listeners.push(getEventListeners(halt, 'abort').length);
     if (listeners.length < 4) throw away();
   });

@@ -9,26 +9,31 @@ import { closePool, isHeldUp, isOutage, isTransient, plainPool } from '../postgr
 import { behindPooler } from '../postgres/pooled.js';
 import type { Executor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
-
-const DIRECT_MS = 5_000;
+import { ANSWER_MS } from './time.js';
 
 export interface ReachableDeps {
   readonly halt: AbortSignal;
   readonly reportError: (what: string, error: unknown) => void;
 }
 
-/** A database that is away for now is waited for; one that refuses us is an error. */
+/**
+ * A database that is away for now is waited for; one that refuses us is an error, unless every error is waited out. One
+ * that accepts and does not answer must not hold up a stop.
+ */
 export async function untilReachable(
   { halt, reportError }: ReachableDeps,
+  what: string,
   work: () => Promise<void>,
+  whatever = false,
 ): Promise<void> {
-  // A database that accepts and does not answer must not hold up a stop.
-  const stopped = once(halt, 'abort');
+  const over = new AbortController();
+  const stopped = once(halt, 'abort', { signal: over.signal }).catch(() => undefined);
   const orStopped = () => Promise.race([work(), stopped]);
-  await untilDone(halt, orStopped, (error) => {
-    if (!isTransient(error)) throw error;
-    reportError('starting', error);
-  });
+  const failed = (error: unknown) => {
+    if (!whatever && !isTransient(error)) throw error;
+    reportError(what, error);
+  };
+  await untilDone(halt, orStopped, failed).finally(() => over.abort());
 }
 
 /**
@@ -77,20 +82,33 @@ export async function findPooler(
 ): Promise<boolean> {
   const pool = plainPool(address, 1, log);
   let pooled = false;
-  await untilReachable(deps, async () => {
+  await untilReachable(deps, 'starting', async () => {
     pooled = await behindPooler(pool);
   }).finally(() => closePool(pool, LAST_MS));
   return pooled;
 }
 
-/** A direct way that is closed for now is the listener's to report; the worker polls until it opens. */
-export async function checkDirect(worker: pg.Pool, direct: Address, log: Logger): Promise<void> {
-  const pool = plainPool({ ...direct, queryTimeoutMs: DIRECT_MS }, 1, log);
+interface Ways {
+  readonly pool: pg.Pool;
+  readonly besidePool: boolean;
+  readonly direct: Address | null;
+}
+
+/** Enqueues, handlers' transactions, claims and hints have to meet in one database. */
+export async function checkWays(
+  worker: pg.Pool,
+  { pool, besidePool, direct }: Ways,
+  log: Logger,
+): Promise<void> {
+  if (besidePool) await checkSameDatabase(worker, pool, 'The pool');
+  if (!direct) return;
+  const way = plainPool({ ...direct, queryTimeoutMs: ANSWER_MS }, 1, log);
   try {
-    await checkSameDatabase(worker, pool, 'listenUrl');
+    await checkSameDatabase(worker, way, 'listenUrl');
   } catch (error) {
+    // One that is closed for now is the listener's to report; the worker polls until it opens.
     if (error instanceof HoldfastError) throw error;
   } finally {
-    await closePool(pool, LAST_MS);
+    await closePool(way, LAST_MS);
   }
 }

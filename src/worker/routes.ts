@@ -2,14 +2,12 @@
  * What a worker handles: its routes, by type, and the queues that it serves: those of its handlers, or those that were
  * named, if they exist.
  */
-import type pg from 'pg';
-import type { Handles } from '../fleet/registry.js';
+import { type Handles, queueSettings } from '../fleet/registry.js';
 import { channelOf } from '../fleet/wake.js';
 import { declaredIn, readLimits } from '../inspect/queue/limits.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkDefinition, type JobDefinition } from '../job/job.js';
 import { declareLimits } from '../operate/limits.js';
-import { quoteName } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import type { Route } from './run/attempt.js';
 
@@ -74,14 +72,24 @@ export function queuesToServe(
   return [...named];
 }
 
-/** Writes what the definitions say of limits, as far as it differs from what is there. */
-export async function declareLimitsOf(
+/** Checks that the queues are there and declares their limits, as far as they differ. Returns them by channel. */
+export async function openQueues(
   db: Executor,
   schema: string,
   routes: ReadonlyMap<string, Route>,
   queues: readonly string[],
-): Promise<void> {
+): Promise<ReadonlyMap<string, string>> {
+  const known = await queueSettings(db, { schema, queue: 'inbox' });
+  const missing = queues.find((queue) => !known.some(({ name }) => name === queue));
+  if (missing) {
+    throw new HoldfastError(
+      'QUEUE_UNKNOWN',
+      `There is no queue "${missing}" in schema "${schema}", so the worker was not started. ` +
+        `Create it with \`holdfast queues create ${missing}\` or createQueue().`,
+    );
+  }
   const rows = await readLimits(db, { schema, queue: 'inbox' }, null);
+  const channels = new Map<string, string>();
   for (const queue of queues) {
     const before = rows
       .filter((row) => row.queue === queue)
@@ -90,32 +98,7 @@ export async function declareLimitsOf(
       .filter(({ job }) => job.queue === queue)
       .map(({ job: { type, limit, hasLimitKey } }) => ({ type, limit, keyed: hasLimitKey }));
     await declareLimits(db, { schema, queue }, before, types);
+    channels.set(await channelOf(db, { schema, queue }), queue);
   }
-}
-
-/** By channel, the queues that are served. */
-export async function channelsOf(
-  db: Executor,
-  schema: string,
-  queues: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  const channels = new Map<string, string>();
-  for (const queue of queues) channels.set(await channelOf(db, { schema, queue }), queue);
   return channels;
-}
-
-export async function checkQueues(
-  pool: pg.Pool,
-  schema: string,
-  queues: readonly string[],
-): Promise<void> {
-  const { rows } = await pool.query(`SELECT name FROM ${quoteName(schema)}.queues`);
-  const missing = queues.find((queue) => !rows.some((row) => row.name === queue));
-  if (missing) {
-    throw new HoldfastError(
-      'QUEUE_UNKNOWN',
-      `There is no queue "${missing}" in schema "${schema}", so the worker was not started. ` +
-        `Create it with \`holdfast queues create ${missing}\` or createQueue().`,
-    );
-  }
 }

@@ -8,6 +8,8 @@ export { jittered, PACE_MS, SOON_MS };
 
 /** About so often one looks around where nobody tells. */
 export const LOOK_MS = 1_000;
+/** Without an answer for so long, a connection may be half open. */
+export const ANSWER_MS = 5 * LOOK_MS;
 
 export interface Timer {
   cancel(): void;

@@ -75,13 +75,13 @@ const SUMMARY_CHARS = 300;
 /** What the row, its history and a trace say of an error. */
 export function described(error: unknown) {
   const text = errorText(error);
+  return { error: text, thrown: error, errorType: errorType(error), summary: summaryOf(text) };
+}
+
+/** One line of an error, and not too long a one. */
+export function summaryOf(text: string): string {
   const line = text.split('\n', 1)[0] as string;
-  return {
-    error: text,
-    thrown: error,
-    errorType: errorType(error),
-    summary: line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line,
-  };
+  return line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line;
 }
 
 /** `instanceof` that a thrown Proxy cannot make throw. */
@@ -156,16 +156,8 @@ class Attempt implements Leakable {
     return this.#failed(error, false);
   }
 
-  get queue(): string {
-    return this.#held.queue;
-  }
-
-  get type(): string {
-    return this.#held.row.type;
-  }
-
-  get id(): string {
-    return this.#held.id;
+  get of() {
+    return this.#held.facts;
   }
 
   handle(payload: unknown): Outcome | Promise<Outcome> {

@@ -40,7 +40,7 @@ export async function runBatch(
     for (const held of run) held.together = size;
     return startRun(batch, run, job, one);
   });
-  const handler = { queue: first.queue, type: job.type, id: null, abandon: () => {} };
+  const handler = { of: { queue: first.queue, type: job.type }, abandon: () => {} };
   let over = false;
   void batch.run().then(() => {
     over = true;

@@ -5,34 +5,22 @@
  *
  * One for all queues of a worker. While there is nothing to watch it costs nothing.
  */
-import type { Logger } from '../../postgres/log.js';
-import type { WorkerEvent } from '../events.js';
-import type { Time, Timer } from '../time.js';
+import type { SharedDeps } from '../deps.js';
+import type { TroubleReport } from '../lease/protocol.js';
+import type { Timer } from '../time.js';
 
 /** A handler whose job has left. */
 export interface Leakable {
-  readonly queue: string;
-  readonly type: string;
-  /** Its job; null for a batch. */
-  readonly id: string | null;
+  /** A batch has several jobs, and no id. */
+  readonly of: { readonly queue: string; readonly type: string; readonly id?: string };
   /** Its place is given back: whoever waits for it waits no more. */
   abandon(): void;
 }
 
-export interface LeaksDeps {
-  readonly time: Time;
-  readonly graceMs: number;
-  /** With so many the worker drains; null: with any number it goes on. */
-  readonly max: number | null;
-  readonly log: Logger;
-  readonly emit: (event: WorkerEvent) => void;
-  /** The number has changed. */
-  readonly changed: () => void;
-  readonly drain: () => void;
+interface LeaksDeps extends Pick<SharedDeps, 'time' | 'settings' | 'log' | 'emit'> {
+  /** There are as many as `maxLeaked`. */
+  readonly drainAsked: (leaked: number) => void;
 }
-
-/** By queue and type, how many. */
-export type LeakedCounts = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 export class Leaks {
   readonly #deps: LeaksDeps;
@@ -48,9 +36,10 @@ export class Leaks {
     return this.#leaked.size;
   }
 
-  get counts(): LeakedCounts {
+  /** By queue and type. */
+  get counts(): TroubleReport['leaked'] {
     const counts: Record<string, Record<string, number>> = {};
-    for (const { queue, type } of this.#leaked) {
+    for (const { queue, type } of Array.from(this.#leaked, (handler) => handler.of)) {
       counts[queue] ??= {};
       const types = counts[queue] as Record<string, number>;
       types[type] = (types[type] ?? 0) + 1;
@@ -67,21 +56,21 @@ export class Leaks {
       if (counts) this.add(handler);
     };
     if (this.#stopped) over();
-    else this.#watched.set(handler, this.#deps.time.after(this.#deps.graceMs, over, true));
+    else {
+      const { time, settings } = this.#deps;
+      this.#watched.set(handler, time.after(settings.leakGraceMs, over, true));
+    }
   }
 
   /** It runs on, and its job has left for good. */
   add(handler: Leakable): void {
     this.#leaked.add(handler);
-    const { facts, running } = this.#factsOf(handler);
     this.#deps.log.warn(
-      { ...facts, leaked: running },
+      this.#report('leaked', handler),
       'a handler runs on although its job has left this worker; its place is free again, what it holds is not',
     );
-    this.#deps.emit({ kind: 'leaked', ...eventFacts(handler), running });
-    this.#deps.changed();
-    const { max } = this.#deps;
-    if (max !== null && this.#leaked.size >= max) this.#deps.drain();
+    const { maxLeaked } = this.#deps.settings;
+    if (maxLeaked !== null && this.total >= maxLeaked) this.#deps.drainAsked(this.total);
   }
 
   /** It has ended. */
@@ -89,16 +78,14 @@ export class Leaks {
     this.#watched.get(handler)?.cancel();
     this.#watched.delete(handler);
     if (!this.#leaked.delete(handler)) return;
-    const { facts, running } = this.#factsOf(handler);
-    this.#deps.log.info({ ...facts, leaked: running }, 'a leaked handler ended');
-    this.#deps.emit({ kind: 'leak-ended', ...eventFacts(handler), running });
-    this.#deps.changed();
+    this.#deps.log.info(this.#report('leak-ended', handler), 'a leaked handler ended');
   }
 
-  /** What the log says of it, and how many of its type run on. */
-  #factsOf({ queue, type, id }: Leakable) {
+  /** Returns what the log says of it, and how many of its type run on. */
+  #report(kind: 'leaked' | 'leak-ended', { of: { queue, type, id } }: Leakable): object {
     const running = this.counts[queue]?.[type] ?? 0;
-    return { facts: { queue, type, ...(id !== null && { job: id }) }, running };
+    this.#deps.emit({ kind, queue, type, ...(id !== undefined && { id }), running });
+    return { queue, type, ...(id !== undefined && { job: id }), leaked: running };
   }
 
   /** The worker has stopped: who still runs has leaked. */
@@ -112,5 +99,3 @@ export class Leaks {
     }
   }
 }
-
-const eventFacts = ({ queue, type, id }: Leakable) => ({ queue, type, ...(id !== null && { id }) });

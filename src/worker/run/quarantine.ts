@@ -12,8 +12,16 @@
 import { type Time, Wait } from '../time.js';
 import type { LeasedJob } from './leased-job.js';
 
-const PATIENCE_MS = 5_000;
 const ALONE_MS = 30_000;
+const PATIENCE_MS = ALONE_MS / 6;
+
+interface QuarantineDeps {
+  readonly time: Time;
+  readonly releaseWaiting: () => void;
+  readonly resume: () => void;
+  /** How many handlers run on without their jobs. */
+  readonly leaked: () => number;
+}
 
 export interface IsolatedJob {
   readonly held: LeasedJob;
@@ -25,10 +33,7 @@ export interface IsolatedJob {
 }
 
 export class Quarantine {
-  readonly #releaseWaiting: () => void;
-  readonly #resume: () => void;
-  readonly #leaked: () => number;
-  readonly #time: Time;
+  readonly #deps: QuarantineDeps;
   #running = 0;
   #busy = false;
   #stopped = false;
@@ -36,14 +41,8 @@ export class Quarantine {
   readonly #quiet = new Wait();
   readonly #alone = new Wait();
 
-  constructor(
-    hooks: { releaseWaiting: () => void; resume: () => void; leaked: () => number },
-    time: Time,
-  ) {
-    this.#time = time;
-    this.#leaked = hooks.leaked;
-    this.#releaseWaiting = hooks.releaseWaiting;
-    this.#resume = hooks.resume;
+  constructor(deps: QuarantineDeps) {
+    this.#deps = deps;
   }
 
   /** True while nothing else may be started or claimed. */
@@ -67,16 +66,17 @@ export class Quarantine {
 
   async runAlone(job: IsolatedJob): Promise<void> {
     if (this.#busy || this.#stopped) return job.release();
+    const { time, releaseWaiting, resume, leaked } = this.#deps;
     this.#busy = true;
-    const from = this.#time.now();
-    this.#releaseWaiting();
-    const quiet = this.#running === 0 || (await this.#quiet.atMost(PATIENCE_MS, this.#time));
+    const from = time.now();
+    releaseWaiting();
+    const quiet = this.#running === 0 || (await this.#quiet.atMost(PATIENCE_MS, time));
     if (this.#stopped || job.held.lost) job.release();
-    else await this.#runWithin(job, quiet && this.#leaked() === 0 ? ALONE_MS : 0);
-    const now = this.#time.now();
+    else await this.#runWithin(job, quiet && leaked() === 0 ? ALONE_MS : 0);
+    const now = time.now();
     this.#readyAt = now + (now - from);
     this.#busy = false;
-    this.#resume();
+    resume();
   }
 
   stop(): void {
@@ -92,7 +92,7 @@ export class Quarantine {
       ended = true;
       this.#alone.end();
     });
-    await this.#alone.atMost(aloneMs, this.#time);
+    await this.#alone.atMost(aloneMs, this.#deps.time);
     // Other work begins beside it, this process is told to end, or it was lost with its mark in the row.
     if (aloneMs > 0 && (!ended || job.held.lost)) await job.unmark();
   }

@@ -12,8 +12,13 @@ function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) 
   const { time, advance, timers } = handClock();
   const graces: number[] = [];
   const stop = watchUnhandled({
-    ...{ maintenanceMs: 10_000, time, log, isFirst },
-    queues: () => [{ name: 'inbox', ordering: 'none' }],
+    ...{ maintenanceMs: 10_000, time, log },
+    membership: {
+      get isFirst() {
+        return isFirst();
+      },
+      queues: [{ name: 'inbox', ordering: 'none' }],
+    },
     find: async (_, graceMs) => {
       graces.push(graceMs);
       const answer = found();

@@ -19,15 +19,14 @@ interface UnhandledDeps {
   readonly maintenanceMs: number;
   readonly time: Time;
   readonly log: Logger;
-  /** Whether this worker is the one that looks. */
-  readonly isFirst: () => boolean;
-  readonly queues: () => readonly Queue[];
+  /** The first of the fleet looks, at all queues. */
+  readonly membership: { readonly isFirst: boolean; readonly queues: readonly Queue[] };
   readonly find: (queue: Queue, graceMs: number) => Promise<readonly Unhandled[]>;
 }
 
 /** Returns how to stop. */
 export function watchUnhandled(deps: UnhandledDeps): () => void {
-  const { maintenanceMs, time, log, isFirst, queues, find } = deps;
+  const { maintenanceMs, time, log, membership, find } = deps;
   /** By queue and type, when it was logged. */
   const warnedAt = new Map<string, number>();
   const look = async (queue: Queue) => {
@@ -45,6 +44,6 @@ export function watchUnhandled(deps: UnhandledDeps): () => void {
     }
   };
   return rounds(time, 2 * maintenanceMs, async () => {
-    if (isFirst()) for (const queue of queues()) await look(queue);
+    if (membership.isFirst) for (const queue of membership.queues) await look(queue);
   });
 }
