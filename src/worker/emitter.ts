@@ -9,9 +9,13 @@ import type { WorkerEvent } from './events.js';
 type Listener = (event: WorkerEvent) => unknown;
 
 /** `own`: the worker's option `onEvent`. `others` may grow and shrink meanwhile. */
-export function emitterOf(own: Listener | null, others: ReadonlySet<Listener>, log: Logger) {
-  const failed = (error: unknown) =>
-    log.error({ err: describeError(error).message }, 'an onEvent listener failed');
+export function emitterOf(
+  own: Listener | null,
+  others: ReadonlySet<Listener>,
+  log: Logger,
+  message = 'an onEvent listener failed',
+) {
+  const failed = (error: unknown) => log.error({ err: describeError(error).message }, message);
   const call = (listener: Listener, event: WorkerEvent) => {
     try {
       const answer = listener(event);
