@@ -22,7 +22,6 @@ interface Kind {
 }
 
 export function boundedLogger(log: Logger, time: Time): BoundedLogger {
-  /** Those of which something was said within the last second. */
   const kinds = new Map<string, Kind>();
 
   function begin(key: string, level: Level, type: unknown, message: string): Kind {

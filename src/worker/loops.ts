@@ -44,7 +44,6 @@ export interface LoopsDeps
     Pick<WorkerDeps, OfWorker> {
   readonly registration: Registration;
   readonly enginePool: pg.Pool;
-  /** By channel, the queues. */
   readonly channels: ReadonlyMap<string, string>;
   readonly metadata: object;
   /** When the registration was sent, by `monotonicMs`. */
@@ -174,7 +173,6 @@ export class Loops {
     for (const queue of this.queues) queue.pump();
   }
 
-  /** How many handlers run. */
   get running(): number {
     return this.queues.reduce((sum, { runs }) => sum + runs.running, 0);
   }

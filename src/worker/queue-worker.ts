@@ -45,7 +45,8 @@ export class QueueWorker {
     this.#deps = deps;
     const { settings, quarantine, emit } = deps;
     this.#prefetch = new PrefetchPolicy(settings.concurrency, settings.prefetch);
-    this.inFlight = new InFlightJobs(queue, deps, {
+    this.inFlight = new InFlightJobs({
+      ...{ ...deps, queue },
       left: (held) => this.#left(held),
       later: (held, delayMs) => this.claims.dueIn(delayMs, [held.row.partitionBucket]),
     });
@@ -87,7 +88,6 @@ export class QueueWorker {
     if (!onHold) this.claims.restart();
   }
 
-  /** Starts what waits and claims what there is room for. */
   pump(): void {
     if (this.#pumping) return;
     // Handlers that end at once keep the process busy until all that wait have run. So that the database is
@@ -185,7 +185,8 @@ export class QueueWorker {
       for (const job of jobs) this.inFlight.release(job);
       return;
     }
-    this.runs.expect(jobs.length);
+    // They will be added, or released.
+    this.runs.unfinished += jobs.length;
     const [first] = jobs;
     if (batch.alone && first) {
       this.#runAlone(first);

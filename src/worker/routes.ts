@@ -11,7 +11,6 @@ import { declareLimits } from '../operate/limits.js';
 import type { Executor } from '../postgres/queryable.js';
 import type { Route } from './run/attempt.js';
 
-/** `where`: what was called. */
 export function addRoute<Input, Output>(
   routes: Map<string, Route>,
   where: string,
@@ -42,7 +41,6 @@ export function handlesOf(routes: ReadonlyMap<string, Route>, queues: readonly s
   return handles;
 }
 
-/** The same without the versions: by queue, the types. */
 export function typesOf(handles: Handles): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(handles).map(([queue, types]) => [queue, Object.keys(types)]),

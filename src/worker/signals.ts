@@ -11,7 +11,6 @@ const NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 /** Signals that come closer than this are one; a person takes longer. */
 export const TWICE_MS = 200;
 
-/** Returns the function that takes the listeners off again. */
 export function onSignals(stop: () => void): () => void {
   let askedAt: number | null = null;
   const listeners = Object.entries(NUMBERS).map(([name, number]) => {

@@ -11,7 +11,6 @@ import { summaryOf } from './run/attempt.js';
 export class Trouble {
   readonly #log: Logger;
   readonly #emit: (event: WorkerEvent) => void;
-  /** By queue, since when settles are kept, and how many. */
   readonly #kept = new Map<string, { readonly since: number; jobs: number; why: string }>();
 
   constructor(log: Logger, emit: (event: WorkerEvent) => void) {
@@ -19,7 +18,6 @@ export class Trouble {
     this.#emit = emit;
   }
 
-  /** Null: there is none. */
   report(leaked: TroubleReport['leaked']): TroubleReport | null {
     if (this.#kept.size === 0 && Object.keys(leaked).length === 0) return null;
     const kept = [...this.#kept].map(([queue, { jobs, why }]) => [queue, { jobs, why }]);

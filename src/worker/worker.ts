@@ -50,7 +50,6 @@ export interface WorkerDeps {
   readonly log: Logger;
   readonly maxPayloadBytes: number;
   readonly tracing: Tracing | null;
-  /** Called with every event, beside `onEvent`. */
   readonly listeners: ReadonlySet<(event: WorkerEvent) => void>;
   readonly prepare: boolean;
   /** Whether a pooler stands before the database. Null: it is found out at the start. */
@@ -67,7 +66,6 @@ export class Worker {
   readonly #outage: Outage;
   readonly #events: ReturnType<typeof emitterOf>;
   readonly #routes = new Map<string, Route>();
-  /** Aborted when the worker stops. */
   readonly #halt = new AbortController();
   #state: State = 'new';
   readonly #firstId = newWorkerId();

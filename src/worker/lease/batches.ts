@@ -10,7 +10,6 @@ import type { Lease } from '../../lease/renew.js';
 import type { Settings } from '../options.js';
 import { type HeldBatch, monotonicMs, pack, type ToKeeper } from './protocol.js';
 
-/** The jobs of one claim that are still held. */
 export interface Batch {
   readonly number: number;
   readonly queue: string;

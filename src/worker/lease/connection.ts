@@ -19,7 +19,6 @@ export interface ConnectionDeps {
   readonly prepare: boolean;
   readonly schema: string;
   readonly timeoutMs: number;
-  /** Whether the session is to hold the lock. */
   readonly locks: () => boolean;
   /** It was to hold the lock, and a pooler stands between. */
   readonly foundPooler: () => void;
@@ -30,26 +29,17 @@ type Client = pg.Client & { processID: number | null; connection: { stream: Sock
 export class Connection {
   readonly #deps: ConnectionDeps;
   #client: Client | null = null;
-  #db: Executor | null = null;
+  /** Null while there is no session. */
+  db: Executor | null = null;
   #closed = false;
-  #lockedFor: string | null = null;
+  /** Whose liveness lock this session holds. */
+  lockedFor: string | null = null;
   #openedAt = 0;
   #opened = 0;
-  /** Called when the session breaks. */
   onLost: () => void = () => {};
 
   constructor(deps: ConnectionDeps) {
     this.#deps = deps;
-  }
-
-  /** Null while there is no session. */
-  get db(): Executor | null {
-    return this.#db;
-  }
-
-  /** Whose liveness lock this session holds. */
-  get lockedFor(): string | null {
-    return this.#lockedFor;
   }
 
   get ageMs(): number {
@@ -87,18 +77,18 @@ export class Connection {
       throw error;
     }
     this.#client = client;
-    this.#db = db;
+    this.db = db;
     this.#openedAt = monotonicMs();
     this.#opened++;
   }
 
   /** Holds the lock of this worker and of no other. Null: of none. */
   async holdLock(db: Executor, workerId: string | null): Promise<void> {
-    const before = this.#lockedFor;
+    const before = this.lockedFor;
     if (workerId === before) return;
     if (workerId !== null) await holdLiveness(db, this.#names, workerId);
-    if (db !== this.#db) throw new Error('the session broke while it took the liveness lock');
-    this.#lockedFor = workerId;
+    if (db !== this.db) throw new Error('the session broke while it took the liveness lock');
+    this.lockedFor = workerId;
     if (before !== null) await dropLiveness(db, this.#names, before);
   }
 
@@ -111,8 +101,8 @@ export class Connection {
   #lose(client: Client): void {
     if (this.#client !== client) return;
     this.#client = null;
-    this.#db = null;
-    this.#lockedFor = null;
+    this.db = null;
+    this.lockedFor = null;
     cut(client);
     this.onLost();
   }

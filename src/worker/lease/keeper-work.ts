@@ -27,7 +27,6 @@ import { RecentAttempts } from './recent.js';
 import { type Task, Turns } from './turns.js';
 import { Watch } from './watch.js';
 
-/** The way to the main thread. */
 export interface KeeperPort {
   postMessage(message: FromKeeper): void;
   on(event: 'message', listener: (message: ToKeeper) => void): void;
@@ -90,7 +89,6 @@ export class KeeperWork {
     return Number(Atomics.load(this.#shared, SLOT.turns));
   }
 
-  /** For the heartbeat. */
   #metadata(): object {
     const { running, held, attempts, trouble } = JSON.parse(this.#load) as Load;
     const failed = Object.fromEntries(

@@ -49,8 +49,8 @@ export class Keeper {
   #timer: NodeJS.Timeout | null = null;
   #thread: Worker | null = null;
   #workerId: string;
-  #living = false;
-  /** As the thread knows it. */
+  /** While the thread does not run, leases are not renewed and nothing may be claimed. */
+  living = false;
   #load = '';
   #stopping = false;
   /** Of the first start, until it is decided. */
@@ -92,11 +92,6 @@ export class Keeper {
     }
   }
 
-  /** Whether the thread runs. While it does not, leases are not renewed and nothing may be claimed. */
-  get living(): boolean {
-    return this.#living;
-  }
-
   /** Resolves when a kill of this process would be noticed by the others, or when it never will be. */
   async watched(withinMs = 3 * LOOK_MS): Promise<void> {
     await within(withinMs, this.#watched);
@@ -135,7 +130,7 @@ export class Keeper {
   async stop(): Promise<void> {
     this.#stopping = true;
     const thread = this.#thread;
-    if (thread && this.#living) {
+    if (thread && this.living) {
       const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
       this.#send({ kind: 'stop' });
       await within(2 * LAST_MS, exited);
@@ -169,7 +164,7 @@ export class Keeper {
     });
     thread.on('exit', (code) => {
       if (this.#stopping || thread !== this.#thread) return;
-      this.#living = false;
+      this.living = false;
       if (this.#first) this.#first.reject(new Error(`it ended with code ${code}`));
       else this.#runAgain();
     });
@@ -208,7 +203,7 @@ export class Keeper {
       this.#listener.error(what, Object.assign(new Error(message), code !== null && { code }));
     } else {
       if (kind === 'ready') {
-        this.#living = true;
+        this.living = true;
         this.#first?.resolve();
       }
       if (kind === 'beat') this.#backoff.reset();

@@ -54,7 +54,6 @@ export class Leases {
     for (const batch of batches) this.hold(batch);
   }
 
-  /** What a dead id held is not ours. */
   clear(): void {
     this.#batches.clear();
   }

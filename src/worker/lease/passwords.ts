@@ -15,7 +15,6 @@ export class Passwords {
     this.#tell = tell;
   }
 
-  /** The address with a function that asks. */
   askedBy(address: Address): Address {
     const password = async (of: object = {}): Promise<string> => {
       const { host, port, user, database } = of as Record<string, unknown>;

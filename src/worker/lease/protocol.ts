@@ -25,14 +25,12 @@ export interface KeeperSetup extends Pick<Settings, Times | 'livenessLock'> {
   readonly registeredAt: number;
   readonly metadata: object;
   readonly prepare: boolean;
-  /** Numbers that both threads see, by the slots below. */
   readonly shared: SharedArrayBuffer;
   /** A `Load`, as JSON. */
   readonly load: string;
 }
 
 export const SLOT = {
-  /** Turns of the main thread's event loop. */
   turns: 0,
   /** When the last confirmed heartbeat of the present id was sent, by `monotonicMs`. */
   confirmedAt: 1,
@@ -49,7 +47,6 @@ export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** How long ago the last confirmed heartbeat was sent. */
 export function confirmedAgoMs(shared: BigInt64Array): number {
   return monotonicMs() - Number(Atomics.load(shared, SLOT.confirmedAt));
 }
@@ -71,7 +68,6 @@ export function unpack(text: string): Lease[] {
     });
 }
 
-/** Why there is no password, if there is none. */
 export type PasswordAnswer = { readonly password: unknown } | { readonly refused: string };
 
 /** Since the start. */
@@ -82,7 +78,6 @@ export interface Attempts {
 
 /** What a heartbeat says of the main thread. */
 export interface Load {
-  /** Handlers that run, and jobs that are held. */
   readonly running: number;
   readonly held: number;
   /** By queue. */
@@ -121,15 +116,11 @@ export type ToKeeper =
 export interface KeeperEvents {
   /** The thread runs. */
   ready(): void;
-  /** The leases of these are lost. */
   lost(queue: string, jobs: readonly Lease[]): void;
-  /** The registry has declared this worker dead. */
   dead(workerId: string): void;
   /** The database has confirmed a heartbeat: `aliveForMs()` is positive again. */
   beat(workerId: string): void;
-  /** Other workers that this one has declared dead just now. */
   gone(ids: readonly string[]): void;
-  /** The fleet's epoch, when it has changed. */
   epoch(epoch: number): void;
   /** The registry calls this worker draining: it drains already, or a human wants it to. */
   drainAsked(): void;

@@ -21,7 +21,6 @@ export const CONFIRM_MS = 0.7 * LOOK_MS;
 /** After an outage nobody is declared dead for so long: others may not have noticed a half-open connection yet. */
 const OUTAGE_MS = 15 * LOOK_MS;
 
-/** Which locks were found free, and since when. */
 export class Suspects {
   readonly #since = new Map<string, number>();
 
@@ -51,9 +50,7 @@ export interface WatchDeps {
   /** Whether the connection is a session of its own that holds the lock. */
   readonly locks: () => boolean;
   readonly workerId: () => string;
-  /** What a heartbeat says of this worker. */
   readonly metadata: () => object;
-  /** How long ago the last confirmed heartbeat was sent. */
   readonly confirmedAgoMs: () => number;
   readonly confirmed: (workerId: string, sentAt: number) => void;
   readonly declaredDead: (workerId: string) => void;

@@ -26,7 +26,6 @@ export interface Route {
   readonly job: JobDefinition<unknown, unknown>;
   /** Of one job, also of a type that is handled in batches. */
   readonly handler: Handler;
-  /** Set for a type that is handled in batches. */
   readonly many?: Many;
   /** The handler is that of a batch, and has other jobs. */
   readonly inBatch?: boolean;
@@ -72,7 +71,6 @@ export interface Failure {
 const LOST: Outcome = { kind: 'lost' };
 const SUMMARY_CHARS = 300;
 
-/** What the row, its history and a trace say of an error. */
 export function described(error: unknown) {
   const text = errorText(error);
   return { error: text, thrown: error, errorType: errorType(error), summary: summaryOf(text) };
@@ -136,7 +134,6 @@ class Attempt implements Leakable {
   readonly #timeoutMs: number | null;
   #context!: JobContext<unknown>;
   #timer: NodeJS.Timeout | null = null;
-  /** Ends the attempt before the handler ends. */
   #decide: (outcome: Outcome) => void = () => {};
   /** It was ended so: what the handler says from now on is not looked at. */
   #decided = false;
@@ -202,7 +199,6 @@ class Attempt implements Leakable {
     if (this.#held.aborted) this.#deps.leaks?.ended(this);
   }
 
-  /** Decides the attempt while its handler runs. */
   #over(outcome: Outcome): void {
     this.#decided = true;
     this.#decide(outcome);

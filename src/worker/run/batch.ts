@@ -98,7 +98,6 @@ class Batch {
     this.#deps = deps;
   }
 
-  /** `before` has the job before it in its key. */
   slot(before: BatchSlot | null, held: LeasedJob | null): BatchSlot {
     const slot = new BatchSlot(before, held);
     this.#slots.push(slot);

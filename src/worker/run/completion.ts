@@ -109,7 +109,6 @@ function takeBack(members: readonly Member[]): void {
   for (const { context } of members) context.takeBack();
 }
 
-/** A transaction of a batch: it completes several jobs. */
 export async function completeTogether<Value>(
   members: readonly Member[],
   deps: ContextDeps,

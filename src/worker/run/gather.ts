@@ -22,7 +22,8 @@ export class Gather {
   readonly #time: Time;
   readonly #ready: () => void;
   #waiting: { readonly run: LeasedJob[]; readonly since: number }[] = [];
-  #size = 0;
+  /** How many jobs wait. */
+  size = 0;
   #timer: Timer | null = null;
 
   /** `ready` is called when the time of the first job is over. */
@@ -33,13 +34,8 @@ export class Gather {
     this.#ready = () => ready(this);
   }
 
-  /** How many jobs wait. */
-  get size(): number {
-    return this.#size;
-  }
-
   get isReady(): boolean {
-    return this.#size >= this.many.max || (this.#size > 0 && this.#overMs() >= 0);
+    return this.size >= this.many.max || (this.size > 0 && this.#overMs() >= 0);
   }
 
   /** `next`: what was cut from a run comes before the others. */
@@ -47,7 +43,7 @@ export class Gather {
     const waiting = { run, since: this.#time.now() };
     if (next) this.#waiting.unshift(waiting);
     else this.#waiting.push(waiting);
-    this.#size += run.length;
+    this.size += run.length;
     this.#plan();
   }
 
@@ -61,17 +57,16 @@ export class Gather {
       rest = run.splice(room);
       runs.push(run);
       room -= run.length;
-      this.#size -= run.length + rest.length;
+      this.size -= run.length + rest.length;
     }
     this.#plan();
     return { runs, rest };
   }
 
-  /** All that wait, to be released. */
   clear(): LeasedJob[] {
     const jobs = this.#waiting.flatMap(({ run }) => run);
     this.#waiting = [];
-    this.#size = 0;
+    this.size = 0;
     this.#plan();
     return jobs;
   }
@@ -80,7 +75,7 @@ export class Gather {
   dropLost(): LeasedJob[] {
     const dropped = this.#waiting.flatMap(({ run }) => cutLost(run));
     this.#waiting = this.#waiting.filter(({ run }) => run.length > 0);
-    this.#size -= dropped.length;
+    this.size -= dropped.length;
     this.#plan();
     return dropped;
   }
@@ -91,7 +86,7 @@ export class Gather {
   }
 
   #plan(): void {
-    if (this.#size === 0) {
+    if (this.size === 0) {
       this.#timer?.cancel();
       this.#timer = null;
     } else if (!this.isReady) {

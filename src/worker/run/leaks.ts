@@ -9,7 +9,6 @@ import type { SharedDeps } from '../deps.js';
 import type { TroubleReport } from '../lease/protocol.js';
 import type { Timer } from '../time.js';
 
-/** A handler whose job has left. */
 export interface Leakable {
   /** A batch has several jobs, and no id. */
   readonly of: { readonly queue: string; readonly type: string; readonly id?: string };
@@ -36,7 +35,6 @@ export class Leaks {
     return this.#leaked.size;
   }
 
-  /** By queue and type. */
   get counts(): TroubleReport['leaked'] {
     const counts: Record<string, Record<string, number>> = {};
     for (const { queue, type } of Array.from(this.#leaked, (handler) => handler.of)) {
@@ -73,7 +71,6 @@ export class Leaks {
     if (maxLeaked !== null && this.total >= maxLeaked) this.#deps.drainAsked(this.total);
   }
 
-  /** It has ended. */
   ended(handler: Leakable): void {
     this.#watched.get(handler)?.cancel();
     this.#watched.delete(handler);

@@ -12,7 +12,6 @@ import type { LeasedJob } from './leased-job.js';
 export interface OneJobDeps extends QueueDeps {
   readonly prefetch: PrefetchPolicy;
   readonly inFlight: InFlightJobs;
-  /** A handler has ended. */
   readonly ended: () => void;
 }
 
@@ -23,7 +22,6 @@ export class OneJob {
     this.#deps = deps;
   }
 
-  /** True when the handler succeeded, and the next job of its key may start. */
   run(held: LeasedJob, before: LeasedJob | null, route: Route): boolean | Promise<boolean> {
     const { quarantine } = this.#deps;
     if (held.lost || held.settling) return false;

@@ -19,15 +19,12 @@ interface QuarantineDeps {
   readonly time: Time;
   readonly releaseWaiting: () => void;
   readonly resume: () => void;
-  /** How many handlers run on without their jobs. */
   readonly leaked: () => number;
 }
 
 export interface IsolatedJob {
   readonly held: LeasedJob;
-  /** Takes back the mark that the job runs alone. */
   readonly unmark: () => Promise<void>;
-  /** Runs and settles the job. */
   readonly run: () => Promise<void>;
   readonly release: () => void;
 }
@@ -35,7 +32,8 @@ export interface IsolatedJob {
 export class Quarantine {
   readonly #deps: QuarantineDeps;
   #running = 0;
-  #busy = false;
+  /** While it does, nothing else may be started or claimed. */
+  holds = false;
   #stopped = false;
   #readyAt = Number.NEGATIVE_INFINITY;
   readonly #quiet = new Wait();
@@ -45,14 +43,9 @@ export class Quarantine {
     this.#deps = deps;
   }
 
-  /** True while nothing else may be started or claimed. */
-  get holds(): boolean {
-    return this.#busy;
-  }
-
   /** From when on suspects may be claimed. */
   get readyAt(): number {
-    return this.#busy || this.#stopped ? Number.POSITIVE_INFINITY : this.#readyAt;
+    return this.holds || this.#stopped ? Number.POSITIVE_INFINITY : this.#readyAt;
   }
 
   entered(): void {
@@ -65,9 +58,9 @@ export class Quarantine {
   }
 
   async runAlone(job: IsolatedJob): Promise<void> {
-    if (this.#busy || this.#stopped) return job.release();
+    if (this.holds || this.#stopped) return job.release();
     const { time, releaseWaiting, resume, leaked } = this.#deps;
-    this.#busy = true;
+    this.holds = true;
     const from = time.now();
     releaseWaiting();
     const quiet = this.#running === 0 || (await this.#quiet.atMost(PATIENCE_MS, time));
@@ -75,7 +68,7 @@ export class Quarantine {
     else await this.#runWithin(job, quiet && leaked() === 0 ? ALONE_MS : 0);
     const now = time.now();
     this.#readyAt = now + (now - from);
-    this.#busy = false;
+    this.holds = false;
     resume();
   }
 

@@ -28,10 +28,10 @@ export class Membership {
   readonly #backoff = new Backoff();
   #epoch = 0;
   #members: readonly Member[] = [];
-  #queues: readonly QueueSettings[] = [];
+  /** All of the schema. */
+  queues: readonly QueueSettings[] = [];
   /** Those that are known to be dead. Null before the first view. */
   #dead: readonly string[] | null = null;
-  /** What the shares were last made from. */
   #sharedFrom = '';
   #started = false;
   #reading = false;
@@ -42,14 +42,8 @@ export class Membership {
     this.#deps = deps;
   }
 
-  /** How many workers are alive. */
   get size(): number {
     return this.#members.length;
-  }
-
-  /** All queues of the schema. */
-  get queues(): readonly QueueSettings[] {
-    return this.#queues;
   }
 
   /** Whether this worker's id is the first of the fleet. */
@@ -79,7 +73,6 @@ export class Membership {
     if (epoch > this.#epoch) void this.refresh();
   }
 
-  /** These workers were found dead just now. */
   recordDead(ids: readonly string[]): void {
     this.#dead = [...(this.#dead ?? []), ...ids];
     this.#deps.recover(this.#deps.queues);
@@ -128,7 +121,7 @@ export class Membership {
     const view = await fleetView(engine, names);
     if (this.#halt.signal.aborted) return;
     this.#epoch = view.epoch;
-    this.#queues = settings;
+    this.queues = settings;
     this.#members = view.members;
     const sharedFrom = JSON.stringify([workerId(), view.members, settings]);
     for (const worker of queueWorkers()) {
@@ -146,7 +139,6 @@ export class Membership {
     if (news && this.#led.length > 0) this.#deps.recover(this.#led);
   }
 
-  /** The ids of those that handle jobs of a queue. */
   #handling(queue: string): string[] {
     return this.#members.filter(({ handles }) => handles[queue]).map(({ id }) => id);
   }

@@ -20,7 +20,6 @@ type Shared = 'schema' | 'engine' | 'workerId' | 'time' | 'emit' | 'log' | 'repo
 
 export class Recovery {
   readonly #deps: Pick<SharedDeps, Shared>;
-  /** By queue, when suspects may be cleared. */
   readonly #timers = new Map<string, Timer>();
   #stopped = false;
 

@@ -96,7 +96,6 @@ export class Registration {
   }
 }
 
-/** What a worker tells of itself. */
 export function metadataOf(settings: Settings): object {
   const { concurrency, leaseMs, heartbeatMs, ttlMs, metadata } = settings;
   return {

@@ -22,7 +22,6 @@ export interface ScheduleDeps {
   readonly behind: (queue: string) => Promise<void>;
   readonly write: (queue: string, ticks: readonly Tick[]) => Promise<WrittenTicks[]>;
   readonly membership: { readonly leads: boolean; readonly size: number };
-  /** Whether notifications of new schedules arrive. */
   readonly listening: () => boolean;
   readonly time: Time;
   readonly emit: (event: WorkerEvent) => void;
@@ -54,7 +53,6 @@ export class ScheduleTicker {
   #stopped = false;
   #looking = false;
   #again = false;
-  /** Whether it led when it planned the next look. */
   #led = false;
   /** For when the next look is planned, by the clock of the database. */
   #plannedFor = Number.POSITIVE_INFINITY;

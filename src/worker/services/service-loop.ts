@@ -69,7 +69,6 @@ export class ServiceLoop {
     this.#stop?.();
   }
 
-  /** The database was found to be away. */
   recordOutage(): void {
     this.#outage = true;
   }

@@ -14,18 +14,15 @@ import { BEGIN_POOLED } from '../../postgres/pooled.js';
 import { type EngineMode, type Executor, plainExecutor } from '../../postgres/queryable.js';
 
 export interface Service extends Periodic {
-  /** Returns how much it did. */
   readonly run: (round: Round) => Promise<number>;
   /** A run that did so much has left something over: it goes on in the next turn. */
   readonly atMost?: number;
 }
 
-/** What a service has to work with, in one round of one queue. */
 export interface Round {
   readonly names: Names;
   readonly workerId: string;
   readonly ttlMs: number;
-  /** Whether silent workers may be declared dead. */
   readonly maySweep: boolean;
   /** With index plans only, for the queue table. */
   readonly engine: Executor;

@@ -24,10 +24,8 @@ interface UnhandledDeps {
   readonly find: (queue: Queue, graceMs: number) => Promise<readonly Unhandled[]>;
 }
 
-/** Returns how to stop. */
 export function watchUnhandled(deps: UnhandledDeps): () => void {
   const { maintenanceMs, time, log, membership, find } = deps;
-  /** By queue and type, when it was logged. */
   const warnedAt = new Map<string, number>();
   const look = async (queue: Queue) => {
     // No answer is no news: what keeps the database from it is reported by those who need it.

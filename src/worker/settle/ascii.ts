@@ -4,7 +4,6 @@
  */
 import { MAX_BYTES } from '../../job/failure.js';
 
-/** Characters that the database's encoding has no place for. */
 const UNSTORABLE = new Set(['22P05', '22021']);
 
 /** The database's encoding cannot hold some character. */

@@ -1,6 +1,4 @@
-/**
- * From the outcome of an attempt to the settle that belongs to it.
- */
+/** From the outcome of an attempt to the settle that belongs to it. */
 import { writeJobs } from '../../enqueue/enqueue.js';
 import { HoldfastError } from '../../job/errors.js';
 import { describeError } from '../../job/failure.js';
@@ -17,7 +15,7 @@ import { enqueuedEvents } from './enqueued.js';
 import { resultOfFailure, type Settler } from './settler.js';
 import { type Done, Refusal } from './waiting.js';
 
-export interface OutcomeDeps {
+interface OutcomeDeps {
   readonly settler: Settler;
   readonly context: ContextDeps;
   readonly route: Route;
@@ -32,7 +30,7 @@ export interface Failed {
 }
 
 /** The result, after how long the job is to be run again, if it is, and why the attempt failed, if it did. */
-export type OnSettled = (result: SettleResult, delayMs?: number, failed?: Failed) => void;
+type OnSettled = (result: SettleResult, delayMs?: number, failed?: Failed) => void;
 
 /** Calls `done` once, when the database has answered. */
 export function settleOutcome(
@@ -85,10 +83,10 @@ export function settleOutcome(
   }
 }
 
-/** Until then the reason may be gone; and so that a worker does not run one job after the other in vain. */
-const REFUSED_MS = 5_000;
-
-/** Its transaction was rolled back, and the job is not to blame: it goes back unspent. */
+/**
+ * Its transaction was rolled back, and the job is not to blame: it goes back unspent, after a while. Until then the reason
+ * may be gone; and a worker does not run one job after the other in vain.
+ */
 async function settleRefused(
   deps: OutcomeDeps,
   held: LeasedJob,
@@ -102,7 +100,7 @@ async function settleRefused(
     { job: id, type: row.type, err: describeError(error).message },
     'the database refused the completion inside of a transaction; nothing was committed, and the job is released unspent',
   );
-  await settler.keepAWhile(REFUSED_MS, error);
+  await settler.keepAWhile(error);
   settler.settle('release', workerId, { id, generation }, done);
 }
 

@@ -5,7 +5,7 @@
  * is left to do in its place. What it refuses to everybody is kept and tried again too: the job did not fail.
  */
 import { hintQueue } from '../../fleet/wake.js';
-import { pause, untilDone } from '../../postgres/backoff.js';
+import { CAP_MS, pause, untilDone } from '../../postgres/backoff.js';
 import type { Names } from '../../postgres/names.js';
 import { mayPass } from '../../postgres/pool.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -32,7 +32,6 @@ export interface SettlerDeps extends Omit<BatcherDeps, 'kept'> {
   readonly names: Names;
 }
 
-/** By statement, what a job is settled with. */
 interface Settles {
   readonly complete: Settled;
   readonly fail: Failure;
@@ -42,14 +41,6 @@ interface Settles {
   readonly cancel: Cancellation;
 }
 
-/** Returns where each job went that it moved. */
-type FailureSettle<Job> = (
-  db: Executor,
-  names: Names,
-  workerId: string,
-  jobs: readonly Job[],
-) => Promise<{ readonly id: string; readonly status: string }[]>;
-
 /** A failure or a release that Postgres refuses is tried again, so its `done` gets no Refusal. */
 type DoneWith<Kind> = Kind extends 'fail' | 'release' ? (result: SettleResult) => void : Done;
 
@@ -57,7 +48,8 @@ export class Settler {
   readonly #deps: SettlerDeps;
   readonly #batchers: { readonly [Kind in keyof Settles]: Batcher<Settles[Kind]> };
   readonly #flushed = new AbortController();
-  #kept = 0;
+  /** How many jobs have ended and cannot be settled, because the database refuses that to everybody. */
+  kept = 0;
 
   constructor(given: SettlerDeps) {
     const kept = (change: number, error: unknown) => this.#keep(change, error);
@@ -69,7 +61,10 @@ export class Settler {
       async (by, jobs) =>
         resultsOf(await settle(db, names, by, jobs), result, jobs.length);
     const failing =
-      <Job extends Settled>(settle: FailureSettle<Job>, db = engine): Run<Job> =>
+      <Job extends Settled>(
+        settle: (...of: Parameters<Settle<Job>>) => Promise<{ id: string; status: string }[]>,
+        db = engine,
+      ): Run<Job> =>
       async (by, jobs) => {
         const rows = await settle(db, names, by, jobs);
         const status = new Map(rows.map((row) => [row.id, row.status]));
@@ -120,25 +115,20 @@ export class Settler {
     this.#batchers[kind].add(by, job, done as Done);
   }
 
-  /** How many jobs have ended and cannot be settled, because the database refuses that to everybody. */
-  get kept(): number {
-    return this.#kept;
-  }
-
   /** Whether what is refused to everybody is kept. */
   get keeps(): boolean {
     return this.#deps.keptChanged !== undefined;
   }
 
   #keep(change: number, error: unknown): void {
-    this.#kept += change;
-    this.#deps.keptChanged?.(this.#kept, change, error);
+    this.kept += change;
+    this.#deps.keptChanged?.(this.kept, change, error);
   }
 
   /** A job that the database did not let end counts as kept for a while, unless the worker stops. */
-  async keepAWhile(ms: number, error: unknown): Promise<void> {
+  async keepAWhile(error: unknown): Promise<void> {
     this.#keep(1, error);
-    await pause(ms, this.#flushed.signal);
+    await pause(CAP_MS, this.#flushed.signal);
     this.#keep(-1, null);
   }
 
