@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from 'vitest';
 import { job } from '../src/index.js';
 import type { Executor } from '../src/postgres/queryable.js';
-import { Recovery } from '../src/worker/services/recovery.js';
+import { newRecovery } from '../src/worker/services/recovery.js';
 import { Settler } from '../src/worker/settle/settler.js';
 import { systemTime } from '../src/worker/time.js';
 import { claimAs, heldOf } from './support/claiming.js';
@@ -42,5 +42,5 @@ test('a recovery goes on', async () => {
   await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'`);
   const deps = { schema: 'holdfast', engine: hintless, workerId: () => 'w2', time: systemTime };
   const told = { emit() {}, reportError() {}, log: quietLogger };
-  expect(await new Recovery({ ...deps, ...told }).recoverAll(INBOX)).toBe(1_001);
+  expect(await newRecovery({ ...deps, ...told }).recoverAll(INBOX)).toBe(1_001);
 });

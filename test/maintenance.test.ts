@@ -21,7 +21,7 @@ import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
 import { release } from '../src/settle/release.js';
 import { maintenanceServices } from '../src/worker/services/maintenance.js';
-import { Recovery } from '../src/worker/services/recovery.js';
+import { newRecovery } from '../src/worker/services/recovery.js';
 import { systemTime } from '../src/worker/time.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
@@ -70,7 +70,7 @@ async function round(names: Names = INBOX, pool: pg.Pool = engine) {
       'BEGIN; SET LOCAL enable_bitmapscan = on',
     );
   const given = { names, workerId: 'sweeper', ttlMs: TTL_MS, maySweep: true };
-  const recovery = new Recovery({
+  const recovery = newRecovery({
     ...{ schema: names.schema, engine: on, workerId: () => given.workerId, time: systemTime },
     ...{ emit() {}, reportError() {}, log: quietLogger },
   });

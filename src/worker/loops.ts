@@ -22,11 +22,10 @@ import { Leaks } from './run/leaks.js';
 import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
-import { Recovery } from './services/recovery.js';
+import { newRecovery, type Recovery } from './services/recovery.js';
 import type { Registration } from './services/registration.js';
 import { ScheduleTicker } from './services/schedules.js';
-import { transactionWith } from './services/service.js';
-import { ServiceLoop } from './services/service-loop.js';
+import { ServiceLoop, transactionWith } from './services/service-loop.js';
 import { watchUnhandled } from './services/unhandled.js';
 import { Settler } from './settle/settler.js';
 import { Trouble } from './trouble.js';
@@ -91,7 +90,7 @@ export class Loops {
     this.#ownPool = plainPool(own, OWN_CONNECTIONS, log);
     this.#gate = new LockGate(OWN_CONNECTIONS, deps.queues.length);
     this.keeper = this.#makeKeeper();
-    this.#recovery = new Recovery(deps);
+    this.#recovery = newRecovery(deps);
     this.#trouble = new Trouble(log, deps.emit);
     this.leaks = new Leaks(deps);
     this.services = new ServiceLoop({

@@ -13,7 +13,7 @@ import { PACE_MS, type Timer } from '../time.js';
 import { runBatch } from './batch.js';
 import { cutLost, Gather, type Taken } from './gather.js';
 import type { LeasedJob } from './leased-job.js';
-import { OneJob, type OneJobDeps } from './one-job.js';
+import { type OneJob, type OneJobDeps, oneJob } from './one-job.js';
 
 /** A job that has waited here for so long was claimed too early. */
 const STALE_MS = 2 * AHEAD_MS;
@@ -42,7 +42,7 @@ export class Runs {
 
   constructor(deps: RunsDeps) {
     this.#deps = deps;
-    this.#one = new OneJob({ ...deps, ended: () => void this.unfinished-- });
+    this.#one = oneJob({ ...deps, ended: () => void this.unfinished-- });
     for (const [type, { job, many }] of deps.routes)
       if (many)
         this.#gathers.set(type, new Gather(job, many, deps.time, (one) => this.#ready(one)));
@@ -178,7 +178,7 @@ export class Runs {
 
   #runOne(held: LeasedJob, before: LeasedJob | null): boolean | Promise<boolean> {
     const route = this.#deps.routes.get(held.row.type);
-    return route ? this.#one.run(held, before, route) : false;
+    return route ? this.#one(held, before, route) : false;
   }
 
   #end(run: readonly LeasedJob[], succeeded: LeasedJob | null): void {

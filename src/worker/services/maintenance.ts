@@ -19,7 +19,7 @@ import { forgetClaims } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Recovery } from './recovery.js';
-import { inBatches, MAX_BATCHES, type Service } from './service.js';
+import { inBatches, MAX_BATCHES, type Service } from './service-loop.js';
 
 /** Each batch finds its rows anew, and nobody waits for them: so larger ones. */
 const PRUNE_BATCH = 5 * MAX_ROWS;

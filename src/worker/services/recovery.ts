@@ -14,72 +14,67 @@ import type { Names } from '../../postgres/names.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { SharedDeps } from '../deps.js';
 import type { Timer } from '../time.js';
-import { inBatches } from './service.js';
+import { inBatches } from './service-loop.js';
 
 type Shared = 'schema' | 'engine' | 'workerId' | 'time' | 'emit' | 'log' | 'reportError';
 
-export class Recovery {
-  readonly #deps: Pick<SharedDeps, Shared>;
-  readonly #timers = new Map<string, Timer>();
-  #stopped = false;
+export type Recovery = ReturnType<typeof newRecovery>;
 
-  constructor(deps: Pick<SharedDeps, Shared>) {
-    this.#deps = deps;
-  }
+export function newRecovery(deps: Pick<SharedDeps, Shared>) {
+  const { schema, engine, workerId, time, emit, log, reportError } = deps;
+  /** By queue, when suspects may be cleared. */
+  const timers = new Map<string, Timer>();
+  let stopped = false;
 
-  /** Returns what dead workers held to these queues. */
-  async recover(queues: readonly string[]): Promise<void> {
-    const { schema, reportError, emit } = this.#deps;
-    for (const queue of queues) {
-      try {
-        const recovered = await this.recoverAll({ schema, queue });
-        if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
-      } catch (error) {
-        if (!this.#stopped) reportError(`recovery of ${queue}`, error);
-      }
-    }
+  /** Suspects that nothing speaks against run like others again. */
+  const clearAll = (names: Names): Promise<number> =>
+    inBatches(MAX_ROWS, async (limit) => {
+      const cleared = await clearSuspects(engine, names, limit);
+      await hintQueue(engine, names, cleared).catch(() => undefined);
+      return cleared.length;
+    });
+
+  function clearLater(names: Names): void {
+    if (stopped) return;
+    timers.get(names.queue)?.cancel();
+    // A round of maintenance tries again.
+    const clear = () => void clearAll(names).catch(() => undefined);
+    timers.set(names.queue, time.after(QUIET_MS + 50, clear));
   }
 
   /**
    * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. Claims that were made by
    * hand are looked for on these pages.
    */
-  recoverAll(names: Names, pages?: Pages): Promise<number> {
-    const { engine, workerId, log } = this.#deps;
-    const { queue } = names;
-    return inBatches(MAX_ROWS, async (limit) => {
+  const recoverAll = (names: Names, pages?: Pages): Promise<number> =>
+    inBatches(MAX_ROWS, async (limit) => {
       const how = { limit, recoverer: workerId(), ...(pages && { pages }) };
       const back = await recover(engine, names, how);
       // Cursors have passed these. Without the hint, polls find them.
       await hintQueue(engine, names, back).catch(() => undefined);
-      const err = 'its workers vanished while they ran it';
+      const facts = { queue: names.queue, err: 'its workers vanished while they ran it' };
       for (const { id: job, status } of back)
-        if (status === 'dead_letter') log.error({ queue, job, err }, 'a job became a dead letter');
-      if (back.some(({ crashes }) => crashes > 1)) this.#clearLater(names);
+        if (status === 'dead_letter') log.error({ ...facts, job }, 'a job became a dead letter');
+      if (back.some(({ crashes }) => crashes > 1)) clearLater(names);
       return back.length;
     });
-  }
 
-  #clearLater(names: Names): void {
-    if (this.#stopped) return;
-    this.#timers.get(names.queue)?.cancel();
-    // A round of maintenance tries again.
-    const clear = () => void this.clearAll(names).catch(() => undefined);
-    this.#timers.set(names.queue, this.#deps.time.after(QUIET_MS + 50, clear));
-  }
-
-  /** Suspects that nothing speaks against run like others again. */
-  clearAll(names: Names): Promise<number> {
-    const { engine } = this.#deps;
-    return inBatches(MAX_ROWS, async (limit) => {
-      const cleared = await clearSuspects(engine, names, limit);
-      await hintQueue(engine, names, cleared).catch(() => undefined);
-      return cleared.length;
-    });
-  }
-
-  stop(): void {
-    this.#stopped = true;
-    for (const timer of this.#timers.values()) timer.cancel();
-  }
+  return {
+    clearAll,
+    recoverAll,
+    async recover(queues: readonly string[]): Promise<void> {
+      for (const queue of queues) {
+        try {
+          const recovered = await recoverAll({ schema, queue });
+          if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
+        } catch (error) {
+          if (!stopped) reportError(`recovery of ${queue}`, error);
+        }
+      }
+    },
+    stop(): void {
+      stopped = true;
+      for (const timer of timers.values()) timer.cancel();
+    },
+  };
 }

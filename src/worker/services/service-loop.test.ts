@@ -8,7 +8,7 @@ import { enginePool } from '../../postgres/pool.js';
 import { engineExecutor } from '../../postgres/queryable.js';
 import { systemTime, type Time } from '../time.js';
 import { maintenanceServices } from './maintenance.js';
-import type { Service } from './service.js';
+import type { Service } from './service-loop.js';
 import { ServiceLoop } from './service-loop.js';
 
 const db = testDatabase();

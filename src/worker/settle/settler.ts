@@ -10,6 +10,7 @@ import type { Names } from '../../postgres/names.js';
 import { mayPass } from '../../postgres/pool.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { isRefusedToAll } from '../../postgres/refused.js';
+import { asAscii, isUnstorable } from '../../settle/ascii.js';
 import { type Cancellation, cancelOwn } from '../../settle/cancel.js';
 import { complete, completedBefore } from '../../settle/complete.js';
 import { type DeadLetter, deadLetter } from '../../settle/dead-letter.js';
@@ -17,7 +18,6 @@ import { type Failure, fail, failedBefore } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { Settle, Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
-import { asAscii, isUnstorable } from './ascii.js';
 import { Batcher, type BatcherDeps, isAlive, type Run, resultsOf } from './batcher.js';
 import type { Done } from './waiting.js';
 

@@ -2,7 +2,7 @@
  * What a database cannot store in its own encoding, in words that every database can. A database in LATIN1 refuses
  * an error that speaks of €; the attempt has failed all the same, and the reason must be kept.
  */
-import { MAX_BYTES } from '../../job/failure.js';
+import { MAX_BYTES } from '../job/failure.js';
 
 const UNSTORABLE = new Set(['22P05', '22021']);
 

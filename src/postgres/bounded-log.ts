@@ -5,8 +5,7 @@
  *
  * A child is not bounded: it is `ctx.log`, and those lines are the handler's own.
  */
-import { childLogger, type Level, type Logger } from '../postgres/log.js';
-import type { Time } from './time.js';
+import { childLogger, type Level, type Logger } from './log.js';
 
 const LINES = 5;
 const WINDOW_MS = 1_000;
@@ -21,7 +20,12 @@ interface Kind {
   readonly end: () => void;
 }
 
-export function boundedLogger(log: Logger, time: Time): BoundedLogger {
+/** `background`: it does not keep the process alive. */
+interface Timers {
+  after(ms: number, run: () => void, background: boolean): { cancel(): void };
+}
+
+export function boundedLogger(log: Logger, time: Timers): BoundedLogger {
   const kinds = new Map<string, Kind>();
 
   function begin(key: string, level: Level, type: unknown, message: string): Kind {
