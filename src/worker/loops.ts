@@ -36,11 +36,7 @@ export const MAX_CONNECTIONS = 8;
 /** Beside those. */
 const OWN_CONNECTIONS = MAX_CONNECTIONS / 2;
 
-type OfWorker = 'address' | 'direct' | 'pool' | 'maxPayloadBytes' | 'tracing';
-
-export interface LoopsDeps
-  extends Omit<SharedDeps, 'workerId' | 'standing'>,
-    Pick<WorkerDeps, OfWorker> {
+interface LoopsDeps extends Omit<SharedDeps, 'workerId' | 'standing'>, WorkerDeps {
   readonly registration: Registration;
   readonly enginePool: pg.Pool;
   readonly channels: ReadonlyMap<string, string>;
@@ -100,12 +96,10 @@ export class Loops {
       ),
     });
     this.#quarantine = new Quarantine({
-      time,
+      ...{ time, leaks: this.leaks, resume: () => this.pump() },
       releaseWaiting: () => {
         for (const { runs } of this.queues) runs.releaseWaiting();
       },
-      resume: () => this.pump(),
-      leaked: () => this.leaks.total,
     });
     this.#membership = new Membership({
       ...deps,
@@ -243,10 +237,9 @@ export class Loops {
   }
 
   #watchUnhandled(): () => void {
-    const { schema, settings, enginePool, mode } = this.#deps;
-    const membership = this.#membership;
+    const { schema, enginePool, mode } = this.#deps;
     return watchUnhandled({
-      ...{ ...this.#deps, maintenanceMs: settings.maintenanceMs, membership },
+      ...{ ...this.#deps, membership: this.#membership },
       find: ({ name: queue, ordering }, graceMs) =>
         // Dead rows may lie at the front of the queue.
         transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = '1s'`, (db) =>

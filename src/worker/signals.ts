@@ -1,9 +1,7 @@
 /**
- * Signals: how a drain is asked for, and how a process ends that its handlers keep.
- *
- * The first SIGTERM or SIGINT asks for a drain, the second exits at once with 128 plus the signal. What comes
- * with the first is not a second one: supervisors signal a process and then its whole group. Listeners run
- * on the event loop. A handler that blocks it is for the supervisor to kill, and the fleet takes over.
+ * Signals: how a drain is asked for, and how a process ends that its handlers keep. The first SIGTERM or SIGINT asks for a
+ * drain, the second exits at once with 128 plus the signal. What comes with the first is not a second one: supervisors
+ * signal a process and then its whole group. A handler that blocks the event loop is for the supervisor to kill.
  */
 import { writeSync } from 'node:fs';
 

@@ -1,9 +1,6 @@
 /**
- * The worker: puts the loops together, and takes them apart again.
- *
- * It survives what databases do: every loop meets errors with a jittered backoff and goes on, and no
- * error of a connection, a handler or a listener ends the process. When the registry says that this
- * worker is dead (it was frozen or cut off), everything it held is lost, and it goes on under a new id.
+ * The worker: puts the loops together, and takes them apart again. Every loop meets errors with a jittered backoff and
+ * goes on; no error of a connection, a handler or a listener ends the process.
  */
 import type pg from 'pg';
 import type { Duration } from '../job/duration.js';

@@ -1,11 +1,8 @@
 /**
- * What the keeper's thread does: heartbeats, lease renewal, the liveness lock and the watch over others.
- *
- * They take turns on one connection. Behind a pooler there is a second, direct one for the lock and the
- * watch. When the main thread has made no turn for `stallMs`, all of this stops until it turns again, and
- * the fleet takes over. The last confirmed heartbeat is written into shared memory;
- * by that the main thread knows whether it may have been declared dead. So after a freeze, when everything
- * is overdue, the look comes first. It knows of no thread: whoever makes one gives it a port.
+ * What the keeper's thread does: heartbeats, lease renewal, the liveness lock and the watch over others, in turns on one
+ * connection; behind a pooler there is a second, direct one for the lock and the watch. When the main thread has made no
+ * turn for `stallMs`, all of this stops until it turns again, and the fleet takes over. By the last confirmed heartbeat,
+ * in shared memory, the main thread knows whether it may have been declared dead; so after a freeze the look comes first.
  */
 import type { Address } from '../../postgres/address.js';
 import { LAST_MS } from '../../postgres/backoff.js';

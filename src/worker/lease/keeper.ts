@@ -1,14 +1,12 @@
 /**
- * The keeper: the main thread's side of the thread that sends heartbeats, renews leases and holds the
- * liveness lock.
+ * The keeper: the main thread's side of the thread that sends heartbeats, renews leases and holds the liveness lock.
  *
- * A worker that has no such thread would lose every job that outlasts its lease. So `start` rejects where the
- * thread cannot run, and `living` says whether it does: nothing is claimed while it does not. The thread learns
- * of held jobs before a handler starts, and of those that have left later and in bulk. If it dies it is started
- * again and is sent everything that is held; the leases outlast that by far.
+ * Without such a thread a worker would lose every job that outlasts its lease. So `start` rejects where it cannot run, and
+ * nothing is claimed while it does not. It learns of held jobs before a handler starts, and of those that have left later
+ * and in bulk. If it dies it is started again and is sent everything that is held; the leases outlast that by far.
  *
- * Its program is a text in this package (keeper-source.js, made by the build) and no file beside this one:
- * whoever bundles a worker into one file bundles the thread with it.
+ * Its program is a text in this package (keeper-source.js, made by the build): whoever bundles a worker into one file
+ * bundles the thread with it.
  */
 import { Worker } from 'node:worker_threads';
 import { HoldfastError } from '../../job/errors.js';

@@ -1,7 +1,6 @@
 /**
- * Passwords for the keeper's connections, where the caller gave a function: it stays in the main thread, and
- * the thread asks for a password at every connect. While the main thread is blocked there is no answer; then
- * the connect runs into its time limit and is tried again.
+ * Passwords for the keeper's connections, where the caller gave a function: it stays in the main thread, and the thread
+ * asks at every connect. While the main thread is blocked, the connect runs into its time limit and is tried again.
  */
 import { randomUUID } from 'node:crypto';
 import type { Address } from '../../postgres/address.js';

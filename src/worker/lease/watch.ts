@@ -1,13 +1,11 @@
 /**
- * Watching the fleet: a worker whose liveness lock was found free twice is dead.
+ * Watching the fleet: a worker whose liveness lock was found free twice is dead. A live process takes its lock back as soon
+ * as it is connected, and a watcher that was cut off until lately declares nobody: the others may be on their way back.
  *
- * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about
- * four looks a second, a larger one a look in every heartbeat. A free lock is looked at again after a moment
- * before its worker is declared dead, because a live process takes its lock back as soon as it is connected.
- * A watcher that was cut off until lately declares nobody: the others may still be on their way back.
- * The same look returns the fleet's epoch and this worker's own status. When a heartbeat is due, or soon will
- * be, the look is the heartbeat as well. So is the first look after the lock was taken: before it nobody judges by
- * the lock, because the session may break before this worker knows that it has marked it.
+ * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about four looks a
+ * second, a larger one a look in every heartbeat. When a heartbeat is due, or soon will be, the look is the heartbeat as
+ * well. So is the first look after the lock was taken: before it nobody judges by the lock, because the session may break
+ * before this worker knows that it has marked it.
  */
 import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
 import type { Names } from '../../postgres/names.js';

@@ -1,11 +1,9 @@
 /**
- * One attempt of one job, from the stored payload to an outcome. An outcome is a value; an attempt never throws,
- * whatever the handler does.
+ * One attempt of one job, from the stored payload to an outcome, which is a value: an attempt never throws.
  *
- * A payload that does not fit the schema, or whose version no upgrade leads from, makes a dead letter at once: trying
- * again cannot help, and a human retries it after a deploy. When the time limit is over the signal is aborted and the
- * attempt fails; a handler that goes on anyway settles nothing. Whatever aborted the signal, the attempt of a handler
- * that goes on is over after a grace (leaks.ts): its place is free.
+ * A payload that does not fit the schema, or whose version no upgrade leads from, makes a dead letter at once: a human
+ * retries it after a deploy. When the time limit is over the signal is aborted and the attempt fails. Whatever aborted the
+ * signal, the attempt of a handler that goes on is over after a grace (leaks.ts): its place is free.
  */
 import type { NewJob } from '../../enqueue/insert.js';
 import { MAX_DELAY_MS } from '../../job/duration.js';
@@ -43,27 +41,18 @@ export type Outcome =
   /** The handler put the completion into a transaction of its own and returned. The archive knows whether it committed. */
   | { readonly kind: 'handed'; readonly ifNot: () => Failure }
   | Failure
-  | {
-      readonly kind: 'dead_letter';
-      readonly error: string;
-      readonly summary: string;
-      readonly errorType: string;
-      readonly thrown: unknown;
-    }
+  | ({ readonly kind: 'dead_letter' } & Described)
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   /** The database refused the completion inside of a transaction to everybody: the job is not to blame. */
   | { readonly kind: 'refused'; readonly error: unknown }
   | { readonly kind: 'cancelled'; readonly reason: string }
   | { readonly kind: 'lost' };
 
-export interface Failure {
+type Described = Readonly<ReturnType<typeof described>>;
+
+export interface Failure extends Described {
   readonly kind: 'failed';
   readonly delayMs: number;
-  readonly error: string;
-  readonly summary: string;
-  /** In one word, for traces. */
-  readonly errorType: string;
-  readonly thrown: unknown;
   /** A transaction had the completion in it, and whether that committed is not known. */
   readonly handed: boolean;
 }
@@ -71,6 +60,7 @@ export interface Failure {
 const LOST: Outcome = { kind: 'lost' };
 const SUMMARY_CHARS = 300;
 
+/** What the row, its history and a trace say of an error. */
 export function described(error: unknown) {
   const text = errorText(error);
   return { error: text, thrown: error, errorType: errorType(error), summary: summaryOf(text) };
@@ -241,13 +231,13 @@ class Attempt implements Leakable {
     if (this.#decided) return LOST;
     context.end('failed');
     if (context.completion === 'done') {
-      this.#deps.log.warn(
-        { ...this.#facts(error) },
+      this.#warn(
+        error,
         'a handler threw after its transaction had completed the job; the job stays completed',
       );
       return { kind: 'transacted' };
     }
-    if (this.#held.lost || this.#held.gone) return { kind: 'lost' };
+    if (this.#held.lost || this.#held.gone) return LOST;
     if (isRefusalOf(context, error)) return { kind: 'refused', error };
     if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
     if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
@@ -261,16 +251,14 @@ class Attempt implements Leakable {
     }
     const { delayMs, problem } = this.#route.job.retry(this.#held.row.attempts, error);
     if (problem !== undefined)
-      this.#deps.log.warn(
-        { ...this.#facts(problem) },
-        'the retry function of a job failed; the default delay was used',
-      );
+      this.#warn(problem, 'the retry function of a job failed; the default delay was used');
     return { kind: 'failed', delayMs, ...described(error), handed };
   }
 
-  #facts(error: unknown) {
+  #warn(error: unknown, message: string): void {
     const { id, row } = this.#held;
-    return { job: id, type: row.type, err: described(error).summary };
+    const err = described(error).summary;
+    this.#deps.log.warn({ job: id, type: row.type, err }, message);
   }
 
   #limit(timeoutMs: number): void {

@@ -1,7 +1,6 @@
 /**
- * Several jobs of one type in one call of a handler. To the rest of the worker each of them is an attempt of its
- * own, with its context, its lease, its signal and its settle: its handler waits (batch-slot.ts) until the batch says what
- * became of it. So a part may fail, and what is lost or cancelled is one job and not the batch.
+ * Several jobs of one type in one call of a handler. To the rest of the worker each of them is an attempt of its own: its
+ * handler waits (batch-slot.ts) until the batch says what became of it. So what fails, is lost or cancelled is one job.
  */
 import type pg from 'pg';
 import { HoldfastError } from '../../job/errors.js';

@@ -1,10 +1,7 @@
 /**
- * The handler's context: the job (job-facts.ts), and what a handler may do with it under its fence.
- *
- * `transaction` and `complete` settle the job inside a transaction: the handler's writes and the
- * completion commit together or not at all, and so does the result of the job, which is what the function of
- * the transaction returns. `once` remembers an effect outside Postgres. `enqueue` hands children over with the
- * completion: if the attempt fails, none of them is written.
+ * The handler's context: the job (job-facts.ts), and what a handler may do with it under its fence. `transaction` and
+ * `complete` settle the job inside a transaction: the handler's writes, the completion and the result commit together or
+ * not at all. `once` remembers an effect outside Postgres. `enqueue` hands children over with the completion.
  */
 import type pg from 'pg';
 import { findEffect, recordEffect } from '../../effects/once.js';
@@ -30,11 +27,7 @@ import { type ContextDeps, type HandlerContext, leaseLost } from './handler-cont
 import { JobFacts } from './job-facts.js';
 import type { LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
-import { resultText } from './result.js';
-
-/** Of which effects a worker, known by its logger, has warned. Their names may be made from data. */
-const warnedOf = new WeakMap<object, Set<string>>();
-const MAX_WARNED = 1_000;
+import { isNew, resultText } from './result.js';
 
 /** What the run needs to know of a context after the handler has ended. */
 export class JobContext<Payload> extends JobFacts<Payload> implements HandlerContext<Payload> {
@@ -148,14 +141,8 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     }
   }
 
-  /** Once for each effect of a type: it is the same in all of its jobs. */
   #warnOfValue(name: string, problem: string): void {
-    const { log } = this.#deps;
-    const warned = warnedOf.get(log) ?? new Set();
-    warnedOf.set(log, warned);
-    const effect = `${this.type}\n${name}`;
-    if (warned.has(effect) || warned.size >= MAX_WARNED) return;
-    warned.add(effect);
+    if (!isNew(this.#deps.log, 'effect', this.queue, this.type, name)) return;
     this.log.warn(
       { effect: name, problem },
       'ctx.once cannot keep the value of an effect as it is; the effect is recorded and is not repeated',

@@ -1,9 +1,7 @@
 /**
- * Handlers that run on although their job has left this worker: it was cancelled, its time was over, its lease was
- * lost, or the worker stops. After a grace, counted from the abort of its signal, such a handler gives its place to
- * another and counts as leaked until it ends. Nothing can stop it from outside, and nothing that it settles counts.
- *
- * One for all queues of a worker. While there is nothing to watch it costs nothing.
+ * Handlers that run on although their job has left this worker: it was cancelled, its time was over, its lease was lost, or
+ * the worker stops. After a grace, counted from the abort of its signal, such a handler gives its place to another and
+ * counts as leaked until it ends. Nothing can stop it from outside. One for all queues of a worker.
  */
 import type { SharedDeps } from '../deps.js';
 import type { TroubleReport } from '../lease/protocol.js';

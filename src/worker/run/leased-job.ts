@@ -1,9 +1,7 @@
 /**
- * A held job: a claimed row held by this process, from the claim to the settle.
- *
- * It remembers under which incarnation it was claimed, so a worker that was declared dead and came back
- * settles nothing in the name of its new self. The abort controller is made only when a handler asks for
- * its signal: most never do, and it is the dearest object of a short job.
+ * A claimed row held by this process, from the claim to the settle. It remembers under which id it was claimed: a worker
+ * that was declared dead and came back settles nothing in the name of its new self. The abort controller is made only when
+ * a handler asks for its signal: it is the dearest object of a short job.
  */
 import type { ClaimedJob } from '../../claim/take.js';
 import type { Processing } from '../../tracing/tracing.js';

@@ -1,13 +1,11 @@
 /**
- * Quarantine: the last stage for a job that took its process along again and again. It runs alone.
+ * Quarantine: the last stage for a job that took its process along again and again. It runs alone. The claim has marked
+ * its row (`isolated`): if the process dies now, nothing else can have been the cause, and the attempt counts.
  *
- * The claim has marked its row (`isolated`): if the process dies now, nothing else can have been the cause, and
- * the attempt counts. New jobs are held back, waiting ones are released for other workers, running handlers are
- * waited for, but not for ever: after `PATIENCE_MS` the job runs beside them and the mark is taken back. Beside a
- * leaked handler, which nobody waits for, it runs without the mark too. It is
- * taken back too from a job that runs alone for longer than `ALONE_MS`, and at a stop: whoever ends the process
- * then, it is not the job. After that the worker does other work for at least as long, so quarantine takes no more
- * than half of its time.
+ * New jobs are held back, waiting ones are released, running handlers are waited for: after `PATIENCE_MS`, or beside a
+ * leaked handler, the job runs without the mark. The mark is also taken back from a job that runs alone for longer than
+ * `ALONE_MS`, and at a stop: whoever ends the process then, it is not the job. After that the worker does other work for
+ * at least as long, so quarantine takes no more than half of its time.
  */
 import { type Time, Wait } from '../time.js';
 import type { LeasedJob } from './leased-job.js';
@@ -19,7 +17,7 @@ interface QuarantineDeps {
   readonly time: Time;
   readonly releaseWaiting: () => void;
   readonly resume: () => void;
-  readonly leaked: () => number;
+  readonly leaks: { readonly total: number };
 }
 
 export interface IsolatedJob {
@@ -59,13 +57,13 @@ export class Quarantine {
 
   async runAlone(job: IsolatedJob): Promise<void> {
     if (this.holds || this.#stopped) return job.release();
-    const { time, releaseWaiting, resume, leaked } = this.#deps;
+    const { time, releaseWaiting, resume, leaks } = this.#deps;
     this.holds = true;
     const from = time.now();
     releaseWaiting();
     const quiet = this.#running === 0 || (await this.#quiet.atMost(PATIENCE_MS, time));
     if (this.#stopped || job.held.lost) job.release();
-    else await this.#runWithin(job, quiet && leaked() === 0 ? ALONE_MS : 0);
+    else await this.#runWithin(job, quiet && leaks.total === 0 ? ALONE_MS : 0);
     const now = time.now();
     this.#readyAt = now + (now - from);
     this.holds = false;

@@ -1,11 +1,10 @@
 /**
- * The runs of one queue: what was claimed and waits for a handler, and what is being worked through. A job
- * without order is a run of its own; ordered jobs of one key that came together are one run. Runs of a type that
- * is handled in batches wait for each other first (gather.ts); a batch is one handler, as a run is.
+ * The runs of one queue: what was claimed and waits for a handler, and what is being worked through. A job without order
+ * is a run of its own; ordered jobs of one key that came together are one run. Runs of a type that is handled in batches
+ * wait for each other first (gather.ts); a batch is one handler, as a run is.
  *
- * A handler that ends without a promise is over when it returns, and the next one starts at once. After a time at the
- * pace of settles with such handlers, or with those of one key, the event loop has its turn, so that settles and signals
- * do not wait for all. Handlers that return promises take their turns as promises do.
+ * A handler that ends without a promise is over when it returns, and the next one starts at once. After `PACE_MS` with such
+ * handlers the event loop has its turn, so that settles and signals do not wait for all.
  */
 import { setImmediate } from 'node:timers/promises';
 import { AHEAD_MS } from '../claim/prefetch.js';

@@ -1,9 +1,6 @@
 /**
- * Membership: this worker's view of the fleet, and what follows from it: its shares of the ring, whether it comes
- * first, and whose jobs are to be recovered.
- *
- * The view is a hint. It is read again when the epoch in the answer of a claim has moved, when a notification says so,
- * and now and then in any case; one read at a time. Every worker that reads the same list computes the same shares;
+ * Membership: this worker's view of the fleet, and what follows from it: its shares of the ring, whether it comes first,
+ * and whose jobs are to be recovered. The view is a hint: every worker that reads the same list computes the same shares;
  * while two views differ, two workers may read one bucket, and the rows decide.
  */
 import { fleetView, type Member, type QueueSettings, queueSettings } from '../../fleet/registry.js';

@@ -1,11 +1,7 @@
 /**
- * Recovery: when a worker has died, what it held goes back to the queues.
- *
- * Whoever declares a worker dead recovers at once, and so does the first worker of each queue, which hears of it: two of
- * the fleet, however large it is. If they die meanwhile, their own deaths bring the next recovery, which returns the jobs
- * of all dead workers. The rounds of maintenance come after that.
- *
- * Jobs that vanished with most of the fleet are suspects for a moment only. The worker that recovered them clears them
+ * Recovery: when a worker has died, what it held goes back to the queues. Whoever declares it dead recovers at once, and so
+ * does the first worker of each queue: two of the fleet. If they die meanwhile, their own deaths bring the next recovery.
+ * Jobs that vanished with most of the fleet are suspects for a moment only: the worker that recovered them clears them
  * when that is over, or a round of maintenance does.
  */
 import { hintQueue } from '../../fleet/wake.js';

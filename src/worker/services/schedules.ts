@@ -1,9 +1,8 @@
 /**
- * The service that writes ticks. One worker of a queue does it on time, the one whose id comes first; it sleeps
- * until the next tick and is woken when a schedule is made that fires earlier. The others look now and then, more
- * rarely the more they are, and write what they find late: so a leader that is frozen or cut off is replaced within
- * seconds, and a fleet asks for ticks less than once a second when none is due. Two that write at once do no harm:
- * the statement moves each schedule once.
+ * The service that writes ticks. One worker of a queue does it on time, the one whose id comes first; it sleeps until the
+ * next tick and is woken when a schedule is made that fires earlier. The others look now and then, more rarely the more
+ * they are, and write what they find late: so a leader that is frozen or cut off is replaced within seconds. Two that write
+ * at once do no harm: the statement moves each schedule once.
  */
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { DueTicks, Tick, WrittenTicks } from '../../schedule/tick.js';

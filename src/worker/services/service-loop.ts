@@ -1,12 +1,10 @@
 /**
- * Services: work on a queue that the fleet does once per interval, whoever has the turn. One election serves all of them
- * (maintenance/turn.ts): the worker that wins the turn of a queue runs those that are due, and the database knows when
- * each last began. A service works in small statements that each commit by themselves and pass over what others have
- * locked, so it holds nothing for long, and two rounds that overlap do no harm. A worker that claims knows from its claims
- * when the last round began, and does not ask too early.
+ * Services: work on a queue that the fleet does once per interval. One election serves all of them (maintenance/turn.ts):
+ * the worker that wins the turn of a queue runs those that are due. A service works in small statements that each commit
+ * by themselves and pass over what others have locked, so two rounds that overlap do no harm.
  *
- * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has
- * been reachable from here for a whole TTL again: those that live have sent a heartbeat by then.
+ * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has been reachable
+ * from here for a whole TTL again: those that live have sent a heartbeat by then.
  */
 import type pg from 'pg';
 import { againNextTurn, EARLY, type Periodic, takeTurn } from '../../maintenance/turn.js';

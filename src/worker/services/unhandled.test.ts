@@ -12,7 +12,7 @@ function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) 
   const { time, advance, timers } = handClock();
   const graces: number[] = [];
   const stop = watchUnhandled({
-    ...{ maintenanceMs: 10_000, time, log },
+    ...{ settings: { maintenanceMs: 10_000 }, time, log },
     membership: {
       get isFirst() {
         return isFirst();

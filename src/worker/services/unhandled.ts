@@ -1,31 +1,28 @@
 /**
- * Looks for due jobs that no worker of the fleet handles, and says so: the deploy that forgot a handler is
- * seen within a minute, and not when a customer asks.
- *
- * One worker looks for all, the one whose id comes first; it looks at all queues, also at those that nobody
- * serves. It says it once per queue and type, and after sixty rounds of maintenance again if it is still so.
+ * Looks for due jobs that no worker of the fleet handles, and says so: a deploy that forgot a handler is seen within a
+ * minute. One worker looks at all queues, also at those that nobody serves. It says it once per queue and type, and after
+ * sixty rounds of maintenance again if it is still so.
  */
 import type { QueueSettings } from '../../fleet/registry.js';
 import type { Unhandled } from '../../inspect/fleet/unhandled.js';
-import type { Logger } from '../../postgres/log.js';
-import { rounds, type Time } from '../time.js';
+import type { SharedDeps } from '../deps.js';
+import { rounds } from '../time.js';
 
 /** Producers may make up types: a look says this many at most. */
 const MAX_TYPES = 10;
 
 type Queue = Pick<QueueSettings, 'name' | 'ordering'>;
 
-interface UnhandledDeps {
-  readonly maintenanceMs: number;
-  readonly time: Time;
-  readonly log: Logger;
+interface UnhandledDeps extends Pick<SharedDeps, 'time' | 'log'> {
+  readonly settings: { readonly maintenanceMs: number };
   /** The first of the fleet looks, at all queues. */
   readonly membership: { readonly isFirst: boolean; readonly queues: readonly Queue[] };
   readonly find: (queue: Queue, graceMs: number) => Promise<readonly Unhandled[]>;
 }
 
 export function watchUnhandled(deps: UnhandledDeps): () => void {
-  const { maintenanceMs, time, log, membership, find } = deps;
+  const { time, log, membership, find } = deps;
+  const { maintenanceMs } = deps.settings;
   const warnedAt = new Map<string, number>();
   const look = async (queue: Queue) => {
     // No answer is no news: what keeps the database from it is reported by those who need it.

@@ -1,16 +1,12 @@
 /**
- * A batcher: settles of one kind become statements, many at a time. Nothing is settled under the id of a dead worker,
- * nor of one that may be dead until that is known.
+ * A batcher: settles of one kind become statements, many at a time. While one statement is in flight the next batch
+ * gathers, so a lone job settles at once and a flood shares its commits. Nothing is settled under the id of a worker that
+ * is dead, or may be.
  *
- * While one statement is in flight the next batch gathers, so a lone job settles at once and a flood shares
- * its commits. Each job learns its own result. When the connection breaks, the answer is unknown
- * and the statement is sent again: the fence makes that safe, and what had been written before can be looked
- * for. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
- * until the one job that is to blame is alone: it cannot hold back the others. A job that is refused for good is
- * not lost: it is still ours, and whoever settles it learns the reason.
- *
- * A refusal that is not about the jobs, such as a missing right or a locked table, is nobody's failure: the settles are
- * kept and tried again (kept.ts) while their leases hold.
+ * When the connection breaks, the statement is sent again: the fence makes that safe, and what had been written before can
+ * be looked for. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
+ * until the one job that is to blame is alone; whoever settles it learns the reason. A refusal that is not about the jobs,
+ * such as a missing right or a locked table, is nobody's failure: the settles are kept and tried again (kept.ts).
  */
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { isHeldUp, mayPass } from '../../postgres/pool.js';

@@ -1,9 +1,7 @@
 /**
- * The jobs of one queue that are in flight in this process, from the claim to the settle.
- *
- * Everything that is held is in here and is sent to the keeper, so that its lease is renewed. A job
- * leaves when the database has answered its settle, or when it is lost: then its handler's signal is
- * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
+ * The jobs of one queue that are in flight in this process, and that the keeper renews. A job leaves when the database has
+ * answered its settle, or when it is lost: then its handler's signal is aborted and nothing that it settles counts. Counts
+ * and events of jobs are made here and nowhere else.
  */
 import type { QueueDeps } from '../deps.js';
 import type { JobEvent, SettleResult } from '../events.js';

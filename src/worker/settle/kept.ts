@@ -1,8 +1,7 @@
 /**
- * Settles that the database takes from nobody just now: a right was revoked, a table is gone or locked. The handlers
- * have done their work, so the settles stay here and are tried again, later and later, while the keeper renews the
- * leases. All of them are tried in one statement. If that is refused, a few are tried one by one: where the
- * reason is one type or one job after all, the others do not wait for it.
+ * Settles that the database takes from nobody just now: a right was revoked, a table is gone or locked. They are tried
+ * again in one statement, later and later, while the keeper renews the leases. If that is refused, a few are tried one by
+ * one: where the reason is one type or one job after all, the others do not wait for it.
  */
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { MAX_ROWS } from '../../postgres/statement.js';

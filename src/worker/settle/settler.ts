@@ -1,8 +1,7 @@
 /**
- * The settler: a batcher for each way in which a job leaves this worker. A completion whose answer got lost is
- * found in the archive, a failure in the history of the job. What Postgres refuses because of the job is handed back with
- * the reason, to be settled as a failure; a failure or a release that it refuses is tried again, because nothing
- * is left to do in its place. What it refuses to everybody is kept and tried again too: the job did not fail.
+ * The settler: a batcher for each way in which a job leaves this worker. A completion whose answer got lost is found in the
+ * archive, a failure in the history of the job. What Postgres refuses because of the job is handed back, to be settled as
+ * a failure; a failure or a release that it refuses is tried again, and so is what it refuses to everybody.
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { CAP_MS, pause, untilDone } from '../../postgres/backoff.js';
