@@ -27,6 +27,7 @@ import { schedules } from './api/schedules.js';
 import { type JobChanges, type UpdateChoice, update } from './api/update.js';
 import { type JobOutcome, type WaitChoice, Waiting } from './api/wait.js';
 import type { Enqueued } from './enqueue/enqueue.js';
+import { enqueuedEvents } from './enqueue/enqueued.js';
 import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors.js';
 import {
@@ -54,10 +55,9 @@ import type { Queryable } from './postgres/queryable.js';
 import { checkSameDatabase } from './postgres/same-database.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
 import { Tracing } from './tracing/tracing.js';
-import { emitterOf } from './worker/emitter.js';
 import type { WorkerEvent } from './worker/events.js';
+import { emitterOf } from './worker/events.js';
 import type { WorkerOptions } from './worker/options.js';
-import { enqueuedEvents } from './worker/settle/enqueued.js';
 import { Worker } from './worker/worker.js';
 
 const CLOSE_MS = 500;

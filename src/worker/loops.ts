@@ -18,7 +18,7 @@ import { Wakeups } from './claim/wakeups.js';
 import type { SharedDeps } from './deps.js';
 import { Keeper } from './lease/keeper.js';
 import { QueueWorker } from './queue-worker.js';
-import { Leaks } from './run/leaks.js';
+import { type Leaks, newLeaks } from './run/leaks.js';
 import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
@@ -88,7 +88,7 @@ export class Loops {
     this.keeper = this.#makeKeeper();
     this.#recovery = newRecovery(deps);
     this.#trouble = new Trouble(log, deps.emit);
-    this.leaks = new Leaks(deps);
+    this.leaks = newLeaks(deps);
     this.services = new ServiceLoop({
       ...deps,
       services: maintenanceServices(settings.maintenanceMs, this.#recovery, (ids) =>
@@ -230,7 +230,7 @@ export class Loops {
           attempts: Object.fromEntries(
             this.queues.map((one) => [one.queue, one.inFlight.attempts]),
           ),
-          trouble: this.#trouble.report(this.leaks.counts),
+          trouble: this.#trouble.report(this.leaks.counts()),
         }),
       },
     );

@@ -12,8 +12,7 @@ import type { ClaimBatch } from './claim/claim-reader.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
 import type { QueueDeps } from './deps.js';
 import { LeasedJob } from './run/leased-job.js';
-import { Runs } from './run/runs.js';
-import { runsOf } from './run/runs-of.js';
+import { Runs, runsOf } from './run/runs.js';
 import { InFlightJobs } from './settle/in-flight.js';
 import { Wait } from './time.js';
 

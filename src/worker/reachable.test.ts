@@ -2,7 +2,7 @@
 import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
 import { recordingLogger } from '../../test/support/logger.js';
-import { Outage, untilReachable, wasAway } from './reachable.js';
+import { outageOf, untilReachable, wasAway } from './reachable.js';
 
 const INBOX = { schema: 'holdfast', queue: 'inbox' };
 const away = () => Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' });
@@ -28,7 +28,7 @@ test('a slow statement is no outage of a database that has confirmed a heartbeat
 
 test('the end of an outage is said once, at the first answer', async () => {
   const log = recordingLogger();
-  const outage = new Outage(log);
+  const outage = outageOf(log);
   let there = true;
   const engine = outage.watch({
     run: async () => {

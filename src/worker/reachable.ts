@@ -10,6 +10,7 @@ import { behindPooler } from '../postgres/pooled.js';
 import type { Executor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
 import { ANSWER_MS } from './time.js';
+import type { WorkerDeps } from './worker.js';
 
 export interface ReachableDeps {
   readonly halt: AbortSignal;
@@ -46,32 +47,26 @@ export function wasAway(error: unknown, confirmedAgoMs: number, timeoutMs: numbe
 }
 
 /** After an outage, one line that it is over: at the first answer to a statement of the engine. */
-export class Outage {
-  readonly #log: Logger;
-  #since: number | null = null;
-
-  constructor(log: Logger) {
-    this.#log = log;
-  }
-
-  record(): void {
-    this.#since ??= performance.now();
-  }
-
-  watch(engine: Executor): Executor {
-    return {
-      run: async (statement, names, params) => {
-        const rows = await engine.run(statement, names, params);
-        if (this.#since !== null) this.#end(this.#since);
-        return rows;
-      },
-    };
-  }
-
-  #end(since: number): void {
-    this.#since = null;
-    this.#log.info({ awayMs: Math.round(performance.now() - since) }, 'the database answers again');
-  }
+export function outageOf(log: Logger) {
+  let since: number | null = null;
+  return {
+    record(): void {
+      since ??= performance.now();
+    },
+    watch(engine: Executor): Executor {
+      return {
+        run: async (statement, names, params) => {
+          const rows = await engine.run(statement, names, params);
+          if (since !== null) {
+            const awayMs = Math.round(performance.now() - since);
+            log.info({ awayMs }, 'the database answers again');
+          }
+          since = null;
+          return rows;
+        },
+      };
+    },
+  };
 }
 
 /** Whether a pooler stands before the database. Not by the caller's pool: that may go another way. */
@@ -88,16 +83,10 @@ export async function findPooler(
   return pooled;
 }
 
-interface Ways {
-  readonly pool: pg.Pool;
-  readonly besidePool: boolean;
-  readonly direct: Address | null;
-}
-
 /** Enqueues, handlers' transactions, claims and hints have to meet in one database. */
 export async function checkWays(
   worker: pg.Pool,
-  { pool, besidePool, direct }: Ways,
+  { pool, besidePool, direct }: Pick<WorkerDeps, 'pool' | 'besidePool' | 'direct'>,
   log: Logger,
 ): Promise<void> {
   if (besidePool) await checkSameDatabase(worker, pool, 'The pool');

@@ -18,17 +18,20 @@ import { closePool, databaseOf, enginePool as newEnginePool } from '../postgres/
 import { engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
-import { emitterOf } from './emitter.js';
-import { noStats, type WorkerEvent, type WorkerStats } from './events.js';
+import { emitterOf, noStats, type WorkerEvent, type WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
 import { Loops, MAX_CONNECTIONS } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
-import { checkWays, findPooler, Outage, untilReachable, wasAway } from './reachable.js';
+import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
 import { addRoute, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
 import type { Handler, Route } from './run/attempt.js';
 import { aloneHandler } from './run/batch.js';
-import type { HandlerContext } from './run/handler-context.js';
-import { type BatchContext, type BatchJob, type BatchOptions, resolveBatch } from './run/many.js';
+import {
+  type BatchHandler,
+  type BatchOptions,
+  type HandlerContext,
+  resolveBatch,
+} from './run/handler-context.js';
 import { metadataOf, newWorkerId, Registration } from './services/registration.js';
 import { exitAfter, onSignals } from './signals.js';
 import { systemTime } from './time.js';
@@ -60,7 +63,7 @@ export class Worker {
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
   readonly #log: BoundedLogger;
-  readonly #outage: Outage;
+  readonly #outage: ReturnType<typeof outageOf>;
   readonly #events: ReturnType<typeof emitterOf>;
   readonly #routes = new Map<string, Route>();
   readonly #halt = new AbortController();
@@ -79,7 +82,7 @@ export class Worker {
     sendable(deps.address);
     this.#settings = resolveOptions(options);
     this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
-    this.#outage = new Outage(this.#log);
+    this.#outage = outageOf(this.#log);
     this.#events = emitterOf(this.#settings.onEvent, deps.listeners, this.#log);
   }
 
@@ -89,11 +92,9 @@ export class Worker {
   }
 
   /** What is handled, by type, and the time limit of handlers: for the test kit, which runs them itself. */
-  get handlers(): {
-    readonly routes: ReadonlyMap<string, Route>;
-    readonly timeoutMs: number | null;
-  } {
-    return { routes: this.#routes, timeoutMs: this.#settings.timeoutMs };
+  get handlers() {
+    const { timeoutMs } = this.#settings;
+    return { routes: this.#routes as ReadonlyMap<string, Route>, timeoutMs };
   }
 
   handle<Input, Output>(
@@ -114,7 +115,7 @@ export class Worker {
   handleMany<Input, Output>(
     job: JobDefinition<Input, Output>,
     options: BatchOptions,
-    handler: (jobs: readonly BatchJob<Output>[], context: BatchContext<Output>) => unknown,
+    handler: BatchHandler<Output>,
   ): this {
     this.#checkNew('add handlers before run()');
     addRoute(this.#routes, 'handleMany()', job, handler, () => {

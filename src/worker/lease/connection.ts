@@ -9,6 +9,7 @@ import pg from 'pg';
 import { backendPid, dropLiveness, holdLiveness } from '../../fleet/liveness.js';
 import type { Address } from '../../postgres/address.js';
 import { within } from '../../postgres/backoff.js';
+import type { Names } from '../../postgres/names.js';
 import { engineConfig } from '../../postgres/pool.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
 import { monotonicMs } from './protocol.js';
@@ -17,7 +18,7 @@ export interface ConnectionDeps {
   readonly address: Address;
   readonly pooled: boolean;
   readonly prepare: boolean;
-  readonly schema: string;
+  readonly names: Names;
   readonly timeoutMs: number;
   readonly locks: () => boolean;
   /** It was to hold the lock, and a pooler stands between. */
@@ -51,10 +52,6 @@ export class Connection {
     return this.#opened > 1;
   }
 
-  get #names() {
-    return { schema: this.#deps.schema, queue: 'inbox' };
-  }
-
   async open(): Promise<void> {
     const { address, pooled, prepare, timeoutMs, locks, foundPooler } = this.#deps;
     const config = engineConfig({
@@ -70,7 +67,7 @@ export class Connection {
     try {
       await client.connect();
       // A lock that is taken through a pooler stays with the pooler, and outlives this process.
-      if (locks() && (await backendPid(db, this.#names)) !== client.processID) foundPooler();
+      if (locks() && (await backendPid(db, this.#deps.names)) !== client.processID) foundPooler();
       if (this.#closed) throw new Error('the keeper has stopped');
     } catch (error) {
       cut(client);
@@ -86,10 +83,10 @@ export class Connection {
   async holdLock(db: Executor, workerId: string | null): Promise<void> {
     const before = this.lockedFor;
     if (workerId === before) return;
-    if (workerId !== null) await holdLiveness(db, this.#names, workerId);
+    if (workerId !== null) await holdLiveness(db, this.#deps.names, workerId);
     if (db !== this.db) throw new Error('the session broke while it took the liveness lock');
     this.lockedFor = workerId;
-    if (before !== null) await dropLiveness(db, this.#names, before);
+    if (before !== null) await dropLiveness(db, this.#deps.names, before);
   }
 
   /** After an error: a session that may be half open is cut, one that only refused is kept. */

@@ -4,13 +4,15 @@
  * turn for `stallMs`, all of this stops until it turns again, and the fleet takes over. By the last confirmed heartbeat,
  * in shared memory, the main thread knows whether it may have been declared dead; so after a freeze the look comes first.
  */
+import { UNIT_MS } from '../../job/duration.js';
 import type { Address } from '../../postgres/address.js';
 import { LAST_MS } from '../../postgres/backoff.js';
 import { LOOK_MS } from '../time.js';
 import { Connection } from './connection.js';
 import { Leases } from './leases.js';
-import { Passwords } from './passwords.js';
+import { passwords } from './passwords.js';
 import {
+  type Attempts,
   confirmedAgoMs,
   type FromKeeper,
   type KeeperSetup,
@@ -20,7 +22,6 @@ import {
   type Tell,
   type ToKeeper,
 } from './protocol.js';
-import { RecentAttempts } from './recent.js';
 import { type Task, Turns } from './turns.js';
 import { Watch } from './watch.js';
 
@@ -36,7 +37,7 @@ export class KeeperWork {
   readonly #setup: KeeperSetup;
   readonly #shared: BigInt64Array;
   readonly #leases: Leases;
-  readonly #passwords: Passwords;
+  readonly #passwords: ReturnType<typeof passwords>;
   readonly #recent: RecentAttempts;
   readonly #connections: Connection[];
   readonly #turns: Turns[];
@@ -59,7 +60,7 @@ export class KeeperWork {
     this.#load = setup.load;
     this.#checks = setInterval(() => this.#checkMain(), LOOK_MS).unref();
     this.#leases = new Leases({ ...setup, workerId: () => this.#workerId, tell: this.#tell });
-    this.#passwords = new Passwords(this.#tell);
+    this.#passwords = passwords(this.#tell);
     this.#recent = new RecentAttempts((JSON.parse(setup.load) as Load).attempts, now);
     const renew: Task = {
       what: 'renewing leases',
@@ -163,7 +164,7 @@ export class KeeperWork {
     const address = asksPasswords ? this.#passwords.askedBy(to) : to;
     const thirdMs = Math.floor(Math.min(leaseMs, ttlMs) / 3);
     return new Connection({
-      ...{ address, pooled, prepare, schema },
+      ...{ address, pooled, prepare, names: { schema, queue: 'inbox' } },
       timeoutMs: Math.max(LOOK_MS, thirdMs),
       locks: () => this.#locks && !pooled,
       foundPooler: () => this.#lockIsOff(),
@@ -205,5 +206,35 @@ export class KeeperWork {
     this.#dead = false;
     this.#leases.clear();
     for (const one of this.#turns) one.runNow();
+  }
+}
+
+interface Counted {
+  readonly at: number;
+  readonly attempts: Load['attempts'];
+}
+
+/** How the attempts of about the last minute ended, by queue: so one reading of the registry says whether most fail. */
+export class RecentAttempts {
+  #counted: Counted[];
+
+  constructor(attempts: Load['attempts'], at: number) {
+    this.#counted = [{ at, attempts }];
+  }
+
+  /** Returns the attempts of so many milliseconds, by queue; one without any is left out. */
+  report(attempts: Load['attempts'], at: number) {
+    // The newest of those that are a minute old is where the minute begins.
+    const begins = this.#counted.findLastIndex((one) => at - one.at >= UNIT_MS.m);
+    this.#counted = [...this.#counted.slice(Math.max(0, begins)), { at, attempts }];
+    const first = this.#counted[0] as Counted;
+    const ended = Object.entries(attempts).map(([queue, now]): [string, Attempts] => {
+      const { failed, completed } = first.attempts[queue] as Attempts;
+      return [queue, { failed: now.failed - failed, completed: now.completed - completed }];
+    });
+    return {
+      ms: Math.round(at - first.at),
+      queues: Object.fromEntries(ended.filter(([, one]) => one.failed + one.completed > 0)),
+    };
   }
 }

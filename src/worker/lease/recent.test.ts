@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { RecentAttempts } from './recent.js';
+import { RecentAttempts } from './keeper-work.js';
 
 test('what ended in the last minute is reported by queue, and what is older is not', () => {
   const none = { failed: 0, completed: 0 };

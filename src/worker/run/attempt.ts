@@ -12,10 +12,9 @@ import { errorText } from '../../job/failure.js';
 import type { JobDefinition } from '../../job/job.js';
 import { errorType } from '../../tracing/error-type.js';
 import { JobContext } from './context.js';
-import type { ContextDeps, HandlerContext } from './handler-context.js';
+import type { ContextDeps, HandlerContext, Many } from './handler-context.js';
 import type { Leakable } from './leaks.js';
 import type { LeasedJob } from './leased-job.js';
-import type { Many } from './many.js';
 import { resultText } from './result.js';
 
 export type Handler = (context: HandlerContext<unknown>) => unknown;

@@ -5,9 +5,8 @@
  */
 import type { Member } from './completion.js';
 import type { JobContext } from './context.js';
-import { leaseLost } from './handler-context.js';
+import { type BatchJob, leaseLost } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
-import type { BatchJob } from './many.js';
 
 const YES = Promise.resolve(true);
 

@@ -9,9 +9,8 @@ import type { Route } from './attempt.js';
 import { BatchSlot } from './batch-slot.js';
 import { completeTogether } from './completion.js';
 import type { JobContext } from './context.js';
-import type { ContextDeps } from './handler-context.js';
+import type { BatchContext, BatchHandler, BatchJob, ContextDeps, Many } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
-import type { BatchContext, BatchHandler, BatchJob, Many } from './many.js';
 import type { OneJob } from './one-job.js';
 
 /** A job by itself, for who knows of no batches, such as the test kit. */

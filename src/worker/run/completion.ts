@@ -4,12 +4,12 @@
  */
 import type pg from 'pg';
 import { writeJobs } from '../../enqueue/enqueue.js';
+import { enqueuedEvents } from '../../enqueue/enqueued.js';
 import { HoldfastError } from '../../job/errors.js';
 import { withClient } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { isRefusedToAll } from '../../postgres/refused.js';
 import { complete } from '../../settle/complete.js';
-import { enqueuedEvents } from '../settle/enqueued.js';
 import type { JobContext } from './context.js';
 import { type ContextDeps, leaseLost } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';

@@ -7,6 +7,7 @@ import type pg from 'pg';
 import { findEffect, recordEffect } from '../../effects/once.js';
 import { keepValue, NO_VALUE, type Stored } from '../../effects/value.js';
 import { prepareJobs, writeJobs } from '../../enqueue/enqueue.js';
+import { enqueuedEvents } from '../../enqueue/enqueued.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors.js';
@@ -21,7 +22,6 @@ import {
 import { checkKey } from '../../job/key.js';
 import { mayPass } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
-import { enqueuedEvents } from '../settle/enqueued.js';
 import { committing, completeIn, inTheirTurn, type Member } from './completion.js';
 import { type ContextDeps, type HandlerContext, leaseLost } from './handler-context.js';
 import { JobFacts } from './job-facts.js';

@@ -5,8 +5,8 @@
  */
 import type { Time, Timer } from '../time.js';
 import type { Route } from './attempt.js';
+import type { Many } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
-import type { Many } from './many.js';
 
 export interface Taken {
   readonly runs: readonly LeasedJob[][];

@@ -19,78 +19,72 @@ interface LeaksDeps extends Pick<SharedDeps, 'time' | 'settings' | 'log' | 'emit
   readonly drainAsked: (leaked: number) => void;
 }
 
-export class Leaks {
-  readonly #deps: LeaksDeps;
-  readonly #watched = new Map<Leakable, Timer>();
-  readonly #leaked = new Set<Leakable>();
-  #stopped = false;
+export type Leaks = ReturnType<typeof newLeaks>;
 
-  constructor(deps: LeaksDeps) {
-    this.#deps = deps;
-  }
+export function newLeaks({ time, settings, log, emit, drainAsked }: LeaksDeps) {
+  const watched = new Map<Leakable, Timer>();
+  const leaked = new Set<Leakable>();
+  let stopped = false;
 
-  get total(): number {
-    return this.#leaked.size;
-  }
-
-  get counts(): TroubleReport['leaked'] {
-    const counts: Record<string, Record<string, number>> = {};
-    for (const { queue, type } of Array.from(this.#leaked, (handler) => handler.of)) {
-      counts[queue] ??= {};
-      const types = counts[queue] as Record<string, number>;
-      types[type] = (types[type] ?? 0) + 1;
+  /** By queue and type. */
+  function counts(): TroubleReport['leaked'] {
+    const by: Record<string, Record<string, number>> = {};
+    for (const { of } of leaked) {
+      const types = by[of.queue] ?? {};
+      by[of.queue] = { ...types, [of.type]: (types[of.type] ?? 0) + 1 };
     }
-    return counts;
-  }
-
-  /** Its signal was aborted. `counts`: false for one job of a batch, whose handler has others. */
-  watch(handler: Leakable, counts: boolean): void {
-    if (this.#watched.has(handler) || this.#leaked.has(handler)) return;
-    const over = () => {
-      this.#watched.delete(handler);
-      handler.abandon();
-      if (counts) this.add(handler);
-    };
-    if (this.#stopped) over();
-    else {
-      const { time, settings } = this.#deps;
-      this.#watched.set(handler, time.after(settings.leakGraceMs, over, true));
-    }
-  }
-
-  /** It runs on, and its job has left for good. */
-  add(handler: Leakable): void {
-    this.#leaked.add(handler);
-    this.#deps.log.warn(
-      this.#report('leaked', handler),
-      'a handler runs on although its job has left this worker; its place is free again, what it holds is not',
-    );
-    const { maxLeaked } = this.#deps.settings;
-    if (maxLeaked !== null && this.total >= maxLeaked) this.#deps.drainAsked(this.total);
-  }
-
-  ended(handler: Leakable): void {
-    this.#watched.get(handler)?.cancel();
-    this.#watched.delete(handler);
-    if (!this.#leaked.delete(handler)) return;
-    this.#deps.log.info(this.#report('leak-ended', handler), 'a leaked handler ended');
+    return by;
   }
 
   /** Returns what the log says of it, and how many of its type run on. */
-  #report(kind: 'leaked' | 'leak-ended', { of: { queue, type, id } }: Leakable): object {
-    const running = this.counts[queue]?.[type] ?? 0;
-    this.#deps.emit({ kind, queue, type, ...(id !== undefined && { id }), running });
+  function report(kind: 'leaked' | 'leak-ended', { of: { queue, type, id } }: Leakable): object {
+    const running = counts()[queue]?.[type] ?? 0;
+    emit({ kind, queue, type, ...(id !== undefined && { id }), running });
     return { queue, type, ...(id !== undefined && { job: id }), leaked: running };
   }
 
-  /** The worker has stopped: who still runs has leaked. */
-  stop(): void {
-    this.#stopped = true;
-    for (const [handler, timer] of [...this.#watched]) {
-      timer.cancel();
-      this.#watched.delete(handler);
-      handler.abandon();
-      this.add(handler);
-    }
+  /** It runs on, and its job has left for good. */
+  function add(handler: Leakable): void {
+    leaked.add(handler);
+    log.warn(
+      report('leaked', handler),
+      'a handler runs on although its job has left this worker; its place is free again, what it holds is not',
+    );
+    const { maxLeaked } = settings;
+    if (maxLeaked !== null && leaked.size >= maxLeaked) drainAsked(leaked.size);
   }
+
+  return {
+    counts,
+    add,
+    get total() {
+      return leaked.size;
+    },
+    /** Its signal was aborted. `counted`: false for one job of a batch, whose handler has others. */
+    watch(handler: Leakable, counted: boolean): void {
+      if (watched.has(handler) || leaked.has(handler)) return;
+      const over = () => {
+        watched.delete(handler);
+        handler.abandon();
+        if (counted) add(handler);
+      };
+      if (stopped) over();
+      else watched.set(handler, time.after(settings.leakGraceMs, over, true));
+    },
+    ended(handler: Leakable): void {
+      watched.get(handler)?.cancel();
+      watched.delete(handler);
+      if (leaked.delete(handler)) log.info(report('leak-ended', handler), 'a leaked handler ended');
+    },
+    /** The worker has stopped: who still runs has leaked. */
+    stop(): void {
+      stopped = true;
+      for (const [handler, timer] of [...watched]) {
+        timer.cancel();
+        watched.delete(handler);
+        handler.abandon();
+        add(handler);
+      }
+    },
+  };
 }

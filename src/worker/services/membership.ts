@@ -6,7 +6,7 @@
 import { fleetView, type Member, type QueueSettings, queueSettings } from '../../fleet/registry.js';
 import { ringOwners } from '../../fleet/ring.js';
 import type { Ordering } from '../../job/order.js';
-import { Backoff, pause } from '../../postgres/backoff.js';
+import { untilDone } from '../../postgres/backoff.js';
 import type { SharedDeps } from '../deps.js';
 import type { QueueWorker } from '../queue-worker.js';
 import type { Timer } from '../time.js';
@@ -22,7 +22,6 @@ export interface MembershipDeps extends SharedDeps {
 export class Membership {
   readonly #deps: MembershipDeps;
   readonly #halt = new AbortController();
-  readonly #backoff = new Backoff();
   #epoch = 0;
   #members: readonly Member[] = [];
   /** All of the schema. */
@@ -83,16 +82,15 @@ export class Membership {
     this.#reading = true;
     while (this.#again && !this.#halt.signal.aborted) {
       this.#again = false;
-      try {
-        await this.#read();
-        this.#backoff.reset();
-      } catch (error) {
-        // A read that a stop overtook finds its pool closed: nobody needs its answer any more.
-        if (this.#halt.signal.aborted) break;
-        this.#deps.reportError('reading the membership of the fleet', error);
-        this.#again = true;
-        await pause(this.#backoff.nextMs(), this.#halt.signal);
-      }
+      await untilDone(
+        this.#halt.signal,
+        () => this.#read(),
+        (error) => {
+          // A read that a stop overtook finds its pool closed: nobody needs its answer any more.
+          if (this.#halt.signal.aborted) return;
+          this.#deps.reportError('reading the membership of the fleet', error);
+        },
+      );
     }
     this.#reading = false;
     this.#plan();

@@ -1,5 +1,6 @@
 /** From the outcome of an attempt to the settle that belongs to it. */
 import { writeJobs } from '../../enqueue/enqueue.js';
+import { enqueuedEvents } from '../../enqueue/enqueued.js';
 import { HoldfastError } from '../../job/errors.js';
 import { describeError } from '../../job/failure.js';
 import { withTransaction } from '../../postgres/pool.js';
@@ -11,7 +12,6 @@ import type { SettleResult } from '../events.js';
 import { described, type Failure, type Outcome, type Route } from '../run/attempt.js';
 import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { enqueuedEvents } from './enqueued.js';
 import { resultOfFailure, type Settler } from './settler.js';
 import { type Done, Refusal } from './waiting.js';
 
