@@ -87,7 +87,7 @@ export class Loops {
     this.#gate = new LockGate(OWN_CONNECTIONS, deps.queues.length);
     this.keeper = this.#makeKeeper();
     this.#recovery = newRecovery(deps);
-    this.#trouble = new Trouble(log, deps.emit);
+    this.#trouble = new Trouble(deps);
     this.leaks = newLeaks(deps);
     this.services = new ServiceLoop({
       ...deps,
@@ -118,10 +118,7 @@ export class Loops {
     });
   }
 
-  /**
-   * Before the first handler: it may block this thread, and then the other must be at work. Rejects when
-   * that cannot run.
-   */
+  /** Before the first handler, which may block this thread: then the keeper must be at work. Rejects if it cannot run. */
   async prepare(): Promise<void> {
     await this.keeper.start();
     this.wakeups.start();

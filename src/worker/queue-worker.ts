@@ -56,15 +56,10 @@ export class QueueWorker {
       inFlight: this.inFlight,
       changed: () => this.pump(),
     });
-    const versions: Record<string, number> = {};
-    const sizes: number[] = [];
-    for (const { job, many } of deps.routes.values()) {
-      if (job.queue !== queue) continue;
-      versions[job.type] = job.version;
-      sizes.push(many?.max ?? 1);
-    }
+    const routes = [...deps.routes.values()].filter(({ job }) => job.queue === queue);
+    const versions = Object.fromEntries(routes.map(({ job }) => [job.type, job.version]));
     this.versions = versions;
-    this.#perHandler = Math.min(...sizes);
+    this.#perHandler = Math.min(...routes.map(({ many }) => many?.max ?? 1));
     this.claims = new ClaimLoop({
       ...deps,
       ...{ queue, names: deps.context.names, versions },
@@ -91,16 +86,14 @@ export class QueueWorker {
     if (this.#pumping) return;
     // Handlers that end at once keep the process busy until all that wait have run. So that the database is
     // not idle meanwhile, the next jobs are asked for before; a statement is sent in the next tick.
-    if (this.runs.waiting > this.#deps.settings.concurrency) {
-      this.claims.pump();
-      this.#pumping = true;
-      process.nextTick(() => {
-        this.#pumping = false;
-        this.runs.start();
-        this.claims.pump();
-      });
-      return;
-    }
+    this.#pumping = this.runs.waiting > this.#deps.settings.concurrency;
+    if (this.#pumping) process.nextTick(() => this.#start());
+    else this.runs.start();
+    this.claims.pump();
+  }
+
+  #start(): void {
+    this.#pumping = false;
     this.runs.start();
     this.claims.pump();
   }

@@ -51,23 +51,15 @@ export function queuesToServe(
   routes: ReadonlyMap<string, Route>,
   named: readonly string[] | null,
 ): string[] {
-  if (routes.size === 0) {
-    throw new HoldfastError(
-      'HANDLER_MISSING',
-      'The worker has no handlers, so it was not started. Call handle(job, fn) before run().',
-    );
-  }
   const wanted = [...new Set([...routes.values()].map(({ job }) => job.queue))];
-  if (!named) return wanted;
-  const idle = named.find((queue) => !wanted.includes(queue));
-  if (idle) {
-    throw new HoldfastError(
-      'HANDLER_MISSING',
-      `No handler belongs to queue "${idle}", so the worker was not started. ` +
-        'Add one, or leave the queue out.',
-    );
-  }
-  return [...named];
+  const idle = named?.find((queue) => !wanted.includes(queue));
+  const problem =
+    routes.size === 0
+      ? 'The worker has no handlers, so it was not started. Call handle(job, fn) before run().'
+      : idle &&
+        `No handler belongs to queue "${idle}", so the worker was not started. Add one, or leave the queue out.`;
+  if (problem) throw new HoldfastError('HANDLER_MISSING', problem);
+  return [...(named ?? wanted)];
 }
 
 /** Checks that the queues are there and declares their limits, as far as they differ. Returns them by channel. */

@@ -3,19 +3,16 @@
  * have ended and cannot be settled. The registry gets it with the next heartbeat, so that `doctor` and `explain` know.
  */
 import { describeError } from '../job/failure.js';
-import type { Logger } from '../postgres/log.js';
-import type { WorkerEvent } from './events.js';
+import type { SharedDeps } from './deps.js';
 import type { TroubleReport } from './lease/protocol.js';
 import { summaryOf } from './run/attempt.js';
 
 export class Trouble {
-  readonly #log: Logger;
-  readonly #emit: (event: WorkerEvent) => void;
+  readonly #deps: Pick<SharedDeps, 'log' | 'emit'>;
   readonly #kept = new Map<string, { readonly since: number; jobs: number; why: string }>();
 
-  constructor(log: Logger, emit: (event: WorkerEvent) => void) {
-    this.#log = log;
-    this.#emit = emit;
+  constructor(deps: Pick<SharedDeps, 'log' | 'emit'>) {
+    this.#deps = deps;
   }
 
   report(leaked: TroubleReport['leaked']): TroubleReport | null {
@@ -26,18 +23,19 @@ export class Trouble {
 
   /** So many jobs of the queue have ended and are not settled. */
   kept(queue: string, jobs: number, change: number, error: unknown): void {
-    this.#emit({ kind: 'settles-kept', queue, jobs, change, error });
+    const { log, emit } = this.#deps;
+    emit({ kind: 'settles-kept', queue, jobs, change, error });
     const before = this.#kept.get(queue);
     if (before && jobs > 0) before.jobs = jobs;
     else if (before) {
       this.#kept.delete(queue);
       const forMs = Math.round(performance.now() - before.since);
-      this.#log.info({ queue, forMs }, 'the database takes the outcomes of jobs again');
+      log.info({ queue, forMs }, 'the database takes the outcomes of jobs again');
     } else if (jobs > 0) {
       const { message: err, code } = describeError(error);
       const why = summaryOf(code === null ? err : `${code} ${err}`);
       this.#kept.set(queue, { since: performance.now(), jobs, why });
-      this.#log.error(
+      log.error(
         { queue, jobs, err, code },
         'the database refuses to write how jobs ended; they did not fail, and their outcomes are kept and tried again',
       );

@@ -7,17 +7,13 @@
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { backendPid, dropLiveness, holdLiveness } from '../../fleet/liveness.js';
-import type { Address } from '../../postgres/address.js';
 import { within } from '../../postgres/backoff.js';
 import type { Names } from '../../postgres/names.js';
 import { engineConfig } from '../../postgres/pool.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
-import { monotonicMs } from './protocol.js';
+import { type KeeperSetup, monotonicMs } from './protocol.js';
 
-export interface ConnectionDeps {
-  readonly address: Address;
-  readonly pooled: boolean;
-  readonly prepare: boolean;
+interface ConnectionDeps extends Pick<KeeperSetup, 'address' | 'pooled' | 'prepare'> {
   readonly names: Names;
   readonly timeoutMs: number;
   readonly locks: () => boolean;

@@ -187,16 +187,13 @@ export class Keeper {
     this.#listener.error('the keeper thread failed', error);
   }
 
-  async #findPassword(ask: string, of: object): Promise<void> {
-    const answer = await passwordOf(() => this.#listener.password?.(of));
-    this.#send({ kind: 'password', ask, answer });
-  }
-
   #receive({ kind, args }: FromKeeper): void {
     if (kind === 'watched') this.#onWatched();
-    else if (kind === 'passwordAsked')
-      void this.#findPassword(...(args as Parameters<KeeperEvents['passwordAsked']>));
-    else if (kind === 'failed') {
+    else if (kind === 'passwordAsked') {
+      const [ask, of] = args as Parameters<KeeperEvents['passwordAsked']>;
+      const answered = passwordOf(() => this.#listener.password?.(of));
+      void answered.then((answer) => this.#send({ kind: 'password', ask, answer }));
+    } else if (kind === 'failed') {
       const [what, message, code] = args as Parameters<KeeperEvents['failed']>;
       this.#listener.error(what, Object.assign(new Error(message), code !== null && { code }));
     } else {

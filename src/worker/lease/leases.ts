@@ -7,7 +7,7 @@
 import { type Lease, renew } from '../../lease/renew.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
-import { type HeldBatch, monotonicMs, type Tell, unpack } from './protocol.js';
+import { type HeldBatch, type KeeperSetup, monotonicMs, type Tell, unpack } from './protocol.js';
 
 interface Batch {
   readonly queue: string;
@@ -15,10 +15,7 @@ interface Batch {
   jobs: string | Map<string, Lease>;
 }
 
-export interface LeasesDeps {
-  readonly schema: string;
-  readonly leaseMs: number;
-  readonly renewMs: number;
+interface LeasesDeps extends Pick<KeeperSetup, 'schema' | 'leaseMs' | 'renewMs'> {
   readonly workerId: () => string;
   readonly tell: Tell;
 }

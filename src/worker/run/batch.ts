@@ -3,13 +3,19 @@
  * handler waits (batch-slot.ts) until the batch says what became of it. So what fails, is lost or cancelled is one job.
  */
 import type pg from 'pg';
-import { HoldfastError } from '../../job/errors.js';
 import { childLogger, type Logger } from '../../postgres/log.js';
 import type { Route } from './attempt.js';
 import { BatchSlot } from './batch-slot.js';
 import { completeTogether } from './completion.js';
 import type { JobContext } from './context.js';
-import type { BatchContext, BatchHandler, BatchJob, ContextDeps, Many } from './handler-context.js';
+import {
+  type BatchContext,
+  type BatchHandler,
+  type BatchJob,
+  type ContextDeps,
+  jobState,
+  type Many,
+} from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 import type { OneJob } from './one-job.js';
 
@@ -131,12 +137,10 @@ function manyContext(
         : open.length === 0
           ? 'No job of the batch is open any more'
           : null;
-      if (problem) {
-        throw new HoldfastError(
-          'JOB_STATE',
+      if (problem)
+        throw jobState(
           `${problem}, so a transaction was refused. Do all of it in one: the jobs complete with it.`,
         );
-      }
       transacting = true;
       try {
         const value = await complete(open, deps, (tx) => work(tx, jobsOf(open)));

@@ -14,8 +14,8 @@ import type { LockGate } from '../../postgres/lock-gate.js';
 import type { Logger } from '../../postgres/log.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor, Queryable } from '../../postgres/queryable.js';
-import type { Tracing } from '../../tracing/tracing.js';
-import type { WorkerEvent } from '../events.js';
+import type { SharedDeps } from '../deps.js';
+import type { WorkerDeps } from '../worker.js';
 import type { Leaks } from './leaks.js';
 
 export interface HandlerContext<Payload> {
@@ -111,9 +111,12 @@ export function resolveBatch(
   };
 }
 
-export interface ContextDeps {
+type Shared = Pick<SharedDeps, 'engine' | 'log' | 'emit'>;
+type OfWorker = Pick<WorkerDeps, 'pool' | 'maxPayloadBytes' | 'tracing'>;
+
+/** Effect markers are written by `engine`: handlers cannot exhaust it by holding transactions. */
+export interface ContextDeps extends Shared, OfWorker {
   readonly names: Names;
-  readonly pool: pg.Pool;
   /** The worker's own, for completions with children: handlers cannot exhaust it. */
   readonly ownPool: pg.Pool;
   /** For transactions on it; left out where there is one queue only. */
@@ -121,15 +124,12 @@ export interface ContextDeps {
   /** What a transaction on it begins with, if its sessions cannot keep settings. */
   readonly begin?: string;
   readonly plain: Executor;
-  /** For effect markers: a pool that handlers cannot exhaust by holding transactions. */
-  readonly engine: Executor;
-  readonly log: Logger;
-  readonly maxPayloadBytes: number;
-  readonly tracing: Tracing | null;
-  readonly emit: (event: WorkerEvent) => void;
   /** Who minds handlers that run on without their job; left out by the test kit, which waits for all of them. */
   readonly leaks?: Leaks;
 }
+
+/** What the handler asked for does not fit the state of its job. */
+export const jobState = (text: string) => new HoldfastError('JOB_STATE', text);
 
 export function leaseLost(id: string, doing: string): HoldfastError {
   return new HoldfastError(

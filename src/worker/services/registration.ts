@@ -7,19 +7,15 @@ import { hostname } from 'node:os';
 import { type Handles, leave, lockKeyOf, markDraining, register } from '../../fleet/registry.js';
 import { VERSION } from '../../job/version.js';
 import { LAST_MS, within } from '../../postgres/backoff.js';
-import type { Logger } from '../../postgres/log.js';
-import type { Executor } from '../../postgres/queryable.js';
 import { LATEST } from '../../schema/migrations.js';
+import type { SharedDeps } from '../deps.js';
 import type { Settings } from '../options.js';
 import { type ReachableDeps, untilReachable } from '../reachable.js';
 
 /** Its `halt` is aborted when the worker stops. */
-interface RegistrationDeps extends ReachableDeps {
-  readonly engine: Executor;
-  readonly schema: string;
+interface RegistrationDeps extends ReachableDeps, Pick<SharedDeps, 'engine' | 'schema' | 'log'> {
   readonly handles: Handles;
   readonly metadata: object;
-  readonly log: Logger;
 }
 
 export function newWorkerId(): string {

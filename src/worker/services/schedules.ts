@@ -6,25 +6,21 @@
  */
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { DueTicks, Tick, WrittenTicks } from '../../schedule/tick.js';
-import type { WorkerEvent } from '../events.js';
-import { jittered, LOOK_MS, type Time, type Timer } from '../time.js';
+import type { SharedDeps } from '../deps.js';
+import { jittered, LOOK_MS, type Timer } from '../time.js';
 
 /** Passes come no closer together than this, so that what is due one by one is written together. */
 const PAUSE_MS = LOOK_MS / 20;
 /** A tick that is later than this was left by somebody who is gone. */
 const LATE_MS = 2 * LOOK_MS;
 
-export interface ScheduleDeps {
-  readonly queues: readonly string[];
+export interface ScheduleDeps extends Pick<SharedDeps, 'queues' | 'time' | 'emit' | 'reportError'> {
   readonly read: (queues: readonly string[], limit: number) => Promise<DueTicks>;
   /** Work goes on on what is due in this queue. */
   readonly behind: (queue: string) => Promise<void>;
   readonly write: (queue: string, ticks: readonly Tick[]) => Promise<WrittenTicks[]>;
   readonly membership: { readonly leads: boolean; readonly size: number };
   readonly listening: () => boolean;
-  readonly time: Time;
-  readonly emit: (event: WorkerEvent) => void;
-  readonly reportError: (what: string, error: unknown) => void;
 }
 
 function inBatches(ticks: readonly Tick[]): Tick[][] {

@@ -26,14 +26,11 @@ import {
   type Waiting,
 } from './waiting.js';
 
-/** So many do not wait for more. */
-const ENOUGH = 32;
-
 export type Run<T> = (workerId: string, items: readonly T[]) => Promise<Results>;
 
 interface BatcherOptions<T> {
   readonly afterLoss?: Run<T>;
-  /** At least `PACE_MS` from one statement to the next, unless there is enough for one. */
+  /** At least `PACE_MS` from one statement to the next. */
   readonly gathers?: boolean;
   /** The same job in words that the database takes; null: its words are not the reason. */
   readonly reword?: (item: T, error: unknown) => T | null;
@@ -86,7 +83,7 @@ export class Batcher<T extends Settled> {
       this.#busy = true;
       // Everything that ends in this turn of the loop shares the first statement.
       this.#deps.time.soon(() => void this.#drain());
-    } else if (this.#waiting.length >= ENOUGH) this.#gathering.end();
+    }
   }
 
   /** From now on nothing waits for others. */
@@ -95,18 +92,13 @@ export class Batcher<T extends Settled> {
     this.#gathering.end();
   }
 
-  #gathered(): Promise<boolean> | null {
-    const { time } = this.#deps;
-    const earlyMs = this.#sentAt + PACE_MS - time.now();
-    if (!this.#gathers || earlyMs <= 0 || this.#waiting.length >= ENOUGH) return null;
-    return this.#gathering.atMost(earlyMs, time);
-  }
-
   async #drain(): Promise<void> {
+    const { time } = this.#deps;
     try {
       while (this.#waiting.length > 0) {
-        await this.#gathered();
-        this.#sentAt = this.#deps.time.now();
+        const earlyMs = this.#sentAt + PACE_MS - time.now();
+        if (this.#gathers && earlyMs > 0) await this.#gathering.atMost(earlyMs, time);
+        this.#sentAt = time.now();
         const owner = this.#waiting[0]?.workerId;
         let count = 0;
         while (count < MAX_ROWS && this.#waiting[count]?.workerId === owner) count++;

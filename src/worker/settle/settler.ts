@@ -5,9 +5,7 @@
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { CAP_MS, pause, untilDone } from '../../postgres/backoff.js';
-import type { Names } from '../../postgres/names.js';
 import { mayPass } from '../../postgres/pool.js';
-import type { Executor } from '../../postgres/queryable.js';
 import { isRefusedToAll } from '../../postgres/refused.js';
 import { asAscii, isUnstorable } from '../../settle/ascii.js';
 import { type Cancellation, cancelOwn } from '../../settle/cancel.js';
@@ -17,18 +15,18 @@ import { type Failure, fail, failedBefore } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { Settle, Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
+import type { ContextDeps } from '../run/handler-context.js';
 import { Batcher, type BatcherDeps, isAlive, type Run, resultsOf } from './batcher.js';
 import type { Done } from './waiting.js';
 
-export interface SettlerDeps extends Omit<BatcherDeps, 'kept'> {
+type Databases = Pick<ContextDeps, 'engine' | 'plain' | 'names'>;
+
+interface SettlerDeps extends Omit<BatcherDeps, 'kept'>, Databases {
   /**
    * So many jobs have ended and wait, because the database takes their outcomes from nobody. Left out, as in the test
    * kit, such a refusal is a failed attempt.
    */
   readonly keptChanged?: (jobs: number, change: number, error: unknown) => void;
-  readonly engine: Executor;
-  readonly plain: Executor;
-  readonly names: Names;
 }
 
 interface Settles {
