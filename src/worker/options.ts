@@ -65,9 +65,7 @@ const WORKER_OPTIONS = {
 export type Settings = Readonly<ReturnType<typeof resolveOptions>>;
 
 function rule(holds: boolean, text: string): void {
-  if (!holds) {
-    throw new HoldfastError('OPTION_INVALID', `${text} The worker was not started.`);
-  }
+  if (!holds) throw new HoldfastError('OPTION_INVALID', `${text} The worker was not started.`);
 }
 
 /** Of a worker, or of one stop. */

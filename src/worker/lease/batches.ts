@@ -7,10 +7,7 @@ import type { Lease } from '../../lease/renew.js';
 import type { Settings } from '../options.js';
 import { type HeldBatch, monotonicMs, pack, type ToKeeper } from './protocol.js';
 
-export interface Batch {
-  readonly number: number;
-  readonly queue: string;
-  readonly heldAt: number;
+export interface Batch extends Omit<HeldBatch, 'jobs'> {
   readonly jobs: Set<BatchedJob>;
 }
 

@@ -209,10 +209,7 @@ export class KeeperWork {
   }
 }
 
-interface Counted {
-  readonly at: number;
-  readonly attempts: Load['attempts'];
-}
+type Counted = { readonly at: number; readonly attempts: Load['attempts'] };
 
 /** How the attempts of about the last minute ended, by queue: so one reading of the registry says whether most fail. */
 export class RecentAttempts {

@@ -8,12 +8,6 @@ import type { Route } from './attempt.js';
 import type { Many } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 
-export interface Taken {
-  readonly runs: readonly LeasedJob[][];
-  /** What follows on the last of these runs; empty unless it was cut. */
-  readonly rest: LeasedJob[];
-}
-
 export class Gather {
   readonly job: Route['job'];
   readonly many: Many;
@@ -47,7 +41,8 @@ export class Gather {
     this.#plan();
   }
 
-  take(): Taken {
+  /** `rest`: what follows on the last of these runs; empty unless it was cut. */
+  take(): { runs: LeasedJob[][]; rest: LeasedJob[] } {
     const { max } = this.many;
     const runs: LeasedJob[][] = [];
     let rest: LeasedJob[] = [];

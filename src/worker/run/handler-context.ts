@@ -90,18 +90,11 @@ export type BatchHandler<Payload> = (
 ) => unknown;
 
 /** What a route has for a type that is handled in batches. */
-export interface Many {
-  readonly max: number;
-  readonly withinMs: number;
-  readonly handler: BatchHandler<unknown>;
-}
+export type Many = Readonly<ReturnType<typeof resolveBatch>>;
 
 const OPTIONS = { max: true, within: true } as const satisfies Known<BatchOptions>;
 
-export function resolveBatch(
-  options: BatchOptions | undefined,
-  handler: BatchHandler<never>,
-): Many {
+export function resolveBatch(options: BatchOptions | undefined, handler: BatchHandler<never>) {
   checkKnown(options, OPTIONS, 'handleMany()', 'No handler was added.');
   const { max = 100, within = 50 } = options ?? {};
   return {

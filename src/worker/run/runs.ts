@@ -11,7 +11,7 @@ import type { ClaimBatch } from '../claim/claim-reader.js';
 import { AHEAD_MS } from '../claim/prefetch.js';
 import { PACE_MS, type Timer } from '../time.js';
 import { runBatch } from './batch.js';
-import { cutLost, Gather, type Taken } from './gather.js';
+import { cutLost, Gather } from './gather.js';
 import type { LeasedJob } from './leased-job.js';
 import { type OneJob, type OneJobDeps, oneJob } from './one-job.js';
 
@@ -189,13 +189,13 @@ export class Runs {
 
   #beginBatch(gather: Gather): void {
     gather.queuedAt = null;
-    const taken = gather.take();
+    const { runs, rest } = gather.take();
     if (gather.isReady) this.#queue(gather);
-    if (taken.runs.length > 0) void this.#workBatch(gather, taken);
+    if (runs.length > 0) void this.#workBatch(gather, runs, rest);
   }
 
   /** One handler for all of them. It is over when each has ended, one way or the other. */
-  async #workBatch(gather: Gather, { runs, rest }: Taken): Promise<void> {
+  async #workBatch(gather: Gather, runs: LeasedJob[][], rest: LeasedJob[]): Promise<void> {
     const jobs = runs.flat();
     const spare = gather.many.max - jobs.length;
     this.running++;
