@@ -12,67 +12,52 @@ import { Backpressure } from './api/backpressure.js';
 import { byId } from './api/by-id.js';
 import { deadLetters } from './api/dead-letters.js';
 import { examine } from './api/doctor.js';
-import { EnqueueGate } from './api/enqueue-gate.js';
-import { asLocked } from './api/enqueue-locked.js';
+import { enqueuer } from './api/enqueuer.js';
 import { gaugesReader } from './api/gauges.js';
 import { limits } from './api/limits.js';
 import { looking } from './api/look.js';
 import {
   CALL_OPTIONS,
-  checkCall,
   checkHoldfast,
   type EnqueueCall,
-  fullWaitMs,
   type HoldfastOptions,
 } from './api/options.js';
 import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/queue-settings.js';
 import { schedules } from './api/schedules.js';
 import { type JobChanges, type UpdateChoice, update } from './api/update.js';
 import { type JobOutcome, type WaitChoice, Waiting } from './api/wait.js';
-import {
-  type Enqueued,
-  type EnqueueLimits,
-  needsTransaction,
-  prepareJobs,
-  writeJobs,
-} from './enqueue/enqueue.js';
-import type { NewJob } from './enqueue/insert.js';
+import type { Enqueued } from './enqueue/enqueue.js';
+import { enqueuedEvents } from './enqueue/enqueued.js';
 import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors.js';
-import { describeError } from './job/failure.js';
 import {
   checkDefinition,
   checkInteger,
   ENQUEUE_OPTIONS,
-  type EnqueueItem,
   type EnqueueOptions,
   type JobDefinition,
   type PayloadOf,
 } from './job/job.js';
 import { checkKnown } from './job/known-options.js';
 import { addressOf, checkUrl, findAddress, settingsOf } from './postgres/address.js';
-import { untilNotLost } from './postgres/again.js';
-import { BEGIN_BOUNDED, boundedExecutor } from './postgres/bounded.js';
-import { inQueue } from './postgres/in-queue.js';
+import { boundedExecutor } from './postgres/bounded.js';
 import { type Logger, loggerOf } from './postgres/log.js';
-import { checkQueueName, checkSchemaName, type Names } from './postgres/names.js';
+import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
   adoptPool,
-  asPoolBusy,
   type ConnectionOptions,
   closePool,
   plainPool,
   withClient,
-  withTransaction,
 } from './postgres/pool.js';
 import { behindPooler } from './postgres/pooled.js';
-import { executor, type Queryable } from './postgres/queryable.js';
+import type { Queryable } from './postgres/queryable.js';
 import { checkSameDatabase } from './postgres/same-database.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
-import { Tracing, type WithContext } from './tracing/tracing.js';
+import { Tracing } from './tracing/tracing.js';
 import type { WorkerEvent } from './worker/events.js';
+import { emitterOf } from './worker/events.js';
 import type { WorkerOptions } from './worker/options.js';
-import { enqueuedEvents } from './worker/settle/enqueued.js';
 import { Worker } from './worker/worker.js';
 
 const CLOSE_MS = 500;
@@ -158,88 +143,13 @@ export function holdfast(options: HoldfastOptions = {}) {
   /** Statements outside of any transaction. None waits for a lock for ever: it would keep its connection from others. */
   const outside = async () => boundedExecutor(pool(), { prepare: prepare && !(await pooled()) });
   const backpressure = new Backpressure(outside);
-  const gate = new EnqueueGate(pool);
-
-  async function enqueueMany(
-    items: readonly EnqueueItem[],
-    call: EnqueueCall = {},
-  ): Promise<Enqueued[]> {
-    checkOpen();
-    checkCall(items, call);
-    if (items.length === 0) return [];
-    const queue = items[0]?.job.queue as string;
-    const waitMs = fullWaitMs(call);
-    if (!tracing) return send(queue, items, call, waitMs);
-    const first = items[0]?.job.type as string;
-    const type = items.every((item) => item.job.type === first) ? first : null;
-    return tracing.send({ queue, type, count: items.length, operation: 'send' }, (withContext) =>
-      send(
-        queue,
-        items.map((item) => withHeaders(item, withContext)),
-        call,
-        waitMs,
-      ),
-    );
-  }
-
-  async function send(
-    queue: string,
-    items: readonly EnqueueItem[],
-    call: EnqueueCall,
-    waitMs: number | null,
-  ) {
-    const limits = { maxPayloadBytes, onMismatch: call.onMismatch ?? 'error' } as const;
-    const jobs = await prepareJobs(items, limits);
-    const tx = call.tx ? executor(call.tx) : null;
-    const of = names(queue);
-    const sent = backpressure
-      .admit({ names: of, jobs: jobs.length, tx, waitMs })
-      .then(() => write(of, jobs, limits, call))
-      .catch((error) => {
-        throw tx ? error : asPoolBusy(error, pool, 'nothing was enqueued');
-      });
-    const written = await inQueue(of, sent);
-    if (listeners.size > 0) for (const event of enqueuedEvents(queue, jobs, written)) tell(event);
-    return written;
-  }
-
-  async function write(
-    of: Names,
-    jobs: readonly NewJob[],
-    limits: EnqueueLimits,
-    call: EnqueueCall,
-  ): Promise<Enqueued[]> {
-    if (call.tx) return writeJobs(executor(call.tx), of, jobs, limits);
-    const atOnce = async () => {
-      const db = await outside();
-      return untilNotLost(() => writeJobs(db, of, jobs, limits));
-    };
-    const inParts = () =>
-      untilNotLost(() =>
-        withTransaction(
-          pool(),
-          (client) => writeJobs(executor(client), of, jobs, { ...limits, rolledBack: true }),
-          BEGIN_BOUNDED,
-        ),
-      );
-    return gate.run(of.queue, needsTransaction(jobs) ? inParts : atOnce, (error) =>
-      asLocked(error, of, observer),
-    );
-  }
-
-  /** A listener that fails must not make an enqueue fail that has succeeded. */
-  function tell(event: WorkerEvent): void {
-    const failed = (error: unknown) =>
-      log.error({ err: describeError(error).message }, 'an observer failed');
-    for (const listener of listeners) {
-      try {
-        // It may be an async function, whatever its type says.
-        Promise.resolve(listener(event) as unknown).catch(failed);
-      } catch (error) {
-        failed(error);
-      }
-    }
-  }
+  const { emit } = emitterOf(null, listeners, log, 'an observer failed');
+  const enqueueMany = enqueuer({
+    ...{ names, maxPayloadBytes, tracing, checkOpen, pool, observer, outside, backpressure },
+    emitEnqueued: (...written) => {
+      if (listeners.size > 0) for (const event of enqueuedEvents(...written)) emit(event);
+    },
+  });
 
   const closing: (() => Promise<void>)[] = [];
   const access: Access = { schema, connection: address, log, maxPayloadBytes, pool, names };
@@ -353,8 +263,3 @@ const afterClose = () =>
     'CLOSED',
     'hf.close() was called before, so nothing was done. Close it last, or make another one with holdfast().',
   );
-
-function withHeaders(item: EnqueueItem, withContext: WithContext): EnqueueItem {
-  const headers = withContext(item.options?.headers);
-  return headers ? { ...item, options: { ...item.options, headers } } : item;
-}

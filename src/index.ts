@@ -92,6 +92,10 @@ export type {
   WorkerStats,
 } from './worker/events.js';
 export type { WorkerOptions } from './worker/options.js';
-export type { HandlerContext } from './worker/run/handler-context.js';
-export type { BatchContext, BatchJob, BatchOptions } from './worker/run/many.js';
+export type {
+  BatchContext,
+  BatchJob,
+  BatchOptions,
+  HandlerContext,
+} from './worker/run/handler-context.js';
 export type { Worker } from './worker/worker.js';

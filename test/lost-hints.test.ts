@@ -2,11 +2,12 @@
 import { beforeEach, expect, test } from 'vitest';
 import { job } from '../src/index.js';
 import type { Executor } from '../src/postgres/queryable.js';
-import { recoverAll } from '../src/worker/services/maintenance.js';
+import { newRecovery } from '../src/worker/services/recovery.js';
 import { Settler } from '../src/worker/settle/settler.js';
 import { systemTime } from '../src/worker/time.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
+import { quietLogger } from './support/logger.js';
 
 const db = testDatabase();
 const work = job('work');
@@ -39,5 +40,7 @@ test('a recovery goes on', async () => {
   await db.hf.enqueueMany(Array.from({ length: 1_001 }, () => work.item({})));
   await claimAs(db.engine, 'w1', { types, limit: 2_000 });
   await db.rows(`UPDATE holdfast.inbox SET lease_expires_at = now() - interval '1 second'`);
-  expect(await recoverAll(hintless, INBOX, 'w2', { exhausted() {}, suspects() {} })).toBe(1_001);
+  const deps = { schema: 'holdfast', engine: hintless, workerId: () => 'w2', time: systemTime };
+  const told = { emit() {}, reportError() {}, log: quietLogger };
+  expect(await newRecovery({ ...deps, ...told }).recoverAll(INBOX)).toBe(1_001);
 });

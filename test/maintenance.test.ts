@@ -21,6 +21,8 @@ import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
 import { release } from '../src/settle/release.js';
 import { maintenanceServices } from '../src/worker/services/maintenance.js';
+import { newRecovery } from '../src/worker/services/recovery.js';
+import { systemTime } from '../src/worker/time.js';
 import { claimAs, heldOf } from './support/claiming.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { quietLogger } from './support/logger.js';
@@ -68,9 +70,12 @@ async function round(names: Names = INBOX, pool: pg.Pool = engine) {
       'BEGIN; SET LOCAL enable_bitmapscan = on',
     );
   const given = { names, workerId: 'sweeper', ttlMs: TTL_MS, maySweep: true };
-  const recovery = { exhausted() {}, suspects() {} };
-  const news = { dead: (ids: readonly string[]) => void dead.push(...ids), recovery };
-  const services = maintenanceServices(60_000, news);
+  const recovery = newRecovery({
+    ...{ schema: names.schema, engine: on, workerId: () => given.workerId, time: systemTime },
+    ...{ emit() {}, reportError() {}, log: quietLogger },
+  });
+  onTestFinished(() => recovery.stop());
+  const services = maintenanceServices(60_000, recovery, (ids) => void dead.push(...ids));
   const due = await takeTurn(on, names, 60_000, services);
   if (!due) return null;
   for (const { name, run } of services)

@@ -55,7 +55,7 @@ function startTicker(wrote: () => Promise<unknown> = async () => undefined): voi
       await wrote();
       return moved;
     },
-    ...{ leads: () => true, members: () => 2, listening: () => true, time: systemTime },
+    ...{ membership: { leads: true, size: 2 }, listening: () => true, time: systemTime },
     ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
   });
   onTestFinished(() => ticker.stop());

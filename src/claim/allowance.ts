@@ -1,7 +1,7 @@
 /**
  * Which types a worker may ask for. A limit is only a smaller number: a claim that finds a job of a limited type is told
- * by the database whether it may start (schema/functions/allow.sql.ts), and if not, when there may be a token or that it
- * waits for a permit. Until then the type is closed here: it is not asked for, so its jobs are not read.
+ * by the database whether it may start (schema/functions/limits/allow.sql.ts), and if not, when there may be a token or
+ * that it waits for a permit. Until then the type is closed here: it is not asked for, so its jobs are not read.
  *
  * All workers that wait know the same time, and one is enough: a worker that comes and gets nothing comes later and
  * later, up to a bound, until it gets something again. A permit that another worker gives back is found by asking again at

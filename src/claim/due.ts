@@ -1,6 +1,6 @@
 /**
  * The question of an idle worker: which of its queues have something to do, all in one statement. See
- * schema/functions/due.sql.ts.
+ * schema/functions/queue/due.sql.ts.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';

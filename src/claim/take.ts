@@ -65,7 +65,7 @@ export const limited = (type: string) =>
   `(${type} = ANY (${LIMITED_TYPES}) OR '' = ANY (${LIMITED_TYPES})) IS TRUE`;
 
 /**
- * Which of the limited jobs in \`picked\` may start: see schema/functions/allow.sql.ts. It locks their rows and pays. In a
+ * Which of the limited jobs in \`picked\` may start: see schema/functions/limits/allow.sql.ts. It locks their rows and pays. In a
  * claim that has found none it is not called.
  */
 export const ALLOWED = `allowed AS MATERIALIZED (

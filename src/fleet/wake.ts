@@ -1,7 +1,7 @@
 /**
  * Waking: by which statements a worker asks producers for hints, and hints are sent without an insert.
  *
- * Every queue has a channel. An insert sends a hint to it only if some worker waits for one (schema/functions/wake.sql.ts).
+ * Every queue has a channel. An insert sends a hint to it only if some worker waits for one (schema/functions/fleet/wake.sql.ts).
  * To wait is to hold advisory locks, shared, on a session of the worker's own, so a worker that dies waits no more. Everything here is a hint: what it misses is found by the next poll.
  */
 import { inQueue } from '../postgres/in-queue.js';

@@ -12,7 +12,7 @@ export type Duration = number | string;
 /** Ten years: a longer delay is a mistake, and it stays far inside what Postgres can add to now(). */
 export const MAX_DELAY_MS = 3650 * 86_400_000;
 
-const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+export const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 const TEXT = /^(\d{1,16}(?:\.\d{1,9})?)(ms|s|m|h|d)$/;
 

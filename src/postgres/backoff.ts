@@ -3,7 +3,8 @@
  * fleet does not come back all at once.
  */
 const BASE_MS = 50;
-const CAP_MS = 5_000;
+/** No pause is longer. */
+export const CAP_MS = 5_000;
 /** At the end of a process, how long a step waits for a database that may be dead. All of them stay below 2 s. */
 export const LAST_MS = 150;
 

@@ -15,7 +15,6 @@ export type Standing = 'alive' | 'unknown' | 'dead';
 
 export interface SharedDeps {
   readonly schema: string;
-  /** Those that are served. */
   readonly queues: readonly string[];
   readonly settings: Settings;
   readonly routes: ReadonlyMap<string, Route>;
@@ -25,7 +24,6 @@ export interface SharedDeps {
   readonly log: Logger;
   readonly stats: WorkerStats;
   readonly time: Time;
-  /** The id under which the worker is registered now. */
   readonly workerId: () => string;
   readonly standing: (workerId: string) => Standing;
   readonly emit: (event: WorkerEvent) => void;
@@ -34,7 +32,6 @@ export interface SharedDeps {
   readonly reportError: (what: string, error: unknown) => void;
 }
 
-/** What the parts of one queue share. */
 export interface QueueDeps extends SharedDeps {
   readonly keeper: Keeper;
   readonly quarantine: Quarantine;

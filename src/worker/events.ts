@@ -2,6 +2,9 @@
  * What a worker tells while it runs, for metrics, logs and tests. Facts about jobs, never payloads.
  * Listeners are called synchronously; one that throws is reported and does not disturb the worker.
  */
+import { describeError } from '../job/failure.js';
+import type { Logger } from '../postgres/log.js';
+
 export type WorkerEvent =
   | {
       readonly kind: 'started';
@@ -52,15 +55,7 @@ export type WorkerEvent =
   | { readonly kind: 'error'; readonly what: string; readonly error: unknown };
 
 export interface JobEvent {
-  readonly kind:
-    | 'started-job'
-    | 'completed'
-    | 'failed'
-    | 'dead_letter'
-    | 'snoozed'
-    | 'released'
-    | 'cancelled'
-    | 'lost';
+  readonly kind: 'started-job' | SettleResult;
   readonly queue: string;
   readonly id: string;
   readonly type: string;
@@ -76,9 +71,6 @@ export interface JobEvent {
   /** With `failed`: how long until the next attempt is due. */
   readonly retryInMs?: number;
 }
-
-/** How a job left a worker; `lost` when it was not this worker's to settle any more. */
-export type SettleResult = Exclude<JobEvent['kind'], 'started-job'>;
 
 /** Jobs of one type were written to a queue. In a caller's transaction they are not committed yet. */
 export interface EnqueuedEvent {
@@ -142,14 +134,43 @@ export interface ResultRefusedEvent {
   readonly why: string;
 }
 
-export type StatementName =
-  | 'claim'
-  | 'complete'
-  | 'fail'
-  | 'dead_letter'
-  | 'release'
-  | 'snooze'
-  | 'cancel';
+type Settle = 'complete' | 'fail' | 'dead_letter' | 'release' | 'snooze' | 'cancel';
+export type StatementName = 'claim' | Settle;
+
+/** How a job left a worker; `lost` when it was not this worker's to settle any more. */
+export type SettleResult = Exclude<keyof WorkerStats, 'claimed'>;
 
 /** How many jobs were claimed, and how many left in which way. */
-export type WorkerStats = Record<'claimed' | SettleResult, number>;
+export type WorkerStats = ReturnType<typeof noStats>;
+
+export const noStats = () => ({
+  ...{ claimed: 0, completed: 0, failed: 0, dead_letter: 0 },
+  ...{ snoozed: 0, released: 0, cancelled: 0, lost: 0 },
+});
+
+type Listener = (event: WorkerEvent) => unknown;
+
+/** `own`: the worker's option `onEvent`. `others` may grow and shrink meanwhile. */
+export function emitterOf(
+  own: Listener | null,
+  others: ReadonlySet<Listener>,
+  log: Logger,
+  message = 'an onEvent listener failed',
+) {
+  const failed = (error: unknown) => log.error({ err: describeError(error).message }, message);
+  const call = (listener: Listener, event: WorkerEvent) => {
+    try {
+      const answer = listener(event);
+      if (answer instanceof Promise) answer.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  };
+  return {
+    hasListeners: () => own !== null || others.size > 0,
+    emit(event: WorkerEvent): void {
+      if (own) call(own, event);
+      for (const listener of others) call(listener, event);
+    },
+  };
+}

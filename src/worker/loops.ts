@@ -7,8 +7,9 @@ import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { findUnhandled } from '../inspect/fleet/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/address.js';
+import { LAST_MS } from '../postgres/backoff.js';
 import { LockGate } from '../postgres/lock-gate.js';
-import { plainPool } from '../postgres/pool.js';
+import { closePool, plainPool } from '../postgres/pool.js';
 import { BEGIN_UNLIMITED } from '../postgres/pooled.js';
 import { plainExecutor } from '../postgres/queryable.js';
 import { keepBacklog, readDue, writeTicks } from '../schedule/tick.js';
@@ -17,37 +18,33 @@ import { Wakeups } from './claim/wakeups.js';
 import type { SharedDeps } from './deps.js';
 import { Keeper } from './lease/keeper.js';
 import { QueueWorker } from './queue-worker.js';
-import { Leaks } from './run/leaks.js';
+import { type Leaks, newLeaks } from './run/leaks.js';
 import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices } from './services/maintenance.js';
 import { Membership } from './services/membership.js';
-import { Recovery } from './services/recovery.js';
+import { newRecovery, type Recovery } from './services/recovery.js';
+import type { Registration } from './services/registration.js';
 import { ScheduleTicker } from './services/schedules.js';
-import { transactionWith } from './services/service.js';
-import { ServiceLoop } from './services/service-loop.js';
-import { UnhandledWatch } from './services/unhandled.js';
+import { ServiceLoop, transactionWith } from './services/service-loop.js';
+import { watchUnhandled } from './services/unhandled.js';
 import { Settler } from './settle/settler.js';
 import { Trouble } from './trouble.js';
 import type { WorkerDeps } from './worker.js';
 
-/** Beside those of the engine. */
-const OWN_CONNECTIONS = 4;
+/** For claims, settles and maintenance of all queues. Idle ones are closed, but for one. */
+export const MAX_CONNECTIONS = 8;
+/** Beside those. */
+const OWN_CONNECTIONS = MAX_CONNECTIONS / 2;
 
-type OfWorker = 'address' | 'direct' | 'pool' | 'maxPayloadBytes' | 'tracing';
-
-export interface LoopsDeps extends SharedDeps, Pick<WorkerDeps, OfWorker> {
+interface LoopsDeps extends Omit<SharedDeps, 'workerId' | 'standing'>, WorkerDeps {
+  readonly registration: Registration;
   readonly enginePool: pg.Pool;
-  /** By channel, the queues. */
   readonly channels: ReadonlyMap<string, string>;
   readonly metadata: object;
   /** When the registration was sent, by `monotonicMs`. */
   readonly registeredAt: number;
-  /** The registry has declared this worker dead. */
-  readonly dead: (workerId: string) => void;
-  /** The registry calls this worker draining; it may be draining already. */
-  readonly drainAsked: () => void;
-  /** So many handlers run on without their jobs that the worker should be started anew. */
-  readonly leaked: (handlers: number) => void;
+  /** The registry calls this worker draining; or so many handlers run on without their jobs that it should be. */
+  readonly drainAsked: (leaked?: number) => void;
   /** The listener may have a way of its own: if that is closed, the database is not away. */
   readonly reportListenerError: (what: string, error: unknown) => void;
 }
@@ -57,50 +54,53 @@ export class Loops {
   readonly services: ServiceLoop;
   readonly wakeups: Wakeups;
   readonly queues: readonly QueueWorker[];
-  /** Ordinary connections for what the worker itself reads and writes beside the queue table. */
-  readonly ownPool: pg.Pool;
-  /** Aborted when the worker gives up waiting for the database at the very end. */
-  readonly abandon = new AbortController();
   readonly leaks: Leaks;
-  /** For these connections. */
+  /** Ordinary connections for what the worker itself reads and writes beside the queue table, and their gate. */
+  readonly #ownPool: pg.Pool;
   readonly #gate: LockGate;
+  /** Aborted when the worker gives up waiting for the database at the very end. */
+  readonly #abandon = new AbortController();
   readonly #trouble: Trouble;
-  readonly #deps: LoopsDeps;
+  readonly #deps: LoopsDeps & SharedDeps;
   readonly #quarantine: Quarantine;
   readonly #membership: Membership;
   readonly #recovery: Recovery;
-  readonly #unhandled: UnhandledWatch;
+  #stopUnhandled = () => {};
   readonly #schedules: ScheduleTicker;
   readonly #idlePoll: IdlePoll;
 
-  constructor(deps: LoopsDeps) {
+  constructor(given: LoopsDeps) {
     // While the database is away, every job that is being settled listens to it.
-    setMaxListeners(0, this.abandon.signal);
+    setMaxListeners(0, this.#abandon.signal);
+    const { settings, mode, time, log, registration } = given;
+    const deps: LoopsDeps & SharedDeps = {
+      ...given,
+      workerId: () => registration.id,
+      standing: (id) => {
+        if (!registration.isOurs(id)) return 'dead';
+        return this.keeper.aliveForMs() > 0 ? 'alive' : 'unknown';
+      },
+    };
     this.#deps = deps;
-    const { settings, mode, time, log } = deps;
     const own = { ...deps.address, pooled: mode.pooled === true, unlimited: true };
-    this.ownPool = plainPool(own, OWN_CONNECTIONS, log);
+    this.#ownPool = plainPool(own, OWN_CONNECTIONS, log);
     this.#gate = new LockGate(OWN_CONNECTIONS, deps.queues.length);
     this.keeper = this.#makeKeeper();
-    this.#recovery = new Recovery(deps);
-    this.#trouble = new Trouble(log, deps.emit);
-    this.leaks = new Leaks({
-      ...{ time, log, emit: deps.emit, graceMs: settings.leakGraceMs, max: settings.maxLeaked },
-      changed: () => this.#trouble.leaked(this.leaks.counts),
-      drain: () => this.#deps.leaked(this.leaks.total),
-    });
+    this.#recovery = newRecovery(deps);
+    this.#trouble = new Trouble(deps);
+    this.leaks = newLeaks(deps);
     this.services = new ServiceLoop({
       ...deps,
-      services: maintenanceServices(settings.maintenanceMs, {
-        dead: (ids) => this.#membership.recordDead(ids),
-        recovery: this.#recovery,
-      }),
+      services: maintenanceServices(settings.maintenanceMs, this.#recovery, (ids) =>
+        this.#membership.recordDead(ids),
+      ),
     });
-    const releaseWaiting = () => {
-      for (const { runs } of this.queues) runs.releaseWaiting();
-    };
-    const leaked = () => this.leaks.total;
-    this.#quarantine = new Quarantine({ releaseWaiting, resume: () => this.pump(), leaked }, time);
+    this.#quarantine = new Quarantine({
+      ...{ time, leaks: this.leaks, resume: () => this.pump() },
+      releaseWaiting: () => {
+        for (const { runs } of this.queues) runs.releaseWaiting();
+      },
+    });
     this.#membership = new Membership({
       ...deps,
       queueWorkers: () => this.queues,
@@ -108,7 +108,6 @@ export class Loops {
       recover: (queues) => void this.#recovery.recover(queues),
     });
     this.wakeups = this.#makeWakeups();
-    this.#unhandled = this.#makeUnhandled();
     this.#schedules = this.#makeSchedules();
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
     this.#idlePoll = new IdlePoll({
@@ -119,10 +118,7 @@ export class Loops {
     });
   }
 
-  /**
-   * Before the first handler: it may block this thread, and then the other must be at work. Rejects when
-   * that cannot run.
-   */
+  /** Before the first handler, which may block this thread: then the keeper must be at work. Rejects if it cannot run. */
   async prepare(): Promise<void> {
     await this.keeper.start();
     this.wakeups.start();
@@ -132,44 +128,65 @@ export class Loops {
   async start(): Promise<void> {
     await this.#membership.start();
     // A claim takes over leases that ran out and holds each against its job; here it is seen who vanished together.
-    await this.recover();
+    await this.#recovery.recover(this.#deps.queues);
     for (const queue of this.queues) queue.hold(false);
     this.services.start();
-    this.#unhandled.start();
+    this.#stopUnhandled = this.#watchUnhandled();
     this.#schedules.start();
     this.#idlePoll.start();
   }
 
-  /** What the worker does beside its jobs ends; those are drained by their queues. */
-  stop(): void {
+  /** Ends what the worker does beside its jobs, then its jobs: running handlers get the grace period. */
+  async drain(graceMs: number): Promise<void> {
+    const { registration } = this.#deps;
     this.services.stop();
     this.#recovery.stop();
-    this.#unhandled.stop();
+    this.#stopUnhandled();
     this.#schedules.stop();
     this.#idlePoll.stop();
     this.#membership.stop();
     this.#quarantine.stop();
+    const said = registration.announceDrain();
+    const gone = await Promise.all(this.queues.map((queue) => queue.drain(graceMs)));
+    this.#abandon.abort();
+    await said();
+    await registration.leave(gone.every(Boolean));
+    await this.wakeups.stop();
+    this.leaks.stop();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.keeper.stop(), closePool(this.#ownPool, LAST_MS)]);
   }
 
   pump(): void {
     for (const queue of this.queues) queue.pump();
   }
 
-  /** How many handlers run. */
   get running(): number {
     return this.queues.reduce((sum, { runs }) => sum + runs.running, 0);
   }
 
-  /** Under a new id from now on. */
-  identify(workerId: string): void {
-    this.keeper.identify(workerId);
-    this.wakeups.identify(workerId);
+  /** Declared dead while away: nothing that was held counts any more. It registers again under a new id. */
+  async #reregister(was: string): Promise<void> {
+    const { registration, emit } = this.#deps;
+    // The thread may say it twice, if it was started anew meanwhile.
+    if (!registration.isOurs(was)) return;
+    const entered = registration.enterAgain();
+    for (const queue of this.queues) {
+      queue.hold(true);
+      queue.loseAll(was);
+    }
+    if (!(await entered)) return;
+    const { id } = registration;
+    this.keeper.identify(id);
+    this.wakeups.identify(id);
     void this.#membership.refresh();
-  }
-
-  /** Returns what dead workers held to the queues. */
-  recover(): Promise<void> {
-    return this.#recovery.recover(this.#deps.queues);
+    // What a claim brought meanwhile was claimed under the dead id.
+    for (const queue of this.queues) queue.loseAll(was);
+    await this.#recovery.recover(this.#deps.queues);
+    for (const queue of this.queues) queue.hold(false);
+    emit({ kind: 'reregistered', workerId: id, was });
   }
 
   #queue(name: string): QueueWorker | undefined {
@@ -194,33 +211,32 @@ export class Loops {
       {
         ready: () => this.pump(),
         lost: (queue, jobs) => this.#queue(queue)?.lose(jobs),
-        dead: this.#deps.dead,
+        dead: (id) => void this.#reregister(id),
         beat: (workerId) => {
           this.#deps.emit({ kind: 'heartbeat', workerId });
           this.pump();
         },
         gone: (ids) => this.#membership.recordDead(ids),
         epoch: (epoch) => this.#membership.recordEpoch(epoch),
-        drainAsked: this.#deps.drainAsked,
+        drainAsked: () => this.#deps.drainAsked(),
         error: this.#deps.reportError,
         ...(password && { password }),
         load: () => ({
           running: this.running,
           held: this.queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
-          attempts: this.queues.map(({ inFlight }) => inFlight.attempts),
-          trouble: this.#trouble.report,
+          attempts: Object.fromEntries(
+            this.queues.map((one) => [one.queue, one.inFlight.attempts]),
+          ),
+          trouble: this.#trouble.report(this.leaks.counts()),
         }),
       },
     );
   }
 
-  #makeUnhandled(): UnhandledWatch {
-    const { schema, settings, enginePool, mode } = this.#deps;
-    return new UnhandledWatch({
-      ...this.#deps,
-      maintenanceMs: settings.maintenanceMs,
-      isFirst: () => this.#membership.isFirst,
-      queues: () => this.#membership.queues,
+  #watchUnhandled(): () => void {
+    const { schema, enginePool, mode } = this.#deps;
+    return watchUnhandled({
+      ...{ ...this.#deps, membership: this.#membership },
       find: ({ name: queue, ordering }, graceMs) =>
         // Dead rows may lie at the front of the queue.
         transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = '1s'`, (db) =>
@@ -236,8 +252,7 @@ export class Loops {
       read: (of, limit) => readDue(engine, { schema, queue: 'inbox' }, of, limit),
       behind: (queue) => keepBacklog(engine, { schema, queue }),
       write: (queue, ticks) => writeTicks(engine, { schema, queue }, ticks),
-      leads: () => this.#membership.leads,
-      members: () => this.#membership.size,
+      membership: this.#membership,
       listening: () => this.wakeups.listening(),
     });
   }
@@ -261,9 +276,8 @@ export class Loops {
 
   #makeQueue(queue: string): QueueWorker {
     const { schema, mode, emit } = this.#deps;
-    const gate = this.#gate;
+    const [ownPool, gate] = [this.#ownPool, this.#gate];
     const names = { schema, queue };
-    const { ownPool } = this;
     const plain = gate.executor(plainExecutor(ownPool, mode));
     return new QueueWorker(queue, {
       ...this.#deps,
@@ -271,7 +285,7 @@ export class Loops {
       settler: new Settler({
         ...{ ...this.#deps, plain, names },
         took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
-        abandoned: this.abandon.signal,
+        abandoned: this.#abandon.signal,
         keptChanged: (jobs, change, error) => this.#trouble.kept(queue, jobs, change, error),
       }),
       context: {

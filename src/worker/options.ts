@@ -4,12 +4,13 @@
  * Every time is an option. A setting that would make the worker lose leases by itself is refused with
  * the rule that it breaks.
  */
-import { type Duration, durationMs } from '../job/duration.js';
+import { type Duration, durationMs, UNIT_MS } from '../job/duration.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkInteger } from '../job/job.js';
 import { checkFlag, checkKnown, type Known } from '../job/known-options.js';
 import { checkQueueName } from '../postgres/names.js';
 import type { WorkerEvent } from './events.js';
+import { ANSWER_MS } from './time.js';
 
 export interface WorkerOptions {
   /** Default: the queues of the jobs that are handled. */
@@ -56,32 +57,20 @@ export interface WorkerOptions {
 const WORKER_OPTIONS = {
   ...{ queues: true, concurrency: true, batchSize: true, prefetch: true, lease: true },
   ...{ renewEvery: true, heartbeat: true, ttl: true, poll: true, maintenance: true },
-  ...{
-    stallLimit: true,
-    timeout: true,
-    grace: true,
-    leakGrace: true,
-    maxLeaked: true,
-    livenessLock: true,
-    notify: true,
-  },
-  ...{ handleSignals: true, onEvent: true, metadata: true },
+  ...{ stallLimit: true, timeout: true, grace: true, leakGrace: true, maxLeaked: true },
+  ...{ livenessLock: true, notify: true, handleSignals: true, onEvent: true, metadata: true },
 } as const satisfies Known<WorkerOptions>;
 
 /** The options as the worker uses them, in milliseconds and with all defaults. */
 export type Settings = Readonly<ReturnType<typeof resolveOptions>>;
 
-const DAY_MS = 86_400_000;
-
 function rule(holds: boolean, text: string): void {
-  if (!holds) {
-    throw new HoldfastError('OPTION_INVALID', `${text} The worker was not started.`);
-  }
+  if (!holds) throw new HoldfastError('OPTION_INVALID', `${text} The worker was not started.`);
 }
 
 /** Of a worker, or of one stop. */
 export const graceMs = (value: Duration | undefined): number | undefined =>
-  value === undefined ? undefined : durationMs(value, 'grace', { min: 0, max: DAY_MS });
+  value === undefined ? undefined : durationMs(value, 'grace', { min: 0, max: UNIT_MS.d });
 
 /** On unless it is turned off. */
 const flag = (value: unknown, what: string): boolean =>
@@ -99,7 +88,7 @@ function queueList(queues: unknown): readonly string[] | null {
 export function resolveOptions(options: WorkerOptions) {
   checkKnown(options, WORKER_OPTIONS, 'worker()', 'The worker was not made.');
   const time = (value: Duration | undefined, what: string, fallback: number, min = 10) =>
-    value === undefined ? fallback : durationMs(value, what, { min, max: DAY_MS });
+    value === undefined ? fallback : durationMs(value, what, { min, max: UNIT_MS.d });
   const leaseMs = time(options.lease, 'lease', 90_000, 100);
   const settings = {
     queues: queueList(options.queues),
@@ -107,6 +96,7 @@ export function resolveOptions(options: WorkerOptions) {
     batchSize: checkInteger(options.batchSize ?? 500, 'batchSize', 1, 5_000),
     prefetch: checkInteger(options.prefetch ?? 1_000, 'prefetch', 0, 10_000),
     leaseMs,
+    queryTimeoutMs: Math.max(ANSWER_MS, Math.floor(leaseMs / 3)),
     renewMs: time(options.renewEvery, 'renewEvery', Math.floor(leaseMs / 3)),
     heartbeatMs: time(options.heartbeat, 'heartbeat', 10_000, 50),
     ttlMs: time(options.ttl, 'ttl', 30_000, 150),

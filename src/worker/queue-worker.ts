@@ -12,8 +12,7 @@ import type { ClaimBatch } from './claim/claim-reader.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
 import type { QueueDeps } from './deps.js';
 import { LeasedJob } from './run/leased-job.js';
-import { Runs } from './run/runs.js';
-import { runsOf } from './run/runs-of.js';
+import { Runs, runsOf } from './run/runs.js';
 import { InFlightJobs } from './settle/in-flight.js';
 import { Wait } from './time.js';
 
@@ -45,7 +44,8 @@ export class QueueWorker {
     this.#deps = deps;
     const { settings, quarantine, emit } = deps;
     this.#prefetch = new PrefetchPolicy(settings.concurrency, settings.prefetch);
-    this.inFlight = new InFlightJobs(queue, deps, {
+    this.inFlight = new InFlightJobs({
+      ...{ ...deps, queue },
       left: (held) => this.#left(held),
       later: (held, delayMs) => this.claims.dueIn(delayMs, [held.row.partitionBucket]),
     });
@@ -56,15 +56,10 @@ export class QueueWorker {
       inFlight: this.inFlight,
       changed: () => this.pump(),
     });
-    const versions: Record<string, number> = {};
-    const sizes: number[] = [];
-    for (const { job, many } of deps.routes.values()) {
-      if (job.queue !== queue) continue;
-      versions[job.type] = job.version;
-      sizes.push(many?.max ?? 1);
-    }
+    const routes = [...deps.routes.values()].filter(({ job }) => job.queue === queue);
+    const versions = Object.fromEntries(routes.map(({ job }) => [job.type, job.version]));
     this.versions = versions;
-    this.#perHandler = Math.min(...sizes);
+    this.#perHandler = Math.min(...routes.map(({ many }) => many?.max ?? 1));
     this.claims = new ClaimLoop({
       ...deps,
       ...{ queue, names: deps.context.names, versions },
@@ -87,21 +82,18 @@ export class QueueWorker {
     if (!onHold) this.claims.restart();
   }
 
-  /** Starts what waits and claims what there is room for. */
   pump(): void {
     if (this.#pumping) return;
     // Handlers that end at once keep the process busy until all that wait have run. So that the database is
     // not idle meanwhile, the next jobs are asked for before; a statement is sent in the next tick.
-    if (this.runs.waiting > this.#deps.settings.concurrency) {
-      this.claims.pump();
-      this.#pumping = true;
-      process.nextTick(() => {
-        this.#pumping = false;
-        this.runs.start();
-        this.claims.pump();
-      });
-      return;
-    }
+    this.#pumping = this.runs.waiting > this.#deps.settings.concurrency;
+    if (this.#pumping) process.nextTick(() => this.#start());
+    else this.runs.start();
+    this.claims.pump();
+  }
+
+  #start(): void {
+    this.#pumping = false;
     this.runs.start();
     this.claims.pump();
   }
@@ -185,7 +177,8 @@ export class QueueWorker {
       for (const job of jobs) this.inFlight.release(job);
       return;
     }
-    this.runs.expect(jobs.length);
+    // They will be added, or released.
+    this.runs.unfinished += jobs.length;
     const [first] = jobs;
     if (batch.alone && first) {
       this.#runAlone(first);

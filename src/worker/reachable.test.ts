@@ -2,7 +2,7 @@
 import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
 import { recordingLogger } from '../../test/support/logger.js';
-import { Outage, untilReachable, wasAway } from './reachable.js';
+import { outageOf, untilReachable, wasAway } from './reachable.js';
 
 const INBOX = { schema: 'holdfast', queue: 'inbox' };
 const away = () => Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' });
@@ -10,7 +10,7 @@ const away = () => Object.assign(new Error('connect ECONNREFUSED'), { syscall: '
 test('however often it tries, it leaves one listener behind, and no warning of a leak', async () => {
   const { signal: halt } = new AbortController();
   const listeners: number[] = [];
-  await untilReachable({ halt, reportError: () => undefined }, async () => {
+  await untilReachable({ halt, reportError: () => undefined }, 'starting', async () => {
     listeners.push(getEventListeners(halt, 'abort').length);
     if (listeners.length < 4) throw away();
   });
@@ -28,7 +28,7 @@ test('a slow statement is no outage of a database that has confirmed a heartbeat
 
 test('the end of an outage is said once, at the first answer', async () => {
   const log = recordingLogger();
-  const outage = new Outage(log);
+  const outage = outageOf(log);
   let there = true;
   const engine = outage.watch({
     run: async () => {

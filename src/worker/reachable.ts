@@ -9,26 +9,32 @@ import { closePool, isHeldUp, isOutage, isTransient, plainPool } from '../postgr
 import { behindPooler } from '../postgres/pooled.js';
 import type { Executor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
-
-const DIRECT_MS = 5_000;
+import { ANSWER_MS } from './time.js';
+import type { WorkerDeps } from './worker.js';
 
 export interface ReachableDeps {
   readonly halt: AbortSignal;
   readonly reportError: (what: string, error: unknown) => void;
 }
 
-/** A database that is away for now is waited for; one that refuses us is an error. */
+/**
+ * A database that is away for now is waited for; one that refuses us is an error, unless every error is waited out. One
+ * that accepts and does not answer must not hold up a stop.
+ */
 export async function untilReachable(
   { halt, reportError }: ReachableDeps,
+  what: string,
   work: () => Promise<void>,
+  whatever = false,
 ): Promise<void> {
-  // A database that accepts and does not answer must not hold up a stop.
-  const stopped = once(halt, 'abort');
+  const over = new AbortController();
+  const stopped = once(halt, 'abort', { signal: over.signal }).catch(() => undefined);
   const orStopped = () => Promise.race([work(), stopped]);
-  await untilDone(halt, orStopped, (error) => {
-    if (!isTransient(error)) throw error;
-    reportError('starting', error);
-  });
+  const failed = (error: unknown) => {
+    if (!whatever && !isTransient(error)) throw error;
+    reportError(what, error);
+  };
+  await untilDone(halt, orStopped, failed).finally(() => over.abort());
 }
 
 /**
@@ -41,32 +47,26 @@ export function wasAway(error: unknown, confirmedAgoMs: number, timeoutMs: numbe
 }
 
 /** After an outage, one line that it is over: at the first answer to a statement of the engine. */
-export class Outage {
-  readonly #log: Logger;
-  #since: number | null = null;
-
-  constructor(log: Logger) {
-    this.#log = log;
-  }
-
-  record(): void {
-    this.#since ??= performance.now();
-  }
-
-  watch(engine: Executor): Executor {
-    return {
-      run: async (statement, names, params) => {
-        const rows = await engine.run(statement, names, params);
-        if (this.#since !== null) this.#end(this.#since);
-        return rows;
-      },
-    };
-  }
-
-  #end(since: number): void {
-    this.#since = null;
-    this.#log.info({ awayMs: Math.round(performance.now() - since) }, 'the database answers again');
-  }
+export function outageOf(log: Logger) {
+  let since: number | null = null;
+  return {
+    record(): void {
+      since ??= performance.now();
+    },
+    watch(engine: Executor): Executor {
+      return {
+        run: async (statement, names, params) => {
+          const rows = await engine.run(statement, names, params);
+          if (since !== null) {
+            const awayMs = Math.round(performance.now() - since);
+            log.info({ awayMs }, 'the database answers again');
+          }
+          since = null;
+          return rows;
+        },
+      };
+    },
+  };
 }
 
 /** Whether a pooler stands before the database. Not by the caller's pool: that may go another way. */
@@ -77,20 +77,27 @@ export async function findPooler(
 ): Promise<boolean> {
   const pool = plainPool(address, 1, log);
   let pooled = false;
-  await untilReachable(deps, async () => {
+  await untilReachable(deps, 'starting', async () => {
     pooled = await behindPooler(pool);
   }).finally(() => closePool(pool, LAST_MS));
   return pooled;
 }
 
-/** A direct way that is closed for now is the listener's to report; the worker polls until it opens. */
-export async function checkDirect(worker: pg.Pool, direct: Address, log: Logger): Promise<void> {
-  const pool = plainPool({ ...direct, queryTimeoutMs: DIRECT_MS }, 1, log);
+/** Enqueues, handlers' transactions, claims and hints have to meet in one database. */
+export async function checkWays(
+  worker: pg.Pool,
+  { pool, besidePool, direct }: Pick<WorkerDeps, 'pool' | 'besidePool' | 'direct'>,
+  log: Logger,
+): Promise<void> {
+  if (besidePool) await checkSameDatabase(worker, pool, 'The pool');
+  if (!direct) return;
+  const way = plainPool({ ...direct, queryTimeoutMs: ANSWER_MS }, 1, log);
   try {
-    await checkSameDatabase(worker, pool, 'listenUrl');
+    await checkSameDatabase(worker, way, 'listenUrl');
   } catch (error) {
+    // One that is closed for now is the listener's to report; the worker polls until it opens.
     if (error instanceof HoldfastError) throw error;
   } finally {
-    await closePool(pool, LAST_MS);
+    await closePool(way, LAST_MS);
   }
 }

@@ -2,18 +2,15 @@
  * What a worker handles: its routes, by type, and the queues that it serves: those of its handlers, or those that were
  * named, if they exist.
  */
-import type pg from 'pg';
-import type { Handles } from '../fleet/registry.js';
+import { type Handles, queueSettings } from '../fleet/registry.js';
 import { channelOf } from '../fleet/wake.js';
 import { declaredIn, readLimits } from '../inspect/queue/limits.js';
 import { HoldfastError, shown } from '../job/errors.js';
 import { checkDefinition, type JobDefinition } from '../job/job.js';
 import { declareLimits } from '../operate/limits.js';
-import { quoteName } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import type { Route } from './run/attempt.js';
 
-/** `where`: what was called. */
 export function addRoute<Input, Output>(
   routes: Map<string, Route>,
   where: string,
@@ -44,7 +41,6 @@ export function handlesOf(routes: ReadonlyMap<string, Route>, queues: readonly s
   return handles;
 }
 
-/** The same without the versions: by queue, the types. */
 export function typesOf(handles: Handles): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(handles).map(([queue, types]) => [queue, Object.keys(types)]),
@@ -55,33 +51,35 @@ export function queuesToServe(
   routes: ReadonlyMap<string, Route>,
   named: readonly string[] | null,
 ): string[] {
-  if (routes.size === 0) {
-    throw new HoldfastError(
-      'HANDLER_MISSING',
-      'The worker has no handlers, so it was not started. Call handle(job, fn) before run().',
-    );
-  }
   const wanted = [...new Set([...routes.values()].map(({ job }) => job.queue))];
-  if (!named) return wanted;
-  const idle = named.find((queue) => !wanted.includes(queue));
-  if (idle) {
-    throw new HoldfastError(
-      'HANDLER_MISSING',
-      `No handler belongs to queue "${idle}", so the worker was not started. ` +
-        'Add one, or leave the queue out.',
-    );
-  }
-  return [...named];
+  const idle = named?.find((queue) => !wanted.includes(queue));
+  const problem =
+    routes.size === 0
+      ? 'The worker has no handlers, so it was not started. Call handle(job, fn) before run().'
+      : idle &&
+        `No handler belongs to queue "${idle}", so the worker was not started. Add one, or leave the queue out.`;
+  if (problem) throw new HoldfastError('HANDLER_MISSING', problem);
+  return [...(named ?? wanted)];
 }
 
-/** Writes what the definitions say of limits, as far as it differs from what is there. */
-export async function declareLimitsOf(
+/** Checks that the queues are there and declares their limits, as far as they differ. Returns them by channel. */
+export async function openQueues(
   db: Executor,
   schema: string,
   routes: ReadonlyMap<string, Route>,
   queues: readonly string[],
-): Promise<void> {
+): Promise<ReadonlyMap<string, string>> {
+  const known = await queueSettings(db, { schema, queue: 'inbox' });
+  const missing = queues.find((queue) => !known.some(({ name }) => name === queue));
+  if (missing) {
+    throw new HoldfastError(
+      'QUEUE_UNKNOWN',
+      `There is no queue "${missing}" in schema "${schema}", so the worker was not started. ` +
+        `Create it with \`holdfast queues create ${missing}\` or createQueue().`,
+    );
+  }
   const rows = await readLimits(db, { schema, queue: 'inbox' }, null);
+  const channels = new Map<string, string>();
   for (const queue of queues) {
     const before = rows
       .filter((row) => row.queue === queue)
@@ -90,32 +88,7 @@ export async function declareLimitsOf(
       .filter(({ job }) => job.queue === queue)
       .map(({ job: { type, limit, hasLimitKey } }) => ({ type, limit, keyed: hasLimitKey }));
     await declareLimits(db, { schema, queue }, before, types);
+    channels.set(await channelOf(db, { schema, queue }), queue);
   }
-}
-
-/** By channel, the queues that are served. */
-export async function channelsOf(
-  db: Executor,
-  schema: string,
-  queues: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  const channels = new Map<string, string>();
-  for (const queue of queues) channels.set(await channelOf(db, { schema, queue }), queue);
   return channels;
-}
-
-export async function checkQueues(
-  pool: pg.Pool,
-  schema: string,
-  queues: readonly string[],
-): Promise<void> {
-  const { rows } = await pool.query(`SELECT name FROM ${quoteName(schema)}.queues`);
-  const missing = queues.find((queue) => !rows.some((row) => row.name === queue));
-  if (missing) {
-    throw new HoldfastError(
-      'QUEUE_UNKNOWN',
-      `There is no queue "${missing}" in schema "${schema}", so the worker was not started. ` +
-        `Create it with \`holdfast queues create ${missing}\` or createQueue().`,
-    );
-  }
 }

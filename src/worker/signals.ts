@@ -1,9 +1,7 @@
 /**
- * Signals: how a drain is asked for, and how a process ends that its handlers keep.
- *
- * The first SIGTERM or SIGINT asks for a drain, the second exits at once with 128 plus the signal. What comes
- * with the first is not a second one: supervisors signal a process and then its whole group. Listeners run
- * on the event loop. A handler that blocks it is for the supervisor to kill, and the fleet takes over.
+ * Signals: how a drain is asked for, and how a process ends that its handlers keep. The first SIGTERM or SIGINT asks for a
+ * drain, the second exits at once with 128 plus the signal. What comes with the first is not a second one: supervisors
+ * signal a process and then its whole group. A handler that blocks the event loop is for the supervisor to kill.
  */
 import { writeSync } from 'node:fs';
 
@@ -11,7 +9,6 @@ const NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 /** Signals that come closer than this are one; a person takes longer. */
 export const TWICE_MS = 200;
 
-/** Returns the function that takes the listeners off again. */
 export function onSignals(stop: () => void): () => void {
   let askedAt: number | null = null;
   const listeners = Object.entries(NUMBERS).map(([name, number]) => {

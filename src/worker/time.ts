@@ -2,7 +2,14 @@
  * Time, timers and chance, as the loops of a worker see them. They come in as a dependency, so that a test can
  * run a fleet on a clock of its own and get the same run every time.
  */
-export { jittered, PACE_MS, SOON_MS } from '../claim/pace.js';
+import { jittered, PACE_MS, SOON_MS } from '../claim/pace.js';
+
+export { jittered, PACE_MS, SOON_MS };
+
+/** About so often one looks around where nobody tells. */
+export const LOOK_MS = 1_000;
+/** Without an answer for so long, a connection may be half open. */
+export const ANSWER_MS = 5 * LOOK_MS;
 
 export interface Timer {
   cancel(): void;
@@ -29,6 +36,27 @@ export const systemTime: Time = {
   soon: (run) => void setImmediate(run),
   random: () => Math.random(),
 };
+
+/** Does its work after about `everyMs`, again and again. Returns how to stop. */
+export function rounds(
+  time: Time,
+  everyMs: number,
+  work: () => Promise<void>,
+  firstMs = jittered(everyMs, time),
+): () => void {
+  let timer: Timer | null = null;
+  const plan = (inMs: number) => {
+    timer = time.after(inMs, async () => {
+      await work();
+      if (timer) plan(jittered(everyMs, time));
+    });
+  };
+  plan(firstMs);
+  return () => {
+    timer?.cancel();
+    timer = null;
+  };
+}
 
 /** A wait that somebody may end early. One at a time. */
 export class Wait {

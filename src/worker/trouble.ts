@@ -3,69 +3,42 @@
  * have ended and cannot be settled. The registry gets it with the next heartbeat, so that `doctor` and `explain` know.
  */
 import { describeError } from '../job/failure.js';
-import type { Logger } from '../postgres/log.js';
-import type { WorkerEvent } from './events.js';
+import type { SharedDeps } from './deps.js';
 import type { TroubleReport } from './lease/protocol.js';
-import type { LeakedCounts } from './run/leaks.js';
-
-/** It goes with every heartbeat. */
-const WHY_CHARS = 200;
+import { summaryOf } from './run/attempt.js';
 
 export class Trouble {
-  readonly #log: Logger;
-  readonly #emit: (event: WorkerEvent) => void;
-  #report: TroubleReport | null = null;
-  #leaked: LeakedCounts = {};
-  /** By queue, since when settles are kept, and how many. */
+  readonly #deps: Pick<SharedDeps, 'log' | 'emit'>;
   readonly #kept = new Map<string, { readonly since: number; jobs: number; why: string }>();
 
-  constructor(log: Logger, emit: (event: WorkerEvent) => void) {
-    this.#log = log;
-    this.#emit = emit;
+  constructor(deps: Pick<SharedDeps, 'log' | 'emit'>) {
+    this.#deps = deps;
   }
 
-  /** The same object as long as nothing changes; null: there is no trouble. */
-  get report(): TroubleReport | null {
-    return this.#report;
-  }
-
-  leaked(counts: LeakedCounts): void {
-    this.#leaked = counts;
-    this.#update();
+  report(leaked: TroubleReport['leaked']): TroubleReport | null {
+    if (this.#kept.size === 0 && Object.keys(leaked).length === 0) return null;
+    const kept = [...this.#kept].map(([queue, { jobs, why }]) => [queue, { jobs, why }]);
+    return { leaked, kept: Object.fromEntries(kept) };
   }
 
   /** So many jobs of the queue have ended and are not settled. */
   kept(queue: string, jobs: number, change: number, error: unknown): void {
-    this.#emit({ kind: 'settles-kept', queue, jobs, change, error });
+    const { log, emit } = this.#deps;
+    emit({ kind: 'settles-kept', queue, jobs, change, error });
     const before = this.#kept.get(queue);
-    if (jobs === 0) this.#end(queue);
-    else if (before) before.jobs = jobs;
-    else this.#begin(queue, jobs, error);
-    this.#update();
-  }
-
-  #begin(queue: string, jobs: number, error: unknown): void {
-    const { message, code } = describeError(error);
-    const why = (code === null ? message : `${code} ${message}`).slice(0, WHY_CHARS);
-    this.#kept.set(queue, { since: performance.now(), jobs, why });
-    this.#log.error(
-      { queue, jobs, err: message, code },
-      'the database refuses to write how jobs ended; they did not fail, and their outcomes are kept and tried again',
-    );
-  }
-
-  #end(queue: string): void {
-    const before = this.#kept.get(queue);
-    this.#kept.delete(queue);
-    if (!before) return;
-    const forMs = Math.round(performance.now() - before.since);
-    this.#log.info({ queue, forMs }, 'the database takes the outcomes of jobs again');
-  }
-
-  #update(): void {
-    const kept: Record<string, { jobs: number; why: string }> = {};
-    for (const [queue, { jobs, why }] of this.#kept) kept[queue] = { jobs, why };
-    const none = this.#kept.size === 0 && Object.keys(this.#leaked).length === 0;
-    this.#report = none ? null : { leaked: this.#leaked, kept };
+    if (before && jobs > 0) before.jobs = jobs;
+    else if (before) {
+      this.#kept.delete(queue);
+      const forMs = Math.round(performance.now() - before.since);
+      log.info({ queue, forMs }, 'the database takes the outcomes of jobs again');
+    } else if (jobs > 0) {
+      const { message: err, code } = describeError(error);
+      const why = summaryOf(code === null ? err : `${code} ${err}`);
+      this.#kept.set(queue, { since: performance.now(), jobs, why });
+      log.error(
+        { queue, jobs, err, code },
+        'the database refuses to write how jobs ended; they did not fail, and their outcomes are kept and tried again',
+      );
+    }
   }
 }

@@ -1,12 +1,7 @@
 /**
- * The worker: puts the loops together, and takes them apart again.
- *
- * It survives what databases do: every loop meets errors with a jittered backoff and goes on, and no
- * error of a connection, a handler or a listener ends the process. When the registry says that this
- * worker is dead (it was frozen or cut off), everything it held is lost, and it goes on under a new id.
+ * The worker: puts the loops together, and takes them apart again. Every loop meets errors with a jittered backoff and
+ * goes on; no error of a connection, a handler or a listener ends the process.
  */
-import { randomBytes } from 'node:crypto';
-import { hostname } from 'node:os';
 import type pg from 'pg';
 import type { Duration } from '../job/duration.js';
 import { HoldfastError } from '../job/errors.js';
@@ -16,35 +11,28 @@ import { checkKnown } from '../job/known-options.js';
 import { VERSION } from '../job/version.js';
 import { type Address, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
+import { type BoundedLogger, boundedLogger } from '../postgres/bounded-log.js';
 import { LockGate } from '../postgres/lock-gate.js';
 import { childLogger, type Logger } from '../postgres/log.js';
-import { closePool, databaseOf, enginePool } from '../postgres/pool.js';
-import { type EngineMode, type Executor, engineExecutor } from '../postgres/queryable.js';
-import { checkSameDatabase } from '../postgres/same-database.js';
+import { closePool, databaseOf, enginePool as newEnginePool } from '../postgres/pool.js';
+import { engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
-import { type BoundedLogger, boundedLogger } from './bounded-log.js';
-import type { Standing } from './deps.js';
-import { emitterOf } from './emitter.js';
-import type { WorkerEvent, WorkerStats } from './events.js';
+import { emitterOf, noStats, type WorkerEvent, type WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
-import { Loops, type LoopsDeps } from './loops.js';
+import { Loops, MAX_CONNECTIONS } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
-import { checkDirect, findPooler, Outage, untilReachable, wasAway } from './reachable.js';
-import {
-  addRoute,
-  channelsOf,
-  checkQueues,
-  declareLimitsOf,
-  handlesOf,
-  queuesToServe,
-  typesOf,
-} from './routes.js';
+import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
+import { addRoute, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
 import type { Handler, Route } from './run/attempt.js';
 import { aloneHandler } from './run/batch.js';
-import type { HandlerContext } from './run/handler-context.js';
-import { type BatchContext, type BatchJob, type BatchOptions, resolveBatch } from './run/many.js';
-import { metadataOf, Registration } from './services/registration.js';
+import {
+  type BatchHandler,
+  type BatchOptions,
+  type HandlerContext,
+  resolveBatch,
+} from './run/handler-context.js';
+import { metadataOf, newWorkerId, Registration } from './services/registration.js';
 import { exitAfter, onSignals } from './signals.js';
 import { systemTime } from './time.js';
 
@@ -62,49 +50,29 @@ export interface WorkerDeps {
   readonly log: Logger;
   readonly maxPayloadBytes: number;
   readonly tracing: Tracing | null;
-  /** Called with every event, beside `onEvent`. */
   readonly listeners: ReadonlySet<(event: WorkerEvent) => void>;
   readonly prepare: boolean;
   /** Whether a pooler stands before the database. Null: it is found out at the start. */
   readonly pooler: boolean | null;
 }
 
-/** For claims, settles and maintenance of all queues. Idle ones are closed, but for one. */
-const MAX_CONNECTIONS = 8;
-
 type State = 'new' | 'starting' | 'running' | 'stopping' | 'stopped';
 
-export function newWorkerId(): string {
-  return `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`;
-}
-
 export class Worker {
-  readonly stats: WorkerStats = {
-    claimed: 0,
-    completed: 0,
-    failed: 0,
-    dead_letter: 0,
-    snoozed: 0,
-    released: 0,
-    cancelled: 0,
-    lost: 0,
-  };
+  readonly stats: WorkerStats = noStats();
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
   readonly #log: BoundedLogger;
-  readonly #outage: Outage;
+  readonly #outage: ReturnType<typeof outageOf>;
   readonly #events: ReturnType<typeof emitterOf>;
   readonly #routes = new Map<string, Route>();
-  /** Aborted when the worker stops. */
   readonly #halt = new AbortController();
   #state: State = 'new';
-  #id = newWorkerId();
+  readonly #firstId = newWorkerId();
   #pool: pg.Pool | null = null;
   #loops: Loops | null = null;
   #registration: Registration | null = null;
   #signalled = false;
-  /** The id that was declared dead, until there is a new one. */
-  #dying: string | null = null;
   #finished: Promise<void> | null = null;
   #finish: () => void = () => {};
 
@@ -114,21 +82,19 @@ export class Worker {
     sendable(deps.address);
     this.#settings = resolveOptions(options);
     this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
-    this.#outage = new Outage(this.#log);
+    this.#outage = outageOf(this.#log);
     this.#events = emitterOf(this.#settings.onEvent, deps.listeners, this.#log);
   }
 
   /** The id under which this worker is registered now; it changes when the worker registers again. */
   get id(): string {
-    return this.#id;
+    return this.#registration?.id ?? this.#firstId;
   }
 
   /** What is handled, by type, and the time limit of handlers: for the test kit, which runs them itself. */
-  get handlers(): {
-    readonly routes: ReadonlyMap<string, Route>;
-    readonly timeoutMs: number | null;
-  } {
-    return { routes: this.#routes, timeoutMs: this.#settings.timeoutMs };
+  get handlers() {
+    const { timeoutMs } = this.#settings;
+    return { routes: this.#routes as ReadonlyMap<string, Route>, timeoutMs };
   }
 
   handle<Input, Output>(
@@ -149,7 +115,7 @@ export class Worker {
   handleMany<Input, Output>(
     job: JobDefinition<Input, Output>,
     options: BatchOptions,
-    handler: (jobs: readonly BatchJob<Output>[], context: BatchContext<Output>) => unknown,
+    handler: BatchHandler<Output>,
   ): this {
     this.#checkNew('add handlers before run()');
     addRoute(this.#routes, 'handleMany()', job, handler, () => {
@@ -188,145 +154,82 @@ export class Worker {
     }
   }
 
-  get #queryTimeoutMs(): number {
-    return Math.max(5_000, Math.floor(this.#settings.leaseMs / 3));
-  }
-
   async #start(): Promise<void> {
     const { address, prepare, schema } = this.#deps;
+    const log = this.#log;
     const halt = this.#halt.signal;
+    const reportError = this.#reportError;
     const routes = this.#routes;
     const queues = queuesToServe(routes, this.#settings.queues);
-    const pooled = await this.#behindPooler();
-    if (halt.aborted) return this.#takeApart(false, 0);
-    const mode: EngineMode = { prepare, pooled };
-    const connections = Math.min(2 * queues.length + 2, MAX_CONNECTIONS);
-    const connection = { ...address, queryTimeoutMs: this.#queryTimeoutMs, pooled };
-    const pool = enginePool(connection, connections, this.#log);
-    this.#pool = pool;
-    const gate = new LockGate(connections, queues.length);
-    const engine = this.#outage.watch(gate.executor(engineExecutor(pool, mode)));
-    const handles = handlesOf(routes, queues);
-    const metadata = metadataOf(this.#settings);
-    const reportError = this.#reportError;
-    const registration = new Registration({ engine, schema, handles, metadata, halt, reportError });
-    this.#registration = registration;
-    let channels: ReadonlyMap<string, string> = new Map();
-    let registeredAt = 0;
-    await untilReachable({ halt, reportError }, async () => {
-      await this.#checkDatabases(pool);
-      await checkSchema(pool, schema, queues);
-      await checkQueues(pool, schema, queues);
-      await declareLimitsOf(engine, schema, routes, queues);
-      channels = await channelsOf(engine, schema, queues);
-      registeredAt = monotonicMs();
-      await registration.enter(this.#id);
-    });
-    if (halt.aborted) {
-      await registration.leave(this.#id, true);
-      return this.#takeApart(false, 0);
-    }
-    const found = { queues, channels, metadata, registeredAt };
-    const loops = this.#assemble(pool, engine, mode, found);
-    this.#loops = loops;
-    try {
-      await loops.prepare();
-    } catch (error) {
-      await registration.leave(this.#id, true);
-      await this.#takeApart(false, 0);
-      throw error;
-    }
-    this.#state = 'running';
-    this.#log.info(
-      { worker: this.#id, queues, ...databaseOf(address), schema, version: VERSION },
-      'worker started',
-    );
-    this.#events.emit({ kind: 'started', workerId: this.#id, handles: typesOf(handles) });
-    if (halt.aborted) void this.#stop(0, this.#signalled);
-    else await loops.start();
-  }
-
-  /** Enqueues, handlers' transactions, claims and hints have to meet in one database. */
-  async #checkDatabases(pool: pg.Pool): Promise<void> {
-    const { besidePool, direct } = this.#deps;
-    if (besidePool) await checkSameDatabase(pool, this.#deps.pool, 'The pool');
-    if (direct) await checkDirect(pool, direct, this.#log);
-  }
-
-  async #behindPooler(): Promise<boolean> {
-    const { pooler, address, direct } = this.#deps;
-    const reachable = { halt: this.#halt.signal, reportError: this.#reportError };
-    const pooled = pooler ?? (await findPooler(reachable, address, this.#log));
-    if (pooled && direct === null) {
-      this.#log.info(
+    const pooled = this.#deps.pooler ?? (await findPooler({ halt, reportError }, address, log));
+    if (pooled && this.#deps.direct === null) {
+      log.info(
         {},
         'behind a pooler: the liveness lock and notifications are off; listenUrl brings them back',
       );
     }
-    return pooled;
-  }
-
-  #assemble(
-    enginePool: pg.Pool,
-    engine: Executor,
-    mode: EngineMode,
-    found: Pick<LoopsDeps, 'queues' | 'channels' | 'metadata' | 'registeredAt'>,
-  ): Loops {
-    const { graceMs, handleSignals } = this.#settings;
-    return new Loops({
+    if (halt.aborted) return this.#takeApart(false, 0);
+    const mode = { prepare, pooled };
+    const connections = Math.min(2 * queues.length + 2, MAX_CONNECTIONS);
+    const connection = { ...address, queryTimeoutMs: this.#settings.queryTimeoutMs, pooled };
+    const enginePool = newEnginePool(connection, connections, log);
+    this.#pool = enginePool;
+    const gate = new LockGate(connections, queues.length);
+    const engine = this.#outage.watch(gate.executor(engineExecutor(enginePool, mode)));
+    const handles = handlesOf(routes, queues);
+    const metadata = metadataOf(this.#settings);
+    const known = { engine, schema, handles, metadata, halt, reportError, log };
+    const registration = new Registration(this.#firstId, known);
+    this.#registration = registration;
+    let channels: ReadonlyMap<string, string> = new Map();
+    let registeredAt = 0;
+    await untilReachable(known, 'starting', async () => {
+      await checkWays(enginePool, this.#deps, log);
+      await checkSchema(enginePool, schema, queues);
+      channels = await openQueues(engine, schema, routes, queues);
+      registeredAt = monotonicMs();
+      await registration.enter();
+    });
+    const goBack = async () => {
+      await registration.leave(true);
+      await this.#takeApart(false, 0);
+    };
+    if (halt.aborted) return goBack();
+    const loops = new Loops({
       ...this.#deps,
-      ...{ enginePool, engine, mode, ...found },
-      ...{ settings: this.#settings, routes: this.#routes, log: this.#log, stats: this.stats },
+      ...{ enginePool, engine, mode, queues, channels, metadata, registeredAt, registration },
+      ...{ settings: this.#settings, routes, log, stats: this.stats, time: systemTime },
       ...this.#events,
-      time: systemTime,
-      workerId: () => this.#id,
-      standing: (id) => this.#standing(id),
-      dead: (id) => void this.#reregister(id),
-      // As a signal would: a handler that does not end must not keep the process for ever.
-      drainAsked: () => {
-        if (this.#state === 'running') void this.#stop(graceMs, handleSignals);
-      },
-      leaked: (handlers) => {
-        if (this.#state !== 'running') return;
-        this.#log.error(
-          { worker: this.#id, leaked: handlers },
-          'as many handlers run on without their jobs as maxLeaked allows: the worker drains, to be started anew',
-        );
-        void this.#stop(graceMs, handleSignals);
-      },
-      reportError: this.#reportError,
+      drainAsked: (leaked) => this.#drainAsked(leaked),
+      reportError,
       reportListenerError: this.#warn,
     });
-  }
-
-  #standing(id: string): Standing {
-    if (id !== this.#id || id === this.#dying) return 'dead';
-    return (this.#loops?.keeper.aliveForMs() ?? 0) > 0 ? 'alive' : 'unknown';
-  }
-
-  /** Declared dead while away: nothing that was held counts any more. It registers again under a new id. */
-  async #reregister(was: string): Promise<void> {
-    // The thread may say it twice, if it was started anew meanwhile.
-    if (was !== this.#id || was === this.#dying) return;
-    this.#dying = was;
-    const loops = this.#loops as Loops;
-    const registration = this.#registration as Registration;
-    for (const queue of loops.queues) {
-      queue.hold(true);
-      queue.loseAll(was);
+    this.#loops = loops;
+    try {
+      await loops.prepare();
+    } catch (error) {
+      await goBack();
+      throw error;
     }
-    // One that stops has left the registry by itself, and does not come back.
-    if (this.#halt.signal.aborted) return;
-    this.#log.warn({ worker: was }, 'this worker was declared dead; it registers under a new id');
-    const next = newWorkerId();
-    if (!(await registration.enterAgain(next))) return registration.leave(next, true);
-    this.#id = next;
-    loops.identify(next);
-    // What a claim brought meanwhile was claimed under the dead id.
-    for (const queue of loops.queues) queue.loseAll(was);
-    await loops.recover();
-    for (const queue of loops.queues) queue.hold(false);
-    this.#events.emit({ kind: 'reregistered', workerId: this.#id, was });
+    this.#state = 'running';
+    log.info(
+      { worker: this.id, queues, ...databaseOf(address), schema, version: VERSION },
+      'worker started',
+    );
+    this.#events.emit({ kind: 'started', workerId: this.id, handles: typesOf(handles) });
+    if (halt.aborted) void this.#stop(0, this.#signalled);
+    else await loops.start();
+  }
+
+  /** As a signal would: a handler that does not end must not keep the process for ever. */
+  #drainAsked(leaked?: number): void {
+    if (this.#state !== 'running') return;
+    if (leaked !== undefined)
+      this.#log.error(
+        { worker: this.id, leaked },
+        'as many handlers run on without their jobs as maxLeaked allows: the worker drains, to be started anew',
+      );
+    void this.#stop(this.#settings.graceMs, this.#settings.handleSignals);
   }
 
   /** Drains and ends: no new claims, running handlers get the grace period, the rest is released. */
@@ -349,44 +252,29 @@ export class Worker {
       this.#state = 'stopping';
       const loops = this.#loops as Loops;
       const graceEndsAt = performance.now() + graceMs;
-      this.#log.info({ worker: this.#id, running: loops.running, graceMs }, 'worker stopping');
-      await this.#drain(loops, graceMs);
+      this.#log.info({ worker: this.id, running: loops.running, graceMs }, 'worker stopping');
+      await loops.drain(graceMs);
       // Handlers that go on after their jobs were released may keep the process for ever.
-      loops.leaks.stop();
       const left = loops.running + loops.leaks.total > 0;
       await this.#takeApart(this.#signalled && left, graceEndsAt);
     }
     await this.#finished;
   }
 
-  async #drain(loops: Loops, graceMs: number): Promise<void> {
-    const registration = this.#registration as Registration;
-    loops.stop();
-    const said = registration.announceDrain(this.#id);
-    const gone = await Promise.all(loops.queues.map((queue) => queue.drain(graceMs)));
-    loops.abandon.abort();
-    await said();
-    await registration.leave(this.#id, gone.every(Boolean));
-    await loops.wakeups.stop();
-  }
-
   /** `exit`: handlers are left that may keep the process; it exits soon after the grace period. */
   async #takeApart(exit: boolean, graceEndsAt: number): Promise<void> {
     this.#halt.abort();
-    const pools = [this.#pool, this.#loops?.ownPool ?? null];
+    const pool = this.#pool;
     this.#pool = null;
-    await Promise.all([
-      this.#loops?.keeper.stop(),
-      ...pools.map((pool) => pool && closePool(pool, LAST_MS)),
-    ]);
+    await Promise.all([this.#loops?.close(), pool && closePool(pool, LAST_MS)]);
     this.#state = 'stopped';
     this.#log.flush();
     const { completed, failed, dead_letter: deadLetters, released, lost } = this.stats;
     this.#log.info(
-      { worker: this.#id, completed, failed, deadLetters, released, lost },
+      { worker: this.id, completed, failed, deadLetters, released, lost },
       'worker stopped',
     );
-    this.#events.emit({ kind: 'stopped', workerId: this.#id });
+    this.#events.emit({ kind: 'stopped', workerId: this.id });
     // The program has a moment for its own end, when run() has resolved.
     if (exit) exitAfter(Math.max(LAST_MS, graceEndsAt + 11 * LAST_MS - performance.now()));
     this.#finish();
@@ -394,7 +282,7 @@ export class Worker {
 
   readonly #reportError = (what: string, error: unknown): void => {
     const confirmedAgoMs = this.#loops?.keeper.confirmedAgoMs() ?? Number.POSITIVE_INFINITY;
-    if (wasAway(error, confirmedAgoMs, this.#queryTimeoutMs)) {
+    if (wasAway(error, confirmedAgoMs, this.#settings.queryTimeoutMs)) {
       this.#outage.record();
       this.#loops?.services.recordOutage();
     }

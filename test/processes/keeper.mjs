@@ -74,7 +74,7 @@ const keeper = new Keeper(
     drainAsked: () => tell({ kind: 'drain-asked' }),
     beat: (id) => tell({ kind: 'beat', workerId: id }),
     error: (what, error) => tell({ kind: 'error', what, message: error.message }),
-    load: () => ({ running: 3, held: 7, attempts: [{ failed: 2, completed: 5 }] }),
+    load: () => ({ running: 3, held: 7, attempts: { inbox: { failed: 2, completed: 5 } } }),
   },
 );
 

@@ -369,7 +369,7 @@ export const MUTANTS = [
   {
     name: 'permits of other workers are not counted',
     patches: {
-      'schema/functions/allow.sql.js': [
+      'schema/functions/limits/allow.sql.js': [
         [
           "WHERE w.status <> 'dead' AND w.id IS DISTINCT FROM but_for",
           'WHERE w.id IS NOT DISTINCT FROM but_for',

@@ -2,7 +2,7 @@
  * Claiming from a queue that is read by time: the oldest due jobs, priority by priority.
  *
  * The jobs of one type, version and priority are a line, in due order; the index holds one line after the other. A claim
- * reads the lines that it is asked to read (schema/functions/claim.sql.ts). So jobs that nobody may take (paused, not
+ * reads the lines that it is asked to read (schema/functions/queue/claim.sql.ts). So jobs that nobody may take (paused, not
  * handled, too new, limited) are not read at all, however many there are. Lines of different priorities are read one after
  * the other. Of lines of the same priority a few rows each are read and merged by due time. A line that brought as many
  * rows as were read of it may go on with older jobs than those of other lines: nothing behind its last row is taken

@@ -1,7 +1,7 @@
 /**
  * Claiming from a queue whose keys take turns: some jobs of each key, at most so many of a key and of a group at once.
  *
- * Which jobs those are is chosen by `holdfast.inbox_turns` (schema/functions/turns.sql.ts), under the mutexes of their buckets,
+ * Which jobs those are is chosen by `holdfast.inbox_turns` (schema/functions/turns/turns.sql.ts), under the mutexes of their buckets,
  * which last until this statement has committed. The function locks the rows, so they are still what it saw. A row
  * that was written after this statement began is not visible to its UPDATE: it is left, and reported as missed.
  */

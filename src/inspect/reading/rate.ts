@@ -1,4 +1,4 @@
-/** When the rate of a job has a token, by the state that claims keep (schema/functions/allow.sql.ts). */
+/** When the rate of a job has a token, by the state that claims keep (schema/functions/limits/allow.sql.ts). */
 
 /** The rate of jobs of this type: its own, or else that of its queue. */
 const RATE = (type: string) => `

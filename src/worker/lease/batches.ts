@@ -1,20 +1,13 @@
 /**
- * The main thread's list of held jobs, in batches of one claim each, and what the keeper's thread is sent of
- * it.
- *
- * A batch is sent when it is claimed, before a handler can block this thread. After jobs have left, the whole list is
- * sent, a few times in a renewal interval: most batches are over by then and cost nothing. A late word does no harm.
- * The thread may renew a job that has left, and the fence of the row refuses it.
+ * The main thread's list of held jobs, in batches of one claim each, and what the keeper's thread is sent of it. A batch is
+ * sent when it is claimed, before a handler can block this thread. After jobs have left, the whole list is sent, a few
+ * times in a renewal interval: a late word does no harm, because the fence of the row refuses a renewal.
  */
 import type { Lease } from '../../lease/renew.js';
 import type { Settings } from '../options.js';
 import { type HeldBatch, monotonicMs, pack, type ToKeeper } from './protocol.js';
 
-/** The jobs of one claim that are still held. */
-export interface Batch {
-  readonly number: number;
-  readonly queue: string;
-  readonly heldAt: number;
+export interface Batch extends Omit<HeldBatch, 'jobs'> {
   readonly jobs: Set<BatchedJob>;
 }
 

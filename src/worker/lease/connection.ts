@@ -7,19 +7,15 @@
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { backendPid, dropLiveness, holdLiveness } from '../../fleet/liveness.js';
-import type { Address } from '../../postgres/address.js';
 import { within } from '../../postgres/backoff.js';
+import type { Names } from '../../postgres/names.js';
 import { engineConfig } from '../../postgres/pool.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
-import { monotonicMs } from './protocol.js';
+import { type KeeperSetup, monotonicMs } from './protocol.js';
 
-export interface ConnectionDeps {
-  readonly address: Address;
-  readonly pooled: boolean;
-  readonly prepare: boolean;
-  readonly schema: string;
+interface ConnectionDeps extends Pick<KeeperSetup, 'address' | 'pooled' | 'prepare'> {
+  readonly names: Names;
   readonly timeoutMs: number;
-  /** Whether the session is to hold the lock. */
   readonly locks: () => boolean;
   /** It was to hold the lock, and a pooler stands between. */
   readonly foundPooler: () => void;
@@ -30,26 +26,17 @@ type Client = pg.Client & { processID: number | null; connection: { stream: Sock
 export class Connection {
   readonly #deps: ConnectionDeps;
   #client: Client | null = null;
-  #db: Executor | null = null;
+  /** Null while there is no session. */
+  db: Executor | null = null;
   #closed = false;
-  #lockedFor: string | null = null;
+  /** Whose liveness lock this session holds. */
+  lockedFor: string | null = null;
   #openedAt = 0;
   #opened = 0;
-  /** Called when the session breaks. */
   onLost: () => void = () => {};
 
   constructor(deps: ConnectionDeps) {
     this.#deps = deps;
-  }
-
-  /** Null while there is no session. */
-  get db(): Executor | null {
-    return this.#db;
-  }
-
-  /** Whose liveness lock this session holds. */
-  get lockedFor(): string | null {
-    return this.#lockedFor;
   }
 
   get ageMs(): number {
@@ -59,10 +46,6 @@ export class Connection {
   /** There was a session before this one, and it was lost. */
   get reconnected(): boolean {
     return this.#opened > 1;
-  }
-
-  get #names() {
-    return { schema: this.#deps.schema, queue: 'inbox' };
   }
 
   async open(): Promise<void> {
@@ -80,26 +63,26 @@ export class Connection {
     try {
       await client.connect();
       // A lock that is taken through a pooler stays with the pooler, and outlives this process.
-      if (locks() && (await backendPid(db, this.#names)) !== client.processID) foundPooler();
+      if (locks() && (await backendPid(db, this.#deps.names)) !== client.processID) foundPooler();
       if (this.#closed) throw new Error('the keeper has stopped');
     } catch (error) {
       cut(client);
       throw error;
     }
     this.#client = client;
-    this.#db = db;
+    this.db = db;
     this.#openedAt = monotonicMs();
     this.#opened++;
   }
 
   /** Holds the lock of this worker and of no other. Null: of none. */
   async holdLock(db: Executor, workerId: string | null): Promise<void> {
-    const before = this.#lockedFor;
+    const before = this.lockedFor;
     if (workerId === before) return;
-    if (workerId !== null) await holdLiveness(db, this.#names, workerId);
-    if (db !== this.#db) throw new Error('the session broke while it took the liveness lock');
-    this.#lockedFor = workerId;
-    if (before !== null) await dropLiveness(db, this.#names, before);
+    if (workerId !== null) await holdLiveness(db, this.#deps.names, workerId);
+    if (db !== this.db) throw new Error('the session broke while it took the liveness lock');
+    this.lockedFor = workerId;
+    if (before !== null) await dropLiveness(db, this.#deps.names, before);
   }
 
   /** After an error: a session that may be half open is cut, one that only refused is kept. */
@@ -111,8 +94,8 @@ export class Connection {
   #lose(client: Client): void {
     if (this.#client !== client) return;
     this.#client = null;
-    this.#db = null;
-    this.#lockedFor = null;
+    this.db = null;
+    this.lockedFor = null;
     cut(client);
     this.onLost();
   }

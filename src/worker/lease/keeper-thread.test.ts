@@ -59,7 +59,7 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
       error: tell('error'),
       load: () => ({
         ...{ running: 0, held: 0, trouble: null },
-        attempts: [{ failed: 0, completed: 0 }],
+        attempts: { inbox: { failed: 0, completed: 0 } },
       }),
     },
   );

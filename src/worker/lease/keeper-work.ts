@@ -1,36 +1,30 @@
 /**
- * What the keeper's thread does: heartbeats, lease renewal, the liveness lock and the watch over others.
- *
- * They take turns on one connection. Behind a pooler there is a second, direct one for the lock and the
- * watch. When the main thread has made no turn for `stallMs`, all of this stops until it turns again, and
- * the fleet takes over. The last confirmed heartbeat is written into shared memory;
- * by that the main thread knows whether it may have been declared dead. So after a freeze, when everything
- * is overdue, the look comes first. It knows of no thread: whoever makes one gives it a port.
+ * What the keeper's thread does: heartbeats, lease renewal, the liveness lock and the watch over others, in turns on one
+ * connection; behind a pooler there is a second, direct one for the lock and the watch. When the main thread has made no
+ * turn for `stallMs`, all of this stops until it turns again, and the fleet takes over. By the last confirmed heartbeat,
+ * in shared memory, the main thread knows whether it may have been declared dead; so after a freeze the look comes first.
  */
+import { UNIT_MS } from '../../job/duration.js';
 import type { Address } from '../../postgres/address.js';
 import { LAST_MS } from '../../postgres/backoff.js';
+import { LOOK_MS } from '../time.js';
 import { Connection } from './connection.js';
 import { Leases } from './leases.js';
-import { Passwords } from './passwords.js';
+import { passwords } from './passwords.js';
 import {
   type Attempts,
-  completedSlot,
   confirmedAgoMs,
   type FromKeeper,
-  failedSlot,
   type KeeperSetup,
-  LOOK_MS,
+  type Load,
   monotonicMs,
   SLOT,
   type Tell,
   type ToKeeper,
-  type TroubleReport,
 } from './protocol.js';
-import { RecentAttempts } from './recent.js';
 import { type Task, Turns } from './turns.js';
 import { Watch } from './watch.js';
 
-/** The way to the main thread. */
 export interface KeeperPort {
   postMessage(message: FromKeeper): void;
   on(event: 'message', listener: (message: ToKeeper) => void): void;
@@ -43,7 +37,7 @@ export class KeeperWork {
   readonly #setup: KeeperSetup;
   readonly #shared: BigInt64Array;
   readonly #leases: Leases;
-  readonly #passwords: Passwords;
+  readonly #passwords: ReturnType<typeof passwords>;
   readonly #recent: RecentAttempts;
   readonly #connections: Connection[];
   readonly #turns: Turns[];
@@ -51,7 +45,7 @@ export class KeeperWork {
   readonly #main: { turns: number; turnedAt: number; checkedAt: number };
   #locks: boolean;
   #workerId: string;
-  #trouble: TroubleReport | null = null;
+  #load: string;
   #dead = false;
   #stalled = false;
 
@@ -62,11 +56,12 @@ export class KeeperWork {
     this.#locks = setup.livenessLock && (!setup.pooled || setup.direct !== null);
     this.#workerId = setup.workerId;
     const now = monotonicMs();
-    this.#main = { turns: this.#load(SLOT.turns), turnedAt: now, checkedAt: now };
+    this.#main = { turns: this.#turnsOfMain(), turnedAt: now, checkedAt: now };
+    this.#load = setup.load;
     this.#checks = setInterval(() => this.#checkMain(), LOOK_MS).unref();
     this.#leases = new Leases({ ...setup, workerId: () => this.#workerId, tell: this.#tell });
-    this.#passwords = new Passwords(this.#tell);
-    this.#recent = new RecentAttempts(setup.queues, this.#attempts(), now);
+    this.#passwords = passwords(this.#tell);
+    this.#recent = new RecentAttempts((JSON.parse(setup.load) as Load).attempts, now);
     const renew: Task = {
       what: 'renewing leases',
       run: async (db) => ((await this.#leases.renew(db)) ? 0 : setup.renewMs / 4),
@@ -88,15 +83,17 @@ export class KeeperWork {
 
   #tell: Tell = (kind, ...args) => this.#port.postMessage({ kind, args });
 
-  #load(slot: number): number {
-    return Number(Atomics.load(this.#shared, slot));
+  #turnsOfMain(): number {
+    return Number(Atomics.load(this.#shared, SLOT.turns));
   }
 
-  #attempts(): Attempts[] {
-    return this.#setup.queues.map((_, place) => ({
-      failed: this.#load(failedSlot(place)),
-      completed: this.#load(completedSlot(place)),
-    }));
+  #metadata(): object {
+    const { running, held, attempts, trouble } = JSON.parse(this.#load) as Load;
+    const failed = Object.fromEntries(
+      Object.entries(attempts).map(([queue, ended]) => [queue, ended.failed]),
+    );
+    const recent = this.#recent.report(attempts, monotonicMs());
+    return { ...this.#setup.metadata, load: { running, held, failed, recent, ...trouble } };
   }
 
   #receive(message: ToKeeper): void {
@@ -104,7 +101,7 @@ export class KeeperWork {
     if (kind === 'hold') this.#leases.hold(message.batch);
     else if (kind === 'held') this.#leases.held(message.batches);
     else if (kind === 'identity') this.#identify(message.workerId);
-    else if (kind === 'trouble') this.#trouble = message.trouble;
+    else if (kind === 'load') this.#load = message.load;
     else if (kind === 'password') this.#passwords.answer(message.ask, message.answer);
     else void this.#stop();
   }
@@ -131,7 +128,7 @@ export class KeeperWork {
     const { stallMs } = this.#setup;
     const main = this.#main;
     const now = monotonicMs();
-    const turns = this.#load(SLOT.turns);
+    const turns = this.#turnsOfMain();
     // Checks that lie much further apart: this thread was frozen, too.
     if (turns !== main.turns || now - main.checkedAt > 3 * LOOK_MS) main.turnedAt = now;
     main.turns = turns;
@@ -167,7 +164,7 @@ export class KeeperWork {
     const address = asksPasswords ? this.#passwords.askedBy(to) : to;
     const thirdMs = Math.floor(Math.min(leaseMs, ttlMs) / 3);
     return new Connection({
-      ...{ address, pooled, prepare, schema },
+      ...{ address, pooled, prepare, names: { schema, queue: 'inbox' } },
       timeoutMs: Math.max(LOOK_MS, thirdMs),
       locks: () => this.#locks && !pooled,
       foundPooler: () => this.#lockIsOff(),
@@ -176,25 +173,14 @@ export class KeeperWork {
 
   /** A look that takes the lock judges others by theirs; one that beats is the heartbeat. */
   #lookOn(connection: Connection, does: { lock: boolean; beat: boolean }): Task {
-    const { schema, queues, heartbeatMs, metadata } = this.#setup;
+    const { schema, queues, heartbeatMs } = this.#setup;
     const watch = new Watch({
       connection,
       names: { schema, queue: queues[0] as string },
       heartbeatMs,
       locks: () => this.#locks && does.lock,
       workerId: () => this.#workerId,
-      metadata: () => ({
-        ...metadata,
-        load: {
-          running: this.#load(SLOT.running),
-          held: this.#load(SLOT.held),
-          failed: Object.fromEntries(
-            queues.map((queue, place) => [queue, this.#load(failedSlot(place))]),
-          ),
-          recent: this.#recent.report(this.#attempts(), monotonicMs()),
-          ...this.#trouble,
-        },
-      }),
+      metadata: () => this.#metadata(),
       confirmedAgoMs: () => (does.beat ? confirmedAgoMs(this.#shared) : 0),
       confirmed: (id, sentAt) => this.#confirmed(id, sentAt),
       declaredDead: (id) => this.#declaredDead(id),
@@ -220,5 +206,32 @@ export class KeeperWork {
     this.#dead = false;
     this.#leases.clear();
     for (const one of this.#turns) one.runNow();
+  }
+}
+
+type Counted = { readonly at: number; readonly attempts: Load['attempts'] };
+
+/** How the attempts of about the last minute ended, by queue: so one reading of the registry says whether most fail. */
+export class RecentAttempts {
+  #counted: Counted[];
+
+  constructor(attempts: Load['attempts'], at: number) {
+    this.#counted = [{ at, attempts }];
+  }
+
+  /** Returns the attempts of so many milliseconds, by queue; one without any is left out. */
+  report(attempts: Load['attempts'], at: number) {
+    // The newest of those that are a minute old is where the minute begins.
+    const begins = this.#counted.findLastIndex((one) => at - one.at >= UNIT_MS.m);
+    this.#counted = [...this.#counted.slice(Math.max(0, begins)), { at, attempts }];
+    const first = this.#counted[0] as Counted;
+    const ended = Object.entries(attempts).map(([queue, now]): [string, Attempts] => {
+      const { failed, completed } = first.attempts[queue] as Attempts;
+      return [queue, { failed: now.failed - failed, completed: now.completed - completed }];
+    });
+    return {
+      ms: Math.round(at - first.at),
+      queues: Object.fromEntries(ended.filter(([, one]) => one.failed + one.completed > 0)),
+    };
   }
 }

@@ -1,67 +1,55 @@
 /**
- * The keeper: the main thread's side of the thread that sends heartbeats, renews leases and holds the
- * liveness lock.
+ * The keeper: the main thread's side of the thread that sends heartbeats, renews leases and holds the liveness lock.
  *
- * A worker that has no such thread would lose every job that outlasts its lease. So `start` rejects where the
- * thread cannot run, and `living` says whether it does: nothing is claimed while it does not. The thread learns
- * of held jobs before a handler starts, and of those that have left later and in bulk. If it dies it is started
- * again and is sent everything that is held; the leases outlast that by far.
+ * Without such a thread a worker would lose every job that outlasts its lease. So `start` rejects where it cannot run, and
+ * nothing is claimed while it does not. It learns of held jobs before a handler starts, and of those that have left later
+ * and in bulk. If it dies it is started again and is sent everything that is held; the leases outlast that by far.
  *
- * Its program is a text in this package (keeper-source.js, made by the build) and no file beside this one:
- * whoever bundles a worker into one file bundles the thread with it.
+ * Its program is a text in this package (keeper-source.js, made by the build): whoever bundles a worker into one file
+ * bundles the thread with it.
  */
 import { Worker } from 'node:worker_threads';
 import { HoldfastError } from '../../job/errors.js';
 import { Backoff, LAST_MS, within } from '../../postgres/backoff.js';
+import { LOOK_MS } from '../time.js';
 import { type BatchedJob, Batches } from './batches.js';
 import { KEEPER_SOURCE } from './keeper-source.js';
 import { passwordOf } from './passwords.js';
 import {
-  type Attempts,
-  completedSlot,
   confirmedAgoMs,
   type FromKeeper,
-  failedSlot,
   type KeeperEvents,
   type KeeperSetup,
-  LOOK_MS,
+  type Load,
   NEVER,
   SLOT,
-  sharedBytes,
   type ToKeeper,
-  type TroubleReport,
   TURN_MS,
 } from './protocol.js';
 
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' | 'passwordAsked'> {
   error(what: string, error: unknown): void;
   /** For the registry; asked several times a second. */
-  load(): {
-    running: number;
-    held: number;
-    attempts: readonly Attempts[];
-    /** The same object as long as nothing changes. */
-    trouble: TroubleReport | null;
-  };
+  load(): Load;
   /** The caller's function for passwords, if there is one. */
   password?(of: object): unknown;
 }
 
 /** For the first start; a thread that loads takes a tenth of a second. */
-const START_MS = 30_000;
+const START_MS = 30 * LOOK_MS;
 
 export class Keeper {
-  readonly #setup: KeeperSetup;
+  readonly #setup: Omit<KeeperSetup, 'load'>;
   readonly #listener: KeeperListener;
-  readonly #shared: BigInt64Array;
+  readonly #shared: BigInt64Array<SharedArrayBuffer>;
   readonly #batches: Batches;
   readonly #backoff = new Backoff();
   #timer: NodeJS.Timeout | null = null;
   #thread: Worker | null = null;
   #workerId: string;
-  #living = false;
-  /** As the thread knows it. */
-  #trouble: TroubleReport | null = null;
+  /** While the thread does not run, leases are not renewed and nothing may be claimed. */
+  living = false;
+  #load = '';
   #stopping = false;
   /** Of the first start, until it is decided. */
   #first: { resolve: () => void; reject: (error: unknown) => void } | null = null;
@@ -70,10 +58,11 @@ export class Keeper {
     this.#onWatched = resolve;
   });
 
-  constructor(setup: Omit<KeeperSetup, 'shared'>, listener: KeeperListener) {
-    const shared = new SharedArrayBuffer(sharedBytes(setup.queues));
-    this.#setup = { ...setup, shared };
-    this.#shared = new BigInt64Array(shared);
+  constructor(setup: Omit<KeeperSetup, 'shared' | 'load'>, listener: KeeperListener) {
+    this.#shared = new BigInt64Array(
+      new SharedArrayBuffer(Object.keys(SLOT).length * BigInt64Array.BYTES_PER_ELEMENT),
+    );
+    this.#setup = { ...setup, shared: this.#shared.buffer };
     this.#shared[SLOT.confirmedAt] = BigInt(Math.floor(setup.registeredAt));
     this.#listener = listener;
     this.#workerId = setup.workerId;
@@ -99,11 +88,6 @@ export class Keeper {
       clearTimeout(late);
       this.#first = null;
     }
-  }
-
-  /** Whether the thread runs. While it does not, leases are not renewed and nothing may be claimed. */
-  get living(): boolean {
-    return this.#living;
   }
 
   /** Resolves when a kill of this process would be noticed by the others, or when it never will be. */
@@ -144,7 +128,7 @@ export class Keeper {
   async stop(): Promise<void> {
     this.#stopping = true;
     const thread = this.#thread;
-    if (thread && this.#living) {
+    if (thread && this.living) {
       const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
       this.#send({ kind: 'stop' });
       await within(2 * LAST_MS, exited);
@@ -159,26 +143,16 @@ export class Keeper {
 
   #turn(): void {
     Atomics.add(this.#shared, SLOT.turns, 1n);
-    const { running, held, attempts, trouble } = this.#listener.load();
-    if (trouble !== this.#trouble) {
-      this.#trouble = trouble;
-      this.#send({ kind: 'trouble', trouble });
-    }
-    Atomics.store(this.#shared, SLOT.running, BigInt(running));
-    Atomics.store(this.#shared, SLOT.held, BigInt(held));
-    for (const [queue, { failed, completed }] of attempts.entries()) {
-      Atomics.store(this.#shared, failedSlot(queue), BigInt(failed));
-      Atomics.store(this.#shared, completedSlot(queue), BigInt(completed));
-    }
+    const load = JSON.stringify(this.#listener.load());
+    if (load !== this.#load) this.#send({ kind: 'load', load });
+    this.#load = load;
   }
 
   /** Throws where threads are not allowed. */
   #run(): void {
-    const thread = new Worker(KEEPER_SOURCE, {
-      eval: true,
-      workerData: { ...this.#setup, workerId: this.#workerId },
-      name: 'holdfast-keeper',
-    });
+    this.#load = JSON.stringify(this.#listener.load());
+    const workerData = { ...this.#setup, workerId: this.#workerId, load: this.#load };
+    const thread = new Worker(KEEPER_SOURCE, { eval: true, workerData, name: 'holdfast-keeper' });
     this.#thread = thread;
     thread.on('message', (message: FromKeeper) => this.#receive(message));
     // 'exit' follows every 'error' and restarts the thread; this keeps the error from being unhandled.
@@ -188,7 +162,7 @@ export class Keeper {
     });
     thread.on('exit', (code) => {
       if (this.#stopping || thread !== this.#thread) return;
-      this.#living = false;
+      this.living = false;
       if (this.#first) this.#first.reject(new Error(`it ended with code ${code}`));
       else this.#runAgain();
     });
@@ -200,7 +174,6 @@ export class Keeper {
       if (this.#stopping) return;
       try {
         this.#run();
-        this.#trouble = null;
         this.#batches.sendAll();
       } catch (error) {
         this.#failed(error);
@@ -214,21 +187,18 @@ export class Keeper {
     this.#listener.error('the keeper thread failed', error);
   }
 
-  async #findPassword(ask: string, of: object): Promise<void> {
-    const answer = await passwordOf(() => this.#listener.password?.(of));
-    this.#send({ kind: 'password', ask, answer });
-  }
-
   #receive({ kind, args }: FromKeeper): void {
     if (kind === 'watched') this.#onWatched();
-    else if (kind === 'passwordAsked')
-      void this.#findPassword(...(args as Parameters<KeeperEvents['passwordAsked']>));
-    else if (kind === 'failed') {
+    else if (kind === 'passwordAsked') {
+      const [ask, of] = args as Parameters<KeeperEvents['passwordAsked']>;
+      const answered = passwordOf(() => this.#listener.password?.(of));
+      void answered.then((answer) => this.#send({ kind: 'password', ask, answer }));
+    } else if (kind === 'failed') {
       const [what, message, code] = args as Parameters<KeeperEvents['failed']>;
       this.#listener.error(what, Object.assign(new Error(message), code !== null && { code }));
     } else {
       if (kind === 'ready') {
-        this.#living = true;
+        this.living = true;
         this.#first?.resolve();
       }
       if (kind === 'beat') this.#backoff.reset();

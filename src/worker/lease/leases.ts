@@ -1,16 +1,13 @@
 /**
- * The leases that the keeper's thread renews, in the batches that the main thread sends.
- *
- * A batch stays the text that it came as until it is due: most are over before that. It is due when half of
- * the renewal interval has passed since its claim or its last renewal, and never earlier: until then the
- * main thread relies on where the rows stand. A job that the database does not call ours any more is
- * lost, and is reported. A row that somebody has locked is tried again soon, and a queue that somebody has locked after
- * the others.
+ * The leases that the keeper's thread renews, in the batches that the main thread sends. A batch stays the text that it
+ * came as until it is due: most are over before that. It is due when half of the renewal interval has passed, and never
+ * earlier: until then the main thread relies on where the rows stand. A job that the database does not call ours any more
+ * is lost. A row that somebody has locked is tried again soon, and a queue that somebody has locked after the others.
  */
 import { type Lease, renew } from '../../lease/renew.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
-import { type HeldBatch, monotonicMs, type Tell, unpack } from './protocol.js';
+import { type HeldBatch, type KeeperSetup, monotonicMs, type Tell, unpack } from './protocol.js';
 
 interface Batch {
   readonly queue: string;
@@ -18,10 +15,7 @@ interface Batch {
   jobs: string | Map<string, Lease>;
 }
 
-export interface LeasesDeps {
-  readonly schema: string;
-  readonly leaseMs: number;
-  readonly renewMs: number;
+interface LeasesDeps extends Pick<KeeperSetup, 'schema' | 'leaseMs' | 'renewMs'> {
   readonly workerId: () => string;
   readonly tell: Tell;
 }
@@ -54,7 +48,6 @@ export class Leases {
     for (const batch of batches) this.hold(batch);
   }
 
-  /** What a dead id held is not ours. */
   clear(): void {
     this.#batches.clear();
   }

@@ -1,10 +1,11 @@
 /**
- * What the main thread and the keeper's thread say to each other: messages, and a few numbers in shared
+ * What the main thread and the keeper's thread say to each other: messages, and two numbers in shared
  * memory. Ids travel as one text, because cloning many small strings is dear for a short job.
  */
 import type { Lease } from '../../lease/renew.js';
 import type { Address } from '../../postgres/address.js';
 import type { Settings } from '../options.js';
+import { LOOK_MS } from '../time.js';
 
 type Times = 'leaseMs' | 'renewMs' | 'heartbeatMs' | 'ttlMs' | 'stallMs';
 
@@ -24,42 +25,28 @@ export interface KeeperSetup extends Pick<Settings, Times | 'livenessLock'> {
   readonly registeredAt: number;
   readonly metadata: object;
   readonly prepare: boolean;
-  /** Numbers that both threads see, by the slots below. */
   readonly shared: SharedArrayBuffer;
+  /** A `Load`, as JSON. */
+  readonly load: string;
 }
 
 export const SLOT = {
-  /** Turns of the main thread's event loop. */
   turns: 0,
-  /** Handlers that run and jobs that are held, for the registry. */
-  running: 1,
-  held: 2,
   /** When the last confirmed heartbeat of the present id was sent, by `monotonicMs`. */
-  confirmedAt: 3,
-  /** From here on, two for each queue: attempts that have failed since the start, and those that completed. */
-  attempts: 4,
+  confirmedAt: 1,
 } as const;
-
-export const failedSlot = (queue: number): number => SLOT.attempts + 2 * queue;
-export const completedSlot = (queue: number): number => failedSlot(queue) + 1;
-
-export const sharedBytes = (queues: readonly string[]): number =>
-  failedSlot(queues.length) * BigInt64Array.BYTES_PER_ELEMENT;
 
 /** In `confirmedAt`: no heartbeat of this id is confirmed yet. */
 export const NEVER = -(2n ** 52n);
 
 /** How often the main thread shows that its event loop turns. */
-export const TURN_MS = 100;
-/** About so often the thread looks around, checks the main thread, and tries to connect again. */
-export const LOOK_MS = 1_000;
+export const TURN_MS = LOOK_MS / 10;
 
 /** One clock for all threads; `performance.now()` starts at zero in each. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** How long ago the last confirmed heartbeat was sent. */
 export function confirmedAgoMs(shared: BigInt64Array): number {
   return monotonicMs() - Number(Atomics.load(shared, SLOT.confirmedAt));
 }
@@ -81,12 +68,21 @@ export function unpack(text: string): Lease[] {
     });
 }
 
-/** Why there is no password, if there is none. */
 export type PasswordAnswer = { readonly password: unknown } | { readonly refused: string };
 
+/** Since the start. */
 export interface Attempts {
   readonly failed: number;
   readonly completed: number;
+}
+
+/** What a heartbeat says of the main thread. */
+export interface Load {
+  readonly running: number;
+  readonly held: number;
+  /** By queue. */
+  readonly attempts: Readonly<Record<string, Attempts>>;
+  readonly trouble: TroubleReport | null;
 }
 
 /** What goes wrong in a worker that looks healthy; see trouble.ts. */
@@ -111,8 +107,8 @@ export type ToKeeper =
   /** All that is held: what is not among these has left. */
   | { readonly kind: 'held'; readonly batches: readonly HeldBatch[] }
   | { readonly kind: 'identity'; readonly workerId: string }
-  /** Sent when it has changed. */
-  | { readonly kind: 'trouble'; readonly trouble: TroubleReport | null }
+  /** Sent when it has changed: a `Load`, as JSON. */
+  | { readonly kind: 'load'; readonly load: string }
   | { readonly kind: 'password'; readonly ask: string; readonly answer: PasswordAnswer }
   | { readonly kind: 'stop' };
 
@@ -120,15 +116,11 @@ export type ToKeeper =
 export interface KeeperEvents {
   /** The thread runs. */
   ready(): void;
-  /** The leases of these are lost. */
   lost(queue: string, jobs: readonly Lease[]): void;
-  /** The registry has declared this worker dead. */
   dead(workerId: string): void;
   /** The database has confirmed a heartbeat: `aliveForMs()` is positive again. */
   beat(workerId: string): void;
-  /** Other workers that this one has declared dead just now. */
   gone(ids: readonly string[]): void;
-  /** The fleet's epoch, when it has changed. */
   epoch(epoch: number): void;
   /** The registry calls this worker draining: it drains already, or a human wants it to. */
   drainAsked(): void;

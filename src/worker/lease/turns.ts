@@ -1,16 +1,13 @@
 /**
- * Tasks that take turns on one connection.
- *
- * The first of the list that is due has the next turn. A task is not due again at once, also when it has
- * failed; so none can keep the others from their turns for longer than one statement may take. A broken
- * connection is made again without waiting for a task, because the liveness lock went with it.
+ * Tasks that take turns on one connection: the first of the list that is due has the next turn. A task is not due again at
+ * once, also when it has failed, so none can keep the others from their turns for longer than one statement may take. A
+ * broken connection is made again without waiting for a task, because the liveness lock went with it.
  */
-
 import { Backoff } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { Wait } from '../time.js';
+import { LOOK_MS, Wait } from '../time.js';
 import type { Connection } from './connection.js';
-import { LOOK_MS, monotonicMs, TURN_MS } from './protocol.js';
+import { monotonicMs, TURN_MS } from './protocol.js';
 
 export interface Task {
   readonly what: string;

@@ -58,7 +58,7 @@ async function watcher(id: string, metadata?: () => object) {
     address: { connectionString: db.url },
     pooled: false,
     prepare: true,
-    schema: 'holdfast',
+    names: INBOX,
     timeoutMs: 5_000,
     locks: () => true,
     foundPooler: () => {},

@@ -1,26 +1,24 @@
 /**
- * Watching the fleet: a worker whose liveness lock was found free twice is dead.
+ * Watching the fleet: a worker whose liveness lock was found free twice is dead. A live process takes its lock back as soon
+ * as it is connected, and a watcher that was cut off until lately declares nobody: the others may be on their way back.
  *
- * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about
- * four looks a second, a larger one a look in every heartbeat. A free lock is looked at again after a moment
- * before its worker is declared dead, because a live process takes its lock back as soon as it is connected.
- * A watcher that was cut off until lately declares nobody: the others may still be on their way back.
- * The same look returns the fleet's epoch and this worker's own status. When a heartbeat is due, or soon will
- * be, the look is the heartbeat as well. So is the first look after the lock was taken: before it nobody judges by
- * the lock, because the session may break before this worker knows that it has marked it.
+ * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about four looks a
+ * second, a larger one a look in every heartbeat. When a heartbeat is due, or soon will be, the look is the heartbeat as
+ * well. So is the first look after the lock was taken: before it nobody judges by the lock, because the session may break
+ * before this worker knows that it has marked it.
  */
 import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
+import { LOOK_MS } from '../time.js';
 import type { Connection } from './connection.js';
-import { LOOK_MS, monotonicMs, type Tell } from './protocol.js';
+import { monotonicMs, type Tell } from './protocol.js';
 
 /** Between the two looks that a death takes. A reconnection takes a tenth of this. */
-export const CONFIRM_MS = 700;
+export const CONFIRM_MS = 0.7 * LOOK_MS;
 /** After an outage nobody is declared dead for so long: others may not have noticed a half-open connection yet. */
-const OUTAGE_MS = 15_000;
+const OUTAGE_MS = 15 * LOOK_MS;
 
-/** Which locks were found free, and since when. */
 export class Suspects {
   readonly #since = new Map<string, number>();
 
@@ -50,9 +48,7 @@ export interface WatchDeps {
   /** Whether the connection is a session of its own that holds the lock. */
   readonly locks: () => boolean;
   readonly workerId: () => string;
-  /** What a heartbeat says of this worker. */
   readonly metadata: () => object;
-  /** How long ago the last confirmed heartbeat was sent. */
   readonly confirmedAgoMs: () => number;
   readonly confirmed: (workerId: string, sentAt: number) => void;
   readonly declaredDead: (workerId: string) => void;

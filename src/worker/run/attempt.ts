@@ -1,11 +1,9 @@
 /**
- * One attempt of one job, from the stored payload to an outcome. An outcome is a value; an attempt never throws,
- * whatever the handler does.
+ * One attempt of one job, from the stored payload to an outcome, which is a value: an attempt never throws.
  *
- * A payload that does not fit the schema, or whose version no upgrade leads from, makes a dead letter at once: trying
- * again cannot help, and a human retries it after a deploy. When the time limit is over the signal is aborted and the
- * attempt fails; a handler that goes on anyway settles nothing. Whatever aborted the signal, the attempt of a handler
- * that goes on is over after a grace (leaks.ts): its place is free.
+ * A payload that does not fit the schema, or whose version no upgrade leads from, makes a dead letter at once: a human
+ * retries it after a deploy. When the time limit is over the signal is aborted and the attempt fails. Whatever aborted the
+ * signal, the attempt of a handler that goes on is over after a grace (leaks.ts): its place is free.
  */
 import type { NewJob } from '../../enqueue/insert.js';
 import { MAX_DELAY_MS } from '../../job/duration.js';
@@ -14,10 +12,9 @@ import { errorText } from '../../job/failure.js';
 import type { JobDefinition } from '../../job/job.js';
 import { errorType } from '../../tracing/error-type.js';
 import { JobContext } from './context.js';
-import type { ContextDeps, HandlerContext } from './handler-context.js';
+import type { ContextDeps, HandlerContext, Many } from './handler-context.js';
 import type { Leakable } from './leaks.js';
 import type { LeasedJob } from './leased-job.js';
-import type { Many } from './many.js';
 import { resultText } from './result.js';
 
 export type Handler = (context: HandlerContext<unknown>) => unknown;
@@ -26,7 +23,6 @@ export interface Route {
   readonly job: JobDefinition<unknown, unknown>;
   /** Of one job, also of a type that is handled in batches. */
   readonly handler: Handler;
-  /** Set for a type that is handled in batches. */
   readonly many?: Many;
   /** The handler is that of a batch, and has other jobs. */
   readonly inBatch?: boolean;
@@ -44,27 +40,18 @@ export type Outcome =
   /** The handler put the completion into a transaction of its own and returned. The archive knows whether it committed. */
   | { readonly kind: 'handed'; readonly ifNot: () => Failure }
   | Failure
-  | {
-      readonly kind: 'dead_letter';
-      readonly error: string;
-      readonly summary: string;
-      readonly errorType: string;
-      readonly thrown: unknown;
-    }
+  | ({ readonly kind: 'dead_letter' } & Described)
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   /** The database refused the completion inside of a transaction to everybody: the job is not to blame. */
   | { readonly kind: 'refused'; readonly error: unknown }
   | { readonly kind: 'cancelled'; readonly reason: string }
   | { readonly kind: 'lost' };
 
-export interface Failure {
+type Described = Readonly<ReturnType<typeof described>>;
+
+export interface Failure extends Described {
   readonly kind: 'failed';
   readonly delayMs: number;
-  readonly error: string;
-  readonly summary: string;
-  /** In one word, for traces. */
-  readonly errorType: string;
-  readonly thrown: unknown;
   /** A transaction had the completion in it, and whether that committed is not known. */
   readonly handed: boolean;
 }
@@ -75,13 +62,13 @@ const SUMMARY_CHARS = 300;
 /** What the row, its history and a trace say of an error. */
 export function described(error: unknown) {
   const text = errorText(error);
+  return { error: text, thrown: error, errorType: errorType(error), summary: summaryOf(text) };
+}
+
+/** One line of an error, and not too long a one. */
+export function summaryOf(text: string): string {
   const line = text.split('\n', 1)[0] as string;
-  return {
-    error: text,
-    thrown: error,
-    errorType: errorType(error),
-    summary: line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line,
-  };
+  return line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line;
 }
 
 /** `instanceof` that a thrown Proxy cannot make throw. */
@@ -136,7 +123,6 @@ class Attempt implements Leakable {
   readonly #timeoutMs: number | null;
   #context!: JobContext<unknown>;
   #timer: NodeJS.Timeout | null = null;
-  /** Ends the attempt before the handler ends. */
   #decide: (outcome: Outcome) => void = () => {};
   /** It was ended so: what the handler says from now on is not looked at. */
   #decided = false;
@@ -156,16 +142,8 @@ class Attempt implements Leakable {
     return this.#failed(error, false);
   }
 
-  get queue(): string {
-    return this.#held.queue;
-  }
-
-  get type(): string {
-    return this.#held.row.type;
-  }
-
-  get id(): string {
-    return this.#held.id;
+  get of() {
+    return this.#held.facts;
   }
 
   handle(payload: unknown): Outcome | Promise<Outcome> {
@@ -210,7 +188,6 @@ class Attempt implements Leakable {
     if (this.#held.aborted) this.#deps.leaks?.ended(this);
   }
 
-  /** Decides the attempt while its handler runs. */
   #over(outcome: Outcome): void {
     this.#decided = true;
     this.#decide(outcome);
@@ -253,13 +230,13 @@ class Attempt implements Leakable {
     if (this.#decided) return LOST;
     context.end('failed');
     if (context.completion === 'done') {
-      this.#deps.log.warn(
-        { ...this.#facts(error) },
+      this.#warn(
+        error,
         'a handler threw after its transaction had completed the job; the job stays completed',
       );
       return { kind: 'transacted' };
     }
-    if (this.#held.lost || this.#held.gone) return { kind: 'lost' };
+    if (this.#held.lost || this.#held.gone) return LOST;
     if (isRefusalOf(context, error)) return { kind: 'refused', error };
     if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
     if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
@@ -273,16 +250,14 @@ class Attempt implements Leakable {
     }
     const { delayMs, problem } = this.#route.job.retry(this.#held.row.attempts, error);
     if (problem !== undefined)
-      this.#deps.log.warn(
-        { ...this.#facts(problem) },
-        'the retry function of a job failed; the default delay was used',
-      );
+      this.#warn(problem, 'the retry function of a job failed; the default delay was used');
     return { kind: 'failed', delayMs, ...described(error), handed };
   }
 
-  #facts(error: unknown) {
+  #warn(error: unknown, message: string): void {
     const { id, row } = this.#held;
-    return { job: id, type: row.type, err: described(error).summary };
+    const err = described(error).summary;
+    this.#deps.log.warn({ job: id, type: row.type, err }, message);
   }
 
   #limit(timeoutMs: number): void {

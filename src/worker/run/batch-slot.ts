@@ -5,9 +5,8 @@
  */
 import type { Member } from './completion.js';
 import type { JobContext } from './context.js';
-import { leaseLost } from './handler-context.js';
+import { type BatchJob, leaseLost } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
-import type { BatchJob } from './many.js';
 
 const YES = Promise.resolve(true);
 
@@ -16,11 +15,11 @@ export class BatchSlot {
   /** Whether the job before it in its key succeeded; see Runs. */
   ahead: Promise<boolean> = YES;
   readonly held: LeasedJob | null;
-  /** Called when it is decided. */
   onDecided: () => void = () => {};
   #context: JobContext<unknown> | null = null;
   #behind: BatchSlot | null = null;
-  #decided = false;
+  /** The handler, or the end of a job before it, has said what becomes of it. */
+  decided = false;
   #stopped = false;
   #resolve!: (result: unknown) => void;
   #reject!: (error: unknown) => void;
@@ -42,19 +41,13 @@ export class BatchSlot {
     this.#outcome.catch(() => undefined);
   }
 
-  /** Whether the handler gets its job. */
   get taken(): boolean {
     return this.job !== null && !this.#stopped;
   }
 
-  /** The handler, or the end of a job before it, has said what becomes of it. */
-  get decided(): boolean {
-    return this.#decided;
-  }
-
   /** Its outcome is open, and it is still ours. */
   get isOpen(): boolean {
-    return this.taken && !this.#decided && !this.#lost && !this.context.isOver;
+    return this.taken && !this.decided && !this.#lost && !this.context.isOver;
   }
 
   get #lost(): boolean {
@@ -89,14 +82,14 @@ export class BatchSlot {
   }
 
   done(result: unknown): void {
-    this.#decided = true;
+    this.decided = true;
     this.#resolve(result);
     this.onDecided();
   }
 
   fail(error: unknown): void {
-    if (!this.#decided) this.#behind?.stop();
-    this.#decided = true;
+    if (!this.decided) this.#behind?.stop();
+    this.decided = true;
     this.#reject(error);
     this.onDecided();
   }
@@ -110,7 +103,7 @@ export class BatchSlot {
   stop(): void {
     const context = this.#context;
     this.#stopped = true;
-    this.#decided = true;
+    this.decided = true;
     // What it records from now on would stand although the job before it has not succeeded.
     context?.end('failed');
     const { held } = this;

@@ -1,27 +1,30 @@
 /**
- * Several jobs of one type in one call of a handler. To the rest of the worker each of them is an attempt of its
- * own, with its context, its lease, its signal and its settle: its handler waits (batch-slot.ts) until the batch says what
- * became of it. So a part may fail, and what is lost or cancelled is one job and not the batch.
+ * Several jobs of one type in one call of a handler. To the rest of the worker each of them is an attempt of its own: its
+ * handler waits (batch-slot.ts) until the batch says what became of it. So what fails, is lost or cancelled is one job.
  */
 import type pg from 'pg';
-import { HoldfastError } from '../../job/errors.js';
 import { childLogger, type Logger } from '../../postgres/log.js';
 import type { Route } from './attempt.js';
 import { BatchSlot } from './batch-slot.js';
 import { completeTogether } from './completion.js';
 import type { JobContext } from './context.js';
-import type { ContextDeps } from './handler-context.js';
+import {
+  type BatchContext,
+  type BatchHandler,
+  type BatchJob,
+  type ContextDeps,
+  jobState,
+  type Many,
+} from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
-import type { BatchContext, BatchHandler, BatchJob, Many } from './many.js';
 import type { OneJob } from './one-job.js';
 
 /** A job by itself, for who knows of no batches, such as the test kit. */
 export function aloneHandler(many: Many): Route['handler'] {
   return (context) => {
-    const batch = new Batch(many.handler, context.log, null);
-    const slot = batch.slot(null, null);
+    const slot = new BatchSlot(null, null);
     const ended = slot.join(context as JobContext<unknown>);
-    void batch.run();
+    void callHandler(many.handler, [slot], context.log, null);
     return ended;
   };
 }
@@ -33,16 +36,15 @@ export async function runBatch(
   one: OneJob,
   deps: ContextDeps,
 ): Promise<boolean> {
-  const batch = new Batch(many.handler, deps.log, deps);
-  const first = runs[0]?.[0] as LeasedJob;
+  const slots: BatchSlot[] = [];
   const size = runs.reduce((sum, run) => sum + run.length, 0);
   const ends = runs.map((run) => {
     for (const held of run) held.together = size;
-    return startRun(batch, run, job, one);
+    return startRun(slots, run, job, one);
   });
-  const handler = { queue: first.queue, type: job.type, id: null, abandon: () => {} };
+  const handler = { of: { queue: job.queue, type: job.type }, abandon: () => {} };
   let over = false;
-  void batch.run().then(() => {
+  void callHandler(many.handler, slots, deps.log, deps).then(() => {
     over = true;
     deps.leaks?.ended(handler);
   });
@@ -54,7 +56,7 @@ export async function runBatch(
 
 /** Starts the jobs of one run; each is settled after the one before it. True: all of them succeeded. */
 async function startRun(
-  batch: Batch,
+  slots: BatchSlot[],
   run: readonly LeasedJob[],
   job: Route['job'],
   one: OneJob,
@@ -64,10 +66,11 @@ async function startRun(
   let behind: BatchSlot | null = null;
   let ahead: Promise<boolean> | null = null;
   for (const held of run) {
-    const slot: BatchSlot = batch.slot(behind, held);
+    const slot: BatchSlot = new BatchSlot(behind, held);
+    slots.push(slot);
     if (ahead) slot.ahead = ahead;
     const handler: Route['handler'] = (context) => slot.join(context as never);
-    const ran = one.run(held, before, { job, handler, inBatch: true });
+    const ran = one(held, before, { job, handler, inBatch: true });
     if (!held.started) {
       slot.leave();
       return false;
@@ -85,123 +88,86 @@ async function startRun(
   return ahead ?? false;
 }
 
-class Batch {
-  readonly #handler: BatchHandler<unknown>;
-  readonly #log: Logger;
-  readonly #deps: ContextDeps | null;
-  readonly #slots: BatchSlot[] = [];
-
-  /** `deps` are needed for more than one job. */
-  constructor(handler: BatchHandler<unknown>, log: Logger, deps: ContextDeps | null) {
-    this.#handler = handler;
-    this.#log = log;
-    this.#deps = deps;
+/**
+ * Calls the handler when all jobs are there. Never throws: what it throws is the failure of its jobs. `deps` are needed
+ * for more than one job.
+ */
+async function callHandler(
+  handler: BatchHandler<unknown>,
+  all: readonly BatchSlot[],
+  log: Logger,
+  deps: ContextDeps | null,
+): Promise<void> {
+  await Promise.all(all.map(({ filled }) => filled));
+  const slots = all.filter(({ taken }) => taken);
+  if (slots.length === 0) return;
+  try {
+    await handler(jobsOf(slots), manyContext(slots, log, deps));
+  } catch (error) {
+    for (const slot of slots) slot.fail(error);
   }
-
-  /** `before` has the job before it in its key. */
-  slot(before: BatchSlot | null, held: LeasedJob | null): BatchSlot {
-    const slot = new BatchSlot(before, held);
-    this.#slots.push(slot);
-    return slot;
-  }
-
-  /** Calls the handler when all jobs are there. Never throws: what it throws is the failure of its jobs. */
-  async run(): Promise<void> {
-    await Promise.all(this.#slots.map(({ filled }) => filled));
-    const slots = this.#slots.filter(({ taken }) => taken);
-    const jobs = slots.map(({ job }) => job as BatchJob<unknown>);
-    if (jobs.length === 0) return;
-    try {
-      await this.#handler(jobs, new ManyContext(slots, this.#log, this.#deps));
-    } catch (error) {
-      for (const slot of slots) slot.fail(error);
-    }
-    for (const slot of slots) slot.done(undefined);
-  }
+  for (const slot of slots) slot.done(undefined);
 }
 
-class ManyContext implements BatchContext<unknown> {
-  readonly #slots: readonly BatchSlot[];
-  readonly #jobs: readonly BatchJob<unknown>[];
-  readonly #workerLog: Logger;
-  readonly #deps: ContextDeps | null;
-  #signal: AbortSignal | null = null;
-  #log: Logger | null = null;
-  #transacting = false;
+function manyContext(
+  slots: readonly BatchSlot[],
+  workerLog: Logger,
+  deps: ContextDeps | null,
+): BatchContext<unknown> {
+  const [{ type, queue }] = jobsOf(slots) as [BatchJob<unknown>];
+  let signal: AbortSignal | null = null;
+  let log: Logger | null = null;
+  let transacting = false;
+  return {
+    type,
+    queue,
+    get signal() {
+      signal ??= whenNoneIsOpen(slots);
+      return signal;
+    },
+    get log() {
+      log ??= childLogger(workerLog, { type, queue });
+      return log;
+    },
+    async transaction(work) {
+      for (const slot of slots) slot.stopBehindLost();
+      const open = slots.filter((slot) => slot.isOpen);
+      const problem = transacting
+        ? 'The batch has a transaction open already'
+        : open.length === 0
+          ? 'No job of the batch is open any more'
+          : null;
+      if (problem)
+        throw jobState(
+          `${problem}, so a transaction was refused. Do all of it in one: the jobs complete with it.`,
+        );
+      transacting = true;
+      try {
+        const value = await complete(open, deps, (tx) => work(tx, jobsOf(open)));
+        for (const slot of open) slot.done(undefined);
+        return value;
+      } finally {
+        transacting = false;
+      }
+    },
+  };
+}
 
-  constructor(slots: readonly BatchSlot[], workerLog: Logger, deps: ContextDeps | null) {
-    this.#slots = slots;
-    this.#jobs = slots.map(({ job }) => job as BatchJob<unknown>);
-    this.#workerLog = workerLog;
-    this.#deps = deps;
-  }
+const jobsOf = (slots: readonly BatchSlot[]) => slots.map(({ job }) => job as BatchJob<unknown>);
 
-  get type(): string {
-    return (this.#jobs[0] as BatchJob<unknown>).type;
-  }
-
-  get queue(): string {
-    return (this.#jobs[0] as BatchJob<unknown>).queue;
-  }
-
-  get signal(): AbortSignal {
-    this.#signal ??= whenNoneIsOpen(this.#slots);
-    return this.#signal;
-  }
-
-  get log(): Logger {
-    const { type, queue } = this;
-    this.#log ??= childLogger(this.#workerLog, { type, queue });
-    return this.#log;
-  }
-
-  // Taken out of the context by some: (jobs, { transaction }) => ….
-  get transaction(): BatchContext<unknown>['transaction'] {
-    return (work) => this.#transaction(work);
-  }
-
-  async #transaction<Value>(
-    work: (tx: pg.PoolClient, jobs: readonly BatchJob<unknown>[]) => Promise<Value>,
-  ): Promise<Value> {
-    for (const slot of this.#slots) slot.stopBehindLost();
-    const open = this.#slots.filter((slot) => slot.isOpen);
-    const problem = this.#transacting
-      ? 'The batch has a transaction open already'
-      : open.length === 0
-        ? 'No job of the batch is open any more'
-        : null;
-    if (problem) {
-      throw new HoldfastError(
-        'JOB_STATE',
-        `${problem}, so a transaction was refused. Do all of it in one: the jobs complete with it.`,
-      );
-    }
-    const jobs = open.map(({ job }) => job as BatchJob<unknown>);
-    this.#transacting = true;
-    try {
-      const value = await this.#complete(open, (tx) => work(tx, jobs));
-      for (const slot of open) slot.done(undefined);
-      return value;
-    } finally {
-      this.#transacting = false;
-    }
-  }
-
-  async #complete<Value>(open: readonly BatchSlot[], work: (tx: pg.PoolClient) => Promise<Value>) {
-    const [first] = open;
-    if (this.#deps && open.length > 1)
-      return completeTogether(
-        open.map((slot) => slot.member),
-        this.#deps,
-        work,
-      );
-    let value!: Value;
-    await (first as BatchSlot).context.transaction(async (tx) => {
-      // A batch has no result of its own, whatever its size.
-      value = await work(tx);
-    });
-    return value;
-  }
+async function complete<Value>(
+  open: readonly BatchSlot[],
+  deps: ContextDeps | null,
+  work: (tx: pg.PoolClient) => Promise<Value>,
+): Promise<Value> {
+  const members = open.map((slot) => slot.member);
+  if (deps && open.length > 1) return completeTogether(members, deps, work);
+  let value!: Value;
+  await (open[0] as BatchSlot).context.transaction(async (tx) => {
+    // A batch has no result of its own, whatever its size.
+    value = await work(tx);
+  });
+  return value;
 }
 
 /**

@@ -3,15 +3,15 @@
  * together or not at all. If one of the jobs is not ours any more, nothing is committed.
  */
 import type pg from 'pg';
-import { writeJobs } from '../../enqueue/enqueue.js';
-import { HoldfastError } from '../../job/errors.js';
+import { type Enqueued, writeJobs } from '../../enqueue/enqueue.js';
+import { enqueuedEvents } from '../../enqueue/enqueued.js';
+import type { NewJob } from '../../enqueue/insert.js';
 import { withClient } from '../../postgres/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { isRefusedToAll } from '../../postgres/refused.js';
 import { complete } from '../../settle/complete.js';
-import { enqueuedEvents } from '../settle/enqueued.js';
 import type { JobContext } from './context.js';
-import { type ContextDeps, leaseLost } from './handler-context.js';
+import { type ContextDeps, jobState, leaseLost } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 
 export interface Member {
@@ -45,7 +45,10 @@ export function committing<Value>(
       committing = true;
       const ended = await client.query('COMMIT');
       // COMMIT of a transaction that a query has broken rolls it back, and does not fail.
-      if (ended?.command === 'ROLLBACK') throw rolledBack(members);
+      if (ended?.command === 'ROLLBACK')
+        throw jobState(
+          `A query that failed broke the transaction of job ${members[0]?.held.id} after its completion was written, so nothing was committed. Wait for every query inside of the transaction.`,
+        );
       for (const { context } of members) context.completion = 'done';
       return value;
     } catch (error) {
@@ -66,24 +69,20 @@ export function committing<Value>(
 export async function completeIn(
   tx: Queryable,
   members: readonly Member[],
-  { names, maxPayloadBytes, emit }: ContextDeps,
+  deps: ContextDeps,
   doing: string,
   result: string | null = null,
 ): Promise<void> {
-  const db = executor(tx);
   // What is enqueued from here on is refused: it would not be written.
   const children = members.flatMap(({ context }) => context.handOver());
   const jobs = members.map(({ held: { id, generation } }) => ({ id, generation, result }));
   let moved: Set<string>;
   try {
     // The children first: the completion locks the row, and from then on the transaction should be short.
-    if (children.length > 0) {
-      const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
-      const written = await writeJobs(db, names, children, limits);
-      for (const event of enqueuedEvents(names.queue, children, written)) emit(event);
-    }
+    if (children.length > 0) await writeChildren(tx, children, deps);
     for (const { held } of members) held.settling = true;
-    moved = new Set(await complete(db, names, (members[0] as Member).held.workerId, jobs));
+    const { workerId } = (members[0] as Member).held;
+    moved = new Set(await complete(executor(tx), deps.names, workerId, jobs));
   } catch (error) {
     takeBack(members);
     if (isRefusedToAll(error)) for (const { context } of members) context.refusal = error;
@@ -97,19 +96,22 @@ export async function completeIn(
   if (lost[0]) throw leaseLost(lost[0].held.id, doing);
 }
 
-function rolledBack([first]: readonly Member[]): HoldfastError {
-  return new HoldfastError(
-    'JOB_STATE',
-    `A query that failed broke the transaction of job ${first?.held.id} after its completion was written, so ` +
-      'nothing was committed. Wait for every query inside of the transaction.',
-  );
+/** Into a transaction of the handler's. */
+export async function writeChildren(
+  tx: Queryable,
+  children: readonly NewJob[],
+  { names, maxPayloadBytes, emit }: ContextDeps,
+): Promise<Enqueued[]> {
+  const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
+  const written = await writeJobs(executor(tx), names, children, limits);
+  for (const event of enqueuedEvents(names.queue, children, written)) emit(event);
+  return written;
 }
 
 function takeBack(members: readonly Member[]): void {
   for (const { context } of members) context.takeBack();
 }
 
-/** A transaction of a batch: it completes several jobs. */
 export async function completeTogether<Value>(
   members: readonly Member[],
   deps: ContextDeps,

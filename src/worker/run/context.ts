@@ -1,15 +1,12 @@
 /**
- * The handler's context: the job (job-facts.ts), and what a handler may do with it under its fence.
- *
- * `transaction` and `complete` settle the job inside a transaction: the handler's writes and the
- * completion commit together or not at all, and so does the result of the job, which is what the function of
- * the transaction returns. `once` remembers an effect outside Postgres. `enqueue` hands children over with the
- * completion: if the attempt fails, none of them is written.
+ * The handler's context: the job (job-facts.ts), and what a handler may do with it under its fence. `transaction` and
+ * `complete` settle the job inside a transaction: the handler's writes, the completion and the result commit together or
+ * not at all. `once` remembers an effect outside Postgres. `enqueue` hands children over with the completion.
  */
 import type pg from 'pg';
 import { findEffect, recordEffect } from '../../effects/once.js';
 import { keepValue, NO_VALUE, type Stored } from '../../effects/value.js';
-import { prepareJobs, writeJobs } from '../../enqueue/enqueue.js';
+import { prepareJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors.js';
@@ -23,18 +20,13 @@ import {
 } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { mayPass } from '../../postgres/pool.js';
-import { executor, type Queryable } from '../../postgres/queryable.js';
-import { enqueuedEvents } from '../settle/enqueued.js';
-import { committing, completeIn, inTheirTurn, type Member } from './completion.js';
-import { type ContextDeps, type HandlerContext, leaseLost } from './handler-context.js';
+import type { Queryable } from '../../postgres/queryable.js';
+import { committing, completeIn, inTheirTurn, type Member, writeChildren } from './completion.js';
+import { type ContextDeps, type HandlerContext, jobState, leaseLost } from './handler-context.js';
 import { JobFacts } from './job-facts.js';
 import type { LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
-import { resultText } from './result.js';
-
-/** Of which effects a worker, known by its logger, has warned. Their names may be made from data. */
-const warnedOf = new WeakMap<object, Set<string>>();
-const MAX_WARNED = 1_000;
+import { isNew, resultText } from './result.js';
 
 /** What the run needs to know of a context after the handler has ended. */
 export class JobContext<Payload> extends JobFacts<Payload> implements HandlerContext<Payload> {
@@ -148,14 +140,8 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     }
   }
 
-  /** Once for each effect of a type: it is the same in all of its jobs. */
   #warnOfValue(name: string, problem: string): void {
-    const { log } = this.#deps;
-    const warned = warnedOf.get(log) ?? new Set();
-    warnedOf.set(log, warned);
-    const effect = `${this.type}\n${name}`;
-    if (warned.has(effect) || warned.size >= MAX_WARNED) return;
-    warned.add(effect);
+    if (!isNew(this.#deps.log, 'effect', this.queue, this.type, name)) return;
     this.log.warn(
       { effect: name, problem },
       'ctx.once cannot keep the value of an effect as it is; the effect is recorded and is not repeated',
@@ -164,13 +150,10 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
 
   async #transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
     this.#assertHeld('the transaction');
-    if (this.#transacting) {
-      throw new HoldfastError(
-        'JOB_STATE',
-        `Job ${this.id} has a transaction open already, so a second one was refused. ` +
-          'Do all of it in one: the job completes with it.',
+    if (this.#transacting)
+      throw jobState(
+        `Job ${this.id} has a transaction open already, so a second one was refused. Do all of it in one: the job completes with it.`,
       );
-    }
     this.#transacting = true;
     try {
       await inTheirTurn([this.#member], 'the transaction');
@@ -260,15 +243,11 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
       return { id: child.id };
     }
     // Its client may be in other hands by now.
-    if (this.#tx !== tx) {
-      throw new HoldfastError(
-        'JOB_STATE',
-        `The transaction in which the child of job ${this.id} was enqueued is over, so it was not written. ` +
-          'Wait for ctx.enqueue inside of the transaction.',
+    if (this.#tx !== tx)
+      throw jobState(
+        `The transaction in which the child of job ${this.id} was enqueued is over, so it was not written. Wait for ctx.enqueue inside of the transaction.`,
       );
-    }
-    const written = await writeJobs(executor(tx), this.#deps.names, [child], limits);
-    for (const event of enqueuedEvents(this.queue, [child], written)) this.#deps.emit(event);
+    const written = await writeChildren(tx, [child], this.#deps);
     return { id: written[0]?.id ?? child.id };
   }
 
@@ -282,18 +261,13 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
         { job: this.id, type: this.type, what: doing },
         'a handler used its context after the end of its attempt, and was refused',
       );
-      throw new HoldfastError(
-        'JOB_STATE',
-        `The attempt of job ${this.id} is over, so ${doing} was refused. ` +
-          'Let the handler wait for everything that it starts.',
+      throw jobState(
+        `The attempt of job ${this.id} is over, so ${doing} was refused. Let the handler wait for everything that it starts.`,
       );
     }
-    if (this.completion !== 'none') {
-      throw new HoldfastError(
-        'JOB_STATE',
-        `Job ${this.id} has been completed by this handler already, so ${doing} was refused. ` +
-          'Complete a job once, at the end.',
+    if (this.completion !== 'none')
+      throw jobState(
+        `Job ${this.id} has been completed by this handler already, so ${doing} was refused. Complete a job once, at the end.`,
       );
-    }
   }
 }

@@ -5,14 +5,8 @@
  */
 import type { Time, Timer } from '../time.js';
 import type { Route } from './attempt.js';
+import type { Many } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
-import type { Many } from './many.js';
-
-export interface Taken {
-  readonly runs: readonly LeasedJob[][];
-  /** What follows on the last of these runs; empty unless it was cut. */
-  readonly rest: LeasedJob[];
-}
 
 export class Gather {
   readonly job: Route['job'];
@@ -22,7 +16,8 @@ export class Gather {
   readonly #time: Time;
   readonly #ready: () => void;
   #waiting: { readonly run: LeasedJob[]; readonly since: number }[] = [];
-  #size = 0;
+  /** How many jobs wait. */
+  size = 0;
   #timer: Timer | null = null;
 
   /** `ready` is called when the time of the first job is over. */
@@ -33,13 +28,8 @@ export class Gather {
     this.#ready = () => ready(this);
   }
 
-  /** How many jobs wait. */
-  get size(): number {
-    return this.#size;
-  }
-
   get isReady(): boolean {
-    return this.#size >= this.many.max || (this.#size > 0 && this.#overMs() >= 0);
+    return this.size >= this.many.max || (this.size > 0 && this.#overMs() >= 0);
   }
 
   /** `next`: what was cut from a run comes before the others. */
@@ -47,11 +37,12 @@ export class Gather {
     const waiting = { run, since: this.#time.now() };
     if (next) this.#waiting.unshift(waiting);
     else this.#waiting.push(waiting);
-    this.#size += run.length;
+    this.size += run.length;
     this.#plan();
   }
 
-  take(): Taken {
+  /** `rest`: what follows on the last of these runs; empty unless it was cut. */
+  take(): { runs: LeasedJob[][]; rest: LeasedJob[] } {
     const { max } = this.many;
     const runs: LeasedJob[][] = [];
     let rest: LeasedJob[] = [];
@@ -61,17 +52,16 @@ export class Gather {
       rest = run.splice(room);
       runs.push(run);
       room -= run.length;
-      this.#size -= run.length + rest.length;
+      this.size -= run.length + rest.length;
     }
     this.#plan();
     return { runs, rest };
   }
 
-  /** All that wait, to be released. */
   clear(): LeasedJob[] {
     const jobs = this.#waiting.flatMap(({ run }) => run);
     this.#waiting = [];
-    this.#size = 0;
+    this.size = 0;
     this.#plan();
     return jobs;
   }
@@ -80,7 +70,7 @@ export class Gather {
   dropLost(): LeasedJob[] {
     const dropped = this.#waiting.flatMap(({ run }) => cutLost(run));
     this.#waiting = this.#waiting.filter(({ run }) => run.length > 0);
-    this.#size -= dropped.length;
+    this.size -= dropped.length;
     this.#plan();
     return dropped;
   }
@@ -91,7 +81,7 @@ export class Gather {
   }
 
   #plan(): void {
-    if (this.#size === 0) {
+    if (this.size === 0) {
       this.#timer?.cancel();
       this.#timer = null;
     } else if (!this.isReady) {

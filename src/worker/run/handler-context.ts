@@ -1,14 +1,21 @@
-/** What a handler is given, and what giving it needs. */
+/** What a handler is given, of one job or of several, how it asks for several, and what giving it needs. */
 import type pg from 'pg';
 import type { Stored } from '../../effects/value.js';
+import { type Duration, durationMs } from '../../job/duration.js';
 import { HoldfastError } from '../../job/errors.js';
-import type { EnqueueOptions, JobDefinition, PayloadOf } from '../../job/job.js';
+import {
+  checkInteger,
+  type EnqueueOptions,
+  type JobDefinition,
+  type PayloadOf,
+} from '../../job/job.js';
+import { checkKnown, type Known } from '../../job/known-options.js';
 import type { LockGate } from '../../postgres/lock-gate.js';
 import type { Logger } from '../../postgres/log.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor, Queryable } from '../../postgres/queryable.js';
-import type { Tracing } from '../../tracing/tracing.js';
-import type { WorkerEvent } from '../events.js';
+import type { SharedDeps } from '../deps.js';
+import type { WorkerDeps } from '../worker.js';
 import type { Leaks } from './leaks.js';
 
 export interface HandlerContext<Payload> {
@@ -46,9 +53,63 @@ export interface HandlerContext<Payload> {
   ): Promise<{ id: string }>;
 }
 
-export interface ContextDeps {
+export interface BatchOptions {
+  /** At most so many jobs in one call: 1 to 1,000. Default 100. */
+  readonly max?: number;
+  /** How long the first job of a batch may wait for others. Default 50 ms; 0: what was claimed together. */
+  readonly within?: Duration;
+}
+
+/** A job of a batch: a handler's context, and two words for what became of it. The first word counts. */
+export interface BatchJob<Payload>
+  extends Omit<HandlerContext<Payload>, 'transaction' | 'complete'> {
+  /** It succeeded, whatever becomes of the others. `result` is its result. */
+  done(result?: unknown): void;
+  /** As if its own handler had thrown this: an error, or RetryLater, Snooze, DeadLetter or Cancel. */
+  fail(error: unknown): void;
+}
+
+export interface BatchContext<Payload> {
+  readonly type: string;
+  readonly queue: string;
+  /** Aborted when the signals of all jobs are of which nothing was said yet. */
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  /**
+   * The handler's writes and the completion of all jobs of which nothing was said yet commit together; `jobs` are
+   * those. If one of them was lost it throws LEASE_LOST and nothing is committed; a second call is without it.
+   */
+  transaction<Value>(
+    work: (tx: pg.PoolClient, jobs: readonly BatchJob<Payload>[]) => Promise<Value>,
+  ): Promise<Value>;
+}
+
+export type BatchHandler<Payload> = (
+  jobs: readonly BatchJob<Payload>[],
+  context: BatchContext<Payload>,
+) => unknown;
+
+/** What a route has for a type that is handled in batches. */
+export type Many = Readonly<ReturnType<typeof resolveBatch>>;
+
+const OPTIONS = { max: true, within: true } as const satisfies Known<BatchOptions>;
+
+export function resolveBatch(options: BatchOptions | undefined, handler: BatchHandler<never>) {
+  checkKnown(options, OPTIONS, 'handleMany()', 'No handler was added.');
+  const { max = 100, within = 50 } = options ?? {};
+  return {
+    max: checkInteger(max, 'max of handleMany()', 1, 1_000),
+    withinMs: durationMs(within, 'within of handleMany()', { min: 0, max: 60_000 }),
+    handler: handler as BatchHandler<unknown>,
+  };
+}
+
+type Shared = Pick<SharedDeps, 'engine' | 'log' | 'emit'>;
+type OfWorker = Pick<WorkerDeps, 'pool' | 'maxPayloadBytes' | 'tracing'>;
+
+/** Effect markers are written by `engine`: handlers cannot exhaust it by holding transactions. */
+export interface ContextDeps extends Shared, OfWorker {
   readonly names: Names;
-  readonly pool: pg.Pool;
   /** The worker's own, for completions with children: handlers cannot exhaust it. */
   readonly ownPool: pg.Pool;
   /** For transactions on it; left out where there is one queue only. */
@@ -56,15 +117,12 @@ export interface ContextDeps {
   /** What a transaction on it begins with, if its sessions cannot keep settings. */
   readonly begin?: string;
   readonly plain: Executor;
-  /** For effect markers: a pool that handlers cannot exhaust by holding transactions. */
-  readonly engine: Executor;
-  readonly log: Logger;
-  readonly maxPayloadBytes: number;
-  readonly tracing: Tracing | null;
-  readonly emit: (event: WorkerEvent) => void;
   /** Who minds handlers that run on without their job; left out by the test kit, which waits for all of them. */
   readonly leaks?: Leaks;
 }
+
+/** What the handler asked for does not fit the state of its job. */
+export const jobState = (text: string) => new HoldfastError('JOB_STATE', text);
 
 export function leaseLost(id: string, doing: string): HoldfastError {
   return new HoldfastError(

@@ -1,116 +1,90 @@
 /**
- * Handlers that run on although their job has left this worker: it was cancelled, its time was over, its lease was
- * lost, or the worker stops. After a grace, counted from the abort of its signal, such a handler gives its place to
- * another and counts as leaked until it ends. Nothing can stop it from outside, and nothing that it settles counts.
- *
- * One for all queues of a worker. While there is nothing to watch it costs nothing.
+ * Handlers that run on although their job has left this worker: it was cancelled, its time was over, its lease was lost, or
+ * the worker stops. After a grace, counted from the abort of its signal, such a handler gives its place to another and
+ * counts as leaked until it ends. Nothing can stop it from outside. One for all queues of a worker.
  */
-import type { Logger } from '../../postgres/log.js';
-import type { WorkerEvent } from '../events.js';
-import type { Time, Timer } from '../time.js';
+import type { SharedDeps } from '../deps.js';
+import type { TroubleReport } from '../lease/protocol.js';
+import type { Timer } from '../time.js';
 
-/** A handler whose job has left. */
 export interface Leakable {
-  readonly queue: string;
-  readonly type: string;
-  /** Its job; null for a batch. */
-  readonly id: string | null;
+  /** A batch has several jobs, and no id. */
+  readonly of: { readonly queue: string; readonly type: string; readonly id?: string };
   /** Its place is given back: whoever waits for it waits no more. */
   abandon(): void;
 }
 
-export interface LeaksDeps {
-  readonly time: Time;
-  readonly graceMs: number;
-  /** With so many the worker drains; null: with any number it goes on. */
-  readonly max: number | null;
-  readonly log: Logger;
-  readonly emit: (event: WorkerEvent) => void;
-  /** The number has changed. */
-  readonly changed: () => void;
-  readonly drain: () => void;
+interface LeaksDeps extends Pick<SharedDeps, 'time' | 'settings' | 'log' | 'emit'> {
+  /** There are as many as `maxLeaked`. */
+  readonly drainAsked: (leaked: number) => void;
 }
 
-/** By queue and type, how many. */
-export type LeakedCounts = Readonly<Record<string, Readonly<Record<string, number>>>>;
+export type Leaks = ReturnType<typeof newLeaks>;
 
-export class Leaks {
-  readonly #deps: LeaksDeps;
-  readonly #watched = new Map<Leakable, Timer>();
-  readonly #leaked = new Set<Leakable>();
-  #stopped = false;
+export function newLeaks({ time, settings, log, emit, drainAsked }: LeaksDeps) {
+  const watched = new Map<Leakable, Timer>();
+  const leaked = new Set<Leakable>();
+  let stopped = false;
 
-  constructor(deps: LeaksDeps) {
-    this.#deps = deps;
-  }
-
-  get total(): number {
-    return this.#leaked.size;
-  }
-
-  get counts(): LeakedCounts {
-    const counts: Record<string, Record<string, number>> = {};
-    for (const { queue, type } of this.#leaked) {
-      counts[queue] ??= {};
-      const types = counts[queue] as Record<string, number>;
-      types[type] = (types[type] ?? 0) + 1;
+  /** By queue and type. */
+  function counts(): TroubleReport['leaked'] {
+    const by: Record<string, Record<string, number>> = {};
+    for (const { of } of leaked) {
+      const types = by[of.queue] ?? {};
+      by[of.queue] = { ...types, [of.type]: (types[of.type] ?? 0) + 1 };
     }
-    return counts;
+    return by;
   }
 
-  /** Its signal was aborted. `counts`: false for one job of a batch, whose handler has others. */
-  watch(handler: Leakable, counts: boolean): void {
-    if (this.#watched.has(handler) || this.#leaked.has(handler)) return;
-    const over = () => {
-      this.#watched.delete(handler);
-      handler.abandon();
-      if (counts) this.add(handler);
-    };
-    if (this.#stopped) over();
-    else this.#watched.set(handler, this.#deps.time.after(this.#deps.graceMs, over, true));
+  /** Returns what the log says of it, and how many of its type run on. */
+  function report(kind: 'leaked' | 'leak-ended', { of: { queue, type, id } }: Leakable): object {
+    const running = counts()[queue]?.[type] ?? 0;
+    emit({ kind, queue, type, ...(id !== undefined && { id }), running });
+    return { queue, type, ...(id !== undefined && { job: id }), leaked: running };
   }
 
   /** It runs on, and its job has left for good. */
-  add(handler: Leakable): void {
-    this.#leaked.add(handler);
-    const { facts, running } = this.#factsOf(handler);
-    this.#deps.log.warn(
-      { ...facts, leaked: running },
+  function add(handler: Leakable): void {
+    leaked.add(handler);
+    log.warn(
+      report('leaked', handler),
       'a handler runs on although its job has left this worker; its place is free again, what it holds is not',
     );
-    this.#deps.emit({ kind: 'leaked', ...eventFacts(handler), running });
-    this.#deps.changed();
-    const { max } = this.#deps;
-    if (max !== null && this.#leaked.size >= max) this.#deps.drain();
+    const { maxLeaked } = settings;
+    if (maxLeaked !== null && leaked.size >= maxLeaked) drainAsked(leaked.size);
   }
 
-  /** It has ended. */
-  ended(handler: Leakable): void {
-    this.#watched.get(handler)?.cancel();
-    this.#watched.delete(handler);
-    if (!this.#leaked.delete(handler)) return;
-    const { facts, running } = this.#factsOf(handler);
-    this.#deps.log.info({ ...facts, leaked: running }, 'a leaked handler ended');
-    this.#deps.emit({ kind: 'leak-ended', ...eventFacts(handler), running });
-    this.#deps.changed();
-  }
-
-  /** What the log says of it, and how many of its type run on. */
-  #factsOf({ queue, type, id }: Leakable) {
-    const running = this.counts[queue]?.[type] ?? 0;
-    return { facts: { queue, type, ...(id !== null && { job: id }) }, running };
-  }
-
-  /** The worker has stopped: who still runs has leaked. */
-  stop(): void {
-    this.#stopped = true;
-    for (const [handler, timer] of [...this.#watched]) {
-      timer.cancel();
-      this.#watched.delete(handler);
-      handler.abandon();
-      this.add(handler);
-    }
-  }
+  return {
+    counts,
+    add,
+    get total() {
+      return leaked.size;
+    },
+    /** Its signal was aborted. `counted`: false for one job of a batch, whose handler has others. */
+    watch(handler: Leakable, counted: boolean): void {
+      if (watched.has(handler) || leaked.has(handler)) return;
+      const over = () => {
+        watched.delete(handler);
+        handler.abandon();
+        if (counted) add(handler);
+      };
+      if (stopped) over();
+      else watched.set(handler, time.after(settings.leakGraceMs, over, true));
+    },
+    ended(handler: Leakable): void {
+      watched.get(handler)?.cancel();
+      watched.delete(handler);
+      if (leaked.delete(handler)) log.info(report('leak-ended', handler), 'a leaked handler ended');
+    },
+    /** The worker has stopped: who still runs has leaked. */
+    stop(): void {
+      stopped = true;
+      for (const [handler, timer] of [...watched]) {
+        timer.cancel();
+        watched.delete(handler);
+        handler.abandon();
+        add(handler);
+      }
+    },
+  };
 }
-
-const eventFacts = ({ queue, type, id }: Leakable) => ({ queue, type, ...(id !== null && { id }) });

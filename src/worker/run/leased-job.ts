@@ -1,16 +1,13 @@
 /**
- * A held job: a claimed row held by this process, from the claim to the settle.
- *
- * It remembers under which incarnation it was claimed, so a worker that was declared dead and came back
- * settles nothing in the name of its new self. The abort controller is made only when a handler asks for
- * its signal: most never do, and it is the dearest object of a short job.
+ * A claimed row held by this process, from the claim to the settle. It remembers under which id it was claimed: a worker
+ * that was declared dead and came back settles nothing in the name of its new self. The abort controller is made only when
+ * a handler asks for its signal: it is the dearest object of a short job.
  */
 import type { ClaimedJob } from '../../claim/take.js';
 import type { Processing } from '../../tracing/tracing.js';
 import type { SettleResult } from '../events.js';
 import type { Batch } from '../lease/batches.js';
 
-/** What jobs that were claimed together have in common. */
 export interface ClaimFacts {
   readonly queue: string;
   readonly workerId: string;
@@ -19,7 +16,6 @@ export interface ClaimFacts {
   readonly claimedAt: number;
   /** By the database's clock, in milliseconds. */
   readonly clock: number;
-  /** Which of the worker's claims it was. */
   readonly number: number;
 }
 
@@ -32,13 +28,11 @@ export class LeasedJob {
   gone = false;
   /** A settle is under way; its answer decides, not a renewal that crosses it. */
   settling = false;
-  /** A release is under way. */
   releasing = false;
   /** How it ended, as far as the database has said. */
   how: SettleResult | null = null;
   /** Something may stand behind it that its claim did not take. */
   hasMore = false;
-  /** Its handler was called. */
   started = false;
   /** How many jobs its handler has at once. */
   together = 1;
@@ -76,7 +70,6 @@ export class LeasedJob {
     return this.row.leaseGeneration;
   }
 
-  /** What a trace says of it. */
   get facts(): Processing {
     const { id, type, attempts: attempt, partitionBucket: bucket, headers } = this.row;
     return { id, type, attempt, bucket, headers, queue: this.queue, workerId: this.workerId };

@@ -12,31 +12,21 @@ import type { LeasedJob } from './leased-job.js';
 export interface OneJobDeps extends QueueDeps {
   readonly prefetch: PrefetchPolicy;
   readonly inFlight: InFlightJobs;
-  /** A handler has ended. */
   readonly ended: () => void;
 }
 
-export class OneJob {
-  readonly #deps: OneJobDeps;
+/** True when the handler succeeded, and the next job of its key may start. */
+export type OneJob = (
+  held: LeasedJob,
+  before: LeasedJob | null,
+  route: Route,
+) => boolean | Promise<boolean>;
 
-  constructor(deps: OneJobDeps) {
-    this.#deps = deps;
-  }
-
-  /** True when the handler succeeded, and the next job of its key may start. */
-  run(held: LeasedJob, before: LeasedJob | null, route: Route): boolean | Promise<boolean> {
-    const { quarantine } = this.#deps;
-    if (held.lost || held.settling) return false;
-    held.started = true;
-    held.before = before;
-    quarantine.entered();
-    if (held.row.crashes === 0) return this.#call(held, route);
-    return this.#markStarted(held).then(() => this.#call(held, route));
-  }
+export function oneJob(deps: OneJobDeps): OneJob {
+  const { context, settings, inFlight, prefetch, quarantine, time, reportError } = deps;
 
   /** Of a job that crashed before, others must know whether it had been started, if this process dies. */
-  async #markStarted(held: LeasedJob): Promise<void> {
-    const { context, inFlight, reportError } = this.#deps;
+  async function mark(held: LeasedJob): Promise<void> {
     try {
       const ours = await markStarted(context.engine, context.names, held.workerId, held);
       if (!ours) inFlight.lose(held);
@@ -46,62 +36,65 @@ export class OneJob {
     }
   }
 
-  #call(held: LeasedJob, route: Route): boolean | Promise<boolean> {
-    const { context, settings, inFlight } = this.#deps;
-    const from = this.#deps.time.now();
+  function call(held: LeasedJob, route: Route): boolean | Promise<boolean> {
+    const from = time.now();
+    const ran = (outcome: Outcome) => end(held, route, from, outcome);
+    const broke = (error: unknown) => ran(internalError(held, error));
     // It may have been lost, or released, while it was marked.
-    if (held.lost || held.settling) return this.#ran(held, route, from, { kind: 'lost' });
+    if (held.lost || held.settling) return ran({ kind: 'lost' });
     inFlight.report('started-job', held);
     const run = () => runJob(held, route, context, settings.timeoutMs);
     let outcome: Outcome | Promise<Outcome>;
     try {
       outcome = context.tracing ? context.tracing.process(held.facts, run) : run();
     } catch (error) {
-      outcome = this.#internalError(held, error);
+      return broke(error);
     }
-    if ('kind' in outcome) return this.#ran(held, route, from, outcome);
-    return outcome.then(
-      (ended) => this.#ran(held, route, from, ended),
-      (error) => this.#ran(held, route, from, this.#internalError(held, error)),
-    );
+    return 'kind' in outcome ? ran(outcome) : outcome.then(ran, broke);
   }
 
   /** `runJob` does not throw; if it ever does, the slot and the job must not be lost with it. */
-  #internalError(held: LeasedJob, error: unknown): Outcome {
-    this.#deps.reportError(`running job ${held.id}`, error);
+  function internalError(held: LeasedJob, error: unknown): Outcome {
+    reportError(`running job ${held.id}`, error);
     const summary = 'The attempt could not be evaluated; see the log of the worker.';
     const facts = { error: summary, summary, thrown: error, errorType: '_OTHER' };
     return { kind: 'failed', delayMs: 60_000, ...facts, handed: false };
   }
 
-  #ran(held: LeasedJob, route: Route, from: number, outcome: Outcome): boolean | Promise<boolean> {
-    const { prefetch, quarantine } = this.#deps;
+  function end(held: LeasedJob, route: Route, from: number, outcome: Outcome) {
     const { before } = held;
-    held.ranMs = this.#deps.time.now() - from;
+    held.ranMs = time.now() - from;
     prefetch.recordHandler(held.ranMs / held.together);
-    this.#deps.ended();
+    deps.ended();
     quarantine.left();
     // Plain completions are settled in the order in which they come; anything else would overtake.
-    if (!before || isPlain(outcome) || outcome.kind === 'transacted') {
-      return this.#settle(held, route, outcome);
-    }
-    return before.left().then(() => this.#settle(held, route, outcome));
+    if (!before || isPlain(outcome)) return settle(held, route, outcome);
+    return before.left().then(() => settle(held, route, outcome));
   }
 
-  #settle(held: LeasedJob, route: Route, outcome: Outcome): boolean | Promise<boolean> {
-    const { inFlight } = this.#deps;
+  function settle(held: LeasedJob, route: Route, outcome: Outcome): boolean | Promise<boolean> {
     if (held.before?.failed && outcome.kind !== 'transacted') {
       inFlight.release(held);
       return false;
     }
     inFlight.settle(held, route, outcome);
-    if (isPlain(outcome) || outcome.kind === 'transacted') return true;
+    if (isPlain(outcome)) return true;
     if (outcome.kind !== 'completed' && outcome.kind !== 'handed') return false;
     // Its children are written on another connection; the completion of the next job would overtake it.
     // If they are refused it has failed, and its key waits for it. So it is if its transaction did not commit.
     return held.left().then(() => held.how === 'completed');
   }
+
+  return (held, before, route) => {
+    if (held.lost || held.settling) return false;
+    held.started = true;
+    held.before = before;
+    quarantine.entered();
+    if (held.row.crashes === 0) return call(held, route);
+    return mark(held).then(() => call(held, route));
+  };
 }
 
-/** It succeeded and has no children: it is settled together with others. */
-const isPlain = (outcome: Outcome) => outcome.kind === 'completed' && outcome.children.length === 0;
+/** It succeeded and has no children to write: it is completed already, or settled together with others. */
+const isPlain = (outcome: Outcome) =>
+  outcome.kind === 'transacted' || (outcome.kind === 'completed' && outcome.children.length === 0);

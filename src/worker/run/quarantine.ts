@@ -1,59 +1,49 @@
 /**
- * Quarantine: the last stage for a job that took its process along again and again. It runs alone.
+ * Quarantine: the last stage for a job that took its process along again and again. It runs alone. The claim has marked
+ * its row (`isolated`): if the process dies now, nothing else can have been the cause, and the attempt counts.
  *
- * The claim has marked its row (`isolated`): if the process dies now, nothing else can have been the cause, and
- * the attempt counts. New jobs are held back, waiting ones are released for other workers, running handlers are
- * waited for, but not for ever: after `PATIENCE_MS` the job runs beside them and the mark is taken back. Beside a
- * leaked handler, which nobody waits for, it runs without the mark too. It is
- * taken back too from a job that runs alone for longer than `ALONE_MS`, and at a stop: whoever ends the process
- * then, it is not the job. After that the worker does other work for at least as long, so quarantine takes no more
- * than half of its time.
+ * New jobs are held back, waiting ones are released, running handlers are waited for: after `PATIENCE_MS`, or beside a
+ * leaked handler, the job runs without the mark. The mark is also taken back from a job that runs alone for longer than
+ * `ALONE_MS`, and at a stop: whoever ends the process then, it is not the job. After that the worker does other work for
+ * at least as long, so quarantine takes no more than half of its time.
  */
 import { type Time, Wait } from '../time.js';
 import type { LeasedJob } from './leased-job.js';
 
-const PATIENCE_MS = 5_000;
 const ALONE_MS = 30_000;
+const PATIENCE_MS = ALONE_MS / 6;
+
+interface QuarantineDeps {
+  readonly time: Time;
+  readonly releaseWaiting: () => void;
+  readonly resume: () => void;
+  readonly leaks: { readonly total: number };
+}
 
 export interface IsolatedJob {
   readonly held: LeasedJob;
-  /** Takes back the mark that the job runs alone. */
   readonly unmark: () => Promise<void>;
-  /** Runs and settles the job. */
   readonly run: () => Promise<void>;
   readonly release: () => void;
 }
 
 export class Quarantine {
-  readonly #releaseWaiting: () => void;
-  readonly #resume: () => void;
-  readonly #leaked: () => number;
-  readonly #time: Time;
+  readonly #deps: QuarantineDeps;
   #running = 0;
-  #busy = false;
+  /** While it does, nothing else may be started or claimed. */
+  holds = false;
   #stopped = false;
   #readyAt = Number.NEGATIVE_INFINITY;
   readonly #quiet = new Wait();
   readonly #alone = new Wait();
 
-  constructor(
-    hooks: { releaseWaiting: () => void; resume: () => void; leaked: () => number },
-    time: Time,
-  ) {
-    this.#time = time;
-    this.#leaked = hooks.leaked;
-    this.#releaseWaiting = hooks.releaseWaiting;
-    this.#resume = hooks.resume;
-  }
-
-  /** True while nothing else may be started or claimed. */
-  get holds(): boolean {
-    return this.#busy;
+  constructor(deps: QuarantineDeps) {
+    this.#deps = deps;
   }
 
   /** From when on suspects may be claimed. */
   get readyAt(): number {
-    return this.#busy || this.#stopped ? Number.POSITIVE_INFINITY : this.#readyAt;
+    return this.holds || this.#stopped ? Number.POSITIVE_INFINITY : this.#readyAt;
   }
 
   entered(): void {
@@ -66,17 +56,18 @@ export class Quarantine {
   }
 
   async runAlone(job: IsolatedJob): Promise<void> {
-    if (this.#busy || this.#stopped) return job.release();
-    this.#busy = true;
-    const from = this.#time.now();
-    this.#releaseWaiting();
-    const quiet = this.#running === 0 || (await this.#quiet.atMost(PATIENCE_MS, this.#time));
+    if (this.holds || this.#stopped) return job.release();
+    const { time, releaseWaiting, resume, leaks } = this.#deps;
+    this.holds = true;
+    const from = time.now();
+    releaseWaiting();
+    const quiet = this.#running === 0 || (await this.#quiet.atMost(PATIENCE_MS, time));
     if (this.#stopped || job.held.lost) job.release();
-    else await this.#runWithin(job, quiet && this.#leaked() === 0 ? ALONE_MS : 0);
-    const now = this.#time.now();
+    else await this.#runWithin(job, quiet && leaks.total === 0 ? ALONE_MS : 0);
+    const now = time.now();
     this.#readyAt = now + (now - from);
-    this.#busy = false;
-    this.#resume();
+    this.holds = false;
+    resume();
   }
 
   stop(): void {
@@ -92,7 +83,7 @@ export class Quarantine {
       ended = true;
       this.#alone.end();
     });
-    await this.#alone.atMost(aloneMs, this.#time);
+    await this.#alone.atMost(aloneMs, this.#deps.time);
     // Other work begins beside it, this process is told to end, or it was lost with its mark in the row.
     if (aloneMs > 0 && (!ended || job.held.lost)) await job.unmark();
   }

@@ -1,10 +1,11 @@
 /**
- * The result of a job: what its handler returned, as JSON, kept with the job in the archive. It is bounded, because
- * it is written with every completion. What cannot be kept is logged, and the job completes without it: its effects
- * have happened. `undefined`, `null` and the Result of a query of pg are no result.
+ * The result of a job: what its handler returned, as JSON, kept in the archive. It is bounded, because it is written with
+ * every completion. What cannot be kept is logged, and the job completes without it. `undefined`, `null` and the Result of
+ * a query of pg are no result.
  */
 import { HoldfastError } from '../../job/errors.js';
 import { encodePayload } from '../../job/payload.js';
+import type { Logger } from '../../postgres/log.js';
 import type { ContextDeps } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 
@@ -13,8 +14,18 @@ export const MAX_RESULT_BYTES = 8 * 1024;
 
 const ENCODING = { maxBytes: MAX_RESULT_BYTES, what: 'result', consequence: 'it was not kept' };
 
-/** Each type of a queue is logged once: a handler that returns too much does so in every attempt. */
-const logged = new WeakMap<ContextDeps, Set<string>>();
+/** What a worker, known by its logger, has said of its jobs. Names may be made from data, so it is bounded. */
+const said = new WeakMap<object, Set<string>>();
+const MOST_SAID = 1_000;
+
+/** Once is enough: what is wrong with one job of a type is wrong with all of them. */
+export function isNew(log: Logger, ...what: string[]): boolean {
+  const known = said.get(log) ?? new Set();
+  said.set(log, known);
+  const fits = known.size < MOST_SAID && !known.has(what.join('\n'));
+  if (fits) known.add(what.join('\n'));
+  return fits;
+}
 
 /** Null: there is none, or it could not be kept. Never throws. */
 export function resultText(value: unknown, held: LeasedJob, deps: ContextDeps): string | null {
@@ -26,14 +37,8 @@ export function resultText(value: unknown, held: LeasedJob, deps: ContextDeps): 
     const { type } = held.row;
     const why = reason(error);
     deps.emit({ kind: 'result-refused', queue, id, type, why });
-    const types = logged.get(deps) ?? new Set();
-    logged.set(deps, types);
-    if (types.has(type)) return null;
-    types.add(type);
-    deps.log.warn(
-      { job: id, type, err: why },
-      'the result of a handler could not be kept; its job is completed',
-    );
+    const message = 'the result of a handler could not be kept; its job is completed';
+    if (isNew(deps.log, 'result', queue, type)) deps.log.warn({ job: id, type, err: why }, message);
     return null;
   }
 }

@@ -1,29 +1,25 @@
 /**
- * The runs of one queue: what was claimed and waits for a handler, and what is being worked through. A job
- * without order is a run of its own; ordered jobs of one key that came together are one run. Runs of a type that
- * is handled in batches wait for each other first (gather.ts); a batch is one handler, as a run is.
+ * The runs of one queue: what was claimed and waits for a handler, and what is being worked through. A job without order
+ * is a run of its own; ordered jobs of one key that came together are one run. Runs of a type that is handled in batches
+ * wait for each other first (gather.ts); a batch is one handler, as a run is.
  *
- * A handler that ends without a promise is over when it returns, and the next one starts at once. After a
- * slice of time with such handlers, or with those of one key, the event loop has its turn, so that settles
- * and signals do not wait for all. Handlers that return promises take their turns as promises do.
+ * A handler that ends without a promise is over when it returns, and the next one starts at once. After `PACE_MS` with such
+ * handlers the event loop has its turn, so that settles and signals do not wait for all.
  */
 import { setImmediate } from 'node:timers/promises';
+import type { ClaimBatch } from '../claim/claim-reader.js';
 import { AHEAD_MS } from '../claim/prefetch.js';
-import type { Timer } from '../time.js';
+import { PACE_MS, type Timer } from '../time.js';
 import { runBatch } from './batch.js';
-import { cutLost, Gather, type Taken } from './gather.js';
+import { cutLost, Gather } from './gather.js';
 import type { LeasedJob } from './leased-job.js';
-import { OneJob, type OneJobDeps } from './one-job.js';
+import { type OneJob, type OneJobDeps, oneJob } from './one-job.js';
 
 /** A job that has waited here for so long was claimed too early. */
 const STALE_MS = 2 * AHEAD_MS;
-/** So long handlers that end at once may keep the event loop. */
-const SLICE_MS = 10;
 
 export interface RunsDeps extends Omit<OneJobDeps, 'ended'> {
-  /** False while nothing may be started. */
   readonly mayStart: () => boolean;
-  /** There is room for another. */
   readonly changed: () => void;
 }
 
@@ -35,31 +31,23 @@ export class Runs {
   #waiting: (LeasedJob[] | Gather)[] = [];
   #starting = false;
   #yielding = false;
-  #running = 0;
-  #unfinished = 0;
-  #spare = 0;
+  /** How many handlers run. */
+  running = 0;
+  /** Jobs whose handler has not ended: those of the waiting runs and of the running ones. */
+  unfinished = 0;
+  /** How many jobs more there could be in the batches that run. */
+  spare = 0;
   #stopping = false;
   #staleTimer: Timer | null = null;
 
   constructor(deps: RunsDeps) {
     this.#deps = deps;
-    this.#one = new OneJob({
-      ...deps,
-      ended: () => {
-        this.#unfinished--;
-      },
-    });
+    this.#one = oneJob({ ...deps, ended: () => void this.unfinished-- });
     for (const [type, { job, many }] of deps.routes)
       if (many)
         this.#gathers.set(type, new Gather(job, many, deps.time, (one) => this.#ready(one)));
   }
 
-  /** How many handlers run. */
-  get running(): number {
-    return this.#running;
-  }
-
-  /** How many runs and batches wait for a handler. */
   get waiting(): number {
     return this.#waiting.length;
   }
@@ -69,21 +57,6 @@ export class Runs {
     let jobs = 0;
     for (const { size } of this.#gathers.values()) jobs += size;
     return jobs;
-  }
-
-  /** Jobs whose handler has not ended: those of the waiting runs and of the running ones. */
-  get unfinished(): number {
-    return this.#unfinished;
-  }
-
-  /** How many jobs more there could be in the batches that run. */
-  get spare(): number {
-    return this.#spare;
-  }
-
-  /** So many jobs were claimed, and will be added or released. */
-  expect(jobs: number): void {
-    this.#unfinished += jobs;
   }
 
   /** `first`: they start before all others that wait, but for those that wait to be handled together. */
@@ -126,9 +99,9 @@ export class Runs {
     this.#starting = true;
     try {
       let ranMs = 0;
-      while (this.#running < this.#deps.settings.concurrency && this.#waiting.length > 0) {
+      while (this.running < this.#deps.settings.concurrency && this.#waiting.length > 0) {
         if (!this.#deps.mayStart()) break;
-        if (ranMs > SLICE_MS) {
+        if (ranMs > PACE_MS) {
           this.#yield();
           break;
         }
@@ -146,7 +119,6 @@ export class Runs {
     if (this.#waiting.length > 0) this.#watchWaiting();
   }
 
-  /** Until the event loop has turned. */
   #yield(): void {
     this.#yielding = true;
     void setImmediate().then(() => {
@@ -180,7 +152,7 @@ export class Runs {
       void this.work(run);
       return;
     }
-    this.#running++;
+    this.running++;
     const ran = this.#runOne(held, null);
     if (ran instanceof Promise) void ran.then((ok) => this.#end(run, ok ? held : null));
     else this.#end(run, ran ? held : null);
@@ -188,11 +160,11 @@ export class Runs {
 
   /** Works through a run. Anything but success ends it: what follows must not overtake. */
   async work(run: LeasedJob[]): Promise<void> {
-    this.#running++;
+    this.running++;
     let before: LeasedJob | null = null;
     let ranMs = 0;
     for (const held of run) {
-      if (ranMs > SLICE_MS) {
+      if (ranMs > PACE_MS) {
         ranMs = 0;
         await setImmediate();
       }
@@ -204,37 +176,35 @@ export class Runs {
     this.#end(run, before);
   }
 
-  /** True when the handler succeeded, and the next job of its key may start. */
   #runOne(held: LeasedJob, before: LeasedJob | null): boolean | Promise<boolean> {
     const route = this.#deps.routes.get(held.row.type);
-    return route ? this.#one.run(held, before, route) : false;
+    return route ? this.#one(held, before, route) : false;
   }
 
-  /** What was not started goes back. */
   #end(run: readonly LeasedJob[], succeeded: LeasedJob | null): void {
     if (succeeded !== run.at(-1)) this.release(run.filter(({ started }) => !started));
-    this.#running--;
+    this.running--;
     this.#deps.changed();
   }
 
   #beginBatch(gather: Gather): void {
     gather.queuedAt = null;
-    const taken = gather.take();
+    const { runs, rest } = gather.take();
     if (gather.isReady) this.#queue(gather);
-    if (taken.runs.length > 0) void this.#workBatch(gather, taken);
+    if (runs.length > 0) void this.#workBatch(gather, runs, rest);
   }
 
   /** One handler for all of them. It is over when each has ended, one way or the other. */
-  async #workBatch(gather: Gather, { runs, rest }: Taken): Promise<void> {
+  async #workBatch(gather: Gather, runs: LeasedJob[][], rest: LeasedJob[]): Promise<void> {
     const jobs = runs.flat();
     const spare = gather.many.max - jobs.length;
-    this.#running++;
-    this.#spare += spare;
+    this.running++;
+    this.spare += spare;
     const succeeded = await runBatch(gather, runs, this.#one, this.#deps.context);
     this.release(jobs.filter(({ started }) => !started));
-    this.#spare -= spare;
+    this.spare -= spare;
     this.#addRest(gather, rest, jobs.at(-1) as LeasedJob, succeeded);
-    this.#running--;
+    this.running--;
     this.#deps.changed();
   }
 
@@ -253,7 +223,7 @@ export class Runs {
 
   /** Jobs that were not started go back to the queue, unspent. */
   release(jobs: readonly LeasedJob[]): void {
-    this.#unfinished -= jobs.length;
+    this.unfinished -= jobs.length;
     for (const held of jobs) this.#deps.inFlight.release(held);
   }
 
@@ -262,14 +232,12 @@ export class Runs {
     for (const gather of this.#gathers.values()) this.release(gather.clear());
   }
 
-  /** A run ends before its first lost job. */
   dropLost(): void {
     for (const next of this.#waiting) if (!(next instanceof Gather)) this.release(cutLost(next));
     this.#waiting = this.#waiting.filter((next) => next instanceof Gather || next.length > 0);
     for (const gather of this.#gathers.values()) this.release(gather.dropLost());
   }
 
-  /** Nothing is started any more, and nothing waits. */
   stop(): void {
     this.#stopping = true;
     this.#staleTimer?.cancel();
@@ -278,9 +246,34 @@ export class Runs {
   }
 }
 
-/** What waits no more. */
 function released(next: LeasedJob[] | Gather): LeasedJob[] {
   if (!(next instanceof Gather)) return next;
   next.queuedAt = null;
   return next.clear();
 }
+
+/**
+ * Which jobs of a claim run one after the other: it returns the jobs of a key together, in its order. Marks the last job of
+ * a run if more of its key may stand behind it.
+ */
+export function runsOf(
+  { run: longest, stop }: Pick<ClaimBatch, 'run' | 'stop'>,
+  jobs: readonly LeasedJob[],
+): LeasedJob[][] {
+  if (longest === undefined) return jobs.map((job) => [job]);
+  const runs: LeasedJob[][] = [];
+  for (const job of jobs) {
+    const run = runs.at(-1);
+    if (run?.[0]?.row.partitionKey === job.row.partitionKey) run.push(job);
+    else runs.push([job]);
+  }
+  for (const run of runs) {
+    const last = run.at(-1) as LeasedJob;
+    const cutShort = last.row.partitionKey === stop?.key;
+    if (run.length === longest || cutShort || cameAlone(last)) last.hasMore = true;
+  }
+  return runs;
+}
+
+/** One that failed or crashed before is claimed without what stands behind it. */
+const cameAlone = ({ row }: LeasedJob) => row.attempts > 1 || row.crashes > 0;

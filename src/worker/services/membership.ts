@@ -1,15 +1,12 @@
 /**
- * Membership: this worker's view of the fleet, and what follows from it: its shares of the ring, whether it comes
- * first, and whose jobs are to be recovered.
- *
- * The view is a hint. It is read again when the epoch in the answer of a claim has moved, when a notification says so,
- * and now and then in any case; one read at a time. Every worker that reads the same list computes the same shares;
+ * Membership: this worker's view of the fleet, and what follows from it: its shares of the ring, whether it comes first,
+ * and whose jobs are to be recovered. The view is a hint: every worker that reads the same list computes the same shares;
  * while two views differ, two workers may read one bucket, and the rows decide.
  */
 import { fleetView, type Member, type QueueSettings, queueSettings } from '../../fleet/registry.js';
 import { ringOwners } from '../../fleet/ring.js';
 import type { Ordering } from '../../job/order.js';
-import { Backoff, pause } from '../../postgres/backoff.js';
+import { untilDone } from '../../postgres/backoff.js';
 import type { SharedDeps } from '../deps.js';
 import type { QueueWorker } from '../queue-worker.js';
 import type { Timer } from '../time.js';
@@ -25,13 +22,12 @@ export interface MembershipDeps extends SharedDeps {
 export class Membership {
   readonly #deps: MembershipDeps;
   readonly #halt = new AbortController();
-  readonly #backoff = new Backoff();
   #epoch = 0;
   #members: readonly Member[] = [];
-  #queues: readonly QueueSettings[] = [];
+  /** All of the schema. */
+  queues: readonly QueueSettings[] = [];
   /** Those that are known to be dead. Null before the first view. */
   #dead: readonly string[] | null = null;
-  /** What the shares were last made from. */
   #sharedFrom = '';
   #started = false;
   #reading = false;
@@ -42,14 +38,8 @@ export class Membership {
     this.#deps = deps;
   }
 
-  /** How many workers are alive. */
   get size(): number {
     return this.#members.length;
-  }
-
-  /** All queues of the schema. */
-  get queues(): readonly QueueSettings[] {
-    return this.#queues;
   }
 
   /** Whether this worker's id is the first of the fleet. */
@@ -79,7 +69,6 @@ export class Membership {
     if (epoch > this.#epoch) void this.refresh();
   }
 
-  /** These workers were found dead just now. */
   recordDead(ids: readonly string[]): void {
     this.#dead = [...(this.#dead ?? []), ...ids];
     this.#deps.recover(this.#deps.queues);
@@ -93,16 +82,15 @@ export class Membership {
     this.#reading = true;
     while (this.#again && !this.#halt.signal.aborted) {
       this.#again = false;
-      try {
-        await this.#read();
-        this.#backoff.reset();
-      } catch (error) {
-        // A read that a stop overtook finds its pool closed: nobody needs its answer any more.
-        if (this.#halt.signal.aborted) break;
-        this.#deps.reportError('reading the membership of the fleet', error);
-        this.#again = true;
-        await pause(this.#backoff.nextMs(), this.#halt.signal);
-      }
+      await untilDone(
+        this.#halt.signal,
+        () => this.#read(),
+        (error) => {
+          // A read that a stop overtook finds its pool closed: nobody needs its answer any more.
+          if (this.#halt.signal.aborted) return;
+          this.#deps.reportError('reading the membership of the fleet', error);
+        },
+      );
     }
     this.#reading = false;
     this.#plan();
@@ -128,7 +116,7 @@ export class Membership {
     const view = await fleetView(engine, names);
     if (this.#halt.signal.aborted) return;
     this.#epoch = view.epoch;
-    this.#queues = settings;
+    this.queues = settings;
     this.#members = view.members;
     const sharedFrom = JSON.stringify([workerId(), view.members, settings]);
     for (const worker of queueWorkers()) {
@@ -146,7 +134,6 @@ export class Membership {
     if (news && this.#led.length > 0) this.#deps.recover(this.#led);
   }
 
-  /** The ids of those that handle jobs of a queue. */
   #handling(queue: string): string[] {
     return this.#members.filter(({ handles }) => handles[queue]).map(({ id }) => id);
   }

@@ -1,59 +1,76 @@
 /**
- * Recovery: when a worker has died, what it held goes back to the queues.
- *
- * Whoever declares a worker dead recovers at once, and so does the first worker of each queue, which hears of it: two of
- * the fleet, however large it is. If they die meanwhile, their own deaths bring the next recovery, which returns the jobs
- * of all dead workers. The rounds of maintenance come after that.
- *
- * Jobs that vanished with most of the fleet are suspects for a moment only. The worker that recovered them clears them
+ * Recovery: when a worker has died, what it held goes back to the queues. Whoever declares it dead recovers at once, and so
+ * does the first worker of each queue: two of the fleet. If they die meanwhile, their own deaths bring the next recovery.
+ * Jobs that vanished with most of the fleet are suspects for a moment only: the worker that recovered them clears them
  * when that is over, or a round of maintenance does.
  */
-import { QUIET_MS } from '../../maintenance/recover.js';
+import { hintQueue } from '../../fleet/wake.js';
+import { clearSuspects, type Pages, QUIET_MS, recover } from '../../maintenance/recover.js';
+import type { Names } from '../../postgres/names.js';
+import { MAX_ROWS } from '../../postgres/statement.js';
 import type { SharedDeps } from '../deps.js';
 import type { Timer } from '../time.js';
-import { clearAll, type RecoveryNews, recoverAll } from './maintenance.js';
+import { inBatches } from './service-loop.js';
 
 type Shared = 'schema' | 'engine' | 'workerId' | 'time' | 'emit' | 'log' | 'reportError';
 
-export class Recovery implements RecoveryNews {
-  readonly #deps: Pick<SharedDeps, Shared>;
+export type Recovery = ReturnType<typeof newRecovery>;
+
+export function newRecovery(deps: Pick<SharedDeps, Shared>) {
+  const { schema, engine, workerId, time, emit, log, reportError } = deps;
   /** By queue, when suspects may be cleared. */
-  readonly #timers = new Map<string, Timer>();
-  #stopped = false;
+  const timers = new Map<string, Timer>();
+  let stopped = false;
 
-  constructor(deps: Pick<SharedDeps, Shared>) {
-    this.#deps = deps;
-  }
+  /** Suspects that nothing speaks against run like others again. */
+  const clearAll = (names: Names): Promise<number> =>
+    inBatches(MAX_ROWS, async (limit) => {
+      const cleared = await clearSuspects(engine, names, limit);
+      await hintQueue(engine, names, cleared).catch(() => undefined);
+      return cleared.length;
+    });
 
-  /** Returns what dead workers held to these queues. */
-  async recover(queues: readonly string[]): Promise<void> {
-    const { schema, engine, reportError, workerId, emit } = this.#deps;
-    for (const queue of queues) {
-      try {
-        const recovered = await recoverAll(engine, { schema, queue }, workerId(), this);
-        if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
-      } catch (error) {
-        if (!this.#stopped) reportError(`recovery of ${queue}`, error);
-      }
-    }
-  }
-
-  exhausted(queue: string, job: string): void {
-    const err = 'its workers vanished while they ran it';
-    this.#deps.log.error({ queue, job, err }, 'a job became a dead letter');
-  }
-
-  suspects(queue: string): void {
-    if (this.#stopped) return;
-    this.#timers.get(queue)?.cancel();
-    const { schema, engine, time } = this.#deps;
+  function clearLater(names: Names): void {
+    if (stopped) return;
+    timers.get(names.queue)?.cancel();
     // A round of maintenance tries again.
-    const clear = () => void clearAll(engine, { schema, queue }).catch(() => undefined);
-    this.#timers.set(queue, time.after(QUIET_MS + 50, clear));
+    const clear = () => void clearAll(names).catch(() => undefined);
+    timers.set(names.queue, time.after(QUIET_MS + 50, clear));
   }
 
-  stop(): void {
-    this.#stopped = true;
-    for (const timer of this.#timers.values()) timer.cancel();
-  }
+  /**
+   * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. Claims that were made by
+   * hand are looked for on these pages.
+   */
+  const recoverAll = (names: Names, pages?: Pages): Promise<number> =>
+    inBatches(MAX_ROWS, async (limit) => {
+      const how = { limit, recoverer: workerId(), ...(pages && { pages }) };
+      const back = await recover(engine, names, how);
+      // Cursors have passed these. Without the hint, polls find them.
+      await hintQueue(engine, names, back).catch(() => undefined);
+      const facts = { queue: names.queue, err: 'its workers vanished while they ran it' };
+      for (const { id: job, status } of back)
+        if (status === 'dead_letter') log.error({ ...facts, job }, 'a job became a dead letter');
+      if (back.some(({ crashes }) => crashes > 1)) clearLater(names);
+      return back.length;
+    });
+
+  return {
+    clearAll,
+    recoverAll,
+    async recover(queues: readonly string[]): Promise<void> {
+      for (const queue of queues) {
+        try {
+          const recovered = await recoverAll({ schema, queue });
+          if (recovered > 0) emit({ kind: 'maintained', queue, recovered, pruned: 0 });
+        } catch (error) {
+          if (!stopped) reportError(`recovery of ${queue}`, error);
+        }
+      }
+    },
+    stop(): void {
+      stopped = true;
+      for (const timer of timers.values()) timer.cancel();
+    },
+  };
 }

@@ -26,7 +26,7 @@ test('a tick whose row somebody has locked is tried again soon', async () => {
       written.push(moved.length);
       return moved;
     },
-    ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    ...{ membership: { leads: true, size: 1 }, listening: () => true, time },
     behind: async () => undefined,
     ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
   });
@@ -55,7 +55,7 @@ test('a thousand whose rows somebody has locked are not read without a pause', a
       return { now: 0, full: true, later: null, queues, behind: [], unreadable: [] } as never;
     },
     write: async () => [],
-    ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    ...{ membership: { leads: true, size: 1 }, listening: () => true, time },
     behind: async () => undefined,
     ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
   });
@@ -76,7 +76,7 @@ test('a schedule that catches nothing up moves on, also as the first or the only
     queues: ['inbox'],
     read: (queues, limit) => readDue(db.engine, INBOX, queues, limit),
     write: (_, ticks) => writeTicks(db.engine, INBOX, ticks),
-    ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    ...{ membership: { leads: true, size: 1 }, listening: () => true, time },
     behind: async () => undefined,
     ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
   });
@@ -107,7 +107,7 @@ test('schedules that catch up are written in statements of a bounded size, and h
       sizes.push(moved.reduce((sum, { written }) => sum + written, 0));
       return moved;
     },
-    ...{ leads: () => true, members: () => 1, listening: () => true, time },
+    ...{ membership: { leads: true, size: 1 }, listening: () => true, time },
     behind: async () => undefined,
     ...{ emit: () => undefined, reportError: (_, error) => expect(error).toBeUndefined() },
   });

@@ -1,36 +1,26 @@
 /**
- * The service that writes ticks. One worker of a queue does it on time, the one whose id comes first; it sleeps
- * until the next tick and is woken when a schedule is made that fires earlier. The others look now and then, more
- * rarely the more they are, and write what they find late: so a leader that is frozen or cut off is replaced within
- * seconds, and a fleet asks for ticks less than once a second when none is due. Two that write at once do no harm:
- * the statement moves each schedule once.
+ * The service that writes ticks. One worker of a queue does it on time, the one whose id comes first; it sleeps until the
+ * next tick and is woken when a schedule is made that fires earlier. The others look now and then, more rarely the more
+ * they are, and write what they find late: so a leader that is frozen or cut off is replaced within seconds. Two that write
+ * at once do no harm: the statement moves each schedule once.
  */
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { DueTicks, Tick, WrittenTicks } from '../../schedule/tick.js';
-import type { WorkerEvent } from '../events.js';
-import { jittered, type Time, type Timer } from '../time.js';
+import type { SharedDeps } from '../deps.js';
+import { jittered, LOOK_MS, type Timer } from '../time.js';
 
 /** Passes come no closer together than this, so that what is due one by one is written together. */
-const PAUSE_MS = 50;
-/** Without notifications, and for a tick whose row somebody has locked. */
-const POLL_MS = 1_000;
+const PAUSE_MS = LOOK_MS / 20;
 /** A tick that is later than this was left by somebody who is gone. */
-const LATE_MS = 2 * POLL_MS;
+const LATE_MS = 2 * LOOK_MS;
 
-export interface ScheduleDeps {
-  readonly queues: readonly string[];
+export interface ScheduleDeps extends Pick<SharedDeps, 'queues' | 'time' | 'emit' | 'reportError'> {
   readonly read: (queues: readonly string[], limit: number) => Promise<DueTicks>;
   /** Work goes on on what is due in this queue. */
   readonly behind: (queue: string) => Promise<void>;
   readonly write: (queue: string, ticks: readonly Tick[]) => Promise<WrittenTicks[]>;
-  /** Whether this worker comes first for one of its queues. */
-  readonly leads: () => boolean;
-  readonly members: () => number;
-  /** Whether notifications of new schedules arrive. */
+  readonly membership: { readonly leads: boolean; readonly size: number };
   readonly listening: () => boolean;
-  readonly time: Time;
-  readonly emit: (event: WorkerEvent) => void;
-  readonly reportError: (what: string, error: unknown) => void;
 }
 
 function inBatches(ticks: readonly Tick[]): Tick[][] {
@@ -58,7 +48,6 @@ export class ScheduleTicker {
   #stopped = false;
   #looking = false;
   #again = false;
-  /** Whether it led when it planned the next look. */
   #led = false;
   /** For when the next look is planned, by the clock of the database. */
   #plannedFor = Number.POSITIVE_INFINITY;
@@ -79,14 +68,14 @@ export class ScheduleTicker {
 
   /** There is a schedule that fires at this time of the database; null: there may be one at any time. */
   hint(at: number | null): void {
-    if (!this.#deps.leads()) return;
+    if (!this.#deps.membership.leads) return;
     if (this.#looking) this.#again = true;
     else if (at === null || at < this.#plannedFor) this.#plan(PAUSE_MS, at ?? 0);
   }
 
   /** The fleet has changed: who comes first now looks at once. */
   membersChanged(): void {
-    if (this.#deps.leads() !== this.#led) this.hint(null);
+    if (this.#deps.membership.leads !== this.#led) this.hint(null);
   }
 
   async #look(): Promise<void> {
@@ -98,7 +87,7 @@ export class ScheduleTicker {
       plan = await this.#pass();
     } catch (error) {
       if (!this.#stopped) this.#deps.reportError('schedules', error);
-      plan = { delayMs: jittered(POLL_MS, this.#deps.time), at: 0 };
+      plan = { delayMs: jittered(LOOK_MS, this.#deps.time), at: 0 };
     }
     this.#looking = false;
     if (this.#again) this.#plan(PAUSE_MS, 0);
@@ -107,9 +96,8 @@ export class ScheduleTicker {
 
   /** Writes what is due; returns when to look again. */
   async #pass(): Promise<{ delayMs: number; at: number }> {
-    const { queues, read, behind, write, leads, members, listening, time, reportError } =
-      this.#deps;
-    this.#led = leads();
+    const { queues, read, behind, write, membership, listening, time, reportError } = this.#deps;
+    this.#led = membership.leads;
     const began = time.now();
     const due = await read(queues, MAX_ROWS);
     for (const { name, error } of due.unreadable) reportError(`schedule ${name}`, error);
@@ -122,20 +110,20 @@ export class ScheduleTicker {
         const written = await write(queue, ticks);
         for (const { nextAt } of ticks) if (nextAt !== null) next = Math.min(next, nextAt);
         // Somebody has a row of theirs locked: it is still due.
-        if (written.length < ticks.length) next = Math.min(next, due.now + POLL_MS);
+        if (written.length < ticks.length) next = Math.min(next, due.now + LOOK_MS);
         this.#emitTicks(queue, written);
         wrote ||= written.length > 0;
         late ||= written.some(({ lagMs }) => lagMs > LATE_MS);
       }
     }
     // All of them may be locked by somebody who declares them anew.
-    if (due.full) return { delayMs: wrote ? 0 : POLL_MS, at: 0 };
+    if (due.full) return { delayMs: wrote ? 0 : LOOK_MS, at: 0 };
     const left = next - due.now;
     const spent = time.now() - began;
     // What a notification missed is found after so long; without notifications that has to be soon.
-    const longest = listening() ? 5 * LATE_MS : POLL_MS;
+    const longest = listening() ? 5 * LATE_MS : LOOK_MS;
     // Together the others look once in so long, and each of them not more often than the leader.
-    const seldom = late ? LATE_MS : Math.max(5, members()) * LATE_MS;
+    const seldom = late ? LATE_MS : Math.max(5, membership.size) * LATE_MS;
     const wait = this.#led ? Math.min(left, longest) : jittered(seldom, time);
     // By the time of the database at the beginning of the read.
     return { delayMs: Math.max(PAUSE_MS, wait - spent), at: due.now + wait };

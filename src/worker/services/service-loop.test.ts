@@ -8,7 +8,7 @@ import { enginePool } from '../../postgres/pool.js';
 import { engineExecutor } from '../../postgres/queryable.js';
 import { systemTime, type Time } from '../time.js';
 import { maintenanceServices } from './maintenance.js';
-import type { Service } from './service.js';
+import type { Service } from './service-loop.js';
 import { ServiceLoop } from './service-loop.js';
 
 const db = testDatabase();
@@ -142,10 +142,8 @@ test('a worker that has just started declares nobody dead: the others may be on 
   const { time, advance } = handClock();
   let rounds = 0;
   const emit = () => void rounds++;
-  const services = maintenanceServices(100, {
-    dead: () => {},
-    recovery: { exhausted: () => {}, suspects: () => {} },
-  });
+  const recovery = { recoverAll: async () => 0, clearAll: async () => 0 };
+  const services = maintenanceServices(100, recovery, () => {});
   const loop = loopOf('new', services, [], { time, emit, ttlMs: 500 });
   const statusAfter = async (ms: number) => {
     await db.rows('UPDATE holdfast.queues SET maintained_at = NULL');

@@ -1,18 +1,64 @@
 /**
- * The timer of the services: a round for each queue, with a jitter, for as long as the worker runs. One worker of
- * the fleet does a round, so each first asks for its turn; a worker that claims knows from its claims when the last
- * round began, and does not ask too early.
+ * Services: work on a queue that the fleet does once per interval. One election serves all of them (maintenance/turn.ts):
+ * the worker that wins the turn of a queue runs those that are due. A service works in small statements that each commit
+ * by themselves and pass over what others have locked, so two rounds that overlap do no harm.
  *
- * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has
- * been reachable from here for a whole TTL again: those that live have sent a heartbeat by then.
+ * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has been reachable
+ * from here for a whole TTL again: those that live have sent a heartbeat by then.
  */
 import type pg from 'pg';
-import { againNextTurn, EARLY, takeTurn } from '../../maintenance/turn.js';
-import type { Executor } from '../../postgres/queryable.js';
+import { againNextTurn, EARLY, type Periodic, takeTurn } from '../../maintenance/turn.js';
+import type { Names } from '../../postgres/names.js';
+import { withTransaction } from '../../postgres/pool.js';
+import { BEGIN_POOLED } from '../../postgres/pooled.js';
+import { type EngineMode, type Executor, plainExecutor } from '../../postgres/queryable.js';
 import type { SharedDeps } from '../deps.js';
 import type { Settings } from '../options.js';
-import { jittered, type Timer } from '../time.js';
-import { type Service, transactionWith } from './service.js';
+import { rounds } from '../time.js';
+
+export interface Service extends Periodic {
+  readonly run: (round: Round) => Promise<number>;
+  /** A run that did so much has left something over: it goes on in the next turn. */
+  readonly atMost?: number;
+}
+
+export interface Round {
+  readonly names: Names;
+  readonly workerId: string;
+  readonly ttlMs: number;
+  readonly maySweep: boolean;
+  /** With index plans only, for the queue table. */
+  readonly engine: Executor;
+  /** A transaction in which bitmaps are allowed: the archive is found through block ranges. */
+  readonly withBitmaps: <Value>(work: (db: Executor) => Promise<Value>) => Promise<Value>;
+}
+
+/** A transaction on an engine's connection that begins with settings of its own, as `; SET LOCAL …`. */
+export function transactionWith<Value>(
+  pool: pg.Pool,
+  mode: EngineMode,
+  settings: string,
+  work: (db: Executor) => Promise<Value>,
+): Promise<Value> {
+  const begin = (mode.pooled ? BEGIN_POOLED : 'BEGIN') + settings;
+  return withTransaction(pool, (client) => work(plainExecutor(client, mode)), begin);
+}
+
+/** A round does at most this many batches of a kind; the next round goes on. */
+export const MAX_BATCHES = 20;
+
+/** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
+export async function inBatches(
+  size: number,
+  batch: (size: number) => Promise<number>,
+): Promise<number> {
+  let total = 0;
+  for (let count = 1; count <= MAX_BATCHES; count++) {
+    total += await batch(size);
+    if (total < count * size) break;
+  }
+  return total;
+}
 
 /** The archive is found through block ranges, which only bitmaps can read. And nobody freezes with a lock. */
 const WITH_BITMAPS =
@@ -31,7 +77,7 @@ type Shared =
   | 'emit'
   | 'reportError';
 
-export interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
+interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
   readonly enginePool: pg.Pool;
   readonly services: readonly Service[];
   /** A turn of a queue comes every `maintenanceMs`. */
@@ -44,9 +90,10 @@ export class ServiceLoop {
   readonly #beganAt = new Map<string, number>();
   /** Queues in which no job is, of whatever kind: their rounds are rare. */
   readonly #unused = new Set<string>();
-  #timer: Timer | null = null;
+  #stop: (() => void) | null = null;
   #stopped = false;
-  #outage = false;
+  /** Also at the start: it may have been started at the end of an outage, before the others are back. */
+  #outage = true;
   #reachableSince = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ServiceLoopDeps) {
@@ -54,17 +101,20 @@ export class ServiceLoop {
   }
 
   start(): void {
-    // It may have been started at the end of an outage, before the others are back.
-    this.#outage = true;
-    this.#plan(0);
+    const { queues, settings, time } = this.#deps;
+    const work = async () => {
+      // An outage counts from the first turn after it, whoever has the turn then.
+      this.#reachableForMs();
+      for (const queue of queues) if (this.#turnMayCome(queue)) await this.#round(queue);
+    };
+    this.#stop = rounds(time, settings.maintenanceMs, work, 0);
   }
 
   stop(): void {
     this.#stopped = true;
-    this.#timer?.cancel();
+    this.#stop?.();
   }
 
-  /** The database was found to be away. */
   recordOutage(): void {
     this.#outage = true;
   }
@@ -76,17 +126,6 @@ export class ServiceLoop {
     else this.#unused.delete(queue);
   }
 
-  #plan(delayMs: number): void {
-    if (this.#stopped) return;
-    this.#timer = this.#deps.time.after(delayMs, async () => {
-      // An outage counts from the first turn after it, whoever has the turn then.
-      this.#reachableForMs();
-      const { queues, settings, time } = this.#deps;
-      for (const queue of queues) if (this.#turnMayCome(queue)) await this.#round(queue);
-      this.#plan(jittered(settings.maintenanceMs, time));
-    });
-  }
-
   #turnMayCome(queue: string): boolean {
     const { settings, time } = this.#deps;
     const beganAt = this.#beganAt.get(queue) ?? Number.NEGATIVE_INFINITY;
@@ -95,17 +134,17 @@ export class ServiceLoop {
   }
 
   async #round(queue: string): Promise<void> {
-    const { schema, services, engine, enginePool, mode } = this.#deps;
-    const { maintenanceMs, ttlMs } = this.#deps.settings;
-    const maySweep = this.#reachableForMs() > ttlMs;
+    const { schema, services, engine, enginePool, mode, settings, workerId } = this.#deps;
     const names = { schema, queue };
     try {
-      const due = await takeTurn(engine, names, maintenanceMs, services);
+      const due = await takeTurn(engine, names, settings.maintenanceMs, services);
       if (!due) return;
-      const withBitmaps = <Value>(work: (db: Executor) => Promise<Value>) =>
-        transactionWith(enginePool, mode, WITH_BITMAPS, work);
-      const workerId = this.#deps.workerId();
-      const round = { names, workerId, ttlMs, maySweep, engine, withBitmaps };
+      const round = {
+        ...{ names, workerId: workerId(), ttlMs: settings.ttlMs, engine },
+        maySweep: this.#reachableForMs() > settings.ttlMs,
+        withBitmaps: <Value>(work: (db: Executor) => Promise<Value>) =>
+          transactionWith(enginePool, mode, WITH_BITMAPS, work),
+      };
       const done = new Map<string, number>();
       const again: string[] = [];
       for (const { name, run, atMost } of services) {

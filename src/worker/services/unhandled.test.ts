@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { handClock } from '../../../test/support/hand-clock.js';
 import { recordingLogger } from '../../../test/support/logger.js';
 import type { Unhandled } from '../../inspect/fleet/unhandled.js';
-import { UnhandledWatch } from './unhandled.js';
+import { watchUnhandled } from './unhandled.js';
 
 const one = (type: string): Unhandled => ({ type, version: 1, id: 'x', jobs: 1, dueForMs: 12_000 });
 
@@ -11,9 +11,14 @@ function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) 
   const log = recordingLogger();
   const { time, advance, timers } = handClock();
   const graces: number[] = [];
-  const watching = new UnhandledWatch({
-    ...{ maintenanceMs: 10_000, time, log, isFirst },
-    queues: () => [{ name: 'inbox', ordering: 'none' }],
+  const stop = watchUnhandled({
+    ...{ settings: { maintenanceMs: 10_000 }, time, log },
+    membership: {
+      get isFirst() {
+        return isFirst();
+      },
+      queues: [{ name: 'inbox', ordering: 'none' }],
+    },
     find: async (_, graceMs) => {
       graces.push(graceMs);
       const answer = found();
@@ -21,13 +26,12 @@ function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) 
       return answer;
     },
   });
-  watching.start();
   /** The look of the timer is over when the next one is planned. */
   const look = async (ms = 20_000) => {
     advance(ms);
     while (timers.size === 0) await null;
   };
-  return { log, look, graces, watching, timers };
+  return { log, look, graces, stop, timers };
 }
 
 test('a type is said once, and again after ten minutes if it still waits', async () => {
@@ -61,12 +65,12 @@ test('of the whole fleet one looks, and who becomes the first goes on', async ()
 
 test('made-up types do not flood the log, and no answer is no news', async () => {
   let answer: readonly Unhandled[] | Error = Array.from({ length: 50 }, (_, n) => one(`t${n}`));
-  const { log, look, watching, timers } = watch(() => answer);
+  const { log, look, stop, timers } = watch(() => answer);
   await look();
   expect(log.lines).toHaveLength(10);
   answer = new Error('canceling statement due to statement timeout');
   await look();
   expect(log.lines).toHaveLength(10);
-  watching.stop();
+  stop();
   expect(timers.size).toBe(0);
 });

@@ -1,18 +1,13 @@
 /**
- * A batcher: settles of one kind become statements, many at a time. Nothing is settled under the id of a dead worker,
- * nor of one that may be dead until that is known.
+ * A batcher: settles of one kind become statements, many at a time. While one statement is in flight the next batch
+ * gathers, so a lone job settles at once and a flood shares its commits. Nothing is settled under the id of a worker that
+ * is dead, or may be.
  *
- * While one statement is in flight the next batch gathers, so a lone job settles at once and a flood shares
- * its commits. Each job learns its own result. When the connection breaks, the answer is unknown
- * and the statement is sent again: the fence makes that safe, and what had been written before can be looked
- * for. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
- * until the one job that is to blame is alone: it cannot hold back the others. A job that is refused for good is
- * not lost: it is still ours, and whoever settles it learns the reason.
- *
- * A refusal that is not about the jobs, such as a missing right or a locked table, is nobody's failure: the settles are
- * kept and tried again (kept.ts) while their leases hold.
+ * When the connection breaks, the statement is sent again: the fence makes that safe, and what had been written before can
+ * be looked for. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
+ * until the one job that is to blame is alone; whoever settles it learns the reason. A refusal that is not about the jobs,
+ * such as a missing right or a locked table, is nobody's failure: the settles are kept and tried again (kept.ts).
  */
-
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { isHeldUp, mayPass } from '../../postgres/pool.js';
 import { isRefusedToAll, isTableLocked } from '../../postgres/refused.js';
@@ -28,19 +23,14 @@ import {
   Refusal,
   type Results,
   sendable,
-  Unable,
   type Waiting,
 } from './waiting.js';
-
-/** So many do not wait for more. */
-const ENOUGH = 32;
 
 export type Run<T> = (workerId: string, items: readonly T[]) => Promise<Results>;
 
 interface BatcherOptions<T> {
-  /** Finds what was done by a statement whose answer got lost. */
   readonly afterLoss?: Run<T>;
-  /** At least `PACE_MS` from one statement to the next, unless there is enough for one. */
+  /** At least `PACE_MS` from one statement to the next. */
   readonly gathers?: boolean;
   /** The same job in words that the database takes; null: its words are not the reason. */
   readonly reword?: (item: T, error: unknown) => T | null;
@@ -48,9 +38,7 @@ interface BatcherOptions<T> {
   readonly retryRefused?: boolean;
 }
 
-/** What all kinds of settles have in common. */
 export interface BatcherDeps extends Pick<SharedDeps, 'standing' | 'time' | 'reportError'> {
-  /** The database has answered a settle after so long. */
   readonly took: (statement: StatementName, ms: number) => void;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandoned: AbortSignal;
@@ -82,7 +70,8 @@ export class Batcher<T extends Settled> {
     this.#run = run;
     this.#options = options;
     this.#gathers = options.gathers ?? false;
-    this.#kept = new Kept(deps, {
+    this.#kept = new Kept({
+      ...deps,
       ask: (batch) => this.#ask(batch, true),
       alone: (one, answer) => void this.#sendAlone(one, answer),
     });
@@ -94,7 +83,7 @@ export class Batcher<T extends Settled> {
       this.#busy = true;
       // Everything that ends in this turn of the loop shares the first statement.
       this.#deps.time.soon(() => void this.#drain());
-    } else if (this.#waiting.length >= ENOUGH) this.#gathering.end();
+    }
   }
 
   /** From now on nothing waits for others. */
@@ -103,18 +92,13 @@ export class Batcher<T extends Settled> {
     this.#gathering.end();
   }
 
-  #gathered(): Promise<boolean> | null {
-    const { time } = this.#deps;
-    const earlyMs = this.#sentAt + PACE_MS - time.now();
-    if (!this.#gathers || earlyMs <= 0 || this.#waiting.length >= ENOUGH) return null;
-    return this.#gathering.atMost(earlyMs, time);
-  }
-
   async #drain(): Promise<void> {
+    const { time } = this.#deps;
     try {
       while (this.#waiting.length > 0) {
-        await this.#gathered();
-        this.#sentAt = this.#deps.time.now();
+        const earlyMs = this.#sentAt + PACE_MS - time.now();
+        if (this.#gathers && earlyMs > 0) await this.#gathering.atMost(earlyMs, time);
+        this.#sentAt = time.now();
         const owner = this.#waiting[0]?.workerId;
         let count = 0;
         while (count < MAX_ROWS && this.#waiting[count]?.workerId === owner) count++;
@@ -130,14 +114,14 @@ export class Batcher<T extends Settled> {
     }
   }
 
-  /** `again`: some of it was asked for before, and may have been done then. */
+  /** `again`: some of it may have been done before. */
   async #send(batch: readonly Waiting<T>[], again = false): Promise<void> {
     const answer = await this.#ask(batch, again);
     if (typeof answer === 'function') {
       for (const { item, done } of batch) done(answer(item.id));
     } else if (answer === 'abandoned') {
       for (const { done } of batch) done('lost');
-    } else if (answer instanceof Unable) {
+    } else if (answer instanceof Refusal && answer.ofAll) {
       this.#kept.add(batch, answer.error);
     } else if (batch.length === 1) {
       // It goes on by itself, and the others do not wait for it.
@@ -155,12 +139,13 @@ export class Batcher<T extends Settled> {
     const backoff = new Backoff();
     let [answer, asked] = [first, item];
     while (typeof answer !== 'function') {
-      const reworded = answer instanceof Refusal ? reword?.(asked, answer.error) : null;
+      const refused = answer instanceof Refusal ? answer : null;
+      const reworded = refused && !refused.ofAll && reword?.(asked, refused.error);
       if (reworded) asked = reworded;
-      else if (answer instanceof Refusal && !retryRefused) return done(answer);
+      else if (refused && !refused.ofAll && !retryRefused) return done(refused);
       else if (answer === 'abandoned' || abandoned.aborted) return done('lost');
-      else if (answer instanceof Unable)
-        return this.#kept.add([{ workerId, item: asked, done }], answer.error);
+      else if (refused?.ofAll)
+        return this.#kept.add([{ workerId, item: asked, done }], refused.error);
       else await pause(backoff.nextMs(), abandoned);
       answer = await this.#ask([{ workerId, item: asked, done }], true);
     }
@@ -187,10 +172,9 @@ export class Batcher<T extends Settled> {
         return (id) => (results(id) === 'lost' ? before(id) : results(id));
       } catch (error) {
         reportError(`settling ${items.length} jobs`, error);
-        if (kept && isTableLocked(error)) return new Unable(error);
+        if (kept && isTableLocked(error)) return new Refusal(error, true);
         if (isHeldUp(error)) return 'held up';
-        if (!mayPass(error))
-          return kept && isRefusedToAll(error) ? new Unable(error) : new Refusal(error);
+        if (!mayPass(error)) return new Refusal(error, kept !== undefined && isRefusedToAll(error));
         if (abandoned.aborted) return 'abandoned';
         await pause(backoff.nextMs(), abandoned);
       }
@@ -207,7 +191,6 @@ export async function isAlive(
   return standing(workerId) !== 'dead';
 }
 
-/** The jobs that moved have this result, and the others are lost. */
 export function resultsOf(ids: readonly string[], result: SettleResult, all: number): Results {
   if (ids.length === all) return () => result;
   const moved = new Set(ids);

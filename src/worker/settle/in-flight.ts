@@ -1,9 +1,7 @@
 /**
- * The jobs of one queue that are in flight in this process, from the claim to the settle.
- *
- * Everything that is held is in here and is sent to the keeper, so that its lease is renewed. A job
- * leaves when the database has answered its settle, or when it is lost: then its handler's signal is
- * aborted and nothing that it settles counts. Counts and events of jobs are made here and nowhere else.
+ * The jobs of one queue that are in flight in this process, and that the keeper renews. A job leaves when the database has
+ * answered its settle, or when it is lost: then its handler's signal is aborted and nothing that it settles counts. Counts
+ * and events of jobs are made here and nowhere else.
  */
 import type { QueueDeps } from '../deps.js';
 import type { JobEvent, SettleResult } from '../events.js';
@@ -12,7 +10,8 @@ import { leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import { type Failed, settleOutcome } from './outcome.js';
 
-export interface InFlightHooks {
+interface InFlightDeps extends QueueDeps {
+  readonly queue: string;
   /** A job has left: there is room for another. */
   readonly left: (held: LeasedJob) => void;
   /** A job went back to the queue, to be run again after so long. */
@@ -20,17 +19,13 @@ export interface InFlightHooks {
 }
 
 export class InFlightJobs {
-  readonly #queue: string;
-  readonly #deps: QueueDeps;
-  readonly #hooks: InFlightHooks;
+  readonly #deps: InFlightDeps;
   readonly #held = new Map<string, LeasedJob>();
   /** Attempts that have ended since the start; as failures the last ones of dead letters too. */
   readonly attempts = { failed: 0, completed: 0 };
 
-  constructor(queue: string, deps: QueueDeps, hooks: InFlightHooks) {
-    this.#queue = queue;
+  constructor(deps: InFlightDeps) {
     this.#deps = deps;
-    this.#hooks = hooks;
   }
 
   get size(): number {
@@ -50,14 +45,14 @@ export class InFlightJobs {
 
   /** Sent to the keeper before anything is started: a handler that blocks must not cost the others. */
   take(jobs: readonly LeasedJob[]): void {
-    const { keeper, stats, emit } = this.#deps;
-    keeper.hold(this.#queue, jobs);
+    const { queue, keeper, stats, emit } = this.#deps;
+    keeper.hold(queue, jobs);
     for (const job of jobs) this.#held.set(job.id, job);
     stats.claimed += jobs.length;
     const types: Record<string, number> = {};
     for (const { row } of jobs) types[row.type] = (types[row.type] ?? 0) + 1;
     const taken = jobs.filter(({ row }) => row.taken).length;
-    emit({ kind: 'claimed', queue: this.#queue, count: jobs.length, types, taken });
+    emit({ kind: 'claimed', queue, count: jobs.length, types, taken });
   }
 
   /** Claimed, but the claim counted no more when its answer was read. */
@@ -81,7 +76,7 @@ export class InFlightJobs {
       const more = isFailure && failed ? this.#reportFailure(held, how, delayMs, failed) : {};
       this.#settled(held, how, more);
       const again = how === 'failed' || how === 'snoozed';
-      if (again && delayMs !== undefined) this.#hooks.later(held, delayMs);
+      if (again && delayMs !== undefined) this.#deps.later(held, delayMs);
     });
   }
 
@@ -95,12 +90,11 @@ export class InFlightJobs {
     const { log } = this.#deps.context;
     const { id: job, queue, row } = held;
     const { type, attempts: attempt, maxAttempts } = row;
-    if (how === 'dead_letter') {
-      log.error({ queue, type, job, attempt, maxAttempts, err }, 'a job became a dead letter');
-      return { attempt, maxAttempts, error };
-    }
-    log.warn({ queue, type, job, attempt, maxAttempts, retryInMs, err }, 'an attempt failed');
-    return { attempt, maxAttempts, error, ...(retryInMs !== undefined && { retryInMs }) };
+    const facts = { queue, type, job, attempt, maxAttempts, err };
+    const again = how === 'failed' && retryInMs !== undefined && { retryInMs };
+    if (how === 'dead_letter') log.error(facts, 'a job became a dead letter');
+    else log.warn({ ...facts, ...again }, 'an attempt failed');
+    return { attempt, maxAttempts, error, ...again };
   }
 
   /** Back to the queue, unspent; what is settled or lost already is left alone. */
@@ -150,7 +144,7 @@ export class InFlightJobs {
     if (this.#held.get(held.id) === held) this.#held.delete(held.id);
     this.#deps.keeper.drop(held);
     held.leave();
-    this.#hooks.left(held);
+    this.#deps.left(held);
   }
 
   /** The keeper could not renew these, unless a settle of ours is the reason. */
@@ -163,13 +157,12 @@ export class InFlightJobs {
 
   report(kind: JobEvent['kind'], held: LeasedJob, more: Partial<JobEvent> = {}): void {
     if (!this.#deps.hasListeners()) return;
-    const { id, queue, generation, ranMs } = held;
-    const { type } = held.row;
-    if (kind === 'started-job') {
-      const { clock, claimedAt } = held.claim;
-      const waitedMs = clock - Date.parse(held.row.cursorAt) + this.#deps.time.now() - claimedAt;
-      this.#deps.emit({ kind, queue, id, type, generation, waitedMs });
-    } else if (ranMs === null) this.#deps.emit({ kind, queue, id, type, generation, ...more });
-    else this.#deps.emit({ kind, queue, id, type, generation, ranMs, ...more });
+    const { id, queue, generation, ranMs, row, claim } = held;
+    const sinceMs = this.#deps.time.now() - claim.claimedAt;
+    const times =
+      kind === 'started-job'
+        ? { waitedMs: claim.clock - Date.parse(row.cursorAt) + sinceMs }
+        : ranMs !== null && { ranMs };
+    this.#deps.emit({ kind, queue, id, type: row.type, generation, ...times, ...more });
   }
 }

@@ -1,8 +1,7 @@
 /**
- * Settles that the database takes from nobody just now: a right was revoked, a table is gone or locked. The handlers
- * have done their work, so the settles stay here and are tried again, later and later, while the keeper renews the
- * leases. All of them are tried in one statement. If that is refused, a few are tried one by one: where the
- * reason is one type or one job after all, the others do not wait for it.
+ * Settles that the database takes from nobody just now: a right was revoked, a table is gone or locked. They are tried
+ * again in one statement, later and later, while the keeper renews the leases. If that is refused, a few are tried one by
+ * one: where the reason is one type or one job after all, the others do not wait for it.
  */
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
@@ -13,22 +12,20 @@ import { type Answer, Refusal, sendable, type Waiting } from './waiting.js';
 /** So many are tried one by one in a round. */
 const SINGLES = 8;
 
-interface KeptHooks<T> {
+interface KeptDeps<T> extends Pick<BatcherDeps, 'abandoned' | 'kept'> {
   readonly ask: (batch: readonly Waiting<T>[]) => Promise<Answer>;
   /** It is the job itself that is refused. */
   readonly alone: (one: Waiting<T>, answer: Answer) => void;
 }
 
 export class Kept<T extends Settled> {
-  readonly #deps: Pick<BatcherDeps, 'abandoned' | 'kept'>;
-  readonly #hooks: KeptHooks<T>;
+  readonly #deps: KeptDeps<T>;
   /** By id, in the order in which they are tried. */
   readonly #jobs = new Map<string, Waiting<T>[]>();
   #busy = false;
 
-  constructor(deps: Pick<BatcherDeps, 'abandoned' | 'kept'>, hooks: KeptHooks<T>) {
+  constructor(deps: KeptDeps<T>) {
     this.#deps = deps;
-    this.#hooks = hooks;
   }
 
   has(id: string | null | undefined): boolean {
@@ -69,17 +66,16 @@ export class Kept<T extends Settled> {
     let moved = false;
     const first = all.filter((one) => sent.has(one) && !this.has(one.item.after));
     for (const one of first.slice(0, SINGLES)) {
+      const { id } = one.item;
       if (await this.#try([one])) moved = true;
-      else this.#putLast(one.item.id);
+      else {
+        // Others are tried before it in the next round.
+        const jobs = this.#jobs.get(id) as Waiting<T>[];
+        this.#jobs.delete(id);
+        this.#jobs.set(id, jobs);
+      }
     }
     return moved;
-  }
-
-  /** Others are tried before it in the next round. */
-  #putLast(id: string): void {
-    const jobs = this.#jobs.get(id) as Waiting<T>[];
-    this.#jobs.delete(id);
-    this.#jobs.set(id, jobs);
   }
 
   /** Of one worker id: after a registration under a new one, some may be of the old. */
@@ -90,20 +86,16 @@ export class Kept<T extends Settled> {
   }
 
   async #try(batch: readonly Waiting<T>[]): Promise<boolean> {
-    const answer = await this.#hooks.ask(batch);
-    const [first] = batch as [Waiting<T>];
-    if (typeof answer === 'function') this.#end(batch, (one) => one.done(answer(one.item.id)));
-    else if (answer === 'abandoned' || this.#deps.abandoned.aborted)
-      this.#end(batch, (one) => one.done('lost'));
-    else if (batch.length === 1 && (answer instanceof Refusal || answer === 'held up'))
-      this.#end(batch, () => this.#hooks.alone(first, answer));
-    else return false;
-    return true;
-  }
-
-  #end(batch: readonly Waiting<T>[], tell: (one: Waiting<T>) => void): void {
+    const { ask, alone, abandoned } = this.#deps;
+    const answer = await ask(batch);
+    let tell: (one: Waiting<T>) => void;
+    if (typeof answer === 'function') tell = ({ item, done }) => done(answer(item.id));
+    else if (answer === 'abandoned' || abandoned.aborted) tell = ({ done }) => done('lost');
+    else if (batch.length > 1 || (answer instanceof Refusal && answer.ofAll)) return false;
+    else tell = (one) => alone(one, answer);
     this.#remove(batch);
     for (const one of batch) tell(one);
+    return true;
   }
 
   #remove(batch: readonly Waiting<T>[]): void {

@@ -1,15 +1,13 @@
 /**
- * The settler: a batcher for each way in which a job leaves this worker. A completion whose answer got lost is
- * found in the archive, a failure in the history of the job. What Postgres refuses because of the job is handed back with
- * the reason, to be settled as a failure; a failure or a release that it refuses is tried again, because nothing
- * is left to do in its place. What it refuses to everybody is kept and tried again too: the job did not fail.
+ * The settler: a batcher for each way in which a job leaves this worker. A completion whose answer got lost is found in the
+ * archive, a failure in the history of the job. What Postgres refuses because of the job is handed back, to be settled as
+ * a failure; a failure or a release that it refuses is tried again, and so is what it refuses to everybody.
  */
 import { hintQueue } from '../../fleet/wake.js';
-import { pause, untilDone } from '../../postgres/backoff.js';
-import type { Names } from '../../postgres/names.js';
+import { CAP_MS, pause, untilDone } from '../../postgres/backoff.js';
 import { mayPass } from '../../postgres/pool.js';
-import type { Executor } from '../../postgres/queryable.js';
 import { isRefusedToAll } from '../../postgres/refused.js';
+import { asAscii, isUnstorable } from '../../settle/ascii.js';
 import { type Cancellation, cancelOwn } from '../../settle/cancel.js';
 import { complete, completedBefore } from '../../settle/complete.js';
 import { type DeadLetter, deadLetter } from '../../settle/dead-letter.js';
@@ -17,22 +15,20 @@ import { type Failure, fail, failedBefore } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { Settle, Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
-import { asAscii, isUnstorable } from './ascii.js';
+import type { ContextDeps } from '../run/handler-context.js';
 import { Batcher, type BatcherDeps, isAlive, type Run, resultsOf } from './batcher.js';
 import type { Done } from './waiting.js';
 
-export interface SettlerDeps extends Omit<BatcherDeps, 'kept'> {
+type Databases = Pick<ContextDeps, 'engine' | 'plain' | 'names'>;
+
+interface SettlerDeps extends Omit<BatcherDeps, 'kept'>, Databases {
   /**
    * So many jobs have ended and wait, because the database takes their outcomes from nobody. Left out, as in the test
    * kit, such a refusal is a failed attempt.
    */
   readonly keptChanged?: (jobs: number, change: number, error: unknown) => void;
-  readonly engine: Executor;
-  readonly plain: Executor;
-  readonly names: Names;
 }
 
-/** By statement, what a job is settled with. */
 interface Settles {
   readonly complete: Settled;
   readonly fail: Failure;
@@ -42,14 +38,6 @@ interface Settles {
   readonly cancel: Cancellation;
 }
 
-/** Returns where each job went that it moved. */
-type FailureSettle<Job> = (
-  db: Executor,
-  names: Names,
-  workerId: string,
-  jobs: readonly Job[],
-) => Promise<{ readonly id: string; readonly status: string }[]>;
-
 /** A failure or a release that Postgres refuses is tried again, so its `done` gets no Refusal. */
 type DoneWith<Kind> = Kind extends 'fail' | 'release' ? (result: SettleResult) => void : Done;
 
@@ -57,7 +45,8 @@ export class Settler {
   readonly #deps: SettlerDeps;
   readonly #batchers: { readonly [Kind in keyof Settles]: Batcher<Settles[Kind]> };
   readonly #flushed = new AbortController();
-  #kept = 0;
+  /** How many jobs have ended and cannot be settled, because the database refuses that to everybody. */
+  kept = 0;
 
   constructor(given: SettlerDeps) {
     const kept = (change: number, error: unknown) => this.#keep(change, error);
@@ -69,7 +58,10 @@ export class Settler {
       async (by, jobs) =>
         resultsOf(await settle(db, names, by, jobs), result, jobs.length);
     const failing =
-      <Job extends Settled>(settle: FailureSettle<Job>, db = engine): Run<Job> =>
+      <Job extends Settled>(
+        settle: (...of: Parameters<Settle<Job>>) => Promise<{ id: string; status: string }[]>,
+        db = engine,
+      ): Run<Job> =>
       async (by, jobs) => {
         const rows = await settle(db, names, by, jobs);
         const status = new Map(rows.map((row) => [row.id, row.status]));
@@ -120,25 +112,20 @@ export class Settler {
     this.#batchers[kind].add(by, job, done as Done);
   }
 
-  /** How many jobs have ended and cannot be settled, because the database refuses that to everybody. */
-  get kept(): number {
-    return this.#kept;
-  }
-
   /** Whether what is refused to everybody is kept. */
   get keeps(): boolean {
     return this.#deps.keptChanged !== undefined;
   }
 
   #keep(change: number, error: unknown): void {
-    this.#kept += change;
-    this.#deps.keptChanged?.(this.#kept, change, error);
+    this.kept += change;
+    this.#deps.keptChanged?.(this.kept, change, error);
   }
 
   /** A job that the database did not let end counts as kept for a while, unless the worker stops. */
-  async keepAWhile(ms: number, error: unknown): Promise<void> {
+  async keepAWhile(error: unknown): Promise<void> {
     this.#keep(1, error);
-    await pause(ms, this.#flushed.signal);
+    await pause(CAP_MS, this.#flushed.signal);
     this.#keep(-1, null);
   }
 

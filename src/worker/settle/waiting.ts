@@ -1,30 +1,21 @@
-/**
- * A settle that waits to be sent, what the database may answer, and which of those that wait may still be sent.
- */
+/** A settle that waits to be sent, what the database may answer, and which of those that wait may still be sent. */
 import type { Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
 
-/** The result of each job of a statement, by its id. */
 export type Results = (id: string) => SettleResult;
 export type Done = (result: SettleResult | Refusal) => void;
 /** `held up`: it may go better later. `abandoned`: nobody waits for an answer any more. */
-export type Answer = Results | Refusal | Unable | 'held up' | 'abandoned';
+export type Answer = Results | Refusal | 'held up' | 'abandoned';
 
 /** Postgres refuses to settle a job in this way, and will refuse it again. */
 export class Refusal {
   readonly error: unknown;
+  /** It takes no settle of this kind just now, of whichever job. */
+  readonly ofAll: boolean;
 
-  constructor(error: unknown) {
+  constructor(error: unknown, ofAll: boolean) {
     this.error = error;
-  }
-}
-
-/** The database takes no settle of this kind just now, of whichever job. */
-export class Unable {
-  readonly error: unknown;
-
-  constructor(error: unknown) {
-    this.error = error;
+    this.ofAll = ofAll;
   }
 }
 
