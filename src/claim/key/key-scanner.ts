@@ -21,11 +21,14 @@ import { bucketsOf, rest, stretchesOf } from './key-places.js';
 /** How long the owner of a bucket has for a hint before others follow it. */
 const OWNER_FIRST_MS = 200;
 
+/** Walks are no rarer than this where they cost little. What is due within this time is remembered. */
+export const RARE_MS = 5_000;
+
 /**
  * One claim read the whole queue: few rows stand in it that this user may see. If that was dear, policies may hide the
  * rest, and nobody tells when they no longer do. So the next look comes soon, at a fifth of the time at most.
  */
-const rarestMs = (walkMs: number) => Math.max(5_000, 4 * walkMs);
+const rarestMs = (walkMs: number) => Math.max(RARE_MS, 4 * walkMs);
 
 const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
@@ -75,6 +78,11 @@ export class KeyScanner {
   /** What was taken last is all that there is to read, and not the rest of a walk. */
   get readsAll(): boolean {
     return this.#readsAll;
+  }
+
+  /** What was taken last is part of a walk, which comes again. */
+  get walking(): boolean {
+    return this.#walking;
   }
 
   /** A walk has more to read. */

@@ -5,18 +5,14 @@
  * A job that no limit allows holds its key where it stands. Its bucket is read again when its key has a token or, if all of
  * its type wait, when the type is open. A closed type is not asked for; buckets that were read meanwhile may have jobs of it.
  */
+import { BUCKETS } from '../../job/key.js';
 import { PACE_MS } from '../pace.js';
 import type { ClaimMarks, Found, Hint, LeftJob, Source, SourceDeps } from '../source.js';
 import type { ClaimTerms, Versions } from '../take.js';
 import { claimTurns } from '../turns/claim.js';
 import { claimKeyed, type KeyedClaim, type KeyStretch } from './claim.js';
 import { bucketsOf } from './key-places.js';
-import { KeyScanner } from './key-scanner.js';
-
-/** Heads of keys that are due within this time are remembered. */
-const REMEMBER_MS = 5_000;
-/** A read of more buckets is part of a walk. */
-const FEW_BUCKETS = 64;
+import { KeyScanner, RARE_MS } from './key-scanner.js';
 
 export class KeySource implements Source {
   readonly #deps: SourceDeps;
@@ -76,8 +72,7 @@ export class KeySource implements Source {
     if (stretches.length === 0) return { jobs: 0, waitedMs: 0, news: null };
     const open = Object.entries(versions).filter(([type]) => allowance.isOpen(type));
     const buckets = bucketsOf(stretches);
-    // Walks come again.
-    if (buckets.length <= FEW_BUCKETS)
+    if (!this.#keys.walking)
       for (const type of Object.keys(versions))
         if (!allowance.isOpen(type)) for (const bucket of buckets) this.#waits(type, bucket);
     const claimed = await this.#claim(limit, Object.fromEntries(open), stretches, ask);
@@ -85,7 +80,7 @@ export class KeySource implements Source {
     allowance.record(jobs, refused);
     this.#serve(claimed);
     const some = Object.keys(refused).length > 0;
-    this.#part = some ? 1 : Math.min(2 * this.#part, FEW_BUCKETS);
+    this.#part = some ? 1 : Math.min(2 * this.#part, BUCKETS);
     const found = Math.max(jobs.length, Math.min(wanted, limit - 1));
     return { jobs: found, waitedMs: 0, goesOn: this.#keys.goesOn, news };
   }
@@ -141,7 +136,7 @@ export class KeySource implements Source {
   ): Promise<KeyedClaim & ClaimMarks> {
     const { engine, names, clock, pollMs } = this.#deps;
     // What becomes due until the next walk, however rare walks are.
-    const soonMs = Math.max(REMEMBER_MS, 3 * pollMs);
+    const soonMs = Math.max(RARE_MS, 3 * pollMs);
     const asked = { ...terms, stretches, ask, soonMs, served: [...this.#served] };
     if (!this.#turns) {
       const run = Math.min(terms.limit, this.#deps.run());

@@ -6,6 +6,7 @@
  * a hint names its type, while there is more in it, and at every poll. What lies further behind is found by scans from the
  * front (scan-timer.ts).
  */
+import { FEW_READ, MOST_READ } from '../pace.js';
 import { ScanTimer } from '../scan-timer.js';
 import type { ClaimedJob, Versions } from '../take.js';
 import type { LineRequest, TimeClaim } from './claim.js';
@@ -13,10 +14,6 @@ import type { LineRequest, TimeClaim } from './claim.js';
 /** Enqueues that commit within this time are never behind the cursor. */
 export const LAG_MS = 250;
 export const PRIORITIES = [1, 2, 3, 4];
-/** So many rows more than are wanted are read of a line: those in front may be running. */
-const SPARE_ROWS = 32;
-/** A line of which little can be taken is read in growing steps, up to this. */
-const MOST_ROWS = 1_000;
 
 interface Cursor {
   readonly afterAt: string;
@@ -78,7 +75,7 @@ export class Lines {
     const lines = [...this.#lines.values()].filter(({ type }) => open(type));
     const wanted = lines.filter((line) => line.wanted);
     this.#taken = all || wanted.length === 0 ? lines : wanted;
-    return this.#taken.map((line) => ({ ...line, rows: line.rows ?? limit + SPARE_ROWS }));
+    return this.#taken.map((line) => ({ ...line, rows: line.rows ?? limit + FEW_READ }));
   }
 
   /** There may be more of types that `open` lets through. */
@@ -160,7 +157,8 @@ function atJob(job: ClaimedJob | undefined, seenUntil: string): Cursor | null {
 
 /** About as many as were taken of it last time: most of what is read is taken then. */
 function nextRows(line: Line, taken: number, isCut: boolean, limit: number): number {
-  const most = limit + SPARE_ROWS;
-  if (taken === 0 && isCut) return Math.min(2 * (line.rows ?? most), MOST_ROWS);
+  // Those in front may be running.
+  const most = limit + FEW_READ;
+  if (taken === 0 && isCut) return Math.min(2 * (line.rows ?? most), MOST_READ);
   return Math.min(Math.ceil(1.25 * taken) + 2, most);
 }

@@ -3,12 +3,10 @@
  * when a key has a token, and at every scan from the front; a walk that is not at its end goes on with the next claim. Jobs
  * with keys may be left of a rate that has none any more, so now and then every type is looked at.
  */
+import { FEW_READ, MOST_READ } from '../pace.js';
 import type { Versions } from '../take.js';
 import type { RatedClaim, RateWalk } from './rated.js';
 
-/** So many keys of a type are read by one claim; more and more, up to the second, while they bring nothing. */
-const KEYS = 64;
-const MOST_KEYS = 1_024;
 /** Of so many scans one looks at every type. */
 const RARELY = 10;
 
@@ -21,7 +19,7 @@ export class RateWalks {
   /** By type, the key behind which the walk goes on. */
   readonly #after = new Map<string, string>();
   #taken: readonly RateWalk[] = [];
-  #keys = KEYS;
+  #keys = FEW_READ;
   #scans = 0;
   /** When a key that was walked has a token. */
   #at = Number.POSITIVE_INFINITY;
@@ -69,7 +67,7 @@ export class RateWalks {
 
   record({ jobs, found, walked, walkMs }: RatedClaim, limit: number, now: number): void {
     if (this.#taken.length === 0) return;
-    this.#keys = jobs.length > 0 ? KEYS : Math.min(2 * this.#keys, MOST_KEYS);
+    this.#keys = jobs.length > 0 ? FEW_READ : Math.min(2 * this.#keys, MOST_READ);
     if (walkMs !== null) this.#at = Math.min(this.#at, now + Math.max(1, walkMs));
     for (const { type } of this.#taken) {
       const last = walked[type];

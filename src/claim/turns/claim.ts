@@ -19,6 +19,7 @@ import {
 } from '../../postgres/statement.js';
 import { dueHeads, type KeyedClaim, type KeyStretch } from '../key/claim.js';
 import { NEWS_COLUMNS, NO_NEWS, newsIn, newsOf } from '../news.js';
+import { MOST_READ } from '../pace.js';
 import {
   CLOCK,
   type ClaimedJob,
@@ -56,8 +57,6 @@ export interface TurnsRequest extends ClaimTerms {
   /** After so many keys it stops. */
   readonly maxKeys?: number;
 }
-
-const MAX_KEYS = 1_000;
 
 export const claimTurnsJobs = statement({
   name: 'claim_turns',
@@ -135,7 +134,7 @@ export async function claimTurns(
     plainArray(stretches.map(({ untilBucket }) => untilBucket)),
     request.again,
     request.soonMs ?? 0,
-    request.maxKeys ?? MAX_KEYS,
+    request.maxKeys ?? MOST_READ,
     request.ask,
     plainArray(request.served ?? []),
   ]);

@@ -5,9 +5,11 @@
  * claim is decided in claim-schedule.ts, what a claim reads in claim-reader.ts. Hints that come in quick succession
  * share a claim.
  */
+
 import type { QueueNews } from '../../claim/news.js';
 import type { Hint } from '../../claim/source.js';
 import type { LimitedTypes } from '../../fleet/registry.js';
+import { UNIT_MS } from '../../job/duration.js';
 import type { Ordering } from '../../job/order.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { Timer } from '../time.js';
@@ -37,8 +39,6 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
   readonly reportError: (what: string, error: unknown) => void;
 }
 
-/** A timer cannot be set for longer than about 24 days. */
-const LONGEST_MS = 86_400_000;
 /** A queue in which nothing was found for so long needs no locks of its own. */
 const QUIET_MS = 30_000;
 
@@ -192,7 +192,7 @@ export class ClaimLoop {
     // Until a hint, or what the polls of idle queues find.
     if (at === Number.POSITIVE_INFINITY) return;
     this.#timerAt = at;
-    this.#timer = this.#deps.time.after(Math.min(at - now, LONGEST_MS), () => {
+    this.#timer = this.#deps.time.after(Math.min(at - now, UNIT_MS.d), () => {
       this.#timer = null;
       this.pump();
     });
