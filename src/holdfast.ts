@@ -30,6 +30,7 @@ import type { Enqueued } from './enqueue/enqueue.js';
 import { enqueuedEvents } from './enqueue/enqueued.js';
 import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors.js';
+import { describeError } from './job/failure.js';
 import {
   checkDefinition,
   checkInteger,
@@ -143,7 +144,9 @@ export function holdfast(options: HoldfastOptions = {}) {
   /** Statements outside of any transaction. None waits for a lock for ever: it would keep its connection from others. */
   const outside = async () => boundedExecutor(pool(), { prepare: prepare && !(await pooled()) });
   const backpressure = new Backpressure(outside);
-  const { emit } = emitterOf(null, listeners, log, 'an observer failed');
+  const { emit } = emitterOf(null, listeners, (error) =>
+    log.error({ err: describeError(error).message }, 'an observer failed'),
+  );
   const enqueueMany = enqueuer({
     ...{ names, maxPayloadBytes, tracing, checkOpen, pool, observer, outside, backpressure },
     emitEnqueued: (...written) => {

@@ -2,9 +2,6 @@
  * What a worker tells while it runs, for metrics, logs and tests. Facts about jobs, never payloads.
  * Listeners are called synchronously; one that throws is reported and does not disturb the worker.
  */
-import { describeError } from '../job/failure.js';
-import type { Logger } from '../postgres/log.js';
-
 export type WorkerEvent =
   | {
       readonly kind: 'started';
@@ -154,10 +151,8 @@ type Listener = (event: WorkerEvent) => unknown;
 export function emitterOf(
   own: Listener | null,
   others: ReadonlySet<Listener>,
-  log: Logger,
-  message = 'an onEvent listener failed',
+  failed: (error: unknown) => void,
 ) {
-  const failed = (error: unknown) => log.error({ err: describeError(error).message }, message);
   const call = (listener: Listener, event: WorkerEvent) => {
     try {
       const answer = listener(event);

@@ -83,7 +83,9 @@ export class Worker {
     this.#settings = resolveOptions(options);
     this.#log = boundedLogger(childLogger(deps.log, { component: 'worker' }), systemTime);
     this.#outage = outageOf(this.#log);
-    this.#events = emitterOf(this.#settings.onEvent, deps.listeners, this.#log);
+    this.#events = emitterOf(this.#settings.onEvent, deps.listeners, (error) =>
+      this.#log.error({ err: describeError(error).message }, 'an onEvent listener failed'),
+    );
   }
 
   /** The id under which this worker is registered now; it changes when the worker registers again. */

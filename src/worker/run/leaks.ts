@@ -47,7 +47,7 @@ export function newLeaks({ time, settings, log, emit, drainAsked }: LeaksDeps) {
   function add(handler: Leakable): void {
     leaked.add(handler);
     log.warn(
-      report('leaked', handler),
+      { ...report('leaked', handler) },
       'a handler runs on although its job has left this worker; its place is free again, what it holds is not',
     );
     const { maxLeaked } = settings;
@@ -74,7 +74,8 @@ export function newLeaks({ time, settings, log, emit, drainAsked }: LeaksDeps) {
     ended(handler: Leakable): void {
       watched.get(handler)?.cancel();
       watched.delete(handler);
-      if (leaked.delete(handler)) log.info(report('leak-ended', handler), 'a leaked handler ended');
+      if (leaked.delete(handler))
+        log.info({ ...report('leak-ended', handler) }, 'a leaked handler ended');
     },
     /** The worker has stopped: who still runs has leaked. */
     stop(): void {

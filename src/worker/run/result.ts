@@ -37,8 +37,11 @@ export function resultText(value: unknown, held: LeasedJob, deps: ContextDeps): 
     const { type } = held.row;
     const why = reason(error);
     deps.emit({ kind: 'result-refused', queue, id, type, why });
-    const message = 'the result of a handler could not be kept; its job is completed';
-    if (isNew(deps.log, 'result', queue, type)) deps.log.warn({ job: id, type, err: why }, message);
+    if (isNew(deps.log, 'result', queue, type))
+      deps.log.warn(
+        { job: id, type, err: why },
+        'the result of a handler could not be kept; its job is completed',
+      );
     return null;
   }
 }

@@ -59,8 +59,7 @@ export class Registration {
     const { halt, log } = this.#deps;
     this.#dead = true;
     if (halt.aborted) return false;
-    const message = 'this worker was declared dead; it registers under a new id';
-    log.warn({ worker: this.#id }, message);
+    log.warn({ worker: this.#id }, 'this worker was declared dead; it registers under a new id');
     const next = newWorkerId();
     // For as long as it takes: a worker that is not registered owns nothing.
     await untilReachable(this.#deps, 'registering again', () => this.enter(next), true);

@@ -92,7 +92,7 @@ export class InFlightJobs {
     const { type, attempts: attempt, maxAttempts } = row;
     const facts = { queue, type, job, attempt, maxAttempts, err };
     const again = how === 'failed' && retryInMs !== undefined && { retryInMs };
-    if (how === 'dead_letter') log.error(facts, 'a job became a dead letter');
+    if (how === 'dead_letter') log.error({ ...facts }, 'a job became a dead letter');
     else log.warn({ ...facts, ...again }, 'an attempt failed');
     return { attempt, maxAttempts, error, ...again };
   }
