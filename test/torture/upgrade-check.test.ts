@@ -9,6 +9,9 @@ const NEW = 'vm-202-bb';
 const MIGRATED_AT = 1_000;
 const REPLACED_AT = 2_000;
 
+const INDEXES = ['inbox_claim_idx', 'inbox_slot_idx'];
+const STATES = { waiting: 9, scheduled: 2, running: 3, dead: 1, limits: 2, archived: 70 };
+
 const step = (name: string, facts: Row): Row => ({ op: 'upgrade', step: name, ...facts });
 const done = (id: string, owner: string, at: number): Row => ({
   ...{ id, owner, at, status: 'completed' },
@@ -19,10 +22,10 @@ function good() {
     history: [
       { op: 'worker', phase: 'invoke', pid: 101, release: 'old' },
       { op: 'worker', phase: 'invoke', pid: 202, release: 'new' },
-      step('before', { waiting: 9, scheduled: 2, running: 3, dead: 1, limits: 2, archived: 70 }),
+      step('before', { ...STATES, oldIndexes: INDEXES }),
       step('migrate', { code: null, signal: 'SIGKILL' }),
       step('migrate', { code: 0 }),
-      step('migrated', { wall: MIGRATED_AT, oldIndexes: ['inbox_claim_idx'] }),
+      step('migrated', { wall: MIGRATED_AT, oldIndexes: INDEXES }),
       step('replace', { hit: true }),
       step('replaced', { wall: REPLACED_AT, oldAlive: 0 }),
       step('finished', { oldIndexes: [] }),
@@ -83,8 +86,8 @@ test.each<[what: string, spoil: (story: Story) => unknown, found: RegExp]>([
     /the migration found nothing dead/,
   ],
   [
-    'old workers lost their indexes',
-    (story) => spoilStep(story, 'migrated', { oldIndexes: [] }),
+    'old workers lost an index',
+    (story) => spoilStep(story, 'migrated', { oldIndexes: ['inbox_slot_idx'] }),
     /dropped indexes that old workers read/,
   ],
   [

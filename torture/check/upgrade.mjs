@@ -15,8 +15,10 @@ export function checkUpgrade({ history, state }) {
   );
   for (const what of STATES)
     if (before && before[what] === 0) violations.push(`the migration found nothing ${what}`);
-  if (migrated?.oldIndexes.length === 0)
-    violations.push('the first migration dropped indexes that old workers read');
+  if (migrated && String(migrated.oldIndexes) !== String(before.oldIndexes))
+    violations.push(
+      `the first migration dropped indexes that old workers read: ${before.oldIndexes} became ${migrated.oldIndexes}`,
+    );
   if (replaced?.oldAlive > 0)
     violations.push(`${replaced.oldAlive} old workers, which have ended, count as alive`);
   if (!finished) violations.push('the upgrade did not come to its end');

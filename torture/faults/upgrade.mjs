@@ -27,7 +27,7 @@ export async function upgradeCourse(world, { seed, seconds }) {
   const course = { random, note, gone: [] };
   try {
     await at(MIGRATE_AT);
-    note('before', await whatIsThere(world));
+    note('before', { ...(await whatIsThere(world)), oldIndexes: await oldIndexes(world) });
     await migrate(world, course);
     note('migrated', { oldIndexes: await oldIndexes(world) });
     await sleep(random.integer(2_000, 5_000));
