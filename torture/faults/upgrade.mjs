@@ -14,8 +14,8 @@ const MIGRATE_AT = 0.2;
 const FINISH_AT = 0.65;
 /** Those of the nemesis end sessions of `migrate` too; an operator calls it again. */
 const MIGRATE_TRIES = 12;
-/** From the last old worker's end to the moment in which the registry says so. */
-const GONE_MS = 30_000;
+/** From the last old worker's end to the moment in which the registry says so: one that was killed while it started has a minute. */
+const GONE_MS = 75_000;
 
 /** @param {{ seed: string, seconds: number }} facts */
 export async function upgradeCourse(world, { seed, seconds }) {
