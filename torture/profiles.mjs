@@ -67,7 +67,7 @@ export const PROFILES = {
     makeSchema: makeOldSchema,
     course: upgradeCourse,
     workerConfig: () => ({ ...LIMITED, ...OLD_RELEASE }),
-    producerConfig: () => ({ ...LIMITED, ...OLD_RELEASE, delayMs: 12_000, cappedLong: 0.03 }),
+    producerConfig: () => ({ ...LIMITED, ...OLD_RELEASE, delayMs: 12_000, cappedLong: 0.01 }),
   },
   fleet: {
     faults: [...fleetFaults, ...fleetFaults, ...byName(workerFaults, ['kill', 'freeze-everybody'])],
