@@ -2,6 +2,7 @@
 // database. A worker that ends is started again; every start and every end is in the history, with its cause
 // if the nemesis was the cause.
 import { fork } from 'node:child_process';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { wrongClock } from './clock.mjs';
 import { openLine } from './proxy.mjs';
@@ -29,7 +30,9 @@ class Slot {
     const { clockMs, ...config } = { ...this.config, ...overrides };
     const name = `${this.name}.${++this.started}`;
     const { folder, dist, registerPort } = this.fleet.world;
-    const own = { ...config, name, folder, dist, registerPort, url: this.line.url };
+    // The code that it runs: of this build, or of an older release.
+    const product = config.product ?? join(dist, 'index.js');
+    const own = { ...config, product, name, folder, registerPort, url: this.line.url };
     const clock = wrongClock(clockMs);
     const child = fork(`${ACTORS}${this.kind}.mjs`, [JSON.stringify(own)], {
       execArgv: [`--max-old-space-size=${HEAP_MB}`, ...clock.execArgv],

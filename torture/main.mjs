@@ -29,8 +29,18 @@ const { values } = parseArgs({
     /** Keeps the histories of a run that passed, too. */
     histories: { type: 'boolean', default: false },
     keep: { type: 'string', default: join(ROOT, '.holdfast', 'torture') },
+    help: { type: 'boolean', short: 'h', default: false },
   },
 });
+
+if (values.help) {
+  console.log(`npm run torture -- [--minutes 1] [--seed S] [--profile worker] [--rate 100] [--workers 4]
+  [--faults NAME,NAME] [--histories] [--keep FOLDER] | --check FOLDER
+
+profiles: ${Object.keys(PROFILES).join(', ')};
+  every: one after the other; all: those of one world at once; worker+network: these two at once`);
+  process.exit(0);
+}
 
 if (values.check) {
   const { state, run: facts } = JSON.parse(readFileSync(join(values.check, 'state.json'), 'utf8'));

@@ -1,5 +1,6 @@
 // The nemesis: breaks something about every three seconds, by a schedule that the seed decides. Faults overlap; each
 // undoes what it did when its time is over or when the healing begins.
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { randomOf } from './random.mjs';
 
@@ -22,6 +23,7 @@ export function scheduleOf(seed, faults, durationMs, everyMs) {
 
 export async function runNemesis(world, schedule, history) {
   const healing = new AbortController();
+  setMaxListeners(0, healing.signal);
   const hold = (ms) => sleep(ms, undefined, { signal: healing.signal }).catch(() => {});
   const open = new Set();
   const startedAt = Date.now();

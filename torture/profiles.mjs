@@ -1,5 +1,6 @@
 // The profiles: which faults, and what else is different. `all` has those of all that share one world; a pooler and a
 // pair of servers are worlds of their own, and the workers' faults go on in them too.
+import { buildFaults, finishDeploy, NEW_BUILD, OLD_BUILD } from './faults/builds.mjs';
 import { clockFaults } from './faults/clock.mjs';
 import { databaseFaults } from './faults/database.mjs';
 import { asynchronousFaults, synchronousFaults } from './faults/failover.mjs';
@@ -7,8 +8,9 @@ import { fleetFaults, limitFaults } from './faults/fleet.mjs';
 import { membershipFaults } from './faults/membership.mjs';
 import { networkFaults } from './faults/network.mjs';
 import { poolerFaults } from './faults/pooler.mjs';
-import { finishDeploy, NEW_BUILD, OLD_BUILD, upgradeFaults } from './faults/upgrade.mjs';
+import { upgradeCourse } from './faults/upgrade.mjs';
 import { workerFaults } from './faults/worker.mjs';
+import { makeOldSchema, OLD_RELEASE } from './old-release.mjs';
 import { pairOf } from './pair.mjs';
 import { poolerMissing, startPooler } from './pooler.mjs';
 
@@ -28,6 +30,9 @@ const byName = (faults, names) => faults.filter(({ name }) => names.includes(nam
  * @property {(n: number) => object} [workerConfig]
  * @property {(settings?: object) => Promise<any>} [makeServer]
  * @property {number} [sides] so many queues beside the two
+ * @property {(url: string, dist: string, queues: { name: string, ordering: string }[]) => Promise<void>} [makeSchema]
+ * @property {(world: any, facts: { seed: string, seconds: number }) => Promise<void>} [course] what goes on beside the
+ *   faults; the healing waits for its end
  * @property {(world: any) => Promise<void>} [prepare]
  * @property {(world: any) => void} [heal] beyond what the faults undo themselves
  * @property {(world: any) => Promise<void>} [close]
@@ -41,11 +46,28 @@ export const PROFILES = {
   network: { faults: networkFaults },
   clock: { faults: [...clockFaults, ...byName(workerFaults, ['freeze', 'kill'])] },
   membership: { faults: membershipFaults },
-  upgrade: {
-    faults: [...upgradeFaults, ...byName(workerFaults, ['freeze'])],
+  builds: {
+    faults: [...buildFaults, ...byName(workerFaults, ['freeze'])],
     workerConfig: (n) => (n % 2 === 0 ? OLD_BUILD : NEW_BUILD),
     producerConfig: (n) => ({ payVersion: n === 1 ? 1 : 2 }),
     heal: finishDeploy,
+  },
+  upgrade: {
+    faults: [
+      ...byName(workerFaults, [
+        'kill',
+        'kill-most',
+        'freeze',
+        'stutter',
+        'stop',
+        'rolling-restart',
+      ]),
+      ...byName(databaseFaults, ['terminate-backends', 'old-transaction', 'row-locks']),
+    ],
+    makeSchema: makeOldSchema,
+    course: upgradeCourse,
+    workerConfig: () => ({ ...LIMITED, ...OLD_RELEASE }),
+    producerConfig: () => ({ ...LIMITED, ...OLD_RELEASE, delayMs: 12_000, cappedLong: 0.01 }),
   },
   fleet: {
     faults: [...fleetFaults, ...fleetFaults, ...byName(workerFaults, ['kill', 'freeze-everybody'])],
@@ -75,7 +97,7 @@ export const PROFILES = {
 };
 
 /** In one world: what these need does not exclude each other. */
-const TOGETHER = ['worker', 'database', 'network', 'clock', 'membership', 'upgrade'];
+const TOGETHER = ['worker', 'database', 'network', 'clock', 'membership', 'builds'];
 
 /** `worker+network`: the faults of both, and what either needs. */
 export function profileOf(name) {

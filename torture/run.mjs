@@ -71,6 +71,7 @@ export async function run(options) {
     makeServer: profile.makeServer,
     settings: profile.settings,
     sides: profile.sides,
+    makeSchema: profile.makeSchema,
   });
   try {
     await profile.prepare?.(world, history);
@@ -97,8 +98,10 @@ export async function run(options) {
     let nemesis;
     facts.faults = await timed(async () => {
       setCrashing(world, true);
+      const course = profile.course?.(world, { seed, seconds });
       nemesis = await runNemesis(world, schedule, history);
       await sleep(Math.max(0, seconds * 1000 - nemesis.tookMs));
+      await course;
       setCrashing(world, false);
       // Those that wait would go on killing workers long after everything else is healed.
       if (!options.keepsCrashing) writeFileSync(join(folder, CALM), '');

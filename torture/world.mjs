@@ -31,6 +31,15 @@ const TIDY_MS = 30_000;
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
+/** A planted bug may be in a function of the schema: its functions are those of the build under test. */
+async function migrated(url, dist, queues) {
+  const built = await import(pathToFileURL(`${dist}/index.js`).href);
+  const hf = built.holdfast({ connectionString: url, logger: quiet });
+  await hf.migrate();
+  for (const { name, ordering } of queues) await hf.createQueue(name, { ordering });
+  await hf.close();
+}
+
 export async function buildWorld({
   folder,
   dist,
@@ -38,18 +47,13 @@ export async function buildWorld({
   makeServer = startServer,
   settings,
   sides,
+  makeSchema = migrated,
 }) {
   const server = await makeServer(settings);
-  // A planted bug may be in a function of the schema.
-  // The functions of the schema are those of the build under test.
-  const built = await import(pathToFileURL(`${dist}/index.js`).href);
-  const hf = built.holdfast({ connectionString: server.url, logger: quiet });
-  await hf.migrate();
-  await hf.createQueue(KEYED, { ordering: 'key' });
-  for (const queue of sideQueues(sides)) await hf.createQueue(queue);
+  const more = sideQueues(sides).map((name) => ({ name, ordering: 'none' }));
+  await makeSchema(server.url, dist, [{ name: KEYED, ordering: 'key' }, ...more]);
   const queues = ['inbox', KEYED, ...sideQueues(sides)];
   await sql(server.url, SCHEMA + queues.map(witnessOf).join(''));
-  await hf.close();
   const world = {
     folder,
     dist,

@@ -774,6 +774,22 @@ test('as many jobs of a limited type run at once as its limit allows, and not on
   expect(violationsOf(more)).toEqual(['limits: 5 jobs of the type capped ran at once, of 4']);
 });
 
+test('what a process holds that has ended, or is silent, counts for no limit, and only then', () => {
+  const held = (...lines: Row[]) => {
+    const story = good();
+    claimedAtOnce(story, 'capped', 5);
+    story.history.push(...lines);
+    return violationsOf(story).filter((text) => text.startsWith('limits'));
+  };
+  const at = seq - 10;
+  expect(held(line({ op: 'process', phase: 'note', child: 101, signal: 'SIGKILL', t: 0 }))).toEqual(
+    [],
+  );
+  expect(held(line({ op: 'probe', phase: 'fail', t: at }))).toEqual([]);
+  expect(held(line({ op: 'probe', phase: 'ok', t: at - 2_000 }))).toEqual([]);
+  expect(held(line({ op: 'probe', phase: 'ok', t: at - 1_000 }))).toHaveLength(1);
+});
+
 test('more starts of a type than its rate allows are found', () => {
   const story = good();
   claimedAtOnce(story, 'paced', 160);

@@ -10,7 +10,7 @@ import { randomOf } from '../random.mjs';
 import { definitions, KEYED, LIMITS, sideQueues } from './jobs.mjs';
 
 const config = JSON.parse(process.argv[2]);
-const { holdfast, job } = await import(pathToFileURL(`${config.dist}/index.js`).href);
+const { holdfast, job } = await import(pathToFileURL(config.product).href);
 const history = openHistory(config.folder, config.name);
 const random = randomOf(`${config.seed}/${config.name}`);
 const jobs = definitions(job, config);
@@ -90,6 +90,11 @@ const payloads = {
 
 for (const type of [...Object.keys(LIMITS), ...sideQueues(config.sides)])
   payloads[type] = () => ({ ms: random.integer(0, 40) });
+// Now and then one that is still at work when the fleet around it is another.
+if (config.limits && config.cappedLong)
+  payloads.capped = () => ({
+    ms: random.chance(config.cappedLong) ? random.integer(2_000, 8_000) : random.integer(0, 40),
+  });
 
 /** The next number of each key, and whether an operation of it is under way. */
 const lines = Array.from({ length: KEYS }, (_, k) => ({
@@ -99,6 +104,10 @@ const lines = Array.from({ length: KEYS }, (_, k) => ({
 }));
 
 let operations = 0;
+let bursting = false;
+
+/** A backlog is measured by how fast it is worked off: nothing of it waits for long. */
+const longestDelay = () => (bursting ? 1_500 : (config.delayMs ?? 1_500));
 
 function nextOperation(type = draw()) {
   const op = `${config.name}-${String(++operations).padStart(6, '0')}`;
@@ -111,7 +120,7 @@ function nextOperation(type = draw()) {
   const items = Array.from({ length: count }, (_, i) => {
     const payload = { op, ...payloads[type](), ...(line && { n: line.n++ }) };
     const options = { idempotencyKey: `${op}#${i}`, ...(line && { partitionKey: line.key }) };
-    if (!line && random.chance(0.05)) options.delay = random.integer(50, 1_500);
+    if (!line && random.chance(0.05)) options.delay = random.integer(50, longestDelay());
     // A build that knows a newer version still meets payloads of the older one.
     return jobs[type].item(payload, options);
   });
@@ -212,6 +221,7 @@ async function produce() {
 /** A backlog of so many jobs, as fast as it goes. */
 async function burst(count) {
   let left = count;
+  bursting = true;
   while (left > 0) {
     const operation = nextOperation(random.pick(['pay', 'mail', 'step', 'guarded', 'pay']));
     if (!operation || open.size >= MAX_OPEN) {
@@ -221,6 +231,7 @@ async function burst(count) {
     left -= operation.items.length;
     begin(operation);
   }
+  bursting = false;
   await Promise.all(open);
 }
 

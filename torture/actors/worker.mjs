@@ -16,9 +16,7 @@ const PROBE_MS = 400;
 const PROBE_LIMITS = { connectionTimeoutMillis: 1_000, query_timeout: 1_000 };
 
 const config = JSON.parse(process.argv[2]);
-const { holdfast, job, RetryLater, DeadLetter } = await import(
-  pathToFileURL(`${config.dist}/index.js`).href
-);
+const { holdfast, job, RetryLater, DeadLetter } = await import(pathToFileURL(config.product).href);
 const history = openHistory(config.folder, config.name);
 
 for (const event of ['unhandledRejection', 'uncaughtException']) {
@@ -227,7 +225,7 @@ for (const [type, definition] of Object.entries(jobs)) {
 }
 process.on('disconnect', () => process.exit(0));
 process.channel?.unref();
-history.record('worker', 'invoke', {});
+history.record('worker', 'invoke', { release: config.release ?? 'new' });
 await worker.run();
 history.record('stopped', 'ok', { stats: worker.stats });
 await hf.close();

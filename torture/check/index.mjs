@@ -8,6 +8,7 @@ import { checkLimits } from './limits.mjs';
 import { checkLiveness } from './liveness.mjs';
 import { checkOrder } from './order.mjs';
 import { checkOwnership } from './ownership.mjs';
+import { checkUpgrade } from './upgrade.mjs';
 
 export const CHECKS = {
   acceptance: checkAcceptance,
@@ -17,6 +18,7 @@ export const CHECKS = {
   limits: checkLimits,
   bystanders: checkBystanders,
   liveness: checkLiveness,
+  upgrade: checkUpgrade,
   evidence: checkEvidence,
 };
 

@@ -33,6 +33,8 @@ const FREEZES = {
   workers: 4,
   producer: SLOW_PAY,
 };
+/** Stops only, so that jobs of old workers are there when the new ones begin. */
+const UPGRADE = { profile: 'upgrade', faults: ['stop'], everyMs: 9_000, seconds: 24, workers: 4 };
 const KILLS = { profile: 'worker', faults: ['kill', 'kill-most'] };
 
 /** @type {Mutant[]} */
@@ -380,6 +382,36 @@ export const MUTANTS = [
     faults: ['kill', 'stop'],
     producer: { weights: { capped: 200 } },
     caughtBy: /^limits: \d+ jobs of the type capped ran at once/,
+  },
+  {
+    name: 'jobs that workers of the old release hold are not counted',
+    patches: {
+      'schema/functions/allow.sql.js': [
+        [
+          "(p.held IS NOT NULL OR of_type IS NULL AND w.handles ? 'inbox' OR w.handles -> 'inbox' ? of_type)",
+          'p.held IS NOT NULL',
+        ],
+      ],
+    },
+    ...UPGRADE,
+    producer: { weights: { capped: 60 }, cappedLong: 0.7 },
+    caughtBy: /^limits: \d+ jobs of the type capped ran at once/,
+  },
+  {
+    name: 'indexes are dropped under workers of the old release',
+    patches: {
+      'schema/plan.js': [
+        ['oldestWorker >= unlessOlderThan', 'unlessOlderThan <= oldestWorker + 2'],
+      ],
+    },
+    ...UPGRADE,
+    caughtBy: /^upgrade: the first migration dropped indexes/,
+  },
+  {
+    name: 'indexes that nobody reads any more are kept',
+    patches: { 'schema/plan.js': [['oldestWorker >= unlessOlderThan', 'unlessOlderThan === 0']] },
+    ...UPGRADE,
+    caughtBy: /^upgrade: nobody needs them/,
   },
   {
     // The registry says dead, so that only what the workers wrote down themselves can tell.
