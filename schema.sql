@@ -1897,7 +1897,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', '8efe81fc8558db
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '2ac9a8482da2d043');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '9876337bc6fe4229');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '0381ea5c772d647a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');

@@ -64,7 +64,7 @@ export interface KeyedClaimRequest extends ClaimTerms {
   readonly run: number;
   /** Also say what `QueueNews` has. */
   readonly ask: boolean;
-  /** Buckets that have had jobs of a limited type when others had none. */
+  /** Buckets that got a job of a limited type while others were refused. */
   readonly served?: readonly number[];
   /** Say which heads are due within this time. */
   readonly soonMs?: number;

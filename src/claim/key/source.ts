@@ -20,7 +20,7 @@ export class KeySource implements Source {
   readonly #turns: boolean;
   /** By closed type, buckets that may have jobs of it. */
   readonly #waiting = new Map<string, Set<number>>();
-  /** Buckets that have had jobs of a limited type when others had none: the others come first. */
+  /** Buckets that got a job of a limited type while others were refused: the others go first next time. */
   readonly #served = new Set<number>();
   /** So many of those are read when a type is open: each time others, so that no key has all tokens. */
   #part = 1;

@@ -52,7 +52,7 @@ export interface TurnsRequest extends ClaimTerms {
   readonly ask: boolean;
   /** Say what is due within this time. */
   readonly soonMs?: number;
-  /** Buckets that have had jobs of a limited type when others had none. */
+  /** Buckets that got a job of a limited type while others were refused. */
   readonly served?: readonly number[];
   /** After so many keys it stops. */
   readonly maxKeys?: number;

@@ -1,9 +1,9 @@
 /**
- * Claiming from a queue that is read by time: see claim/time/claim.ts for what a line is and why the order is exact. A
- * function, because most claims need little of it: its statements are planned once, and only those that are needed run.
+ * Claiming from a queue that is read by time. claim/time/claim.ts says what a line is and why the order is exact. It is a
+ * function because most claims need little of it: its statements are planned once, and only those that are needed run.
  *
- * Every statement here has a snapshot of its own. A place that one of them returns stays that of its row while the claim
- * is under way: the snapshot of the caller's statement keeps Postgres from giving it to another.
+ * Every statement here has a snapshot of its own. A ctid that one statement returns is still that row's in the next: the
+ * snapshot of the caller's statement keeps vacuum from reusing it.
  */
 import { EXPIRED, RETURN_TAKEN, TAKEN_COLUMNS, takeBy } from '../../../postgres/taken.js';
 import type { FunctionFile } from '../../function-file.js';
@@ -28,9 +28,9 @@ export const claim: FunctionFile = {
   name: 'claim',
   of: 'queue',
   text: `
--- Which jobs of several lines come first, limited ones among them, and locks those that may start. A line that brought as
--- many rows as were read of it may go on with older jobs than those of other lines: nothing behind its last row, the cut, is
--- taken. seen: the lines in which there was anything.
+-- Picks the oldest jobs of several lines and locks those that may start; limits are asked here. A line that returned as many
+-- rows as it was asked for may have more jobs that are older than those of other lines, so no job behind its last row (the
+-- cut) is taken. seen: the lines that returned anything.
 CREATE OR REPLACE FUNCTION holdfast.inbox_merge(
   worker text, worker_holds jsonb, most integer, ${LINES}, line_rows integer[],
   until timestamptz, same_rank boolean, limited_types text[], paused_types text[], paused_keys text[],
@@ -91,7 +91,7 @@ BEGIN
 END
 $fn$;
 
--- The first jobs of lines that are read one after the other. Rows are locked as they are read.
+-- Picks the first jobs of lines that are read one after the other, and locks each row as it reads it.
 CREATE OR REPLACE FUNCTION holdfast.inbox_in_line(
   most integer, ${LINES}, until timestamptz, paused_types text[]
 ) RETURNS tid[] LANGUAGE plpgsql AS $fn$
@@ -113,8 +113,8 @@ BEGIN
 END
 $fn$;
 
--- One row for each job that it takes, and one for the claim. merge: some of the lines are of one rank, so their jobs must be
--- put in order.
+-- Claims jobs: returns a row for each, and one for the claim. merge: some lines have the same priority, so their jobs must be
+-- merged by due time.
 CREATE OR REPLACE FUNCTION holdfast.inbox_claim(
   worker text, lease_ms integer, claim_number bigint, finished bigint[], most integer, worker_holds jsonb,
   ${LINES}, line_rows integer[], merge boolean, aged boolean, lag_ms integer, ask boolean,
