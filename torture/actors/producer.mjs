@@ -93,7 +93,9 @@ for (const type of [...Object.keys(LIMITS), ...sideQueues(config.sides)])
 // Now and then one that is still at work when the fleet around it is another.
 if (config.limits && config.cappedLong)
   payloads.capped = () => ({
-    ms: random.chance(config.cappedLong) ? random.integer(2_000, 8_000) : random.integer(0, 40),
+    ms: random.chance(config.cappedLong)
+      ? random.integer(2_000, config.cappedMs ?? 8_000)
+      : random.integer(0, 40),
   });
 
 /** The next number of each key, and whether an operation of it is under way. */

@@ -394,7 +394,7 @@ export const MUTANTS = [
       ],
     },
     ...UPGRADE,
-    producer: { weights: { capped: 60 }, cappedLong: 0.7 },
+    producer: { weights: { capped: 60 }, cappedLong: 0.9, cappedMs: 40_000 },
     caughtBy: /^limits: \d+ jobs of the type capped ran at once/,
   },
   {
