@@ -109,7 +109,7 @@ export async function claimInFlight(on: Ground): Promise<() => Promise<void>> {
   const lock = await on.pool.connect();
   onTestFinished(() => lock.release(true));
   await lock.query('BEGIN; LOCK TABLE holdfast.inbox IN EXCLUSIVE MODE');
-  await lock.query('UPDATE holdfast.queues SET paused = false');
-  await blockedStatement(on, 'WITH open_queue');
+  await on.rows('UPDATE holdfast.queues SET paused = false');
+  await blockedStatement(on, 'SELECT c.* FROM holdfast.inbox_claim(');
   return async () => void (await lock.query('COMMIT'));
 }

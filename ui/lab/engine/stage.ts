@@ -5,6 +5,7 @@
 
 import type { Executor } from '../../../src/postgres/queryable.js';
 import { allStatements, load } from '../../../src/postgres/statement.js';
+import { FUNCTIONS } from '../../../src/schema/functions.js';
 import { Clock, chance, EPOCH, Owner } from '../simulation/clock.js';
 import { Network } from '../simulation/network.js';
 import type { Server } from '../simulation/server.js';
@@ -43,6 +44,16 @@ function countOf(columns: readonly string[], rows: Rows, tag: string): number {
   const moved = columns.indexOf('moved');
   if (moved >= 0) return Number(rows[0]?.[moved] ?? 0);
   return columns.length === 0 ? Number(/\d+$/.exec(tag)?.[0] ?? 0) : rows.length;
+}
+
+/** A statement with the functions that it calls: what they do is what there is to see. */
+function withFunctions(text: string): string {
+  const called = [...text.matchAll(/holdfast\.(\w+)\(/g)].map(([, name]) => name);
+  const blocks = FUNCTIONS.flatMap((file) => [
+    ...file.text.matchAll(/^CREATE OR REPLACE FUNCTION holdfast\.(\w+)[\s\S]*?^\$fn\$;$/gm),
+  ]);
+  const shown = blocks.filter(([, name]) => called.includes(name)).map(([block]) => block);
+  return [text.trim(), ...shown].join('\n\n');
 }
 
 export class Stage {
@@ -112,7 +123,7 @@ export class Stage {
         const loaded = load(statement, names);
         const answer = this.server.execute(session, loaded.text, params, false);
         if (answer.error) throw new Error(`${statement.name}: ${answer.error.message}`);
-        this.record(by, statement.name, loaded.text, params, answer);
+        this.record(by, statement.name, withFunctions(loaded.text), params, answer);
         return answer.rows.map(loaded.toRow);
       },
     };
