@@ -20,6 +20,7 @@
 
 /** As the statements of the compiled product write it, and as it is with less in it. */
 const fenceOf = (row) => `\${fenced('${row}.id', '${row}.generation')}`;
+const KEPT = `\${KEPT_AND_ALLOWED}`;
 const ANYBODY = '$1::text IS NOT NULL';
 const LIVE = `i.status = 'processing' AND i.lease_expires_at > statement_timestamp()`;
 /** Handlers that are still at work when a frozen one wakes up. */
@@ -118,6 +119,13 @@ export const MUTANTS = [
     patches: {
       'claim/key/walk.js': [
         ['WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED', 'WHERE i.ctid = p.place'],
+      ],
+      // A row that somebody has changed meanwhile is at another place: without that, only the lock stands in the way.
+      'claim/key/claim.js': [
+        [
+          `WHERE i.ctid = ANY (ARRAY(${KEPT}))`,
+          `WHERE i.id = ANY (ARRAY(SELECT o.id FROM holdfast.inbox AS o WHERE o.ctid = ANY (ARRAY(${KEPT}))))`,
+        ],
       ],
     },
     profile: 'network',
@@ -312,6 +320,8 @@ export const MUTANTS = [
     name: 'renewal without owner and generation',
     patches: {
       'lease/renew.js': [[fenceOf('held'), `i.id = held.id AND ${ANYBODY} AND ${LIVE}`]],
+      // It also learns first that it was declared dead: without that, only the statement stands in the way.
+      'worker/lease/keeper-work.js': [['[look, renew]', '[renew, look]']],
     },
     ...FREEZES,
     caughtBy: /^ownership: .* renewed, .* by a session of somebody else/,
