@@ -382,7 +382,8 @@ DECLARE
   due   timestamptz;
 BEGIN
   SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
-  unused := NOT EXISTS (SELECT FROM holdfast.inbox AS i);
+  -- Claims of workers that died are deleted by maintenance.
+  unused := NOT EXISTS (SELECT FROM holdfast.inbox AS i) AND NOT EXISTS (SELECT FROM holdfast.inbox_claims AS c);
   maintained_ms := extract(epoch FROM now() - queue.maintained_at) * 1000;
   recount := queue.max_pending IS NOT NULL AND coalesce(queue.recount_at <= now(), true);
   suspects := NOT unused AND EXISTS (SELECT FROM holdfast.inbox AS s
@@ -1899,7 +1900,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d9
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '9876337bc6fe4229');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '0381ea5c772d647a');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', 'd05da4eac4b91309');

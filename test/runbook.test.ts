@@ -365,7 +365,7 @@ test('every line of a log that it quotes is one that is written', () => {
   const page = readFileSync(new URL('../docs/runbook.md', import.meta.url), 'utf8');
   const QUOTED = {
     'the lease of a job was lost': 'worker/settle/in-flight.ts',
-    'this worker was declared dead': 'worker/worker.ts',
+    'this worker was declared dead': 'worker/services/registration.ts',
     'the main thread made no progress': 'worker/lease/keeper-work.ts',
     'worker error': 'worker/worker.ts',
     'maintenance of': 'worker/services/service-loop.ts',

@@ -94,7 +94,7 @@ export const MUTANTS = [
   {
     name: 'claim ignores live leases',
     patches: {
-      'claim/take.js': [
+      'postgres/taken.js': [
         ["(i.status = 'processing' AND i.lease_expires_at <= now())", "(i.status = 'processing')"],
       ],
     },
@@ -104,7 +104,7 @@ export const MUTANTS = [
   {
     name: 'generation not raised after a failure',
     patches: {
-      'claim/take.js': [
+      'postgres/taken.js': [
         [
           'lease_generation = i.lease_generation + 1',
           'lease_generation = greatest(1, i.lease_generation)',
@@ -184,7 +184,7 @@ export const MUTANTS = [
     name: 'recovery never happens',
     patches: {
       'maintenance/recover.js': [['(i.lease_expires_at <= now() OR h.dead)', 'false']],
-      'claim/take.js': [["(i.status = 'processing' AND i.lease_expires_at <= now())", '(false)']],
+      'postgres/taken.js': [["(i.status = 'processing' AND i.lease_expires_at <= now())", '(false)']],
       'claim/key/walk.js': [
         [
           "i.status = 'processing' AND i.lease_expires_at > now() THEN 0",
@@ -257,10 +257,10 @@ export const MUTANTS = [
   {
     name: 'suspects that block the fleet',
     patches: {
-      'claim/time/claim.js': [
+      'schema/functions/queue/claim.sql.js': [
         [
-          "openQueue(`q.ordering = 'none'`)",
-          "openQueue(`q.ordering = 'none' AND NOT EXISTS (SELECT FROM holdfast.inbox AS s WHERE s.crashes > 1)`)",
+          "q.ordering = 'none'",
+          "q.ordering = 'none' AND NOT EXISTS (SELECT FROM holdfast.inbox AS s WHERE s.crashes > 1)",
         ],
       ],
     },
@@ -396,7 +396,7 @@ export const MUTANTS = [
   {
     name: 'jobs that workers of the old release hold are not counted',
     patches: {
-      'schema/functions/allow.sql.js': [
+      'schema/functions/limits/allow.sql.js': [
         [
           "(p.held IS NOT NULL OR of_type IS NULL AND w.handles ? 'inbox' OR w.handles -> 'inbox' ? of_type)",
           'p.held IS NOT NULL',

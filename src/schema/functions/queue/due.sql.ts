@@ -20,7 +20,8 @@ DECLARE
   due   timestamptz;
 BEGIN
   SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
-  unused := NOT EXISTS (SELECT FROM holdfast.inbox AS i);
+  -- Claims of workers that died are deleted by maintenance.
+  unused := NOT EXISTS (SELECT FROM holdfast.inbox AS i) AND NOT EXISTS (SELECT FROM holdfast.inbox_claims AS c);
   maintained_ms := extract(epoch FROM now() - queue.maintained_at) * 1000;
   recount := queue.max_pending IS NOT NULL AND coalesce(queue.recount_at <= now(), true);
   suspects := NOT unused AND EXISTS (SELECT FROM holdfast.inbox AS s
