@@ -847,8 +847,8 @@ BEGIN
     WHERE k.key IS NOT NULL AND k.nth < most_keys
   )
   SELECT k.type, k.key, least(most_jobs, coalesce(t.tokens, most_jobs))::integer,
-    CASE WHEN t.tokens < 1 THEN ceil(extract(epoch FROM
-      t.tat - (l.rate_burst - 1) * l.pace * interval '1 second' - moment) * 1000)::bigint END
+    ceil(extract(epoch FROM coalesce(t.tat, moment)
+      + (coalesce(t.tokens, l.rate_burst) - (l.rate_burst - 1)) * l.pace * interval '1 second' - moment) * 1000)::bigint
   FROM keys AS k
   LEFT JOIN (
     SELECT l.id, l.type, l.rate_burst, l.updated_at, extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace
@@ -1913,7 +1913,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'b30f2902
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97a1200274f1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', '3cb486718341e4ea');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'f1a2891e7bc6022e');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');

@@ -204,3 +204,53 @@ describe('in order', () => {
       );
   });
 });
+
+describe('a backlog under a rate', () => {
+  const KEYS = 5;
+  const EACH = 25;
+  const RATE = 20;
+
+  /** How long it takes until each key has started so many, in multiples of what the rate asks for. */
+  const paced = async (keyed: boolean) => {
+    const rate = { limit: RATE, per: '1s', burst: 1 };
+    const call = job<{ key: string }>('call', {
+      queue,
+      limit: { rate: keyed ? { ...rate, key: ({ key }: { key: string }) => key } : rate },
+    });
+    const started = new Map<string, number>();
+    const count = (key: string) => void started.set(key, (started.get(key) ?? 0) + 1);
+    const { events } = start(db.hf, (w) => w.handle(call, ({ payload: { key } }) => count(key)));
+    await until('it is up', () => events.length > 0);
+    const keys = Array.from({ length: EACH * KEYS }, (_, n) => `key:${n % KEYS}`);
+    const from = performance.now();
+    await db.hf.enqueueMany(
+      [...keys, ...keys].map((key) => call.item({ key }, { partitionKey: key })),
+    );
+    const enough = keyed ? KEYS * EACH : EACH;
+    await until(
+      'many have started',
+      () => [...started.values()].reduce((a, b) => a + b, 0) >= enough,
+    );
+    const times = (performance.now() - from) / ((EACH * 1_000) / RATE);
+    return { times, counts: [...started.values()] };
+  };
+
+  test.each([
+    ['by time', {}],
+    ['by key', { ordering: 'key' }],
+    ['in turns', { fair: true }],
+  ] as const)('with a rate for each key, every key starts at its pace (%s)', async (_, options) => {
+    await db.hf.createQueue(queue, options);
+    const { times, counts } = await paced(true);
+    expect(times).toBeLessThan(2);
+    expect(Math.min(...counts)).toBeGreaterThan(EACH / 2);
+  });
+
+  test('keys that take turns under one rate have an equal share', async () => {
+    await db.hf.createQueue(queue, { fair: true });
+    const { times, counts } = await paced(false);
+    expect(times).toBeLessThan(2);
+    expect(counts).toHaveLength(KEYS);
+    expect(Math.max(...counts)).toBeLessThanOrEqual(3 * Math.min(...counts));
+  });
+});

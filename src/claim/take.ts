@@ -105,6 +105,9 @@ export const HELD_BACK = `(SELECT string_agg(DISTINCT concat_ws(':', coalesce(a.
       CASE WHEN a.whole THEN a.type END), ',')
     FROM allowed AS a JOIN picked AS p ON p.place = a.place WHERE NOT a.ok)`;
 
+/** How many jobs were ready that no limit allows now. */
+export const REFUSED_JOBS = `(SELECT count(*) FROM allowed AS a WHERE NOT a.ok)`;
+
 /** What a limit said of jobs that were found: of each type, of the first that must wait. */
 export const REFUSED = `(SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
     SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a JOIN picked AS p ON p.place = a.place

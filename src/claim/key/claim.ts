@@ -35,6 +35,7 @@ import {
   NO_JOB,
   RECORD_CLAIM,
   REFUSED,
+  REFUSED_JOBS,
   RETURN_TAKEN,
   type Refused,
   refusedIn,
@@ -83,7 +84,7 @@ export const claimKeyedJobs = statement({
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${CLOCK}, s.stretch AS stop_stretch,
   coalesce(cut.partition_bucket, s.bucket) AS stop_bucket, coalesce(cut.partition_key, s.key) AS stop_key,
-  s.wanted, ${REFUSED} AS refused, ${HELD_BACK} AS held_back,
+  s.wanted - ${REFUSED_JOBS} AS wanted, ${REFUSED} AS refused, ${HELD_BACK} AS held_back,
   (SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM walk AS w CROSS JOIN LATERAL unnest(w.due) AS d(due)) AS due,
   ${newsOf('$15::boolean')},
   ${NO_JOB}
@@ -126,7 +127,7 @@ export interface DueHead {
 export interface KeyedClaim extends Claimed {
   /** Null: everything that was asked for was read. */
   readonly stop: WalkStop | null;
-  /** How many jobs were ready. More than came back: somebody else was claiming them just then. */
+  /** How many jobs were ready and allowed. More than came back: somebody else was claiming them just then. */
   readonly wanted: number;
   readonly refused: Refused;
   /** Jobs that no limit allows now: when they may be asked for, or -1 for when a permit is free. */

@@ -156,7 +156,12 @@ export class KeyScanner {
     return this.#taken;
   }
 
-  record(claim: KeyedClaim, limit: number, now: number, tookMs: number): void {
+  record(
+    claim: Pick<KeyedClaim, 'stop' | 'wanted' | 'jobs'>,
+    limit: number,
+    now: number,
+    tookMs: number,
+  ): void {
     const { stop, wanted } = claim;
     const left = stop ? rest(this.#taken, stop) : [];
     const full = wanted >= limit;

@@ -20,6 +20,8 @@ export class KeySource implements Source {
   readonly #turns: boolean;
   /** By closed type, buckets that may have jobs of it. */
   readonly #waiting = new Map<string, Set<number>>();
+  /** A claim asks for no more: jobs that no limit allows are found and locked for nothing. */
+  #most = Number.POSITIVE_INFINITY;
   /** Buckets that got a job of a limited type while others were refused: the others go first next time. */
   readonly #served = new Set<number>();
   /** So many of those are read when a type is open: each time others, so that no key has all tokens. */
@@ -75,18 +77,28 @@ export class KeySource implements Source {
     if (!this.#keys.walking)
       for (const type of Object.keys(versions))
         if (!allowance.isOpen(type)) for (const bucket of buckets) this.#waits(type, bucket);
+    if (open.length === 0 && !ask) {
+      this.#keys.record({ stop: null, wanted: 0, jobs: [] }, limit, now, 0);
+      return { jobs: 0, waitedMs: 0, goesOn: this.#keys.goesOn, news: null };
+    }
     const claimed = await this.#claim(limit, Object.fromEntries(open), stretches, ask);
     const { jobs, refused, news, wanted } = claimed;
     allowance.record(jobs, refused);
-    this.#serve(claimed);
-    const some = Object.keys(refused).length > 0;
-    this.#part = some ? 1 : Math.min(2 * this.#part, BUCKETS);
+    this.#adapt(claimed);
     const found = Math.max(jobs.length, Math.min(wanted, limit - 1));
     return { jobs: found, waitedMs: 0, goesOn: this.#keys.goesOn, news };
   }
 
-  #serve({ jobs, refused, heldBack }: KeyedClaim): void {
-    if (heldBack.length === 0) this.#served.clear();
+  /** Claims as much as limits let through, and lets those go first that were refused. */
+  #adapt({ jobs, refused, heldBack }: KeyedClaim): void {
+    if (heldBack.length > 0) {
+      this.#most = 2 * jobs.length + 2;
+      this.#part = 1;
+    } else if (jobs.length > 0) {
+      this.#most = 2 * this.#most;
+      this.#part = Math.min(2 * this.#part, BUCKETS);
+    }
+    if (this.#waiting.size === 0) this.#served.clear();
     for (const { bucket } of heldBack) this.#served.delete(bucket);
     for (const { type, partitionBucket } of jobs)
       if (type in refused) this.#served.add(partitionBucket);
@@ -107,8 +119,9 @@ export class KeySource implements Source {
     }
   }
 
-  async #claim(limit: number, versions: Versions, stretches: readonly KeyStretch[], ask: boolean) {
+  async #claim(room: number, versions: Versions, stretches: readonly KeyStretch[], ask: boolean) {
     const { clock, send } = this.#deps;
+    const limit = Math.min(room, this.#most);
     const sentAt = clock.now();
     try {
       const claimed = await send(limit, async (terms) => {

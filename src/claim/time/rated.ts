@@ -46,7 +46,7 @@ WITH ${openQueue(`q.ordering = 'none'`)}, keys AS MATERIALIZED (
   SELECT k.*, ($8::integer[])[array_position($7::text[], k.type)] AS version
   FROM holdfast.inbox_rate_keys($7::text[], $9::text[], $10::integer, $5::integer) AS k
 ), picked AS MATERIALIZED (
-  SELECT c.*, ${limited('c.type')} AS limited
+  SELECT c.*, k.again_ms, ${limited('c.type')} AS limited
   FROM keys AS k
   CROSS JOIN LATERAL (
     SELECT c.* FROM generate_series(1, 4) AS p(priority)
@@ -69,7 +69,9 @@ SELECT f.epoch, ${CLOCK}, (SELECT count(*)::integer FROM picked) AS found, ${REF
   (SELECT jsonb_object_agg(k.type, k.last) FROM (
     SELECT k.type, CASE WHEN count(*) >= $10::integer THEN max(k.key) ELSE '' END AS last FROM keys AS k GROUP BY k.type
   ) AS k) AS walked,
-  least((SELECT min(k.again_ms) FROM keys AS k), (SELECT min(a.again_ms) FROM allowed AS a WHERE NOT a.whole)) AS walk_ms,
+  -- A key whose tokens are used up may have more jobs.
+  least((SELECT min(k.again_ms) FROM keys AS k WHERE k.tokens < 1), (SELECT min(p.again_ms) FROM picked AS p),
+    (SELECT min(a.again_ms) FROM allowed AS a WHERE NOT a.whole)) AS walk_ms,
   ${NO_JOB}
 FROM holdfast.fleet AS f
 WHERE f.one

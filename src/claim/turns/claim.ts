@@ -31,6 +31,7 @@ import {
   openQueue,
   RECORD_CLAIM_IN_BUCKETS,
   REFUSED,
+  REFUSED_JOBS,
   RETURN_TAKEN,
   refusedIn,
   SELECT_TAKEN,
@@ -77,7 +78,7 @@ WITH ${openQueue('true')}, chosen AS MATERIALIZED (
 SELECT f.epoch, ${CLOCK}, s.stop_stretch, s.stop_bucket, s.stop_place AS stop_key, s.busy,
   ${REFUSED} AS refused, ${HELD_BACK} AS held_back,
   (SELECT array_to_string((array_agg(p.due))[1:200], ',') FROM chosen AS p WHERE p.due IS NOT NULL) AS due,
-  (SELECT count(p.turn) FROM chosen AS p) AS wanted,
+  (SELECT count(p.turn) FROM chosen AS p) - ${REFUSED_JOBS} AS wanted,
   (SELECT count(*) FROM (${KEPT_AND_ALLOWED}) AS k) - (SELECT count(*) FROM claimed) AS missed,
   ${newsOf('$15::boolean')},
   NULL::bigint AS turn, NULL::boolean AS more, ${NO_JOB}

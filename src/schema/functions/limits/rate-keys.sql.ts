@@ -7,7 +7,7 @@ export const rateKeys: FunctionFile = {
   of: 'queue',
   text: `
 -- Walks the keys of jobs that have one, from behind a key, at most so many of each type. tokens: how many of the key may
--- start now; again_ms: when there is a token, if there is none. It is a guess: inbox_allow decides.
+-- start now; again_ms: when there is another. It is a guess: inbox_allow decides.
 CREATE OR REPLACE FUNCTION holdfast.inbox_rate_keys(
   types text[], after_keys text[], most_keys integer, most_jobs integer,
   OUT type text, OUT key text, OUT tokens integer, OUT again_ms bigint
@@ -28,8 +28,8 @@ BEGIN
     WHERE k.key IS NOT NULL AND k.nth < most_keys
   )
   SELECT k.type, k.key, least(most_jobs, coalesce(t.tokens, most_jobs))::integer,
-    CASE WHEN t.tokens < 1 THEN ceil(extract(epoch FROM
-      t.tat - (l.rate_burst - 1) * l.pace * interval '1 second' - moment) * 1000)::bigint END
+    ceil(extract(epoch FROM coalesce(t.tat, moment)
+      + (coalesce(t.tokens, l.rate_burst) - (l.rate_burst - 1)) * l.pace * interval '1 second' - moment) * 1000)::bigint
   FROM keys AS k
   LEFT JOIN (
     SELECT l.id, l.type, l.rate_burst, l.updated_at, extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace
