@@ -11,7 +11,7 @@ import { frontLines } from '../src/claim/time/lines.js';
 import { renewLeases } from '../src/lease/renew.js';
 import { recoverJobs } from '../src/maintenance/recover.js';
 import { load, type Statement } from '../src/postgres/statement.js';
-import { completeJobs } from '../src/settle/complete.js';
+import { completeJobs, completeRuns } from '../src/settle/complete.js';
 import { failJobs } from '../src/settle/fail.js';
 import { releaseClaimedJobs, releaseJobs } from '../src/settle/release.js';
 import { allPast } from './support/all-past.js';
@@ -197,6 +197,14 @@ test('a claim of suspects finds them in a long queue, with any statistics', asyn
   }
 });
 
+const list = (value: unknown) => `{${Array(100).fill(value).join()}}`;
+/** How many rows of the queue were read, and passed over, in the whole plan. */
+function read(node: PlanNode): number {
+  const own = node['Relation Name'] === 'inbox' && node['Node Type'].endsWith('Scan');
+  const rows = (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'];
+  return (node.Plans ?? []).reduce((sum, child) => sum + read(child), own ? rows : 0);
+}
+
 describe('a settle', () => {
   const settles: [string, Statement, unknown[]][] = [
     ['complete', completeJobs, [null]],
@@ -258,6 +266,35 @@ describe('a settle', () => {
         ]);
         expect(buffers(plan)).toBeLessThanOrEqual(100 * 40);
       }
+    },
+  );
+
+  test.each([
+    ['complete', completeJobs, [null]],
+    ['complete_runs', completeRuns, [null, `{${Array(100).fill('NULL').join()}}`]],
+    ['renew', renewLeases, [90_000]],
+    ['release', releaseJobs, []],
+    ['fail', failJobs, [list(0), list('e'), list('e')]],
+  ] as const)(
+    '%s reads no rows but its own, also if the table was analysed while it was empty',
+    async (name, statement, more) => {
+      await session.query('DELETE FROM holdfast.inbox; ANALYZE holdfast.inbox');
+      const { rows: sizes } = await session.query(
+        "SELECT reltuples, relpages FROM pg_class WHERE oid = 'holdfast.inbox'::regclass",
+      );
+      expect(sizes[0]).toMatchObject({ reltuples: 0, relpages: expect.any(Number) });
+      expect(sizes[0].relpages).toBeGreaterThan(0);
+      await prepare(name, statement);
+      await fill(5_000, 60);
+      const { jobs } = await claimByTime(db.engine, 'w', {
+        ...{ limit: 100, versions },
+        number: Math.floor(Math.random() * 1e9),
+      });
+      expect(jobs).toHaveLength(100);
+      const lists = [jobs.map(({ id }) => id), jobs.map(() => 1)].map((all) => `{${all.join()}}`);
+      const plan = await explainedAndUndone(session, name, ['w', ...lists, ...more]);
+      // Each job is looked up, read and written. Reading all of the others would be ten times as much.
+      expect(read(plan)).toBeLessThanOrEqual(500);
     },
   );
 });

@@ -6,7 +6,7 @@
  * A row that is locked, by a completion that has not committed yet or by a human, is skipped: one locked
  * row must not cost the others their leases.
  */
-import { fenced } from '../postgres/fragments.js';
+import { ALL_FENCED } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, plainArray, statement, uuid } from '../postgres/statement.js';
@@ -20,13 +20,10 @@ export interface Lease {
 export const renewLeases = statement({
   name: 'renew',
   text: `
-WITH held AS MATERIALIZED (
-  SELECT h.id, h.generation FROM unnest($2::uuid[], $3::bigint[]) AS h(id, generation)
-), free AS MATERIALIZED (
-  SELECT i.ctid
-  FROM held
-  JOIN holdfast.inbox AS i ON ${fenced('held.id', 'held.generation')}
-  FOR NO KEY UPDATE OF i SKIP LOCKED
+WITH free AS MATERIALIZED (
+  SELECT i.ctid FROM holdfast.inbox AS i
+  WHERE ${ALL_FENCED}
+  FOR NO KEY UPDATE SKIP LOCKED
 ), renewed AS (
   UPDATE holdfast.inbox AS i
   SET lease_expires_at = now() + $4::integer * interval '1 millisecond'
@@ -34,8 +31,8 @@ WITH held AS MATERIALIZED (
   RETURNING i.id
 )
 SELECT i.id, i.id = ANY (ARRAY(SELECT r.id FROM renewed AS r)) AS renewed
-FROM held
-JOIN holdfast.inbox AS i ON ${fenced('held.id', 'held.generation')}`,
+FROM holdfast.inbox AS i
+WHERE ${ALL_FENCED}`,
   columns: { id: uuid, renewed: bool },
 });
 

@@ -10,6 +10,22 @@ export const fenced = (id: string, generation: string) => `i.id = ${id}
     AND i.status = 'processing'
     AND i.lease_expires_at > statement_timestamp()`;
 
+const GIVEN = 'unnest($2::uuid[], $3::bigint[]) AS f(id, generation)';
+
+/**
+ * The same for all jobs of two lists, their ids `$2` and generations `$3`. Not as a join: a table that was analysed while it
+ * was empty looks smaller than the lists, and then the join would read the whole table and compare every row with every job.
+ */
+export const ALL_FENCED = `i.id = ANY ($2::uuid[])
+    AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM ${GIVEN})) IS TRUE
+    AND i.claimed_by = $1::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()`;
+
+/** For a join with those lists: it reads no rows but theirs, in whatever order it goes. */
+export const fencedIn = (list: string) => `i.id = ANY ($2::uuid[])
+    AND ${fenced(`${list}.id`, `${list}.generation`)}`;
+
 /** Its history with another entry, which says this of the attempt. The last 20 are kept. */
 export const historyWith = (
   facts: string,

@@ -2,7 +2,7 @@
  * Cancelling by the owner: the handler found that the work is no longer wanted. The job goes to the
  * archive as `cancelled` with the reason; it is neither completed nor a dead letter.
  */
-import { fenced, KEEPS_EFFECTS } from '../postgres/fragments.js';
+import { fencedIn, KEEPS_EFFECTS } from '../postgres/fragments.js';
 import { statement, textArray, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
@@ -16,7 +16,7 @@ export const cancelOwnJobs = statement({
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
   USING unnest($2::uuid[], $3::bigint[], $4::text[]) AS cancelled(id, generation, reason)
-  WHERE ${fenced('cancelled.id', 'cancelled.generation')}
+  WHERE ${fencedIn('cancelled')}
   RETURNING i.*, cancelled.reason
 ), ${KEEPS_EFFECTS}
 INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,

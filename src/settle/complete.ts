@@ -9,7 +9,7 @@
  * What handlers returned is kept with the archived jobs. It travels as one JSON object, by id: nearly always there
  * is none, and then the statement costs what it cost without it.
  */
-import { fenced } from '../postgres/fragments.js';
+import { ALL_FENCED, fenced } from '../postgres/fragments.js';
 import { int4, statement, textArray, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
@@ -45,8 +45,7 @@ export const completeJobs = statement({
   text: `
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
-  USING unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
-  WHERE ${fenced('done.id', 'done.generation')}
+  WHERE ${ALL_FENCED}
   RETURNING ${GONE}
 ), ${MOVED}`,
   columns,
@@ -56,10 +55,13 @@ export const completeRuns = statement({
   name: 'complete_runs',
   text: `
 WITH mine AS MATERIALIZED (
-  SELECT i.id, i.partition_key, i.position, done.after
+  SELECT i.*, done.after
   FROM unnest($2::uuid[], $3::bigint[], $5::uuid[]) AS done(id, generation, after)
-  JOIN holdfast.inbox AS i ON ${fenced('done.id', 'done.generation')}
-  FOR UPDATE OF i
+  CROSS JOIN LATERAL (
+    SELECT i.id, i.partition_key, i.position FROM holdfast.inbox AS i
+    WHERE ${fenced('done.id', 'done.generation')}
+    FOR UPDATE
+  ) AS i
 ), linked AS MATERIALIZED (
   SELECT m.id, m.partition_key, m.position,
     m.after IS NULL

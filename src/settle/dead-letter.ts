@@ -3,7 +3,7 @@
  * at an `available_at` of infinity, where no claim reads. An ordered one frees its key, unless the queue is
  * `key_strict`: then it holds the key until somebody acts.
  */
-import { fenced, historyWith } from '../postgres/fragments.js';
+import { fencedIn, historyWith } from '../postgres/fragments.js';
 import { statement, textArray, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
@@ -25,7 +25,7 @@ SET status = 'dead_letter',
     history = ${historyWith(`'outcome', 'dead_letter', 'error', dead.summary`)}
 FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[])
   AS dead(id, generation, error, summary)
-WHERE ${fenced('dead.id', 'dead.generation')}
+WHERE ${fencedIn('dead')}
 RETURNING i.id`,
   columns: { id: uuid },
 });

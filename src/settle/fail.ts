@@ -5,7 +5,7 @@
  * Until its next attempt an ordered job holds its key; as a dead letter it frees it, unless the queue is `key_strict`.
  * A failed attempt also proves that the job can end without taking its process along: `crashes` is cleared.
  */
-import { fenced, historyWith } from '../postgres/fragments.js';
+import { fencedIn, historyWith } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { jobStatus, plainArray, statement, textArray, uuid } from '../postgres/statement.js';
@@ -35,7 +35,7 @@ SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pen
     history = ${historyWith(`'outcome', 'failed', 'error', failed.summary`)}
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
   AS failed(id, generation, delay_ms, error, summary)
-WHERE ${fenced('failed.id', 'failed.generation')}
+WHERE ${fencedIn('failed')}
 RETURNING i.id, i.status`,
   columns: { id: uuid, status: jobStatus },
 });

@@ -5,7 +5,7 @@
  * `snooze` asks for it again after a delay, and its history says so, in one entry for all that follow each other.
  * The generation is not taken back: it only ever rises.
  */
-import { fenced, historyWith } from '../postgres/fragments.js';
+import { ALL_FENCED, fencedIn, historyWith } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, plainArray, type Row, statement, timestamp, uuid } from '../postgres/statement.js';
@@ -19,8 +19,7 @@ export const releaseJobs = statement({
   text: `
 UPDATE holdfast.inbox AS i
 SET ${RELEASED}
-FROM unnest($2::uuid[], $3::bigint[]) AS released(id, generation)
-WHERE ${fenced('released.id', 'released.generation')}
+WHERE ${ALL_FENCED}
 RETURNING i.id, i.available_at AS run_at, i.partition_bucket`,
   columns: { id: uuid, run_at: timestamp, partition_bucket: int4 },
 });
@@ -56,7 +55,7 @@ SET ${RELEASED}, crashes = 0,
       `CASE WHEN ${SNOOZED_BEFORE} THEN i.history - (-1) ELSE coalesce(i.history, '[]') END`,
     )}
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS snoozed(id, generation, delay_ms)
-WHERE ${fenced('snoozed.id', 'snoozed.generation')}
+WHERE ${fencedIn('snoozed')}
 RETURNING i.id`,
   columns: { id: uuid },
 });

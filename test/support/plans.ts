@@ -11,6 +11,7 @@ export interface PlanNode {
   'Shared Read Blocks': number;
   'Actual Rows': number;
   'Actual Loops': number;
+  'Rows Removed by Filter'?: number;
   Plans?: PlanNode[];
 }
 

@@ -20,6 +20,10 @@
 
 /** As the statements of the compiled product write it, and as it is with less in it. */
 const fenceOf = (row) => `\${fenced('${row}.id', '${row}.generation')}`;
+const ALL_FENCED = `\${ALL_FENCED}`;
+const THEIR_IDS = 'i.id = ANY ($2::uuid[]) AND $3::bigint[] IS NOT NULL';
+const THEIR_GENERATIONS = `i.id = ANY ($2::uuid[]) AND ((i.id, i.lease_generation) IN (
+    SELECT f.id, f.generation FROM unnest($2::uuid[], $3::bigint[]) AS f(id, generation))) IS TRUE`;
 const KEPT = `\${KEPT_AND_ALLOWED}`;
 const ANYBODY = '$1::text IS NOT NULL';
 const LIVE = `i.status = 'processing' AND i.lease_expires_at > statement_timestamp()`;
@@ -43,7 +47,10 @@ export const MUTANTS = [
   {
     name: 'completion without owner and generation',
     patches: {
-      'settle/complete.js': [[fenceOf('done'), `i.id = done.id AND ${ANYBODY} AND ${LIVE}`]],
+      'settle/complete.js': [
+        [fenceOf('done'), `i.id = done.id AND ${ANYBODY} AND ${LIVE}`],
+        [ALL_FENCED, `${THEIR_IDS} AND ${ANYBODY} AND ${LIVE}`],
+      ],
     },
     ...FREEZES,
     caughtBy: /^ownership: .* gone, .* by a session of somebody else/,
@@ -56,6 +63,7 @@ export const MUTANTS = [
           fenceOf('done'),
           `i.id = done.id AND i.lease_generation = done.generation AND ${ANYBODY} AND ${LIVE}`,
         ],
+        [ALL_FENCED, `${THEIR_GENERATIONS} AND ${ANYBODY} AND ${LIVE}`],
       ],
     },
     profile: 'failover-async',
@@ -74,6 +82,10 @@ export const MUTANTS = [
           `i.id = done.id AND i.lease_generation = done.generation AND i.claimed_by = $1::text
     AND i.status = 'processing'`,
         ],
+        [
+          ALL_FENCED,
+          `${THEIR_GENERATIONS} AND i.claimed_by = $1::text AND i.status = 'processing'`,
+        ],
       ],
     },
     ...FREEZES,
@@ -83,7 +95,7 @@ export const MUTANTS = [
   {
     name: 'failure without owner and generation',
     patches: {
-      'settle/fail.js': [[fenceOf('failed'), `i.id = failed.id AND ${ANYBODY}`]],
+      'settle/fail.js': [[`\${fencedIn('failed')}`, `i.id = failed.id AND ${ANYBODY}`]],
       // It also asks before it settles: without that, only the statement stands in the way.
       'worker/settle/batcher.js': [["=== 'unknown' && !abandoned.aborted", "=== 'never'"]],
     },
@@ -184,7 +196,9 @@ export const MUTANTS = [
     name: 'recovery never happens',
     patches: {
       'maintenance/recover.js': [['(i.lease_expires_at <= now() OR h.dead)', 'false']],
-      'postgres/taken.js': [["(i.status = 'processing' AND i.lease_expires_at <= now())", '(false)']],
+      'postgres/taken.js': [
+        ["(i.status = 'processing' AND i.lease_expires_at <= now())", '(false)'],
+      ],
       'claim/key/walk.js': [
         [
           "i.status = 'processing' AND i.lease_expires_at > now() THEN 0",
@@ -319,7 +333,7 @@ export const MUTANTS = [
   {
     name: 'renewal without owner and generation',
     patches: {
-      'lease/renew.js': [[fenceOf('held'), `i.id = held.id AND ${ANYBODY} AND ${LIVE}`]],
+      'lease/renew.js': [[ALL_FENCED, `${THEIR_IDS} AND ${ANYBODY} AND ${LIVE}`]],
       // It also learns first that it was declared dead: without that, only the statement stands in the way.
       'worker/lease/keeper-work.js': [['[look, renew]', '[renew, look]']],
     },
