@@ -350,6 +350,11 @@ test(
     await run.says('has drained and left');
     press('a');
     await run.says('worker 5 has joined');
+    // One that is killed before its first heartbeat counts as starting for a minute.
+    await until('its start is over', async () => {
+      const starting = `SELECT FROM holdfast.workers WHERE status = 'alive' AND last_seen_at <= started_at`;
+      return (await rows(starting)).length === 0;
+    });
     press('h');
     await run.says('has 100 parcels');
     press('f');
