@@ -339,8 +339,7 @@ function inTerminal(): Run {
   );
 }
 
-test('on a terminal the figures stay in place, and keys act on the fleet', // About one run in three of the whole suite it waits for ever for a line, alone never: not understood yet, see the notes.
-{ timeout: 45_000, retry: 3 }, async () => {
+test('on a terminal the figures stay in place, and keys act on the fleet', async () => {
   const run = inTerminal();
   await run.says('q quit');
   const pids = await fleet();

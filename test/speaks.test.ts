@@ -157,12 +157,21 @@ describe('a process that sets nothing up', () => {
     await hf.close();
     console.log('ended by itself');`;
 
-  async function run(env: Record<string, string> = {}, closed = false) {
+  const STOPPED_AT_ONCE = `
+    import { holdfast, job } from ${JSON.stringify(INDEX)};
+    const hf = holdfast();
+    const onEvent = ({ kind }) => kind === 'started' && setImmediate(() => worker.stop());
+    const worker = hf.worker({ onEvent }).handle(job('hello_child'), () => {});
+    await worker.run();
+    await hf.close();
+    console.log('ended by itself');`;
+
+  async function run(env: Record<string, string> = {}, closed = false, program = PROGRAM) {
     const url = new URL(db.url);
     url.password ||= 'hunter2';
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-speaks-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    writeFileSync(join(folder, 'main.mjs'), PROGRAM);
+    writeFileSync(join(folder, 'main.mjs'), program);
     const child = spawn(process.execPath, [join(folder, 'main.mjs')], {
       env: { PATH: process.env.PATH ?? '', DATABASE_URL: url.href, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -179,6 +188,11 @@ describe('a process that sets nothing up', () => {
     const code = await new Promise((resolve) => child.once('close', resolve));
     return { code, ...seen, password: url.password };
   }
+
+  test('a worker that is stopped as soon as it has started lets the process end', async () => {
+    const { code, out } = await run({}, false, STOPPED_AT_ONCE);
+    expect({ code, out }).toEqual({ code: 0, out: 'ended by itself\n' });
+  });
 
   test('writes JSON lines to stderr, without payloads and without the password', async () => {
     const { code, out, err, password } = await run();

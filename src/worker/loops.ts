@@ -1,7 +1,6 @@
 /**
- * The loops of a worker, put together: keeper, services, quarantine, membership, wake-ups, and one worker for
- * each queue. Here is what one of them has to tell another: a changed fleet becomes new shares of the ring, a
- * death becomes a recovery, a death of our own a new registration.
+ * The loops of a worker, put together: keeper, services, quarantine, membership, wake-ups, and one worker for each queue. Here is
+ * what they tell each other: a changed fleet means new shares of the ring, a death a recovery, our own death a new registration.
  */
 import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
@@ -66,6 +65,7 @@ export class Loops {
   readonly #membership: Membership;
   readonly #recovery: Recovery;
   #stopUnhandled = () => {};
+  #draining = false;
   readonly #schedules: ScheduleTicker;
   readonly #idlePoll: IdlePoll;
 
@@ -129,6 +129,8 @@ export class Loops {
     await this.#membership.start();
     // A claim takes over leases that ran out and holds each against its job; here it is seen who vanished together.
     await this.#recovery.recover(this.#deps.queues);
+    // Whoever is stopped while it starts must start nothing that nobody stops again.
+    if (this.#draining) return;
     for (const queue of this.queues) queue.hold(false);
     this.services.start();
     this.#stopUnhandled = this.#watchUnhandled();
@@ -139,6 +141,7 @@ export class Loops {
   /** Ends what the worker does beside its jobs, then its jobs: running handlers get the grace period. */
   async drain(graceMs: number): Promise<void> {
     const { registration } = this.#deps;
+    this.#draining = true;
     this.services.stop();
     this.#recovery.stop();
     this.#stopUnhandled();
@@ -276,9 +279,8 @@ export class Loops {
 
   #makeQueue(queue: string): QueueWorker {
     const { schema, mode, emit } = this.#deps;
-    const [ownPool, gate] = [this.#ownPool, this.#gate];
     const names = { schema, queue };
-    const plain = gate.executor(plainExecutor(ownPool, mode));
+    const plain = this.#gate.executor(plainExecutor(this.#ownPool, mode));
     return new QueueWorker(queue, {
       ...this.#deps,
       ...{ keeper: this.keeper, quarantine: this.#quarantine, wakeups: this.wakeups },
@@ -289,7 +291,8 @@ export class Loops {
         keptChanged: (jobs, change, error) => this.#trouble.kept(queue, jobs, change, error),
       }),
       context: {
-        ...{ ...this.#deps, names, ownPool, plain, gate, leaks: this.leaks },
+        ...{ ...this.#deps, names, plain, leaks: this.leaks },
+        ...{ ownPool: this.#ownPool, gate: this.#gate },
         ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
       },
       recordEpoch: (epoch) => this.#membership.recordEpoch(epoch),

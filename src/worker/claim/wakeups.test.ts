@@ -189,6 +189,10 @@ test('a change of the membership is heard', async () => {
 });
 
 test('switched off it never listens, and whoever wants hints is not held up', async () => {
+  await until(
+    'the sessions of other tests ended',
+    async () => (await db.rows(SESSIONS)).length === 0,
+  );
   const { wakeups: on } = await wakeups('nine', { on: false });
   on.want('inbox', true);
   on.want('inbox', false);
