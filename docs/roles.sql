@@ -71,7 +71,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_w
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_count_waiting TO holdfast_worker;
 -- Claims, limits, and the question of idle workers. Everybody may call these, unless your default privileges say otherwise;
 -- without the rights on the tables they do nothing.
-GRANT EXECUTE ON FUNCTION holdfast.inbox_claim, holdfast.inbox_merge, holdfast.inbox_in_line TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_claim, holdfast.inbox_merge TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_allow, holdfast.inbox_held, holdfast.inbox_rate_keys, holdfast.inbox_set_limit,
   holdfast.inbox_turns, holdfast.inbox_room, holdfast.inbox_due, holdfast.due_queues TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_turns_walk, holdfast.inbox_turns_next, holdfast.inbox_turns_front,

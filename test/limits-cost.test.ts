@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { claimByTime as claimJobs } from '../src/claim/time/claim.js';
+import { claimMerged as claimJobs } from '../src/claim/time/claim.js';
 import { frontLines } from '../src/claim/time/lines.js';
 import { job } from '../src/index.js';
 import { load } from '../src/postgres/statement.js';

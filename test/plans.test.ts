@@ -6,7 +6,7 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { claimSuspectJobs } from '../src/claim/suspects/claim.js';
-import { claimByTime as claimJobs, type LineRequest } from '../src/claim/time/claim.js';
+import { claimInLine as claimJobs, type LineRequest } from '../src/claim/time/claim.js';
 import { frontLines } from '../src/claim/time/lines.js';
 import { renewLeases } from '../src/lease/renew.js';
 import { recoverJobs } from '../src/maintenance/recover.js';

@@ -9,7 +9,6 @@ const MOST_CTES = 6;
 
 /** Statements with longer chains. Shorten them, and never add to them. */
 const LONGER: Readonly<Record<string, number>> = {
-  claim: 9,
   claim_keyed: 9,
   claim_rated: 7,
   claim_suspects: 11,

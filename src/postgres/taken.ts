@@ -8,6 +8,16 @@ import { bool, int2, int4, int8, json, text, timestamp, uuid } from './statement
 /** Its lease ran out and nobody has recovered it yet. */
 export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;
 
+/** Nobody has it, or its owner has vanished. */
+export const READY = `(i.status = 'pending' OR ${EXPIRED})`;
+
+/** It stands in the line `l`, behind its cursor, and has been due since `until` at the latest. */
+export const inLine = (
+  until: string,
+) => `hashtextextended(i.type, i.version) = l.line AND i.priority = l.priority
+        AND (i.available_at, i.position) > (l.after_at, l.after_position)
+        AND i.available_at <= ${until} AND i.crashes < 2 AND i.limit_key IS NULL`;
+
 /**
  * A job whose owner vanished gets the attempt back that it never finished. Its `crashes` rises if it may have been
  * the cause, and its history says that the owner vanished. One that ran alone is a suspect, which no claim takes

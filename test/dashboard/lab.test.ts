@@ -101,7 +101,7 @@ test('1: a receipt by hand, then played, scrubbed and reset; each step shows the
   await says('The row is written');
   await click('Claim');
   await says('worker-a holds it for 90 s');
-  await says('CREATE OR REPLACE FUNCTION holdfast.inbox_claim');
+  await says('FOR UPDATE SKIP LOCKED');
   await click('A second claimer');
   await says('0 rows for worker-b');
   await click('Handler succeeds');

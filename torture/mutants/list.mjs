@@ -271,7 +271,7 @@ export const MUTANTS = [
   {
     name: 'suspects that block the fleet',
     patches: {
-      'schema/functions/queue/claim.sql.js': [
+      'claim/time/claim.js': [
         [
           "q.ordering = 'none'",
           "q.ordering = 'none' AND NOT EXISTS (SELECT FROM holdfast.inbox AS s WHERE s.crashes > 1)",

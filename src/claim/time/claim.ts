@@ -1,12 +1,12 @@
 /**
  * Claiming from a queue that is read by time: the oldest due jobs, priority by priority.
  *
- * The jobs of one type, version and priority are a line, in due order; the index holds one line after the other. A claim
- * reads the lines that it is asked to read (schema/functions/queue/claim.sql.ts). So jobs that nobody may take (paused, not
- * handled, too new, limited) are not read at all, however many there are. Lines of different priorities are read one after
- * the other. Of lines of the same priority a few rows each are read and merged by due time. A line that brought as many
- * rows as were read of it may go on with older jobs than those of other lines: nothing behind its last row is taken
- * (`cut`), so the order is exact.
+ * The jobs of one type, version and priority are a line, in due order; the index holds one line after the other. A claim reads
+ * the lines that it is asked to read. So jobs that nobody may take (paused, not handled, too new, limited) are not read at all,
+ * however many there are. Lines of different priorities are read one after the other, by a plain statement. Of lines of the same
+ * priority a few rows each are read and merged by due time, by a function (schema/functions/queue/claim.sql.ts). A line that
+ * brought as many rows as were read of it may go on with older jobs than those of other lines: nothing behind its last row is
+ * taken (`cut`), so the order is exact.
  *
  * Rows are locked with SKIP LOCKED and checked under the lock, so two claimers never wait for each other and never get the
  * same generation of a job. A cursor lets a line skip what was read before. It is a hint, never a fact: what commits late,
@@ -18,6 +18,7 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import {
+  bool,
   int4,
   int8,
   json,
@@ -27,14 +28,22 @@ import {
   textArray,
   timestamp,
 } from '../../postgres/statement.js';
-import { NEWS_COLUMNS, newsIn, type QueueNews } from '../news.js';
+import { inLine, READY } from '../../postgres/taken.js';
+import { NEWS_COLUMNS, NO_NEWS, newsIn, type QueueNews } from '../news.js';
 import {
+  CLOCK,
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
+  NO_JOB,
+  openQueue,
+  RECORD_CLAIM,
+  RETURN_TAKEN,
   type Refused,
   refusedIn,
+  SELECT_TAKEN,
   splitHead,
+  TAKE,
   TAKEN_COLUMNS,
   termsOf,
 } from '../take.js';
@@ -58,28 +67,80 @@ export interface TimeRequest extends ClaimTerms {
   readonly ask: boolean;
   /** Only jobs that have been due for longer than the queue lets a job wait for more urgent ones. */
   readonly aged?: boolean;
+  /** The last claim found that not every job may start. Left out, it is found out with one more statement. */
+  readonly merge?: boolean;
 }
 
-export const claimByTime = statement({
+const COLUMNS = {
+  epoch: int8.orNull,
+  seen_until: timestamp.orNull,
+  clock: int8.orNull,
+  ready_jobs: int4.orNull,
+  seen: text.orNull,
+  cut_line: int4.orNull,
+  cut_at: timestamp.orNull,
+  cut_position: int8.orNull,
+  refused: json.orNull,
+  merges: bool.orNull,
+  due_in_ms: int8.orNull,
+  ...NEWS_COLUMNS,
+  ...TAKEN_COLUMNS,
+} as const;
+
+/** Not every job of these lines may start: then `claim_merged` says which. */
+const MERGES = `(o.paused_keys IS NOT NULL OR (o.limited && ($7::text[] || ''::text)) IS TRUE)`;
+
+const UNTIL = `CASE WHEN $12::boolean THEN (SELECT now() - o.age_after FROM open_queue AS o) ELSE now() END`;
+
+/** Lines are read one after the other, and each row is locked as it is read. */
+export const claimInLine = statement({
   name: 'claim',
   text: `
+WITH ${openQueue("q.ordering = 'none'")}, kept AS MATERIALIZED (
+  SELECT c.place
+  FROM (
+    SELECT hashtextextended(l.type, l.version) AS line, l.priority, l.after_at, l.after_position
+    FROM unnest($7::text[], $8::integer[], $9::smallint[], $10::timestamptz[], $11::bigint[])
+      AS l(type, version, priority, after_at, after_position)
+    WHERE (l.type = ANY ((SELECT o.paused_types FROM open_queue AS o)::text[])) IS NOT TRUE
+  ) AS l
+  CROSS JOIN LATERAL (
+    SELECT i.ctid AS place FROM holdfast.inbox AS i
+    WHERE ${inLine(UNTIL)} AND ${READY}
+    ORDER BY i.available_at, i.position LIMIT $5::integer FOR UPDATE SKIP LOCKED
+  ) AS c
+  WHERE EXISTS (SELECT FROM open_queue AS o WHERE NOT ${MERGES})
+  LIMIT $5::integer
+), claimed AS (
+  UPDATE holdfast.inbox AS i
+  SET ${TAKE}, isolated = false
+  WHERE i.ctid = ANY (ARRAY(SELECT k.place FROM kept AS k))
+  RETURNING ${RETURN_TAKEN}
+), ${RECORD_CLAIM}
+-- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
+SELECT f.epoch, (SELECT now() - $13::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
+  (SELECT count(*)::integer FROM kept) AS ready_jobs, NULL::text AS seen,
+  NULL::integer AS cut_line, NULL::timestamptz AS cut_at, NULL::bigint AS cut_position, NULL::jsonb AS refused,
+  (SELECT ${MERGES} FROM open_queue AS o) AS merges, d.due_in_ms, d.suspects, d.maintained_ms, d.recount, ${NO_JOB}
+FROM holdfast.fleet AS f
+LEFT JOIN LATERAL (
+  -- With OFFSET it is not called unless it is asked for.
+  SELECT d.* FROM holdfast.inbox_due($7::text[], $8::integer[], now()) AS d WHERE $14::boolean OFFSET 0
+) AS d ON true
+WHERE f.one
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
+FROM claimed AS c`,
+  columns: COLUMNS,
+});
+
+export const claimMerged = statement({
+  name: 'claim_merged',
+  text: `
 SELECT c.* FROM holdfast.inbox_claim($1::text, $2::integer, $3::bigint, $4::bigint[], $5::integer, $6::jsonb, $7::text[],
-  $8::integer[], $9::smallint[], $10::timestamptz[], $11::bigint[], $12::integer[], $13::boolean, $14::boolean, $15::integer,
-  $16::boolean) AS c`,
-  columns: {
-    epoch: int8.orNull,
-    seen_until: timestamp.orNull,
-    clock: int8.orNull,
-    ready_jobs: int4.orNull,
-    seen: text.orNull,
-    cut_line: int4.orNull,
-    cut_at: timestamp.orNull,
-    cut_position: int8.orNull,
-    refused: json.orNull,
-    due_in_ms: int8.orNull,
-    ...NEWS_COLUMNS,
-    ...TAKEN_COLUMNS,
-  },
+  $8::integer[], $9::smallint[], $10::timestamptz[], $11::bigint[], $15::integer[], $12::boolean, $13::integer,
+  $14::boolean) AS c`,
+  columns: COLUMNS,
 });
 
 /** Nothing behind this row of a line was read, and nothing of other lines that is due later was taken. */
@@ -100,6 +161,8 @@ export interface TimeClaim extends Claimed {
   /** Null: every line was read to its end. */
   readonly cut: Cut | null;
   readonly refused: Refused;
+  /** Not every job of these lines may start: there are limits or paused keys. */
+  readonly merges: boolean;
   /** Null unless it was asked for. */
   readonly news: QueueNews | null;
 }
@@ -110,20 +173,24 @@ export async function claimTime(
   request: TimeRequest,
 ): Promise<TimeClaim> {
   const { lines, limit, aged = false } = request;
-  const rows = await db.run(claimByTime, names, [
+  const params = [
     ...termsOf(request),
     textArray(lines.map(({ type }) => type)),
     plainArray(lines.map(({ version }) => version)),
     plainArray(lines.map(({ priority }) => priority)),
     textArray(lines.map(({ afterAt }) => afterAt)),
     plainArray(lines.map(({ afterPosition }) => afterPosition)),
-    plainArray(lines.map((line) => line.rows)),
-    mustMerge(lines, aged),
     aged,
     request.lagMs,
     request.ask,
-  ]);
+  ];
+  const merged = request.merge || mustMerge(lines, aged);
+  const rows = merged
+    ? await db.run(claimMerged, names, [...params, plainArray(lines.map((line) => line.rows))])
+    : await db.run(claimInLine, names, params);
   const head = splitHead(rows);
+  const merges = head.merges ?? false;
+  if (merges && !merged) return claimTime(db, names, { ...request, merge: true });
   const { cutLine: line, cutAt: at, cutPosition: position } = head;
   const jobs = rows.sort(byDue);
   return {
@@ -138,6 +205,7 @@ export async function claimTime(
     cut:
       line === null || at === null || position === null ? null : { line: line - 1, at, position },
     refused: refusedIn(head.refused),
+    merges,
     news: newsIn(head, head.dueInMs),
     jobs,
   };

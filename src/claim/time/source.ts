@@ -17,6 +17,7 @@ export class TimeSource implements Source {
   readonly #walks: RateWalks;
   /** There was no room for jobs whose rate has keys. */
   #ratedWait = false;
+  #merges = false;
 
   constructor(deps: SourceDeps) {
     this.#deps = deps;
@@ -110,8 +111,9 @@ export class TimeSource implements Source {
   ): Promise<TimeClaim> {
     const { engine, names, send, allowance } = this.#deps;
     const claimed = await send(limit, (terms) =>
-      claimTime(engine, names, { ...terms, ...asked, lagMs: LAG_MS }),
+      claimTime(engine, names, { ...terms, ...asked, lagMs: LAG_MS, merge: this.#merges }),
     );
+    this.#merges = claimed.merges;
     allowance.record(claimed.jobs, claimed.refused);
     return claimed;
   }

@@ -1,25 +1,18 @@
 /**
- * Claiming from a queue that is read by time. claim/time/claim.ts says what a line is and why the order is exact. It is a
- * function because most claims need little of it: its statements are planned once, and only those that are needed run.
+ * Claiming from several lines of one priority, or under limits. claim/time/claim.ts says what a line is and why the order is
+ * exact; most of its claims do not need this.
  *
  * Every statement here has a snapshot of its own. A ctid that one statement returns is still that row's in the next: the
  * snapshot of the caller's statement keeps vacuum from reusing it.
  */
-import { EXPIRED, RETURN_TAKEN, TAKEN_COLUMNS, takeBy } from '../../../postgres/taken.js';
+import { inLine, READY, RETURN_TAKEN, TAKEN_COLUMNS, takeBy } from '../../../postgres/taken.js';
 import type { FunctionFile } from '../../function-file.js';
 
 const LINES = `types text[], versions integer[], priorities smallint[], after_times timestamptz[], after_positions bigint[]`;
 
-/** Nobody has it, or its owner has vanished. */
-const READY = `(i.status = 'pending' OR ${EXPIRED})`;
-
-const IN_LINE = `hashtextextended(i.type, i.version) = l.line AND i.priority = l.priority
-        AND (i.available_at, i.position) > (l.after_at, l.after_position)
-        AND i.available_at <= until AND i.crashes < 2 AND i.limit_key IS NULL`;
-
 /** What is true of the whole claim. It stands in a row of its own. */
 const HEAD = `OUT epoch bigint, OUT seen_until timestamptz, OUT clock bigint, OUT ready_jobs integer, OUT seen text,
-  OUT cut_line integer, OUT cut_at timestamptz, OUT cut_position bigint, OUT refused jsonb, OUT due_in_ms bigint,
+  OUT cut_line integer, OUT cut_at timestamptz, OUT cut_position bigint, OUT refused jsonb, OUT merges boolean, OUT due_in_ms bigint,
   OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean`;
 const NO_HEAD = [...HEAD.matchAll(/OUT \w+ (\w+)/g)].map(([, type]) => `NULL::${type}`).join(', ');
 const TAKEN = Object.entries(TAKEN_COLUMNS);
@@ -55,7 +48,7 @@ BEGIN
       SELECT i.ctid AS place, l.rank, i.available_at, i.position, row_number() OVER () AS nth,
         ${READY} AND (i.partition_key = ANY (paused_keys)) IS NOT TRUE AS ready
       FROM holdfast.inbox AS i
-      WHERE ${IN_LINE}
+      WHERE ${inLine('until')}
       ORDER BY i.available_at, i.position
       LIMIT l.rows
     ) AS c
@@ -91,33 +84,10 @@ BEGIN
 END
 $fn$;
 
--- Picks the first jobs of lines that are read one after the other, and locks each row as it reads it.
-CREATE OR REPLACE FUNCTION holdfast.inbox_in_line(
-  most integer, ${LINES}, until timestamptz, paused_types text[]
-) RETURNS tid[] LANGUAGE plpgsql AS $fn$
-BEGIN
-  RETURN ARRAY(
-    SELECT c.place
-    FROM (
-      SELECT hashtextextended(l.type, l.version) AS line, l.priority, l.after_at, l.after_position
-      FROM unnest(types, versions, priorities, after_times, after_positions)
-        AS l(type, version, priority, after_at, after_position)
-      WHERE (l.type = ANY (paused_types)) IS NOT TRUE
-    ) AS l
-    CROSS JOIN LATERAL (
-      SELECT i.ctid AS place FROM holdfast.inbox AS i
-      WHERE ${IN_LINE} AND ${READY}
-      ORDER BY i.available_at, i.position LIMIT most FOR UPDATE SKIP LOCKED
-    ) AS c
-    LIMIT most);
-END
-$fn$;
-
--- Claims jobs: returns a row for each, and one for the claim. merge: some lines have the same priority, so their jobs must be
--- merged by due time.
+-- Claims jobs: returns a row for each, and one for the claim.
 CREATE OR REPLACE FUNCTION holdfast.inbox_claim(
   worker text, lease_ms integer, claim_number bigint, finished bigint[], most integer, worker_holds jsonb,
-  ${LINES}, line_rows integer[], merge boolean, aged boolean, lag_ms integer, ask boolean,
+  ${LINES}, line_rows integer[], aged boolean, lag_ms integer, ask boolean,
   ${HEAD},
   ${TAKEN.map(([name, { pgType }]) => `OUT ${name} ${pgType}`).join(', ')}
 ) RETURNS SETOF record LANGUAGE plpgsql AS $fn$
@@ -139,15 +109,13 @@ BEGIN
     WHERE l.queue = 'inbox' AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)
       AND (l.type IS NULL OR l.type = ANY (types));
   END IF;
+  merges := limited IS NOT NULL OR queue.paused_keys IS NOT NULL;
   IF queue.name IS NULL THEN
     ready_jobs := 0;
-  ELSIF merge OR limited IS NOT NULL OR queue.paused_keys IS NOT NULL THEN
+  ELSE
     SELECT m.* INTO places, ready_jobs, seen, cut_line, cut_at, cut_position, refused
     FROM holdfast.inbox_merge(worker, worker_holds, most, types, versions, priorities, after_times, after_positions,
       line_rows, until, aged, limited, queue.paused_types, queue.paused_keys) AS m;
-  ELSE
-    places := holdfast.inbox_in_line(most, types, versions, priorities, after_times, after_positions, until, queue.paused_types);
-    ready_jobs := cardinality(places);
   END IF;
   IF cardinality(places) > 0 THEN
     -- By the row of the claim others find what this worker holds. A later claim deletes it, when all its jobs have left.
