@@ -253,7 +253,7 @@ AS $function$
     NULL::integer, NULL::timestamptz, NULL::interval
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_claim(worker text, lease_ms integer, claim_number bigint, finished bigint[], most integer, worker_holds jsonb, types text[], versions integer[], priorities smallint[], after_times timestamp with time zone[], after_positions bigint[], line_rows integer[], merge boolean, aged boolean, lag_ms integer, ask boolean, OUT epoch bigint, OUT seen_until timestamp with time zone, OUT clock bigint, OUT ready_jobs integer, OUT seen text, OUT cut_line integer, OUT cut_at timestamp with time zone, OUT cut_position bigint, OUT refused jsonb, OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT id uuid, OUT type text, OUT version integer, OUT partition_key text, OUT payload jsonb, OUT headers jsonb, OUT attempts integer, OUT max_attempts integer, OUT lease_generation bigint, OUT crashes integer, OUT created_at timestamp with time zone, OUT partition_bucket integer, OUT priority smallint, OUT taken boolean, OUT cursor_at timestamp with time zone, OUT cursor_position bigint)
+CREATE OR REPLACE FUNCTION holdfast.inbox_claim(worker text, lease_ms integer, claim_number bigint, finished bigint[], most integer, worker_holds jsonb, types text[], versions integer[], priorities smallint[], after_times timestamp with time zone[], after_positions bigint[], line_rows integer[], aged boolean, lag_ms integer, ask boolean, OUT epoch bigint, OUT seen_until timestamp with time zone, OUT clock bigint, OUT ready_jobs integer, OUT seen text, OUT cut_line integer, OUT cut_at timestamp with time zone, OUT cut_position bigint, OUT refused jsonb, OUT merges boolean, OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT id uuid, OUT type text, OUT version integer, OUT partition_key text, OUT payload jsonb, OUT headers jsonb, OUT attempts integer, OUT max_attempts integer, OUT lease_generation bigint, OUT crashes integer, OUT created_at timestamp with time zone, OUT partition_bucket integer, OUT priority smallint, OUT taken boolean, OUT cursor_at timestamp with time zone, OUT cursor_position bigint)
  RETURNS SETOF record
  LANGUAGE plpgsql
 AS $function$
@@ -275,15 +275,13 @@ BEGIN
     WHERE l.queue = 'inbox' AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)
       AND (l.type IS NULL OR l.type = ANY (types));
   END IF;
+  merges := limited IS NOT NULL OR queue.paused_keys IS NOT NULL;
   IF queue.name IS NULL THEN
     ready_jobs := 0;
-  ELSIF merge OR limited IS NOT NULL OR queue.paused_keys IS NOT NULL THEN
+  ELSE
     SELECT m.* INTO places, ready_jobs, seen, cut_line, cut_at, cut_position, refused
     FROM holdfast.inbox_merge(worker, worker_holds, most, types, versions, priorities, after_times, after_positions,
       line_rows, until, aged, limited, queue.paused_types, queue.paused_keys) AS m;
-  ELSE
-    places := holdfast.inbox_in_line(most, types, versions, priorities, after_times, after_positions, until, queue.paused_types);
-    ready_jobs := cardinality(places);
   END IF;
   IF cardinality(places) > 0 THEN
     -- By the row of the claim others find what this worker holds. A later claim deletes it, when all its jobs have left.
@@ -317,7 +315,7 @@ BEGIN
       INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
       SELECT worker, claim_number, array_agg(c.id) FROM claimed AS c
     )
-    SELECT NULL::bigint, NULL::timestamptz, NULL::bigint, NULL::integer, NULL::text, NULL::integer, NULL::timestamptz, NULL::bigint, NULL::jsonb, NULL::bigint, NULL::boolean, NULL::bigint, NULL::boolean, c.id::uuid, c.type::text, c.version::int4, c.partition_key::text, c.payload::jsonb, c.headers::jsonb, c.attempts::int4, c.max_attempts::int4, c.lease_generation::int8, c.crashes::int4, c.created_at::timestamptz, c.partition_bucket::int4, c.priority::int2, c.taken::bool, c.cursor_at::timestamptz, c.cursor_position::int8 FROM claimed AS c;
+    SELECT NULL::bigint, NULL::timestamptz, NULL::bigint, NULL::integer, NULL::text, NULL::integer, NULL::timestamptz, NULL::bigint, NULL::jsonb, NULL::boolean, NULL::bigint, NULL::boolean, NULL::bigint, NULL::boolean, c.id::uuid, c.type::text, c.version::int4, c.partition_key::text, c.payload::jsonb, c.headers::jsonb, c.attempts::int4, c.max_attempts::int4, c.lease_generation::int8, c.crashes::int4, c.created_at::timestamptz, c.partition_bucket::int4, c.priority::int2, c.taken::bool, c.cursor_at::timestamptz, c.cursor_position::int8 FROM claimed AS c;
   END IF;
   IF finished <> '{}' THEN
     DELETE FROM holdfast.inbox_claims AS f WHERE f.worker_id = worker AND f.number = ANY (finished);
@@ -625,30 +623,6 @@ AS $function$
     AND (p.held IS NOT NULL OR of_type IS NULL AND w.handles ? 'inbox' OR w.handles -> 'inbox' ? of_type)
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_in_line(most integer, types text[], versions integer[], priorities smallint[], after_times timestamp with time zone[], after_positions bigint[], until timestamp with time zone, paused_types text[])
- RETURNS tid[]
- LANGUAGE plpgsql
-AS $function$
-BEGIN
-  RETURN ARRAY(
-    SELECT c.place
-    FROM (
-      SELECT hashtextextended(l.type, l.version) AS line, l.priority, l.after_at, l.after_position
-      FROM unnest(types, versions, priorities, after_times, after_positions)
-        AS l(type, version, priority, after_at, after_position)
-      WHERE (l.type = ANY (paused_types)) IS NOT TRUE
-    ) AS l
-    CROSS JOIN LATERAL (
-      SELECT i.ctid AS place FROM holdfast.inbox AS i
-      WHERE hashtextextended(i.type, i.version) = l.line AND i.priority = l.priority
-        AND (i.available_at, i.position) > (l.after_at, l.after_position)
-        AND i.available_at <= until AND i.crashes < 2 AND i.limit_key IS NULL AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
-      ORDER BY i.available_at, i.position LIMIT most FOR UPDATE SKIP LOCKED
-    ) AS c
-    LIMIT most);
-END
-$function$;
-
 CREATE OR REPLACE FUNCTION holdfast.inbox_lock_unique(types text[], keys text[], whiles text[], conflicts text[])
  RETURNS boolean
  LANGUAGE plpgsql
@@ -954,6 +928,60 @@ BEGIN
       wanted.declared_rate_burst, wanted.overridden, clock_timestamp())
   WHERE l.id = was.id;
   RETURN true;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_suspects(most integer, handled text[], versions jsonb, lock_number integer, OUT place tid, OUT run bigint)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  queue holdfast.queues;
+  jobs uuid[];
+  stage integer;
+BEGIN
+  SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  IF queue.paused OR NOT pg_try_advisory_xact_lock(lock_number, 'holdfast.inbox'::regclass::oid::integer) THEN
+    RETURN;
+  END IF;
+  -- This statement sees the group that the last holder of the lock has taken.
+  IF EXISTS (SELECT FROM holdfast.inbox AS r
+    WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now()) THEN
+    RETURN;
+  END IF;
+  jobs := ARRAY(
+    SELECT i.id
+    FROM holdfast.inbox AS i
+    WHERE i.crashes > 1 AND i.status = 'pending' AND i.available_at <= now()
+      AND (i.version = 1 AND i.type = ANY (handled) OR i.version <= (versions -> i.type)::integer)
+      AND (i.type = ANY (queue.paused_types)) IS NOT TRUE AND (i.partition_key = ANY (queue.paused_keys)) IS NOT TRUE
+      AND (queue.ordering IN ('none', 'turns') OR NOT EXISTS (
+        SELECT FROM holdfast.inbox AS b
+        WHERE NOT b.parked AND b.partition_bucket = i.partition_bucket
+          AND b.partition_key COLLATE "C" = i.partition_key COLLATE "C" AND b.position < i.position))
+    ORDER BY (i.history -> -1 ->> 'at')::timestamptz NULLS FIRST, i.crashes, i.id
+    -- The keys of the first ones may be full.
+    LIMIT 100);
+  IF queue.ordering = 'turns' THEN
+    jobs := ARRAY(
+      SELECT j.id FROM unnest(jobs) WITH ORDINALITY AS j(id, nth)
+      WHERE j.id = ANY (ARRAY(SELECT r.id FROM holdfast.inbox_room(jobs) AS r(id)))
+      ORDER BY j.nth);
+  END IF;
+  stage := (SELECT i.crashes FROM holdfast.inbox AS i WHERE i.id = jobs[1]);
+  RETURN QUERY
+  SELECT l.place, w.nth
+  FROM (
+    SELECT j.id, j.nth FROM unnest(jobs) WITH ORDINALITY AS j(id, nth)
+    WHERE (SELECT i.crashes FROM holdfast.inbox AS i WHERE i.id = j.id) = stage
+    ORDER BY j.nth
+    LIMIT least(most, CASE stage WHEN 2 THEN 16 WHEN 3 THEN 4 ELSE 1 END)
+  ) AS w
+  CROSS JOIN LATERAL (
+    SELECT i.ctid AS place FROM holdfast.inbox AS i
+    WHERE i.id = w.id AND i.crashes > 1 AND i.status = 'pending'
+    FOR UPDATE SKIP LOCKED
+  ) AS l;
 END
 $function$;
 
@@ -1898,7 +1926,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', '8efe81fc8558db
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '9876337bc6fe4229');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
@@ -1919,6 +1947,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a9
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'ed1f09714731e851');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');

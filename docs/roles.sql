@@ -73,7 +73,7 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_uni
 -- without the rights on the tables they do nothing.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_claim, holdfast.inbox_merge TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_allow, holdfast.inbox_held, holdfast.inbox_rate_keys, holdfast.inbox_set_limit,
-  holdfast.inbox_turns, holdfast.inbox_room, holdfast.inbox_due, holdfast.due_queues TO holdfast_worker;
+  holdfast.inbox_turns, holdfast.inbox_room, holdfast.inbox_suspects, holdfast.inbox_due, holdfast.due_queues TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_turns_walk, holdfast.inbox_turns_next, holdfast.inbox_turns_front,
   holdfast.inbox_turns_deep, holdfast.inbox_turns_line, holdfast.inbox_turns_due, holdfast.inbox_turns_held,
   holdfast.inbox_turns_found, holdfast.inbox_turns_rounds TO holdfast_worker;

@@ -37,7 +37,8 @@ export const NO_BROWSER =
   `npm has no Chromium for ${process.platform} on ${process.arch}, and none is installed: ` +
   'install one, or name it in HOLDFAST_CHROME.';
 
-async function executable() {
+/** The program. The first call unpacks it: processes that do so at once would run a file that is still being written. */
+export async function executable() {
   if (process.env.HOLDFAST_CHROME) return process.env.HOLDFAST_CHROME;
   if (!bundled) return installed();
   // Told that it is on Lambda, the package unpacks the libraries beside the browser.

@@ -6,7 +6,11 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { claimSuspectJobs } from '../src/claim/suspects/claim.js';
-import { claimInLine as claimJobs, type LineRequest } from '../src/claim/time/claim.js';
+import {
+  claimInLine as claimJobs,
+  claimMerged,
+  type LineRequest,
+} from '../src/claim/time/claim.js';
 import { frontLines } from '../src/claim/time/lines.js';
 import { renewLeases } from '../src/lease/renew.js';
 import { recoverJobs } from '../src/maintenance/recover.js';
@@ -26,7 +30,6 @@ import {
   type PlanNode,
   paramsOf,
   planSession,
-  readsWholeTable,
 } from './support/plans.js';
 
 const db = testDatabase();
@@ -134,17 +137,18 @@ describe('a claim of 25', () => {
 
   test(`of aged jobs reads none of ${BACKLOG} urgent ones, and none that is not aged`, async () => {
     await session.query('TRUNCATE holdfast.inbox');
-    await prepare('claim', claimJobs);
+    await prepare('claim_merged', claimMerged);
     await fill(BACKLOG, 7_200, { priority: 1 });
     await fill(1_000, 60, { priority: 3 });
     await fill(10, 3_600, { priority: 4 });
     const lines = frontLines(versions, 7).filter(({ priority }) => priority > 1);
     const params = await claimParams({ lines, limit: 6, aged: true });
-    await explainedAndUndone(session, 'claim', params);
-    const plan = await explainedAndUndone(session, 'claim', params);
+    await explainedAndUndone(session, 'claim_merged', params);
+    const plan = await explainedAndUndone(session, 'claim_merged', params);
     expect(plan['Actual Rows']).toBe(HEAD + 6);
     expect(buffers(plan)).toBeLessThanOrEqual(80);
     // And the ordinary claim beside it costs what it did.
+    await prepare('claim', claimJobs);
     await expectGoodClaim();
   });
 
@@ -190,9 +194,7 @@ test('a claim of suspects finds them in a long queue, with any statistics', asyn
     await explainedAndUndone(session, 'suspects', params);
     const plan = await explainedAndUndone(session, 'suspects', params);
     expect(plan['Actual Rows']).toBe(HEAD + 16);
-    expect(ways(plan)).toContain('Index Scan inbox_suspect_idx');
-    // Which job of a key is first is asked only where keys have an order, and an index for it.
-    expect(readsWholeTable(plan)).toBe(false);
+    // The table has more pages than that. Its function is not in the plan.
     expect(buffers(plan)).toBeLessThanOrEqual(600);
   }
 });

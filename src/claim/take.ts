@@ -65,17 +65,14 @@ export const limited = (type: string) =>
   `(${type} = ANY (${LIMITED_TYPES}) OR '' = ANY (${LIMITED_TYPES})) IS TRUE`;
 
 /**
- * Which of the limited jobs in \`picked\` may start: see schema/functions/limits/allow.sql.ts. It locks their rows and pays. In a
- * claim that has found none it is not called.
+ * Which of these limited jobs may start: see schema/functions/limits/allow.sql.ts. It locks their rows and pays. In a claim that
+ * has found none it is not called. `limitedJobs` are in the order in which they are to start.
  */
-export const ALLOWED = `allowed AS MATERIALIZED (
+export const allowed = (limitedJobs: string) => `allowed AS MATERIALIZED (
   SELECT a.*
   FROM (
     SELECT array_agg(p.place) AS places, array_agg(p.type) AS types, array_agg(p.limit_key) AS keys
-    FROM (
-      SELECT p.place, p.type, p.limit_key FROM picked AS p WHERE p.limited
-      ORDER BY p.rank, p.available_at, p.position
-    ) AS p
+    FROM (${limitedJobs}) AS p
   ) AS c
   CROSS JOIN LATERAL holdfast.inbox_allow($1::text, $6::jsonb, c.places, c.types, c.keys) AS a
   WHERE c.places IS NOT NULL
@@ -85,13 +82,14 @@ export const ALLOWED = `allowed AS MATERIALIZED (
  * Of the rows in `kept`, which a claim by key has locked, those of limited types. Without a limit nothing is read for it.
  * Those of buckets in `served` come last.
  */
-export const limitedOfKept = (served = 'NULL') => `picked AS MATERIALIZED (
-  SELECT k.place, i.type, i.limit_key, i.partition_bucket AS bucket, true AS limited,
-    ((i.partition_bucket = ANY (${served}::integer[])) IS TRUE, k.run) AS rank, i.available_at, i.position
-  FROM kept AS k
-  JOIN holdfast.inbox AS i ON i.ctid = k.place
-  WHERE ${LIMITED_TYPES} IS NOT NULL AND ${limited('i.type')}
-), ${ALLOWED}`;
+export const allowedOfKept = (served = 'NULL') =>
+  allowed(`
+      SELECT k.place, i.type, i.limit_key
+      FROM kept AS k
+      JOIN holdfast.inbox AS i ON i.ctid = k.place
+      WHERE ${LIMITED_TYPES} IS NOT NULL AND ${limited('i.type')}
+      ORDER BY (i.partition_bucket = ANY (${served}::integer[])) IS TRUE, k.run, i.available_at, i.position
+    `);
 
 /** The rows in `kept` but for those that no limit allows. */
 export const KEPT_AND_ALLOWED = `SELECT k.place FROM kept AS k
@@ -101,17 +99,16 @@ export const KEPT_AND_ALLOWED = `SELECT k.place FROM kept AS k
  * In how many milliseconds (-1: when a permit is free) and in which bucket jobs may start that no limit allows now; with the
  * type if it holds for all of it.
  */
-export const HELD_BACK = `(SELECT string_agg(DISTINCT concat_ws(':', coalesce(a.again_ms, -1), p.bucket,
+export const HELD_BACK = `(SELECT string_agg(DISTINCT concat_ws(':', coalesce(a.again_ms, -1), i.partition_bucket,
       CASE WHEN a.whole THEN a.type END), ',')
-    FROM allowed AS a JOIN picked AS p ON p.place = a.place WHERE NOT a.ok)`;
+    FROM allowed AS a JOIN holdfast.inbox AS i ON i.ctid = a.place WHERE NOT a.ok)`;
 
 /** How many jobs were ready that no limit allows now. */
 export const REFUSED_JOBS = `(SELECT count(*) FROM allowed AS a WHERE NOT a.ok)`;
 
 /** What a limit said of jobs that were found: of each type, of the first that must wait. */
 export const REFUSED = `(SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
-    SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a JOIN picked AS p ON p.place = a.place
-    WHERE a.whole ORDER BY a.type, p.rank, p.available_at, p.position) AS r)`;
+    SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a WHERE a.whole ORDER BY a.type, a.nth) AS r)`;
 
 /** By type, when it may be asked for again, in milliseconds; null: when a permit is free. */
 export type Refused = Readonly<Record<string, number | null>>;

@@ -27,6 +27,7 @@ import { claim } from './functions/queue/claim.sql.js';
 import { due, dueQueues } from './functions/queue/due.sql.js';
 import { pruneArchive } from './functions/queue/prune-archive.sql.js';
 import { queueOrdered } from './functions/queue/queue-ordered.sql.js';
+import { suspects } from './functions/queue/suspects.sql.js';
 import { held } from './functions/turns/held.sql.js';
 import { room } from './functions/turns/room.sql.js';
 import { turns } from './functions/turns/turns.sql.js';
@@ -59,6 +60,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   turnsChoose,
   turns,
   room,
+  suspects,
   setLimit,
   allow,
   rateKeys,

@@ -86,16 +86,16 @@ export async function groundOn(
   };
 }
 
-/** Waits until a statement of a worker, found by a part of its text, waits for a lock. */
-export async function blockedStatement(on: Ground, part: string): Promise<void> {
+/** Waits until a statement of a worker, found by a part of its text (any of these), waits for a lock. */
+export async function blockedStatement(on: Ground, ...parts: string[]): Promise<void> {
   await until(
-    `a statement with "${part}" waits for a lock`,
+    `a statement with "${parts.join('" or "')}" waits for a lock`,
     async () =>
       (
         await on.rows(
           `SELECT pid FROM pg_stat_activity WHERE datname = current_database()
-             AND wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()`,
-          [part],
+             AND wait_event_type = 'Lock' AND query LIKE ANY (SELECT '%' || p || '%' FROM unnest($1::text[]) AS p) AND pid <> pg_backend_pid()`,
+          [parts],
         )
       ).length > 0,
   );
@@ -110,6 +110,6 @@ export async function claimInFlight(on: Ground): Promise<() => Promise<void>> {
   onTestFinished(() => lock.release(true));
   await lock.query('BEGIN; LOCK TABLE holdfast.inbox IN EXCLUSIVE MODE');
   await on.rows('UPDATE holdfast.queues SET paused = false');
-  await blockedStatement(on, 'SELECT c.place');
+  await blockedStatement(on, 'SELECT c.place', 'SELECT c.* FROM holdfast.inbox_claim(');
   return async () => void (await lock.query('COMMIT'));
 }

@@ -10,6 +10,7 @@ import { freemem } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
+import { executable, hasBrowser } from '../../scripts/chromium.mjs';
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js';
 import { dropDatabase, makeTemplate } from '../../src/testing/index.js';
 
@@ -58,6 +59,8 @@ async function cheapLogins({ url, dataDir }: EmbeddedServer): Promise<void> {
 }
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  // Before the files that use it: two processes that unpack it at once fail.
+  if (hasBrowser()) await executable();
   const external = process.env.DATABASE_URL;
   const server = external ? null : await startServer();
   const url = external ?? (server?.url as string);

@@ -7,7 +7,7 @@
  * suspect (`crashes` of 2 or more) holds its key and is claimed by suspects/claim.ts. One that is paused, or of a type
  * that is not handled, holds its key too.
  */
-import { HANDLED, limited, limitedOfKept, NOT_PAUSED, openQueue } from '../take.js';
+import { allowedOfKept, HANDLED, limited, NOT_PAUSED, openQueue } from '../take.js';
 
 export const KEY_WALK = `
 WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
@@ -101,25 +101,22 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
   ) AS k
   WHERE (w.wanted < w.most AND w.seen < $14::integer OR w.cut_off)
     AND w.stretch <= cardinality($9::integer[])
-), locked AS MATERIALIZED (
-  SELECT p.run, p.taken, l.place, coalesce(l.place = p.place, false) AS unchanged
-  FROM (
-    SELECT t.place, t.run, true AS taken
-    FROM walk AS w CROSS JOIN LATERAL unnest(w.places, w.runs) AS t(place, run)
-    UNION ALL
-    SELECT b.place, b.run, false
-    FROM walk AS w CROSS JOIN LATERAL unnest(w.behind, w.behind_runs) AS b(place, run)
-    -- Runs are numbered as they come; those beyond the limit are nobody's business.
-    WHERE b.run <= coalesce(w.runs[cardinality(w.runs)], b.run)
-  ) AS p
-  LEFT JOIN LATERAL (
-    SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
-  ) AS l ON true
 ), kept AS MATERIALIZED (
   SELECT l.place, l.run
   FROM (
-    SELECT l.place, l.run, l.taken, bool_and(l.unchanged) OVER (PARTITION BY l.run) AS whole
-    FROM locked AS l
+    SELECT l.place, p.run, p.taken, bool_and(coalesce(l.place = p.place, false)) OVER (PARTITION BY p.run) AS whole
+    FROM (
+      SELECT t.place, t.run, true AS taken
+      FROM walk AS w CROSS JOIN LATERAL unnest(w.places, w.runs) AS t(place, run)
+      UNION ALL
+      SELECT b.place, b.run, false
+      FROM walk AS w CROSS JOIN LATERAL unnest(w.behind, w.behind_runs) AS b(place, run)
+      -- Runs are numbered as they come; those beyond the limit are nobody's business.
+      WHERE b.run <= coalesce(w.runs[cardinality(w.runs)], b.run)
+    ) AS p
+    LEFT JOIN LATERAL (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
+    ) AS l ON true
   ) AS l
   WHERE l.whole AND l.taken
-), ${limitedOfKept('$17')}`;
+), ${allowedOfKept('$17')}`;

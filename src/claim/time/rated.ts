@@ -6,7 +6,7 @@ import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { int4, int8, json, plainArray, statement, textArray } from '../../postgres/statement.js';
 import {
-  ALLOWED,
+  allowed,
   CLOCK,
   type Claimed,
   type ClaimTerms,
@@ -64,7 +64,10 @@ WITH ${openQueue(`q.ordering = 'none'`)}, keys AS MATERIALIZED (
   WHERE k.tokens > 0 AND ${NOT_PAUSED_TYPE('k.type')}
   ORDER BY c.rank, c.available_at, c.position
   LIMIT $5::integer
-), ${ALLOWED}, ${CLAIMED}, ${RECORD_CLAIM}
+), ${allowed(`
+      SELECT p.place, p.type, p.limit_key FROM picked AS p WHERE p.limited
+      ORDER BY p.rank, p.available_at, p.position
+    `)}, ${CLAIMED}, ${RECORD_CLAIM}
 SELECT f.epoch, ${CLOCK}, (SELECT count(*)::integer FROM picked) AS found, ${REFUSED} AS refused,
   (SELECT jsonb_object_agg(k.type, k.last) FROM (
     SELECT k.type, CASE WHEN count(*) >= $10::integer THEN max(k.key) ELSE '' END AS last FROM keys AS k GROUP BY k.type

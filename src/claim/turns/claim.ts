@@ -21,12 +21,12 @@ import { dueHeads, type KeyedClaim, type KeyStretch } from '../key/claim.js';
 import { NEWS_COLUMNS, NO_NEWS, newsIn, newsOf } from '../news.js';
 import { MOST_READ } from '../pace.js';
 import {
+  allowedOfKept,
   CLOCK,
   type ClaimedJob,
   type ClaimTerms,
   HELD_BACK,
   KEPT_AND_ALLOWED,
-  limitedOfKept,
   NO_JOB,
   openQueue,
   RECORD_CLAIM_IN_BUCKETS,
@@ -62,28 +62,26 @@ export interface TurnsRequest extends ClaimTerms {
 export const claimTurnsJobs = statement({
   name: 'claim_turns',
   text: `
-WITH ${openQueue('true')}, chosen AS MATERIALIZED (
-  SELECT c.* FROM holdfast.inbox_turns($5::integer, $7::text[], $8::jsonb, $9::integer[], $10::text[],
+WITH ${openQueue('true')}, kept AS MATERIALIZED (
+  SELECT c.*, c.turn AS run FROM holdfast.inbox_turns($5::integer, $7::text[], $8::jsonb, $9::integer[], $10::text[],
     $11::integer[], $12::boolean, $13::integer, $14::integer) AS c
-), kept AS MATERIALIZED (
-  SELECT c.place, c.turn AS run FROM chosen AS c WHERE c.place IS NOT NULL
-), ${limitedOfKept('$16')}, claimed AS (
+), ${allowedOfKept('$16')}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = false
-  FROM chosen AS c
+  FROM kept AS c
   WHERE i.ctid = c.place AND c.place = ANY (ARRAY(${KEPT_AND_ALLOWED}))
   RETURNING ${RETURN_TAKEN}, c.turn, c.more
 ), ${RECORD_CLAIM_IN_BUCKETS}
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${CLOCK}, s.stop_stretch, s.stop_bucket, s.stop_place AS stop_key, s.busy,
   ${REFUSED} AS refused, ${HELD_BACK} AS held_back,
-  (SELECT array_to_string((array_agg(p.due))[1:200], ',') FROM chosen AS p WHERE p.due IS NOT NULL) AS due,
-  (SELECT count(p.turn) FROM chosen AS p) - ${REFUSED_JOBS} AS wanted,
-  (SELECT count(*) FROM (${KEPT_AND_ALLOWED}) AS k) - (SELECT count(*) FROM claimed) AS missed,
+  (SELECT array_to_string((array_agg(p.due))[1:200], ',') FROM kept AS p WHERE p.due IS NOT NULL) AS due,
+  (SELECT count(p.turn) FROM kept AS p) - ${REFUSED_JOBS} AS wanted,
+  (SELECT count(k.place) FROM (${KEPT_AND_ALLOWED}) AS k) - (SELECT count(*) FROM claimed) AS missed,
   ${newsOf('$15::boolean')},
   NULL::bigint AS turn, NULL::boolean AS more, ${NO_JOB}
 FROM holdfast.fleet AS f
-LEFT JOIN chosen AS s ON s.stop_place IS NOT NULL
+LEFT JOIN kept AS s ON s.stop_place IS NOT NULL
 WHERE f.one
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, c.turn, c.more, ${SELECT_TAKEN}
