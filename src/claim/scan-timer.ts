@@ -6,9 +6,11 @@
  * what the last ones took. So looks never take more than about 3 % of a worker's time. The cheaper of the last
  * two counts: the first statement of a session, or a stall of the server, must not put a look off for long.
  */
+import { LOOK_MS } from './pace.js';
+
 const SHARE = 30;
 /** A look that takes longer than a thirtieth of this takes more of the time: what lies behind must be found. */
-const RAREST_MS = 90_000;
+const RAREST_MS = 90 * LOOK_MS;
 
 export class ScanTimer {
   readonly #everyMs: number;

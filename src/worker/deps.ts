@@ -13,6 +13,11 @@ import type { Time } from './time.js';
 /** Whether the registry calls a worker alive, as far as that is known here. */
 export type Standing = 'alive' | 'unknown' | 'dead';
 
+/** For claims, settles and maintenance of all queues. Idle ones are closed, but for one. */
+export const MAX_CONNECTIONS = 8;
+/** Beside those. */
+export const OWN_CONNECTIONS = MAX_CONNECTIONS / 2;
+
 export interface SharedDeps {
   readonly schema: string;
   readonly queues: readonly string[];

@@ -14,7 +14,7 @@ import { plainExecutor } from '../postgres/queryable.js';
 import { keepBacklog, readDue, writeTicks } from '../schedule/tick.js';
 import { IdlePoll } from './claim/idle-poll.js';
 import { Wakeups } from './claim/wakeups.js';
-import type { SharedDeps } from './deps.js';
+import { OWN_CONNECTIONS, type SharedDeps } from './deps.js';
 import { Keeper } from './lease/keeper.js';
 import { QueueWorker } from './queue-worker.js';
 import { type Leaks, newLeaks } from './run/leaks.js';
@@ -29,11 +29,6 @@ import { watchUnhandled } from './services/unhandled.js';
 import { Settler } from './settle/settler.js';
 import { Trouble } from './trouble.js';
 import type { WorkerDeps } from './worker.js';
-
-/** For claims, settles and maintenance of all queues. Idle ones are closed, but for one. */
-export const MAX_CONNECTIONS = 8;
-/** Beside those. */
-const OWN_CONNECTIONS = MAX_CONNECTIONS / 2;
 
 interface LoopsDeps extends Omit<SharedDeps, 'workerId' | 'standing'>, WorkerDeps {
   readonly registration: Registration;

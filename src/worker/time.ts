@@ -2,12 +2,10 @@
  * Time, timers and chance, as the loops of a worker see them. They come in as a dependency, so that a test can
  * run a fleet on a clock of its own and get the same run every time.
  */
-import { jittered, PACE_MS, SOON_MS } from '../claim/pace.js';
+import { jittered, LOOK_MS, PACE_MS, SOON_MS } from '../claim/pace.js';
 
-export { jittered, PACE_MS, SOON_MS };
+export { jittered, LOOK_MS, PACE_MS, SOON_MS };
 
-/** About so often one looks around where nobody tells. */
-export const LOOK_MS = 1_000;
 /** Without an answer for so long, a connection may be half open. */
 export const ANSWER_MS = 5 * LOOK_MS;
 

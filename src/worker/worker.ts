@@ -18,9 +18,10 @@ import { closePool, databaseOf, enginePool as newEnginePool } from '../postgres/
 import { engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';
+import { MAX_CONNECTIONS } from './deps.js';
 import { emitterOf, noStats, type WorkerEvent, type WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
-import { Loops, MAX_CONNECTIONS } from './loops.js';
+import { Loops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
 import { addRoute, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';

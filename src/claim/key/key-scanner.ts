@@ -14,15 +14,16 @@
  */
 
 import { BUCKETS } from '../../job/key.js';
+import { LOOK_MS } from '../pace.js';
 import { ScanTimer } from '../scan-timer.js';
 import type { KeyedClaim, KeyStretch } from './claim.js';
 import { bucketsOf, rest, stretchesOf } from './key-places.js';
 
 /** How long the owner of a bucket has for a hint before others follow it. */
-const OWNER_FIRST_MS = 200;
+const OWNER_FIRST_MS = LOOK_MS / 5;
 
 /** Walks are no rarer than this where they cost little. What is due within this time is remembered. */
-export const RARE_MS = 5_000;
+export const RARE_MS = 5 * LOOK_MS;
 
 /**
  * One claim read the whole queue: few rows stand in it that this user may see. If that was dear, policies may hide the
