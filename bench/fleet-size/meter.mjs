@@ -36,7 +36,7 @@ export function serverCpuMs(pid) {
  */
 const KINDS = {
   definition: /^\s*(--.*\s+)*(CREATE|ALTER|DO|COMMENT|GRANT|REVOKE)\b/,
-  claim: /lease_generation \+ (1|\$\d+)/,
+  claim: /lease_generation \+ (1|\$\d+)|\binbox_claim"?\(/,
   recover: /\borphans AS\b/,
   prune: /_prune_archive"?\(/,
 };

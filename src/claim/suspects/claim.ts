@@ -44,6 +44,7 @@ export const claimSuspectJobs = statement({
   text: `
 WITH ${openQueue('true')}, kept AS MATERIALIZED (
   SELECT s.place, s.run FROM holdfast.inbox_suspects($5::integer, $7::text[], $8::jsonb, $9::integer) AS s
+  WHERE EXISTS (SELECT FROM open_queue)
 ), ${allowedOfKept()}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = i.crashes >= ${ALONE_FROM}

@@ -200,7 +200,7 @@ export async function claimTime(
     found: head.readyJobs ?? 0,
     seen:
       head.seen === null
-        ? goesOn(lines, jobs, limit)
+        ? goesOn(lines, jobs, head.readyJobs ?? 0, limit)
         : new Set(head.seen.split(',').map((nth) => Number(nth) - 1)),
     cut:
       line === null || at === null || position === null ? null : { line: line - 1, at, position },
@@ -218,17 +218,20 @@ function mustMerge(lines: readonly LineRequest[], aged: boolean): boolean {
   return !lines.every(isLater);
 }
 
-/** Lines that were read one after the other: a claim that took all it wanted did not come to the end of these. */
-function goesOn(
+/**
+ * Lines that were read one after the other: a claim that found all it wanted did not come to the end of these. A row that was
+ * changed while the claim ran is found and not taken, and may be of any line.
+ */
+export function goesOn(
   lines: readonly LineRequest[],
   jobs: readonly ClaimedJob[],
+  found: number,
   limit: number,
 ): Set<number> {
-  const last = jobs.length < limit ? undefined : jobs.at(-1);
-  const unread = [...lines.keys()].filter(
-    (nth) => last && (lines[nth] as LineRequest).priority >= last.priority,
-  );
-  return new Set(unread);
+  const changed = found > jobs.length;
+  const last = found < limit ? undefined : jobs.at(-1);
+  const isUnread = ({ priority }: LineRequest) => last !== undefined && priority >= last.priority;
+  return new Set([...lines.keys()].filter((nth) => changed || isUnread(lines[nth] as LineRequest)));
 }
 
 /** The order in which they are to be started. Postgres' timestamps sort as text. */

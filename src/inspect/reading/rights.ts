@@ -76,7 +76,9 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
       on('rates', right),
       on('permits', right),
     ]),
-    ...callOfQueue('_claim _allow _rate_keys _due _set_limit _turns _room _prune_archive'),
+    ...callOfQueue(
+      '_claim _allow _rate_keys _due _set_limit _turns _room _suspects _prune_archive',
+    ),
     ...ofQueue('', 'SELECT INSERT UPDATE DELETE'),
     ...ofQueue('_claims', 'SELECT INSERT DELETE'),
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),
