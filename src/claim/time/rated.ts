@@ -68,7 +68,8 @@ WITH ${openQueue(`q.ordering = 'none'`)}, keys AS MATERIALIZED (
       SELECT p.place, p.type, p.limit_key FROM picked AS p WHERE p.limited
       ORDER BY p.rank, p.available_at, p.position
     `)}, ${CLAIMED}, ${RECORD_CLAIM}
-SELECT f.epoch, ${CLOCK}, (SELECT count(*)::integer FROM picked) AS found, ${REFUSED} AS refused,
+SELECT f.epoch, ${CLOCK}, (SELECT count(*)::integer FROM picked) AS found,
+  (SELECT count(DISTINCT p.limit_key)::integer FROM picked AS p) AS found_keys, ${REFUSED} AS refused,
   (SELECT jsonb_object_agg(k.type, k.last) FROM (
     SELECT k.type, CASE WHEN count(*) >= $10::integer THEN max(k.key) ELSE '' END AS last FROM keys AS k GROUP BY k.type
   ) AS k) AS walked,
@@ -79,12 +80,13 @@ SELECT f.epoch, ${CLOCK}, (SELECT count(*)::integer FROM picked) AS found, ${REF
 FROM holdfast.fleet AS f
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
     clock: int8.orNull,
     found: int4.orNull,
+    found_keys: int4.orNull,
     refused: json.orNull,
     walked: json.orNull,
     walk_ms: int8.orNull,
@@ -95,6 +97,8 @@ FROM claimed AS c`,
 export interface RatedClaim extends Claimed {
   /** So many jobs could be taken. The limit itself means that there is more. */
   readonly found: number;
+  /** Of so many keys. */
+  readonly foundKeys: number;
   readonly refused: Refused;
   /** By type of which there are jobs with keys, the key with which a walk ended; '': it came to the end. */
   readonly walked: Readonly<Record<string, string>>;
@@ -120,6 +124,7 @@ export async function claimRateKeys(
     epoch: head.epoch ?? 0,
     clock: head.clock ?? 0,
     found: head.found ?? 0,
+    foundKeys: head.foundKeys ?? 0,
     refused: refusedIn(head.refused),
     walked: head.walked === null ? {} : JSON.parse(head.walked),
     walkMs: head.walkMs,

@@ -4,7 +4,7 @@ import type { RatedClaim } from './rated.js';
 import { RateWalks } from './walks.js';
 
 const NOTHING: RatedClaim = {
-  ...{ epoch: 0, clock: 0, found: 0, jobs: [] },
+  ...{ epoch: 0, clock: 0, found: 0, foundKeys: 0, jobs: [] },
   ...{ refused: {}, walked: {}, walkMs: null },
 };
 const all = () => true;
@@ -36,4 +36,18 @@ test('a walk that is under way rests while its type is closed', () => {
   expect(walks.goesOn(none)).toBe(false);
   expect(walks.readAt(1, none)).toBe(Number.POSITIVE_INFINITY);
   expect(walks.take(1, all, false).walks).toEqual([{ type: 'a', afterKey: 'last', version: 1 }]);
+});
+
+test('a walk reads more keys while they have too little, and as many as it needs when they have enough', () => {
+  const walks = new RateWalks({ a: 1 });
+  const after = (walked: string, found: number, foundKeys: number) => {
+    walks.take(0, all, true);
+    walks.record({ ...NOTHING, found, foundKeys, walked: { a: walked } }, 100, 0);
+    return walks.take(0, all, false).keys;
+  };
+  expect(after('k31', 31, 31)).toBe(64);
+  expect(after('k95', 60, 60)).toBe(128);
+  expect(after('k99', 100, 100)).toBe(125);
+  expect(after('k99', 100, 2)).toBe(32);
+  expect(after('', 3, 3)).toBe(32);
 });

@@ -65,9 +65,13 @@ export class RateWalks {
     return { walks: this.#taken, keys: this.#keys };
   }
 
-  record({ jobs, found, walked, walkMs }: RatedClaim, limit: number, now: number): void {
+  record(claim: RatedClaim, limit: number, now: number): void {
+    const { found, foundKeys, walked, walkMs } = claim;
     if (this.#taken.length === 0) return;
-    this.#keys = jobs.length > 0 ? FEW_READ : Math.min(2 * this.#keys, MOST_READ);
+    // As many as had what was wanted; more and more while they have less.
+    const isLong = Object.values(walked).some((key) => key !== '');
+    const keys = found >= limit ? Math.ceil(1.25 * foundKeys) : isLong ? 2 * this.#keys : 0;
+    this.#keys = Math.min(Math.max(keys, FEW_READ), MOST_READ);
     if (walkMs !== null) this.#at = Math.min(this.#at, now + Math.max(1, walkMs));
     for (const { type } of this.#taken) {
       const last = walked[type];
