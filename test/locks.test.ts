@@ -12,7 +12,7 @@ import { judgeLocks, judgeMaintenanceLock } from '../src/inspect/doctor/locks.js
 import { explainJob } from '../src/inspect/explain/explain.js';
 import { overview } from '../src/inspect/queue/overview.js';
 import { readLocks } from '../src/inspect/reading/locks.js';
-import { maintenanceLock } from '../src/maintenance/turn.js';
+import { maintenanceLock } from '../src/maintenance/election.js';
 import { collectMetrics } from '../src/metrics/index.js';
 import { clearAll, plantJob, plantWorker } from './support/cli-plant.js';
 import { call } from './support/cli-run.js';

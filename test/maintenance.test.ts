@@ -9,10 +9,10 @@ import { findGone } from '../src/fleet/liveness.js';
 import { fleetView } from '../src/fleet/registry.js';
 import { job } from '../src/index.js';
 import { isolate } from '../src/lease/marks.js';
+import { maintenanceLock, winElection } from '../src/maintenance/election.js';
 import { PAGES_A_ROUND } from '../src/maintenance/pages.js';
 import { forgetDeadClaims, recoverJobs } from '../src/maintenance/recover.js';
 import { sweepDeadWorkers } from '../src/maintenance/sweep.js';
-import { maintenanceLock, takeTurn } from '../src/maintenance/turn.js';
 import type { Names } from '../src/postgres/names.js';
 import { enginePool, withTransaction } from '../src/postgres/pool.js';
 import { type Executor, engineExecutor } from '../src/postgres/queryable.js';
@@ -58,7 +58,7 @@ beforeEach(async () => {
   await db.hf.resume();
 });
 
-/** What a worker does at its turn. Null: it was not its turn. */
+/** What a worker does that wins the election. Null: it was not elected. */
 async function round(names: Names = INBOX, pool: pg.Pool = engine) {
   const on = engineExecutor(pool, { prepare: true });
   const dead: string[] = [];
@@ -76,7 +76,7 @@ async function round(names: Names = INBOX, pool: pg.Pool = engine) {
   });
   onTestFinished(() => recovery.stop());
   const services = maintenanceServices(60_000, recovery, (ids) => void dead.push(...ids));
-  const due = await takeTurn(on, names, 60_000, services);
+  const due = await winElection(on, names, 60_000, services);
   if (!due) return null;
   for (const { name, run } of services)
     if (due.has(name)) done.set(name, await run({ ...given, engine: on, withBitmaps }));
@@ -510,7 +510,7 @@ describe('pruning', () => {
       'CREATE TRIGGER kept BEFORE DELETE ON holdfast.inbox_effects FOR EACH ROW EXECUTE FUNCTION refuse()',
     );
     const { events } = start(db.hf, (w) => w.handle(work, () => undefined));
-    await until('its turn is over', () =>
+    await until('its round is over', () =>
       events.find((event) => event.kind === 'maintained' && event.pruned === 1),
     );
     expect(events.filter(({ kind }) => kind === 'error')).toEqual([
@@ -571,7 +571,7 @@ describe('one pair of hands', () => {
     expect(await round()).toMatchObject({ recovered: 1 });
   });
 
-  test('queues take their turns apart from each other', async () => {
+  test('queues have their rounds apart from each other', async () => {
     await db.hf.createQueue('outbox');
     expect(await round()).not.toBeNull();
     expect(await round({ schema: 'holdfast', queue: 'outbox' })).not.toBeNull();

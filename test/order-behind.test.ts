@@ -3,7 +3,7 @@
  * when the walk of the claim ends between the two. And looking behind the last job moves nothing on.
  */
 import { beforeAll, beforeEach, expect, test } from 'vitest';
-import { rest } from '../src/claim/key/key-places.js';
+import { rest } from '../src/claim/key/stretches.js';
 import { bucketOf, job } from '../src/index.js';
 import { numbers } from './support/claiming.js';
 import { testDatabase } from './support/database.js';

@@ -8,7 +8,7 @@
  * workers before anybody takes its jobs.
  */
 import { beforeEach, expect, test } from 'vitest';
-import { stretchesOf } from '../src/claim/key/key-places.js';
+import { stretchesOf } from '../src/claim/key/stretches.js';
 import type { ClaimedJob } from '../src/claim/take.js';
 import { job } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { job } from '../src/index.js';
 import {
   type AgedPruning,
-  pruneBatch,
+  pruneChunk,
   pruneEffects,
   pruneIdempotency,
   pruneUnique,
@@ -78,8 +78,8 @@ const TABLES: Record<string, Table> = {
 async function round(what: AgedPruning, limit = 5_000): Promise<number> {
   let [upTo, pruned, seen]: [string | null, number, number] = [null, 0, limit];
   while (seen === limit) {
-    const batch = await pruneBatch(db.engine, INBOX, what, limit, upTo);
-    [upTo, pruned, seen] = [batch.upTo, pruned + batch.pruned, batch.seen];
+    const chunk = await pruneChunk(db.engine, INBOX, what, limit, upTo);
+    [upTo, pruned, seen] = [chunk.upTo, pruned + chunk.pruned, chunk.seen];
   }
   if (upTo !== null) await rememberPruned(db.engine, INBOX, what, upTo);
   return pruned;

@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { rest } from '../src/claim/key/key-places.js';
+import { rest } from '../src/claim/key/stretches.js';
 import { claimTurnsJobs } from '../src/claim/turns/claim.js';
 import { job } from '../src/index.js';
 import { explainJob } from '../src/inspect/explain/explain.js';

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type EnqueueItem, job, type UniqueOptions } from '../src/index.js';
 import { bucketOf } from '../src/job/key.js';
-import { pruneBatch, pruneUnique } from '../src/maintenance/prune.js';
+import { pruneChunk, pruneUnique } from '../src/maintenance/prune.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
 import { fail } from '../src/settle/fail.js';
@@ -620,14 +620,14 @@ test('maintenance prunes keys that stand for nothing, and looks at the others la
   await STATES.completed();
   await named('waits');
   const age = () => db.rows(`UPDATE holdfast.inbox_unique SET prune_at = now() - interval '1 s'`);
-  expect(await pruneBatch(db.engine, INBOX, pruneUnique, 100, null)).toMatchObject({ pruned: 0 });
+  expect(await pruneChunk(db.engine, INBOX, pruneUnique, 100, null)).toMatchObject({ pruned: 0 });
   await age();
-  expect(await pruneBatch(db.engine, INBOX, pruneUnique, 100, null)).toMatchObject({ pruned: 1 });
+  expect(await pruneChunk(db.engine, INBOX, pruneUnique, 100, null)).toMatchObject({ pruned: 1 });
   expect((await keyRows()).map(({ key }) => key)).toEqual(['kept', 'waits']);
   // Nothing is read again at once.
   expect(await db.rows('SELECT FROM holdfast.inbox_unique WHERE prune_at <= now()')).toEqual([]);
   await db.rows(`UPDATE holdfast.inbox_unique SET kept_until = now() - interval '1 s'`);
   await age();
-  expect(await pruneBatch(db.engine, INBOX, pruneUnique, 100, null)).toMatchObject({ pruned: 1 });
+  expect(await pruneChunk(db.engine, INBOX, pruneUnique, 100, null)).toMatchObject({ pruned: 1 });
   await until('only what waits is left', async () => (await keyRows()).length === 1);
 });

@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../src/index.js';
-import { pruneBatch, pruneEffects } from '../src/maintenance/prune.js';
+import { pruneChunk, pruneEffects } from '../src/maintenance/prune.js';
 import { complete } from '../src/settle/complete.js';
 import { deadLetter } from '../src/settle/dead-letter.js';
 import { claimAs, heldOf } from './support/claiming.js';
@@ -61,7 +61,7 @@ test.each(['cancel', 'discard'] as const)(
       [id],
     );
     await db.hf[verb]([id]);
-    expect(await pruneBatch(db.engine, INBOX, pruneEffects, 10, null)).toMatchObject({ pruned: 0 });
+    expect(await pruneChunk(db.engine, INBOX, pruneEffects, 10, null)).toMatchObject({ pruned: 0 });
     await db.hf.archive.replay([id]);
     const charged: unknown[] = [];
     const { worker } = start(db.hf, (w) =>
@@ -73,7 +73,7 @@ test.each(['cancel', 'discard'] as const)(
     expect(charged).toEqual([7]);
     // Completed, it is known for as long as it was before.
     await db.rows(`UPDATE holdfast.inbox_effects SET created_at = now() - interval '8 days'`);
-    expect(await pruneBatch(db.engine, INBOX, pruneEffects, 10, null)).toMatchObject({ pruned: 1 });
+    expect(await pruneChunk(db.engine, INBOX, pruneEffects, 10, null)).toMatchObject({ pruned: 1 });
   },
 );
 

@@ -46,7 +46,7 @@ import { listQueues, type QueueRow } from '../inspect/queue/queues.js';
 import { readLocks } from '../inspect/reading/locks.js';
 import { limitLocks } from '../inspect/reading/row-locks.js';
 import { HoldfastError } from '../job/errors.js';
-import { maintenanceLock } from '../maintenance/turn.js';
+import { maintenanceLock } from '../maintenance/election.js';
 import type { Names } from '../postgres/names.js';
 import { closePool, plainPool, withClient } from '../postgres/pool.js';
 import { checkSchema } from '../schema/migrate.js';

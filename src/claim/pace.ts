@@ -1,11 +1,11 @@
 /** How soon one asks again, and how much at once: the pace of statements, and waits that keep workers out of step. Pure. */
 
-/** About so often one looks around where nobody tells. Other times are parts and multiples of this. */
-export const LOOK_MS = 1_000;
+/** About so often one checks where nobody tells. Other times are parts and multiples of this. */
+export const CHECK_MS = 1_000;
 
 /** Statements of one kind follow each other no faster than this, so that what comes in one moment shares one. */
 export const PACE_MS = 4;
-/** After so long one looks again, where nobody tells. */
+/** After so long one asks again, where nobody tells. */
 export const SOON_MS = 5 * PACE_MS;
 /** The latest answer to what all workers know, while others are quicker; and the longest rest. */
 export const LATEST_MS = 2 * SOON_MS;

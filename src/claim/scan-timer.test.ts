@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { ScanTimer } from './scan-timer.js';
 
-describe('a look', () => {
+describe('a scan', () => {
   test('is due at the start', () => {
     expect(new ScanTimer().due(0)).toBe(true);
   });
@@ -19,17 +19,17 @@ describe('a look', () => {
     'that takes %i ms leaves about 97 % of the time to others',
     (tookMs) => {
       const timer = new ScanTimer();
-      let [now, looking] = [0, 0];
+      let [now, scanning] = [0, 0];
       while (now < 600_000) {
-        // Somebody asks for a look all the time.
+        // Somebody asks for a scan all the time.
         timer.hasten(now);
         now = Math.max(now, timer.at);
         expect(timer.due(now)).toBe(true);
         now += tookMs;
-        looking += tookMs;
+        scanning += tookMs;
         timer.record(now, tookMs);
       }
-      expect(looking / now).toBeLessThan(0.045);
+      expect(scanning / now).toBeLessThan(0.045);
     },
   );
 
@@ -64,7 +64,7 @@ describe('a look', () => {
     expect(timer.at).toBe(2_030);
   });
 
-  test('comes in the end however long looks take: handlers that block the event loop count as such', () => {
+  test('comes in the end however long scans take: handlers that block the event loop count as such', () => {
     const timer = new ScanTimer();
     for (const now of [0, 10_000]) timer.record(now, 20_000);
     expect(timer.due(100_000)).toBe(true);

@@ -59,7 +59,7 @@ const status = async (id: string) =>
   (await db.rows<{ status: string }>('SELECT status FROM holdfast.workers WHERE id = $1', [id]))[0]
     ?.status;
 
-describe('a look', () => {
+describe('a check', () => {
   test('finds a worker gone only when the last of its sessions has ended', async () => {
     const watcher = await worker(1);
     const { id, sessions } = await worker(3);
@@ -80,9 +80,9 @@ describe('a look', () => {
     await leave(db.engine, INBOX, dead.id, true);
     const own = watcher.sessions[0] as Session;
     // On the session that holds the lock, where an exclusive try would succeed.
-    const look = await findGone(own.db, INBOX, watcher.id);
-    expect(look.free).toContain(gone.id);
-    for (const { id } of [watcher, unwatched, dead]) expect(look.free).not.toContain(id);
+    const check = await findGone(own.db, INBOX, watcher.id);
+    expect(check.free).toContain(gone.id);
+    for (const { id } of [watcher, unwatched, dead]) expect(check.free).not.toContain(id);
   });
 
   test('holds nothing afterwards: the lock can be taken at once', async () => {

@@ -6,7 +6,7 @@
  * lock exclusively, for one statement: if it gets it, no session of that process is left. This only makes
  * recovery fast. A frozen process keeps its sessions, and one behind a transaction pooler has none of its
  * own: their heartbeats show that they are gone. A live process that lost all its sessions takes the lock
- * again as soon as it is connected. So nobody is declared dead after a single look, nor by a watcher or a
+ * again as soon as it is connected. So nobody is declared dead after a single check, nor by a watcher or a
  * server that has only just started; nor is one that is still starting, and has sent no heartbeat while it held its
  * lock.
  */
@@ -27,7 +27,7 @@ export const holdLivenessLock = statement({
   columns: { held: text },
 });
 
-/** On a session of the worker's own, for as long as it lasts. Waits for a look that is under way. */
+/** On a session of the worker's own, for as long as it lasts. Waits for a check that is under way. */
 export async function holdLiveness(db: Executor, names: Names, workerId: string): Promise<void> {
   await db.run(holdLivenessLock, names, keysOf(names, workerId));
 }
@@ -76,7 +76,7 @@ export async function markWatched(
   await db.run(watchWorker, names, [workerId, watched]);
 }
 
-export interface Look {
+export interface Check {
   readonly epoch: number;
   /** A heartbeat was counted. */
   readonly beat: boolean;
@@ -92,7 +92,7 @@ export interface Look {
 // the own session's shared lock would succeed, and another worker may have a dead worker's key by now. The
 // heartbeat comes before the first of them, so that no statement waits for its own row while it holds
 // others' locks.
-export const lookAround = statement({
+export const checkOthers = statement({
   name: 'look_around',
   text: `
 WITH beat AS (
@@ -123,7 +123,7 @@ FROM holdfast.fleet AS f`,
 });
 
 /**
- * One look. The locks that it could take are released with the statement. With metadata for the registry it
+ * One check. The locks that it could take are released with the statement. With metadata for the registry it
  * is also the watcher's heartbeat; without, it changes nothing.
  */
 export async function findGone(
@@ -131,10 +131,10 @@ export async function findGone(
   names: Names,
   watcher: string,
   metadata: object | null = null,
-): Promise<Look> {
+): Promise<Check> {
   const [space, lockKey] = keysOf(names, watcher);
   const params = [watcher, space, lockKey, metadata && JSON.stringify(metadata)];
-  const [row] = await db.run(lookAround, names, params);
+  const [row] = await db.run(checkOthers, names, params);
   if (!row) throw new Error(`the table ${names.schema}.fleet has lost its row`);
   return { ...row, free: JSON.parse(row.free) };
 }
@@ -172,15 +172,15 @@ SELECT d.id FROM declared AS d WHERE d.status = 'dead'`,
 });
 
 /**
- * Declares dead those of the suspects whose lock is still free, and returns them. A server that started
+ * Declares dead those of these workers whose lock is still free, and returns them. A server that started
  * less than ten seconds ago declares nobody: everybody lost their sessions with it.
  */
 export async function declareGone(
   db: Executor,
   names: Names,
-  suspects: readonly string[],
+  ids: readonly string[],
 ): Promise<string[]> {
-  const params = [textArray(suspects), livenessSpace(names.schema)];
+  const params = [textArray(ids), livenessSpace(names.schema)];
   const rows = await db.run(declareWorkersGone, names, params);
   return rows.map((row) => row.id);
 }

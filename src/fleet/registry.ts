@@ -140,7 +140,7 @@ export interface LimitedTypes {
 export interface QueueSettings {
   readonly name: string;
   readonly ordering: Ordering;
-  /** What else decides which jobs may be claimed now; another text: look for them. */
+  /** What else decides which jobs may be claimed now; another text: read again. */
   readonly limits: string;
   readonly limited: LimitedTypes;
 }

@@ -7,7 +7,7 @@
  * that got more than its cap keeps the buckets nearest to its points; each of the others goes on to the
  * next worker that has room. When a worker joins or leaves, its share moves and little else: a few
  * buckets may move between others where a cap is met. The ring is only a filter: it says where a worker
- * looks for jobs, and the row decides who gets them.
+ * reads jobs, and the row decides who gets them.
  */
 import { BUCKETS, hash32 } from '../job/key.js';
 
@@ -24,7 +24,7 @@ const POINTS = 320;
 const LOAD = 1.2;
 
 /**
- * The owner of each of the 1024 buckets, or [] without workers. Another ring than the product's is there to be looked at;
+ * The owner of each of the 1024 buckets, or [] without workers. Another ring than the product's is there to be compared;
  * a load of Infinity: whoever comes first clockwise, however much it has.
  */
 export function ringOwners(
@@ -83,15 +83,15 @@ function circleOf(ids: readonly string[], count: number): Circle {
  * random, so that caps are met less often. At random, one fleet in 60 would break the bound above.
  */
 function pointsOf(id: string, count: number): Float64Array {
-  const turns = new Float64Array(count);
-  for (let n = 0; n < count; n++) turns[n] = hash32(`${id}#${n}`) * count + n;
+  const draws = new Float64Array(count);
+  for (let n = 0; n < count; n++) draws[n] = hash32(`${id}#${n}`) * count + n;
   // The order of the hashes says which arc gets which distance; their low bits say where in either.
-  turns.sort();
-  return turns.map((turn, step) => {
-    const hash = Math.floor(turn / count);
+  draws.sort();
+  return draws.map((draw, step) => {
+    const hash = Math.floor(draw / count);
     const inArc = (hash & 0xfff) / 0x1000;
     const inStep = ((hash >>> 12) & 0xfff) / 0x1000;
-    const slot = Math.floor((((turn % count) + inArc) * BUCKETS) / count);
+    const slot = Math.floor((((draw % count) + inArc) * BUCKETS) / count);
     return slot * SLOT + Math.floor(((step + inStep) * SLOT) / count);
   });
 }

@@ -45,7 +45,7 @@ export const takeQueueLock = statement({
   columns: { held: text },
 });
 
-/** An insert that looks at the same moment is waited for. */
+/** An insert that reads at the same moment is waited for. */
 export async function holdQueueLock(db: Executor, names: Names, lock: number): Promise<void> {
   await db.run(takeQueueLock, names, [lock]);
 }
@@ -122,8 +122,8 @@ export async function hintQueue(
  */
 export async function setNotify(client: Queryable, names: Names, on: boolean): Promise<void> {
   checkQueueName(names.queue);
-  const turn = on ? 'ENABLE' : 'DISABLE';
-  const text = loadText(`ALTER TABLE holdfast.inbox ${turn} TRIGGER wake`, names);
+  const verb = on ? 'ENABLE' : 'DISABLE';
+  const text = loadText(`ALTER TABLE holdfast.inbox ${verb} TRIGGER wake`, names);
   await client.query("SET LOCAL lock_timeout = '5s'");
   await inQueue(names, Promise.resolve(client.query(text)));
 }

@@ -1,9 +1,9 @@
 /**
- * Pruning: what is past its retention is deleted, a batch at a time, oldest first; of the archive, whole segments are
+ * Pruning: what is past its retention is deleted, a chunk at a time, oldest first; of the archive, whole segments are
  * dropped.
  *
  * An idempotency key, a unique key and an effect marker are kept as long as their job is in the queue, however old
- * they are; the archive and the audit are pruned by age alone. A batch is small enough to be over in a moment, so
+ * they are; the archive and the audit are pruned by age alone. A chunk is small enough to be over in a moment, so
  * no lock and no snapshot is held for long. A round reads what it deletes and no more: it costs as much after a year as
  * on the first day.
  */
@@ -28,18 +28,18 @@ export async function pruneArchive(db: Executor, names: Names): Promise<number> 
 interface Aged {
   readonly name: string;
   readonly table: string;
-  /** The column that says when a row `t` is looked at. */
+  /** The column that says when a row `t` is checked. */
   readonly at: string;
   /** Rows up to this time are due. */
   readonly due: string;
-  /** True of a row that is still needed: it is looked at again `later`. */
+  /** True of a row that is still needed: it is checked again `later`. */
   readonly stands: string;
   readonly later: string;
 }
 
 /**
- * Looks at the rows that are due, oldest first, and deletes those that are not needed. Every row that it has looked at is
- * gone or moved, but for those that somebody has locked. So the next batch begins at `up_to`, and does not pass over what
+ * Checks the rows that are due, oldest first, and deletes those that are not needed. Every row that it has checked is
+ * gone or moved, but for those that somebody has locked. So the next chunk begins at `up_to`, and does not pass over what
  * was deleted before: where a long transaction keeps vacuum away, that may be millions of dead rows. A transaction that
  * lasts longer than the retention may leave a row behind.
  */
@@ -115,23 +115,23 @@ export const pruneEffects = pruneAged({
 
 export type AgedPruning = typeof pruneIdempotency;
 
-export interface PrunedBatch {
+export interface PrunedChunk {
   readonly pruned: number;
   /** Fewer than `limit`: none are left. Some of them stand. */
   readonly seen: number;
   readonly upTo: string;
 }
 
-/** One batch, from where the last one came to; null: from where the last round came to. */
-export async function pruneBatch(
+/** One chunk, from where the last one came to; null: from where the last round came to. */
+export async function pruneChunk(
   db: Executor,
   names: Names,
   what: AgedPruning,
   limit: number,
   from: string | null,
-): Promise<PrunedBatch> {
+): Promise<PrunedChunk> {
   const [row] = await db.run(what, names, [limit, from]);
-  return row as PrunedBatch;
+  return row as PrunedChunk;
 }
 
 export const keepPruned = statement({
@@ -175,7 +175,7 @@ SELECT count(*) AS pruned FROM gone`,
   columns,
 });
 
-/** One batch of the audit or of rates. Returns how many rows it removed. */
+/** One chunk of the audit or of rates. Returns how many rows it removed. */
 export async function prune(
   db: Executor,
   names: Names,

@@ -113,7 +113,7 @@ export interface RecoverRequest {
   readonly limit: number;
   /** The worker that recovers lives, so a job of its own whose lease ran out has killed nobody. */
   readonly recoverer: string;
-  /** Where to look for claims that were made by hand. */
+  /** Where to search for claims that were made by hand. */
   readonly pages?: Pages;
 }
 

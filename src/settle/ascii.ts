@@ -11,7 +11,7 @@ export function isUnstorable(error: unknown): boolean {
   return UNSTORABLE.has((error as { code?: string } | null)?.code ?? '');
 }
 
-/** For a batcher's `reword`: these texts of an item in ASCII; null if they are, or are not the reason. */
+/** For the `reword` of settlements: these texts of an item in ASCII; null if they are, or are not the reason. */
 export function asAscii<Name extends string>(...names: Name[]) {
   return <Item extends Readonly<Record<Name, string>>>(item: Item, error: unknown): Item | null => {
     if (!isUnstorable(error)) return null;

@@ -2,12 +2,12 @@
  * Time, timers and chance, as the loops of a worker see them. They come in as a dependency, so that a test can
  * run a fleet on a clock of its own and get the same run every time.
  */
-import { jittered, LOOK_MS, PACE_MS, SOON_MS } from '../claim/pace.js';
+import { CHECK_MS, jittered, PACE_MS, SOON_MS } from '../claim/pace.js';
 
-export { jittered, LOOK_MS, PACE_MS, SOON_MS };
+export { CHECK_MS, jittered, PACE_MS, SOON_MS };
 
 /** Without an answer for so long, a connection may be half open. */
-export const ANSWER_MS = 5 * LOOK_MS;
+export const ANSWER_MS = 5 * CHECK_MS;
 
 export interface Timer {
   cancel(): void;
@@ -18,7 +18,7 @@ export interface Time {
   now(): number;
   /** `background`: it does not keep the process alive. */
   after(ms: number, run: () => void, background?: boolean): Timer;
-  /** When this turn of the event loop is over. */
+  /** When this tick of the event loop is over. */
   soon(run: () => void): void;
   /** From 0 to 1. */
   random(): number;

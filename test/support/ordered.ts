@@ -1,6 +1,6 @@
 /** Claiming from a queue that is read by key, without the worker: every key, from the start. */
 import { claimKeyed, type KeyedClaim, type KeyedClaimRequest } from '../../src/claim/key/claim.js';
-import { stretchesOf } from '../../src/claim/key/key-places.js';
+import { stretchesOf } from '../../src/claim/key/stretches.js';
 import { BUCKETS, bucketOf } from '../../src/job/key.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';

@@ -1,6 +1,6 @@
 /** Claiming where keys take turns, without the worker: every key, from the start. */
 
-import { rest } from '../../src/claim/key/key-places.js';
+import { rest } from '../../src/claim/key/stretches.js';
 import { claimTurns, type TurnsClaim, type TurnsRequest } from '../../src/claim/turns/claim.js';
 import type { Names } from '../../src/postgres/names.js';
 import type { Executor } from '../../src/postgres/queryable.js';

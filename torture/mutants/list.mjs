@@ -97,7 +97,7 @@ export const MUTANTS = [
     patches: {
       'settle/fail.js': [[`\${fencedIn('failed')}`, `i.id = failed.id AND ${ANYBODY}`]],
       // It also asks before it settles: without that, only the statement stands in the way.
-      'worker/settle/batcher.js': [["=== 'unknown' && !abandoned.aborted", "=== 'never'"]],
+      'worker/settle/settlements.js': [["=== 'unknown' && !abandoned.aborted", "=== 'never'"]],
     },
     ...FREEZES,
     producer: { flakyMs: 5_000, weights: { flaky: 20 } },
@@ -335,7 +335,7 @@ export const MUTANTS = [
     patches: {
       'lease/renew.js': [[ALL_FENCED, `${THEIR_IDS} AND ${ANYBODY} AND ${LIVE}`]],
       // It also learns first that it was declared dead: without that, only the statement stands in the way.
-      'worker/lease/keeper-work.js': [['[look, renew]', '[renew, look]']],
+      'worker/lease/keeper-work.js': [['[check, renew]', '[renew, check]']],
     },
     ...FREEZES,
     caughtBy: /^ownership: .* renewed, .* by a session of somebody else/,

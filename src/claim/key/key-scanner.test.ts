@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { BUCKETS } from '../../job/key.js';
 import type { KeyedClaim, KeyStretch } from './claim.js';
-import { bucketsOf } from './key-places.js';
 import { KeyScanner } from './key-scanner.js';
+import { bucketsOf } from './stretches.js';
 
 const EVERY = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
@@ -234,7 +234,7 @@ describe('a hint', () => {
     expect(queue.taken).toHaveLength(1);
   });
 
-  test('takes turns with a walk that goes on and brings little', () => {
+  test('alternates with a walk that goes on and brings little', () => {
     const queue = new Queue();
     for (let n = 0; n < 1_000; n++) {
       queue.add(n, 'blocked');
@@ -343,7 +343,7 @@ describe('where keys take turns', () => {
 });
 
 test.each([false, true])(
-  'whatever happens, nothing is left unread for longer than a look (turns: %s)',
+  'whatever happens, nothing is left unread for longer than a scan allows (turns: %s)',
   (turns) => {
     const bucket = fc.integer({ min: 0, max: BUCKETS - 1 });
     const step = fc.record({

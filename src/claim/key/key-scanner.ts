@@ -14,20 +14,20 @@
  */
 
 import { BUCKETS } from '../../job/key.js';
-import { LOOK_MS } from '../pace.js';
+import { CHECK_MS } from '../pace.js';
 import { ScanTimer } from '../scan-timer.js';
 import type { KeyedClaim, KeyStretch } from './claim.js';
-import { bucketsOf, rest, stretchesOf } from './key-places.js';
+import { bucketsOf, rest, stretchesOf } from './stretches.js';
 
 /** How long the owner of a bucket has for a hint before others follow it. */
-const OWNER_FIRST_MS = LOOK_MS / 5;
+const OWNER_FIRST_MS = CHECK_MS / 5;
 
 /** Walks are no rarer than this where they cost little. What is due within this time is remembered. */
-export const RARE_MS = 5 * LOOK_MS;
+export const RARE_MS = 5 * CHECK_MS;
 
 /**
  * One claim read the whole queue: few rows stand in it that this user may see. If that was dear, policies may hide the
- * rest, and nobody tells when they no longer do. So the next look comes soon, at a fifth of the time at most.
+ * rest, and nobody tells when they no longer do. So the next scan comes soon, at a fifth of the time at most.
  */
 const rarestMs = (walkMs: number) => Math.max(RARE_MS, 4 * walkMs);
 
@@ -136,7 +136,7 @@ export class KeyScanner {
   /** The next claim; none when there is nothing to read now. */
   take(now: number): readonly KeyStretch[] {
     if (now >= this.#laterAt) this.#bringForward(now);
-    // A walk and hints take turns, unless the walk brings plenty.
+    // A walk and hints alternate, unless the walk brings plenty.
     const walkable = this.#walk.length > 0 || this.#scan.due(now);
     const again = this.#turns && this.#wasPlenty;
     this.#walking =

@@ -11,8 +11,8 @@ import type { ClaimMarks, Found, Hint, LeftJob, Source, SourceDeps } from '../so
 import type { ClaimTerms, Versions } from '../take.js';
 import { claimTurns } from '../turns/claim.js';
 import { claimKeyed, type KeyedClaim, type KeyStretch } from './claim.js';
-import { bucketsOf } from './key-places.js';
 import { KeyScanner, RARE_MS } from './key-scanner.js';
+import { bucketsOf } from './stretches.js';
 
 export class KeySource implements Source {
   readonly #deps: SourceDeps;

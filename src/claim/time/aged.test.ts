@@ -46,14 +46,14 @@ describe('aged jobs are read', () => {
 
   test('once a second while there are none', () => {
     const lines = behind(1);
-    let looks = 0;
+    let scans = 0;
     for (let now = 0; now < 5_000; now += 10) {
       const share = lines.take(now, 20, open);
       if (share) lines.record(claim(0, 4), share.limit, now, 1);
-      if (share) looks++;
+      if (share) scans++;
       lines.recordOrdinary(claim(20, 1), 20);
     }
-    expect(looks).toBe(5);
+    expect(scans).toBe(5);
   });
 
   test.each([1, 4, 20, 500])(

@@ -6,13 +6,13 @@
  * a hint names its type, while there is more in it, and at every poll. What lies further behind is found by scans from the
  * front (scan-timer.ts).
  */
-import { FEW_READ, LOOK_MS, MOST_READ } from '../pace.js';
+import { CHECK_MS, FEW_READ, MOST_READ } from '../pace.js';
 import { ScanTimer } from '../scan-timer.js';
 import type { ClaimedJob, Versions } from '../take.js';
 import type { LineRequest, TimeClaim } from './claim.js';
 
 /** Enqueues that commit within this time are never behind the cursor. */
-export const LAG_MS = LOOK_MS / 4;
+export const LAG_MS = CHECK_MS / 4;
 export const PRIORITIES = [1, 2, 3, 4];
 
 interface Cursor {

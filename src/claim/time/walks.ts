@@ -1,13 +1,13 @@
 /**
  * Walks over the keys of rates, as one worker remembers them. A type whose rate has keys is walked when a hint names it,
  * when a key has a token, and at every scan from the front; a walk that is not at its end goes on with the next claim. Jobs
- * with keys may be left of a rate that has none any more, so now and then every type is looked at.
+ * with keys may be left of a rate that has none any more, so now and then every type is walked.
  */
 import { FEW_READ, MOST_READ } from '../pace.js';
 import type { Versions } from '../take.js';
 import type { RatedClaim, RateWalk } from './rated.js';
 
-/** Of so many scans one looks at every type. */
+/** Of so many scans one walks every type. */
 const RARELY = 10;
 
 type Open = (type: string) => boolean;

@@ -12,7 +12,7 @@ import type { LimitedTypes } from '../../fleet/registry.js';
 import { UNIT_MS } from '../../job/duration.js';
 import type { Ordering } from '../../job/order.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { LOOK_MS, type Timer } from '../time.js';
+import { CHECK_MS, type Timer } from '../time.js';
 import { ClaimReader, type ClaimReaderDeps } from './claim-reader.js';
 import { ClaimSchedule } from './claim-schedule.js';
 
@@ -40,7 +40,7 @@ export interface ClaimLoopDeps extends ClaimReaderDeps {
 }
 
 /** A queue in which nothing was found for so long needs no locks of its own. */
-const QUIET_MS = 30 * LOOK_MS;
+const QUIET_MS = 30 * CHECK_MS;
 
 export class ClaimLoop {
   readonly #deps: ClaimLoopDeps;

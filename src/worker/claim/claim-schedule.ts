@@ -15,10 +15,10 @@ import type { QueueNews } from '../../claim/news.js';
 import { LATEST_MS, laterThan } from '../../claim/pace.js';
 import type { Found } from '../../claim/source.js';
 import { Backoff } from '../../postgres/backoff.js';
-import { jittered, LOOK_MS, PACE_MS, SOON_MS, type Time } from '../time.js';
+import { CHECK_MS, jittered, PACE_MS, SOON_MS, type Time } from '../time.js';
 
 /** How often a claim asks for more than jobs; and after how long of full claims hints are switched off. */
-const NEWS_MS = LOOK_MS / 2;
+const NEWS_MS = CHECK_MS / 2;
 
 export class ClaimSchedule {
   readonly #pollMs: number;

@@ -2,7 +2,7 @@
  * The polls of idle queues: one statement for many of them. A queue whose claims find nothing leaves its polls to this, and
  * goes on when there is something to do. While hints arrive it asks half as often.
  *
- * A statement asks for at most `MOST_QUEUES`, because each takes a few locks; with more, they take turns.
+ * A statement asks for at most `MOST_QUEUES`, because each takes a few locks; with more, it asks for some after the others.
  */
 import { askDue } from '../../claim/due.js';
 import type { Versions } from '../../claim/take.js';
@@ -57,13 +57,13 @@ export class IdlePoll {
     this.#timer = time.after(jittered(everyMs, time), () => void this.#ask());
   }
 
-  /** Those that come next, in turns. */
+  /** Those that come next, in a circle. */
   #next(): IdleQueue[] {
     const idle = this.#deps.queues().filter(({ claims }) => claims.idle);
     if (idle.length <= MOST_QUEUES) return idle;
     const from = idle.findIndex(({ queue }) => queue > this.#last);
-    const turned = from < 0 ? idle : [...idle.slice(from), ...idle.slice(0, from)];
-    const next = turned.slice(0, MOST_QUEUES);
+    const rotated = from < 0 ? idle : [...idle.slice(from), ...idle.slice(0, from)];
+    const next = rotated.slice(0, MOST_QUEUES);
     this.#last = next.at(-1)?.queue ?? '';
     return next;
   }

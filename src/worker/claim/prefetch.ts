@@ -3,9 +3,9 @@
  * they took lately, and not more than about `AHEAD_BYTES` of payloads. Slow handlers leave the queue to other
  * workers. Until the first handler has ended, nothing is claimed ahead.
  */
-import { LOOK_MS } from '../../claim/pace.js';
+import { CHECK_MS } from '../../claim/pace.js';
 
-export const AHEAD_MS = LOOK_MS / 20;
+export const AHEAD_MS = CHECK_MS / 20;
 const AHEAD_BYTES = 64 * 1024 * 1024;
 /** The weight of the newest value in the moving averages. */
 const NEWEST = 0.05;

@@ -148,12 +148,12 @@ test('the last wish wins, however fast they come', async () => {
   expect(seen.errors).toEqual([]);
 });
 
-test('a lost session is a reason to look everywhere; on the next one it hears again by itself', async () => {
+test('a lost session is a reason to read everywhere; on the next one it hears again by itself', async () => {
   const { wakeups: on, seen } = await wakeups('four');
   on.want('inbox', true);
   await hears(on);
   await db.rows(`SELECT pg_terminate_backend(pid) FROM (${SESSIONS}) AS s`);
-  await until('it is told to look', () => seen.hints.length === 1);
+  await until('it is told to read', () => seen.hints.length === 1);
   expect(seen.hints).toEqual([{ queue: 'inbox', since: null, buckets: null, types: null }]);
   await hears(on);
   expect(seen.listening.length).toBeGreaterThanOrEqual(2);

@@ -3,7 +3,7 @@
  *
  * The claim loop of a queue says whether it wants hints; here that wish becomes a lock on the listener's
  * session, one statement at a time, and the last wish wins. After a lock was taken, what came before must be
- * looked for once more. All of this is about speed: a worker without a listener finds every job by polling.
+ * read once more. All of this is about speed: a worker without a listener finds every job by polling.
  */
 import type { Hint } from '../../claim/source.js';
 import { holdLiveness } from '../../fleet/liveness.js';
@@ -36,7 +36,7 @@ export interface WakeupsDeps {
   readonly other: Executor;
   /** Jobs were written. */
   readonly hint: (queue: string, hint: Hint) => void;
-  /** From now on hints arrive; what was written before must be looked for. */
+  /** From now on hints arrive; what was written before must be read. */
   readonly listening: (queue: string) => void;
   readonly fleetChanged: () => void;
   /** A schedule fires at this time of the database, in milliseconds; null: some may. */

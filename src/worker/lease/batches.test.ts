@@ -193,7 +193,7 @@ describe('the thread', () => {
     await expect(leases.renew(locked)).rejects.toThrow('lock timeout');
   });
 
-  test('renews many jobs in several statements, so that others have their turns between', async () => {
+  test('renews many jobs in several statements, so that others come in between', async () => {
     const { hold, renew, lost } = thread();
     const jobs = await claimed(2_500);
     for (let n = 0; n < 5; n++) hold(n, jobs.slice(n * 500, (n + 1) * 500));

@@ -2,7 +2,7 @@
  * A connection of the keeper's thread, which may hold the liveness lock of the worker.
  *
  * Every statement has a time limit: an answer that takes longer will not come, because the connection may be
- * half open. Then it is cut, and a new one is made by whoever takes turns on it (turns.ts).
+ * half open. Then it is cut, and a new one is made by those who share it (tasks.ts).
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';

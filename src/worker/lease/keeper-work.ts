@@ -1,13 +1,13 @@
 /**
- * What the keeper's thread does: heartbeats, lease renewal, the liveness lock and the watch over others, in turns on one
+ * What the keeper's thread does: heartbeats, lease renewal, the liveness lock and the watch over others, one by one on one
  * connection; behind a pooler there is a second, direct one for the lock and the watch. When the main thread has made no
- * turn for `stallMs`, all of this stops until it turns again, and the fleet takes over. By the last confirmed heartbeat,
- * in shared memory, the main thread knows whether it may have been declared dead; so after a freeze the look comes first.
+ * tick for `stallMs`, all of this stops until it ticks again, and the fleet takes over. By the last confirmed heartbeat,
+ * in shared memory, the main thread knows whether it may have been declared dead; so after a freeze the check comes first.
  */
 import { UNIT_MS } from '../../job/duration.js';
 import type { Address } from '../../postgres/address.js';
 import { LAST_MS } from '../../postgres/backoff.js';
-import { LOOK_MS } from '../time.js';
+import { CHECK_MS } from '../time.js';
 import { Connection } from './connection.js';
 import { Leases } from './leases.js';
 import { passwords } from './passwords.js';
@@ -22,7 +22,7 @@ import {
   type Tell,
   type ToKeeper,
 } from './protocol.js';
-import { type Task, Turns } from './turns.js';
+import { type Task, Tasks } from './tasks.js';
 import { Watch } from './watch.js';
 
 export interface KeeperPort {
@@ -40,9 +40,9 @@ export class KeeperWork {
   readonly #passwords: ReturnType<typeof passwords>;
   readonly #recent: RecentAttempts;
   readonly #connections: Connection[];
-  readonly #turns: Turns[];
+  readonly #tasks: Tasks[];
   readonly #checks: NodeJS.Timeout;
-  readonly #main: { turns: number; turnedAt: number; checkedAt: number };
+  readonly #main: { ticks: number; tickedAt: number; checkedAt: number };
   #locks: boolean;
   #workerId: string;
   #load: string;
@@ -56,9 +56,9 @@ export class KeeperWork {
     this.#locks = setup.livenessLock && (!setup.pooled || setup.direct !== null);
     this.#workerId = setup.workerId;
     const now = monotonicMs();
-    this.#main = { turns: this.#turnsOfMain(), turnedAt: now, checkedAt: now };
+    this.#main = { ticks: this.#ticksOfMain(), tickedAt: now, checkedAt: now };
     this.#load = setup.load;
-    this.#checks = setInterval(() => this.#checkMain(), LOOK_MS).unref();
+    this.#checks = setInterval(() => this.#checkMain(), CHECK_MS).unref();
     this.#leases = new Leases({ ...setup, workerId: () => this.#workerId, tell: this.#tell });
     this.#passwords = passwords(this.#tell);
     this.#recent = new RecentAttempts((JSON.parse(setup.load) as Load).attempts, now);
@@ -68,13 +68,13 @@ export class KeeperWork {
     };
     const own = this.#connectionTo(setup.address, setup.pooled);
     this.#connections = [own];
-    const look = this.#lookOn(own, { lock: !setup.pooled, beat: true });
-    this.#turns = [this.#turnsOn(own, [look, renew])];
+    const check = this.#checkOn(own, { lock: !setup.pooled, beat: true });
+    this.#tasks = [this.#tasksOn(own, [check, renew])];
     if (this.#locks && setup.pooled) {
       const direct = this.#connectionTo(setup.direct as Address, false);
       this.#connections.push(direct);
-      const watch = this.#lookOn(direct, { lock: true, beat: false });
-      this.#turns.push(this.#turnsOn(direct, [watch]));
+      const watch = this.#checkOn(direct, { lock: true, beat: false });
+      this.#tasks.push(this.#tasksOn(direct, [watch]));
     }
     if (!this.#locks) this.#tell('watched');
     port.on('message', (message) => this.#receive(message));
@@ -83,8 +83,8 @@ export class KeeperWork {
 
   #tell: Tell = (kind, ...args) => this.#port.postMessage({ kind, args });
 
-  #turnsOfMain(): number {
-    return Number(Atomics.load(this.#shared, SLOT.turns));
+  #ticksOfMain(): number {
+    return Number(Atomics.load(this.#shared, SLOT.ticks));
   }
 
   #metadata(): object {
@@ -123,18 +123,18 @@ export class KeeperWork {
     this.#tell('watched');
   }
 
-  /** A main thread that made no turn for `stallMs` is stalled. A freeze of the whole process is no stall. */
+  /** A main thread that made no tick for `stallMs` is stalled. A freeze of the whole process is no stall. */
   #checkMain(): void {
     const { stallMs } = this.#setup;
     const main = this.#main;
     const now = monotonicMs();
-    const turns = this.#turnsOfMain();
+    const ticks = this.#ticksOfMain();
     // Checks that lie much further apart: this thread was frozen, too.
-    if (turns !== main.turns || now - main.checkedAt > 3 * LOOK_MS) main.turnedAt = now;
-    main.turns = turns;
+    if (ticks !== main.ticks || now - main.checkedAt > 3 * CHECK_MS) main.tickedAt = now;
+    main.ticks = ticks;
     main.checkedAt = now;
     const before = this.#stalled;
-    this.#stalled = now - main.turnedAt > stallMs;
+    this.#stalled = now - main.tickedAt > stallMs;
     if (!this.#stalled || before) return;
     const text = `no turn of the event loop for ${stallMs} ms: leases and heartbeat were given up`;
     this.#report('the main thread made no progress', text);
@@ -165,14 +165,14 @@ export class KeeperWork {
     const thirdMs = Math.floor(Math.min(leaseMs, ttlMs) / 3);
     return new Connection({
       ...{ address, pooled, prepare, names: { schema, queue: 'inbox' } },
-      timeoutMs: Math.max(LOOK_MS, thirdMs),
+      timeoutMs: Math.max(CHECK_MS, thirdMs),
       locks: () => this.#locks && !pooled,
       foundPooler: () => this.#lockIsOff(),
     });
   }
 
-  /** A look that takes the lock judges others by theirs; one that beats is the heartbeat. */
-  #lookOn(connection: Connection, does: { lock: boolean; beat: boolean }): Task {
+  /** A check that takes the lock judges others by theirs; one that beats is the heartbeat. */
+  #checkOn(connection: Connection, does: { lock: boolean; beat: boolean }): Task {
     const { schema, queues, heartbeatMs } = this.#setup;
     const watch = new Watch({
       connection,
@@ -186,16 +186,16 @@ export class KeeperWork {
       declaredDead: (id) => this.#declaredDead(id),
       tell: this.#tell,
     });
-    return { what: 'heartbeat and watch', run: (db) => watch.look(db) };
+    return { what: 'heartbeat and watch', run: (db) => watch.check(db) };
   }
 
-  #turnsOn(connection: Connection, tasks: Task[]): Turns {
-    return new Turns({ connection, tasks, paused: () => this.#paused(), error: this.#report });
+  #tasksOn(connection: Connection, tasks: Task[]): Tasks {
+    return new Tasks({ connection, tasks, paused: () => this.#paused(), error: this.#report });
   }
 
   async #stop(): Promise<void> {
     clearInterval(this.#checks);
-    for (const one of this.#turns) one.stop();
+    for (const one of this.#tasks) one.stop();
     await Promise.all(this.#connections.map((one) => one.close(LAST_MS)));
     this.#port.close();
   }
@@ -205,7 +205,7 @@ export class KeeperWork {
     this.#workerId = id;
     this.#dead = false;
     this.#leases.clear();
-    for (const one of this.#turns) one.runNow();
+    for (const one of this.#tasks) one.runNow();
   }
 }
 

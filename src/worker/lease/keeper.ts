@@ -11,7 +11,7 @@
 import { Worker } from 'node:worker_threads';
 import { HoldfastError } from '../../job/errors.js';
 import { Backoff, LAST_MS, within } from '../../postgres/backoff.js';
-import { LOOK_MS } from '../time.js';
+import { CHECK_MS } from '../time.js';
 import { type BatchedJob, Batches } from './batches.js';
 import { KEEPER_SOURCE } from './keeper-source.js';
 import { passwordOf } from './passwords.js';
@@ -23,8 +23,8 @@ import {
   type Load,
   NEVER,
   SLOT,
+  TICK_MS,
   type ToKeeper,
-  TURN_MS,
 } from './protocol.js';
 
 export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' | 'passwordAsked'> {
@@ -36,7 +36,7 @@ export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' 
 }
 
 /** For the first start; a thread that loads takes a tenth of a second. */
-const START_MS = 30 * LOOK_MS;
+const START_MS = 30 * CHECK_MS;
 
 export class Keeper {
   readonly #setup: Omit<KeeperSetup, 'load'>;
@@ -77,7 +77,7 @@ export class Keeper {
     const late = setTimeout(() => {
       this.#first?.reject(new Error(`it did not answer within ${START_MS / 1000} s`));
     }, START_MS);
-    this.#timer = setInterval(() => this.#turn(), TURN_MS);
+    this.#timer = setInterval(() => this.#tick(), TICK_MS);
     try {
       this.#run();
       await decided;
@@ -91,7 +91,7 @@ export class Keeper {
   }
 
   /** Resolves when a kill of this process would be noticed by the others, or when it never will be. */
-  async watched(withinMs = 3 * LOOK_MS): Promise<void> {
+  async watched(withinMs = 3 * CHECK_MS): Promise<void> {
     await within(withinMs, this.#watched);
   }
 
@@ -141,8 +141,8 @@ export class Keeper {
     this.#thread?.postMessage(message);
   }
 
-  #turn(): void {
-    Atomics.add(this.#shared, SLOT.turns, 1n);
+  #tick(): void {
+    Atomics.add(this.#shared, SLOT.ticks, 1n);
     const load = JSON.stringify(this.#listener.load());
     if (load !== this.#load) this.#send({ kind: 'load', load });
     this.#load = load;

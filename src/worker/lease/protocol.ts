@@ -5,7 +5,7 @@
 import type { Lease } from '../../lease/renew.js';
 import type { Address } from '../../postgres/address.js';
 import type { Settings } from '../options.js';
-import { LOOK_MS } from '../time.js';
+import { CHECK_MS } from '../time.js';
 
 type Times = 'leaseMs' | 'renewMs' | 'heartbeatMs' | 'ttlMs' | 'stallMs';
 
@@ -31,7 +31,7 @@ export interface KeeperSetup extends Pick<Settings, Times | 'livenessLock'> {
 }
 
 export const SLOT = {
-  turns: 0,
+  ticks: 0,
   /** When the last confirmed heartbeat of the present id was sent, by `monotonicMs`. */
   confirmedAt: 1,
 } as const;
@@ -39,8 +39,8 @@ export const SLOT = {
 /** In `confirmedAt`: no heartbeat of this id is confirmed yet. */
 export const NEVER = -(2n ** 52n);
 
-/** How often the main thread shows that its event loop turns. */
-export const TURN_MS = LOOK_MS / 10;
+/** How often the main thread shows that its event loop ticks. */
+export const TICK_MS = CHECK_MS / 10;
 
 /** One clock for all threads; `performance.now()` starts at zero in each. */
 export function monotonicMs(): number {

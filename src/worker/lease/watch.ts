@@ -2,35 +2,36 @@
  * Watching the fleet: a worker whose liveness lock was found free twice is dead. A live process takes its lock back as soon
  * as it is connected, and a watcher that was cut off until lately declares nobody: the others may be on their way back.
  *
- * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about four looks a
- * second, a larger one a look in every heartbeat. When a heartbeat is due, or soon will be, the look is the heartbeat as
- * well. So is the first look after the lock was taken: before it nobody judges by the lock, because the session may break
+ * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about four checks
+ * a second, a larger one a check in every heartbeat. When a heartbeat is due, or soon will be, the check is the heartbeat
+ * as well. So is the first check after the lock was taken: before it nobody judges by the lock, because the session may break
  * before this worker knows that it has marked it.
  */
 import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { LOOK_MS } from '../time.js';
+import { CHECK_MS } from '../time.js';
 import type { Connection } from './connection.js';
 import { monotonicMs, type Tell } from './protocol.js';
 
-/** Between the two looks that a death takes. A reconnection takes a tenth of this. */
-export const CONFIRM_MS = 0.7 * LOOK_MS;
+/** Between the two checks that a death takes. A reconnection takes a tenth of this. */
+export const CONFIRM_MS = 0.7 * CHECK_MS;
 /** After an outage nobody is declared dead for so long: others may not have noticed a half-open connection yet. */
-const OUTAGE_MS = 15 * LOOK_MS;
+const OUTAGE_MS = 15 * CHECK_MS;
 
-export class Suspects {
+/** Ids of workers whose lock was found free, and since when. */
+export class FreeLocks {
   readonly #since = new Map<string, number>();
 
   get any(): boolean {
     return this.#since.size > 0;
   }
 
-  /** Takes what a look has found, and returns those that were free for long enough to be declared. */
+  /** Takes what a check has found, and returns those that were free for long enough to be declared. */
   record(free: readonly string[], now: number): string[] {
-    // An old suspicion counts for nothing: the watcher may have been frozen since.
+    // An old finding counts for nothing: the watcher may have been frozen since.
     for (const [id, since] of this.#since) {
-      if (!free.includes(id) || now - since > 5 * LOOK_MS) this.#since.delete(id);
+      if (!free.includes(id) || now - since > 5 * CHECK_MS) this.#since.delete(id);
     }
     for (const id of free) if (!this.#since.has(id)) this.#since.set(id, now);
     return free.filter((id) => now - (this.#since.get(id) as number) >= CONFIRM_MS);
@@ -57,7 +58,7 @@ export interface WatchDeps {
 
 export class Watch {
   readonly #deps: WatchDeps;
-  readonly #suspects = new Suspects();
+  readonly #freeLocks = new FreeLocks();
   #markedFor: string | null = null;
   /** The id under which it was seen, on the session that holds the lock. From then on others may judge by the lock. */
   #seenFor: string | null = null;
@@ -68,37 +69,37 @@ export class Watch {
     this.#deps = deps;
   }
 
-  /** One look. Returns in how many milliseconds the next one is due. */
-  async look(db: Executor): Promise<number> {
+  /** One check. Returns in how many milliseconds the next one is due. */
+  async check(db: Executor): Promise<number> {
     const { names, heartbeatMs, workerId, metadata, confirmed, declaredDead, tell } = this.#deps;
     const id = workerId();
     await this.#takeLock(db, id);
     const sentAt = monotonicMs();
     const due = this.#unseen || this.#deps.confirmedAgoMs() >= heartbeatMs / 2;
-    const look = await findGone(db, names, id, due ? metadata() : null);
+    const found = await findGone(db, names, id, due ? metadata() : null);
     // The worker re-registered during the query; discard the result.
     if (id !== workerId()) return 0;
-    if (look.epoch !== this.#epoch) tell('epoch', look.epoch);
-    this.#epoch = look.epoch;
-    if (look.beat) {
+    if (found.epoch !== this.#epoch) tell('epoch', found.epoch);
+    this.#epoch = found.epoch;
+    if (found.beat) {
       confirmed(id, sentAt);
       if (this.#unseen) tell('watched');
       this.#seenFor = this.#markedFor;
     }
     const before = this.#everyMs;
     // Alone there is nobody to watch; who joins is seen within a heartbeat.
-    const shortestMs = look.members > 1 ? LOOK_MS : 3 * LOOK_MS;
-    this.#everyMs = Math.max((look.members * LOOK_MS) / 4, shortestMs);
-    if (look.status === null || look.status === 'dead') declaredDead(id);
-    else await this.#judge(db, look.free);
-    if (look.status === 'draining') tell('drainAsked');
+    const shortestMs = found.members > 1 ? CHECK_MS : 3 * CHECK_MS;
+    this.#everyMs = Math.max((found.members * CHECK_MS) / 4, shortestMs);
+    if (found.status === null || found.status === 'dead') declaredDead(id);
+    else await this.#judge(db, found.free);
+    if (found.status === 'draining') tell('drainAsked');
     return this.#nextMs(before);
   }
 
   #nextMs(everyMsBefore: number): number {
     const { heartbeatMs, confirmedAgoMs } = this.#deps;
-    if (this.#suspects.any || this.#unseen) return CONFIRM_MS;
-    // Workers that were started together must not go on looking together.
+    if (this.#freeLocks.any || this.#unseen) return CONFIRM_MS;
+    // Workers that were started together must not go on checking together.
     if (this.#everyMs > 1.25 * everyMsBefore) {
       return Math.min(this.#everyMs, heartbeatMs) * Math.random();
     }
@@ -125,12 +126,12 @@ export class Watch {
   /** Only a session that has lasted for a while may declare workers dead. */
   async #judge(db: Executor, free: readonly string[]): Promise<void> {
     const { connection, names, locks, tell } = this.#deps;
-    const trustedAfterMs = connection.reconnected ? this.#everyMs + OUTAGE_MS : LOOK_MS;
-    if (!locks() || connection.ageMs < trustedAfterMs) return this.#suspects.clear();
-    const confirmed = this.#suspects.record(free, monotonicMs());
+    const trustedAfterMs = connection.reconnected ? this.#everyMs + OUTAGE_MS : CHECK_MS;
+    if (!locks() || connection.ageMs < trustedAfterMs) return this.#freeLocks.clear();
+    const confirmed = this.#freeLocks.record(free, monotonicMs());
     if (confirmed.length === 0) return;
     const gone = await declareGone(db, names, confirmed);
-    this.#suspects.clear();
+    this.#freeLocks.clear();
     if (gone.length > 0) tell('gone', gone);
   }
 }

@@ -124,7 +124,7 @@ class Attempt implements Leakable {
   #context!: JobContext<unknown>;
   #timer: NodeJS.Timeout | null = null;
   #decide: (outcome: Outcome) => void = () => {};
-  /** It was ended so: what the handler says from now on is not looked at. */
+  /** It was ended so: what the handler says from now on does not count. */
   #decided = false;
 
   constructor(held: LeasedJob, route: Route, deps: ContextDeps, timeoutMs: number | null) {

@@ -178,7 +178,7 @@ function whenNoneIsOpen(slots: readonly BatchSlot[]): AbortSignal {
   const none = new AbortController();
   const signalOf = ({ job }: BatchSlot) => (job as BatchJob<unknown>).signal;
   let aborted = slots.some((slot) => signalOf(slot).aborted);
-  const look = () => {
+  const check = () => {
     if (!aborted) return;
     const open = slots.filter(({ decided }) => !decided);
     const [first] = open;
@@ -186,12 +186,12 @@ function whenNoneIsOpen(slots: readonly BatchSlot[]): AbortSignal {
   };
   const onAbort = () => {
     aborted = true;
-    look();
+    check();
   };
   for (const slot of slots) {
-    slot.onDecided = look;
+    slot.onDecided = check;
     signalOf(slot).addEventListener('abort', onAbort, { once: true });
   }
-  look();
+  check();
   return none.signal;
 }

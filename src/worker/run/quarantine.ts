@@ -7,10 +7,10 @@
  * `ALONE_MS`, and at a stop: whoever ends the process then, it is not the job. After that the worker does other work for
  * at least as long, so quarantine takes no more than half of its time.
  */
-import { LOOK_MS, type Time, Wait } from '../time.js';
+import { CHECK_MS, type Time, Wait } from '../time.js';
 import type { LeasedJob } from './leased-job.js';
 
-const ALONE_MS = 30 * LOOK_MS;
+const ALONE_MS = 30 * CHECK_MS;
 const PATIENCE_MS = ALONE_MS / 6;
 
 interface QuarantineDeps {

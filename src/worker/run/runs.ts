@@ -4,7 +4,7 @@
  * wait for each other first (gather.ts); a batch is one handler, as a run is.
  *
  * A handler that ends without a promise is over when it returns, and the next one starts at once. After `PACE_MS` with such
- * handlers the event loop has its turn, so that settles and signals do not wait for all.
+ * handlers the event loop goes on, so that settles and signals do not wait for all.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { ClaimBatch } from '../claim/claim-reader.js';
@@ -94,7 +94,7 @@ export class Runs {
 
   /** Starts what waits, as far as there are handlers for it. */
   start(): void {
-    // A handler that ended just now, and the loop below goes on by itself; or others have their turn.
+    // A handler that ended just now, and the loop below goes on by itself; or the event loop comes first.
     if (this.#starting || this.#yielding) return;
     this.#starting = true;
     try {

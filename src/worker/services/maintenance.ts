@@ -8,7 +8,7 @@ import {
   prune,
   pruneArchive,
   pruneAudit,
-  pruneBatch,
+  pruneChunk,
   pruneEffects,
   pruneIdempotency,
   pruneRates,
@@ -19,10 +19,10 @@ import { forgetClaims } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Recovery } from './recovery.js';
-import { inBatches, MAX_BATCHES, type Service } from './service-loop.js';
+import { inChunks, MAX_CHUNKS, type Service } from './service-loop.js';
 
-/** Each batch finds its rows anew, and nobody waits for them: so larger ones. */
-const PRUNE_BATCH = 5 * MAX_ROWS;
+/** Each chunk finds its rows anew, and nobody waits for them: so larger ones. */
+const PRUNE_CHUNK = 5 * MAX_ROWS;
 
 /** `dead` is told whom a sweep has declared dead. */
 export function maintenanceServices(
@@ -35,22 +35,22 @@ export function maintenanceServices(
   const pruning = (name: string, what: typeof pruneAudit): Service => ({
     name,
     everyMs: pruneEveryMs,
-    atMost: MAX_BATCHES * PRUNE_BATCH,
+    atMost: MAX_CHUNKS * PRUNE_CHUNK,
     run: ({ withBitmaps, names }) =>
-      inBatches(PRUNE_BATCH, (limit) => withBitmaps((db) => prune(db, names, what, limit))),
+      inChunks(PRUNE_CHUNK, (limit) => withBitmaps((db) => prune(db, names, what, limit))),
   });
   const aged = (name: string, what: AgedPruning): Service => ({
     name,
     everyMs: pruneEveryMs,
-    // Of what it looks at some stands: where it pruned half of the most, something may be left.
-    atMost: (MAX_BATCHES * PRUNE_BATCH) / 2,
+    // Of what it reads some stands: where it pruned half of the most, something may be left.
+    atMost: (MAX_CHUNKS * PRUNE_CHUNK) / 2,
     run: async ({ withBitmaps, engine, names }) => {
       let upTo: string | null = null;
       let [sum, seen] = [0, 0];
-      await inBatches(PRUNE_BATCH, async (limit) => {
-        const batch = await withBitmaps((db) => pruneBatch(db, names, what, limit, upTo));
-        [upTo, sum, seen] = [batch.upTo, sum + batch.pruned, seen + batch.seen];
-        return batch.seen;
+      await inChunks(PRUNE_CHUNK, async (limit) => {
+        const chunk = await withBitmaps((db) => pruneChunk(db, names, what, limit, upTo));
+        [upTo, sum, seen] = [chunk.upTo, sum + chunk.pruned, seen + chunk.seen];
+        return chunk.seen;
       });
       if (upTo !== null && seen > 0) await rememberPruned(engine, names, what, upTo);
       return sum;

@@ -10,7 +10,7 @@ import type { Names } from '../../postgres/names.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { SharedDeps } from '../deps.js';
 import type { Timer } from '../time.js';
-import { inBatches } from './service-loop.js';
+import { inChunks } from './service-loop.js';
 
 type Shared = 'schema' | 'engine' | 'workerId' | 'time' | 'emit' | 'log' | 'reportError';
 
@@ -24,7 +24,7 @@ export function newRecovery(deps: Pick<SharedDeps, Shared>) {
 
   /** Suspects that nothing speaks against run like others again. */
   const clearAll = (names: Names): Promise<number> =>
-    inBatches(MAX_ROWS, async (limit) => {
+    inChunks(MAX_ROWS, async (limit) => {
       const cleared = await clearSuspects(engine, names, limit);
       await hintQueue(engine, names, cleared).catch(() => undefined);
       return cleared.length;
@@ -40,10 +40,10 @@ export function newRecovery(deps: Pick<SharedDeps, Shared>) {
 
   /**
    * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. Claims that were made by
-   * hand are looked for on these pages.
+   * hand are searched for on these pages.
    */
   const recoverAll = (names: Names, pages?: Pages): Promise<number> =>
-    inBatches(MAX_ROWS, async (limit) => {
+    inChunks(MAX_ROWS, async (limit) => {
       const how = { limit, recoverer: workerId(), ...(pages && { pages }) };
       const back = await recover(engine, names, how);
       // Cursors have passed these. Without the hint, polls find them.

@@ -61,7 +61,7 @@ test('a thousand whose rows somebody has locked are not read without a pause', a
   });
   onTestFinished(() => ticker.stop());
   ticker.start();
-  await until('it has looked', () => reads === 1 && timers.size === 1);
+  await until('it has checked', () => reads === 1 && timers.size === 1);
   expect(Math.min(...[...timers].map(({ at }) => at))).toBeGreaterThanOrEqual(1_000);
 });
 
@@ -94,7 +94,7 @@ test('schedules that catch up are written in statements of a bounded size, and h
   await db.hf.schedules.declare('test', Object.fromEntries(behind.map((name) => [name, every])));
   await db.rows(`UPDATE holdfast.schedules
     SET next_instant = next_instant - interval '1 hour', next_at = next_at - interval '1 hour'`);
-  // Times are read in milliseconds: the ticker's first look may come in the same one.
+  // Times are read in milliseconds: the ticker's first check may come in the same one.
   const [row] = await db.rows<{ began: Date }>(`
     SELECT statement_timestamp() - interval '1 millisecond' AS began`);
   const { time } = handClock();

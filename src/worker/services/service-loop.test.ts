@@ -48,8 +48,8 @@ function loopOf(
 }
 
 test('of three workers one runs a service in each interval', async () => {
-  // By the database's clock: this process may be late to see a turn.
-  const turns = new Set<number>();
+  // By the database's clock: this process may be late to see a round.
+  const rounds = new Set<number>();
   const service: Service = {
     name: 'schedules',
     everyMs: 100,
@@ -57,14 +57,14 @@ test('of three workers one runs a service in each interval', async () => {
       const [row] = await db.rows<{ at: string }>(
         'SELECT extract(epoch FROM maintained_at) * 1000 AS at FROM holdfast.queues',
       );
-      return turns.add(Number(row?.at)).size;
+      return rounds.add(Number(row?.at)).size;
     },
   };
   for (const id of ['a', 'b', 'c']) loopOf(id, [service]).start();
-  await until('ten turns have come', () => turns.size >= 10);
-  const at = [...turns].sort((a, b) => a - b);
-  // A turn comes at most 30 % early.
-  expect(Math.min(...at.slice(1).map((turn, n) => turn - (at[n] ?? 0)))).toBeGreaterThan(69);
+  await until('ten rounds have come', () => rounds.size >= 10);
+  const at = [...rounds].sort((a, b) => a - b);
+  // A round comes at most 30 % early.
+  expect(Math.min(...at.slice(1).map((round, n) => round - (at[n] ?? 0)))).toBeGreaterThan(69);
 });
 
 test('a service that fails is reported and does not keep the others', async () => {
@@ -77,27 +77,27 @@ test('a service that fails is reported and does not keep the others', async () =
   };
   const good: Service = { name: 'good', everyMs: 100, run: async () => ++ran };
   loopOf('a', [failing, good], reported).start();
-  await until('both had two turns', async () => ran >= 2 && reported.length >= 2);
+  await until('both had two rounds', async () => ran >= 2 && reported.length >= 2);
   expect(reported[0]).toEqual(['bad of inbox', 'no']);
 });
 
-test('a service runs as often as it asks for, and no more often than turns come', async () => {
+test('a service runs as often as it asks for, and no more often than rounds come', async () => {
   const ran = { often: 0, rarely: 0 };
   const services: Service[] = [
     { name: 'often', everyMs: 100, run: async () => ++ran.often },
     { name: 'rarely', everyMs: 60_000, run: async () => ++ran.rarely },
   ];
   loopOf('a', services).start();
-  await until('five turns have come', async () => ran.often >= 5);
+  await until('five rounds have come', async () => ran.often >= 5);
   expect(ran.rarely).toBe(1);
 });
 
-test('a service runs once per interval also where the elected worker changes from turn to turn', async () => {
+test('a service runs once per interval also where the elected worker changes from round to round', async () => {
   const EVERY_MS = 400;
-  const turns: string[] = [];
+  const rounds: string[] = [];
   const ranAt: number[] = [];
   const servicesOf = (id: string): Service[] => [
-    { name: 'turns', everyMs: 100, run: async () => turns.push(id) },
+    { name: 'rounds', everyMs: 100, run: async () => rounds.push(id) },
     {
       ...{ name: 'rarely', everyMs: EVERY_MS },
       async run() {
@@ -109,30 +109,30 @@ test('a service runs once per interval also where the elected worker changes fro
       },
     },
   ];
-  // Each has one turn; then the other one is there, as after a deploy.
+  // Each has one round; then the other one is there, as after a deploy.
   for (let n = 0; ranAt.length < 4; n++) {
     const id = n % 2 === 0 ? 'a' : 'b';
     const loop = loopOf(id, servicesOf(id));
     loop.start();
-    await until('it had a turn', () => turns.length > n);
+    await until('it had a round', () => rounds.length > n);
     loop.stop();
   }
-  expect(turns.slice(0, 4)).toEqual(['a', 'b', 'a', 'b']);
-  expect(turns.length).toBeGreaterThan(2 * ranAt.length);
-  // It may be as early as a turn.
+  expect(rounds.slice(0, 4)).toEqual(['a', 'b', 'a', 'b']);
+  expect(rounds.length).toBeGreaterThan(2 * ranAt.length);
+  // It may be as early as a round.
   const gaps = ranAt.slice(1).map((at, n) => at - (ranAt[n] as number));
   expect(Math.min(...gaps)).toBeGreaterThanOrEqual(EVERY_MS - 30 - 1);
 });
 
-test('a service that did as much as it may goes on in the next turn', async () => {
+test('a service that did as much as it may goes on in the next round', async () => {
   const left = [100, 100, 40];
-  let turns = 0;
+  let rounds = 0;
   const services: Service[] = [
-    { name: 'turns', everyMs: 100, run: async () => ++turns },
+    { name: 'rounds', everyMs: 100, run: async () => ++rounds },
     { name: 'prune', everyMs: 60_000, atMost: 100, run: async () => left.shift() ?? 0 },
   ];
   loopOf('a', services).start();
-  await until('five turns have come', async () => turns >= 5);
+  await until('five rounds have come', async () => rounds >= 5);
   expect(left).toEqual([]);
 });
 

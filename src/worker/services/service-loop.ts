@@ -1,13 +1,13 @@
 /**
- * Services: work on a queue that the fleet does once per interval. One election serves all of them (maintenance/turn.ts):
- * the worker that wins the turn of a queue runs those that are due. A service works in small statements that each commit
+ * Services: work on a queue that the fleet does once per interval. One election serves all of them (maintenance/election.ts):
+ * the worker that wins that of a queue runs those that are due. A service works in small statements that each commit
  * by themselves and pass over what others have locked, so two rounds that overlap do no harm.
  *
  * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has been reachable
  * from here for a whole TTL again: those that live have sent a heartbeat by then.
  */
 import type pg from 'pg';
-import { againNextTurn, EARLY, type Periodic, takeTurn } from '../../maintenance/turn.js';
+import { EARLY, makeDueAgain, type Periodic, winElection } from '../../maintenance/election.js';
 import type { Names } from '../../postgres/names.js';
 import { withTransaction } from '../../postgres/pool.js';
 import { BEGIN_POOLED } from '../../postgres/pooled.js';
@@ -18,7 +18,7 @@ import { rounds } from '../time.js';
 
 export interface Service extends Periodic {
   readonly run: (round: Round) => Promise<number>;
-  /** A run that did so much has left something over: it goes on in the next turn. */
+  /** A run that did so much has left something over: it goes on in the next round. */
   readonly atMost?: number;
 }
 
@@ -44,17 +44,17 @@ export function transactionWith<Value>(
   return withTransaction(pool, (client) => work(plainExecutor(client, mode)), begin);
 }
 
-/** A round does at most this many batches of a kind; the next round goes on. */
-export const MAX_BATCHES = 20;
+/** A round does at most this many chunks of a kind; the next round goes on. */
+export const MAX_CHUNKS = 20;
 
-/** Repeats a batch while it comes back full, a bounded number of times. Returns how much was done. */
-export async function inBatches(
+/** Repeats a chunk while it comes back full, a bounded number of times. Returns how much was done. */
+export async function inChunks(
   size: number,
-  batch: (size: number) => Promise<number>,
+  chunk: (size: number) => Promise<number>,
 ): Promise<number> {
   let total = 0;
-  for (let count = 1; count <= MAX_BATCHES; count++) {
-    total += await batch(size);
+  for (let count = 1; count <= MAX_CHUNKS; count++) {
+    total += await chunk(size);
     if (total < count * size) break;
   }
   return total;
@@ -80,7 +80,7 @@ type Shared =
 interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
   readonly enginePool: pg.Pool;
   readonly services: readonly Service[];
-  /** A turn of a queue comes every `maintenanceMs`. */
+  /** A round of a queue comes every `maintenanceMs`. */
   readonly settings: Pick<Settings, 'maintenanceMs' | 'ttlMs'>;
 }
 
@@ -103,9 +103,9 @@ export class ServiceLoop {
   start(): void {
     const { queues, settings, time } = this.#deps;
     const work = async () => {
-      // An outage counts from the first turn after it, whoever has the turn then.
+      // An outage counts from the first election after it, whoever wins it.
       this.#reachableForMs();
-      for (const queue of queues) if (this.#turnMayCome(queue)) await this.#round(queue);
+      for (const queue of queues) if (this.#roundMayCome(queue)) await this.#round(queue);
     };
     this.#stop = rounds(time, settings.maintenanceMs, work, 0);
   }
@@ -126,7 +126,7 @@ export class ServiceLoop {
     else this.#unused.delete(queue);
   }
 
-  #turnMayCome(queue: string): boolean {
+  #roundMayCome(queue: string): boolean {
     const { settings, time } = this.#deps;
     const beganAt = this.#beganAt.get(queue) ?? Number.NEGATIVE_INFINITY;
     const everyMs = settings.maintenanceMs * (this.#unused.has(queue) ? UNUSED : 1);
@@ -137,7 +137,7 @@ export class ServiceLoop {
     const { schema, services, engine, enginePool, mode, settings, workerId } = this.#deps;
     const names = { schema, queue };
     try {
-      const due = await takeTurn(engine, names, settings.maintenanceMs, services);
+      const due = await winElection(engine, names, settings.maintenanceMs, services);
       if (!due) return;
       const round = {
         ...{ names, workerId: workerId(), ttlMs: settings.ttlMs, engine },
@@ -162,7 +162,7 @@ export class ServiceLoop {
       const recovered = done.get('recover') ?? 0;
       const pruned = [...done].reduce((sum, [name, n]) => sum + (/^prune/.test(name) ? n : 0), 0);
       this.#deps.emit({ kind: 'maintained', queue, recovered, pruned });
-      await againNextTurn(engine, names, again);
+      await makeDueAgain(engine, names, again);
     } catch (error) {
       // A worker that stops takes its connections away, and what is left of the round with them.
       if (!this.#stopped) this.#deps.reportError(`maintenance of ${queue}`, error);

@@ -1,4 +1,4 @@
-/** Who looks for jobs that nobody handles, and how often it is said. */
+/** Who finds jobs that nobody handles, and how often it is said. */
 import { expect, test } from 'vitest';
 import { handClock } from '../../../test/support/hand-clock.js';
 import { recordingLogger } from '../../../test/support/logger.js';
@@ -26,17 +26,17 @@ function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) 
       return answer;
     },
   });
-  /** The look of the timer is over when the next one is planned. */
-  const look = async (ms = 20_000) => {
+  /** The check of the timer is over when the next one is planned. */
+  const check = async (ms = 20_000) => {
     advance(ms);
     while (timers.size === 0) await null;
   };
-  return { log, look, graces, stop, timers };
+  return { log, check, graces, stop, timers };
 }
 
 test('a type is said once, and again after ten minutes if it still waits', async () => {
-  const { log, look, graces } = watch(() => [one('send_fax')]);
-  for (let n = 0; n < 29; n++) await look();
+  const { log, check, graces } = watch(() => [one('send_fax')]);
+  for (let n = 0; n < 29; n++) await check();
   expect(log.lines).toEqual([
     {
       level: 'warn',
@@ -44,32 +44,32 @@ test('a type is said once, and again after ten minutes if it still waits', async
       message: 'due jobs wait for a type or a version that no live worker handles',
     },
   ]);
-  // It is seen within a minute: the grace of a deploy and the longest wait for a look.
+  // It is seen within a minute: the grace of a deploy and the longest wait for a check.
   expect(graces[0]).toBe(10_000);
-  for (let n = 0; n < 3; n++) await look();
+  for (let n = 0; n < 3; n++) await check();
   expect(log.lines).toHaveLength(2);
 });
 
-test('of the whole fleet one looks, and who becomes the first goes on', async () => {
+test('of the whole fleet one checks, and who becomes the first goes on', async () => {
   let first = false;
-  const { log, look, graces } = watch(
+  const { log, check, graces } = watch(
     () => [one('send_fax')],
     () => first,
   );
-  await look();
+  await check();
   expect(graces).toEqual([]);
   first = true;
-  await look();
+  await check();
   expect(log.lines).toHaveLength(1);
 });
 
 test('made-up types do not flood the log, and no answer is no news', async () => {
   let answer: readonly Unhandled[] | Error = Array.from({ length: 50 }, (_, n) => one(`t${n}`));
-  const { log, look, stop, timers } = watch(() => answer);
-  await look();
+  const { log, check, stop, timers } = watch(() => answer);
+  await check();
   expect(log.lines).toHaveLength(10);
   answer = new Error('canceling statement due to statement timeout');
-  await look();
+  await check();
   expect(log.lines).toHaveLength(10);
   stop();
   expect(timers.size).toBe(0);

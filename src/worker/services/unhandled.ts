@@ -1,6 +1,6 @@
 /**
- * Looks for due jobs that no worker of the fleet handles, and says so: a deploy that forgot a handler is seen within a
- * minute. One worker looks at all queues, also at those that nobody serves. It says it once per queue and type, and after
+ * Finds due jobs that no worker of the fleet handles, and says so: a deploy that forgot a handler is seen within a
+ * minute. One worker checks all queues, also those that nobody serves. It says it once per queue and type, and after
  * sixty rounds of maintenance again if it is still so.
  */
 import type { QueueSettings } from '../../fleet/registry.js';
@@ -8,14 +8,14 @@ import type { Unhandled } from '../../inspect/fleet/unhandled.js';
 import type { SharedDeps } from '../deps.js';
 import { rounds } from '../time.js';
 
-/** Producers may make up types: a look says this many at most. */
+/** Producers may make up types: a check says this many at most. */
 const MAX_TYPES = 10;
 
 type Queue = Pick<QueueSettings, 'name' | 'ordering'>;
 
 interface UnhandledDeps extends Pick<SharedDeps, 'time' | 'log'> {
   readonly settings: { readonly maintenanceMs: number };
-  /** The first of the fleet looks, at all queues. */
+  /** The first of the fleet checks all queues. */
   readonly membership: { readonly isFirst: boolean; readonly queues: readonly Queue[] };
   readonly find: (queue: Queue, graceMs: number) => Promise<readonly Unhandled[]>;
 }
@@ -24,7 +24,7 @@ export function watchUnhandled(deps: UnhandledDeps): () => void {
   const { time, log, membership, find } = deps;
   const { maintenanceMs } = deps.settings;
   const warnedAt = new Map<string, number>();
-  const look = async (queue: Queue) => {
+  const check = async (queue: Queue) => {
     // No answer is no news: what keeps the database from it is reported by those who need it.
     const found = await find(queue, maintenanceMs).catch(() => []);
     for (const [key, at] of warnedAt)
@@ -39,6 +39,6 @@ export function watchUnhandled(deps: UnhandledDeps): () => void {
     }
   };
   return rounds(time, 2 * maintenanceMs, async () => {
-    if (membership.isFirst) for (const queue of membership.queues) await look(queue);
+    if (membership.isFirst) for (const queue of membership.queues) await check(queue);
   });
 }

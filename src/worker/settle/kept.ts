@@ -6,14 +6,14 @@
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Settled } from '../../settle/settled.js';
-import type { BatcherDeps } from './batcher.js';
+import type { SettlementsDeps } from './settlements.js';
 import { type Answer, Refusal, sendable, type Waiting } from './waiting.js';
 
 /** So many are tried one by one in a round. */
 const SINGLES = 8;
 
-interface KeptDeps<T> extends Pick<BatcherDeps, 'abandoned' | 'kept'> {
-  readonly ask: (batch: readonly Waiting<T>[]) => Promise<Answer>;
+interface KeptDeps<T> extends Pick<SettlementsDeps, 'abandoned' | 'kept'> {
+  readonly ask: (group: readonly Waiting<T>[]) => Promise<Answer>;
   /** It is the job itself that is refused. */
   readonly alone: (one: Waiting<T>, answer: Answer) => void;
 }
@@ -33,12 +33,12 @@ export class Kept<T extends Settled> {
   }
 
   /** `error`: null where they only wait for a job that is kept. */
-  add(batch: readonly Waiting<T>[], error: unknown): void {
-    for (const one of batch) {
+  add(group: readonly Waiting<T>[], error: unknown): void {
+    for (const one of group) {
       const { id } = one.item;
       this.#jobs.set(id, [...(this.#jobs.get(id) ?? []), one]);
     }
-    this.#deps.kept?.(batch.length, error);
+    this.#deps.kept?.(group.length, error);
     if (this.#busy) return;
     this.#busy = true;
     void this.#run();
@@ -57,12 +57,12 @@ export class Kept<T extends Settled> {
   /** True: at least one of them has left. */
   async #round(): Promise<boolean> {
     const all = this.#owned();
-    const batch = sendable(all);
+    const group = sendable(all);
     // Those that cannot count any more have been told so.
-    const sent = new Set(batch);
+    const sent = new Set(group);
     this.#remove(all.filter((one) => !sent.has(one)));
-    if (batch.length === 0 || (await this.#try(batch))) return true;
-    if (batch.length === 1) return false;
+    if (group.length === 0 || (await this.#try(group))) return true;
+    if (group.length === 1) return false;
     let moved = false;
     const first = all.filter((one) => sent.has(one) && !this.has(one.item.after));
     for (const one of first.slice(0, SINGLES)) {
@@ -85,26 +85,26 @@ export class Kept<T extends Settled> {
     return all.filter(({ workerId }) => workerId === owner).slice(0, MAX_ROWS);
   }
 
-  async #try(batch: readonly Waiting<T>[]): Promise<boolean> {
+  async #try(group: readonly Waiting<T>[]): Promise<boolean> {
     const { ask, alone, abandoned } = this.#deps;
-    const answer = await ask(batch);
+    const answer = await ask(group);
     let tell: (one: Waiting<T>) => void;
     if (typeof answer === 'function') tell = ({ item, done }) => done(answer(item.id));
     else if (answer === 'abandoned' || abandoned.aborted) tell = ({ done }) => done('lost');
-    else if (batch.length > 1 || (answer instanceof Refusal && answer.ofAll)) return false;
+    else if (group.length > 1 || (answer instanceof Refusal && answer.ofAll)) return false;
     else tell = (one) => alone(one, answer);
-    this.#remove(batch);
-    for (const one of batch) tell(one);
+    this.#remove(group);
+    for (const one of group) tell(one);
     return true;
   }
 
-  #remove(batch: readonly Waiting<T>[]): void {
-    for (const one of batch) {
+  #remove(group: readonly Waiting<T>[]): void {
+    for (const one of group) {
       const { id } = one.item;
       const rest = (this.#jobs.get(id) ?? []).filter((other) => other !== one);
       if (rest.length > 0) this.#jobs.set(id, rest);
       else this.#jobs.delete(id);
     }
-    if (batch.length > 0) this.#deps.kept?.(-batch.length, null);
+    if (group.length > 0) this.#deps.kept?.(-group.length, null);
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The settler: a batcher for each way in which a job leaves this worker. A completion whose answer got lost is found in the
+ * The settler: settlements for each way in which a job leaves this worker. A completion whose answer got lost is found in the
  * archive, a failure in the history of the job. What Postgres refuses because of the job is handed back, to be settled as
  * a failure; a failure or a release that it refuses is tried again, and so is what it refuses to everybody.
  */
@@ -16,12 +16,12 @@ import { release, type Snoozed, snooze } from '../../settle/release.js';
 import type { Settle, Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
 import type { ContextDeps } from '../run/handler-context.js';
-import { Batcher, type BatcherDeps, isAlive, type Run, resultsOf } from './batcher.js';
+import { isAlive, type Run, resultsOf, Settlements, type SettlementsDeps } from './settlements.js';
 import type { Done } from './waiting.js';
 
 type Databases = Pick<ContextDeps, 'engine' | 'plain' | 'names'>;
 
-interface SettlerDeps extends Omit<BatcherDeps, 'kept'>, Databases {
+interface SettlerDeps extends Omit<SettlementsDeps, 'kept'>, Databases {
   /**
    * So many jobs have ended and wait, because the database takes their outcomes from nobody. Left out, as in the test
    * kit, such a refusal is a failed attempt.
@@ -43,7 +43,7 @@ type DoneWith<Kind> = Kind extends 'fail' | 'release' ? (result: SettleResult) =
 
 export class Settler {
   readonly #deps: SettlerDeps;
-  readonly #batchers: { readonly [Kind in keyof Settles]: Batcher<Settles[Kind]> };
+  readonly #settlements: { readonly [Kind in keyof Settles]: Settlements<Settles[Kind]> };
   readonly #flushed = new AbortController();
   /** How many jobs have ended and cannot be settled, because the database refuses that to everybody. */
   kept = 0;
@@ -68,23 +68,23 @@ export class Settler {
         return (id) => resultOfFailure(status.get(id));
       };
     const afterLoss = failing<Settled>(failedBefore, plain);
-    this.#batchers = {
-      complete: new Batcher(deps, 'complete', moving(complete, 'completed'), {
+    this.#settlements = {
+      complete: new Settlements(deps, 'complete', moving(complete, 'completed'), {
         gathers: true,
         afterLoss: moving(completedBefore, 'completed', plain),
         // What the handler returned is not worth another attempt.
         reword: (job, error) =>
           isUnstorable(error) && job.result != null ? { ...job, result: null } : null,
       }),
-      fail: new Batcher(deps, 'fail', failing(fail), {
+      fail: new Settlements(deps, 'fail', failing(fail), {
         ...{ gathers: true, retryRefused: true, afterLoss },
         reword: asAscii('error', 'summary'),
       }),
-      dead_letter: new Batcher(deps, 'dead_letter', moving(deadLetter, 'dead_letter'), {
+      dead_letter: new Settlements(deps, 'dead_letter', moving(deadLetter, 'dead_letter'), {
         afterLoss,
         reword: asAscii('error', 'summary'),
       }),
-      release: new Batcher(
+      release: new Settlements(
         deps,
         'release',
         async (by, jobs) => {
@@ -96,8 +96,8 @@ export class Settler {
         },
         { retryRefused: true },
       ),
-      snooze: new Batcher(deps, 'snooze', moving(snooze, 'snoozed')),
-      cancel: new Batcher(deps, 'cancel', moving(cancelOwn, 'cancelled'), {
+      snooze: new Settlements(deps, 'snooze', moving(snooze, 'snoozed')),
+      cancel: new Settlements(deps, 'cancel', moving(cancelOwn, 'cancelled'), {
         reword: asAscii('reason'),
       }),
     };
@@ -109,7 +109,7 @@ export class Settler {
     job: Settles[Kind],
     done: DoneWith<Kind>,
   ): void {
-    this.#batchers[kind].add(by, job, done as Done);
+    this.#settlements[kind].add(by, job, done as Done);
   }
 
   /** Whether what is refused to everybody is kept. */
@@ -137,7 +137,7 @@ export class Settler {
   /** The worker is stopping: from now on nothing waits for others. */
   flush(): void {
     this.#flushed.abort();
-    for (const batcher of Object.values(this.#batchers)) batcher.flush();
+    for (const one of Object.values(this.#settlements)) one.flush();
   }
 
   /**

@@ -26,13 +26,13 @@ export interface Waiting<T> {
 }
 
 /**
- * Those that may still count, in the order in which locks are taken: two batches cannot deadlock. What ran before a job
- * may have been lost, as an earlier batch has found: nothing behind that may count. And this worker may have claimed
+ * Those that may still count, in the order in which locks are taken: two groups cannot deadlock. What ran before a job
+ * may have been lost, as an earlier group has found: nothing behind that may count. And this worker may have claimed
  * the job again after the lease had run out: a job has one result in a statement.
  */
-export function sendable<T extends Settled>(batch: readonly Waiting<T>[]): Waiting<T>[] {
-  const newest = newestGenerations(batch);
-  const whole = batch.filter(({ item, done }) => {
+export function sendable<T extends Settled>(group: readonly Waiting<T>[]): Waiting<T>[] {
+  const newest = newestGenerations(group);
+  const whole = group.filter(({ item, done }) => {
     const older = newest !== null && item.generation < (newest.get(item.id) ?? 0);
     const broken = older || item.broken?.() === true;
     if (broken) done('lost');
@@ -41,10 +41,10 @@ export function sendable<T extends Settled>(batch: readonly Waiting<T>[]): Waiti
   return whole.sort((a, b) => (a.item.id < b.item.id ? -1 : 1));
 }
 
-/** Null, and that is nearly always: no job stands in the batch twice. */
-function newestGenerations(batch: readonly Waiting<Settled>[]): Map<string, number> | null {
+/** Null, and that is nearly always: no job stands in the group twice. */
+function newestGenerations(group: readonly Waiting<Settled>[]): Map<string, number> | null {
   const newest = new Map<string, number>();
-  for (const { item } of batch)
+  for (const { item } of group)
     newest.set(item.id, Math.max(item.generation, newest.get(item.id) ?? 0));
-  return newest.size < batch.length ? newest : null;
+  return newest.size < group.length ? newest : null;
 }

@@ -1,9 +1,9 @@
-/** Tasks on one connection: whose turn it is, and what a failure costs the others. No database is needed. */
+/** Tasks on one connection: which one runs next, and what a failure costs the others. No database is needed. */
 import { expect, onTestFinished, test } from 'vitest';
 import { until } from '../../../test/support/until.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { monotonicMs } from './protocol.js';
-import { type Task, Turns } from './turns.js';
+import { type Task, Tasks } from './tasks.js';
 
 const session = () => ({ run: async () => [] }) as unknown as Executor;
 
@@ -30,12 +30,12 @@ function line(up = true) {
   return state;
 }
 
-function turns(connection: ReturnType<typeof line>, tasks: Task[], paused = () => false) {
+function running(connection: ReturnType<typeof line>, tasks: Task[], paused = () => false) {
   const errors: string[] = [];
   const error = (what: string) => void errors.push(what);
-  const running = new Turns({ connection, tasks, paused, error });
-  onTestFinished(() => running.stop());
-  return { errors, turns: running };
+  const shared = new Tasks({ connection, tasks, paused, error });
+  onTestFinished(() => shared.stop());
+  return { errors, shared };
 }
 
 /** A task that counts its runs and is due again after a while. */
@@ -53,7 +53,7 @@ function counted(what: string, everyMs: number) {
 
 const waits = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-test('a task that always fails, and slowly, does not keep the one behind it from its turns', async () => {
+test('a task that always fails, and slowly, does not keep the one behind it waiting', async () => {
   const slow: Task = {
     what: 'slow',
     run: async () => {
@@ -62,18 +62,18 @@ test('a task that always fails, and slowly, does not keep the one behind it from
     },
   };
   const renew = counted('renew', 10);
-  const { errors } = turns(line(), [slow, renew]);
+  const { errors } = running(line(), [slow, renew]);
   let failures = 0;
   for (let n = 0; n < 5; n++) {
     const runs = renew.runs;
     await until('it fails again', () => errors.length > failures);
     failures = errors.length;
-    await until('the other has its turn', () => renew.runs > runs);
+    await until('the other runs', () => renew.runs > runs);
     expect(errors.length).toBe(failures);
   }
 });
 
-test('of tasks that are all overdue the first of the list has the first turn', async () => {
+test('of tasks that are all overdue the first of the list runs first', async () => {
   const order: string[] = [];
   const task = (what: string): Task => ({
     what,
@@ -83,23 +83,23 @@ test('of tasks that are all overdue the first of the list has the first turn', a
     },
   });
   let frozen = true;
-  turns(line(), [task('look'), task('renew')], () => frozen);
+  running(line(), [task('check'), task('renew')], () => frozen);
   await waits(60);
   expect(order).toEqual([]);
   frozen = false;
   await until('both ran', () => order.length === 2);
-  expect(order).toEqual(['look', 'renew']);
+  expect(order).toEqual(['check', 'renew']);
 });
 
 test('a connection that breaks is made again at once, and everything is due on it', async () => {
   const connection = line();
-  const look = counted('look', 60_000);
-  turns(connection, [look]);
-  await until('it has looked', () => look.runs === 1);
+  const check = counted('check', 60_000);
+  running(connection, [check]);
+  await until('it has checked', () => check.runs === 1);
   await waits(60);
   const at = monotonicMs();
   connection.lose();
-  await until('it has looked again', () => look.runs === 2, { everyMs: 1 });
+  await until('it has checked again', () => check.runs === 2, { everyMs: 1 });
   expect(monotonicMs() - at).toBeLessThan(500);
   expect(connection.opened).toBe(2);
 });
@@ -112,24 +112,24 @@ test('a database that is away is tried with a backoff, and reported once in a wh
     tries++;
     return open();
   };
-  const look = counted('look', 60_000);
-  const { errors } = turns(connection, [look]);
+  const check = counted('check', 60_000);
+  const { errors } = running(connection, [check]);
   await waits(600);
   expect(tries).toBeGreaterThan(1);
   expect(tries).toBeLessThan(30);
   expect(errors).toEqual(['connecting the keeper']);
   connection.up = true;
-  await until('it has looked', () => look.runs === 1);
+  await until('it has checked', () => check.runs === 1);
 });
 
 test('what is hurried is due now, and nothing runs after a stop', async () => {
-  const look = counted('look', 60_000);
-  const { turns: running } = turns(line(), [look]);
-  await until('it has looked', () => look.runs === 1);
-  running.runNow();
-  await until('it has looked again', () => look.runs === 2);
-  running.stop();
-  running.runNow();
+  const check = counted('check', 60_000);
+  const { shared } = running(line(), [check]);
+  await until('it has checked', () => check.runs === 1);
+  shared.runNow();
+  await until('it has checked again', () => check.runs === 2);
+  shared.stop();
+  shared.runNow();
   await waits(50);
-  expect(look.runs).toBe(2);
+  expect(check.runs).toBe(2);
 });

@@ -1,6 +1,6 @@
 /**
- * Places in the order of keys: bucket by bucket, and in a bucket key by key, by the bytes of their UTF-8. A
- * walk is a list of stretches between places that are still to be read. Pure.
+ * Stretches of the order of keys: bucket by bucket, and in a bucket key by key, by the bytes of their UTF-8. A
+ * walk is a list of those that are still to be read. Pure.
  */
 import type { WalkStop } from '../source.js';
 import type { KeyStretch } from './claim.js';

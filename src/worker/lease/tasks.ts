@@ -1,13 +1,13 @@
 /**
- * Tasks that take turns on one connection: the first of the list that is due has the next turn. A task is not due again at
- * once, also when it has failed, so none can keep the others from their turns for longer than one statement may take. A
- * broken connection is made again without waiting for a task, because the liveness lock went with it.
+ * Tasks that share one connection: the first of the list that is due runs next. A task is not due again at once, also when
+ * it has failed, so none can keep the others waiting for longer than one statement may take. A broken connection is made
+ * again without waiting for a task, because the liveness lock went with it.
  */
 import { Backoff } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { LOOK_MS, Wait } from '../time.js';
+import { CHECK_MS, Wait } from '../time.js';
 import type { Connection } from './connection.js';
-import { monotonicMs, TURN_MS } from './protocol.js';
+import { monotonicMs, TICK_MS } from './protocol.js';
 
 export interface Task {
   readonly what: string;
@@ -15,11 +15,11 @@ export interface Task {
   readonly run: (db: Executor) => Promise<number>;
 }
 
-export interface TurnsDeps {
+export interface TasksDeps {
   readonly connection: Pick<Connection, 'db' | 'open' | 'failed' | 'onLost'>;
   /** The more urgent ones first. */
   readonly tasks: readonly Task[];
-  /** No turns are taken meanwhile. */
+  /** Nothing runs meanwhile. */
   readonly paused: () => boolean;
   readonly error: (what: string, error: unknown) => void;
 }
@@ -30,15 +30,15 @@ interface Slot {
   dueAt: number;
 }
 
-export class Turns {
-  readonly #deps: TurnsDeps;
+export class Tasks {
+  readonly #deps: TasksDeps;
   readonly #slots: readonly Slot[];
   readonly #backoff = new Backoff();
   #connectAt = 0;
   #stopped = false;
   readonly #sleep = new Wait();
 
-  constructor(deps: TurnsDeps) {
+  constructor(deps: TasksDeps) {
     this.#deps = deps;
     this.#slots = deps.tasks.map((task) => ({ task, backoff: new Backoff(), dueAt: 0 }));
     deps.connection.onLost = () => this.#sleep.end();
@@ -62,10 +62,10 @@ export class Turns {
       const { db } = connection;
       const slot = this.#next();
       const waitMs = slot.dueAt - monotonicMs();
-      if (paused()) await this.#sleep.atMost(TURN_MS);
+      if (paused()) await this.#sleep.atMost(TICK_MS);
       else if (!db) await this.#connect();
       else if (waitMs > 0) await this.#sleep.atMost(waitMs);
-      else await this.#turn(slot, db);
+      else await this.#runTask(slot, db);
     }
   }
 
@@ -82,8 +82,8 @@ export class Turns {
       return;
     }
     const failedBefore = this.#backoff.failing;
-    // Others look twice before they declare anybody dead: a database that is back must be met by then.
-    this.#connectAt = now + Math.min(this.#backoff.nextMs(), LOOK_MS);
+    // Others check twice before they declare anybody dead: a database that is back must be met by then.
+    this.#connectAt = now + Math.min(this.#backoff.nextMs(), CHECK_MS);
     try {
       await this.#deps.connection.open();
       this.runNow();
@@ -93,7 +93,7 @@ export class Turns {
     }
   }
 
-  async #turn(slot: Slot, db: Executor): Promise<void> {
+  async #runTask(slot: Slot, db: Executor): Promise<void> {
     try {
       const inMs = await slot.task.run(db);
       slot.dueAt = monotonicMs() + inMs;

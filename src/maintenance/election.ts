@@ -1,8 +1,8 @@
 /**
- * Whose turn it is: one worker of the fleet does the periodic work of a queue, once per interval.
+ * The election: one worker of the fleet does the periodic work of a queue, once per interval.
  *
  * The queue's row remembers when the last round began, and when each service did, so a fleet of fifty does it hardly
- * more often than a fleet of one, whoever has the turn. The statement that takes the turn reads and advances both. An
+ * more often than a fleet of one, whoever is elected. The statement that wins the election reads and advances both. An
  * advisory lock makes those that ask at the same moment give up instead of waiting; it ends with the statement, so it
  * works behind any pooler. What the rounds do is safe also if two of them overlap.
  */
@@ -11,13 +11,13 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { plainArray, statement, text, textArray } from '../postgres/statement.js';
 
-/** Timers carry a jitter of a quarter, so a turn may come when this much of the interval is over. */
+/** Timers carry a jitter of a quarter, so an election may come when this much of the interval is over. */
 export const EARLY = 0.7;
 
 /** Something that the fleet does for a queue, so often. */
 export interface Periodic {
   readonly name: string;
-  /** No more often than turns come, and as much early as they may be. */
+  /** No more often than elections come, and as much early as they may be. */
   readonly everyMs: number;
 }
 
@@ -58,7 +58,7 @@ export function maintenanceLock(names: Names): [number, number] {
 }
 
 /** Which of them are due, by name. Null: somebody has done it within the interval, or is about to. */
-export async function takeTurn(
+export async function winElection(
   db: Executor,
   names: Names,
   intervalMs: number,
@@ -74,8 +74,8 @@ export async function takeTurn(
   return rows.length > 0 ? new Set(rows.flatMap(({ due }) => due ?? [])) : null;
 }
 
-/** These have failed, or left something over: they are due at the next turn. */
-export async function againNextTurn(
+/** These have failed, or left something over: they are due at the next election. */
+export async function makeDueAgain(
   db: Executor,
   names: Names,
   services: readonly string[],

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import type { Settled } from '../../settle/settled.js';
 import { systemTime } from '../time.js';
-import { Batcher, resultsOf } from './batcher.js';
+import { resultsOf, Settlements } from './settlements.js';
 
 test('a job that this worker claimed again is settled once, in its newest generation', async () => {
   const sent: Settled[] = [];
-  const batcher = new Batcher<Settled>(
+  const settlements = new Settlements<Settled>(
     {
       ...{ reportError: () => {}, took: () => {}, standing: () => 'alive' as const },
       ...{ time: systemTime, abandoned: new AbortController().signal },
@@ -25,16 +25,16 @@ test('a job that this worker claimed again is settled once, in its newest genera
       { id: 'a', generation: 3 },
       { id: 'b', generation: 1 },
       { id: 'a', generation: 4 },
-    ].map((item) => new Promise((resolve) => batcher.add('w', item, resolve))),
+    ].map((item) => new Promise((resolve) => settlements.add('w', item, resolve))),
   );
   expect(settled).toEqual(['lost', 'completed', 'completed']);
   expect(sent.map(({ id, generation }) => `${id} ${generation}`)).toEqual(['a 4', 'b 1']);
 });
 
-test('what is sent again after its worker was declared dead is only looked for', async () => {
+test('what is sent again after its worker was declared dead is only searched for', async () => {
   let standing: 'alive' | 'dead' = 'alive';
   const sent: string[] = [];
-  const batcher = new Batcher<Settled>(
+  const settlements = new Settlements<Settled>(
     {
       ...{ reportError: () => {}, took: () => {}, standing: () => standing },
       ...{ time: systemTime, abandoned: new AbortController().signal },
@@ -49,7 +49,7 @@ test('what is sent again after its worker was declared dead is only looked for',
   );
   const settled = await Promise.all(
     ['a', 'b'].map(
-      (id) => new Promise((resolve) => batcher.add('w', { id, generation: 1 }, resolve)),
+      (id) => new Promise((resolve) => settlements.add('w', { id, generation: 1 }, resolve)),
     ),
   );
   expect(settled).toEqual(['completed', 'lost']);

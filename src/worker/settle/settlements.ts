@@ -1,10 +1,10 @@
 /**
- * A batcher: settles of one kind become statements, many at a time. While one statement is in flight the next batch
+ * Settlements: settles of one kind become statements, many at a time. While one statement is in flight the next group
  * gathers, so a lone job settles at once and a flood shares its commits. Nothing is settled under the id of a worker that
  * is dead, or may be.
  *
  * When the connection breaks, the statement is sent again: the fence makes that safe, and what had been written before can
- * be looked for. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
+ * be found. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
  * until the one job that is to blame is alone; whoever settles it learns the reason. A refusal that is not about the jobs,
  * such as a missing right or a locked table, is nobody's failure: the settles are kept and tried again (kept.ts).
  */
@@ -28,7 +28,7 @@ import {
 
 export type Run<T> = (workerId: string, items: readonly T[]) => Promise<Results>;
 
-interface BatcherOptions<T> {
+interface SettlementsOptions<T> {
   readonly afterLoss?: Run<T>;
   /** At least `PACE_MS` from one statement to the next. */
   readonly gathers?: boolean;
@@ -38,7 +38,7 @@ interface BatcherOptions<T> {
   readonly retryRefused?: boolean;
 }
 
-export interface BatcherDeps extends Pick<SharedDeps, 'standing' | 'time' | 'reportError'> {
+export interface SettlementsDeps extends Pick<SharedDeps, 'standing' | 'time' | 'reportError'> {
   readonly took: (statement: StatementName, ms: number) => void;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly abandoned: AbortSignal;
@@ -46,11 +46,11 @@ export interface BatcherDeps extends Pick<SharedDeps, 'standing' | 'time' | 'rep
   readonly kept?: (change: number, error: unknown) => void;
 }
 
-export class Batcher<T extends Settled> {
-  readonly #deps: BatcherDeps;
+export class Settlements<T extends Settled> {
+  readonly #deps: SettlementsDeps;
   readonly #statement: StatementName;
   readonly #run: Run<T>;
-  readonly #options: BatcherOptions<T>;
+  readonly #options: SettlementsOptions<T>;
   #gathers: boolean;
   #waiting: Waiting<T>[] = [];
   #busy = false;
@@ -60,10 +60,10 @@ export class Batcher<T extends Settled> {
   readonly #kept: Kept<T>;
 
   constructor(
-    deps: BatcherDeps,
+    deps: SettlementsDeps,
     statement: StatementName,
     run: Run<T>,
-    options: BatcherOptions<T> = {},
+    options: SettlementsOptions<T> = {},
   ) {
     this.#deps = deps;
     this.#statement = statement;
@@ -72,7 +72,7 @@ export class Batcher<T extends Settled> {
     this.#gathers = options.gathers ?? false;
     this.#kept = new Kept({
       ...deps,
-      ask: (batch) => this.#ask(batch, true),
+      ask: (group) => this.#ask(group, true),
       alone: (one, answer) => void this.#sendAlone(one, answer),
     });
   }
@@ -81,7 +81,7 @@ export class Batcher<T extends Settled> {
     this.#waiting.push({ workerId, item, done });
     if (!this.#busy) {
       this.#busy = true;
-      // Everything that ends in this turn of the loop shares the first statement.
+      // Everything that ends in this tick of the event loop shares the first statement.
       this.#deps.time.soon(() => void this.#drain());
     }
   }
@@ -115,21 +115,21 @@ export class Batcher<T extends Settled> {
   }
 
   /** `again`: some of it may have been done before. */
-  async #send(batch: readonly Waiting<T>[], again = false): Promise<void> {
-    const answer = await this.#ask(batch, again);
+  async #send(group: readonly Waiting<T>[], again = false): Promise<void> {
+    const answer = await this.#ask(group, again);
     if (typeof answer === 'function') {
-      for (const { item, done } of batch) done(answer(item.id));
+      for (const { item, done } of group) done(answer(item.id));
     } else if (answer === 'abandoned') {
-      for (const { done } of batch) done('lost');
+      for (const { done } of group) done('lost');
     } else if (answer instanceof Refusal && answer.ofAll) {
-      this.#kept.add(batch, answer.error);
-    } else if (batch.length === 1) {
+      this.#kept.add(group, answer.error);
+    } else if (group.length === 1) {
       // It goes on by itself, and the others do not wait for it.
-      void this.#sendAlone(batch[0] as Waiting<T>, answer);
+      void this.#sendAlone(group[0] as Waiting<T>, answer);
     } else {
-      const half = Math.ceil(batch.length / 2);
-      await this.#send(batch.slice(0, half), true);
-      await this.#send(batch.slice(half), true);
+      const half = Math.ceil(group.length / 2);
+      await this.#send(group.slice(0, half), true);
+      await this.#send(group.slice(half), true);
     }
   }
 
@@ -152,12 +152,12 @@ export class Batcher<T extends Settled> {
     done(answer(item.id));
   }
 
-  /** Asks until the database has answered; an answer that got lost is looked for, also by a worker that is dead now. */
-  async #ask(batch: readonly Waiting<T>[], again: boolean): Promise<Answer> {
+  /** Asks until the database has answered; an answer that got lost is searched for, also by a worker that is dead now. */
+  async #ask(group: readonly Waiting<T>[], again: boolean): Promise<Answer> {
     const { time, took, reportError, abandoned, kept } = this.#deps;
     const { afterLoss } = this.#options;
-    const workerId = batch[0]?.workerId as string;
-    const items = batch.map(({ item }) => item);
+    const workerId = group[0]?.workerId as string;
+    const items = group.map(({ item }) => item);
     const backoff = new Backoff();
     for (let answerLost = again; ; answerLost = true) {
       try {
@@ -184,7 +184,7 @@ export class Batcher<T extends Settled> {
 
 /** Before every statement, also one that is sent again: waits until it is known whether the worker lives. */
 export async function isAlive(
-  { standing, abandoned }: Pick<BatcherDeps, 'standing' | 'abandoned'>,
+  { standing, abandoned }: Pick<SettlementsDeps, 'standing' | 'abandoned'>,
   workerId: string,
 ): Promise<boolean> {
   while (standing(workerId) === 'unknown' && !abandoned.aborted) await pause(SOON_MS, abandoned);

@@ -1,8 +1,8 @@
-/** Stretches between places in the order of keys: no bucket is left out, none is read twice. */
+/** Stretches of the order of keys: no bucket is left out, none is read twice. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { BUCKETS } from '../../job/key.js';
-import { bucketsOf, rest, stretchesOf } from './key-places.js';
+import { bucketsOf, rest, stretchesOf } from './stretches.js';
 
 const sets = fc
   .uniqueArray(fc.integer({ min: 0, max: BUCKETS - 1 }), { maxLength: 60 })
