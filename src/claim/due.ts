@@ -25,6 +25,17 @@ export interface DueNews extends QueueNews {
   readonly unused: boolean;
 }
 
+/** Of these queues, those in which there is any job. */
+export async function usedOf(
+  db: Executor,
+  schema: string,
+  queues: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const asked = new Map(queues.map((queue) => [queue, {}]));
+  const answers = await askDue(db, { schema, queue: 'inbox' }, asked);
+  return new Set(answers.filter(({ unused }) => !unused).map(({ queue }) => queue));
+}
+
 /** By queue, the types that the worker handles. */
 export function askDue(
   db: Executor,

@@ -4,6 +4,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
+import { usedOf } from '../claim/due.js';
 import { findUnhandled } from '../inspect/fleet/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
@@ -232,9 +233,10 @@ export class Loops {
   }
 
   #watchUnhandled(): () => void {
-    const { schema, enginePool, mode } = this.#deps;
+    const { schema, engine, enginePool, mode } = this.#deps;
     return watchUnhandled({
       ...{ ...this.#deps, membership: this.#membership },
+      used: (queues) => usedOf(engine, schema, queues),
       find: ({ name: queue, ordering }, graceMs) =>
         // Dead rows may lie at the front of the queue.
         transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = '1s'`, (db) =>

@@ -10,7 +10,7 @@ import type { Executor } from '../../postgres/queryable.js';
 import { jittered, type Time, type Timer } from '../time.js';
 import type { ClaimLoop } from './claim-loop.js';
 
-const MOST_QUEUES = 50;
+export const MOST_QUEUES = 50;
 
 export interface IdleQueue {
   readonly queue: string;
@@ -59,11 +59,11 @@ export class IdlePoll {
 
   /** Those that come next, in a circle. */
   #next(): IdleQueue[] {
-    const idle = this.#deps.queues().filter(({ claims }) => claims.idle);
-    if (idle.length <= MOST_QUEUES) return idle;
-    const from = idle.findIndex(({ queue }) => queue > this.#last);
-    const rotated = from < 0 ? idle : [...idle.slice(from), ...idle.slice(0, from)];
-    const next = rotated.slice(0, MOST_QUEUES);
+    const queues = this.#deps.queues();
+    const from = 1 + queues.findIndex(({ queue }) => queue === this.#last);
+    const next = [...queues.slice(from), ...queues.slice(0, from)]
+      .filter(({ claims }) => claims.idle)
+      .slice(0, MOST_QUEUES);
     this.#last = next.at(-1)?.queue ?? '';
     return next;
   }

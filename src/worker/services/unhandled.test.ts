@@ -17,9 +17,11 @@ function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) 
       get isFirst() {
         return isFirst();
       },
-      queues: [{ name: 'inbox', ordering: 'none' }],
+      queues: ['inbox', 'unused'].map((name) => ({ name, ordering: 'none' as const })),
     },
-    find: async (_, graceMs) => {
+    used: async (queues) => new Set(queues.filter((queue) => queue !== 'unused')),
+    find: async ({ name }, graceMs) => {
+      expect(name).not.toBe('unused');
       graces.push(graceMs);
       const answer = found();
       if (answer instanceof Error) throw answer;

@@ -5,6 +5,7 @@
  */
 import type { QueueSettings } from '../../fleet/registry.js';
 import type { Unhandled } from '../../inspect/fleet/unhandled.js';
+import { MOST_QUEUES } from '../claim/idle-poll.js';
 import type { SharedDeps } from '../deps.js';
 import { rounds } from '../time.js';
 
@@ -18,10 +19,12 @@ interface UnhandledDeps extends Pick<SharedDeps, 'time' | 'log'> {
   /** The first of the fleet checks all queues. */
   readonly membership: { readonly isFirst: boolean; readonly queues: readonly Queue[] };
   readonly find: (queue: Queue, graceMs: number) => Promise<readonly Unhandled[]>;
+  /** Of these queues, those in which there is any job. */
+  readonly used: (queues: readonly string[]) => Promise<ReadonlySet<string>>;
 }
 
 export function watchUnhandled(deps: UnhandledDeps): () => void {
-  const { time, log, membership, find } = deps;
+  const { time, log, membership, find, used } = deps;
   const { maintenanceMs } = deps.settings;
   const warnedAt = new Map<string, number>();
   const check = async (queue: Queue) => {
@@ -39,6 +42,11 @@ export function watchUnhandled(deps: UnhandledDeps): () => void {
     }
   };
   return rounds(time, 2 * maintenanceMs, async () => {
-    if (membership.isFirst) for (const queue of membership.queues) await check(queue);
+    const queues = membership.isFirst ? membership.queues : [];
+    for (let from = 0; from < queues.length; from += MOST_QUEUES) {
+      const some = queues.slice(from, from + MOST_QUEUES);
+      const names = await used(some.map(({ name }) => name)).catch(() => null);
+      for (const queue of some) if (names?.has(queue.name) !== false) await check(queue);
+    }
   });
 }
