@@ -10,19 +10,23 @@ const GOAL = 1.5;
 const hold = job('hold');
 const limited = job('limited');
 
-async function measure(open, held) {
+async function measure(open, held, most) {
   const scene = await open();
   const types = [{ type: 'hold' }, { type: 'limited', limit: { concurrency: 100 } }];
   await scene.workers(WORKERS, {
     types,
     counted: true,
-    options: { concurrency: Math.max(20, held / WORKERS + 20), lease: '10m' },
+    options: { concurrency: most / WORKERS + 20, lease: '10m' },
   });
   if (held > 0) {
     await scene.fill(hold, held, (n) => ({ payload: { n, ms: -1 } }));
     const all = await became(() => scene.counts.started >= held, 120_000);
     if (!all) throw new Error(`only ${scene.counts.started} of ${held} jobs started`);
   }
+  // The first claim of a session reads the catalog.
+  const warm = scene.counts.started;
+  await scene.offer(limited, { perSecond: 10, seconds: 3, prefix: 'warm' });
+  await became(() => scene.counts.started >= warm + 30, 20_000);
   const before = scene.counts.started;
   const buffers = await scene.meter.watchBuffers('claim', async () => {
     await scene.offer(limited, { perSecond: 10, seconds: 3, prefix: 'one' });
@@ -36,9 +40,9 @@ export async function run({ open, size, figure, say }) {
   const sizes = [400, size(40_000, 8_000)];
   const found = [];
   for (const held of sizes) {
-    const { most, mean, calls } = await measure(open, held);
+    const { most, p95, mean, calls } = await measure(open, held, Math.max(...sizes));
     say(
-      `  ${plain(held)} jobs held by ${WORKERS} workers: ${calls} claims, buffers mean ${plain(mean)}, most ${plain(most)}`,
+      `  ${plain(held)} jobs held by ${WORKERS} workers: ${calls} claims, buffers mean ${plain(mean)}, usually up to ${plain(p95)}, most ${plain(most)}`,
     );
     found.push(mean);
   }

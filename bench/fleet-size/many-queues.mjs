@@ -16,7 +16,8 @@ export async function run({ open, size, figure, say }) {
     types.push({ type: `task_${n}`, queue: `queue_${n}` });
   }
   await scene.workers(workers, { types });
-  await wait(Number(process.env.W ?? 4000));
+  // By then every queue had its first round of maintenance.
+  await wait(15_000);
   const [before, cpu] = [await scene.meter.calls(), scene.meter.cpuMs()];
   await wait(seconds * 1_000);
   const calls = [...(await scene.meter.calls())]

@@ -115,6 +115,7 @@ export async function openMeter(url, serverPid) {
     async watchBuffers(kind, work, everyMs = 25) {
       let before = await read();
       const largest = new Map();
+      const seen = [];
       let total = 0;
       let calls = 0;
       let on = true;
@@ -128,6 +129,7 @@ export async function openMeter(url, serverPid) {
           const each = (row.blocks - was.blocks) / made;
           total += row.blocks - was.blocks;
           calls += made;
+          for (let n = 0; n < made; n++) seen.push(each);
           if (each > (largest.get(id) ?? -1)) largest.set(id, each);
         }
         before = now;
@@ -147,7 +149,9 @@ export async function openMeter(url, serverPid) {
       }
       if (calls === 0) throw new Error(`no statement of the kind ${kind} was seen`);
       const [id, most] = [...largest].reduce((a, b) => (b[1] > a[1] ? b : a), [null, 0]);
-      return { most, calls, mean: total / calls, text: texts.get(id) ?? '' };
+      const p95 = seen.sort((a, b) => a - b)[Math.ceil(0.95 * seen.length) - 1];
+      const p50 = seen[Math.ceil(seen.length / 2) - 1];
+      return { most, p50, p95, calls, mean: total / calls, text: texts.get(id) ?? '' };
     },
     close: () => client.end(),
   };
