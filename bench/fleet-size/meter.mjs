@@ -36,7 +36,8 @@ export function serverCpuMs(pid) {
  */
 const KINDS = {
   definition: /^\s*(--.*\s+)*(CREATE|ALTER|DO|COMMENT|GRANT|REVOKE)\b/,
-  claim: /lease_generation \+ (1|\$\d+)|\binbox_claim"?\(/,
+  claim: /lease_generation \+ (1|\$\d+)/,
+  'claim of merged lines': /\binbox_claim"?\(/,
   recover: /\borphans AS\b/,
   prune: /_prune_archive"?\(/,
 };
@@ -109,7 +110,7 @@ export async function openMeter(url, serverPid) {
            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
       ),
     /**
-     * Shared buffers of statements of a kind, looked at every few milliseconds: the largest mean of
+     * Shared buffers of statements of a kind (by the beginning of its name), looked at every few milliseconds: the largest mean of
      * the calls between two looks, which are mostly one or none.
      */
     async watchBuffers(kind, work, everyMs = 25) {
@@ -122,7 +123,7 @@ export async function openMeter(url, serverPid) {
       const look = async () => {
         const now = await read();
         for (const [id, row] of now) {
-          if (kindOf(texts.get(id) ?? '') !== kind) continue;
+          if (!kindOf(texts.get(id) ?? '').startsWith(kind)) continue;
           const was = before.get(id) ?? { calls: 0, blocks: 0 };
           const made = row.calls - was.calls;
           if (made <= 0) continue;
