@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 
 const MOST = 25;
 
-/** `const NAME = 250;`, a product of numbers, or a power of them. What is a part or a multiple of another is none of its own. */
+/** `const NAME = 250;`, a product of numbers, or a power of them. A part or a multiple of another number does not count. */
 const NUMBER = /^(?:export )?const [A-Z][A-Z0-9_]* = ([-\d(][\d_.n* ()/+-]*);/gm;
 
 const numbers = ['src/claim', 'src/worker'].flatMap((room) =>
