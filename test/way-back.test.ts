@@ -268,9 +268,11 @@ test('an aborted replay ends after its batch, and the same call goes on', async 
 test('retried dead letters and replayed jobs wake a worker that sleeps', async () => {
   const ran: string[] = [];
   start(db.hf, (w) => w.handle(work, ({ id }) => void ran.push(id)), { poll: '60s' });
-  const waits = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND objid = 0
-    AND classid = 'holdfast.inbox'::regclass::oid AND mode = 'ShareLock'`;
-  await until('the worker waits for hints', async () => (await db.rows(waits)).length > 0);
+  // Other test files have workers on the same server.
+  const listens = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid = 'holdfast.fleet'::regclass AND objid = 0`;
+  await until('the worker listens', async () => (await db.rows(listens)).length > 0);
   const letter = await plantJob(db, { type: 'work', status: 'dead_letter', parked: true });
   await db.hf.retry([letter]);
   await until('the dead letter ran', () => ran.includes(letter), { timeoutMs: 20_000 });
