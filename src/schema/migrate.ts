@@ -72,8 +72,11 @@ export async function pendingSql(
   return texts.join('\n\n');
 }
 
-/** Locks that a step did not get, and deadlocks: about a minute of them is waited for. */
-const RETRIED = new Set(['55P03', '40P01']);
+/**
+ * Locks that a step did not get, deadlocks, and an autovacuum that wrote the same row of the catalog ("tuple concurrently
+ * updated"): about ten seconds of them are waited for.
+ */
+const RETRIED = new Set(['55P03', '40P01', 'XX000']);
 const MOST_TRIES = 20;
 
 /** A connection on which `migrate` may open transactions: one client, not a pool. */

@@ -1,6 +1,6 @@
 /**
  * The polls of idle queues: one statement for many of them. A queue whose claims find nothing leaves its polls to this, and
- * goes on when there is something to do. While hints arrive it asks a fifth as often.
+ * goes on when there is something to do. While hints arrive it asks half as often.
  *
  * A statement asks for at most `MOST_QUEUES`, because each takes a few locks; with more, it asks for some after the others.
  */
@@ -53,7 +53,7 @@ export class IdlePoll {
   #plan(): void {
     if (this.#stopped) return;
     const { time, settings, listening } = this.#deps;
-    const everyMs = (listening() ? 5 : 1) * settings.pollMs;
+    const everyMs = (listening() ? 2 : 1) * settings.pollMs;
     this.#timer = time.after(jittered(everyMs, time), () => void this.#ask());
   }
 
