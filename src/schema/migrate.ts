@@ -74,7 +74,7 @@ export async function pendingSql(
 
 /**
  * Locks that a step did not get, deadlocks, and an autovacuum that wrote the same row of the catalog ("tuple concurrently
- * updated"): about ten seconds of them are waited for.
+ * updated"): a step is tried again, so often and no more.
  */
 const RETRIED = new Set(['55P03', '40P01', 'XX000']);
 const MOST_TRIES = 20;
