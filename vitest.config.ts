@@ -14,15 +14,15 @@ const BUILT = [new RegExp(`^${fileURLToPath(new URL('dist/', import.meta.url))}`
 /** They measure how soon something happens, to tenths of a second, and have no more than one other file beside them. */
 const TIMED = [
   'test/calm/{delayed,even-hands,frozen,idle-hands,late-commit,oldest-first,poison}.test.ts',
-  'test/back-again.test.ts',
+  'test/claim/back-again.test.ts',
 ];
 
 /** They replace modules, or count what is in their process. All others share a process with those before them. */
 const ALONE = [
   'src/testing/{faults,kit}.test.ts',
   'src/tracing/**/*.test.ts',
-  'src/postgres/database.test.ts',
-  'src/worker/lease/keeper-thread.test.ts',
+  'packages/holdfast/src/postgres/database.test.ts',
+  'packages/holdfast/src/worker/lease/keeper-thread.test.ts',
   'test/dashboard/feed.test.ts',
   'test/{lab,simulation}/**/*.test.ts',
   'test/{event-loop,fuzz,metrics,metrics-elsewhere,tracing,warnings}.test.ts',

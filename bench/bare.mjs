@@ -1,11 +1,11 @@
 // The statements alone, without the worker and without the library: what the layout of the tables
 // allows. Only this file, and what measures Holdfast alone, reaches behind the public API.
 import pg from 'pg';
-import { claimTime } from '../dist/claim/time/claim.js';
-import { LAG_MS, Lines } from '../dist/claim/time/lines.js';
-import { bucketOf } from '../dist/index.js';
-import { uuidv7 } from '../dist/job/uuid.js';
-import { complete } from '../dist/settle/complete.js';
+import { claimTime } from '../packages/holdfast/build/claim/time/claim.js';
+import { LAG_MS, Lines } from '../packages/holdfast/build/claim/time/lines.js';
+import { bucketOf } from '../packages/holdfast/dist/index.js';
+import { uuidv7 } from '../packages/holdfast/build/job/uuid.js';
+import { complete } from '../packages/holdfast/build/settle/complete.js';
 import { clock } from './clock.mjs';
 import { INBOX } from './fixture.mjs';
 import { median } from './statistics.mjs';

@@ -1,8 +1,8 @@
 // What the parts share: a migrated database, rows in bulk, and a connection as a worker has it.
 import pg from 'pg';
-import { holdfast } from '../dist/index.js';
-import { engineConfig } from '../dist/postgres/pool.js';
-import { engineExecutor } from '../dist/postgres/queryable.js';
+import { holdfast } from '../packages/holdfast/dist/index.js';
+import { engineConfig } from '../packages/holdfast/build/postgres/connect/pool.js';
+import { engineExecutor } from '../packages/holdfast/build/postgres/queryable.js';
 
 export const INBOX = { schema: 'holdfast', queue: 'inbox' };
 

@@ -2,12 +2,12 @@
 // in front, 200,000 are dead letters, 2,000 run, 100 of these beyond their lease. Each question is asked as the
 // command line asks it, without the start of its process; the counts must be true as well.
 import pg from 'pg';
-import { diagnose } from '../dist/api/doctor.js';
-import { ratesBetween } from '../dist/cli/frame.js';
-import { explainJob } from '../dist/inspect/explain/explain.js';
-import { listJobs } from '../dist/inspect/job/list.js';
-import { overview } from '../dist/inspect/queue/overview.js';
-import { reading } from '../dist/inspect/reading/reading.js';
+import { diagnose } from '../packages/holdfast/build/api/doctor/doctor.js';
+import { ratesBetween } from '../packages/holdfast/build/cli/print/frame.js';
+import { explainJob } from '../packages/holdfast/build/inspect/explain/explain.js';
+import { listJobs } from '../packages/holdfast/build/inspect/job/list.js';
+import { overview } from '../packages/holdfast/build/inspect/queue/overview.js';
+import { reading } from '../packages/holdfast/build/inspect/reading/reading.js';
 import { wait } from './clock.mjs';
 import { emptyQueue, INBOX, openFixture } from './fixture.mjs';
 import { median } from './statistics.mjs';

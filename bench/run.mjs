@@ -2,7 +2,7 @@
 // that keeps what they found. It ends with 0 when every goal is met, with 1 when one is short, and
 // it takes its processes and its server along however it ends.
 import { totalmem } from 'node:os';
-import { startEmbedded } from '../dist/embedded/index.js';
+import { startEmbedded } from '../packages/embedded/dist/index.js';
 import { killActors } from './actors.mjs';
 import { ALONE, parseArguments } from './arguments.mjs';
 import { entriesFor } from './entries.mjs';

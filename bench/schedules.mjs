@@ -1,6 +1,6 @@
 // Schedules: how late ticks are with 100,000 schedules of which 1,000 are due a second, and what a fleet asks
 // while none of 10,000 is due. A worker also runs the jobs, with a handler that does nothing.
-import { job } from '../dist/index.js';
+import { job } from '../packages/holdfast/dist/index.js';
 import { openFixture } from './fixture.mjs';
 import { percentile } from './statistics.mjs';
 

@@ -9,7 +9,7 @@ import { rolldown } from 'rolldown';
 import { licencesOf, onLog } from './keeper-source.mjs';
 import { labFiles, smaller } from './lab-files.mjs';
 
-const ui = fileURLToPath(new URL('../ui', import.meta.url));
+const ui = fileURLToPath(new URL('../packages/dashboard/ui', import.meta.url));
 
 function fileOf(type, text) {
   const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`;

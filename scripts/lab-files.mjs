@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 import { licencesOf, onLog } from './keeper-source.mjs';
 
-const lab = fileURLToPath(new URL('../ui/lab', import.meta.url));
+const lab = fileURLToPath(new URL('../packages/lab/src', import.meta.url));
 const ui = join(lab, '..');
 
 /** In the browser `pg` is the simulation's, and so are time, threads and chance. */

@@ -10,10 +10,10 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 /** The npm that each major comes with. */
 const NPM = { 22: 10, 24: 11, 26: 11 };
 const FILES = [
-  'test/start.test.ts',
-  'test/package.test.ts',
-  'test/smoke.test.ts',
-  'test/outcomes.test.ts',
+  'test/product/start.test.ts',
+  'test/product/package.test.ts',
+  'test/product/smoke.test.ts',
+  'test/worker/outcomes.test.ts',
 ];
 
 const words = process.argv.slice(2);

@@ -35,7 +35,7 @@ function parseWords(words) {
     if (!file.startsWith('-') && existsSync(join(root, file))) continue;
     throw new Error(
       `"${file}" is neither a major version (${known.join(', ')}) nor a file or folder in ${root}. ` +
-        'Write, for example: npm run test:versions -- 17 test/schema.test.ts',
+        'Write, for example: npm run test:versions -- 17 test/schema/schema.test.ts',
     );
   }
   return { majors: majors.length > 0 ? majors : DEFAULT_MAJORS, files };
@@ -143,7 +143,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     else process.exit(130);
   });
 }
-const { startEmbedded } = await import('../dist/embedded/index.js');
+const { startEmbedded } = await import('../packages/embedded/dist/index.js');
 const results = [];
 for (const major of request.majors) {
   results.push(await testMajor(startEmbedded, major, request.files));

@@ -16,12 +16,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { serverAccount } from '../dist/embedded/account.js';
-import { prepareBinaries } from '../dist/embedded/binaries.js';
-import { startEmbedded } from '../dist/embedded/index.js';
-import { settingArguments } from '../dist/embedded/options.js';
-import { freePort } from '../dist/embedded/port.js';
-import { supervise } from '../dist/embedded/supervisor.js';
+import { serverAccount } from '../packages/embedded/dist/server/account.js';
+import { prepareBinaries } from '../packages/embedded/dist/cluster/binaries.js';
+import { startEmbedded } from '../packages/embedded/dist/index.js';
+import { settingArguments } from '../packages/embedded/dist/options.js';
+import { freePort } from '../packages/embedded/dist/server/port.js';
+import { supervise } from '../packages/embedded/dist/server/supervisor.js';
 import { lostBetween } from './lost.mjs';
 import { childrenOf, sqlUntil } from './server.mjs';
 

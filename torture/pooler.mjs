@@ -4,8 +4,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { serverAccount } from '../dist/embedded/account.js';
-import { freePort } from '../dist/embedded/port.js';
+import { serverAccount } from '../packages/embedded/dist/server/account.js';
+import { freePort } from '../packages/embedded/dist/server/port.js';
 
 /** Debian installs it where only root looks. */
 const PATH = `${process.env.PATH}:/usr/sbin:/usr/local/sbin`;

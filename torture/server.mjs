@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { startEmbedded } from '../dist/embedded/index.js';
+import { startEmbedded } from '../packages/embedded/dist/index.js';
 
 /** A statement on a connection of its own, straight to the server. */
 export async function sql(url, text, params, timeoutMs = 10_000) {

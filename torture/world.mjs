@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import pg from 'pg';
-import { holdfast } from '../dist/index.js';
+import { holdfast } from '../packages/holdfast/dist/index.js';
 import { KEYED, sideQueues } from './actors/jobs.mjs';
 import { Fleet } from './fleet.mjs';
 import { SCHEMA, witnessOf } from './schema.mjs';

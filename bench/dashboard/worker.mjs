@@ -1,5 +1,5 @@
 // A worker process with a handler that does nothing, which says how many jobs it has completed when it is asked.
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from '../../packages/holdfast/dist/index.js';
 
 const hf = holdfast({ connectionString: process.argv[2], log: 'warn' });
 const worker = hf.worker().handle(job('noop'), () => {});

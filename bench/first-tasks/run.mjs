@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { startEmbedded } from '../../dist/embedded/index.js';
+import { startEmbedded } from '../../packages/embedded/dist/index.js';
 import { countLines, programOf, SYSTEMS, TASKS, withTable } from './table.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -2,7 +2,7 @@
 // that nobody handles, of one at its limit, of a version that the workers do not know. Other jobs of
 // the queue start as in an empty one, also one whose transaction commits late. The empty queue stands
 // beside it in the same database, with a worker of its own, and gets the same jobs at the same time.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { became, clock, wait } from '../clock.mjs';
 import { vacuum } from '../databases.mjs';
 import { atMost, seconds as inSeconds, inTime, ratio } from './figures.mjs';

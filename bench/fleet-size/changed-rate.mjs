@@ -1,5 +1,5 @@
 // Row 5. Changing a rate takes a moment, however many jobs wait for it.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { became, clock, wait } from '../clock.mjs';
 import { plain } from '../statistics.mjs';
 import { atMost, longestGap } from './figures.mjs';

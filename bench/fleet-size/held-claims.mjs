@@ -1,5 +1,5 @@
 // Row 4. What a claim under a limit reads does not depend on how many jobs of other types run.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { became } from '../clock.mjs';
 import { plain } from '../statistics.mjs';
 import { atMost } from './figures.mjs';

@@ -1,6 +1,6 @@
 // Row 2. Somebody locks the row of a limit in psql and goes to lunch: the type of this limit waits,
 // and nothing else does.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { clock } from '../clock.mjs';
 import { atMost, holds, longestGap, part } from './figures.mjs';
 import { task } from './scene.mjs';

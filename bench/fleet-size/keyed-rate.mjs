@@ -1,6 +1,6 @@
 // Row 6. A rate with keys works in queues of every ordering, and a million keys start as fast as jobs
 // without a limit do.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { became, clock } from '../clock.mjs';
 import { plain } from '../statistics.mjs';
 import { atLeast, holds } from './figures.mjs';

@@ -3,7 +3,7 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from '../../packages/holdfast/dist/index.js';
 import { became, clock, wait } from '../clock.mjs';
 import { percentile } from '../statistics.mjs';
 import { openMeter } from './meter.mjs';

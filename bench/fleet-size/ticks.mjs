@@ -1,5 +1,5 @@
 // Row 11. Many schedules are due at one instant and want no catching up: each gets its job.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { became, wait } from '../clock.mjs';
 import { plain } from '../statistics.mjs';
 import { atLeast, atMost } from './figures.mjs';

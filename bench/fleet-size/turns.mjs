@@ -1,6 +1,6 @@
 // Row 12. In a queue whose keys take turns, jobs of a key that nobody handles stand before one that
 // somebody does.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { became, clock } from '../clock.mjs';
 import { inTime } from './figures.mjs';
 

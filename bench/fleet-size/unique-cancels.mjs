@@ -1,6 +1,6 @@
 // Row 13. Enqueues of many unique keys at once race with cancels of the same jobs: rows are locked in
 // one order, so nobody waits in a circle.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { clock } from '../clock.mjs';
 import { plain } from '../statistics.mjs';
 import { atMost } from './figures.mjs';

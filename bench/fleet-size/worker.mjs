@@ -1,6 +1,6 @@
 // A worker process of a scene, started with `fork` and told its types by its one argument. It uses
 // the public API only, and reports the start and the end of each job on the common clock.
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from '../../packages/holdfast/dist/index.js';
 import { clock, wait } from '../clock.mjs';
 
 const PARCEL_MS = 10;

@@ -1,6 +1,6 @@
 // A worker is killed with jobs in its hands: they run again soon, also behind a deep backlog that
 // nobody handles, and jobs that come meanwhile do not wait for them.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { clock } from '../clock.mjs';
 import { vacuum } from '../databases.mjs';
 import { percentile, plain } from '../statistics.mjs';

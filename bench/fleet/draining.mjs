@@ -1,5 +1,5 @@
 // A worker of this process that drains what lies in the queue, and how long that takes.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 
 const noop = job('noop');
 

@@ -1,7 +1,7 @@
 // Connections that enqueue one job after the other, each in a commit of its own, until the parent is gone.
 // Asked for it, they tell how many commits there have been, and when that was.
 import pg from 'pg';
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from '../../packages/holdfast/dist/index.js';
 
 const { url, connections } = JSON.parse(process.argv[2]);
 const pool = new pg.Pool({ connectionString: url, max: connections });

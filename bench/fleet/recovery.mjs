@@ -1,5 +1,5 @@
 // From SIGKILL of a worker process to the start of its job elsewhere.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { clock } from '../clock.mjs';
 import { percentile } from '../statistics.mjs';
 import { serverIsOld, startWorker, stopWorkers, until } from './processes.mjs';

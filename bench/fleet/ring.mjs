@@ -1,6 +1,6 @@
 // How many keys change their owner when a worker joins, and how even the shares are.
-import { movedBuckets, ringOwners } from '../../dist/fleet/ring.js';
-import { hash32 } from '../../dist/job/key.js';
+import { movedBuckets, ringOwners } from '../../packages/holdfast/build/fleet/ring.js';
+import { hash32 } from '../../packages/holdfast/build/job/key.js';
 
 export function ring({ quick, figure, say }) {
   let [worstMove, busiest] = [0, 0];

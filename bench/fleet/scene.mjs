@@ -2,7 +2,7 @@
 // a record of when each task started and ended, and where. It uses Holdfast's public API only.
 // A task is `{ n, ms }`: its number, and how long its handler waits.
 import pg from 'pg';
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from '../../packages/holdfast/dist/index.js';
 import { became, clock, wait } from '../clock.mjs';
 import { startWorker, stopWorkers } from './processes.mjs';
 

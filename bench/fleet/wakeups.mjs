@@ -2,8 +2,8 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { setNotify } from '../../dist/fleet/wake.js';
-import { job } from '../../dist/index.js';
+import { setNotify } from '../../packages/holdfast/build/fleet/wake.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { clock, wait } from '../clock.mjs';
 import { INBOX } from '../fixture.mjs';
 import { pairwise, percentile } from '../statistics.mjs';

@@ -1,5 +1,5 @@
 // A worker process for the measurements: started with `fork`, told what to do by its one argument.
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from '../../packages/holdfast/dist/index.js';
 import { clock, wait } from '../clock.mjs';
 
 const PARCEL_MS = 10;

@@ -2,7 +2,7 @@
 // starts the fullest second has. Two workers each.
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { became, clock } from '../clock.mjs';
 import { startRedis } from '../redis.mjs';
 

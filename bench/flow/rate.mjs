@@ -1,7 +1,7 @@
 // What a queue with a rate and many waiting jobs costs those who have no limit. Both sides alternate in one run.
 // Once with a rate so low that hardly any starts, which is the cost of waiting; and once with a hundred starts a second,
 // one by one, which mostly is what a hundred single jobs a second cost without a limit too.
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { median, pairwise } from '../statistics.mjs';
 
 const WAITING = 100_000;

@@ -5,7 +5,7 @@
 // the jobs come in bursts, and the rate is read between the first thousand and the last of a burst;
 // at a large backlog it is read over as many jobs.
 
-import { job } from '../../dist/index.js';
+import { job } from '../../packages/holdfast/dist/index.js';
 import { startActor } from '../actors.mjs';
 import { claimMs } from '../bare.mjs';
 import { became } from '../clock.mjs';

@@ -1,7 +1,7 @@
 // Holdfast, through its public API and with its defaults: there is no faster configuration to turn
 // on. Order per key has a queue of its own. A worker handles one of the two queues.
 import pg from 'pg';
-import { holdfast as connect, job } from '../../dist/index.js';
+import { holdfast as connect, job } from '../../packages/holdfast/dist/index.js';
 
 const ORDERED = 'ordered';
 const noop = job('noop');

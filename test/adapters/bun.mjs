@@ -1,7 +1,7 @@
 /** Run by Bun: enqueues in transactions of Bun.sql, and prints what became of each as one JSON value. */
 import { SQL } from 'bun';
-import { fromPostgresJs } from '../../dist/enqueue/adapters.js';
-import { holdfast, job } from '../../dist/index.js';
+import { fromPostgresJs } from '../../packages/holdfast/dist/adapters.js';
+import { holdfast, job } from '../../packages/holdfast/dist/index.js';
 
 const url = process.env.DATABASE_URL;
 const sql = new SQL(url);

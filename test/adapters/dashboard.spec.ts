@@ -5,7 +5,7 @@ import express from 'express';
 import fastify from 'fastify';
 import { Hono } from 'hono';
 import { expect, onTestFinished, test } from 'vitest';
-import { dashboard, nodeHandler } from '../../src/dashboard/index.js';
+import { dashboard, nodeHandler } from '../../packages/dashboard/src/index.js';
 import { plantJob } from '../support/cli-plant.js';
 import { ACT, eventsOf } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';

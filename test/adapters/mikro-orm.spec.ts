@@ -1,7 +1,7 @@
 import { type EntityManager, EntitySchema, MikroORM } from '@mikro-orm/postgresql';
 import { describe, expect, expectTypeOf, onTestFinished, test } from 'vitest';
-import { fromMikroOrm } from '../../src/enqueue/adapters.js';
-import { job, type Queryable } from '../../src/index.js';
+import { fromMikroOrm } from '../../packages/holdfast/src/enqueue/adapters.js';
+import { job, type Queryable } from '../../packages/holdfast/src/index.js';
 import { adapterContract, type TransactionLibrary } from '../support/adapter-contract.js';
 import { testDatabase } from '../support/database.js';
 

@@ -1,7 +1,7 @@
 import { createPool, type DatabasePool, type DatabaseTransactionConnection, sql } from 'slonik';
 import { describe, expect, expectTypeOf, onTestFinished, test } from 'vitest';
-import { fromSlonik } from '../../src/enqueue/adapters.js';
-import { job, type Queryable } from '../../src/index.js';
+import { fromSlonik } from '../../packages/holdfast/src/enqueue/adapters.js';
+import { job, type Queryable } from '../../packages/holdfast/src/index.js';
 import { adapterContract, type TransactionLibrary } from '../support/adapter-contract.js';
 import { testDatabase } from '../support/database.js';
 

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { parse } from 'yaml';
-import { collectMetrics } from '../../src/metrics/index.js';
+import { collectMetrics } from '../../packages/holdfast/src/metrics/index.js';
 import { readScrape, type Sample } from '../support/prometheus.js';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));

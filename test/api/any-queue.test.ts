@@ -1,8 +1,8 @@
 /** Who names no queue means the one that has the job: an id is that of one job in all of them. */
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { holdfast, job } from '../../src/index.js';
-import { makeJob } from '../../src/testing/index.js';
+import { holdfast, job } from '../../packages/holdfast/src/index.js';
+import { makeJob } from '../../packages/testing/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
 

@@ -1,6 +1,6 @@
 /** `await using`: a worker is stopped and a Holdfast closed where their scope ends, also by a throw. */
 import { expect, test } from 'vitest';
-import { type Holdfast, holdfast, job, type Worker } from '../../src/index.js';
+import { type Holdfast, holdfast, job, type Worker } from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
 import { until } from '../support/until.js';

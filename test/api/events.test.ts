@@ -1,6 +1,6 @@
 /** Those who listen to hf.onEvent. */
 import { expect, onTestFinished, test } from 'vitest';
-import { holdfast, job } from '../../src/index.js';
+import { holdfast, job } from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { recordingLogger } from '../support/logger.js';
 import { until } from '../support/until.js';

@@ -1,10 +1,10 @@
 /** What the command line knows, a program can ask: jobs, queues, workers, why, and the doctor. */
 import { beforeAll, beforeEach, expect, expectTypeOf, test } from 'vitest';
-import { type Job, type JobState, job } from '../../src/index.js';
-import { cancelOwn } from '../../src/settle/cancel.js';
-import { complete } from '../../src/settle/complete.js';
-import { deadLetter } from '../../src/settle/dead-letter.js';
-import { fail } from '../../src/settle/fail.js';
+import { type Job, type JobState, job } from '../../packages/holdfast/src/index.js';
+import { cancelOwn } from '../../packages/holdfast/src/settle/cancel.js';
+import { complete } from '../../packages/holdfast/src/settle/complete.js';
+import { deadLetter } from '../../packages/holdfast/src/settle/dead-letter.js';
+import { fail } from '../../packages/holdfast/src/settle/fail.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { until } from '../support/until.js';

@@ -1,7 +1,7 @@
 /** What a handler returns is kept with its job: a bounded JSON value, whichever way the job was completed. */
 import { beforeAll, expect, test } from 'vitest';
-import { type HandlerContext, holdfast, job } from '../../src/index.js';
-import { complete } from '../../src/settle/complete.js';
+import { type HandlerContext, holdfast, job } from '../../packages/holdfast/src/index.js';
+import { complete } from '../../packages/holdfast/src/settle/complete.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { recordingLogger } from '../support/logger.js';

@@ -1,10 +1,10 @@
 /** Changing a job that waits: fenced, checked, and found at once by a worker that sleeps. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { job } from '../../src/index.js';
-import { engineExecutor } from '../../src/postgres/queryable.js';
-import { complete } from '../../src/settle/complete.js';
-import { deadLetter } from '../../src/settle/dead-letter.js';
+import { job } from '../../packages/holdfast/src/index.js';
+import { engineExecutor } from '../../packages/holdfast/src/postgres/queryable.js';
+import { complete } from '../../packages/holdfast/src/settle/complete.js';
+import { deadLetter } from '../../packages/holdfast/src/settle/dead-letter.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { until } from '../support/until.js';

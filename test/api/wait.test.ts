@@ -1,11 +1,11 @@
 /** Waiting for the end of a job: every end, one poller for all who wait, and what ends a wait early. */
 import pg from 'pg';
 import { beforeAll, expect, expectTypeOf, onTestFinished, test } from 'vitest';
-import { Cancel, DeadLetter, holdfast, type JobOutcome, job } from '../../src/index.js';
-import { findOutcomes } from '../../src/inspect/job/outcomes.js';
-import { READING } from '../../src/inspect/reading/reading.js';
-import { load } from '../../src/postgres/statement.js';
-import { complete } from '../../src/settle/complete.js';
+import { Cancel, DeadLetter, holdfast, type JobOutcome, job } from '../../packages/holdfast/src/index.js';
+import { findOutcomes } from '../../packages/holdfast/src/inspect/job/outcomes.js';
+import { READING } from '../../packages/holdfast/src/inspect/reading/reading.js';
+import { load } from '../../packages/holdfast/src/postgres/statement.js';
+import { complete } from '../../packages/holdfast/src/settle/complete.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';

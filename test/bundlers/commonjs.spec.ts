@@ -53,7 +53,7 @@ const untyped = (text: string) =>
 test('Jest loads it with require, and a worker runs in it', () => {
   const text = `const { holdfast, job, DeadLetter } = require('holdfast');
     const { fromPg } = require('holdfast/adapters');
-    const { testJob } = require('holdfast/testing');
+    const { testJob } = require('@holdfast/testing');
     ${untyped(RUN)}
     test('a job', async () => {
       expect([typeof fromPg, typeof testJob]).toEqual(['function', 'function']);
@@ -82,9 +82,9 @@ test.each([
     const text = `import { DeadLetter, holdfast, job } from 'holdfast';
     import { fromPg } from 'holdfast/adapters';
     import { defineConfig } from 'holdfast/config';
-    import { startEmbedded } from 'holdfast/embedded';
+    import { startEmbedded } from '@holdfast/embedded';
     import { metricsHandler } from 'holdfast/metrics';
-    import { testJob } from 'holdfast/testing';
+    import { testJob } from '@holdfast/testing';
     ${RUN}
     export const used = [fromPg, defineConfig, startEmbedded, metricsHandler, testJob];
     void runOnce().then((status) => console.log(used.length, status));`;

@@ -50,8 +50,8 @@ test('a naive handler is caught', async () => {
 });
 `;
 const NAMES = 'drain, expectEnqueued, expectNotEnqueued, startPglite, survivesFaults, testJob';
-const IMPORTS = `import { job } from 'holdfast';\nimport { ${NAMES} } from 'holdfast/testing';\n`;
-const REQUIRES = `const { job } = require('holdfast');\nconst { ${NAMES} } = require('holdfast/testing');\n`;
+const IMPORTS = `import { job } from 'holdfast';\nimport { ${NAMES} } from '@holdfast/testing';\n`;
+const REQUIRES = `const { job } = require('holdfast');\nconst { ${NAMES} } = require('@holdfast/testing');\n`;
 const EXPECT = `const same = (value, wanted) => expect(value).toStrictEqual(wanted);
 const fails = (made, text) => expect(made).rejects.toThrow(text);\n`;
 const ASSERT = `import assert from 'node:assert/strict';\nimport { test } from 'node:test';

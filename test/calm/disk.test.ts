@@ -4,7 +4,7 @@
  * a drain costs Postgres 39 instead of 30 µs a job; see docs/decisions/0011.
  */
 import { expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { calmGround, figure } from '../support/calm.js';
 
 const JOBS = 20_000;

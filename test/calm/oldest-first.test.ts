@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { expect, test } from 'vitest';
-import type { EnqueueItem } from '../../src/index.js';
+import type { EnqueueItem } from '../../packages/holdfast/src/index.js';
 import {
   allNoted,
   type CalmGround,

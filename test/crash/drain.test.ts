@@ -4,7 +4,7 @@
  * handler that blocks the event loop keeps the process, until its supervisor kills it.
  */
 import { expect, onTestFinished, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { type Child, type ChildWorkerOptions, QUICK, readyWorker } from '../support/child.js';
 import { type Ground, ground, jobs, type Task } from '../support/ground.js';
 import { long } from '../support/long.js';

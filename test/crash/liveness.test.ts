@@ -3,7 +3,7 @@
  * its heartbeat would be missed after half a minute. One that lives is not missed.
  */
 import { expect, test } from 'vitest';
-import { lockKeyOf } from '../../src/fleet/registry.js';
+import { lockKeyOf } from '../../packages/holdfast/src/fleet/registry.js';
 import { Child } from '../support/child.js';
 import { type Ground, ground } from '../support/ground.js';
 import { Line } from '../support/line.js';

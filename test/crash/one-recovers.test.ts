@@ -1,6 +1,6 @@
 /** One of a large fleet dies: one or two of the others recover what it held, not all of them. */
 import { expect, test } from 'vitest';
-import { type JobDefinition, job } from '../../src/index.js';
+import { type JobDefinition, job } from '../../packages/holdfast/src/index.js';
 import { allNoted, calmWorker, type Payload } from '../support/calm.js';
 import { type Ground, ground } from '../support/ground.js';
 import { long } from '../support/long.js';

@@ -3,8 +3,8 @@
  * systemd or Kubernetes would.
  */
 import { expect, test } from 'vitest';
-import { ALONE_FROM } from '../../src/claim/suspects/claim.js';
-import type { Enqueued, EnqueueItem } from '../../src/index.js';
+import { ALONE_FROM } from '../../packages/holdfast/src/claim/suspects/claim.js';
+import type { Enqueued, EnqueueItem } from '../../packages/holdfast/src/index.js';
 import {
   type Child,
   type ChildWorkerOptions,

@@ -1,7 +1,7 @@
 /** The database is crashed on purpose under a running fleet, and comes back. */
 import { expect, onTestFinished, test } from 'vitest';
-import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js';
-import { holdfast } from '../../src/index.js';
+import { type EmbeddedServer, startEmbedded } from '../../packages/embedded/src/index.js';
+import { holdfast } from '../../packages/holdfast/src/index.js';
 import { Child, QUICK, readyWorker } from '../support/child.js';
 import { type Ground, ground, groundOn, jobs } from '../support/ground.js';
 import { Line } from '../support/line.js';

@@ -1,6 +1,6 @@
 /** What the screens ask for and do, with its effect in the database and its row in the audit. */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from '../support/cli-plant.js';
 import { asking } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';

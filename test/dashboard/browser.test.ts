@@ -2,12 +2,12 @@
 import type { Page } from 'playwright-core';
 import { test as anyTest, beforeAll, beforeEach, expect, onTestFinished } from 'vitest';
 import { hasBrowser, NO_BROWSER } from '../../scripts/chromium.mjs';
-import { contextOf } from '../../src/dashboard/context.js';
-import { handlerOf } from '../../src/dashboard/dashboard.js';
-import type { LabAct, LabHook } from '../../src/dashboard/live-lab.js';
-import { checkOptions, type DashboardOptions } from '../../src/dashboard/options.js';
-import { listen } from '../../src/dashboard/serve.js';
-import { holdfast, job } from '../../src/index.js';
+import { contextOf } from '../../packages/dashboard/src/context.js';
+import { handlerOf } from '../../packages/dashboard/src/dashboard.js';
+import type { LabAct, LabHook } from '../../packages/dashboard/src/pages/live-lab.js';
+import { checkOptions, type DashboardOptions } from '../../packages/dashboard/src/options.js';
+import { listen } from '../../packages/dashboard/src/serve.js';
+import { holdfast, job } from '../../packages/holdfast/src/index.js';
 import { seriousFindings, testBrowser, wrongsOf } from '../support/browser.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from '../support/cli-plant.js';
 import { testDatabase } from '../support/database.js';

@@ -1,11 +1,11 @@
 /** Live updates: one poll for all pages and none for nobody, resumed where a page was cut off. */
 import pg from 'pg';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
-import { contextOf } from '../../src/dashboard/context.js';
-import { eventStream } from '../../src/dashboard/events.js';
-import { checkOptions } from '../../src/dashboard/options.js';
-import { problemsOf } from '../../src/dashboard/problems.js';
-import { holdfast, job, type ReadableQueue } from '../../src/index.js';
+import { contextOf } from '../../packages/dashboard/src/context.js';
+import { eventStream } from '../../packages/dashboard/src/read/events.js';
+import { checkOptions } from '../../packages/dashboard/src/options.js';
+import { problemsOf } from '../../packages/dashboard/src/read/problems.js';
+import { holdfast, job, type ReadableQueue } from '../../packages/holdfast/src/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
 import { asking, eventsOf } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';

@@ -11,7 +11,7 @@ import { gzipSync } from 'node:zlib';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import { hasBrowser, launch, NO_BROWSER } from '../../scripts/chromium.mjs';
-import { serveDashboard } from '../../src/dashboard/index.js';
+import { serveDashboard } from '../../packages/dashboard/src/index.js';
 import { newPage, seriousFindings, wrongsOf } from '../support/browser.js';
 import { testDatabase } from '../support/database.js';
 import { type FileServer, serveFiles } from '../support/file-server.js';

@@ -1,6 +1,6 @@
 /** The screen of limits and pauses: what is used, what waits until when, and acts with their row in the audit. */
 import { beforeEach, expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { numbers } from '../support/claiming.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
 import { asking } from '../support/dashboard.js';

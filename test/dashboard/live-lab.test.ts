@@ -1,6 +1,6 @@
 /** The hook for a live lab: only where it is passed in, and guarded as every act is. */
 import { expect, test } from 'vitest';
-import type { LabAct, LabHook, LabState } from '../../src/dashboard/index.js';
+import type { LabAct, LabHook, LabState } from '../../packages/dashboard/src/index.js';
 import { asking } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';
 

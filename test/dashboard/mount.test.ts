@@ -2,8 +2,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { dashboard, nodeHandler, serveDashboard } from '../../src/dashboard/index.js';
-import { holdfast } from '../../src/index.js';
+import { dashboard, nodeHandler, serveDashboard } from '../../packages/dashboard/src/index.js';
+import { holdfast } from '../../packages/holdfast/src/index.js';
 import { plantJob } from '../support/cli-plant.js';
 import { ACT, eventsOf } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';

@@ -4,7 +4,7 @@
  * does not know it yet is outside of any order; that it counts for nothing is what is checked.
  */
 import { expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { QUICK } from '../support/child.js';
 import {
   allWork,

@@ -1,7 +1,7 @@
 /** Keys whose jobs always fail hold up themselves and nobody else; a dead letter frees its key. */
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { fleetOf, type Step } from '../support/fleet.js';
 import { ground } from '../support/ground.js';
 import { long } from '../support/long.js';

@@ -4,7 +4,7 @@
  * that completes its job. In short form it is counted how much of the mountain came before the others.
  */
 import { expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { figure, percentile } from '../support/calm.js';
 import { QUICK } from '../support/child.js';
 import { fleetOf } from '../support/fleet.js';

@@ -4,7 +4,7 @@
  * queue took its job back. (What a frozen process does before it learns of that counts for nothing, and is no part of it.)
  */
 import { expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { Child, QUICK } from '../support/child.js';
 import { type Ground, ground } from '../support/ground.js';
 import { mostWithin, NOTE_STARTS, type NotedStart, STARTS } from '../support/limited.js';
@@ -85,7 +85,7 @@ async function rateIsUsed(db: Ground): Promise<void> {
   const seconds = (Math.max(...times) - Math.min(...times)) / 1_000;
   const reached = (starts.length - rate.burst) / seconds / rate.limit;
   if (process.env.CALM_FIGURES) console.error(`${(100 * reached).toFixed(1)} % of the rate`);
-  // Beside other tests processes may get less than they need; test/limits-worker.test.ts asks for more.
+  // Beside other tests processes may get less than they need; test/limits/limits-worker.test.ts asks for more.
   expect(reached).toBeGreaterThan(long(0.5, 0.98));
 }
 

@@ -3,7 +3,7 @@
  * handler takes them. The ring says who reads a bucket first, and nobody waits for it.
  */
 import { expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { type FleetWorker, fleetWorker, type Step } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
 import { keepLog } from '../support/order-log.js';

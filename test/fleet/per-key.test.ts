@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { QUICK } from '../support/child.js';
 import { asAdmin } from '../support/empty-database.js';
 import { type FleetWorker, fleetWorker } from '../support/fleet.js';

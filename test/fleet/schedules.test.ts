@@ -3,8 +3,8 @@
  * and the database crashes in between. In full ten workers write ten thousand ticks.
  */
 import { expect, onTestFinished, test } from 'vitest';
-import { startEmbedded } from '../../src/embedded/index.js';
-import { holdfast, job } from '../../src/index.js';
+import { startEmbedded } from '../../packages/embedded/src/index.js';
+import { holdfast, job } from '../../packages/holdfast/src/index.js';
 import { QUICK } from '../support/child.js';
 import { type FleetWorker, fleetOf, fleetWorker } from '../support/fleet.js';
 import { type Ground, groundOn } from '../support/ground.js';

@@ -4,17 +4,17 @@
  */
 import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
-import { claimKeyed } from '../../src/claim/key/claim.js';
-import { KeyScanner } from '../../src/claim/key/key-scanner.js';
-import type { ClaimedJob } from '../../src/claim/take.js';
-import { claimTime } from '../../src/claim/time/claim.js';
-import { LAG_MS, Lines } from '../../src/claim/time/lines.js';
-import { ringOwners } from '../../src/fleet/ring.js';
-import { job } from '../../src/index.js';
-import type { Names } from '../../src/postgres/names.js';
-import { complete } from '../../src/settle/complete.js';
-import { fail } from '../../src/settle/fail.js';
-import { release } from '../../src/settle/release.js';
+import { claimKeyed } from '../../packages/holdfast/src/claim/key/claim.js';
+import { KeyScanner } from '../../packages/holdfast/src/claim/key/key-scanner.js';
+import type { ClaimedJob } from '../../packages/holdfast/src/claim/take.js';
+import { claimTime } from '../../packages/holdfast/src/claim/time/claim.js';
+import { LAG_MS, Lines } from '../../packages/holdfast/src/claim/time/lines.js';
+import { ringOwners } from '../../packages/holdfast/src/fleet/ring.js';
+import { job } from '../../packages/holdfast/src/index.js';
+import type { Names } from '../../packages/holdfast/src/postgres/names.js';
+import { complete } from '../../packages/holdfast/src/settle/complete.js';
+import { fail } from '../../packages/holdfast/src/settle/fail.js';
+import { release } from '../../packages/holdfast/src/settle/release.js';
 import { heldOf } from '../support/claiming.js';
 import { testDatabase } from '../support/database.js';
 import { asAdmin } from '../support/empty-database.js';

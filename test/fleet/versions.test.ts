@@ -1,6 +1,6 @@
 /** Workers that do not handle the same jobs share a queue: each job finds one that can run it, and soon. */
 import { expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { type FleetWorker, fleetWorker, type Step } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
 import { checkOrder, keepLog, readLog } from '../support/order-log.js';

@@ -3,7 +3,7 @@
  * them is one job, and each job is completed once, with its guarded effect once.
  */
 import { expect } from 'vitest';
-import { holdfast } from '../../src/index.js';
+import { holdfast } from '../../packages/holdfast/src/index.js';
 import { Child, QUICK, readyWorker } from '../support/child.js';
 import { allWork, type FleetWorker } from '../support/fleet.js';
 import { type Ground, groundOn } from '../support/ground.js';

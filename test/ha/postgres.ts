@@ -16,8 +16,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { serverAccount } from '../../src/embedded/account.js';
-import { freePort } from '../../src/embedded/port.js';
+import { serverAccount } from '../../packages/embedded/src/server/account.js';
+import { freePort } from '../../packages/embedded/src/server/port.js';
 
 const HOME = '/usr/lib/postgresql';
 const PROGRAMS = [

@@ -4,8 +4,8 @@
  */
 import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { startEmbedded } from '../../src/embedded/index.js';
-import { job } from '../../src/index.js';
+import { startEmbedded } from '../../packages/embedded/src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { type Ground, groundOn } from '../support/ground.js';
 import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';

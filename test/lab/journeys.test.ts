@@ -1,35 +1,35 @@
 /** The six journeys of the lab, played through its engine: the outcomes that its page promises. */
 import { PGlite } from '@electric-sql/pglite';
 import { beforeAll, expect, test, vi } from 'vitest';
-import { COURSES } from '../../ui/lab/courses.js';
-import type { CrashState } from '../../ui/lab/engine/crash.js';
-import type { FleetState } from '../../ui/lab/engine/fleet.js';
-import type { Frame, Settings } from '../../ui/lab/engine/frame.js';
+import { COURSES } from '../../packages/lab/src/courses.js';
+import type { CrashState } from '../../packages/lab/src/engine/crash.js';
+import type { FleetState } from '../../packages/lab/src/engine/fleet.js';
+import type { Frame, Settings } from '../../packages/lab/src/engine/frame.js';
 import {
   HeartbeatRun,
   type HeartbeatState,
   type Shot,
   timelineOf,
-} from '../../ui/lab/engine/heartbeat.js';
-import { type JourneyName, Lab } from '../../ui/lab/engine/lab.js';
-import type { ReceiptState } from '../../ui/lab/engine/receipt.js';
-import type { RingState } from '../../ui/lab/engine/ring.js';
-import { Stage } from '../../ui/lab/engine/stage.js';
-import { computed, type TimingState, timesOf } from '../../ui/lab/engine/timing.js';
-import { type Create, openServer } from '../../ui/lab/simulation/database.js';
-import type { Server } from '../../ui/lab/simulation/server.js';
+} from '../../packages/lab/src/engine/heartbeat.js';
+import { type JourneyName, Lab } from '../../packages/lab/src/engine/lab.js';
+import type { ReceiptState } from '../../packages/lab/src/engine/receipt.js';
+import type { RingState } from '../../packages/lab/src/engine/ring.js';
+import { Stage } from '../../packages/lab/src/engine/stage.js';
+import { computed, type TimingState, timesOf } from '../../packages/lab/src/engine/timing.js';
+import { type Create, openServer } from '../../packages/lab/src/simulation/database.js';
+import type { Server } from '../../packages/lab/src/simulation/server.js';
 import { builtFiles, openBuiltServer } from '../support/lab-server.js';
 
-vi.mock('pg', () => import('../../ui/lab/simulation/pg.js'));
-vi.mock('node:worker_threads', () => import('../../ui/lab/simulation/thread.js'));
-vi.mock('node:timers/promises', () => import('../../ui/lab/simulation/timers.js'));
+vi.mock('pg', () => import('../../packages/lab/src/simulation/pg.js'));
+vi.mock('node:worker_threads', () => import('../../packages/lab/src/simulation/thread.js'));
+vi.mock('node:timers/promises', () => import('../../packages/lab/src/simulation/timers.js'));
 vi.mock('node:os', async (original) => ({
   ...(await original<object>()),
-  hostname: (await import('../../ui/lab/simulation/modules.js')).hostname,
+  hostname: (await import('../../packages/lab/src/simulation/modules.js')).hostname,
 }));
 vi.mock('node:crypto', async (original) => ({
   ...(await original<object>()),
-  randomBytes: (await import('../../ui/lab/simulation/modules.js')).randomBytes,
+  randomBytes: (await import('../../packages/lab/src/simulation/modules.js')).randomBytes,
 }));
 
 let server: Server;

@@ -1,6 +1,6 @@
 /** The command line through PgBouncer: every question is answered, every verb works, and nothing is left behind. */
 import { expect, test } from 'vitest';
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { run, values } from '../support/cli-run.js';
 import { pooledGround, testPooler } from './ground.js';
 

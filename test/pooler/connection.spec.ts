@@ -1,8 +1,8 @@
 /** How a pooler is noticed, and what Holdfast says when it cannot get through one. */
 import { describe, expect, inject, test } from 'vitest';
-import { holdfast, job } from '../../src/index.js';
-import { plainPool } from '../../src/postgres/pool.js';
-import { behindPooler } from '../../src/postgres/pooled.js';
+import { holdfast, job } from '../../packages/holdfast/src/index.js';
+import { plainPool } from '../../packages/holdfast/src/postgres/connect/pool.js';
+import { behindPooler } from '../../packages/holdfast/src/postgres/connect/pooled.js';
 import { quietLogger } from '../support/logger.js';
 import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';

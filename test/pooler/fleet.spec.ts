@@ -1,7 +1,7 @@
 /** Many processes behind one PgBouncer: shared work, kills, drains, and a pooler that goes away. */
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { startEmbedded } from '../../src/embedded/index.js';
-import { holdfast, job } from '../../src/index.js';
+import { startEmbedded } from '../../packages/embedded/src/index.js';
+import { holdfast, job } from '../../packages/holdfast/src/index.js';
 import { QUICK, readyWorker } from '../support/child.js';
 import { groundOn, jobs } from '../support/ground.js';
 import { quietLogger } from '../support/logger.js';

@@ -4,9 +4,9 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
-import type { WorkerEvent } from '../../src/index.js';
-import { plainPool } from '../../src/postgres/pool.js';
-import { cloneDatabase } from '../../src/testing/index.js';
+import type { WorkerEvent } from '../../packages/holdfast/src/index.js';
+import { plainPool } from '../../packages/holdfast/src/postgres/connect/pool.js';
+import { cloneDatabase } from '../../packages/testing/src/index.js';
 import type { Message } from '../support/child.js';
 import { type Ground, groundOn } from '../support/ground.js';
 import { quietLogger } from '../support/logger.js';

@@ -8,7 +8,7 @@ import {
   Snooze,
   type Worker,
   type WorkerOptions,
-} from '../../src/index.js';
+} from '../../packages/holdfast/src/index.js';
 import { until } from '../support/until.js';
 import { gate, testWorkers } from '../support/workers.js';
 import { pooledGround, sessionErrors, testPooler, VARIANTS } from './ground.js';

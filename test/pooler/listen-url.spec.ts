@@ -1,6 +1,6 @@
 /** A direct connection beside the pooler: what a session is needed for works again. */
 import { expect, onTestFinished, test } from 'vitest';
-import { holdfast, job } from '../../src/index.js';
+import { holdfast, job } from '../../packages/holdfast/src/index.js';
 import { quietLogger } from '../support/logger.js';
 import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';

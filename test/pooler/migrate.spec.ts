@@ -1,6 +1,6 @@
 /** Migrations through PgBouncer: many statements in one text, under a lock that many wait for. */
 import { expect, test } from 'vitest';
-import { holdfast } from '../../src/index.js';
+import { holdfast } from '../../packages/holdfast/src/index.js';
 import { emptyDatabases } from '../support/empty-database.js';
 import { quietLogger } from '../support/logger.js';
 import { testPooler } from './ground.js';

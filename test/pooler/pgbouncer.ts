@@ -8,8 +8,8 @@ import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { serverAccount } from '../../src/embedded/account.js';
-import { freePort } from '../../src/embedded/port.js';
+import { serverAccount } from '../../packages/embedded/src/server/account.js';
+import { freePort } from '../../packages/embedded/src/server/port.js';
 import { documentationBlocks } from '../support/doc-blocks.js';
 import { until } from '../support/until.js';
 

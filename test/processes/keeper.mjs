@@ -4,13 +4,13 @@
  * liveness lock, too.
  */
 import { existsSync } from 'node:fs';
-import { holdLiveness } from '../../dist/fleet/liveness.js';
-import { lockKeyOf, register } from '../../dist/fleet/registry.js';
-import { Listener } from '../../dist/postgres/listen.js';
-import { enginePool } from '../../dist/postgres/pool.js';
-import { engineExecutor } from '../../dist/postgres/queryable.js';
-import { Keeper } from '../../dist/worker/lease/keeper.js';
-import { monotonicMs } from '../../dist/worker/lease/protocol.js';
+import { holdLiveness } from '../../packages/holdfast/build/fleet/liveness.js';
+import { lockKeyOf, register } from '../../packages/holdfast/build/fleet/registry.js';
+import { Listener } from '../../packages/holdfast/build/postgres/connect/listen.js';
+import { enginePool } from '../../packages/holdfast/build/postgres/connect/pool.js';
+import { engineExecutor } from '../../packages/holdfast/build/postgres/queryable.js';
+import { Keeper } from '../../packages/holdfast/build/worker/lease/keeper.js';
+import { monotonicMs } from '../../packages/holdfast/build/worker/lease/protocol.js';
 
 const { url, setup = {} } = JSON.parse(process.argv[2]);
 const names = { schema: 'holdfast', queue: 'inbox' };

@@ -9,7 +9,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from '../../packages/holdfast/dist/index.js';
 
 const { url, mode, options = {} } = JSON.parse(process.argv[2]);
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };

@@ -9,5 +9,5 @@ import { createRequire } from 'node:module';
 globalThis.navigator ??= { userAgent: 'Node.js' };
 
 export const { holdfast, job, RetryLater } = createRequire(import.meta.url)(
-  '../../dist/cjs/index.js',
+  '../../packages/holdfast/dist/cjs/index.js',
 );

@@ -1,5 +1,5 @@
 /**
- * A worker process of the old or of the new release, for test/upgrade.test.ts. What a handler did is written in the
+ * A worker process of the old or of the new release, for test/schema/upgrade.test.ts. What a handler did is written in the
  * transaction that completes its job.
  */
 import * as now from './product.mjs';

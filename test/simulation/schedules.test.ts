@@ -9,7 +9,7 @@
  * an open transaction stops all others.
  */
 import { beforeAll, expect, test, vi } from 'vitest';
-import type { Server } from '../../ui/lab/simulation/server.js';
+import type { Server } from '../../packages/lab/src/simulation/server.js';
 import { openBuiltServer } from '../support/lab-server.js';
 import { long } from '../support/long.js';
 import { BUGS, type Bug } from './support/bugs.js';
@@ -17,16 +17,16 @@ import { describePlan, planOf } from './support/plan.js';
 import { type Failure, planFrom, report, shrink } from './support/shrink.js';
 import { asItIs, simulate } from './support/simulate.js';
 
-vi.mock('pg', () => import('../../ui/lab/simulation/pg.js'));
-vi.mock('node:worker_threads', () => import('../../ui/lab/simulation/thread.js'));
-vi.mock('node:timers/promises', () => import('../../ui/lab/simulation/timers.js'));
+vi.mock('pg', () => import('../../packages/lab/src/simulation/pg.js'));
+vi.mock('node:worker_threads', () => import('../../packages/lab/src/simulation/thread.js'));
+vi.mock('node:timers/promises', () => import('../../packages/lab/src/simulation/timers.js'));
 vi.mock('node:os', async (original) => ({
   ...(await original<object>()),
-  hostname: (await import('../../ui/lab/simulation/modules.js')).hostname,
+  hostname: (await import('../../packages/lab/src/simulation/modules.js')).hostname,
 }));
 vi.mock('node:crypto', async (original) => ({
   ...(await original<object>()),
-  randomBytes: (await import('../../ui/lab/simulation/modules.js')).randomBytes,
+  randomBytes: (await import('../../packages/lab/src/simulation/modules.js')).randomBytes,
 }));
 
 const { env } = process;

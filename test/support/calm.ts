@@ -4,7 +4,7 @@
  * otherwise.
  */
 import { onTestFinished } from 'vitest';
-import { type EnqueueItem, type JobDefinition, job } from '../../src/index.js';
+import { type EnqueueItem, type JobDefinition, job } from '../../packages/holdfast/src/index.js';
 import { Child, type ChildWorkerOptions } from './child.js';
 import { type Ground, ground } from './ground.js';
 import { hearing } from './hears.js';

@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
-import type { WorkerOptions, WorkerStats } from '../../src/index.js';
+import type { WorkerOptions, WorkerStats } from '../../packages/holdfast/src/index.js';
 import { until } from './until.js';
 
 /** What a child says; which facts come with which kind is written in the scripts. */
@@ -44,7 +44,7 @@ export class Child {
   #stderr = '';
 
   constructor(script: string, config: object, nodeArguments: readonly string[] = []) {
-    const dist = new URL('../../dist/index.js', import.meta.url);
+    const dist = new URL('../../packages/holdfast/dist/index.js', import.meta.url);
     if (!existsSync(fileURLToPath(dist))) {
       throw new Error('dist/ is missing: run `node scripts/ensure.mjs` before these tests.');
     }

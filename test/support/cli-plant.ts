@@ -1,7 +1,7 @@
 /** Jobs and workers in any state, written as rows: what an operator's questions are asked about. */
 import { randomUUID } from 'node:crypto';
-import { bucketOf } from '../../src/job/key.js';
-import { uuidv7 } from '../../src/job/uuid.js';
+import { bucketOf } from '../../packages/holdfast/src/job/key.js';
+import { uuidv7 } from '../../packages/holdfast/src/job/uuid.js';
 import type { TestGround } from './database.js';
 
 export interface Planted {

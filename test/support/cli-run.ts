@@ -6,10 +6,10 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { onTestFinished } from 'vitest';
-import type { Streams } from '../../src/cli/output.js';
-import { runCommand } from '../../src/cli/run.js';
+import type { Streams } from '../../packages/holdfast/src/cli/print/output.js';
+import { runCommand } from '../../packages/holdfast/src/cli/run.js';
 
-export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+export const MAIN = fileURLToPath(new URL('../../packages/holdfast/dist/cli.js', import.meta.url));
 
 export interface Ran {
   readonly code: number | null;
@@ -58,7 +58,7 @@ export const run = (args: readonly string[], options: RunOptions = {}): Promise<
   start(args, options).ended;
 
 const IN_TURN = `
-  import { runCommand } from ${JSON.stringify(new URL('../../dist/cli/run.js', import.meta.url).href)};
+  import { runCommand } from ${JSON.stringify(new URL('../../packages/holdfast/build/cli/run.js', import.meta.url).href)};
   const ran = [];
   for (const { args, cwd } of JSON.parse(process.argv[1])) {
     process.chdir(cwd);

@@ -1,8 +1,8 @@
 /** A dashboard as a browser's fetch sees it: requests made by hand, answered by the handler itself. */
-import { contextOf } from '../../src/dashboard/context.js';
-import { handlerOf } from '../../src/dashboard/dashboard.js';
-import { checkOptions, type DashboardOptions } from '../../src/dashboard/options.js';
-import type { Holdfast } from '../../src/index.js';
+import { contextOf } from '../../packages/dashboard/src/context.js';
+import { handlerOf } from '../../packages/dashboard/src/dashboard.js';
+import { checkOptions, type DashboardOptions } from '../../packages/dashboard/src/options.js';
+import type { Holdfast } from '../../packages/holdfast/src/index.js';
 
 export const ORIGIN = 'http://localhost';
 /** What the page sends with an act. */

@@ -1,10 +1,10 @@
 /** A clone of the template for this test file, with a client on it; dropped when the file is done. */
 import pg from 'pg';
 import { afterAll, beforeAll, inject } from 'vitest';
-import { type Holdfast, holdfast } from '../../src/holdfast.js';
-import { engineOptions, plainPool } from '../../src/postgres/pool.js';
-import { type Executor, engineExecutor } from '../../src/postgres/queryable.js';
-import { cloneDatabase, type TestDatabase } from '../../src/testing/index.js';
+import { type Holdfast, holdfast } from '../../packages/holdfast/src/holdfast.js';
+import { engineOptions, plainPool } from '../../packages/holdfast/src/postgres/connect/pool.js';
+import { type Executor, engineExecutor } from '../../packages/holdfast/src/postgres/queryable.js';
+import { cloneDatabase, type TestDatabase } from '../../packages/testing/src/index.js';
 import { quietLogger } from './logger.js';
 
 export interface TestGround {

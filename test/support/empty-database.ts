@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, inject } from 'vitest';
-import { dropDatabase } from '../../src/testing/index.js';
+import { dropDatabase } from '../../packages/testing/src/index.js';
 
 export function emptyDatabases() {
   const names: string[] = [];

@@ -1,5 +1,5 @@
 /** Fleets of real processes, and load that goes on for as long as a test needs it. */
-import { job } from '../../src/index.js';
+import { job } from '../../packages/holdfast/src/index.js';
 import { Child, type ChildWorkerOptions, QUICK } from './child.js';
 import type { Ground } from './ground.js';
 import { until } from './until.js';

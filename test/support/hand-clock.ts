@@ -1,5 +1,5 @@
 /** A clock that is set by hand: timers run when it is advanced to their time, and not before. */
-import type { Time } from '../../src/worker/time.js';
+import type { Time } from '../../packages/holdfast/src/worker/time.js';
 
 export function handClock() {
   const timers = new Set<{ at: number; run: () => void }>();

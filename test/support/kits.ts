@@ -1,9 +1,9 @@
 /** The databases on which the test kit is tested: PGlite in the process, and a clone on the test server. */
 import type pg from 'pg';
 import { afterAll, beforeAll, inject } from 'vitest';
-import { type Holdfast, holdfast } from '../../src/holdfast.js';
-import { plainPool } from '../../src/postgres/pool.js';
-import { cloneDatabase, startPglite } from '../../src/testing/index.js';
+import { type Holdfast, holdfast } from '../../packages/holdfast/src/holdfast.js';
+import { plainPool } from '../../packages/holdfast/src/postgres/connect/pool.js';
+import { cloneDatabase, startPglite } from '../../packages/testing/src/index.js';
 import { quietLogger } from './logger.js';
 
 interface Kit {

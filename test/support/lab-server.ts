@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { PGlite, type PGliteOptions } from '@electric-sql/pglite';
-import { openServer } from '../../ui/lab/simulation/database.js';
-import type { Server } from '../../ui/lab/simulation/server.js';
+import { openServer } from '../../packages/lab/src/simulation/database.js';
+import type { Server } from '../../packages/lab/src/simulation/server.js';
 
-const DATA = new URL('../../dist/dashboard/lab.data', import.meta.url);
+const DATA = new URL('../../packages/dashboard/dist/lab.data', import.meta.url);
 
 export const builtFiles = () => new Blob([gunzipSync(readFileSync(DATA))]);
 

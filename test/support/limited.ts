@@ -1,9 +1,9 @@
 /** Claiming under a limit as a worker's statement does, without the worker. */
-import { publish } from '../../src/claim/permits.js';
-import type { Claimed, ClaimedJob, Held } from '../../src/claim/take.js';
-import type { Limit } from '../../src/job/limit.js';
-import { putLimit } from '../../src/operate/limits.js';
-import { complete } from '../../src/settle/complete.js';
+import { publish } from '../../packages/holdfast/src/claim/permits.js';
+import type { Claimed, ClaimedJob, Held } from '../../packages/holdfast/src/claim/take.js';
+import type { Limit } from '../../packages/holdfast/src/job/limit.js';
+import { putLimit } from '../../packages/holdfast/src/operate/limits.js';
+import { complete } from '../../packages/holdfast/src/settle/complete.js';
 import { claimByTime, heldOf, type TimeOptions } from './claiming.js';
 import { INBOX, type TestGround } from './database.js';
 

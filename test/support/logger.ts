@@ -1,5 +1,5 @@
 /** Loggers for tests: one that says nothing, and one that keeps what it was told. */
-import type { Logger } from '../../src/postgres/log.js';
+import type { Logger } from '../../packages/holdfast/src/postgres/log/log.js';
 
 const nothing = () => {};
 export const quietLogger: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };

@@ -1,6 +1,6 @@
 /** The part of docs/metrics.md that is made from the catalogue. */
-import { DATABASE_METRICS, JOB_METRICS, PROCESS_METRICS } from '../../src/metrics/catalogue.js';
-import type { MetricDefinition } from '../../src/metrics/registry.js';
+import { DATABASE_METRICS, JOB_METRICS, PROCESS_METRICS } from '../../packages/holdfast/src/metrics/catalogue.js';
+import type { MetricDefinition } from '../../packages/holdfast/src/metrics/registry.js';
 
 function line(metric: MetricDefinition, origin: string): string {
   const labels = metric.labels.map((label) => `\`${label}\``).join(', ');

@@ -4,7 +4,7 @@
  * Postgres.
  */
 import type pg from 'pg';
-import { newId } from '../../src/schema/functions/job/new-id.sql.js';
+import { newId } from '../../packages/holdfast/src/schema/functions/job/new-id.sql.js';
 
 async function lines(client: pg.Pool, text: string): Promise<string[]> {
   const { rows } = await client.query({ text, rowMode: 'array' });

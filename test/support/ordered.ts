@@ -1,9 +1,9 @@
 /** Claiming from a queue that is read by key, without the worker: every key, from the start. */
-import { claimKeyed, type KeyedClaim, type KeyedClaimRequest } from '../../src/claim/key/claim.js';
-import { stretchesOf } from '../../src/claim/key/stretches.js';
-import { BUCKETS, bucketOf } from '../../src/job/key.js';
-import type { Names } from '../../src/postgres/names.js';
-import type { Executor } from '../../src/postgres/queryable.js';
+import { claimKeyed, type KeyedClaim, type KeyedClaimRequest } from '../../packages/holdfast/src/claim/key/claim.js';
+import { stretchesOf } from '../../packages/holdfast/src/claim/key/stretches.js';
+import { BUCKETS, bucketOf } from '../../packages/holdfast/src/job/key.js';
+import type { Names } from '../../packages/holdfast/src/postgres/names.js';
+import type { Executor } from '../../packages/holdfast/src/postgres/queryable.js';
 import { terms } from './claiming.js';
 import { INBOX } from './database.js';
 

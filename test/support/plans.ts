@@ -1,7 +1,7 @@
 /** Plans as Postgres explains them, on a session with the settings of a worker. */
 import pg from 'pg';
-import { engineOptions } from '../../src/postgres/pool.js';
-import type { Executor } from '../../src/postgres/queryable.js';
+import { engineOptions } from '../../packages/holdfast/src/postgres/connect/pool.js';
+import type { Executor } from '../../packages/holdfast/src/postgres/queryable.js';
 
 export interface PlanNode {
   'Node Type': string;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { afterAll, beforeAll } from 'vitest';
-import { type Holdfast, holdfast } from '../../src/index.js';
+import { type Holdfast, holdfast } from '../../packages/holdfast/src/index.js';
 import type { TestGround } from './database.js';
 import { asAdmin } from './empty-database.js';
 import { quietLogger } from './logger.js';

@@ -11,8 +11,8 @@ import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { executable, hasBrowser } from '../../scripts/chromium.mjs';
-import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js';
-import { dropDatabase, makeTemplate } from '../../src/testing/index.js';
+import { type EmbeddedServer, startEmbedded } from '../../packages/embedded/src/index.js';
+import { dropDatabase, makeTemplate } from '../../packages/testing/src/index.js';
 
 declare module 'vitest' {
   export interface ProvidedContext {

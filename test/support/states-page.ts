@@ -1,5 +1,5 @@
 /** The generated part of docs/states.md, from the transition table. */
-import { TRANSITIONS } from '../../src/job/states.js';
+import { TRANSITIONS } from '../../packages/holdfast/src/job/states.js';
 
 export function statesPart(): string {
   const moves = new Map<string, string[]>();

@@ -1,5 +1,5 @@
 /** A clock that stands still until a test moves it, and chance that repeats itself. */
-import type { Time } from '../../src/worker/time.js';
+import type { Time } from '../../packages/holdfast/src/worker/time.js';
 
 export interface SimulatedTime extends Time {
   /** Moves to the next timer and runs it. False: there is none. */

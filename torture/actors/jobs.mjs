@@ -18,7 +18,7 @@ export const LIMITS = {
 export const sideQueues = (count = 0) => Array.from({ length: count }, (_, n) => `side_${n + 1}`);
 
 /**
- * @param {typeof import('../../dist/index.js').job} job
+ * @param {typeof import('../../packages/holdfast/dist/index.js').job} job
  * @param {object} build
  * @param {number} [build.payVersion] the newest version of `pay` that this build knows
  * @param {boolean} [build.limits] whether it has types with limits; a fleet without any pays nothing for them

@@ -1,6 +1,6 @@
 // What happens to a whole fleet at once: all its processes die, as when their machine or their deploy does; somebody
 // holds the row of a limit in psql; a block of jobs that nobody may run stands before all others, and is let go.
-import { holdfast, job } from '../../dist/index.js';
+import { holdfast, job } from '../../packages/holdfast/dist/index.js';
 import { sqlUntil } from '../server.mjs';
 import { holding } from './database.mjs';
 

@@ -1,5 +1,5 @@
 import { holdfast, job } from 'holdfast';
-import { testJob } from 'holdfast/testing';
+import { testJob } from '@holdfast/testing';
 
 const receipt = job('send_receipt');
 const sent = [];

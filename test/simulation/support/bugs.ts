@@ -1,5 +1,5 @@
 /** Planted bugs: each replaces a part of a real statement when it is loaded, or takes a safety net away. */
-import type { Rewrite } from '../../../ui/lab/simulation/server.js';
+import type { Rewrite } from '../../../packages/lab/src/simulation/server.js';
 
 export interface Bug {
   readonly name: string;

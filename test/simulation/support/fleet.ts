@@ -1,13 +1,13 @@
 /** The processes of a simulation: a producer, and workers that are started, frozen, killed and started again. */
 import pg from 'pg';
-import { insert } from '../../../src/enqueue/insert.js';
-import { job } from '../../../src/job/job.js';
-import { bucketOf } from '../../../src/job/key.js';
-import { engineExecutor } from '../../../src/postgres/queryable.js';
-import type { HandlerContext } from '../../../src/worker/run/handler-context.js';
-import { Worker } from '../../../src/worker/worker.js';
-import { type Clock, Owner } from '../../../ui/lab/simulation/clock.js';
-import type { Server } from '../../../ui/lab/simulation/server.js';
+import { insert } from '../../../packages/holdfast/src/enqueue/insert.js';
+import { job } from '../../../packages/holdfast/src/job/job.js';
+import { bucketOf } from '../../../packages/holdfast/src/job/key.js';
+import { engineExecutor } from '../../../packages/holdfast/src/postgres/queryable.js';
+import type { HandlerContext } from '../../../packages/holdfast/src/worker/run/handler-context.js';
+import { Worker } from '../../../packages/holdfast/src/worker/worker.js';
+import { type Clock, Owner } from '../../../packages/lab/src/simulation/clock.js';
+import type { Server } from '../../../packages/lab/src/simulation/server.js';
 import { quietLogger } from '../../support/logger.js';
 import type { History } from './history.js';
 import type { Plan, PlannedJob, ProcessFault } from './plan.js';

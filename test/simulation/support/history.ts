@@ -3,9 +3,9 @@
  *
  * Ids of jobs are written as the names of the plan. Times are virtual.
  */
-import type { WorkerEvent } from '../../../src/worker/events.js';
-import type { Clock, Owner } from '../../../ui/lab/simulation/clock.js';
-import type { Answer } from '../../../ui/lab/simulation/wire.js';
+import type { WorkerEvent } from '../../../packages/holdfast/src/worker/events.js';
+import type { Clock, Owner } from '../../../packages/lab/src/simulation/clock.js';
+import type { Answer } from '../../../packages/lab/src/simulation/wire.js';
 import type { Plan, PlannedJob } from './plan.js';
 
 export interface Attempt {

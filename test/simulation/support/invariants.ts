@@ -1,6 +1,6 @@
 /** What must be true after every schedule. */
 
-import type { Server } from '../../../ui/lab/simulation/server.js';
+import type { Server } from '../../../packages/lab/src/simulation/server.js';
 import type { Attempt, History } from './history.js';
 import type { Plan } from './plan.js';
 

@@ -1,6 +1,6 @@
 /** From a seed to a schedule: who works, what is enqueued when, and what goes wrong. */
-import { chance } from '../../../ui/lab/simulation/clock.js';
-import type { MessageFault, NetworkFault } from '../../../ui/lab/simulation/network.js';
+import { chance } from '../../../packages/lab/src/simulation/clock.js';
+import type { MessageFault, NetworkFault } from '../../../packages/lab/src/simulation/network.js';
 
 export interface PlannedJob {
   readonly name: string;

@@ -1,6 +1,6 @@
 /** A failing schedule made small: faults and jobs are left out, one at a time, while it still fails. */
 
-import type { Rewrite, Server } from '../../../ui/lab/simulation/server.js';
+import type { Rewrite, Server } from '../../../packages/lab/src/simulation/server.js';
 import { describePlan, type Plan, planOf } from './plan.js';
 import { type Outcome, simulate } from './simulate.js';
 

@@ -4,10 +4,10 @@
  * A schedule ends early when all jobs are in the archive and nothing planned is left. It fails when that takes
  * longer than `LATEST_MS` of virtual time after the last fault that was planned.
  */
-import { Clock } from '../../../ui/lab/simulation/clock.js';
-import { type MessageFault, Network } from '../../../ui/lab/simulation/network.js';
-import type { Rewrite, Server } from '../../../ui/lab/simulation/server.js';
-import { enter } from '../../../ui/lab/simulation/world.js';
+import { Clock } from '../../../packages/lab/src/simulation/clock.js';
+import { type MessageFault, Network } from '../../../packages/lab/src/simulation/network.js';
+import type { Rewrite, Server } from '../../../packages/lab/src/simulation/server.js';
+import { enter } from '../../../packages/lab/src/simulation/world.js';
 import { Fleet } from './fleet.js';
 import { History } from './history.js';
 import { violations } from './invariants.js';

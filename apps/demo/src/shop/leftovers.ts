@@ -1,0 +1,78 @@
+/**
+ * What an earlier run left: orders that are finished are cleared away, so that every run counts
+ * from zero; jobs that still wait are kept for the new fleet, whatever became of the old one. What
+ * cannot be proven is not cleared away. A lock says whether another demo uses the same database
+ * just now: then all is left as it is, and both see the figures of both.
+ */
+import type pg from 'pg';
+import { discard } from 'holdfast/internal';
+import { pruneArchiveOlder } from 'holdfast/internal';
+import { engineExecutor } from 'holdfast/internal';
+import { QUEUE } from './jobs.js';
+import { REPORTS } from './office.js';
+import { holds, type Proof, prove } from './proof.js';
+
+const ORDERS = { schema: 'holdfast', queue: QUEUE } as const;
+const PRUNE_ROWS = 20_000;
+
+const TRY_ALONE = `SELECT pg_try_advisory_lock(hashtext('holdfast demo')) AS alone`;
+const TAKE_PART = `SELECT pg_advisory_lock_shared(hashtext('holdfast demo'))`;
+const LET_OTHERS_IN = `SELECT pg_advisory_unlock(hashtext('holdfast demo'))`;
+
+const OPEN_JOBS = `
+SELECT s.job_id FROM shop.steps AS s
+WHERE NOT EXISTS (SELECT FROM shop.effects AS e WHERE e.job_id = s.job_id)`;
+
+const CLEAR_FINISHED = `
+WITH open AS (
+  SELECT DISTINCT s.order_id FROM shop.steps AS s JOIN holdfast.orders AS i ON i.id = s.job_id
+), orders AS (
+  DELETE FROM shop.orders AS o WHERE NOT EXISTS (SELECT FROM open WHERE open.order_id = o.id)
+), steps AS (
+  -- Of an order that goes on, also those that a human set aside: the archive goes next.
+  DELETE FROM shop.steps AS s
+  WHERE NOT EXISTS (SELECT FROM open WHERE open.order_id = s.order_id)
+    OR (NOT EXISTS (SELECT FROM shop.effects AS e WHERE e.job_id = s.job_id)
+      AND NOT EXISTS (SELECT FROM holdfast.orders AS i WHERE i.id = s.job_id))
+)
+DELETE FROM shop.effects AS e WHERE NOT EXISTS (SELECT FROM open WHERE open.order_id = e.order_id)`;
+
+export interface Leftovers {
+  /** Another demo is running on this database. */
+  readonly shared: boolean;
+  /** As it was found. */
+  readonly found: Proof;
+  /** As it is left for this run. */
+  readonly kept: Proof;
+}
+
+/** `session` keeps the lock for as long as it is connected. */
+export async function settleLeftovers(pool: pg.Pool, session: pg.PoolClient): Promise<Leftovers> {
+  const { rows } = await session.query<{ alone: boolean }>(TRY_ALONE);
+  const alone = rows[0]?.alone ?? false;
+  try {
+    const found = await prove(pool);
+    if (!alone || !holds(found)) return { shared: !alone, found, kept: found };
+    await clear(pool);
+    return { shared: false, found, kept: await prove(pool) };
+  } finally {
+    await session.query(TAKE_PART);
+    if (alone) await session.query(LET_OTHERS_IN);
+  }
+}
+
+async function clear(pool: pg.Pool): Promise<void> {
+  const db = engineExecutor(pool, { prepare: false });
+  const open = await pool.query<{ job_id: string }>(OPEN_JOBS);
+  // Of these, it moves only the dead letters.
+  await discard(
+    db,
+    ORDERS,
+    open.rows.map((row) => row.job_id),
+  );
+  await pool.query(CLEAR_FINISHED);
+  for (const queue of [QUEUE, REPORTS, 'inbox']) {
+    const names = { ...ORDERS, queue };
+    while ((await pruneArchiveOlder(db, names, 0, PRUNE_ROWS)).found === PRUNE_ROWS);
+  }
+}

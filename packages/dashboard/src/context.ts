@@ -1,0 +1,106 @@
+/**
+ * What the routes share. Questions go through few connections of their own, with a time limit, so that a screen can
+ * neither starve the host's pool nor hold up the fleet. Acts go through the verbs of the Holdfast, on its own pool.
+ */
+import type pg from 'pg';
+import type { Access } from 'holdfast/internal';
+import { deadLetters } from 'holdfast/internal';
+import { looking } from 'holdfast/internal';
+import { schedules } from 'holdfast/internal';
+import { unhandledJobs } from 'holdfast/internal';
+import { type Holdfast } from 'holdfast';
+import { type HoldfastParts, partsOf } from 'holdfast/internal';
+import { type Read, readableOverview } from 'holdfast/internal';
+import { reading } from 'holdfast/internal';
+import { HoldfastError } from 'holdfast';
+import { type BoundedLogger, boundedLogger } from 'holdfast/internal';
+import { checkQueueName } from 'holdfast/internal';
+import { closePool, plainPool } from 'holdfast/internal';
+import { systemTime } from 'holdfast/internal';
+import { known } from './guard/failure.js';
+import { Feed, POLL_MS } from './read/feed.js';
+import type { Settings } from './options.js';
+import { Redactor } from './guard/redact.js';
+import { SharedAnswers } from './read/shared.js';
+
+const CONNECTIONS = 3;
+const CLOSE_MS = 500;
+const LIMITS = { limitMs: 5_000, lockMs: 1_000 } as const;
+/** Beyond the server's own limit: then the connection is half open. */
+const QUERY_MS = 10_000;
+
+export interface Context {
+  readonly hf: Holdfast;
+  readonly parts: HoldfastParts;
+  readonly settings: Settings;
+  /** Bounded: strangers may ask as often as they like. */
+  readonly log: BoundedLogger;
+  readonly access: Access;
+  readonly read: Read;
+  readonly look: ReturnType<typeof looking>;
+  readonly letters: ReturnType<typeof deadLetters>;
+  readonly schedules: ReturnType<typeof schedules>['schedules'];
+  readonly redactor: Redactor;
+  readonly shared: SharedAnswers;
+  readonly feed: Feed;
+}
+
+function partsFor(hf: Holdfast): HoldfastParts {
+  const parts = partsOf(hf);
+  if (parts) return parts;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    'dashboard() was not given what holdfast() returns, or it comes from another copy of the package; ' +
+      'no dashboard was made. Pass hf itself, not a copy of it.',
+  );
+}
+
+export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): Context {
+  const parts = partsFor(hf);
+  const { schema, connection, log, maxPayloadBytes } = parts;
+  let own: pg.Pool | null = null;
+  const pool = () => {
+    const options = {
+      ...connection,
+      applicationName: 'holdfast dashboard',
+      queryTimeoutMs: QUERY_MS,
+    };
+    own ??= plainPool(options, CONNECTIONS, log);
+    return own;
+  };
+  const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });
+  const access: Access = {
+    ...{ schema, connection, log, maxPayloadBytes, pool, names },
+    limits: LIMITS,
+  };
+  const read: Context['read'] = (work) => reading(pool(), work, { schema, ...LIMITS });
+  const feed = new Feed({
+    async overview() {
+      const { seen, denied } = await readableOverview(read, schema);
+      if (!seen) throw denied;
+      return seen;
+    },
+    async unhandled(seen) {
+      const queues = seen.queues.map(({ queue }) => queue.name);
+      return (await unhandledJobs(pool(), schema, queues)).unhandled;
+    },
+    everyMs: pollMs,
+    explain: (error) => known(error)?.message ?? 'The database could not be read.',
+  });
+  const bounded = boundedLogger(log, systemTime);
+  parts.onClose(async () => {
+    feed.close();
+    bounded.flush();
+    const closing = own;
+    own = null;
+    if (closing) await closePool(closing, CLOSE_MS);
+  });
+  return {
+    ...{ hf, parts, settings, access, read, feed, log: bounded },
+    look: looking(access),
+    letters: deadLetters(access),
+    schedules: schedules(access).schedules,
+    redactor: new Redactor(settings.redact),
+    shared: new SharedAnswers(),
+  };
+}

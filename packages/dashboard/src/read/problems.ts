@@ -1,0 +1,99 @@
+/** What is wrong now, in words, the worst first, each with the screen where one sees it. Nothing is asked here. */
+import type { QueueInfo } from 'holdfast';
+import type { UnhandledJobs } from 'holdfast/internal';
+import { many, span } from 'holdfast/internal';
+
+export interface Problem {
+  /** `bad`: work does not get done. `note`: somebody should know. */
+  readonly level: 'bad' | 'note';
+  readonly text: string;
+  /** A path of the dashboard. */
+  readonly link: string;
+}
+
+/** A due job that waits for longer is a sign that something is wrong. */
+const LAG_MS = 60_000;
+
+interface Member {
+  readonly id: string;
+  readonly status: string;
+  /** `silent`: no heartbeat came for its own time to live. */
+  readonly state: string;
+  readonly silentMs: number;
+}
+
+const bad = (text: string, link: string): Problem => ({ level: 'bad', text, link });
+const note = (text: string, link: string): Problem => ({ level: 'note', text, link });
+const jobsOf = (queue: string, rest: string) => `jobs?queue=${encodeURIComponent(queue)}${rest}`;
+
+function ofQueue(queue: QueueInfo, workers: number): Problem[] {
+  if (queue.unreadable !== null)
+    return [bad(`Queue ${queue.queue} could not be read. ${queue.unreadable}`, 'health')];
+  const { queue: name, paused, pending, expired, deadLetter, oldestDueMs } = queue;
+  const parts = [
+    ...queue.pausedTypes.map((type) => `type ${type}`),
+    ...queue.pausedKeys.map((key) => `key ${key}`),
+  ];
+  const found: Problem[] = [];
+  const due = oldestDueMs !== null && oldestDueMs > 0;
+  if (paused)
+    found.push(
+      note(
+        `Queue ${name} is paused${pending > 0 ? `; ${many(pending, 'job')} wait in it` : ''}.`,
+        'queues',
+      ),
+    );
+  else if (due && workers > 0 && (oldestDueMs as number) > LAG_MS)
+    found.push(
+      // It may be one of those that are paused: they wait for a person.
+      (parts.length > 0 ? note : bad)(
+        `Queue ${name} is behind: its oldest due job has waited for ${span(oldestDueMs as number)}.`,
+        jobsOf(name, '&status=pending&order=oldest'),
+      ),
+    );
+  if (parts.length > 0) {
+    const more = parts.length > 1 ? ` and ${many(parts.length - 1, 'more part')}` : '';
+    found.push(note(`Jobs of ${parts[0]}${more} in ${name} are paused.`, 'limits'));
+  }
+  if (expired > 0)
+    found.push(
+      note(
+        `${many(expired, 'job')} of ${name} ran on workers that are gone; recovery takes them over.`,
+        jobsOf(name, '&status=processing'),
+      ),
+    );
+  if (deadLetter > 0)
+    found.push(
+      note(
+        `${many(deadLetter, 'dead letter')} in ${name} ${deadLetter === 1 ? 'waits' : 'wait'} for a person.`,
+        `dead-letters?queue=${encodeURIComponent(name)}`,
+      ),
+    );
+  return found;
+}
+
+export function problemsOf(
+  queues: readonly QueueInfo[],
+  workers: readonly Member[],
+  unhandled: readonly UnhandledJobs[],
+): Problem[] {
+  const alive = workers.filter(({ status }) => status === 'alive');
+  const waiting = queues.filter(({ paused, oldestDueMs }) => !paused && oldestDueMs !== null);
+  const silent = alive.filter(({ state }) => state === 'silent');
+  const problems = [
+    ...(silent.length === alive.length && waiting.length > 0
+      ? [bad('No worker is alive, and jobs are due: nothing runs.', 'workers')]
+      : []),
+    ...unhandled.map(({ queue, type, jobs }) =>
+      bad(
+        `No live worker handles ${many(jobs, 'due job')} of type ${type} in ${queue}.`,
+        jobsOf(queue, `&type=${encodeURIComponent(type)}`),
+      ),
+    ),
+    ...silent.map(({ id, silentMs }) =>
+      bad(`Worker ${id} has been silent for ${span(silentMs)}.`, 'workers'),
+    ),
+    ...queues.flatMap((queue) => ofQueue(queue, alive.length)),
+  ];
+  return problems.sort((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
+}

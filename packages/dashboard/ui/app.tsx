@@ -1,0 +1,222 @@
+/** The frame around every screen: where one can go, how fresh the picture is, and what was just done. */
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Failed, Link, Waiting } from './parts/bits';
+import { Dialog } from './parts/dialog';
+import { useTheme } from '@holdfast/lab';
+import { Audit } from './screens/audit';
+import { DeadLetters } from './screens/dead-letters';
+import { Health } from './screens/health';
+import { JobScreen } from './screens/job';
+import { Jobs } from './screens/jobs';
+import { Limits } from './screens/limits';
+import { LiveLab } from './screens/live-lab';
+import { Overview } from './screens/overview';
+import { Queues } from './screens/queues';
+import { RingScreen } from './screens/ring';
+import { Schedules } from './screens/schedules';
+import { Workers } from './screens/workers';
+import { dismiss, messages } from './state/act';
+import { get, post } from './state/api';
+import { freshness, session, snapshot, startLive } from './state/live';
+import { go, href, path } from './state/route';
+import type { Session } from './state/wire';
+
+const SCREENS = [
+  { to: '', name: 'Overview', key: 'o', screen: Overview },
+  { to: 'jobs', name: 'Jobs', key: 'j', screen: Jobs },
+  { to: 'dead-letters', name: 'Dead letters', key: 'd', screen: DeadLetters },
+  { to: 'queues', name: 'Queues', key: 'q', screen: Queues },
+  { to: 'workers', name: 'Workers', key: 'w', screen: Workers },
+  { to: 'ring', name: 'Ring', key: 'r', screen: RingScreen },
+  { to: 'schedules', name: 'Schedules', key: 's', screen: Schedules },
+  { to: 'limits', name: 'Limits', key: 't', screen: Limits },
+  { to: 'health', name: 'Health', key: 'h', screen: Health },
+  { to: 'audit', name: 'Audit', key: 'a', screen: Audit },
+  { to: 'live-lab', name: 'Live lab', key: 'v', screen: LiveLab },
+] as const;
+
+/** The live lab is where somebody has a fleet to offer. */
+const listed = () => SCREENS.filter(({ to }) => to !== 'live-lab' || session.value?.lab);
+
+const typing = (target: EventTarget | null) =>
+  target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+
+/** `g` and a letter go somewhere, `/` searches, `?` tells. */
+function useKeys(help: () => void): void {
+  useEffect(() => {
+    let wentAt = 0;
+    const onKey = (event: KeyboardEvent) => {
+      if (event.metaKey || event.ctrlKey || event.altKey || typing(event.target)) return;
+      if (document.querySelector('dialog[open]')) return;
+      const screen = listed().find(({ key }) => key === event.key);
+      if (Date.now() - wentAt < 1_500 && screen) go(screen.to);
+      // A page of its own, with the policy that WebAssembly needs.
+      else if (Date.now() - wentAt < 1_500 && event.key === 'l') location.assign(href('lab/'));
+      else if (event.key === '/') {
+        const search = document.querySelector<HTMLElement>('[data-search]');
+        if (search) search.focus();
+        else go('jobs');
+        event.preventDefault();
+      } else if (event.key === '?') help();
+      wentAt = event.key === 'g' ? Date.now() : 0;
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, []);
+}
+
+function Fresh() {
+  const { state, text } = freshness.value;
+  return (
+    <span class={`fresh is-${state}`} role="status" title={`How fresh this picture is: ${text}`}>
+      {text}
+    </span>
+  );
+}
+
+function Header({ help }: { help: () => void }) {
+  const { theme, next, sign } = useTheme();
+  const here = path.value.split('/')[0];
+  const nav = useRef<HTMLElement>(null);
+  const dead = snapshot.value?.queues.reduce((sum, { deadLetter }) => sum + deadLetter, 0) ?? 0;
+  const badge = dead > 0 ? dead.toLocaleString('en') : '';
+  useEffect(() => {
+    const current = nav.current?.querySelector('[aria-current]');
+    current?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
+    // What appears before it moves it.
+  }, [here, session.value, badge.length]);
+  return (
+    <header>
+      <span class="brand">
+        <Link to="">Holdfast</Link>
+      </span>
+      <nav aria-label="Screens" ref={nav}>
+        {listed().map(({ to, name }) => (
+          <Link to={to} current={here === to}>
+            {name}
+            {to === 'dead-letters' && badge && <span class="badge">{badge}</span>}
+          </Link>
+        ))}
+        <a href={href('lab/')}>Lab</a>
+      </nav>
+      <span class="tools">
+        <Fresh />
+        {session.value?.write === false && <span class="chip">read-only</span>}
+        <button type="button" class="plain" onClick={next} aria-label={`Colours: ${theme}`}>
+          {sign}
+        </button>
+        <button type="button" class="plain" onClick={help} aria-label="Keys">
+          ?
+        </button>
+        {session.value?.signedIn && (
+          <button
+            type="button"
+            class="plain"
+            onClick={() => void post('logout', {}).finally(() => location.reload())}
+          >
+            Sign out
+          </button>
+        )}
+      </span>
+    </header>
+  );
+}
+
+const Help = ({ onClose }: { onClose: () => void }) => (
+  <Dialog title="Keys" onClose={onClose}>
+    <dl class="facts">
+      {listed().map(({ key, name }) => (
+        <div>
+          <dt>
+            <kbd>g</kbd> <kbd>{key}</kbd>
+          </dt>
+          <dd>{name}</dd>
+        </div>
+      ))}
+      <div>
+        <dt>
+          <kbd>g</kbd> <kbd>l</kbd>
+        </dt>
+        <dd>Lab</dd>
+      </div>
+      <div>
+        <dt>
+          <kbd>/</kbd>
+        </dt>
+        <dd>search jobs</dd>
+      </div>
+    </dl>
+    <form method="dialog" class="row end">
+      <button type="submit">Close</button>
+    </form>
+  </Dialog>
+);
+
+const Messages = () => (
+  <div class="messages" role="status">
+    {messages.value.map(({ id, text, bad, undo }) => (
+      <div key={id} class={bad ? 'message bad' : 'message'}>
+        <span class="grow">{text}</span>
+        {undo && (
+          <button
+            type="button"
+            onClick={() => {
+              dismiss(id);
+              undo();
+            }}
+          >
+            Undo
+          </button>
+        )}
+        <button type="button" class="plain" aria-label="Dismiss" onClick={() => dismiss(id)}>
+          ×
+        </button>
+      </div>
+    ))}
+  </div>
+);
+
+function Screen() {
+  const here = path.value;
+  const name = here.split('/')[0];
+  const known = SCREENS.find(({ to }) => to === name);
+  useEffect(() => {
+    document.title = `${known?.name ?? 'Not found'} · Holdfast`;
+  }, [known]);
+  if (here.startsWith('jobs/')) return <JobScreen key={here} id={here.slice(5)} />;
+  if (!known) return <Failed error="There is no such screen." />;
+  const { screen: Content } = known;
+  return <Content />;
+}
+
+export function App() {
+  const [help, setHelp] = useState(false);
+  const [error, setError] = useState<string | null>(null);
+  useKeys(() => setHelp(true));
+  useEffect(() => {
+    get<Session>('api/session').then(
+      (value) => {
+        session.value = value;
+        startLive();
+      },
+      (failed: Error) => setError(failed.message),
+    );
+  }, []);
+  return (
+    <>
+      <a class="skip" href={`${href(path.value)}#main`}>
+        Skip to the content
+      </a>
+      <Header help={() => setHelp(true)} />
+      <main id="main" tabIndex={-1}>
+        {session.value ? <Screen /> : error ? <Failed error={error} /> : <Waiting />}
+      </main>
+      <footer>
+        {session.value &&
+          `holdfast ${session.value.version} · schema ${session.value.schema} · ${session.value.actor}`}
+      </footer>
+      <Messages />
+      {help && <Help onClose={() => setHelp(false)} />}
+    </>
+  );
+}

@@ -1,0 +1,42 @@
+/**
+ * The one error of this room. Its message says what is wrong, what was not done, and how to fix
+ * it; its code is for programs, and its cause is the error underneath when there is one. What
+ * PostgreSQL itself says to a client is never wrapped in it: only failures to find, prepare,
+ * start or stop a server are.
+ */
+import { brand } from 'holdfast/internal';
+
+export type EmbeddedErrorCode =
+  | 'unsupported_platform'
+  | 'binaries_missing'
+  | 'invalid_option'
+  | 'foreign_folder'
+  | 'other_version'
+  | 'wrong_owner'
+  | 'unreachable_folder'
+  | 'unsafe_folder'
+  | 'state_unreadable'
+  | 'busy'
+  | 'start_failed'
+  | 'stop_failed'
+  | 'adopted'
+  | 'stopped';
+
+export class EmbeddedPostgresError extends Error {
+  static {
+    brand(EmbeddedPostgresError, 'EmbeddedPostgresError');
+  }
+
+  readonly code: EmbeddedErrorCode;
+
+  constructor(code: EmbeddedErrorCode, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.code = code;
+  }
+}
+
+/** The code of a system or PostgreSQL error (`ENOENT`, `57P03`), or undefined if it has none. */
+export function codeOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}

@@ -1,0 +1,52 @@
+/**
+ * Jobs by their ids: tried again, discarded, cancelled. In the caller's transaction, or in each queue in one of its own.
+ */
+import { checkTx } from '../../enqueue/transaction.js';
+import { checkIds } from '../../job/id.js';
+import { type CancelOptions, checkVerbOptions, type VerbOptions } from '../../operate/options.js';
+import type { Access } from '../access.js';
+import {
+  actIn,
+  cancelFor,
+  discardJobs,
+  type MoveJobs,
+  moveJobsIn,
+  recordOf,
+  retryAndHint,
+} from './acts.js';
+import { findJobs } from '../look/find-jobs.js';
+
+type Verb = 'retry' | 'discard' | 'cancel';
+
+export function byId(access: Access) {
+  const { names } = access;
+
+  async function move(verb: Verb, ids: readonly string[], options: VerbOptions, by: MoveJobs) {
+    const checked = checkIds(ids);
+    if ('tx' in options) checkTx(options.tx);
+    const moveIn = (queue: string, some: readonly string[]) => {
+      const [where, record] = [names(queue), recordOf({ act: verb, queue }, options)];
+      return actIn(access, options, (db) =>
+        moveJobsIn(db, { names: where, move: by, record }, some),
+      );
+    };
+    if (options.queue !== undefined) return moveIn(options.queue, checked);
+    const moved = new Set(await moveIn('inbox', checked));
+    const left = checked.filter((id) => !moved.has(id.toLowerCase()));
+    for (const [queue, some] of await findJobs(access, left, options.tx))
+      for (const id of await moveIn(queue, some)) moved.add(id);
+    return [...moved];
+  }
+
+  return {
+    /** Dead letters run again, with all their attempts. Returns the ids that moved, as the next two do. */
+    retry: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>
+      move('retry', ids, checkVerbOptions('retry', options), retryAndHint),
+    discard: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>
+      move('discard', ids, checkVerbOptions('discard', options), discardJobs),
+    async cancel(ids: readonly string[], options: CancelOptions = {}): Promise<string[]> {
+      const { reason } = checkVerbOptions('cancel', options);
+      return move('cancel', ids, options, cancelFor(reason));
+    },
+  };
+}

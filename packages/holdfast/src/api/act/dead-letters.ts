@@ -1,0 +1,126 @@
+/**
+ * Dead letters: what there is, what they have in common, and all of them again or gone. Those that a filter names go
+ * in batches that commit one by one, so an interrupted call has done what it says, and the same call goes on.
+ */
+import { deadLetterGroups } from '../../inspect/job/dead-letter-groups.js';
+import { isEmpty, type JobFilter } from '../../inspect/job/filter.js';
+import { listJobs } from '../../inspect/job/list.js';
+import { HoldfastError } from '../../job/errors/errors.js';
+import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
+import { inBatches, type Step } from '../../operate/bulk.js';
+import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
+import { discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
+import { shownFilter } from './archive.js';
+import { type DeadLetterFilter, deadLetterFilter, PARTS } from '../look/filter.js';
+import { type JobsPage, LIST_OPTIONS, listing, type PageChoice } from '../look/look.js';
+import { type DeadLetterGroup, groupView } from '../look/views.js';
+
+export interface DeadLettersRequest extends PageChoice {
+  readonly filter?: DeadLetterFilter;
+}
+
+export interface GroupsRequest extends QueueChoice {
+  readonly filter?: DeadLetterFilter;
+  /** Those of each partition key in a group of their own. */
+  readonly byKey?: boolean;
+}
+
+const GROUPS_OPTIONS = {
+  ...{ queue: true, filter: true, byKey: true },
+} as const satisfies Known<GroupsRequest>;
+
+export interface BulkChoice extends QueueChoice, ActOptions {
+  /** No batch begins after it is aborted; what was done stays done. */
+  readonly signal?: AbortSignal;
+}
+
+const BULK_OPTIONS = {
+  ...{ queue: true, signal: true, ...ACT_OPTIONS },
+} as const satisfies Known<BulkChoice>;
+
+/** How many were found and how many of them moved; the others had changed meanwhile. */
+export type BulkResult = Step;
+
+/** Which dead letters; all of them only where that is said. */
+export type WhichLetters = DeadLetterFilter | 'all';
+
+type Verb = 'retry' | 'discard';
+const MOVES: Readonly<Record<Verb, MoveJobs>> = { retry: retryAndHint, discard: discardJobs };
+
+const BATCH = 1_000;
+
+function checkWhich(which: WhichLetters, verb: Verb): JobFilter {
+  const filter = deadLetterFilter(which === 'all' ? {} : which);
+  if (which !== 'all') checkNamed(which, PARTS, 'more dead letters than you meant');
+  const { statuses, ...rest } = filter;
+  if (which === 'all' || !isEmpty(rest)) return filter;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `The filter is empty, so it names every dead letter; nothing was done. ` +
+      `Call deadLetters.${verb}('all') if that is meant.`,
+  );
+}
+
+async function onMany(
+  access: Access,
+  verb: Verb,
+  which: WhichLetters,
+  choice: BulkChoice,
+): Promise<BulkResult> {
+  const filter = checkWhich(which, verb);
+  checkKnown(choice, BULK_OPTIONS, 'deadLetters', 'Nothing was done.');
+  checkActOptions(choice);
+  let last: Step = { found: 0, moved: 0, finished: false };
+  await ofQueue(access, choice, async (names) => {
+    const act = { act: verb, queue: names.queue, filter: shownFilter(which) };
+    const record = recordOf(act, choice);
+    const movement = { pool: access.pool(), names, move: MOVES[verb], record };
+    const steps = inBatches({
+      async find(after) {
+        const request = { after, limit: BATCH, order: 'oldest' } as const;
+        const list = (db: Executor) => listJobs(db, names, filter, request);
+        const { jobs, next } = await ask(access, list, { snapshot: true });
+        return { ids: jobs.map(({ id }) => id), next };
+      },
+      act: (ids) => moveJobs(movement, ids),
+      signal: choice.signal,
+    });
+    for await (const step of steps) last = step;
+  });
+  return last;
+}
+
+export function deadLetters(access: Access) {
+  return {
+    /** A page of them, as `hf.jobs` gives it. */
+    async list(request: DeadLettersRequest = {}): Promise<JobsPage> {
+      checkKnown(request, LIST_OPTIONS, 'deadLetters.list()', 'Nothing was read.');
+      const filter = deadLetterFilter(request.filter ?? {});
+      return listing(access, request, { place: 'queue', filter });
+    },
+
+    /**
+     * The newest 50,000 by type and error, and by key if that is asked for, the largest group first, at most 100
+     * groups. In an error, `#` stands for a number or an id.
+     */
+    async groups(request: GroupsRequest = {}): Promise<DeadLetterGroup[]> {
+      checkKnown(request, GROUPS_OPTIONS, 'deadLetters.groups()', 'Nothing was read.');
+      const byKey = checkFlag(request.byKey, 'byKey', 'Nothing was read.') ?? false;
+      const wanted = deadLetterFilter(request.filter ?? {});
+      const rows = await ofQueue(access, request, (names) =>
+        ask(access, (db) => deadLetterGroups(db, names, wanted, byKey)),
+      );
+      return rows.map(groupView);
+    },
+
+    /** They run again, with all their attempts. By id: `hf.retry(ids)`. */
+    retry: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
+      onMany(access, 'retry', which, choice),
+
+    /** They go to the archive as `discarded`. By id: `hf.discard(ids)`. */
+    discard: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
+      onMany(access, 'discard', which, choice),
+  };
+}

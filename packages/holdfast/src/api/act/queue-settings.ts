@@ -1,0 +1,274 @@
+/** What a program sets on queues: made, configured, paused, resumed and dropped. */
+import type pg from 'pg';
+import { setNotify } from '../../fleet/wake.js';
+import { inForce, readLimits } from '../../inspect/queue/limits.js';
+import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
+import { type Duration, durationMs } from '../../job/options/duration.js';
+import { HoldfastError } from '../../job/errors/errors.js';
+import { checkInteger } from '../../job/job.js';
+import { checkKey, checkType } from '../../job/key.js';
+import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
+import { checkLimit, type LimitOptions } from '../../job/limit.js';
+import type { ReadPolicy } from '../../job/turns.js';
+import { putLimit } from '../../operate/limits.js';
+import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
+import { configure, lockQueue, type QueuePart, type QueueSettings } from '../../operate/queue.js';
+import type { Names } from '../../postgres/names.js';
+import { withClient } from '../../postgres/connect/pool.js';
+import { type Executor, engineExecutor } from '../../postgres/queryable.js';
+import { dropQueue, type QueueLoss } from '../../schema/drop-queue.js';
+import { createQueue, type NewQueueOptions } from '../../schema/queue.js';
+import type { Access } from '../access.js';
+import { recordOf, together, turnQueue } from './acts.js';
+import { withoutKey } from './limits.js';
+
+export interface CreateQueueOptions extends NewQueueOptions {
+  /** How many of its jobs run at once, and how many start in a time, in the whole fleet. */
+  readonly limit?: LimitOptions;
+}
+
+export interface QueueOptions extends NewQueueOptions {
+  /** Whether inserts wake sleeping workers. Default true. */
+  readonly notify?: boolean;
+  readonly maxPayloadBytes?: number;
+  readonly idempotencyRetention?: Duration;
+  /** 0: completed jobs are deleted. */
+  readonly archiveRetention?: Duration;
+  readonly effectRetention?: Duration;
+  /** How long the audit keeps acts on this queue. */
+  readonly auditRetention?: Duration;
+  /** How long a job waits for more urgent ones before it gets a share of the claims; `'off'`: for ever. */
+  readonly ageAfter?: Duration | 'off';
+  /** Enqueues are refused, or wait, while about so many jobs wait; `'off'` (default): never. */
+  readonly maxPending?: number | 'off';
+  /** How many of its jobs run at once, and how many start in a time, in the whole fleet; null: no limit. */
+  readonly limit?: LimitOptions | null;
+}
+
+/** With neither `type` nor `key`, the whole queue. */
+export interface PauseOptions extends ActOptions {
+  /** Only jobs of this type. */
+  readonly type?: string;
+  /** Only jobs of this partition key. */
+  readonly key?: string;
+}
+
+const PAUSE_OPTIONS = {
+  ...{ type: true, key: true, ...ACT_OPTIONS },
+} as const satisfies Known<PauseOptions>;
+
+/** Null: all of the queue. */
+export function partOf(options: PauseOptions): QueuePart | null {
+  const { type, key } = options;
+  checkNamed(options, ['type', 'key'], 'the whole queue');
+  if (type !== undefined && key !== undefined) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'type and key were both given; nothing was done. Give one of them, in two calls if need be.',
+    );
+  }
+  try {
+    if (type !== undefined) return { type: checkType(type) };
+    return key === undefined ? null : { key: checkKey(key) };
+  } catch (error) {
+    const { code, message } = error as HoldfastError;
+    const said = message.replace('nothing was enqueued', 'nothing was done');
+    throw new HoldfastError(code, said, { cause: error });
+  }
+}
+
+const NEW_QUEUE_OPTIONS = {
+  ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
+  limit: true,
+} as const satisfies Known<CreateQueueOptions>;
+const QUEUE_OPTIONS = {
+  ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
+  ...{ notify: true, maxPayloadBytes: true },
+  ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
+  ...{ auditRetention: true, ageAfter: true, maxPending: true, limit: true },
+} as const satisfies Known<QueueOptions>;
+
+export const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
+const MAX_PENDING_LIMIT = 10_000_000;
+const MAX_RETENTION_MS = 3650 * 86_400_000;
+
+/** What is left out stays as it is. */
+function reading(options: NewQueueOptions): NewQueueOptions {
+  const { ordering, deadLetters, perKey, perGroup, fair, weights } = options;
+  return {
+    ...(ordering !== undefined && { ordering }),
+    ...(deadLetters !== undefined && { deadLetters }),
+    ...(perKey !== undefined && { perKey }),
+    ...(perGroup !== undefined && { perGroup }),
+    ...(fair !== undefined && { fair }),
+    ...(weights !== undefined && { weights }),
+  };
+}
+
+const unknownQueue = (queue: string) =>
+  new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
+
+function settingsOf(settings: QueueOptions): QueueSettings {
+  const time = (value: Duration | undefined, what: string, min = 1000) =>
+    value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
+  const { maxPayloadBytes: bytes } = settings;
+  return {
+    maxPayloadBytes:
+      bytes === undefined
+        ? undefined
+        : checkInteger(bytes, 'maxPayloadBytes', 1, MAX_PAYLOAD_LIMIT),
+    idempotencyRetentionMs: time(settings.idempotencyRetention, 'idempotencyRetention'),
+    archiveRetentionMs: time(settings.archiveRetention, 'archiveRetention', 0),
+    effectRetentionMs: time(settings.effectRetention, 'effectRetention'),
+    auditRetentionMs: time(settings.auditRetention, 'auditRetention'),
+    ageAfterMs:
+      settings.ageAfter === 'off' ? 0 : time(settings.ageAfter, `ageAfter, unless it is 'off',`),
+    maxPending: pendingOf(settings.maxPending),
+    ...reading(settings),
+  };
+}
+
+function pendingOf(most: number | 'off' | undefined): number | undefined {
+  if (most === undefined) return undefined;
+  if (most === 'off') return 0;
+  return checkInteger(most, `maxPending, unless it is 'off',`, 1, MAX_PENDING_LIMIT);
+}
+
+const limitOf = (queue: string, limit: LimitOptions | null | undefined) =>
+  limit == null ? null : checkLimit(withoutKey(limit), `Queue "${queue}"`, 'Nothing was set.');
+
+const limitInForce = async (db: Executor, names: Names) => {
+  const rows = await readLimits(db, names, names.queue);
+  const row = rows.find(({ type }) => type === null);
+  return row ? inForce(row) : null;
+};
+
+const rowOf = async (db: Executor, { schema, queue }: Names) =>
+  (await listQueues(db, schema)).find(({ name }) => name === queue);
+
+/** Settings that have changed, from what to what. */
+function changesOf(before: QueueRow, after: QueueRow, notify: boolean | undefined): object {
+  const names = Object.keys(after) as (keyof QueueRow)[];
+  const passing = new Set<keyof QueueRow>(['maintainedAt', 'waiting']);
+  const same = (name: keyof QueueRow) =>
+    JSON.stringify(before[name]) === JSON.stringify(after[name]) || passing.has(name);
+  const changed = names.filter((name) => !same(name));
+  const pairs = changed.map((name) => [name, { from: before[name], to: after[name] }]);
+  return { ...Object.fromEntries(pairs), ...(notify !== undefined && { notify }) };
+}
+
+/** Checked, set and recorded in one transaction; returns the settings before and after. */
+export async function setQueue(
+  pool: pg.Pool,
+  names: Names,
+  settings: QueueOptions,
+  options: ActOptions = {},
+): Promise<{ readonly before: QueueRow; readonly after: QueueRow }> {
+  checkKnown(settings, QUEUE_OPTIONS, 'configureQueue()', 'Nothing was set.');
+  const wanted = settingsOf(settings);
+  const notify = checkFlag(settings.notify, 'notify', 'Nothing was set.');
+  const limit = limitOf(names.queue, settings.limit);
+  return together(pool, async (db, client) => {
+    if (!(await rowOf(db, names))) throw unknownQueue(names.queue);
+    // The row of the limit is locked before that of the queue, as whoever sets only a limit does.
+    const from = await limitInForce(db, names);
+    const limited =
+      settings.limit !== undefined && (await putLimit(db, names, 'declare', { type: null, limit }));
+    // What is left out stays as it is now, and not as it was before somebody else set it.
+    await lockQueue(db, names);
+    const before = await rowOf(db, names);
+    if (!before || !(await configure(db, names, wanted, before as ReadPolicy)))
+      throw unknownQueue(names.queue);
+    if (notify !== undefined) await setNotify(client, names, notify);
+    const after = (await rowOf(db, names)) as QueueRow;
+    const changes = {
+      ...changesOf(before, after, notify),
+      ...(limited && { limit: { from, to: await limitInForce(db, names) } }),
+    };
+    const act = { act: 'set_queue', queue: names.queue, changes } as const;
+    if (Object.keys(changes).length > 0) await recordOf(act, options)?.add(db, names);
+    return { before, after };
+  });
+}
+
+/** False: it existed already. */
+export async function makeQueue(
+  pool: pg.Pool,
+  names: Names,
+  settings: CreateQueueOptions,
+  options: ActOptions = {},
+): Promise<boolean> {
+  checkKnown(settings, NEW_QUEUE_OPTIONS, 'createQueue()', 'No queue was made.');
+  const { schema, queue } = names;
+  const changes = Object.keys(settings).length > 0 ? settings : null;
+  const act = { act: 'create_queue', queue, changes } as const;
+  const { limit: given, ...rest } = settings;
+  const limit = limitOf(queue, given);
+  return withClient(pool, (client) =>
+    createQueue(client, schema, queue, rest, async () => {
+      const db = engineExecutor(client, { prepare: false });
+      if (limit) await putLimit(db, names, 'declare', { type: null, limit });
+      await recordOf(act, options)?.add(db, names);
+    }),
+  );
+}
+
+/** Rejects with QUEUE_BUSY while there are jobs in it, or a worker serves it. */
+export function removeQueue(
+  pool: pg.Pool,
+  { schema, queue }: Names,
+  options: ActOptions = {},
+): Promise<QueueLoss> {
+  return withClient(pool, (client) =>
+    dropQueue(client, schema, queue, async (loss) => {
+      const act = { act: 'drop_queue', queue, changes: { lost: loss } } as const;
+      const db = engineExecutor(client, { prepare: false });
+      await recordOf(act, options)?.add(db, { schema, queue: 'inbox' });
+    }),
+  );
+}
+
+export function queueSettings(access: Access) {
+  const { pool, names } = access;
+  const checked = (options: ActOptions, where: string) => {
+    checkKnown(options, ACT_OPTIONS, where, 'Nothing was done.');
+    return checkActOptions(options);
+  };
+
+  async function turn(queue: string, paused: boolean, options: PauseOptions): Promise<void> {
+    checkKnown(options, PAUSE_OPTIONS, paused ? 'pause()' : 'resume()', 'Nothing was done.');
+    checkActOptions(options);
+    const part = partOf(options);
+    if ((await turnQueue(pool(), names(queue), paused, options, part)) === null)
+      throw unknownQueue(queue);
+  }
+
+  return {
+    /** Another queue of the shape of `inbox`. False: it existed already. */
+    createQueue: async (
+      queue: string,
+      settings: CreateQueueOptions = {},
+      options: ActOptions = {},
+    ): Promise<boolean> =>
+      makeQueue(pool(), names(queue), settings, checked(options, 'createQueue()')),
+
+    async configureQueue(
+      queue: string,
+      settings: QueueOptions,
+      options: ActOptions = {},
+    ): Promise<void> {
+      await setQueue(pool(), names(queue), settings, checked(options, 'configureQueue()'));
+    },
+
+    /** The queue with its archive, its idempotency keys and its effect markers; returns how many went with it. */
+    dropQueue: async (queue: string, options: ActOptions = {}): Promise<QueueLoss> =>
+      removeQueue(pool(), names(queue), checked(options, 'dropQueue()')),
+
+    /** Jobs are taken and none is claimed: of the queue, or of one type or one key of it. */
+    pause: async (queue = 'inbox', options: PauseOptions = {}): Promise<void> =>
+      turn(queue, true, options),
+    /** What was paused by itself stays so when its queue is resumed. */
+    resume: async (queue = 'inbox', options: PauseOptions = {}): Promise<void> =>
+      turn(queue, false, options),
+  };
+}

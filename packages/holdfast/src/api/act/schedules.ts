@@ -1,0 +1,242 @@
+/**
+ * Schedules of a program: made one by one at run time, or declared as a set; listed, paused, resumed, run, deleted.
+ *
+ * With `tx`, all of it happens in the caller's transaction; without, in one of its own. A name that stands for
+ * somebody else's schedule is refused and not taken over, so two programs cannot undo each other's work.
+ */
+import { checkTx } from '../../enqueue/transaction.js';
+import { HoldfastError, shown } from '../../job/errors/errors.js';
+import { checkInteger } from '../../job/job.js';
+import { checkFlag, checkKnown, isPlainObject, type Known } from '../../job/options/known-options.js';
+import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
+import { untilNotLost } from '../../postgres/connect/again.js';
+import { withTransaction } from '../../postgres/connect/pool.js';
+import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
+import type { CatchUp } from '../../schedule/due.js';
+import { findSchedule, readSchedules, type ScheduleRow } from '../../schedule/list.js';
+import { type RanNow, unknownSchedule } from '../../schedule/operate.js';
+import {
+  checkSchedule,
+  checkScheduleName,
+  type NewSchedule,
+  type Overlap,
+  type ScheduleOptions,
+} from '../../schedule/options.js';
+import { putSchedules, type WrittenSchedules } from '../../schedule/write.js';
+import { type Access, ask } from '../access.js';
+import { ACTING, actOnSchedule } from './acts.js';
+
+export interface ScheduleCall {
+  /** Your transaction: anything with `query(text, params)`, or one of the adapters. */
+  readonly tx?: Transaction;
+}
+
+/** What a person does to a schedule leaves a row in the audit. */
+export interface ScheduleAct extends ScheduleCall, ActOptions {}
+
+const CALL = { tx: true } as const satisfies Known<ScheduleCall>;
+const ACT = { ...CALL, ...ACT_OPTIONS } as const satisfies Known<ScheduleAct>;
+
+export interface SchedulesRequest {
+  readonly queue?: string;
+  readonly declaredBy?: string;
+  readonly paused?: boolean;
+  /** How their names begin, such as `tenant:42:`. */
+  readonly prefix?: string;
+  /** Where an earlier page ended. */
+  readonly after?: string;
+  /** 1 to 1,000; default 100. */
+  readonly limit?: number;
+}
+
+const REQUEST = {
+  ...{ queue: true, declaredBy: true, paused: true, prefix: true, after: true, limit: true },
+} as const satisfies Known<SchedulesRequest>;
+
+export interface SchedulesPage {
+  readonly schedules: readonly Schedule[];
+  /** For `after`; null: this is the last page. */
+  readonly next: string | null;
+}
+
+type RowTimes = 'nextInstant' | 'nextAt' | 'lastInstant' | 'lastAt' | 'createdAt' | 'updatedAt';
+
+/** `nextInstant` is what the schedule says; `nextAt` is when its job will be written, which a jitter makes later. */
+export interface Schedule
+  extends Omit<ScheduleRow, RowTimes | 'now' | 'payload' | 'catchUp' | 'overlap'> {
+  readonly payload: unknown;
+  readonly catchUp: CatchUp;
+  readonly overlap: Overlap;
+  readonly nextInstant: Date | null;
+  readonly nextAt: Date | null;
+  readonly lastInstant: Date | null;
+  readonly lastAt: Date | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+/** By name, each with a payload of its own type. */
+export type ScheduleSet<Payloads> = {
+  readonly [Name in keyof Payloads]: ScheduleOptions<Payloads[Name]>;
+};
+
+const MAX_SET = 10_000;
+const dateOf = (at: number | null) => (at === null ? null : new Date(at));
+
+export function scheduleView({ now, ...row }: ScheduleRow): Schedule {
+  return {
+    ...row,
+    payload: JSON.parse(row.payload),
+    catchUp: row.catchUp as CatchUp,
+    overlap: row.overlap as Overlap,
+    nextInstant: dateOf(row.nextInstant),
+    nextAt: dateOf(row.nextAt),
+    lastInstant: dateOf(row.lastInstant),
+    lastAt: dateOf(row.lastAt),
+    createdAt: new Date(row.createdAt),
+    updatedAt: new Date(row.updatedAt),
+  };
+}
+
+function checkDeclarer(declarer: unknown): string {
+  try {
+    return checkScheduleName(declarer);
+  } catch (cause) {
+    const message = `${shown(declarer)} cannot name who declares schedules. Nothing was changed. Write a name such as "billing".`;
+    throw new HoldfastError('NAME_INVALID', message, { cause });
+  }
+}
+
+export function schedules(access: Access) {
+  const names = access.names('inbox');
+
+  /** In the caller's transaction, or in one of its own. */
+  async function inTransaction<Value>(
+    call: ScheduleCall,
+    work: (db: Executor) => Promise<Value>,
+    begin?: string,
+  ): Promise<Value> {
+    if ('tx' in call) {
+      checkTx(call.tx);
+      return work(executor(call.tx as Transaction));
+    }
+    return untilNotLost(() =>
+      withTransaction(access.pool(), (client) => work(executor(client)), begin),
+    );
+  }
+
+  async function act<Verb extends Parameters<typeof actOnSchedule>[2]>(
+    verb: Verb,
+    where: string,
+    name: string,
+    call: ScheduleAct,
+  ) {
+    checkKnown(call, ACT, `schedules.${where}()`, 'Nothing was changed.');
+    const { tx, ...options } = call;
+    const checked = checkScheduleName(name, 'Nothing was done.');
+    checkActOptions(options);
+    const work = (db: Executor) => actOnSchedule(db, access.schema, verb, checked, options);
+    return inTransaction(call, work, ACTING);
+  }
+
+  /** Makes a schedule, or changes the one of that name. True: it is new. */
+  async function schedule<Input>(
+    name: string,
+    options: ScheduleOptions<Input> & ScheduleCall,
+  ): Promise<boolean> {
+    checkIsObject(name, options);
+    const { tx, ...rest } = options ?? {};
+    const given: ScheduleCall = options && 'tx' in options ? { tx: tx as never } : {};
+    const checked = await checkSchedule(
+      name,
+      rest as ScheduleOptions<Input>,
+      access.maxPayloadBytes,
+    );
+    const put = await inTransaction(given, (db) => putSchedules(db, names, null, [checked]));
+    return put.made.length === 1;
+  }
+
+  /**
+   * All schedules that a part of a program has: they are made or changed, and those that it declared before and
+   * does not any more are deleted, in one transaction. Call it at every start.
+   */
+  async function declare<Payloads>(
+    declarer: string,
+    set: ScheduleSet<Payloads>,
+    call: ScheduleCall = {},
+  ): Promise<WrittenSchedules> {
+    checkKnown(call, CALL, 'schedules.declare()', 'Nothing was changed.');
+    const who = checkDeclarer(declarer);
+    // What is not declared is deleted: a set that was forgotten must not be taken for an empty one.
+    if (!isPlainObject(set)) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `The second argument of schedules.declare() must be an object of schedules by name, not ${shown(set)}. ` +
+          `Nothing was changed. Pass {} to delete all that "${who}" declared.`,
+      );
+    }
+    const entries = Object.entries(set) as [string, ScheduleOptions<unknown>][];
+    checkInteger(entries.length, 'The number of schedules in one declaration', 0, MAX_SET);
+    const checked: NewSchedule[] = [];
+    for (const [name, options] of entries)
+      checked.push(await checkSchedule(name, options, access.maxPayloadBytes));
+    return inTransaction(call, (db) => putSchedules(db, names, who, checked));
+  }
+
+  return {
+    schedule,
+    schedules: {
+      declare,
+
+      /** A page of them by name. */
+      async list(request: SchedulesRequest = {}): Promise<SchedulesPage> {
+        checkKnown(request, REQUEST, 'schedules.list()', 'Nothing was read.');
+        const { after = null, limit = 100, ...filter } = request;
+        checkFlag(filter.paused, 'paused', 'Nothing was read.');
+        const most = checkInteger(limit, 'limit', 1, 1_000);
+        const page = { after, limit: most + 1 };
+        const rows = await ask(access, (db) => readSchedules(db, names, filter, page));
+        const shownRows = rows.slice(0, most);
+        const next = rows.length > most ? (shownRows.at(-1)?.name ?? null) : null;
+        return { schedules: shownRows.map(scheduleView), next };
+      },
+
+      /** Rejects with SCHEDULE_UNKNOWN when there is none. */
+      async get(name: string): Promise<Schedule> {
+        const checked = checkScheduleName(name, 'Nothing was read.');
+        const row = await ask(access, (db) => findSchedule(db, names, checked));
+        if (!row) throw unknownSchedule(name);
+        return scheduleView(row);
+      },
+
+      /** No ticks until it is resumed; a declaration does not resume it. */
+      async pause(name: string, call: ScheduleAct = {}): Promise<void> {
+        await act('pause_schedule', 'pause', name, call);
+      },
+      /** It goes on with its next instant from now. */
+      async resume(name: string, call: ScheduleAct = {}): Promise<void> {
+        await act('resume_schedule', 'resume', name, call);
+      },
+      /** Its jobs stay. One that is declared comes back with the next declaration. */
+      async delete(name: string, call: ScheduleAct = {}): Promise<void> {
+        await act('delete_schedule', 'delete', name, call);
+      },
+      /** A job of it at once; when it fires next stays as it is. */
+      async runNow(name: string, call: ScheduleAct = {}): Promise<RanNow> {
+        const { id, skipped } = await act('run_schedule', 'runNow', name, call);
+        return { id, skipped };
+      },
+    },
+  };
+}
+
+/** Others have the cron line as an argument of its own. */
+function checkIsObject(name: string, options: unknown): void {
+  checkScheduleName(name);
+  if (options === undefined || (typeof options === 'object' && !Array.isArray(options))) return;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `The options of schedule() must be an object, not ${shown(options)}. No schedule was made. ` +
+      "Call hf.schedule('name', { cron: '0 9 * * *', job, payload }).",
+  );
+}

@@ -1,0 +1,255 @@
+/**
+ * Looks for everything that is known to go wrong, and says for each what it found, why it matters and the fix. It
+ * changes nothing: what it tries, it rolls back. It needs two connections at once, so it has a pool of its own.
+ *
+ * Locks come first, because they are what keeps other checks from answering; before them only that nobody works at all.
+ * A check that fails is named and does not hide the others.
+ */
+import { ringOwners } from '../../fleet/ring.js';
+import { isFailing, judgeAttempts } from '../../inspect/doctor/attempts.js';
+import { findDrift } from '../../inspect/doctor/catalogue.js';
+import { type Finding, LIMITS, type Limits, note, ok, problem } from '../../inspect/doctor/doctor.js';
+import { judgeDrift } from '../../inspect/doctor/drift.js';
+import { judgeOwners, judgeUnhandled } from '../../inspect/doctor/fleet.js';
+import {
+  judgeLimitLocks,
+  judgeLocks,
+  judgeMaintenanceLock,
+  readMaintenanceLock,
+} from '../../inspect/doctor/locks.js';
+import { judgeQueues, judgeSchedules, judgeWorkers } from '../../inspect/doctor/queues.js';
+import { judgeRights } from '../../inspect/doctor/rights.js';
+import {
+  judgeBuckets,
+  judgePositions,
+  readBuckets,
+  readPositions,
+} from '../../inspect/doctor/rows.js';
+import { judgeLine, judgeServer, type Server } from '../../inspect/doctor/server.js';
+import { judgeSettings } from '../../inspect/doctor/settings.js';
+import { judgeFrozen, judgeTables, readFrozen, readTables } from '../../inspect/doctor/tables.js';
+import { judgeTrouble } from '../../inspect/doctor/trouble.js';
+import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../../inspect/doctor/vacuum.js';
+import { recentAttempts } from '../../inspect/fleet/attempts.js';
+import { findUnhandled } from '../../inspect/fleet/unhandled.js';
+import { isLive, listWorkers, saysOf, type WorkerRow } from '../../inspect/fleet/workers.js';
+import { commonError } from '../../inspect/job/common-error.js';
+import { findPoison } from '../../inspect/job/poison.js';
+import { overdueMs } from '../../inspect/queue/overdue.js';
+import {
+  type Overview,
+  type QueueOverview,
+  queuesOverview,
+  workersOverview,
+} from '../../inspect/queue/overview.js';
+import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
+import { readLocks } from '../../inspect/reading/locks.js';
+import { limitLocks } from '../../inspect/reading/row-locks.js';
+import { HoldfastError } from '../../job/errors/errors.js';
+import { maintenanceLock } from '../../maintenance/election.js';
+import type { Names } from '../../postgres/names.js';
+import { closePool, plainPool, withClient } from '../../postgres/connect/pool.js';
+import { checkSchema } from '../../schema/migrate.js';
+import { MIGRATIONS } from '../../schema/migrations.js';
+import { commonText, queueText } from '../../schema/texts.js';
+import type { Access } from '../access.js';
+import { meet } from './doctor-meet.js';
+import { type DoctorTarget, Round } from './doctor-round.js';
+import { membersOf } from '../look/ring.js';
+
+const CLOSE_MS = 500;
+
+export type { DoctorTarget } from './doctor-round.js';
+
+/** On connections of its own, which are closed at the end. */
+export async function examine({ connection, schema, log }: Access): Promise<Finding[]> {
+  const pool = plainPool({ ...connection, applicationName: 'holdfast doctor' }, 3, log);
+  try {
+    return await diagnose({ pool, schema });
+  } finally {
+    await closePool(pool, CLOSE_MS);
+  }
+}
+
+export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): Promise<Finding[]> {
+  const { schema } = target;
+  const round = new Round(target);
+  const { server, settings, line } = await meet(target, round);
+  const locks = await round.read('locks', (db) => readLocks(db, schema));
+  if (locks) round.add(judgeLocks(locks, limits));
+  round.add([...judgeServer(server, limits), ...judgeSettings(settings)]);
+  const migrated = await judgeSchema(target, round);
+  const rights = migrated ? await round.read('rights', (db) => judgeRights(db, schema)) : null;
+  if (rights) round.add(rights);
+  const seen = migrated ? await look(target, round) : null;
+  const leaseMs = shortest(seen, 'leaseMs', 90_000);
+  round.add(judgeLine(line, limits, leaseMs, shortest(seen, 'heartbeatMs', 10_000)));
+  const horizon = await round.read('vacuum horizon', (db) => readHorizon(db, schema));
+  if (horizon) round.add(judgeHorizon(horizon, limits));
+  if (!seen) return round.findings;
+  await lookAtSchema(target, round, seen, server, limits);
+  const at = server.nowMs;
+  for (const queue of seen.queues) await lookAtQueue(target, round, queue, seen.all, at, limits);
+  const { overview, all } = seen;
+  const poison = new Map<string, readonly string[]>();
+  for (const { queue, counts } of overview.queues) {
+    const names = { schema, queue: queue.name };
+    if (counts.deadLetter > 0) {
+      const found = await round.read('dead letters', (db) => findPoison(db, names));
+      poison.set(queue.name, found ?? []);
+    }
+    const vacuum = await round.read('dead rows', (db) => readVacuum(db, names));
+    if (vacuum) round.add(judgeTable(names, counts, vacuum, limits));
+  }
+  const counted = overview.queues.length === seen.queues.length;
+  if (all) {
+    const found = judgeWorkers(overview, counted);
+    // Without anybody who works, nothing else that is found matters as much.
+    const nobody = !all.some(isLive) && found.some(({ level }) => level === 'problem');
+    if (nobody) round.findings.unshift(...found);
+    else round.add(found);
+    round.add(judgeTrouble(all));
+  }
+  round.add(judgeQueues(overview, limits, poison));
+  return round.findings;
+}
+
+interface Seen {
+  readonly queues: readonly QueueRow[];
+  /** Also the dead; null when they could not be read. */
+  readonly all: readonly WorkerRow[] | null;
+  /** What could be read of it. */
+  readonly overview: Overview;
+}
+
+async function judgeSchema({ schema }: DoctorTarget, round: Round): Promise<boolean> {
+  const state = await round.readOn('schema', async (client) => {
+    try {
+      await checkSchema(client, schema);
+      return ok('schema', `"${schema}" is at migration ${MIGRATIONS.length}`);
+    } catch (error) {
+      if ((error as { code?: unknown }).code === '42501') {
+        return problem(
+          'rights',
+          `${(error as Error).message}.`,
+          'A worker that connects as this user does not start, and nothing further can be looked at.',
+          'As the owner of the schema run docs/roles.sql, then GRANT holdfast_worker TO this user.',
+        );
+      }
+      if (!(error instanceof HoldfastError)) throw error;
+      return problem('schema', error.message, 'Workers refuse to start.', fixFor(error.code));
+    }
+  });
+  if (state) round.add(state);
+  return state?.level === 'ok';
+}
+
+const fixFor = (code: string) =>
+  code === 'SCHEMA_TOO_NEW' ? 'Upgrade holdfast.' : 'holdfast migrate';
+
+/** The queues, the workers and each queue's counts, one by one: what is locked does not hide the rest. */
+async function look({ schema }: DoctorTarget, round: Round): Promise<Seen | null> {
+  const queues = await round.read('queues', (db) => listQueues(db, schema));
+  if (!queues) return null;
+  const all = await round.read('workers', (db) => listWorkers(db, schema, { withDead: true }));
+  const counted: QueueOverview[] = [];
+  for (const { name } of queues) {
+    const found = await round.read(`jobs of ${name}`, (db) =>
+      queuesOverview(db, schema, { queues: [name] }),
+    );
+    counted.push(...(found ?? []));
+  }
+  const here = (all ?? []).filter(({ status }) => status !== 'dead');
+  return { queues, all, overview: { queues: counted, workers: workersOverview(here, counted) } };
+}
+
+/** What the live workers say of their settings; else the defaults. */
+function shortest(seen: Seen | null, fact: string, fallback: number): number {
+  const said = (seen?.overview.workers ?? []).map(({ worker }) => Number(saysOf(worker, fact)));
+  const known = said.filter((ms) => ms > 0);
+  return known.length > 0 ? Math.min(...known) : fallback;
+}
+
+async function lookAtSchema(
+  target: DoctorTarget,
+  round: Round,
+  seen: Seen,
+  server: Server,
+  limits: Limits,
+): Promise<void> {
+  const { schema } = target;
+  round.add(await drift(target, round, seen, server));
+  const tables = await round.read('tables', (db) => readTables(db, schema));
+  if (tables) round.add(judgeTables(schema, tables));
+  const frozen = await round.read('wraparound', (db) => readFrozen(db, schema));
+  if (frozen) round.add(judgeFrozen(schema, frozen, tables ?? [], limits));
+}
+
+async function drift(
+  target: DoctorTarget,
+  round: Round,
+  { queues }: Seen,
+  server: Server,
+): Promise<Finding[]> {
+  if (server.replica || !server.mayCreate) {
+    return [
+      note(
+        'schema drift',
+        `It was not looked for: ${server.replica ? 'on a replica no schema can be made' : 'this user may not create a schema'} to compare with.`,
+        'A missing or changed index would not be noticed.',
+        `Run the doctor ${server.replica ? 'on the primary' : 'as the owner of the database'}.`,
+      ),
+    ];
+  }
+  const texts = (schema: string) => [
+    commonText(schema),
+    ...queues.map(({ name }) => queueText(schema, name)),
+  ];
+  const found = await round.attempt('schema drift', () =>
+    withClient(target.pool, (client) => findDrift(client, target.schema, texts)),
+  );
+  return found ? judgeDrift(target.schema, found) : [];
+}
+
+/** One queue in depth. */
+async function lookAtQueue(
+  { schema }: DoctorTarget,
+  round: Round,
+  queue: QueueRow,
+  workers: readonly WorkerRow[] | null,
+  at: number,
+  limits: Limits,
+): Promise<void> {
+  const names: Names = { schema, queue: queue.name };
+  const keyed = queue.ordering !== 'none';
+  const holders = await round.read('maintenance lock', (db) =>
+    readMaintenanceLock(db, names, maintenanceLock(names)),
+  );
+  const idleMs = queue.maintainedAt === null ? null : at - Date.parse(queue.maintainedAt);
+  if (holders) round.add(judgeMaintenanceLock(queue.name, holders, limits, idleMs));
+  const limitLocked = await round.read('limit lock', (db) => limitLocks(db, names, null));
+  if (limitLocked) round.add(judgeLimitLocks(queue.name, limitLocked));
+  const alive = (workers ?? []).filter(({ status }) => status === 'alive');
+  if (keyed && workers) {
+    round.add(judgeOwners(queue, workers, ringOwners(membersOf(alive, queue.name)), limits));
+  }
+  if (alive.some(isLive) && !queue.paused) {
+    const found = await round.read('unhandled', (db) =>
+      findUnhandled(db, names, { keyed, graceMs: limits.unhandledMs }),
+    );
+    if (found) round.add(judgeUnhandled(queue, found, limits));
+  }
+  const recent = recentAttempts(workers ?? [], limits.silentMs).get(queue.name);
+  if (recent) {
+    const most = isFailing(recent, limits)
+      ? await round.read('failing attempts', (db) => commonError(db, names, keyed))
+      : null;
+    round.add(judgeAttempts(queue.name, recent, most, limits));
+  }
+  const overdue = await round.read('schedules', (db) => overdueMs(db, names));
+  if (overdue !== null) round.add(judgeSchedules(queue.name, overdue, limits));
+  const positions = await round.read('sequence', (db) => readPositions(db, names));
+  if (positions) round.add(judgePositions(names, positions));
+  const buckets = await round.read('buckets', (db) => readBuckets(db, names));
+  if (buckets) round.add(judgeBuckets(names, keyed, buckets));
+}

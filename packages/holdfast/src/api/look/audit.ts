@@ -1,0 +1,81 @@
+/** What people did, for programs. */
+import { type AuditRow, auditRows } from '../../inspect/audit.js';
+import { type Duration, durationMs } from '../../job/options/duration.js';
+import { HoldfastError, shown } from '../../job/errors/errors.js';
+import { isId } from '../../job/id.js';
+import { checkInteger } from '../../job/job.js';
+import { checkKnown, type Known } from '../../job/options/known-options.js';
+import { ACTS, type ActName } from '../../operate/audit.js';
+import { type Access, ask } from '../access.js';
+
+export interface AuditRequest {
+  readonly act?: ActName | readonly ActName[];
+  readonly queue?: string | readonly string[];
+  /** A part of the role, the actor, the application or the client's address. */
+  readonly who?: string;
+  /** At least so long ago. */
+  readonly older?: Duration;
+  /** At most so long ago. */
+  readonly newer?: Duration;
+  /** The `next` of the page before. */
+  readonly after?: string | null;
+  /** At most so many; default 50, at most 1,000. */
+  readonly limit?: number;
+}
+
+/** One act of a person. */
+export interface AuditEntry extends Omit<AuditRow, 'at' | 'act' | 'filter' | 'changes'> {
+  readonly at: Date;
+  readonly act: ActName;
+  /** Which jobs: the filter, or up to 100 ids of those that moved. */
+  readonly filter: Readonly<Record<string, unknown>> | null;
+  /** What was set. */
+  readonly changes: Readonly<Record<string, unknown>> | null;
+}
+
+export interface AuditPage {
+  readonly acts: readonly AuditEntry[];
+  /** To be passed as `after`; null: there is nothing further. */
+  readonly next: string | null;
+}
+
+const OPTIONS = {
+  ...{ act: true, queue: true, who: true, older: true, newer: true, after: true, limit: true },
+} as const satisfies Known<AuditRequest>;
+
+function texts(value: unknown, what: string, known?: readonly string[]): string[] | undefined {
+  if (value === undefined) return undefined;
+  const list: unknown[] = Array.isArray(value) ? value : [value];
+  const wrong = list.find((one) => typeof one !== 'string' || (known && !known.includes(one)));
+  if (list.length > 0 && wrong === undefined) return list as string[];
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${what} is ${shown(wrong)}; nothing was read.${known ? ` Known: ${known.join(', ')}.` : ''}`,
+  );
+}
+
+export const entryOf = (row: AuditRow): AuditEntry => ({
+  ...row,
+  at: new Date(row.at),
+  act: row.act as ActName,
+  filter: row.filter as AuditEntry['filter'],
+  changes: row.changes as AuditEntry['changes'],
+});
+
+export async function auditPage(access: Access, request: AuditRequest = {}): Promise<AuditPage> {
+  checkKnown(request, OPTIONS, 'audit()', 'Nothing was read.');
+  const { who, older, newer, after = null, limit = 50 } = request;
+  checkInteger(limit, 'limit', 1, 1_000);
+  if (after !== null && !isId(after))
+    throw new HoldfastError('OPTION_INVALID', `after is ${shown(after)}; nothing was read.`);
+  const filter = {
+    acts: texts(request.act, 'act', ACTS),
+    queues: texts(request.queue, 'queue'),
+    who: texts(who, 'who')?.[0],
+    olderMs: older === undefined ? undefined : durationMs(older, 'older'),
+    newerMs: newer === undefined ? undefined : durationMs(newer, 'newer'),
+  };
+  const rows = await ask(access, (db) => auditRows(db, access.schema, filter, { after, limit }));
+  const next = rows.length === limit ? (rows.at(-1)?.id ?? null) : null;
+  return { acts: rows.map(entryOf), next };
+}

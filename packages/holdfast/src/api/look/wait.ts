@@ -1,0 +1,208 @@
+/**
+ * Waiting for the end of jobs. All that wait share one poller: one statement at a time asks for every job whose turn
+ * it is, so a thousand waiting calls need one connection, and none while nothing is asked. A job is asked for at once,
+ * then after pauses that grow from 20 ms to a second. A database that is away is waited for.
+ */
+import { type OutcomeRow, outcomesOf } from '../../inspect/job/outcomes.js';
+import { type Duration, durationMs } from '../../job/options/duration.js';
+import { HoldfastError } from '../../job/errors/errors.js';
+import { checkId } from '../../job/id.js';
+import { checkKnown, type Known } from '../../job/options/known-options.js';
+import { isTransient } from '../../postgres/connect/pool.js';
+import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
+import { findJobs } from './find-jobs.js';
+import { unknownJob } from './unknown.js';
+
+const FIRST_PAUSE_MS = 20;
+const LONGEST_PAUSE_MS = 1_000;
+const GROWTH = 1.5;
+/** So many in one statement. */
+const BATCH = 1_000;
+/** Timers cannot wait longer. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+export interface WaitChoice extends QueueChoice {
+  /** Then it rejects with WAIT_TIMEOUT; the job goes on. Default: none. */
+  readonly timeout?: Duration;
+  /** Then it rejects with the signal's reason; the job goes on. */
+  readonly signal?: AbortSignal;
+}
+
+const OPTIONS = { queue: true, timeout: true, signal: true } as const satisfies Known<WaitChoice>;
+
+export interface JobOutcome<Result = unknown> {
+  readonly id: string;
+  /** `gone`: its queue keeps no archive and does not have it, so how it ended is not known. */
+  readonly status: 'completed' | 'cancelled' | 'dead_letter' | 'discarded' | 'gone';
+  /** What the handler returned; null: nothing, or nothing that was kept. */
+  readonly result: Result | null;
+  /** Why it was cancelled, or became a dead letter. */
+  readonly error: string | null;
+  /** Null for a job that is gone. */
+  readonly attempts: number | null;
+  /** When it left the queue; null for a dead letter, and for a job that is gone. */
+  readonly completedAt: Date | null;
+}
+
+const ENDS: readonly (string | null)[] = ['completed', 'cancelled', 'dead_letter', 'discarded'];
+
+interface Waiter {
+  readonly id: string;
+  /** As it was asked for; null: whichever has the job. */
+  readonly named: string | null;
+  queue: string;
+  readonly resolve: (outcome: JobOutcome) => void;
+  readonly reject: (error: unknown) => void;
+  pauseMs: number;
+  /** On the clock of `performance`. */
+  askAt: number;
+}
+
+export class Waiting {
+  readonly #access: Access;
+  readonly #waiters = new Set<Waiter>();
+  #timer: NodeJS.Timeout | null = null;
+  #timerAt = 0;
+  #asking = false;
+
+  constructor(access: Access) {
+    this.#access = access;
+  }
+
+  async wait(id: string, choice: WaitChoice = {}): Promise<JobOutcome> {
+    checkKnown(choice, OPTIONS, 'wait()', 'Nobody waits.');
+    const { queue = 'inbox', timeout, signal } = choice;
+    const named = choice.queue ?? null;
+    // As Postgres writes it: answers are found by it.
+    const checked = checkId(id).toLowerCase();
+    this.#access.names(queue);
+    const bounds = { min: 1, max: MAX_TIMEOUT_MS };
+    const timeoutMs = timeout === undefined ? null : durationMs(timeout, 'timeout', bounds);
+    signal?.throwIfAborted();
+    let waiter!: Waiter;
+    const ended = new Promise<JobOutcome>((resolve, reject) => {
+      waiter = { id: checked, named, queue, resolve, reject, pauseMs: FIRST_PAUSE_MS, askAt: 0 };
+    });
+    const aborted = () => waiter.reject(signal?.reason);
+    signal?.addEventListener('abort', aborted, { once: true });
+    const limit =
+      timeoutMs === null
+        ? null
+        : setTimeout(() => waiter.reject(late(checked, timeoutMs)), timeoutMs);
+    this.#waiters.add(waiter);
+    this.#askAgain(0);
+    try {
+      return await ended;
+    } finally {
+      if (limit) clearTimeout(limit);
+      signal?.removeEventListener('abort', aborted);
+      this.#waiters.delete(waiter);
+      if (this.#waiters.size === 0) this.#stopTimer();
+    }
+  }
+
+  /** Rejects every wait; the jobs go on. */
+  close(): void {
+    for (const { id, reject } of this.#waiters) reject(closed(id));
+  }
+
+  #stopTimer(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+
+  #askAgain(at: number): void {
+    if (this.#asking || (this.#timer && this.#timerAt <= at)) return;
+    this.#stopTimer();
+    this.#timerAt = at;
+    this.#timer = setTimeout(() => void this.#round(), Math.max(0, at - performance.now()));
+  }
+
+  async #round(): Promise<void> {
+    this.#timer = null;
+    this.#asking = true;
+    // Those whose turn is near come along.
+    const until = performance.now() + FIRST_PAUSE_MS / 2;
+    const due = [...this.#waiters].filter(({ askAt }) => askAt <= until);
+    for (const queue of new Set(due.map((waiter) => waiter.queue))) {
+      const waiters = due.filter((waiter) => waiter.queue === queue);
+      for (let n = 0; n < waiters.length; n += BATCH)
+        await this.#ask(queue, waiters.slice(n, n + BATCH));
+    }
+    this.#asking = false;
+    let next = Number.POSITIVE_INFINITY;
+    for (const { askAt } of this.#waiters) next = Math.min(next, askAt);
+    if (next < Number.POSITIVE_INFINITY) this.#askAgain(next);
+  }
+
+  async #ask(queue: string, waiters: readonly Waiter[]): Promise<void> {
+    const access = this.#access;
+    const ids = [...new Set(waiters.map(({ id }) => id))];
+    try {
+      const rows = await ofQueue(access, { queue }, (names) =>
+        ask(access, (db) => outcomesOf(db, names, ids)),
+      );
+      const byId = new Map(rows.map((row) => [row.id, row]));
+      const rowOf = ({ id }: Waiter) => byId.get(id) as OutcomeRow;
+      for (const waiter of waiters) answer(waiter, rowOf(waiter));
+      const missing = waiters.filter((waiter) => rowOf(waiter).status === null);
+      const elsewhere = await this.#elsewhere(missing);
+      for (const waiter of missing)
+        await this.#miss(waiter, rowOf(waiter), elsewhere.get(waiter.id));
+    } catch (error) {
+      if (isTransient(error)) for (const waiter of waiters) postpone(waiter);
+      else for (const { reject } of waiters) reject(error);
+    }
+  }
+
+  /** Its queue does not have it; `elsewhere` does, and is asked from now on. */
+  async #miss(waiter: Waiter, row: OutcomeRow, elsewhere: string | undefined): Promise<void> {
+    if (elsewhere !== undefined) {
+      waiter.queue = elsewhere;
+      waiter.askAt = 0;
+    }
+    // A completed job left no trace here, but neither did one that was cancelled and pruned since.
+    else if (!row.keepsArchive) waiter.resolve(outcomeOf({ ...row, status: 'gone' }));
+    else waiter.reject(await unknownJob(this.#access, waiter.named, waiter.id));
+  }
+
+  /** By id, the queue that has it; all that named none are looked for together. */
+  async #elsewhere(waiters: readonly Waiter[]): Promise<Map<string, string>> {
+    const any = waiters.filter(({ named, queue }) => named === null && queue === 'inbox');
+    const ids = [...new Set(any.map(({ id }) => id))];
+    const found = await findJobs(this.#access, ids);
+    return new Map([...found].flatMap(([queue, here]) => here.map((id) => [id, queue] as const)));
+  }
+}
+
+function answer(waiter: Waiter, row: OutcomeRow): void {
+  if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
+  else if (row.status !== null) postpone(waiter);
+}
+
+function postpone(waiter: Waiter): void {
+  waiter.askAt = performance.now() + waiter.pauseMs;
+  waiter.pauseMs = Math.min(waiter.pauseMs * GROWTH, LONGEST_PAUSE_MS);
+}
+
+function outcomeOf(row: OutcomeRow): JobOutcome {
+  const { id, attempts, completedAt, result, lastError: error } = row;
+  const status = row.status as JobOutcome['status'];
+  const at = completedAt === null ? null : new Date(completedAt);
+  return { id, status, result, error, attempts, completedAt: at };
+}
+
+function late(id: string, timeoutMs: number): HoldfastError {
+  return new HoldfastError(
+    'WAIT_TIMEOUT',
+    `Job ${id} did not end within ${timeoutMs} ms; it was left as it is. ` +
+      'Wait again, or ask hf.explain() why it does not run.',
+  );
+}
+
+function closed(id: string): HoldfastError {
+  return new HoldfastError(
+    'STOPPED',
+    `hf.close() was called while job ${id} was waited for; the job was left as it is.`,
+  );
+}

@@ -1,0 +1,32 @@
+/**
+ * A type or a key may be named before its first job is there, so a name that nobody knows is no error; the operator
+ * is told of it, for it may be mistyped. The act is done by then: what cannot be read is not said.
+ */
+import { listWorkers, versionsOf } from '../../inspect/fleet/workers.js';
+import { seenNames } from '../../inspect/queue/seen-names.js';
+import { nearest } from '../../job/options/nearest.js';
+import type { QueuePart } from '../../operate/queue.js';
+import type { Session } from '../session.js';
+
+/** Null: it is known, or nothing could be read. */
+export async function mistyped(
+  session: Session,
+  queue: string,
+  part: QueuePart,
+): Promise<string | null> {
+  const [what, name] =
+    'type' in part ? (['type', part.type] as const) : (['key', part.key] as const);
+  try {
+    return await session.read(async (db) => {
+      const workers = what === 'type' ? await listWorkers(db, session.schema) : [];
+      const handled = Object.keys(versionsOf(workers, queue));
+      if (handled.includes(name)) return null;
+      const seen = await seenNames(db, session.names(queue), what);
+      if (seen.includes(name)) return null;
+      const nobody = what === 'type' ? 'no live worker handles it and ' : '';
+      return `Is the ${what} "${name}" mistyped? In queue "${queue}" ${nobody}no such job was found.${nearest(name, [...new Set([...handled, ...seen])])}`;
+    });
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * What a command is: data for the parser and the help, and a function that is loaded when it is called.
+ *
+ * Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 unhealthy,
+ * 130 interrupted.
+ */
+import type { Output } from './print/output.js';
+import type { Session } from './session.js';
+
+export const EXIT = { ok: 0, failed: 1, usage: 2, unhealthy: 3, interrupted: 130 } as const;
+
+export interface Option {
+  readonly type: 'string' | 'boolean';
+  readonly short?: string;
+  /** It may be given several times. */
+  readonly multiple?: boolean;
+  /** How the help calls its value. */
+  readonly value?: string;
+  readonly help: string;
+}
+
+export type Options = Readonly<Record<string, Option>>;
+
+/** The options as they were given: texts, `true`, or lists of texts. */
+export class Given {
+  readonly #values: Readonly<Record<string, unknown>>;
+  constructor(values: Readonly<Record<string, unknown>>) {
+    this.#values = values;
+  }
+  flag(name: string): boolean {
+    return this.#values[name] === true;
+  }
+  text(name: string): string | undefined {
+    const value = this.#values[name];
+    return typeof value === 'string' ? value : undefined;
+  }
+  texts(name: string): readonly string[] | undefined {
+    const value = this.#values[name];
+    return Array.isArray(value) ? (value as string[]) : undefined;
+  }
+}
+
+export interface Call {
+  readonly args: readonly string[];
+  readonly given: Given;
+  readonly out: Output;
+  /** Aborted by the first Ctrl-C. */
+  readonly signal: AbortSignal;
+  /** The database, for commands that need one. */
+  readonly session: Session;
+}
+
+export interface Command {
+  /** `jobs ls` is ['jobs', 'ls']. */
+  readonly words: readonly string[];
+  /** How the help writes its arguments. */
+  readonly args?: string;
+  readonly summary: string;
+  readonly detail?: string;
+  readonly options?: Options;
+  /** `schema`: it needs a database that is migrated. */
+  readonly needs: 'nothing' | 'database' | 'schema';
+  /** Ctrl-C ends most commands at once; one that acts in steps ends after its step, or by its own rules. */
+  readonly onInterrupt?: 'quit' | 'finish' | 'own';
+  /** The function; a number that it returns is the exit code. */
+  readonly load: () => Promise<(call: Call) => Promise<unknown>>;
+}
+
+/** Wrong usage: the message is all that is printed, with where to find help; exit code 2. */
+export class UsageError extends Error {
+  /** The command whose help helps, if it was found. */
+  readonly command: Command | null;
+  constructor(message: string, command: Command | null = null) {
+    super(message);
+    this.command = command;
+  }
+}
+
+/** Something was not done, and the message says what and why; exit code 1. */
+export class Failure extends Error {}
+
+/**
+ * Something went wrong after a part was done and committed: the error, and what to say in place of
+ * "Nothing was done".
+ */
+export class Partly extends Error {
+  readonly done: string;
+  constructor(cause: unknown, done: string) {
+    super(done, { cause });
+    this.done = done;
+  }
+}
+
+/** Ctrl-C where nothing was done yet; exit code 130. */
+export class Interrupted extends Error {}
+
+export const nameOf = (command: Command) => command.words.join(' ');

@@ -1,0 +1,49 @@
+/** `holdfast dead-letters groups`: dead letters by type and error, and by key if asked, the largest group first. */
+import {
+  type DeadLetterGroupRow,
+  deadLetterGroups,
+  MAX_GROUPS,
+} from '../../../inspect/job/dead-letter-groups.js';
+import { databaseNow } from '../../../inspect/reading/clock.js';
+import { span } from '../../../inspect/reading/words.js';
+import { type Call, UsageError } from '../../command.js';
+import { filterOf } from '../../parse/filters.js';
+import type { TableColumn } from '../../print/table.js';
+import { sinceMs } from '../../print/views.js';
+
+type Group = DeadLetterGroupRow & { readonly queue: string };
+
+export async function run({ args, given, session, out }: Call): Promise<void> {
+  if (args.length > 0)
+    throw new UsageError(`dead-letters groups takes no argument, but "${args[0]}" was given.`);
+  const filter = filterOf(given);
+  const byKey = given.flag('by-key');
+  const queues = await session.queues(given.texts('queue'));
+  const now = await session.read((db) => databaseNow(db, session.schema));
+  const groups: Group[] = [];
+  for (const { name: queue } of queues) {
+    const found = await session.read((db) =>
+      deadLetterGroups(db, session.names(queue), filter, byKey),
+    );
+    if (found.length === MAX_GROUPS)
+      out.note(`Only the largest ${MAX_GROUPS} groups of "${queue}" are shown.`);
+    groups.push(...found.map((group) => ({ queue, ...group })));
+  }
+  if (groups.length === 0) return out.note('No dead letter matches.');
+  groups.sort((a, b) => b.jobs - a.jobs);
+  return out.rows(groups, columns(now, { queue: queues.length > 1, key: byKey }));
+}
+
+const columns = (
+  now: number,
+  shown: { readonly queue: boolean; readonly key: boolean },
+): readonly TableColumn<Group>[] => [
+  { title: 'JOBS', of: ({ jobs }) => jobs.toLocaleString('en'), align: 'right' },
+  ...(shown.queue ? [{ title: 'QUEUE', of: ({ queue }: Group) => queue }] : []),
+  { title: 'TYPE', of: ({ type }) => type },
+  ...(shown.key ? [{ title: 'KEY', of: ({ key }: Group) => key }] : []),
+  { title: 'OLDEST', of: ({ oldest }) => span(sinceMs(oldest, now) ?? 0), align: 'right' },
+  { title: 'NEWEST', of: ({ newest }) => span(sinceMs(newest, now) ?? 0), align: 'right' },
+  { title: 'EXAMPLE', of: ({ example }) => example },
+  { title: 'ERROR', of: ({ error }) => error },
+];

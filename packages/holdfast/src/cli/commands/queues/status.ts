@@ -1,0 +1,62 @@
+/** `holdfast status`: every queue and every worker at a glance. */
+import { grantFix } from '../../../inspect/doctor/rights.js';
+import { stateOf } from '../../../inspect/fleet/workers.js';
+import type {
+  PartialOverview,
+  QueueOverview,
+  WorkerOverview,
+} from '../../../inspect/queue/overview.js';
+import { queueFigures } from '../../../inspect/queue/overview.js';
+import { type Read, readableOverview } from '../../../inspect/queue/readable.js';
+import { tableText } from '../../../inspect/reading/rights.js';
+import { many } from '../../../inspect/reading/words.js';
+import { type Call, EXIT } from '../../command.js';
+import { lockedValues, noteLocked } from '../../print/locked.js';
+import { busyText, queueColumns, workerValue } from '../../print/views.js';
+
+export async function run({ given, session, out }: Call): Promise<number> {
+  const wanted = given.texts('queue');
+  if (wanted) await session.queues(wanted);
+  const read: Read = (work) => session.read(work);
+  const options = { queues: wanted, withRates: true };
+  const { seen, lacking, denied } = await readableOverview(read, session.schema, options);
+  if (!seen) throw denied;
+  await show(seen, out);
+  const exit = noteLocked(out, seen.locked);
+  if (!lacking) return exit;
+  const list = lacking.missing.map((one) => tableText(session.schema, one)).join(', ');
+  const fix = grantFix(session.schema, 'viewer', lacking);
+  out.note(
+    `${lacking.user} may not read ${list}: this is not all. As the owner of the schema: ${fix}`,
+  );
+  return EXIT.failed;
+}
+
+async function show(seen: PartialOverview, out: Call['out']): Promise<void> {
+  const complete = seen.locked.length === 0;
+  if (out.json) {
+    await out.value({
+      queues: seen.queues.map(queueFigures),
+      workers: seen.workers.map((worker) => workerValue(worker, complete)),
+      ...(complete ? {} : { locked: lockedValues(seen.locked) }),
+    });
+    return;
+  }
+  await out.rows<QueueOverview>(seen.queues, queueColumns);
+  await out.line('');
+  await out.line(workerLine(seen.workers, complete));
+  if (seen.queues.some(({ counts }) => counts.approximate)) {
+    out.note('~ is an estimate: the queue is too large to count at a glance.');
+  }
+}
+
+export function workerLine(workers: readonly WorkerOverview[], complete: boolean): string {
+  const of = (state: string) => workers.filter(({ worker }) => stateOf(worker) === state);
+  const held = workers.reduce((sum, worker) => sum + worker.held, 0);
+  const parts = [`${many(of('alive').length, 'worker')} alive`];
+  if (of('draining').length > 0) parts.push(`${of('draining').length} draining`);
+  if (of('silent').length > 0) parts.push(`${of('silent').length} silent for longer than the TTL`);
+  const busy = busyText(workers.map(({ worker }) => worker));
+  const holds = `${workers.length === 1 ? 'it holds' : 'they hold'} ${complete ? '' : 'at least '}${many(held, 'job')}`;
+  return `${parts.join(', ')}; ${holds}${busy ? `; handlers busy: ${busy}` : ''}`;
+}

@@ -1,0 +1,117 @@
+/**
+ * `holdfast top`: the system, drawn again and again. On a terminal it draws over itself on a screen of its
+ * own, which is gone at the end; elsewhere frames follow each other. Rates are those between two
+ * frames. A database that goes away for a while is said and waited for.
+ */
+import { openOverview, type PartialOverview } from '../../../inspect/queue/overview.js';
+import { durationMs } from '../../../job/options/duration.js';
+import { isOutage, isTransient } from '../../../postgres/connect/pool.js';
+import { type Call, EXIT, UsageError } from '../../command.js';
+import { frameLines, frameValue, type Rates, ratesBetween } from '../../print/frame.js';
+import { plain } from '../../print/table.js';
+
+// A screen of its own, no cursor, and lines that are too long are cut and not wrapped.
+const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l';
+const LEAVE = '\u001b[?7h\u001b[?25h\u001b[?1049l';
+const HOME = '\u001b[H';
+const LINE_END = '\u001b[K\n';
+const REST = '\u001b[J';
+/** Whatever ends it, the terminal is given back as it was. */
+const ENDS = ['SIGTERM', 'SIGHUP'] as const;
+
+export async function run(call: Call): Promise<number> {
+  const { given, session, out, signal, args } = call;
+  if (args.length > 0) throw new UsageError(`top takes no argument, but "${args[0]}" was given.`);
+  const every = given.text('every');
+  const everyMs = every === undefined ? 2_000 : durationMs(every, '--every', { min: 100 });
+  const once = given.flag('once');
+  const { stdout } = out.streams;
+  const full = stdout.isTTY && !once && !out.json;
+  const quit = new AbortController();
+  const ended = AbortSignal.any([signal, quit.signal]);
+  const restore = full ? takeScreen(call, () => quit.abort()) : () => {};
+  try {
+    let before: PartialOverview | null = null;
+    while (!ended.aborted) {
+      const { seen, why } = await ask(call, before === null);
+      const rates: Rates = seen && before ? ratesBetween(before, seen) : new Map();
+      if (full) draw(call, seen ? frameLines(out, seen, rates, session.schema) : [why]);
+      else if (seen && out.json) await out.value(frameValue(seen, rates));
+      else if (seen)
+        for (const line of frameLines(out, seen, rates, session.schema)) await out.line(line);
+      if (once) return seen?.locked.length ? EXIT.failed : EXIT.ok;
+      before = seen ?? before;
+      await pause(everyMs, ended);
+    }
+    return quit.signal.aborted ? EXIT.ok : EXIT.interrupted;
+  } finally {
+    restore();
+  }
+}
+
+const AWAY = 'The database cannot be reached; trying again.';
+
+interface Asked {
+  readonly seen: PartialOverview | null;
+  /** What keeps it from being seen. */
+  readonly why: string;
+}
+
+/** `first`: there is no frame before it whose counts would give the rates. */
+async function ask({ session, given, out }: Call, first: boolean): Promise<Asked> {
+  try {
+    const seen = await session.read((db, part) =>
+      openOverview(db, part, session.schema, { withRates: first }),
+    );
+    return { seen, why: '' };
+  } catch (error) {
+    if (given.flag('once') || !isTransient(error)) throw error;
+    const why = isOutage(error) ? AWAY : `${plain((error as Error).message)} Trying again.`;
+    if (!out.streams.stdout.isTTY) out.note(why);
+    return { seen: null, why };
+  }
+}
+
+function draw({ out }: Call, lines: readonly string[]): void {
+  const { stdout } = out.streams;
+  const fit = lines.slice(0, (stdout.rows ?? 24) - 1);
+  stdout.write(`${HOME}${fit.join(LINE_END)}${LINE_END}${REST}`);
+}
+
+function takeScreen({ out }: Call, quit: () => void): () => void {
+  const { stdout } = out.streams;
+  const onKey = (data: Buffer) => {
+    // q, or Ctrl-C, which a terminal in raw mode hands on as a byte.
+    if (data.includes(0x71) || data.includes(0x03)) quit();
+  };
+  const { stdin } = process;
+  stdout.write(ENTER);
+  for (const name of ENDS) process.once(name, quit);
+  if (stdin.isTTY) {
+    stdin.setRawMode(true);
+    stdin.on('data', onKey);
+    stdin.resume();
+  }
+  return () => {
+    for (const name of ENDS) process.off(name, quit);
+    if (stdin.isTTY) {
+      stdin.off('data', onKey);
+      stdin.setRawMode(false);
+      stdin.pause();
+    }
+    stdout.write(LEAVE);
+  };
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    if (signal.aborted) done();
+    else signal.addEventListener('abort', done);
+  });
+}

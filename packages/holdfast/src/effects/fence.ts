@@ -1,0 +1,32 @@
+/**
+ * Fences for downstream tables: a write that carries an older fence token is refused.
+ *
+ * The fence token of an attempt is the generation of its claim. A table that a handler writes to keeps
+ * the token of the last writer in a column `fence_token bigint`; `guardTable` puts a trigger on it that
+ * refuses an UPDATE whose token is older than the stored one (SQLSTATE HF001). Use it for rows that
+ * belong to one job: tokens of different jobs cannot be compared.
+ */
+import { HoldfastError } from '../job/errors/errors.js';
+import { checkSchemaName, quoteName } from '../postgres/names.js';
+import type { Queryable } from '../postgres/queryable.js';
+
+/** `table` may be qualified (`public.receipts`); both parts are quoted. Safe to call again. */
+export async function guardTable(db: Queryable, table: string, schema = 'holdfast'): Promise<void> {
+  const parts = table.split('.');
+  if (parts.length > 2 || parts.some((part) => part === '' || part.includes('\0'))) {
+    throw new HoldfastError(
+      'NAME_INVALID',
+      `${JSON.stringify(table)} is not a table name; no trigger was made. Write "table" or "schema.table".`,
+    );
+  }
+  const target = parts.map(quoteName).join('.');
+  await db.query(
+    `CREATE OR REPLACE TRIGGER holdfast_fence BEFORE UPDATE ON ${target} ` +
+      `FOR EACH ROW EXECUTE FUNCTION ${quoteName(checkSchemaName(schema))}.reject_stale_fence()`,
+  );
+}
+
+/** True for the error that a guarded table raises for a stale token. */
+export function isStaleFence(error: unknown): boolean {
+  return (error as { code?: unknown } | null)?.code === 'HF001';
+}

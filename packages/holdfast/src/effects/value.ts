@@ -1,0 +1,86 @@
+/**
+ * The value of an effect, as its marker keeps it and gives it back.
+ *
+ * The effect has happened before its value is known. So a value that JSON cannot hold must not cost the marker:
+ * without one the effect would be repeated for the sake of what it returned. The marker keeps what JSON can hold,
+ * or no value at all, and a warning says what is wrong with it.
+ */
+import { HoldfastError } from '../job/errors/errors.js';
+import { encodePayload } from '../job/payload.js';
+
+/**
+ * A value as it comes back from its marker: what JSON makes of it. `unknown` for objects with methods. `undefined` as
+ * well where a value may be too large, or hold what Postgres cannot store: then only the marker is kept.
+ */
+export type Stored<Value> = Json<Value> | (unknown extends Value ? never : Dropped<Value>);
+
+// biome-ignore lint/suspicious/noConfusingVoidType: an effect may return nothing
+type Dropped<Value> = Value extends number | boolean | null | void ? never : undefined;
+
+type Json<Value> = 0 extends 1 & Value
+  ? Value
+  : unknown extends Value
+    ? unknown
+    : // biome-ignore lint/suspicious/noConfusingVoidType: an effect may return nothing
+      Value extends string | number | boolean | null | undefined | void
+      ? Value
+      : Value extends bigint
+        ? string
+        : Value extends symbol | AnyFunction
+          ? undefined
+          : Value extends { toJSON(...args: never[]): infer Made }
+            ? Json<Made>
+            : Value extends readonly unknown[]
+              ? { [Index in keyof Value]: Json<Value[Index]> }
+              : [Extract<Value[keyof Value], AnyFunction>] extends [never]
+                ? { [Key in keyof Value]: Json<Value[Key]> }
+                : unknown;
+
+type AnyFunction = (...args: never[]) => unknown;
+
+/** A marker without a value, as of an effect that returned nothing. */
+export const NO_VALUE = '{}';
+
+export interface KeptValue {
+  /** For `recordEffect`. */
+  readonly text: string;
+  /** What the marker cannot keep as it is, and what to return instead; null if it keeps everything. */
+  readonly problem: string | null;
+}
+
+export function keepValue(value: unknown, name: string, maxBytes: number): KeptValue {
+  if (value === undefined) return { text: NO_VALUE, problem: null };
+  const options = {
+    maxBytes,
+    what: `the value of the effect "${name}"`,
+    consequence: 'the effect is recorded with what JSON can hold of it, and is not repeated',
+  };
+  try {
+    return { text: marked(encodePayload(value, options)), problem: null };
+  } catch (error) {
+    const { message, code } = error as HoldfastError;
+    // The rest of a value that is too large is not worth keeping: half of it would be taken for the whole.
+    const held = code === 'PAYLOAD_TOO_LARGE' ? undefined : asJson(value);
+    try {
+      if (held !== undefined)
+        return { text: marked(encodePayload(held, options)), problem: message };
+    } catch (again) {
+      if (!(again instanceof HoldfastError)) throw again;
+    }
+    return { text: NO_VALUE, problem: message };
+  }
+}
+
+const marked = (json: string) => `{"value":${json}}`;
+
+/** What JSON makes of a value; undefined if that is nothing, as of a cycle or a getter that throws. */
+function asJson(value: unknown): unknown {
+  try {
+    const text = JSON.stringify(value, (_, part) =>
+      typeof part === 'bigint' ? String(part) : part,
+    );
+    return text === undefined ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,259 @@
+/**
+ * A job definition: the type's name, what its payload looks like, and how it is run.
+ *
+ * One definition serves the producer and the worker. The payload is checked against the schema when it
+ * is enqueued and again before the handler runs; what is stored is what the producer passed, and what
+ * the handler gets is what the schema makes of it. A definition carries a version: payloads of older
+ * versions are brought up step by step by `upgrade`, payloads of newer versions are left to workers
+ * that know them (the claim does not take them).
+ */
+import { type Duration, durationMs } from './options/duration.js';
+import { HoldfastError, shown } from './errors/errors.js';
+import { checkType } from './key.js';
+import { checkKnown, type Known } from './options/known-options.js';
+import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
+import { refuseOrdering } from './order.js';
+import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
+import { describeIssues, type StandardSchema } from './standard-schema.js';
+import {
+  checkUniqueBy,
+  type Unique,
+  type UniqueBy,
+  type UniqueOptions,
+  uniqueOf,
+} from './unique.js';
+
+/** 1 is first. */
+export type Priority = 1 | 2 | 3 | 4;
+
+export interface JobOptions<Input, Output> {
+  readonly schema?: StandardSchema<Input, Output>;
+  /** Raise it when the shape of the payload changes, and add an upgrade from the version before. */
+  readonly version?: number;
+  /**
+   * `upgrade[1]` turns a payload of version 1 into one of version 2, and so on. What an older version looked
+   * like only you know, so `old` is what you say it is.
+   */
+  // biome-ignore lint/suspicious/noExplicitAny: with `unknown` no function that names its type would fit.
+  readonly upgrade?: Readonly<Record<number, (old: any) => unknown>>;
+  readonly queue?: string;
+  readonly maxAttempts?: number;
+  /** 1 (first) to 4 (last); default 2. No effect in a queue that is read by key. */
+  readonly priority?: Priority;
+  readonly retry?: RetryOptions | RetryFunction;
+  /** The handler's time: then its signal is aborted and the attempt fails. Default: none. */
+  readonly timeout?: Duration;
+  /** Fold enqueues of the same key into one job, by a key of the payload. Default: every enqueue is a job. */
+  readonly unique?: UniqueBy<Input>;
+  /** How many run at once, and how many start in a time, in the whole fleet. Default: no limit. */
+  readonly limit?: JobLimit<Input>;
+}
+
+/** A payload without what does not come back from JSON as it went in: a Date, which becomes a text, or a BigInt. */
+type Plain<Payload> = Payload extends string | number | boolean | null | undefined
+  ? Payload
+  : Payload extends bigint | symbol | ((...args: never) => unknown)
+    ? never
+    : Payload extends { toJSON(...args: never): unknown }
+      ? never
+      : Payload extends readonly unknown[]
+        ? { readonly [index: number]: Plain<Payload[number]> }
+        : Payload extends object
+          ? { [Name in keyof Payload]: Plain<Payload[Name]> }
+          : Payload;
+
+/** The payload of a job, which says what it is: what is passed is checked against it and does not widen it. */
+export type PayloadOf<Input> = [Input][Input extends unknown ? 0 : never];
+
+/** A name, or for a payload that JSON cannot hold a sentence that the compiler shows. */
+export type JobName<Payload> = [Payload] extends [Plain<Payload>]
+  ? string
+  : 'The payload holds what JSON cannot, such as a Date. Enqueue a string and let a schema convert it.';
+
+export interface EnqueueOptions {
+  /** The stream that the job belongs to, such as `order:9182`. Default: a stream of its own. */
+  readonly partitionKey?: string;
+  /** A coarser key, such as `tenant:7`, for queues whose keys take turns (`perGroup`). Default: none. */
+  readonly group?: string;
+  readonly idempotencyKey?: string;
+  readonly delay?: Duration;
+  readonly runAt?: Date;
+  /** 1 (first) to 4 (last); default 2. */
+  readonly priority?: Priority;
+  readonly maxAttempts?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** One job for a key, as long as one stands for it. `false`: not even if the definition says so. */
+  readonly unique?: UniqueOptions | false;
+}
+
+/** Throws unless it was made by `job()`, of whichever copy of the package. `undone` says what was not done. */
+export function checkDefinition(given: unknown, what: string, undone: string): void {
+  const { type, queue, item, read } = (given ?? {}) as Partial<JobDefinition<never, unknown>>;
+  const isOne = typeof type === 'string' && typeof queue === 'string';
+  if (isOne && typeof item === 'function' && typeof read === 'function') return;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${what} must be a definition, made with job('…'), not ${shown(given)}. ${undone}`,
+  );
+}
+
+/** Of one job, not of the call. */
+export const ENQUEUE_OPTIONS = {
+  ...{ partitionKey: true, group: true, idempotencyKey: true, delay: true, runAt: true },
+  ...{ priority: true, maxAttempts: true, headers: true, unique: true },
+} as const satisfies Known<EnqueueOptions>;
+
+const JOB_OPTIONS = {
+  ...{ schema: true, version: true, upgrade: true, queue: true },
+  ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true, limit: true },
+} as const satisfies Known<JobOptions<unknown, unknown>>;
+
+export interface EnqueueItem {
+  readonly job: JobDefinition<never, unknown>;
+  readonly payload: unknown;
+  readonly options: EnqueueOptions;
+  /** What `options.unique` and the definition come to. */
+  readonly unique?: Unique | null;
+}
+
+export interface JobDefinition<Input, Output> {
+  readonly type: string;
+  readonly version: number;
+  readonly queue: string;
+  readonly maxAttempts: number;
+  readonly priority: number;
+  readonly timeoutMs: number | null;
+  readonly hasSchema: boolean;
+  readonly limit: Limit | null;
+  /** Its rate has keys. */
+  readonly hasLimitKey: boolean;
+  /** For whom a payload counts in the rate; null: the rate has no keys. */
+  limitKey(payload: unknown): string | null;
+  readonly retry: (attempt: number, error: unknown) => RetryDelay;
+  /** One item for `enqueueMany`. */
+  item(payload: Input, options?: EnqueueOptions): EnqueueItem;
+  /** Checks a payload of the current version; the error names the paths and never the values. */
+  check(payload: unknown): Promise<Output>;
+  /**
+   * Brings a stored payload of any known version up to the current one, then checks it. Not a promise
+   * when there is nothing to do: most jobs have no schema, and a worker reads every payload.
+   */
+  read(payload: unknown, version: number): Output | Promise<Output>;
+}
+
+const DEFAULT_MAX_ATTEMPTS = 5;
+const DEFAULT_PRIORITY = 2;
+
+export function checkInteger(value: unknown, what: string, min: number, max: number): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max)
+    return value;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `${what} must be a whole number from ${min} to ${max}, not ${shown(value)}. Nothing was done.`,
+  );
+}
+
+function checkUpgrades(
+  type: string,
+  version: number,
+  upgrade: Readonly<Record<number, unknown>>,
+): number {
+  const from = Object.keys(upgrade).map(Number);
+  const oldest = from.length === 0 ? version : Math.min(...from);
+  for (let step = oldest; step < version; step++) {
+    if (typeof upgrade[step] !== 'function') {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `Job "${type}" has version ${version} but no upgrade function from version ${step}: ` +
+          `add upgrade: { ${step}: (old) => … }, or leave out all versions before ${step + 1}.`,
+      );
+    }
+  }
+  if (from.some((step) => step >= version)) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `Job "${type}" has version ${version}, so upgrades may start from versions below it only.`,
+    );
+  }
+  return oldest;
+}
+
+export function job<Input = unknown, Output = Input>(
+  name: JobName<Input>,
+  options: JobOptions<Input, Output> = {},
+): JobDefinition<Input, Output> {
+  const type = checkType(name);
+  refuseOrdering(type, options);
+  checkKnown(options, JOB_OPTIONS, `job("${type}")`, 'No definition was made.');
+  const version = checkInteger(options.version ?? 1, `version of job "${type}"`, 1, 2 ** 31 - 1);
+  const upgrade = (options.upgrade ?? {}) as Readonly<
+    Record<number, (payload: unknown) => unknown>
+  >;
+  const oldest = checkUpgrades(type, version, upgrade);
+  if (options.unique !== undefined) checkUniqueBy(type, options.unique);
+  const rateKey = options.limit?.rate?.key;
+
+  async function check(payload: unknown): Promise<Output> {
+    if (!options.schema) return payload as Output;
+    const result = await options.schema['~standard'].validate(payload);
+    if (!result.issues) return result.value;
+    throw new HoldfastError(
+      'PAYLOAD_INVALID',
+      `The payload of "${type}" does not fit its schema: ${describeIssues(result.issues, payload)}.`,
+    );
+  }
+
+  const definition: JobDefinition<Input, Output> = {
+    type,
+    version,
+    queue: options.queue ?? 'inbox',
+    maxAttempts: checkInteger(
+      options.maxAttempts ?? DEFAULT_MAX_ATTEMPTS,
+      'maxAttempts',
+      1,
+      10_000,
+    ),
+    priority: checkInteger(options.priority ?? DEFAULT_PRIORITY, 'priority', 1, 4),
+    timeoutMs:
+      options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
+    hasSchema: options.schema !== undefined,
+    limit:
+      options.limit === undefined
+        ? null
+        : checkLimit(options.limit, `Job "${type}"`, 'No definition was made.'),
+    hasLimitKey: rateKey !== undefined,
+    limitKey: (payload) =>
+      rateKey === undefined ? null : limitKeyOf(type, rateKey, payload as Input),
+    retry: resolveRetry(options.retry),
+    item(payload, itemOptions = {}) {
+      checkKnown(itemOptions, ENQUEUE_OPTIONS, `A job of "${type}"`, 'Nothing was enqueued.');
+      return {
+        job: definition as JobDefinition<never, unknown>,
+        payload,
+        options: itemOptions,
+        unique: uniqueOf(type, payload, options.unique, itemOptions.unique),
+      };
+    },
+    check,
+    read(payload, storedVersion) {
+      const asItIs = storedVersion === version && !options.schema;
+      return asItIs ? (payload as Output) : readOther(payload, storedVersion);
+    },
+  };
+
+  async function readOther(payload: unknown, storedVersion: number): Promise<Output> {
+    if (storedVersion < oldest || storedVersion > version) {
+      throw new HoldfastError(
+        'VERSION_UNSUPPORTED',
+        `The payload of "${type}" has version ${storedVersion}; this worker knows ${oldest} to ${version}. ` +
+          'Deploy a version with an upgrade for it, then retry the job.',
+      );
+    }
+    let current = payload;
+    for (let step = storedVersion; step < version; step++) {
+      current = await (upgrade[step] as (payload: unknown) => unknown)(current);
+    }
+    return check(current);
+  }
+  return definition;
+}

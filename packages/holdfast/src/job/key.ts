@@ -1,0 +1,91 @@
+// From a partition key to its bucket, and which keys and types are accepted at all. The
+// hash is FNV-1a (32 bits) over the UTF-8 bytes, finished with murmur3's fmix32 because FNV-1a
+// alone spreads short, similar keys badly. A bucket is stored with the job at enqueue and computed
+// by the database as well, so this function is a format: changing one bit of it would tear streams
+// apart. It needs neither Node nor an allocation, so a browser can compute the bucket of a key too.
+
+import { HoldfastError, shown } from './errors/errors.js';
+import { isPairAt, unstorable, utf8Length } from './options/text.js';
+
+export const BUCKETS = 1024;
+
+const MAX_KEY_BYTES = 512;
+const TYPE = /^[A-Za-z][A-Za-z0-9_.:-]{0,99}$/;
+
+const FNV_OFFSET = 2166136261;
+const FNV_PRIME = 16777619;
+
+/** The hash as an unsigned 32-bit number. Half of a surrogate pair hashes as U+FFFD. */
+export function hash32(text: string): number {
+  let h = FNV_OFFSET;
+  for (let i = 0; i < text.length; i++) {
+    let unit = text.charCodeAt(i);
+    if (unit < 0x80) {
+      h = Math.imul(h ^ unit, FNV_PRIME);
+      continue;
+    }
+    if (unit < 0x800) {
+      h = Math.imul(h ^ (0xc0 | (unit >> 6)), FNV_PRIME);
+    } else {
+      if (isPairAt(text, i, unit)) {
+        i += 1;
+        unit = 0x10000 + ((unit & 0x3ff) << 10) + (text.charCodeAt(i) & 0x3ff);
+        h = Math.imul(h ^ (0xf0 | (unit >> 18)), FNV_PRIME);
+        h = Math.imul(h ^ (0x80 | ((unit >> 12) & 0x3f)), FNV_PRIME);
+      } else {
+        if ((unit & 0xf800) === 0xd800) unit = 0xfffd;
+        h = Math.imul(h ^ (0xe0 | (unit >> 12)), FNV_PRIME);
+      }
+      h = Math.imul(h ^ (0x80 | ((unit >> 6) & 0x3f)), FNV_PRIME);
+    }
+    h = Math.imul(h ^ (0x80 | (unit & 0x3f)), FNV_PRIME);
+  }
+  return fmix32(h);
+}
+
+function fmix32(hash: number): number {
+  let h = hash;
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
+}
+
+/** The bucket of a partition key, 0 to 1023. */
+export function bucketOf(key: string): number {
+  return hash32(key) & (BUCKETS - 1);
+}
+
+/** Returns the key if it can be stored and hashed the same everywhere, else throws KEY_INVALID. */
+export function checkKey(key: unknown, what = 'key'): string {
+  if (typeof key !== 'string') {
+    throw refusedKey(`${what} must be a string, got ${shown(key)}`);
+  }
+  if (key === '') throw refusedKey(`${what} must not be empty`);
+  // A unit is at most three bytes, so most keys need no counting.
+  if (key.length * 3 > MAX_KEY_BYTES) {
+    const bytes = utf8Length(key);
+    if (bytes > MAX_KEY_BYTES) {
+      throw refusedKey(`${what} is ${bytes} bytes long, more than the ${MAX_KEY_BYTES} allowed`);
+    }
+  }
+  const problem = unstorable(key);
+  if (problem) throw refusedKey(`${what} contains ${problem}, which Postgres cannot store`);
+  return key;
+}
+
+function refusedKey(problem: string): HoldfastError {
+  return new HoldfastError(
+    'KEY_INVALID',
+    `${problem}; nothing was enqueued; use a short text such as "order:9182"`,
+  );
+}
+
+/** Returns the job type if it is a usable name, else throws TYPE_INVALID. */
+export function checkType(type: unknown): string {
+  if (typeof type === 'string' && TYPE.test(type)) return type;
+  throw new HoldfastError(
+    'TYPE_INVALID',
+    `a job type must start with a letter and hold at most 100 letters, digits, "_", ".", ":" or "-", ` +
+      `got ${shown(type)}; nothing was enqueued; use a name such as "send_receipt"`,
+  );
+}

@@ -1,0 +1,51 @@
+/**
+ * Order between the jobs of one key: what a queue may ask for, and the one word that the registry of queues has
+ * for it. `key` lets a job start when all earlier ones of its key are completed or dead letters; a job that
+ * waits for a retry, or for its time, holds its key. `key_strict` is the same with dead letters that hold
+ * their key until a human acts. A queue with an order is read by key, one without is read by time, unless its keys
+ * take turns (turns.ts).
+ */
+import { HoldfastError, shown } from './errors/errors.js';
+
+export type Ordering = 'none' | 'key' | 'key_strict' | 'turns';
+
+export interface OrderOptions {
+  /** `key`: one job of a key after the other, in the order in which they were enqueued. */
+  readonly ordering?: 'none' | 'key';
+  /** What a dead letter does to its key: frees it (default), or holds it until a human acts. */
+  readonly deadLetters?: 'free' | 'hold';
+}
+
+/** Null: nothing was asked for. `where` names the queue in the message. */
+export function checkOrdering(where: string, options: OrderOptions): Ordering | null {
+  const { ordering, deadLetters } = options;
+  if (ordering !== undefined && ordering !== 'none' && ordering !== 'key')
+    throw refused(where, `ordering must be 'none' or 'key', not ${shown(ordering)}`);
+  if (deadLetters !== undefined && deadLetters !== 'free' && deadLetters !== 'hold')
+    throw refused(where, `deadLetters must be 'free' or 'hold', not ${shown(deadLetters)}`);
+  if (deadLetters !== undefined && ordering !== 'key')
+    throw refused(where, "deadLetters is about a job's key and needs ordering: 'key' beside it");
+  if (ordering !== 'key') return ordering ?? null;
+  return deadLetters === 'hold' ? 'key_strict' : 'key';
+}
+
+/** By property of a queue, an example of one that has it. */
+const OF_QUEUES: Readonly<Record<string, string>> = {
+  ...{ ordering: `ordering: 'key'`, deadLetters: `ordering: 'key'` },
+  ...{ perKey: 'perKey: 2', perGroup: 'perGroup: 20', fair: 'fair: true', weights: 'fair: true' },
+};
+
+/** Order belongs to the queue: one index serves all of its jobs, and none can overtake by its definition. */
+export function refuseOrdering(type: string, options: object): void {
+  const asked = Object.keys(OF_QUEUES).find((name) => name in options);
+  if (asked === undefined) return;
+  throw refused(
+    `Job "${type}"`,
+    `${asked} is a property of a queue: createQueue('orders', { ${OF_QUEUES[asked]} }) makes one, and ` +
+      `job('${type}', { queue: 'orders' }) goes there`,
+  );
+}
+
+export function refused(where: string, problem: string): HoldfastError {
+  return new HoldfastError('OPTION_INVALID', `${where}: ${problem}. Nothing was done.`);
+}

@@ -1,0 +1,130 @@
+/**
+ * Uniqueness: what makes a job the same as one that is there already, and what happens then.
+ *
+ * A unique key stands for a job within its queue and type, for as long as `while` says. Everything is checked here,
+ * before a statement is sent; what stands is found out by the statement itself (inbox_enqueue_unique in the schema).
+ */
+import { type Duration, durationMs, MAX_DELAY_MS } from './options/duration.js';
+import { HoldfastError, shown } from './errors/errors.js';
+import { checkKey } from './key.js';
+import { checkKnown, type Known } from './options/known-options.js';
+
+const WHILES = ['pending', 'running', 'kept'] as const;
+const CONFLICTS = ['ignore', 'replace', 'later'] as const;
+
+export interface UniqueTerms {
+  /**
+   * How long a job stands for its key. `pending` (default): until it is claimed for the first time. `running`: until it
+   * has ended. `kept`: until it has ended and `window` is over.
+   */
+  readonly while?: (typeof WHILES)[number];
+  /**
+   * What an enqueue does when a job stands. `ignore` (default): nothing. `replace`: one that was never claimed gets the
+   * new payload, priority and time; if it runs already, a new job waits behind it. `later`: a new job unless one waits.
+   */
+  readonly onConflict?: (typeof CONFLICTS)[number];
+  /** Of `kept`: counted from the enqueue. Default: `idempotencyRetention` of the queue. */
+  readonly window?: Duration;
+}
+
+export interface UniqueOptions extends UniqueTerms {
+  readonly key: string;
+}
+
+/** The default of a definition. */
+export interface UniqueBy<Input> extends UniqueTerms {
+  /** The key of a payload. */
+  readonly by: (payload: Input) => string;
+}
+
+/** Checked, with its defaults. */
+export interface Unique {
+  readonly key: string;
+  readonly while: (typeof WHILES)[number];
+  readonly onConflict: (typeof CONFLICTS)[number];
+  /** Null: the retention of the queue. */
+  readonly windowMs: number | null;
+}
+
+const TERMS = { while: true, onConflict: true, window: true } as const satisfies Known<UniqueTerms>;
+const NOTHING = 'Nothing was enqueued.';
+
+const refused = (problem: string, undone = NOTHING, cause?: unknown) =>
+  new HoldfastError('OPTION_INVALID', `${problem} ${undone}`, { cause });
+
+function oneOf<Value extends string>(
+  value: unknown,
+  all: readonly Value[],
+  what: string,
+  undone: string,
+): Value {
+  if (value === undefined) return all[0] as Value;
+  if (all.includes(value as Value)) return value as Value;
+  throw refused(`${what} must be one of ${all.join(', ')}, not ${shown(value)}.`, undone);
+}
+
+function termsOf(terms: UniqueTerms, undone: string): Omit<Unique, 'key'> {
+  const scope = oneOf(terms.while, WHILES, 'unique.while', undone);
+  const onConflict = oneOf(terms.onConflict, CONFLICTS, 'unique.onConflict', undone);
+  if (scope === 'kept' && onConflict !== 'ignore') {
+    throw refused(
+      `unique.while "kept" goes with onConflict "ignore" only, not "${onConflict}": what has ended cannot be replaced.`,
+      undone,
+    );
+  }
+  if (terms.window === undefined) return { while: scope, onConflict, windowMs: null };
+  if (scope !== 'kept') throw refused('unique.window goes with while "kept" only.', undone);
+  try {
+    const windowMs = durationMs(terms.window, 'unique.window', { min: 1, max: MAX_DELAY_MS });
+    return { while: scope, onConflict, windowMs };
+  } catch (error) {
+    throw refused(`${(error as Error).message}.`, undone, error);
+  }
+}
+
+/** Throws unless it can be the default of the definition of this type. */
+export function checkUniqueBy(type: string, given: unknown): void {
+  const undone = 'No definition was made.';
+  checkKnown(given, { ...TERMS, by: true }, `unique of job("${type}")`, undone);
+  const { by, ...terms } = given as UniqueBy<unknown>;
+  if (typeof by !== 'function') {
+    throw refused(
+      `unique.by of job("${type}") must be a function of the payload, not ${shown(by)}.`,
+      undone,
+    );
+  }
+  termsOf(terms, undone);
+}
+
+/** What one job is enqueued under; null: nothing. `usual`: the default of its definition. */
+export function uniqueOf<Input>(
+  type: string,
+  payload: Input,
+  usual: UniqueBy<Input> | undefined,
+  given: UniqueOptions | false | undefined,
+): Unique | null {
+  if (given === false || (given === undefined && usual === undefined)) return null;
+  const { by, ...terms } = usual ?? {};
+  if (given === undefined) {
+    return {
+      key: uniqueKey(keyBy(type, by as (payload: Input) => string, payload)),
+      ...termsOf(terms, NOTHING),
+    };
+  }
+  checkKnown(given, { ...TERMS, key: true }, `unique of a job of "${type}"`, NOTHING);
+  const { key, ...own } = given;
+  // What is undefined is left to the definition.
+  const said = Object.entries(own).filter(([, value]) => value !== undefined);
+  const all = { ...terms, ...(Object.fromEntries(said) as UniqueTerms) };
+  return { key: uniqueKey(key), ...termsOf(all, NOTHING) };
+}
+
+const uniqueKey = (key: unknown) => checkKey(key, 'unique.key');
+
+function keyBy<Input>(type: string, by: (payload: Input) => string, payload: Input): string {
+  try {
+    return by(payload);
+  } catch (error) {
+    throw refused(`unique.by of job("${type}") threw for this payload.`, NOTHING, error);
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * Metrics of one Holdfast: listens to its workers and producers from the moment it is made, and renders
+ * everything as text when asked.
+ *
+ * Nothing is counted before somebody makes one, so a process without metrics pays nothing for them.
+ */
+import type { Gauges } from '../inspect/queue/gauges.js';
+import { type Duration, durationMs } from '../job/options/duration.js';
+import { checkKnown, type Known } from '../job/options/known-options.js';
+import type { WorkerEvent } from '../worker/events.js';
+import { Collector } from './collect.js';
+import { DatabaseGauges } from './database.js';
+import { exposition } from './exposition.js';
+import { Registry } from './registry.js';
+
+/** What metrics need of a Holdfast. */
+export interface MetricsSource {
+  /** Calls the listener for every event of every worker and for every enqueue; returns how to stop. */
+  onEvent(listener: (event: WorkerEvent) => void): () => void;
+  gauges(): Promise<Gauges>;
+}
+
+export interface MetricsOptions {
+  /** Read the queues' gauges from the database at a scrape. Default true; one process is enough. */
+  readonly database?: boolean;
+  /** A reading of the database serves the scrapes of so long. Default 5 s. */
+  readonly freshFor?: Duration;
+  /** How long a scrape waits for the database. Default 5 s. */
+  readonly timeout?: Duration;
+}
+
+const OPTIONS = {
+  database: true,
+  freshFor: true,
+  timeout: true,
+} as const satisfies Known<MetricsOptions>;
+
+export interface Metrics {
+  /** Prometheus' exposition format 0.0.4. */
+  text(): Promise<string>;
+  /** Counts one event; for those who want to feed it themselves. */
+  readonly record: (event: WorkerEvent) => void;
+  /** Stops listening. */
+  close(): void;
+}
+
+/** What is counted and read from now on, and how to bring it up to date. */
+export interface Collection {
+  readonly record: (event: WorkerEvent) => void;
+  refresh(): Promise<void>;
+  close(): void;
+}
+
+/** Fills a registry from everything that happens through this Holdfast. */
+export function collectInto(
+  registry: Registry,
+  source: MetricsSource,
+  options: MetricsOptions,
+): Collection {
+  checkKnown(options, OPTIONS, 'Metrics', 'Nothing is collected.');
+  const collector = new Collector(registry);
+  const database =
+    options.database === false
+      ? null
+      : new DatabaseGauges(registry, {
+          read: () => source.gauges(),
+          freshMs: durationMs(options.freshFor ?? '5s', 'freshFor'),
+          timeoutMs: durationMs(options.timeout ?? '5s', 'timeout', { min: 1 }),
+        });
+  const close = source.onEvent(collector.record);
+  return {
+    record: collector.record,
+    async refresh() {
+      await database?.refresh();
+      collector.refresh();
+    },
+    close,
+  };
+}
+
+export function collectMetrics(source: MetricsSource, options: MetricsOptions = {}): Metrics {
+  const registry = new Registry();
+  const { record, refresh, close } = collectInto(registry, source, options);
+  return {
+    async text() {
+      await refresh();
+      return exposition(registry);
+    },
+    record,
+    close,
+  };
+}

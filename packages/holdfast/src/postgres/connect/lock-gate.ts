@@ -1,0 +1,76 @@
+/**
+ * Statements on the tables of several queues share a few connections. While somebody has locked the table of one queue,
+ * each of its statements would keep a connection until its lock time-out, and the other queues would wait for those. So
+ * a queue has at most half of the connections, and once a statement has found its table locked, one at a time
+ * tries whether it still is. The rest stand in line here.
+ */
+import type { Executor } from '../queryable.js';
+import { isTableLocked } from '../refused.js';
+import type { Statement } from '../statement.js';
+
+interface Line {
+  active: number;
+  locked: boolean;
+  readonly waiting: (() => void)[];
+}
+
+export class LockGate {
+  readonly #most: number;
+  readonly #lines = new Map<string, Line>();
+
+  /** Of so many connections, for so many queues. A queue that is alone has all of them. */
+  constructor(connections: number, queues: number) {
+    this.#most = queues === 1 ? connections : Math.max(1, Math.floor(connections / 2));
+  }
+
+  async run<Value>(queue: string, work: () => Promise<Value>): Promise<Value> {
+    const line = this.#lines.get(queue) ?? { active: 0, locked: false, waiting: [] };
+    this.#lines.set(queue, line);
+    if (this.#hasRoom(line)) line.active++;
+    else await new Promise<void>((resolve) => line.waiting.push(resolve));
+    try {
+      const value = await work();
+      line.locked = false;
+      return value;
+    } catch (error) {
+      if (isTableLocked(error)) line.locked = true;
+      throw error;
+    } finally {
+      line.active--;
+      this.#next(line);
+    }
+  }
+
+  executor(db: Executor): Executor {
+    return {
+      run: (statement, names, params) =>
+        readsQueue(statement)
+          ? this.run(names.queue, () => db.run(statement, names, params))
+          : db.run(statement, names, params),
+    };
+  }
+
+  #hasRoom({ active, locked }: Line): boolean {
+    return active < (locked ? 1 : this.#most);
+  }
+
+  /** Who is called counts from now on, although it begins a little later. */
+  #next(line: Line): void {
+    while (line.waiting.length > 0 && this.#hasRoom(line)) {
+      line.active++;
+      line.waiting.shift()?.();
+    }
+  }
+}
+
+const known = new WeakMap<object, boolean>();
+
+/** Statements on the registry and the like are asked in the name of some queue, and touch none. */
+function readsQueue(statement: Statement): boolean {
+  let reads = known.get(statement);
+  if (reads === undefined) {
+    reads = statement.text.includes('holdfast.inbox');
+    known.set(statement, reads);
+  }
+  return reads;
+}

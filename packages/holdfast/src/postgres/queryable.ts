@@ -1,0 +1,93 @@
+/**
+ * Queryable: the smallest thing that can run SQL, and the ways a statement is run on one.
+ *
+ * `Queryable` is what a caller hands us: their client, inside their transaction, whichever driver or ORM
+ * it comes from. `Executor` is what statements are run on; `executor()` makes one from a Queryable, and
+ * `engineExecutor()` makes one from a `pg` client of our own, where rows stay raw text and statements
+ * are prepared by name, or, behind a pooler, bring their settings along. Postgres' own errors pass
+ * through untouched.
+ */
+import type pg from 'pg';
+import type { Names } from './names.js';
+import { type PooledQueries, queryPooled } from './connect/pooled.js';
+import { type Columns, load, type Param, type Row, type Statement } from './statement.js';
+
+export interface Queryable {
+  query(
+    text: string,
+    params?: unknown[],
+  ): Promise<{ rows: Record<string, unknown>[] } | Record<string, unknown>[]>;
+}
+
+/** A caller's open transaction. A pool, which has a `totalCount`, is none. */
+export type Transaction = Queryable & { readonly totalCount?: never };
+
+export interface Executor {
+  run<C extends Columns>(
+    statement: Statement<C>,
+    names: Names,
+    params: readonly Param[],
+  ): Promise<Row<C>[]>;
+}
+
+/**
+ * Statements on a caller's client. Only those belong here whose parameters are text, whose columns are text, uuid, int4 or
+ * bool. Some libraries rename `two_words` to `twoWords`: both are read.
+ */
+export function executor(queryable: Queryable): Executor {
+  return {
+    async run(statement, names, params) {
+      const loaded = load(statement, names);
+      const result = await queryable.query(loaded.text, [...params]);
+      const records = Array.isArray(result) ? result : result.rows;
+      return records.map((record) => loaded.fromObject(record));
+    },
+  };
+}
+
+interface RawQuery {
+  query(config: pg.QueryArrayConfig): Promise<pg.QueryArrayResult<(string | null)[]>>;
+}
+
+const RAW_TYPES = { getTypeParser: () => (value: string) => value };
+
+export interface EngineMode {
+  /** Prepare statements by name; never done behind a pooler. */
+  readonly prepare: boolean;
+  /** The engine's settings go with every statement, because the session cannot keep them. */
+  readonly pooled?: boolean;
+}
+
+/** Statements on a `pg` pool or client of our own: raw rows, prepared by name unless told otherwise. */
+export function engineExecutor(client: RawQuery, mode: EngineMode): Executor {
+  if (mode.pooled) return pooledExecutor(client as unknown as PooledQueries);
+  return {
+    async run(statement, names, params) {
+      const loaded = load(statement, names);
+      const config: pg.QueryArrayConfig = {
+        text: loaded.text,
+        values: params as Param[],
+        rowMode: 'array',
+        types: RAW_TYPES as unknown as pg.CustomTypesConfig,
+      };
+      if (mode.prepare) config.name = loaded.preparedName;
+      const result = await client.query(config);
+      return result.rows.map(loaded.toRow);
+    },
+  };
+}
+
+/** Statements that want the planner's free choice: the same way, without the engine's settings. */
+export function plainExecutor(client: RawQuery, mode: EngineMode): Executor {
+  return engineExecutor(client, { prepare: mode.prepare && !mode.pooled });
+}
+
+function pooledExecutor(client: PooledQueries): Executor {
+  return {
+    async run(statement, names, params) {
+      const loaded = load(statement, names);
+      const rows = await queryPooled(client, loaded.text, params);
+      return rows.map(loaded.toRow);
+    },
+  };
+}

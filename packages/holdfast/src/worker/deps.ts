@@ -1,0 +1,45 @@
+/** What the parts of a worker share. Most of them need a few of these only, and say which. */
+import type { Logger } from '../postgres/log/log.js';
+import type { EngineMode, Executor } from '../postgres/queryable.js';
+import type { WorkerEvent, WorkerStats } from './events.js';
+import type { Keeper } from './lease/keeper.js';
+import type { Settings } from './options.js';
+import type { Route } from './run/attempt.js';
+import type { ContextDeps } from './run/handler-context.js';
+import type { Quarantine } from './run/quarantine.js';
+import type { Settler } from './settle/settler.js';
+import type { Time } from './time.js';
+
+/** Whether the registry calls a worker alive, as far as that is known here. */
+export type Standing = 'alive' | 'unknown' | 'dead';
+
+/** For claims, settles and maintenance of all queues. Idle ones are closed, but for one. */
+export const MAX_CONNECTIONS = 8;
+/** Beside those. */
+export const OWN_CONNECTIONS = MAX_CONNECTIONS / 2;
+
+export interface SharedDeps {
+  readonly schema: string;
+  readonly queues: readonly string[];
+  readonly settings: Settings;
+  readonly routes: ReadonlyMap<string, Route>;
+  /** Statements on the queue tables, with index plans only. */
+  readonly engine: Executor;
+  readonly mode: EngineMode;
+  readonly log: Logger;
+  readonly stats: WorkerStats;
+  readonly time: Time;
+  readonly workerId: () => string;
+  readonly standing: (workerId: string) => Standing;
+  readonly emit: (event: WorkerEvent) => void;
+  /** Whether anybody listens: two events for every job are not made for nobody. */
+  readonly hasListeners: () => boolean;
+  readonly reportError: (what: string, error: unknown) => void;
+}
+
+export interface QueueDeps extends SharedDeps {
+  readonly keeper: Keeper;
+  readonly quarantine: Quarantine;
+  readonly settler: Settler;
+  readonly context: ContextDeps;
+}

@@ -1,0 +1,299 @@
+/**
+ * The loops of a worker, put together: keeper, services, quarantine, membership, wake-ups, and one worker for each queue. Here is
+ * what they tell each other: a changed fleet means new shares of the ring, a death a recovery, our own death a new registration.
+ */
+import { setMaxListeners } from 'node:events';
+import type pg from 'pg';
+import { usedOf } from '../claim/due.js';
+import { findUnhandled } from '../inspect/fleet/unhandled.js';
+import { passwordFunction, sendable } from '../postgres/connect/address.js';
+import { LAST_MS } from '../postgres/connect/backoff.js';
+import { LockGate } from '../postgres/connect/lock-gate.js';
+import { closePool, plainPool } from '../postgres/connect/pool.js';
+import { BEGIN_UNLIMITED } from '../postgres/connect/pooled.js';
+import { plainExecutor } from '../postgres/queryable.js';
+import { keepBacklog, readDue, writeTicks } from '../schedule/tick.js';
+import { IdlePoll } from './claim/idle-poll.js';
+import { Wakeups } from './claim/wakeups.js';
+import { OWN_CONNECTIONS, type SharedDeps } from './deps.js';
+import { Keeper } from './lease/keeper.js';
+import { QueueWorker } from './queue-worker.js';
+import { type Leaks, newLeaks } from './run/leaks.js';
+import { Quarantine } from './run/quarantine.js';
+import { maintenanceServices } from './services/maintenance.js';
+import { Membership } from './services/membership.js';
+import { newRecovery, type Recovery } from './services/recovery.js';
+import type { Registration } from './services/registration.js';
+import { ScheduleTicker } from './services/schedules.js';
+import { ServiceLoop, transactionWith } from './services/service-loop.js';
+import { watchUnhandled } from './services/unhandled.js';
+import { Settler } from './settle/settler.js';
+import { Trouble } from './trouble.js';
+import type { WorkerDeps } from './worker.js';
+
+interface LoopsDeps extends Omit<SharedDeps, 'workerId' | 'standing'>, WorkerDeps {
+  readonly registration: Registration;
+  readonly enginePool: pg.Pool;
+  readonly channels: ReadonlyMap<string, string>;
+  readonly metadata: object;
+  /** When the registration was sent, by `monotonicMs`. */
+  readonly registeredAt: number;
+  /** The registry calls this worker draining; or so many handlers run on without their jobs that it should be. */
+  readonly drainAsked: (leaked?: number) => void;
+  /** The listener may have a way of its own: if that is closed, the database is not away. */
+  readonly reportListenerError: (what: string, error: unknown) => void;
+}
+
+export class Loops {
+  readonly keeper: Keeper;
+  readonly services: ServiceLoop;
+  readonly wakeups: Wakeups;
+  readonly queues: readonly QueueWorker[];
+  readonly leaks: Leaks;
+  /** Ordinary connections for what the worker itself reads and writes beside the queue table, and their gate. */
+  readonly #ownPool: pg.Pool;
+  readonly #gate: LockGate;
+  /** Aborted when the worker gives up waiting for the database at the very end. */
+  readonly #abandon = new AbortController();
+  readonly #trouble: Trouble;
+  readonly #deps: LoopsDeps & SharedDeps;
+  readonly #quarantine: Quarantine;
+  readonly #membership: Membership;
+  readonly #recovery: Recovery;
+  #stopUnhandled = () => {};
+  #draining = false;
+  readonly #schedules: ScheduleTicker;
+  readonly #idlePoll: IdlePoll;
+
+  constructor(given: LoopsDeps) {
+    // While the database is away, every job that is being settled listens to it.
+    setMaxListeners(0, this.#abandon.signal);
+    const { settings, mode, time, log, registration } = given;
+    const deps: LoopsDeps & SharedDeps = {
+      ...given,
+      workerId: () => registration.id,
+      standing: (id) => {
+        if (!registration.isOurs(id)) return 'dead';
+        return this.keeper.aliveForMs() > 0 ? 'alive' : 'unknown';
+      },
+    };
+    this.#deps = deps;
+    const own = { ...deps.address, pooled: mode.pooled === true, unlimited: true };
+    this.#ownPool = plainPool(own, OWN_CONNECTIONS, log);
+    this.#gate = new LockGate(OWN_CONNECTIONS, deps.queues.length);
+    this.keeper = this.#makeKeeper();
+    this.#recovery = newRecovery(deps);
+    this.#trouble = new Trouble(deps);
+    this.leaks = newLeaks(deps);
+    this.services = new ServiceLoop({
+      ...deps,
+      services: maintenanceServices(settings.maintenanceMs, this.#recovery, (ids) =>
+        this.#membership.recordDead(ids),
+      ),
+    });
+    this.#quarantine = new Quarantine({
+      ...{ time, leaks: this.leaks, resume: () => this.pump() },
+      releaseWaiting: () => {
+        for (const { runs } of this.queues) runs.releaseWaiting();
+      },
+    });
+    this.#membership = new Membership({
+      ...deps,
+      queueWorkers: () => this.queues,
+      changed: () => this.#schedules.membersChanged(),
+      recover: (queues) => void this.#recovery.recover(queues),
+    });
+    this.wakeups = this.#makeWakeups();
+    this.#schedules = this.#makeSchedules();
+    this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
+    this.#idlePoll = new IdlePoll({
+      ...deps,
+      queues: () => this.queues,
+      listening: () => this.wakeups.listening(),
+      recordRound: (queue, agoMs, unused) => this.services.recordRound(queue, agoMs, unused),
+    });
+  }
+
+  /** Before the first handler, which may block this thread: then the keeper must be at work. Rejects if it cannot run. */
+  async prepare(): Promise<void> {
+    await this.keeper.start();
+    this.wakeups.start();
+    await this.keeper.watched();
+  }
+
+  async start(): Promise<void> {
+    await this.#membership.start();
+    // A claim takes over leases that ran out and holds each against its job; here it is seen who vanished together.
+    await this.#recovery.recover(this.#deps.queues);
+    // Whoever is stopped while it starts must start nothing that nobody stops again.
+    if (this.#draining) return;
+    for (const queue of this.queues) queue.hold(false);
+    this.services.start();
+    this.#stopUnhandled = this.#watchUnhandled();
+    this.#schedules.start();
+    this.#idlePoll.start();
+  }
+
+  /** Ends what the worker does beside its jobs, then its jobs: running handlers get the grace period. */
+  async drain(graceMs: number): Promise<void> {
+    const { registration } = this.#deps;
+    this.#draining = true;
+    this.services.stop();
+    this.#recovery.stop();
+    this.#stopUnhandled();
+    this.#schedules.stop();
+    this.#idlePoll.stop();
+    this.#membership.stop();
+    this.#quarantine.stop();
+    const said = registration.announceDrain();
+    const gone = await Promise.all(this.queues.map((queue) => queue.drain(graceMs)));
+    this.#abandon.abort();
+    await said();
+    await registration.leave(gone.every(Boolean));
+    await this.wakeups.stop();
+    this.leaks.stop();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.keeper.stop(), closePool(this.#ownPool, LAST_MS)]);
+  }
+
+  pump(): void {
+    for (const queue of this.queues) queue.pump();
+  }
+
+  get running(): number {
+    return this.queues.reduce((sum, { runs }) => sum + runs.running, 0);
+  }
+
+  /** Declared dead while away: nothing that was held counts any more. It registers again under a new id. */
+  async #reregister(was: string): Promise<void> {
+    const { registration, emit } = this.#deps;
+    // The thread may say it twice, if it was started anew meanwhile.
+    if (!registration.isOurs(was)) return;
+    const entered = registration.enterAgain();
+    for (const queue of this.queues) {
+      queue.hold(true);
+      queue.loseAll(was);
+    }
+    if (!(await entered)) return;
+    const { id } = registration;
+    this.keeper.identify(id);
+    this.wakeups.identify(id);
+    void this.#membership.refresh();
+    // What a claim brought meanwhile was claimed under the dead id.
+    for (const queue of this.queues) queue.loseAll(was);
+    await this.#recovery.recover(this.#deps.queues);
+    for (const queue of this.queues) queue.hold(false);
+    emit({ kind: 'reregistered', workerId: id, was });
+  }
+
+  #queue(name: string): QueueWorker | undefined {
+    return this.queues.find(({ queue }) => queue === name);
+  }
+
+  #makeKeeper(): Keeper {
+    const { address, direct, settings, schema, queues, mode, metadata, registeredAt } = this.#deps;
+    const { livenessLock, leaseMs, renewMs, heartbeatMs, ttlMs, stallMs } = settings;
+    const password = passwordFunction(address);
+    return new Keeper(
+      {
+        address: sendable(address),
+        asksPasswords: password !== null,
+        direct: direct && sendable(direct),
+        pooled: mode.pooled === true,
+        prepare: mode.prepare,
+        workerId: this.#deps.workerId(),
+        ...{ schema, queues, metadata, registeredAt },
+        ...{ livenessLock, leaseMs, renewMs, heartbeatMs, ttlMs, stallMs },
+      },
+      {
+        ready: () => this.pump(),
+        lost: (queue, jobs) => this.#queue(queue)?.lose(jobs),
+        dead: (id) => void this.#reregister(id),
+        beat: (workerId) => {
+          this.#deps.emit({ kind: 'heartbeat', workerId });
+          this.pump();
+        },
+        gone: (ids) => this.#membership.recordDead(ids),
+        epoch: (epoch) => this.#membership.recordEpoch(epoch),
+        drainAsked: () => this.#deps.drainAsked(),
+        error: this.#deps.reportError,
+        ...(password && { password }),
+        load: () => ({
+          running: this.running,
+          held: this.queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
+          attempts: Object.fromEntries(
+            this.queues.map((one) => [one.queue, one.inFlight.attempts]),
+          ),
+          trouble: this.#trouble.report(this.leaks.counts()),
+        }),
+      },
+    );
+  }
+
+  #watchUnhandled(): () => void {
+    const { schema, engine, enginePool, mode } = this.#deps;
+    return watchUnhandled({
+      ...{ ...this.#deps, membership: this.#membership },
+      used: (queues) => usedOf(engine, schema, queues),
+      find: ({ name: queue, ordering }, graceMs) =>
+        // Dead rows may lie at the front of the queue.
+        transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = '1s'`, (db) =>
+          findUnhandled(db, { schema, queue }, { keyed: ordering !== 'none', graceMs }),
+        ),
+    });
+  }
+
+  #makeSchedules(): ScheduleTicker {
+    const { schema, engine } = this.#deps;
+    return new ScheduleTicker({
+      ...this.#deps,
+      read: (of, limit) => readDue(engine, { schema, queue: 'inbox' }, of, limit),
+      behind: (queue) => keepBacklog(engine, { schema, queue }),
+      write: (queue, ticks) => writeTicks(engine, { schema, queue }, ticks),
+      membership: this.#membership,
+      listening: () => this.wakeups.listening(),
+    });
+  }
+
+  #makeWakeups(): Wakeups {
+    const { address, direct, settings, engine, workerId, reportListenerError } = this.#deps;
+    return new Wakeups({
+      ...this.#deps,
+      reportError: reportListenerError,
+      address: direct ?? address,
+      on: settings.notify,
+      livenessLock: settings.livenessLock,
+      workerId: workerId(),
+      other: engine,
+      hint: (queue, hint) => this.#queue(queue)?.claims.hint(hint),
+      listening: (queue) => this.#queue(queue)?.claims.listening(),
+      fleetChanged: () => void this.#membership.refresh(),
+      schedulesChanged: (at) => this.#schedules.hint(at),
+    });
+  }
+
+  #makeQueue(queue: string): QueueWorker {
+    const { schema, mode, emit } = this.#deps;
+    const names = { schema, queue };
+    const plain = this.#gate.executor(plainExecutor(this.#ownPool, mode));
+    return new QueueWorker(queue, {
+      ...this.#deps,
+      ...{ keeper: this.keeper, quarantine: this.#quarantine, wakeups: this.wakeups },
+      settler: new Settler({
+        ...{ ...this.#deps, plain, names },
+        took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
+        abandoned: this.#abandon.signal,
+        keptChanged: (jobs, change, error) => this.#trouble.kept(queue, jobs, change, error),
+      }),
+      context: {
+        ...{ ...this.#deps, names, plain, leaks: this.leaks },
+        ...{ ownPool: this.#ownPool, gate: this.#gate },
+        ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
+      },
+      recordEpoch: (epoch) => this.#membership.recordEpoch(epoch),
+      recordRound: (name, agoMs) => this.services.recordRound(name, agoMs),
+    });
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * What a worker handles: its routes, by type, and the queues that it serves: those of its handlers, or those that were
+ * named, if they exist.
+ */
+import { type Handles, queueSettings } from '../fleet/registry.js';
+import { channelOf } from '../fleet/wake.js';
+import { declaredIn, readLimits } from '../inspect/queue/limits.js';
+import { HoldfastError, shown } from '../job/errors/errors.js';
+import { checkDefinition, type JobDefinition } from '../job/job.js';
+import { declareLimits } from '../operate/limits.js';
+import type { Executor } from '../postgres/queryable.js';
+import type { Route } from './run/attempt.js';
+
+export function addRoute<Input, Output>(
+  routes: Map<string, Route>,
+  where: string,
+  job: JobDefinition<Input, Output>,
+  handler: unknown,
+  route: () => Omit<Route, 'job'>,
+): void {
+  const undone = 'No handler was added.';
+  checkDefinition(job, `The first argument of ${where}`, undone);
+  const { type } = job;
+  const problem =
+    typeof handler !== 'function'
+      ? `The handler of "${type}" must be a function, not ${shown(handler)}. ${undone}`
+      : routes.has(type)
+        ? `There is a handler for "${type}" already; it was kept.`
+        : null;
+  if (problem) throw new HoldfastError('OPTION_INVALID', problem);
+  routes.set(type, { job: job as unknown as Route['job'], ...route() });
+}
+
+/** What the registry says that this worker handles: by queue and type, the newest payload version. */
+export function handlesOf(routes: ReadonlyMap<string, Route>, queues: readonly string[]): Handles {
+  const handles: Record<string, Record<string, number>> = {};
+  for (const { job } of routes.values()) {
+    if (!queues.includes(job.queue)) continue;
+    handles[job.queue] = { ...handles[job.queue], [job.type]: job.version };
+  }
+  return handles;
+}
+
+export function typesOf(handles: Handles): Record<string, string[]> {
+  return Object.fromEntries(
+    Object.entries(handles).map(([queue, types]) => [queue, Object.keys(types)]),
+  );
+}
+
+export function queuesToServe(
+  routes: ReadonlyMap<string, Route>,
+  named: readonly string[] | null,
+): string[] {
+  const wanted = [...new Set([...routes.values()].map(({ job }) => job.queue))];
+  const idle = named?.find((queue) => !wanted.includes(queue));
+  const problem =
+    routes.size === 0
+      ? 'The worker has no handlers, so it was not started. Call handle(job, fn) before run().'
+      : idle &&
+        `No handler belongs to queue "${idle}", so the worker was not started. Add one, or leave the queue out.`;
+  if (problem) throw new HoldfastError('HANDLER_MISSING', problem);
+  return [...(named ?? wanted)];
+}
+
+/** Checks that the queues are there and declares their limits, as far as they differ. Returns them by channel. */
+export async function openQueues(
+  db: Executor,
+  schema: string,
+  routes: ReadonlyMap<string, Route>,
+  queues: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const known = await queueSettings(db, { schema, queue: 'inbox' });
+  const missing = queues.find((queue) => !known.some(({ name }) => name === queue));
+  if (missing) {
+    throw new HoldfastError(
+      'QUEUE_UNKNOWN',
+      `There is no queue "${missing}" in schema "${schema}", so the worker was not started. ` +
+        `Create it with \`holdfast queues create ${missing}\` or createQueue().`,
+    );
+  }
+  const rows = await readLimits(db, { schema, queue: 'inbox' }, null);
+  const channels = new Map<string, string>();
+  for (const queue of queues) {
+    const before = rows
+      .filter((row) => row.queue === queue)
+      .map((row) => ({ type: row.type, limit: declaredIn(row), keyed: row.keyed }));
+    const types = [...routes.values()]
+      .filter(({ job }) => job.queue === queue)
+      .map(({ job: { type, limit, hasLimitKey } }) => ({ type, limit, keyed: hasLimitKey }));
+    await declareLimits(db, { schema, queue }, before, types);
+    channels.set(await channelOf(db, { schema, queue }), queue);
+  }
+  return channels;
+}

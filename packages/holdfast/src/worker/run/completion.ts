@@ -1,0 +1,130 @@
+/**
+ * Completing jobs inside a transaction of the handler's: its writes, the completions and the children of the jobs commit
+ * together or not at all. If one of the jobs is not ours any more, nothing is committed.
+ */
+import type pg from 'pg';
+import { type Enqueued, writeJobs } from '../../enqueue/enqueue.js';
+import { enqueuedEvents } from '../../enqueue/enqueued.js';
+import type { NewJob } from '../../enqueue/insert.js';
+import { withClient } from '../../postgres/connect/pool.js';
+import { executor, type Queryable } from '../../postgres/queryable.js';
+import { isRefusedToAll } from '../../postgres/refused.js';
+import { complete } from '../../settle/complete.js';
+import type { JobContext } from './context.js';
+import { type ContextDeps, jobState, leaseLost } from './handler-context.js';
+import type { LeasedJob } from './leased-job.js';
+
+export interface Member {
+  readonly held: LeasedJob;
+  readonly context: JobContext<unknown>;
+}
+
+/** Jobs of the same keys that ran before are settled first: a crash must not repeat them after these. */
+export async function inTheirTurn(members: readonly Member[], doing: string): Promise<void> {
+  const inside = new Set(members.map(({ held }) => held));
+  for (const { held } of members) {
+    const { before } = held;
+    if (!before || inside.has(before)) continue;
+    await before.left();
+    if (before.failed) throw leaseLost(held.id, doing);
+  }
+}
+
+/** A transaction that has the completions of these jobs in it. One that is surely rolled back leaves them ours. */
+export function committing<Value>(
+  members: readonly Member[],
+  pool: pg.Pool,
+  work: (tx: pg.PoolClient) => Promise<Value>,
+): Promise<Value> {
+  return withClient(pool, async (client, cutOff) => {
+    let committing = false;
+    for (const { context } of members) context.connection = cutOff;
+    try {
+      await client.query('BEGIN');
+      const value = await work(client);
+      committing = true;
+      const ended = await client.query('COMMIT');
+      // COMMIT of a transaction that a query has broken rolls it back, and does not fail.
+      if (ended?.command === 'ROLLBACK')
+        throw jobState(
+          `A query that failed broke the transaction of job ${members[0]?.held.id} after its completion was written, so nothing was committed. Wait for every query inside of the transaction.`,
+        );
+      for (const { context } of members) context.completion = 'done';
+      return value;
+    } catch (error) {
+      // A COMMIT that had no answer in time may have been done: a refusal of the server has a code.
+      const isUnknown = committing && (error as { code?: unknown } | null)?.code === undefined;
+      await client.query('ROLLBACK').then(
+        () => (isUnknown ? undefined : takeBack(members)),
+        (failed: Error) => client.emit('error', failed),
+      );
+      throw error;
+    } finally {
+      for (const { context } of members) context.connection = null;
+    }
+  });
+}
+
+/** Writes the children of these jobs and the completions. `result`: of a single job. */
+export async function completeIn(
+  tx: Queryable,
+  members: readonly Member[],
+  deps: ContextDeps,
+  doing: string,
+  result: string | null = null,
+): Promise<void> {
+  // What is enqueued from here on is refused: it would not be written.
+  const children = members.flatMap(({ context }) => context.handOver());
+  const jobs = members.map(({ held: { id, generation } }) => ({ id, generation, result }));
+  let moved: Set<string>;
+  try {
+    // The children first: the completion locks the row, and from then on the transaction should be short.
+    if (children.length > 0) await writeChildren(tx, children, deps);
+    for (const { held } of members) held.settling = true;
+    const { workerId } = (members[0] as Member).held;
+    moved = new Set(await complete(executor(tx), deps.names, workerId, jobs));
+  } catch (error) {
+    takeBack(members);
+    if (isRefusedToAll(error)) for (const { context } of members) context.refusal = error;
+    throw error;
+  }
+  const lost = members.filter(({ held }) => !moved.has(held.id));
+  for (const { held } of lost) {
+    held.gone = true;
+    held.abort(leaseLost(held.id, doing));
+  }
+  if (lost[0]) throw leaseLost(lost[0].held.id, doing);
+}
+
+/** Into a transaction of the handler's. */
+export async function writeChildren(
+  tx: Queryable,
+  children: readonly NewJob[],
+  { names, maxPayloadBytes, emit }: ContextDeps,
+): Promise<Enqueued[]> {
+  const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
+  const written = await writeJobs(executor(tx), names, children, limits);
+  for (const event of enqueuedEvents(names.queue, children, written)) emit(event);
+  return written;
+}
+
+function takeBack(members: readonly Member[]): void {
+  for (const { context } of members) context.takeBack();
+}
+
+export async function completeTogether<Value>(
+  members: readonly Member[],
+  deps: ContextDeps,
+  work: (tx: pg.PoolClient) => Promise<Value>,
+): Promise<Value> {
+  const doing = 'the transaction';
+  await inTheirTurn(members, doing);
+  return committing(members, deps.pool, async (tx) => {
+    const value = await work(tx);
+    await Promise.all(members.map(({ context }) => context.writing.ended()));
+    const over = members.find(({ held, context }) => held.lost || held.gone || context.isOver);
+    if (over) throw leaseLost(over.held.id, doing);
+    await completeIn(tx, members, deps, doing);
+    return value;
+  });
+}

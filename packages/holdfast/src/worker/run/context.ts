@@ -1,0 +1,273 @@
+/**
+ * The handler's context: the job (job-facts.ts), and what a handler may do with it under its fence. `transaction` and
+ * `complete` settle the job inside a transaction: the handler's writes, the completion and the result commit together or
+ * not at all. `once` remembers an effect outside Postgres. `enqueue` hands children over with the completion.
+ */
+import type pg from 'pg';
+import { findEffect, recordEffect } from '../../effects/once.js';
+import { keepValue, NO_VALUE, type Stored } from '../../effects/value.js';
+import { prepareJobs } from '../../enqueue/enqueue.js';
+import type { NewJob } from '../../enqueue/insert.js';
+import { checkTx } from '../../enqueue/transaction.js';
+import { HoldfastError } from '../../job/errors/errors.js';
+import { describeError } from '../../job/errors/failure.js';
+import {
+  checkDefinition,
+  type EnqueueItem,
+  type EnqueueOptions,
+  type JobDefinition,
+  type PayloadOf,
+} from '../../job/job.js';
+import { checkKey } from '../../job/key.js';
+import { mayPass } from '../../postgres/connect/pool.js';
+import type { Queryable } from '../../postgres/queryable.js';
+import { committing, completeIn, inTheirTurn, type Member, writeChildren } from './completion.js';
+import { type ContextDeps, type HandlerContext, jobState, leaseLost } from './handler-context.js';
+import { JobFacts } from './job-facts.js';
+import type { LeasedJob } from './leased-job.js';
+import { Call, OpenCalls } from './open-calls.js';
+import { isNew, resultText } from './result.js';
+
+/** What the run needs to know of a context after the handler has ended. */
+export class JobContext<Payload> extends JobFacts<Payload> implements HandlerContext<Payload> {
+  readonly #job: LeasedJob;
+  readonly #deps: ContextDeps;
+  #tx: Queryable | null = null;
+  #transacting = false;
+  /** Children that were written to the transaction which has the completion in it. */
+  #handed: NewJob[] = [];
+  /** 'handed': a transaction has the completion in it, and whether it commits is not known here. */
+  completion: 'none' | 'done' | 'handed' = 'none';
+  /** The database refused a completion inside of a transaction, as it would that of any other job. */
+  refusal: unknown = null;
+  /** While a transaction of ours is open: takes its connection out of the pool. */
+  connection: ((error: Error) => void) | null = null;
+  readonly children: NewJob[] = [];
+  readonly calls = new OpenCalls();
+  /** Those that make children: a completion takes them along. */
+  readonly writing = new OpenCalls();
+  /** By name, the effects that are under way. */
+  #effects: Map<string, Promise<unknown>> | null = null;
+  #over: 'returned' | 'failed' | null = null;
+
+  constructor(job: LeasedJob, payload: Payload, deps: ContextDeps) {
+    super(job, payload, deps.log);
+    this.#job = job;
+    this.#deps = deps;
+  }
+
+  // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
+  // nothing to handlers that do not.
+  get once(): HandlerContext<Payload>['once'] {
+    return (name, effect) => this.#call(this.#onceAtATime(name, effect));
+  }
+  get transaction(): HandlerContext<Payload>['transaction'] {
+    return (work) => this.#call(this.#transaction(work));
+  }
+  get complete(): HandlerContext<Payload>['complete'] {
+    return (tx, result) => this.#call(this.#complete(tx, result));
+  }
+  get enqueue(): HandlerContext<Payload>['enqueue'] {
+    return (job, payload, options) => {
+      const call = this.#call(this.#enqueue(job, payload, options));
+      this.writing.add(call);
+      return call;
+    };
+  }
+
+  #call<Value>(made: Promise<Value>): Call<Value> {
+    const call = Call.of(made);
+    this.calls.add(call);
+    return call;
+  }
+
+  /** The outcome is settled from what is known now; whatever the handler calls from here on is refused. */
+  end(how: 'returned' | 'failed'): void {
+    // The first word counts: after its time limit a handler may still return.
+    this.#over ??= how;
+  }
+
+  /** Its connection is not waited for any more: whatever the handler has open on it is rolled back. */
+  cutOff(): void {
+    this.connection?.(leaseLost(this.id, 'its transaction'));
+  }
+
+  get isOver(): boolean {
+    return this.#over !== null;
+  }
+
+  /** Who asks for an effect that is under way gets what comes of that one. */
+  #onceAtATime<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
+    this.#effects ??= new Map();
+    const effects = this.#effects;
+    const open = effects.get(name);
+    if (open) return open as Promise<Stored<Value>>;
+    const made = this.#once(name, effect);
+    effects.set(name, made);
+    const over = () => void effects.delete(name);
+    made.then(over, over);
+    return made;
+  }
+
+  async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
+    checkKey(name, 'name of the effect');
+    const { names, engine } = this.#deps;
+    const before = await findEffect(engine, names, this.id, name);
+    if (before !== null) return JSON.parse(before).value;
+    this.#assertHeld(`the effect "${name}"`);
+    const value = await effect();
+    const { text, problem } = keepValue(value, name, this.#deps.maxPayloadBytes);
+    if (problem !== null) this.#warnOfValue(name, problem);
+    const stands = await this.#record(name, text);
+    if (stands === null) {
+      // Completed by this handler meanwhile, the row is gone for a good reason.
+      if (this.completion === 'none') this.#job.gone = true;
+      throw leaseLost(this.id, `the marker of the effect "${name}"`);
+    }
+    return JSON.parse(stands).value;
+  }
+
+  async #record(name: string, value: string): Promise<string | null> {
+    const { names, engine } = this.#deps;
+    const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
+    try {
+      return await recordEffect(engine, names, owner, name, value);
+    } catch (error) {
+      if (mayPass(error) || value === NO_VALUE) throw error;
+      // Refused for its characters, as by a database in LATIN1. The effect has happened all the same.
+      this.#warnOfValue(name, `the database refused it: ${describeError(error).message}`);
+      return recordEffect(engine, names, owner, name, NO_VALUE);
+    }
+  }
+
+  #warnOfValue(name: string, problem: string): void {
+    if (!isNew(this.#deps.log, 'effect', this.queue, this.type, name)) return;
+    this.log.warn(
+      { effect: name, problem },
+      'ctx.once cannot keep the value of an effect as it is; the effect is recorded and is not repeated',
+    );
+  }
+
+  async #transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value> {
+    this.#assertHeld('the transaction');
+    if (this.#transacting)
+      throw jobState(
+        `Job ${this.id} has a transaction open already, so a second one was refused. Do all of it in one: the job completes with it.`,
+      );
+    this.#transacting = true;
+    try {
+      await inTheirTurn([this.#member], 'the transaction');
+      await this.writing.ended();
+      return await committing([this.#member], this.#deps.pool, async (tx) => {
+        this.#tx = tx;
+        try {
+          const value = await work(tx);
+          await this.#complete(tx, value);
+          return value;
+        } finally {
+          // From here on nobody writes to it: that would be written although this may be rolled back.
+          this.#tx = null;
+        }
+      });
+    } finally {
+      this.#transacting = false;
+    }
+  }
+
+  async #complete(tx: Queryable, result: unknown): Promise<void> {
+    const doing = 'the completion';
+    this.#assertHeld(doing);
+    checkTx(tx);
+    await inTheirTurn([this.#member], doing);
+    await this.writing.ended();
+    // Again: another call may have completed the job meanwhile, or the attempt may be over.
+    this.#assertHeld(doing);
+    const text = resultText(result, this.#job, this.#deps);
+    await completeIn(tx, [this.#member], this.#deps, doing, text);
+  }
+
+  /** Its completion goes into a transaction. Returns its children, which go with it. */
+  handOver(): readonly NewJob[] {
+    this.completion = 'handed';
+    this.#handed = this.children.splice(0);
+    return this.#handed;
+  }
+
+  /** Certainly not committed: the job is still ours, and its children still wait. */
+  takeBack(): void {
+    // After the end the job is being settled, and what that does is not to be undone here.
+    if (this.#over) return;
+    this.completion = 'none';
+    this.#job.settling = false;
+    this.children.unshift(...this.#handed.splice(0));
+  }
+
+  get #member(): Member {
+    return { held: this.#job, context: this };
+  }
+
+  async #enqueue<Input>(
+    job: JobDefinition<Input, unknown>,
+    payload: PayloadOf<Input>,
+    options: EnqueueOptions = {},
+  ): Promise<{ id: string }> {
+    this.#assertHeld('the child job');
+    checkDefinition(job, 'The first argument of ctx.enqueue()', 'The child was not enqueued.');
+    const { tracing } = this.#deps;
+    // Where it is called is where it belongs, however long it takes to get there.
+    const tx = this.#tx;
+    if (!tracing) return this.#enqueueChild(tx, job.item(payload, options));
+    const { queue, type } = job;
+    const about = { queue, type, count: 1, operation: tx ? 'send' : 'create' } as const;
+    const [child] = await tracing.send(about, async (withContext) => {
+      const headers = withContext(options.headers);
+      const item = job.item(payload, { ...options, ...(headers && { headers }) });
+      return [await this.#enqueueChild(tx, item)];
+    });
+    return child as { id: string };
+  }
+
+  async #enqueueChild(tx: Queryable | null, item: EnqueueItem): Promise<{ id: string }> {
+    const { type, queue } = item.job;
+    const limits = { maxPayloadBytes: this.#deps.maxPayloadBytes, onMismatch: 'error' } as const;
+    const [child] = (await prepareJobs([item], limits)) as [NewJob];
+    if (queue !== this.queue) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `Job "${type}" belongs to queue "${queue}" and this handler runs on "${this.queue}"; ` +
+          'the child was not enqueued. Use enqueue() with { tx } inside ctx.transaction for another queue.',
+      );
+    }
+    if (!tx) {
+      this.children.push(child);
+      return { id: child.id };
+    }
+    // Its client may be in other hands by now.
+    if (this.#tx !== tx)
+      throw jobState(
+        `The transaction in which the child of job ${this.id} was enqueued is over, so it was not written. Wait for ctx.enqueue inside of the transaction.`,
+      );
+    const written = await writeChildren(tx, [child], this.#deps);
+    return { id: written[0]?.id ?? child.id };
+  }
+
+  #assertHeld(doing: string): void {
+    // A failed attempt has given its lease up: the next one may have begun.
+    if (this.#job.lost || this.#job.gone || this.#over === 'failed')
+      throw leaseLost(this.id, doing);
+    if (this.#over) {
+      // Whoever called it may not be listening any more.
+      this.#deps.log.warn(
+        { job: this.id, type: this.type, what: doing },
+        'a handler used its context after the end of its attempt, and was refused',
+      );
+      throw jobState(
+        `The attempt of job ${this.id} is over, so ${doing} was refused. Let the handler wait for everything that it starts.`,
+      );
+    }
+    if (this.completion !== 'none')
+      throw jobState(
+        `Job ${this.id} has been completed by this handler already, so ${doing} was refused. Complete a job once, at the end.`,
+      );
+  }
+}

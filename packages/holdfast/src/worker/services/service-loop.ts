@@ -1,0 +1,177 @@
+/**
+ * Services: work on a queue that the fleet does once per interval. One election serves all of them (maintenance/election.ts):
+ * the worker that wins that of a queue runs those that are due. A service works in small statements that each commit
+ * by themselves and pass over what others have locked, so two rounds that overlap do no harm.
+ *
+ * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has been reachable
+ * from here for a whole TTL again: those that live have sent a heartbeat by then.
+ */
+import type pg from 'pg';
+import { EARLY, makeDueAgain, type Periodic, winElection } from '../../maintenance/election.js';
+import type { Names } from '../../postgres/names.js';
+import { withTransaction } from '../../postgres/connect/pool.js';
+import { BEGIN_POOLED } from '../../postgres/connect/pooled.js';
+import { type EngineMode, type Executor, plainExecutor } from '../../postgres/queryable.js';
+import type { SharedDeps } from '../deps.js';
+import type { Settings } from '../options.js';
+import { rounds } from '../time.js';
+
+export interface Service extends Periodic {
+  readonly run: (round: Round) => Promise<number>;
+  /** A run that did so much has left something over: it goes on in the next round. */
+  readonly atMost?: number;
+}
+
+export interface Round {
+  readonly names: Names;
+  readonly workerId: string;
+  readonly ttlMs: number;
+  readonly maySweep: boolean;
+  /** With index plans only, for the queue table. */
+  readonly engine: Executor;
+  /** A transaction in which bitmaps are allowed: the archive is found through block ranges. */
+  readonly withBitmaps: <Value>(work: (db: Executor) => Promise<Value>) => Promise<Value>;
+}
+
+/** A transaction on an engine's connection that begins with settings of its own, as `; SET LOCAL …`. */
+export function transactionWith<Value>(
+  pool: pg.Pool,
+  mode: EngineMode,
+  settings: string,
+  work: (db: Executor) => Promise<Value>,
+): Promise<Value> {
+  const begin = (mode.pooled ? BEGIN_POOLED : 'BEGIN') + settings;
+  return withTransaction(pool, (client) => work(plainExecutor(client, mode)), begin);
+}
+
+/** A round does at most this many chunks of a kind; the next round goes on. */
+export const MAX_CHUNKS = 20;
+
+/** Repeats a chunk while it comes back full, a bounded number of times. Returns how much was done. */
+export async function inChunks(
+  size: number,
+  chunk: (size: number) => Promise<number>,
+): Promise<number> {
+  let total = 0;
+  for (let count = 1; count <= MAX_CHUNKS; count++) {
+    total += await chunk(size);
+    if (total < count * size) break;
+  }
+  return total;
+}
+
+/** The archive is found through block ranges, which only bitmaps can read. And nobody freezes with a lock. */
+const WITH_BITMAPS =
+  "; SET LOCAL enable_bitmapscan = on; SET LOCAL plan_cache_mode = auto; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+
+/** A queue without a job has so many rounds fewer: there is only its archive to prune. */
+const UNUSED = 180;
+
+type Shared =
+  | 'schema'
+  | 'queues'
+  | 'engine'
+  | 'mode'
+  | 'workerId'
+  | 'time'
+  | 'emit'
+  | 'reportError';
+
+interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
+  readonly enginePool: pg.Pool;
+  readonly services: readonly Service[];
+  /** A round of a queue comes every `maintenanceMs`. */
+  readonly settings: Pick<Settings, 'maintenanceMs' | 'ttlMs'>;
+}
+
+export class ServiceLoop {
+  readonly #deps: ServiceLoopDeps;
+  /** By queue, when its last round began, as far as claims have said. */
+  readonly #beganAt = new Map<string, number>();
+  /** Queues in which no job is, of whatever kind: their rounds are rare. */
+  readonly #unused = new Set<string>();
+  #stop: (() => void) | null = null;
+  #stopped = false;
+  /** Also at the start: it may have been started at the end of an outage, before the others are back. */
+  #outage = true;
+  #reachableSince = Number.NEGATIVE_INFINITY;
+
+  constructor(deps: ServiceLoopDeps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    const { queues, settings, time } = this.#deps;
+    const work = async () => {
+      // An outage counts from the first election after it, whoever wins it.
+      this.#reachableForMs();
+      for (const queue of queues) if (this.#roundMayCome(queue)) await this.#round(queue);
+    };
+    this.#stop = rounds(time, settings.maintenanceMs, work, 0);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#stop?.();
+  }
+
+  recordOutage(): void {
+    this.#outage = true;
+  }
+
+  /** A claim has seen when the last round of this queue began. */
+  recordRound(queue: string, agoMs: number | null, unused = false): void {
+    if (agoMs !== null) this.#beganAt.set(queue, this.#deps.time.now() - agoMs);
+    if (unused) this.#unused.add(queue);
+    else this.#unused.delete(queue);
+  }
+
+  #roundMayCome(queue: string): boolean {
+    const { settings, time } = this.#deps;
+    const beganAt = this.#beganAt.get(queue) ?? Number.NEGATIVE_INFINITY;
+    const everyMs = settings.maintenanceMs * (this.#unused.has(queue) ? UNUSED : 1);
+    return time.now() - beganAt >= EARLY * everyMs;
+  }
+
+  async #round(queue: string): Promise<void> {
+    const { schema, services, engine, enginePool, mode, settings, workerId } = this.#deps;
+    const names = { schema, queue };
+    try {
+      const due = await winElection(engine, names, settings.maintenanceMs, services);
+      if (!due) return;
+      const round = {
+        ...{ names, workerId: workerId(), ttlMs: settings.ttlMs, engine },
+        maySweep: this.#reachableForMs() > settings.ttlMs,
+        withBitmaps: <Value>(work: (db: Executor) => Promise<Value>) =>
+          transactionWith(enginePool, mode, WITH_BITMAPS, work),
+      };
+      const done = new Map<string, number>();
+      const again: string[] = [];
+      for (const { name, run, atMost } of services) {
+        if (!due.has(name)) continue;
+        try {
+          const count = await run(round);
+          done.set(name, count);
+          if (atMost !== undefined && count >= atMost) again.push(name);
+        } catch (error) {
+          // One that fails does not keep the rest; it is tried again at the next round.
+          again.push(name);
+          if (!this.#stopped) this.#deps.reportError(`${name} of ${queue}`, error);
+        }
+      }
+      const recovered = done.get('recover') ?? 0;
+      const pruned = [...done].reduce((sum, [name, n]) => sum + (/^prune/.test(name) ? n : 0), 0);
+      this.#deps.emit({ kind: 'maintained', queue, recovered, pruned });
+      await makeDueAgain(engine, names, again);
+    } catch (error) {
+      // A worker that stops takes its connections away, and what is left of the round with them.
+      if (!this.#stopped) this.#deps.reportError(`maintenance of ${queue}`, error);
+    }
+  }
+
+  #reachableForMs(): number {
+    if (this.#outage) this.#reachableSince = this.#deps.time.now();
+    this.#outage = false;
+    return this.#deps.time.now() - this.#reachableSince;
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * Time moves forward for a whole database: every moment that Holdfast has stored is moved back by as much. What
+ * is delayed becomes due, leases run out, workers fall silent, keys and markers grow old. Nothing waits, and the
+ * clocks of the database and of the process stay as they are.
+ */
+
+import type { Holdfast } from 'holdfast';
+import { type Duration } from 'holdfast';
+import { durationMs, MAX_DELAY_MS } from 'holdfast/internal';
+import { withTransaction } from 'holdfast/internal';
+import type { Queryable } from 'holdfast';
+import { depsOf } from './deps.js';
+import { queueNames, rowsOf } from './rows.js';
+
+const BY = `$1::text::bigint * interval '1 millisecond'`;
+
+/** Each of one queue; infinity, where dead letters lie, stays infinity. */
+const OF_QUEUE = [
+  `UPDATE holdfast.inbox AS i SET available_at = i.available_at - ${BY}, created_at = i.created_at - ${BY},
+    claimed_at = i.claimed_at - ${BY}, lease_expires_at = i.lease_expires_at - ${BY}`,
+  `UPDATE holdfast.inbox_archive AS a SET created_at = a.created_at - ${BY},
+    claimed_at = a.claimed_at - ${BY}, completed_at = a.completed_at - ${BY}`,
+  `UPDATE holdfast.inbox_claims AS c SET claimed_at = c.claimed_at - ${BY}`,
+  `UPDATE holdfast.inbox_idempotency AS k SET expires_at = k.expires_at - ${BY}`,
+  `UPDATE holdfast.inbox_unique AS u SET kept_until = u.kept_until - ${BY}, prune_at = u.prune_at - ${BY}`,
+  `UPDATE holdfast.inbox_effects AS e SET created_at = e.created_at - ${BY}`,
+  `UPDATE holdfast.queues AS q SET maintained_at = q.maintained_at - ${BY},
+    serviced_at = coalesce((SELECT jsonb_object_agg(s.key, CASE jsonb_typeof(s.value)
+        WHEN 'string' THEN to_jsonb((s.value #>> '{}')::timestamptz - ${BY}) ELSE s.value END)
+      FROM jsonb_each(q.serviced_at) AS s), '{}'),
+    archive_segments = (SELECT jsonb_object_agg(s.key, s.value::timestamptz - ${BY})
+      FROM jsonb_each_text(q.archive_segments) AS s),
+    waiting_at = q.waiting_at - ${BY}, recount_at = q.recount_at - ${BY} WHERE q.name = 'inbox'`,
+];
+
+const OF_FLEET = `UPDATE holdfast.workers AS w SET last_seen_at = w.last_seen_at - ${BY},
+  started_at = w.started_at - ${BY}`;
+
+const OF_RATES = `UPDATE holdfast.rates AS r SET started_tat = r.started_tat - ${BY}`;
+
+/** As if so much time had passed: `await advance(hf, '1h')`. */
+export async function advance(hf: Holdfast, by: Duration): Promise<void> {
+  const { ownPool, schema } = depsOf(hf);
+  const ms = durationMs(by, 'the time to advance by', { max: MAX_DELAY_MS });
+  await withTransaction(ownPool, (tx) => shift(tx, schema, ms));
+}
+
+async function shift(tx: Queryable, schema: string, ms: number): Promise<void> {
+  for (const queue of await queueNames(tx, schema)) {
+    for (const text of OF_QUEUE) await rowsOf(tx, { schema, queue }, text, [String(ms)]);
+  }
+  for (const text of [OF_FLEET, OF_RATES])
+    await rowsOf(tx, { schema, queue: 'inbox' }, text, [String(ms)]);
+}
+
+const EMPTY = [
+  ...['inbox', 'inbox_archive', 'inbox_claims', 'inbox_idempotency', 'inbox_unique'],
+  'inbox_effects',
+];
+
+/** Empties every queue with its archive, keys and markers, and forgets what rates have counted. Queues, their settings and your tables stay. */
+export async function clearJobs(hf: Holdfast): Promise<void> {
+  const { ownPool, schema } = depsOf(hf);
+  await withTransaction(ownPool, async (tx) => {
+    await rowsOf(tx, { schema, queue: 'inbox' }, 'DELETE FROM holdfast.rates');
+    for (const queue of await queueNames(tx, schema)) {
+      for (const table of EMPTY) {
+        await rowsOf(tx, { schema, queue }, `DELETE FROM holdfast.${table}`);
+      }
+    }
+  });
+}

@@ -1,0 +1,84 @@
+/**
+ * What the kit uses of a Holdfast: its pool, and beside it connections of its own, as a worker has them, so that
+ * a handler that holds every connection of the pool does not keep the kit from settling its job. They are
+ * opened when they are needed and closed with `hf.close()`.
+ */
+import type pg from 'pg';
+import { type Holdfast } from 'holdfast';
+import { partsOf } from 'holdfast/internal';
+import { HoldfastError } from 'holdfast';
+import type { Logger } from 'holdfast';
+import { checkQueueName, type Names } from 'holdfast/internal';
+import { closePool, enginePool, plainPool } from 'holdfast/internal';
+import { type Executor, engineExecutor } from 'holdfast/internal';
+
+export interface TestDeps {
+  readonly hf: Holdfast;
+  readonly schema: string;
+  readonly names: (queue: string) => Names;
+  /** Of handlers' transactions. */
+  readonly pool: pg.Pool;
+  /** The kit's own. */
+  readonly ownPool: pg.Pool;
+  readonly engine: Executor;
+  readonly plain: Executor;
+  /** The same statements on a client in a transaction. */
+  readonly on: (client: pg.PoolClient) => Executor;
+  readonly log: Logger;
+  readonly maxPayloadBytes: number;
+}
+
+interface Pools {
+  readonly engine: pg.Pool;
+  readonly ownPool: pg.Pool;
+}
+
+const CLOSE_MS = 500;
+const made = new WeakMap<object, TestDeps>();
+
+/** The same for every call with the same Holdfast. */
+export function depsOf(hf: Holdfast): TestDeps {
+  let deps = made.get(hf);
+  if (!deps) {
+    deps = makeDeps(hf, hf);
+    made.set(hf, deps);
+  }
+  return deps;
+}
+
+/** For a Holdfast that is made of another one and has connections of its own kind. */
+export function setDeps(hf: Holdfast, original: Holdfast, pools: Pools): void {
+  made.set(hf, makeDeps(hf, original, pools));
+}
+
+function makeDeps(hf: Holdfast, original: Holdfast, given?: Pools): TestDeps {
+  const parts = partsOf(original);
+  if (!parts) {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'This is not an object that holdfast() has returned, or it comes from another copy of the package; nothing was done. ' +
+        'Pass what holdfast({ connectionString }) or (await startPglite()).hf gives you, not a copy of it.',
+    );
+  }
+  const { schema, log, maxPayloadBytes, connection, pooler } = parts;
+  const own = given ?? {
+    engine: enginePool({ ...connection, pooled: pooler }, 3, log),
+    ownPool: plainPool(connection, 3, log),
+  };
+  if (!given) {
+    parts.onClose(async () => {
+      made.delete(hf);
+      await Promise.all([closePool(own.engine, CLOSE_MS), closePool(own.ownPool, CLOSE_MS)]);
+    });
+  }
+  const prepare = !pooler;
+  return {
+    ...{ hf, schema, log, maxPayloadBytes },
+    pool: parts.pool(),
+    ownPool: own.ownPool,
+    names: (queue) => ({ schema, queue: checkQueueName(queue) }),
+    engine: engineExecutor(own.engine, { prepare, pooled: pooler }),
+    on: (client) => engineExecutor(client, { prepare }),
+    plain: engineExecutor(own.ownPool, { prepare }),
+  };
+}

@@ -1,0 +1,1 @@
+export { INITDB, dumpFiles } from './pglite/dump.js';

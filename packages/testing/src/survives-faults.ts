@@ -1,0 +1,264 @@
+/**
+ * Runs a handler through everything that can go wrong around it, and counts its effect: a handler whose effect
+ * happens twice, or not at all, is found, with the steps that led there.
+ *
+ * First the handler runs undisturbed; that shows at which steps it talks to the database. Then, each time with a
+ * job of its own, every fault strikes at every step where it can, and workers finish the job. The effect must
+ * have happened as often as undisturbed.
+ */
+import { HoldfastError } from 'holdfast';
+import type { JobDefinition, PayloadOf } from 'holdfast';
+import { checkKnown, type Known } from 'holdfast/internal';
+import { atStep, COMMITS, type Fault, Recorder } from './faults/fault.js';
+import { type Finding, failedReport } from './faults/report.js';
+import type { Step } from './faults/steps.js';
+import { strike } from './faults/strike.js';
+import { outcomeOf } from './outcome.js';
+import { type Target, target } from './target.js';
+import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
+
+export interface SurvivalOptions extends Target, Omit<TrialOptions, 'attempt'> {
+  /** How often the effect has happened so far: count rows, or the calls of a fake. */
+  readonly effect: () => number | Promise<number>;
+  /**
+   * A crash between an effect of `ctx.once` and its marker repeats the effect, unless the other system knows an
+   * idempotency key. Default `'allow'`: that is reported and passes. `'fail'`: it fails.
+   */
+  readonly onceGap?: 'allow' | 'fail';
+}
+
+const { attempt: _, ...OF_A_TRIAL } = TRIAL_OPTIONS;
+const OPTIONS = {
+  ...OF_A_TRIAL,
+  ...{ effect: true, onceGap: true },
+} as const satisfies Known<SurvivalOptions>;
+
+export interface SurvivalReport {
+  /** What was tried, in words. */
+  readonly tried: readonly string[];
+  /** What had nothing to strike, because the handler did not come to that step again: its steps differ from run to run. */
+  readonly missed: readonly string[];
+  /** A crash between the effect of a `ctx.once` and its marker repeats it; null: the handler uses no `ctx.once`. */
+  readonly onceGap: 'open' | 'closed' | null;
+}
+
+interface Scenario {
+  readonly fault: Fault;
+  readonly index: number;
+  readonly step: Step;
+}
+
+/** Handlers with more steps are struck at the first ones, and where something becomes durable. */
+const MAX_STEPS = 20;
+const DURABLE: readonly Step['kind'][] = ['once', 'marker', ...COMMITS];
+const MAX_ATTEMPTS = 20;
+
+export async function survivesFaults<Input, Output>(
+  job: JobDefinition<Input, Output>,
+  handler: TestHandler<Output>,
+  payload: PayloadOf<Input> | ((run: number) => PayloadOf<Input>),
+  options: SurvivalOptions,
+): Promise<SurvivalReport> {
+  checkKnown(options, OPTIONS, 'survivesFaults()', 'Nothing was run.');
+  const { hf, effect, onceGap = 'allow', ...rest } = options ?? {};
+  checkOptions(effect, onceGap);
+  const trial = new Trial(await target(hf), job, handler);
+  const survey = new Survey(trial, payload, effect, rest);
+  await survey.undisturbed();
+  return survey.faults(onceGap === 'fail');
+}
+
+function checkOptions(effect: unknown, onceGap: string): void {
+  if (typeof effect !== 'function') {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      'survivesFaults needs { effect }, a function that returns how often the effect has happened so far; nothing was run. ' +
+        'For example { effect: () => mailer.sent.length }, or a query that counts rows.',
+    );
+  }
+  if (onceGap !== 'allow' && onceGap !== 'fail') {
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `onceGap is ${JSON.stringify(onceGap)} and must be "allow" or "fail"; nothing was run.`,
+    );
+  }
+}
+
+class Survey<Input, Output> {
+  readonly #trial: Trial<Input, Output>;
+  readonly #payload: Input | ((run: number) => Input);
+  readonly #effect: () => number | Promise<number>;
+  readonly #options: Omit<TrialOptions, 'attempt'> & { readonly unique: false };
+  #runs = 0;
+  /** How often the effect happens in one job. */
+  #usual = 0;
+  #steps: readonly Step[] = [];
+
+  constructor(
+    trial: Trial<Input, Output>,
+    payload: Input | ((run: number) => Input),
+    effect: () => number | Promise<number>,
+    options: Omit<TrialOptions, 'attempt'>,
+  ) {
+    this.#trial = trial;
+    this.#payload = payload;
+    this.#effect = effect;
+    this.#options = { ...options, unique: false };
+  }
+
+  async #count(): Promise<number> {
+    const count: unknown = await this.#effect();
+    if (typeof count === 'number' && Number.isFinite(count)) return count;
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `effect returned ${JSON.stringify(count)} and must return a number: how often the effect has happened so far. ` +
+        'Postgres returns counts as text: SELECT count(*)::int.',
+    );
+  }
+
+  #nextPayload(): Input {
+    const payload = this.#payload;
+    this.#runs++;
+    return typeof payload === 'function'
+      ? (payload as (run: number) => Input)(this.#runs)
+      : payload;
+  }
+
+  async undisturbed(): Promise<void> {
+    const [first, steps] = await this.#plainRun();
+    if (first === 0) {
+      throw new HoldfastError(
+        'OPTION_INVALID',
+        `The handler of "${this.#trial.job.type}" ran to its end, and effect() returned the same as before, so there is nothing to watch over. ` +
+          'Let effect count what the handler does: rows that it writes, or the calls of a fake that it is given.',
+      );
+    }
+    this.#usual = first;
+    this.#steps = steps;
+    const [second] = await this.#plainRun();
+    if (second === first) return;
+    throw new HoldfastError(
+      'OPTION_INVALID',
+      `Undisturbed, the effect of "${this.#trial.job.type}" happened ${first} × in the first job and ${second} × in a second one with the same payload, so faults cannot be told apart from that. ` +
+        'If it happens once for a payload, pass the payload as a function that gives every job its own: (run) => ({ orderId: run }).',
+    );
+  }
+
+  /** How often the effect happened, and the steps. */
+  async #plainRun(): Promise<[number, Step[]]> {
+    const before = await this.#count();
+    const worker = this.#trial.worker();
+    const held = await this.#trial.begin(worker, this.#nextPayload(), this.#options);
+    const recorder = new Recorder();
+    const end = await this.#trial.run(worker, held, recorder);
+    const row = await this.#trial.deps.hf.job(held.id, { queue: this.#trial.names.queue });
+    const outcome = outcomeOf(end, row);
+    if (outcome === 'completed') return [(await this.#count()) - before, recorder.steps];
+    throw new HoldfastError(
+      'JOB_STATE',
+      `Undisturbed, the handler of "${this.#trial.job.type}" should complete its job, but the attempt ended as "${outcome}": ${row?.lastError?.split('\n', 1)[0] ?? 'no error'}. ` +
+        'Fix that first; faults come after.',
+      { cause: this.#trial.thrown },
+    );
+  }
+
+  #scenarios(): Scenario[] {
+    const all = this.#steps
+      .map((step, index) => ({ step, index }))
+      .filter(({ step, index }) => index < MAX_STEPS || DURABLE.includes(step.kind));
+    const of = (fault: Fault, kinds: (kind: Step['kind']) => boolean) =>
+      all.filter(({ step }) => kinds(step.kind)).map((at) => ({ fault, ...at }));
+    return [
+      ...of('crash', () => true),
+      // Inside of a transaction that has the completion in it, nobody can take the job over.
+      ...of('lease_lost', (kind) => kind !== 'commit'),
+      ...of('delivered_twice', () => true).slice(0, 1),
+      ...of(
+        'commit_unanswered',
+        (kind) => COMMITS.includes(kind) || kind === 'query' || kind === 'marker',
+      ),
+      ...of('commit_lost', (kind) => COMMITS.includes(kind)),
+      ...of('marker_lost', (kind) => kind === 'marker'),
+    ];
+  }
+
+  async faults(strict: boolean): Promise<SurvivalReport> {
+    const tried: string[] = [];
+    const missed: string[] = [];
+    const found: Finding[] = [];
+    let open = false;
+    for (const scenario of this.#scenarios()) {
+      const { finding, struck } = await this.#try(scenario);
+      (struck ? tried : missed).push(titleOf(scenario));
+      if (!finding) continue;
+      // One repetition is the gap; a job that never ends is not.
+      const completed = finding.status === 'completed';
+      const inGap = isGap(scenario) && completed && finding.times > this.#usual;
+      open ||= inGap;
+      if (strict || !inGap) found.push(finding);
+    }
+    if (found.length > 0) throw failedReport(this.#trial.job.type, found, tried.length);
+    const usesOnce = this.#steps.some(({ kind }) => kind === 'marker');
+    return { tried, missed, onceGap: usesOnce ? (open ? 'open' : 'closed') : null };
+  }
+
+  async #try(scenario: Scenario): Promise<{ finding: Finding | null; struck: boolean }> {
+    const story: string[] = [];
+    const before = await this.#count();
+    let seen = 0;
+    const tell = async (sentence: string) => {
+      const times = (await this.#count()) - before;
+      const news = times === seen ? '' : ` [the effect has happened ${times} × by now]`;
+      seen = times;
+      story.push(`${sentence}${news}`);
+    };
+    const trial = this.#trial;
+    const first = trial.worker();
+    const held = await trial.begin(first, this.#nextPayload(), this.#options);
+    const at = atStep(scenario.index);
+    const { step } = await strike(scenario.fault, { trial, first, held, tell }, at);
+    const struck = step !== null;
+    const status = await this.#finish(held.id, tell);
+    const times = (await this.#count()) - before;
+    if (times === this.#usual && status === 'completed') return { finding: null, struck };
+    const title = titleOf(scenario);
+    const finding = { title, story, times, usual: this.#usual, status, inGap: isGap(scenario) };
+    return { finding, struck };
+  }
+
+  /** Workers go on until the job has ended. */
+  async #finish(id: string, tell: (sentence: string) => Promise<void>): Promise<string> {
+    const trial = this.#trial;
+    for (let attempt = 2; attempt < MAX_ATTEMPTS; attempt++) {
+      const worker = trial.worker();
+      const held = await trial.aside(() => worker.claimJob(trial.names, id));
+      if (!held) break;
+      const { result } = await trial.run(worker, held);
+      const why = result === 'failed' ? `: ${String((trial.thrown as Error)?.message)}` : '';
+      await tell(`Worker ${attempt} claimed the job and ran the handler: ${result}${why}.`);
+    }
+    const row = await trial.deps.hf.job(id, { queue: trial.names.queue });
+    return row?.status ?? 'completed';
+  }
+}
+
+/** Between an effect of `ctx.once` and its marker. */
+const isGap = ({ fault, step }: Scenario) =>
+  step.kind === 'marker' && fault !== 'commit_unanswered';
+
+function titleOf({ fault, step }: Scenario): string {
+  switch (fault) {
+    case 'crash':
+      return `the worker crashes ${step.moment}`;
+    case 'lease_lost':
+      return `the lease is lost ${step.moment}, and another worker runs the job`;
+    case 'delivered_twice':
+      return 'the job is delivered to two workers at once';
+    case 'commit_unanswered':
+      return `the connection breaks after ${step.name}, before the answer`;
+    case 'commit_lost':
+      return `the connection breaks at ${step.name}, which is not carried out`;
+    case 'marker_lost':
+      return `${step.name} is not written`;
+  }
+}

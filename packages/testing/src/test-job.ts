@@ -1,0 +1,106 @@
+/**
+ * One attempt of one job, inline: the handler is called once, in a real context, on a real row, and what came of
+ * it is returned. With a fault it meets one of the things that happen in production.
+ */
+import { HoldfastError } from 'holdfast';
+import type { JobDefinition, PayloadOf } from 'holdfast';
+import { checkKnown, type Known } from 'holdfast/internal';
+import type { Fault } from './faults/fault.js';
+import { FAULTS } from './faults/fault.js';
+import { strike, usualPlace } from './faults/strike.js';
+import { delayOf, outcomeOf, type TestOutcome } from './outcome.js';
+import { type EnqueuedJob, effectsOf, lastPositions, writtenSince } from './rows.js';
+import { type Target, target } from './target.js';
+import type { AttemptEnd } from './test-worker.js';
+import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
+
+export type { TestOutcome } from './outcome.js';
+
+export interface TestJobOptions extends Target, TrialOptions {
+  readonly fault?: Fault;
+}
+
+const OPTIONS = { ...TRIAL_OPTIONS, fault: true } as const satisfies Known<TestJobOptions>;
+
+export interface TestJobResult {
+  readonly id: string;
+  readonly outcome: TestOutcome;
+  /** With `retry` and `snoozed`: after how long it runs again. */
+  readonly delayMs: number | null;
+  /** What the handler returned, as it is kept with the job; null: nothing, or the job is not completed. */
+  readonly result: unknown;
+  /** What the handler threw, or why the payload could not be read. */
+  readonly error: unknown;
+  /** Jobs of any queue that were written meanwhile and are committed: children, and others. */
+  readonly enqueued: readonly EnqueuedJob[];
+  /** By name, what `ctx.once` has recorded. */
+  readonly effects: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Runs one attempt and tells how it ended. The job stays where that left it: completed in the archive, or
+ * waiting for its next attempt.
+ */
+export async function testJob<Input, Output>(
+  job: JobDefinition<Input, Output>,
+  handler: TestHandler<Output>,
+  payload: PayloadOf<Input>,
+  options: TestJobOptions = {},
+): Promise<TestJobResult> {
+  checkKnown(options, OPTIONS, 'testJob()', 'Nothing was run.');
+  const { hf, fault, ...rest } = options;
+  checkFault(fault);
+  const trial = new Trial(await target(hf), job, handler);
+  const { ownPool, schema } = trial.deps;
+  const before = await lastPositions(ownPool, schema);
+  const first = trial.worker();
+  const held = await trial.begin(first, payload, { ...rest, unique: false });
+  const end = fault ? await struckAttempt(trial, fault, held, first) : await trial.run(first, held);
+  const result = await resultOf(trial, end, held.id);
+  const enqueued = await writtenSince(ownPool, schema, before, held);
+  return { id: held.id, ...result, enqueued };
+}
+
+function checkFault(fault: Fault | undefined): void {
+  if (fault === undefined || FAULTS.includes(fault)) return;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `There is no fault ${JSON.stringify(fault)}; nothing was run. Use one of ${FAULTS.join(', ')}.`,
+  );
+}
+
+async function struckAttempt<Input, Output>(
+  trial: Trial<Input, Output>,
+  fault: Fault,
+  held: Awaited<ReturnType<Trial<Input, Output>['begin']>>,
+  first: ReturnType<Trial<Input, Output>['worker']>,
+): Promise<AttemptEnd | null> {
+  const scene = { trial, first, held, tell: async () => undefined };
+  const { end, step } = await strike(fault, scene, usualPlace(fault, held));
+  if (step) return end;
+  throw new HoldfastError(
+    'OPTION_INVALID',
+    `The fault "${fault}" had nothing to strike: the attempt ended before. ` +
+      (fault === 'marker_lost'
+        ? 'It strikes where ctx.once records its marker, and this handler got to none.'
+        : 'Did the handler throw before it came to its end?'),
+  );
+}
+
+async function resultOf<Input, Output>(
+  trial: Trial<Input, Output>,
+  end: AttemptEnd | null,
+  id: string,
+): Promise<Pick<TestJobResult, 'outcome' | 'delayMs' | 'result' | 'error' | 'effects'>> {
+  const { deps, names } = trial;
+  const row = await deps.hf.job(id, { queue: names.queue });
+  const outcome = end ? outcomeOf(end, row) : 'crashed';
+  const failed = outcome === 'retry' || outcome === 'dead_letter';
+  return {
+    outcome,
+    delayMs: end ? delayOf(end, outcome) : null,
+    result: row?.result ?? null,
+    error: trial.thrown ?? (failed ? new Error(row?.lastError ?? 'the attempt failed') : undefined),
+    effects: await effectsOf(deps.ownPool, names, id),
+  };
+}

@@ -1,0 +1,238 @@
+/**
+ * A worker without loops: it claims when it is told to, runs one job in the caller's turn and settles it. The
+ * statements, the context, the outcome of an attempt and the settle are those of a real worker; timers, threads
+ * and notifications are left out, so nothing happens by itself and nothing waits.
+ */
+import { randomBytes } from 'node:crypto';
+import timers from 'node:timers';
+import { claimKeyed, type KeyStretch } from 'holdfast/internal';
+import { claimSuspects } from 'holdfast/internal';
+import type { ClaimedJob } from 'holdfast/internal';
+import { claimTime, type LineRequest } from 'holdfast/internal';
+import { frontLines } from 'holdfast/internal';
+import { claimRateKeys } from 'holdfast/internal';
+import { claimTurns } from 'holdfast/internal';
+import { leave, lockKeyOf, register } from 'holdfast/internal';
+import { BUCKETS } from 'holdfast/internal';
+import { markStarted } from 'holdfast/internal';
+import { renew } from 'holdfast/internal';
+import type { Names } from 'holdfast/internal';
+import { withTransaction } from 'holdfast/internal';
+import type { Executor } from 'holdfast/internal';
+import type { SettleResult } from 'holdfast/internal';
+import { type Outcome, type Route, runJob } from 'holdfast/internal';
+import { leaseLost } from 'holdfast/internal';
+import { LeasedJob } from 'holdfast/internal';
+import { settleOutcome } from 'holdfast/internal';
+import { Settler } from 'holdfast/internal';
+import { systemTime, type Time } from 'holdfast/internal';
+import type { TestDeps } from './deps.js';
+import { watching } from './faults/steps.js';
+import { makeDue, type Place } from './rows.js';
+
+const { setImmediate } = timers;
+/** Goes on under the fake timers of a test, which would stand still. */
+const realTime: Time = { ...systemTime, soon: (run) => void setImmediate(run) };
+
+/** No handler of a test runs for so long; nobody renews here. */
+const LEASE_MS = 600_000;
+
+const ALL_KEYS: KeyStretch = { bucket: 0, afterKey: '', untilBucket: BUCKETS, untilKey: '' };
+
+export interface AttemptEnd {
+  readonly outcome: Outcome;
+  readonly result: SettleResult;
+}
+
+export class TestWorker {
+  readonly id = `test-${process.pid}-${randomBytes(4).toString('hex')}`;
+  readonly #deps: TestDeps;
+  readonly #routes: ReadonlyMap<string, Route>;
+  readonly #timeoutMs: number | null;
+  #claims = 0;
+
+  constructor(deps: TestDeps, routes: ReadonlyMap<string, Route>, timeoutMs: number | null = null) {
+    this.#deps = deps;
+    this.#routes = routes;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Into the registry: only a worker that stands there can be declared dead. */
+  async register(names: Names): Promise<void> {
+    const { engine } = this.#deps;
+    const worker = { id: this.id, lockKey: lockKeyOf(this.id), handles: {}, metadata: {} };
+    await register(engine, names, worker);
+  }
+
+  /** Out of the registry; `holding`: it vanishes with what it holds. */
+  async leave(names: Names, holding: boolean): Promise<void> {
+    await leave(this.#deps.engine, names, this.id, !holding);
+  }
+
+  /** The next due job of a queue, as its order has it; null when there is none. */
+  async claimNext(names: Names, ordering: string): Promise<LeasedJob | null> {
+    const [job] = await this.#claim(this.#deps.engine, names, ordering, {
+      ...{ line: null, stretch: ALL_KEYS, turn: ALL_KEYS },
+    });
+    return job ? this.#leased(names, job) : null;
+  }
+
+  /** Jobs whose workers vanished again and again come in groups. */
+  async claimSuspects(names: Names): Promise<LeasedJob[]> {
+    const { jobs } = await claimSuspects(this.#deps.engine, names, this.#terms(names.queue));
+    return jobs.map((job) => this.#leased(names, job));
+  }
+
+  /** This job and no other; one that is delayed becomes due, and a live lease of another runs out. */
+  async claimJob(names: Names, id: string): Promise<LeasedJob | null> {
+    return withTransaction(this.#deps.ownPool, async (tx) => {
+      const place = await makeDue(tx, names, id);
+      if (!place) return null;
+      return this.claimPlace(this.#deps.on(tx), names, id, place);
+    });
+  }
+
+  /** The same for a job that is due, in a transaction of the caller's. */
+  async claimPlace(
+    db: Executor,
+    names: Names,
+    id: string,
+    place: Place,
+  ): Promise<LeasedJob | null> {
+    const { type, version, priority, runAt: afterAt, position } = place;
+    const jobs = await this.#claim(db, names, place.ordering, {
+      line: { type, version, priority, afterAt, afterPosition: position - 1, rows: 1 },
+      stretch: onlyKey(place),
+      turn: turnOf(place),
+      maxKeys: 1,
+    });
+    const job = jobs.find((one) => one.id === id);
+    return job ? this.#leased(names, job) : null;
+  }
+
+  /** From the places that the order of the queue has. */
+  async #claim(
+    db: Executor,
+    names: Names,
+    ordering: string,
+    from: {
+      /** Null: everything, from the front. */
+      readonly line: LineRequest | null;
+      readonly stretch: KeyStretch;
+      readonly turn: KeyStretch;
+      readonly maxKeys?: number;
+    },
+  ): Promise<ClaimedJob[]> {
+    const asked = { ...this.#terms(names.queue), ask: false };
+    const { line, stretch, turn, maxKeys } = from;
+    if (ordering === 'none') {
+      const lines = line ? [line] : frontLines(asked.versions, 1);
+      const { jobs } = await claimTime(db, names, { ...asked, lines, lagMs: 0 });
+      if (jobs.length > 0 || line) return jobs;
+      const walks = Object.entries(asked.versions).map(([type, version]) => ({
+        ...{ type, version, afterKey: '' },
+      }));
+      const terms = { ...this.#terms(names.queue), walks, keys: 1_000 };
+      return (await claimRateKeys(db, names, terms)).jobs;
+    }
+    if (ordering !== 'turns')
+      return (await claimKeyed(db, names, { ...asked, stretches: [stretch], run: 1 })).jobs;
+    const again = { again: false, ...(maxKeys !== undefined && { maxKeys }) };
+    return (await claimTurns(db, names, { ...asked, ...again, stretches: [turn] })).jobs;
+  }
+
+  /** Limits are for fleets: a test runs what it asks for. */
+  #terms(queue: string) {
+    const handled = [...this.#routes.values()].filter(({ job }) => job.queue === queue);
+    const versions = Object.fromEntries(handled.map(({ job }) => [job.type, job.version]));
+    this.#claims++;
+    return {
+      ...{ workerId: this.id, leaseMs: LEASE_MS, number: this.#claims, finished: [] },
+      ...{ limit: 1, versions, held: 'unlimited' as const },
+    };
+  }
+
+  #leased({ queue }: Names, row: ClaimedJob): LeasedJob {
+    const now = systemTime.now();
+    const facts = { workerId: this.id, clock: Date.now(), number: this.#claims };
+    return new LeasedJob(row, { queue, ...facts, sentAt: now, claimedAt: now });
+  }
+
+  /** One attempt, to the answer of the database. */
+  async run(held: LeasedJob): Promise<AttemptEnd> {
+    const { deps, route, names } = this.#running(held);
+    const { pool, ownPool, plain, engine, log, maxPayloadBytes } = deps;
+    const context = {
+      ...{ names, pool, ownPool, plain, engine, log, maxPayloadBytes, tracing: null },
+      emit: () => undefined,
+    };
+    await this.start(held);
+    const outcome = await runJob(held, route, context, this.#timeoutMs);
+    if (held.lost || held.gone) return { outcome, result: 'lost' };
+    held.settling = true;
+    const settler = this.#settler(names);
+    const result = await new Promise<SettleResult>((resolve) => {
+      settleOutcome({ settler, context, route }, held, outcome, (how) => resolve(how));
+    });
+    return { outcome, result };
+  }
+
+  /** As before a handler is called: one that crashed before is marked. */
+  async start(held: LeasedJob): Promise<void> {
+    held.started = true;
+    if (held.row.crashes === 0) return;
+    await markStarted(this.#deps.engine, this.#deps.names(held.queue), held.workerId, held);
+  }
+
+  #running(held: LeasedJob) {
+    const route = this.#routes.get(held.row.type) as Route;
+    return { deps: this.#deps, route, names: this.#deps.names(held.queue) };
+  }
+
+  #settler(names: Names): Settler {
+    const { engine, plain, log } = this.#deps;
+    return new Settler({
+      ...{ engine, plain, names, time: realTime, took: () => undefined },
+      // What a watched attempt meets was made on purpose.
+      reportError: (what, error) => {
+        if (!watching.getStore()) log.warn({ what, err: String(error) }, 'worker error');
+      },
+      standing: () => 'alive',
+      abandoned: new AbortController().signal,
+    });
+  }
+
+  /** As the keeper does it: a lease that cannot be renewed is lost, and the handler's signal says so. */
+  async renew(held: LeasedJob): Promise<boolean> {
+    const names = this.#deps.names(held.queue);
+    const job = { id: held.id, generation: held.generation };
+    const renewed = await renew(this.#deps.engine, names, this.id, [job], LEASE_MS);
+    if (renewed.length > 0) return true;
+    held.lost = true;
+    held.abort(leaseLost(held.id, 'what this attempt does from now on'));
+    return false;
+  }
+}
+
+/** The stretch of the index that holds one key. */
+function onlyKey({ bucket, key }: Place): KeyStretch {
+  return { bucket, afterKey: before(key), untilBucket: bucket, untilKey: `${key}\u0001` };
+}
+
+/** One more of this key's turn: the walk begins with the key itself. */
+function turnOf({ bucket, group, key }: Place): KeyStretch {
+  const afterKey = JSON.stringify([group, key, 1]);
+  return { bucket, afterKey, untilBucket: bucket + 1, untilKey: '' };
+}
+
+const HIGHEST = '\u{10FFFF}';
+
+/** A text that sorts before the key and, in practice, behind every other key that does. */
+function before(key: string): string {
+  const letters = [...key];
+  const last = (letters.pop() as string).codePointAt(0) as number;
+  if (last <= 1) return letters.join('');
+  // Halves of surrogate pairs are no letters.
+  const lower = last === 0xe000 ? 0xd7ff : last - 1;
+  return `${letters.join('')}${String.fromCodePoint(lower)}${HIGHEST.repeat(4)}`;
+}

@@ -1,0 +1,145 @@
+/**
+ * A trial: one job, written for the purpose, that workers of the kit claim, run, lose and recover. It is what
+ * `testJob`, its faults and `survivesFaults` are made of. The job is claimed in the transaction that writes it,
+ * so a worker that runs on the same database never sees it.
+ */
+import { HoldfastError } from 'holdfast';
+import type { EnqueueOptions, JobDefinition } from 'holdfast';
+import type { Known } from 'holdfast/internal';
+import { recover } from 'holdfast/internal';
+import type { Names } from 'holdfast/internal';
+import { withTransaction } from 'holdfast/internal';
+import type { Handler, Route } from 'holdfast/internal';
+import type { HandlerContext } from 'holdfast';
+import type { LeasedJob } from 'holdfast/internal';
+import type { TestDeps } from './deps.js';
+import { type Watcher, watchedExecutor, watching, watchPool } from './faults/steps.js';
+import { makeDue, type Place, setAttempts } from './rows.js';
+import type { Target } from './target.js';
+import { type AttemptEnd, TestWorker } from './test-worker.js';
+
+export type TestHandler<Output> = (context: HandlerContext<Output>) => unknown;
+
+export interface TrialOptions
+  extends Pick<EnqueueOptions, 'partitionKey' | 'headers' | 'maxAttempts'> {
+  /** Which attempt it is. Default 1. */
+  readonly attempt?: number;
+}
+
+export const TRIAL_OPTIONS = {
+  ...{ hf: true, partitionKey: true, headers: true, maxAttempts: true, attempt: true },
+} as const satisfies Known<TrialOptions & Target>;
+
+/** What is tried, checked. */
+export class Trial<Input, Output> {
+  readonly deps: TestDeps;
+  readonly job: JobDefinition<Input, Output>;
+  readonly names: Names;
+  readonly #handler: TestHandler<Output>;
+  /** What the handler threw last. */
+  thrown: unknown;
+
+  constructor(deps: TestDeps, job: JobDefinition<Input, Output>, handler: TestHandler<Output>) {
+    if (typeof job?.item !== 'function')
+      throw wrong('The first argument is not a job of job("name")');
+    if (typeof handler !== 'function') throw wrong('The second argument is not a handler function');
+    this.deps = { ...deps, engine: watchedExecutor(deps.engine) };
+    this.job = job;
+    this.names = deps.names(job.queue);
+    this.#handler = handler;
+  }
+
+  worker(): TestWorker {
+    return new TestWorker(this.deps, new Map([[this.job.type, this.#route(null)]]));
+  }
+
+  #route(watcher: Watcher | null): Route {
+    const handler = async (context: HandlerContext<Output>) => {
+      try {
+        return await this.#handler(context);
+      } catch (error) {
+        this.thrown = error;
+        throw error;
+      } finally {
+        if (watcher) watcher.settling = true;
+      }
+    };
+    // A crashed attempt never ends, and must not leave a timer behind.
+    const job = watcher ? { ...this.job, timeoutMs: null } : this.job;
+    return { job: job as unknown as Route['job'], handler: handler as unknown as Handler };
+  }
+
+  /** Writes the job and claims it, in one transaction. */
+  async begin(
+    by: TestWorker,
+    payload: Input,
+    options: TrialOptions & Pick<EnqueueOptions, 'unique'>,
+  ): Promise<LeasedJob> {
+    const { attempt = 1, ...enqueue } = options;
+    const { hf, ownPool } = this.deps;
+    const maxAttempts = enqueue.maxAttempts ?? this.job.maxAttempts;
+    if (!Number.isInteger(attempt) || attempt < 1 || attempt > maxAttempts) {
+      throw wrong(
+        `attempt is ${String(attempt)} and must be a whole number from 1 to maxAttempts, which is ${maxAttempts}`,
+      );
+    }
+    return withTransaction(ownPool, async (tx) => {
+      const { id, deduplicated } = await hf.enqueue(this.job, payload, { ...enqueue, tx });
+      if (deduplicated) throw folded(id);
+      if (attempt > 1) await setAttempts(tx, this.names, id, attempt - 1);
+      const place = (await makeDue(tx, this.names, id)) as Place;
+      const held = await by.claimPlace(this.deps.on(tx), this.names, id, place);
+      if (!held) throw unclaimed(this.names.queue, place);
+      return held;
+    });
+  }
+
+  /** One attempt, with every step shown to the watcher. */
+  run(by: TestWorker, held: LeasedJob, watcher?: Watcher): Promise<AttemptEnd> {
+    if (!watcher) return by.run(held);
+    watchPool(this.deps.pool);
+    watchPool(this.deps.ownPool);
+    const routes = new Map([[this.job.type, this.#route(watcher)]]);
+    const watchedWorker = new TestWorker(this.deps, routes);
+    return watching.run(watcher, () => watchedWorker.run(held));
+  }
+
+  /** Others act as if nobody watched. */
+  aside<Value>(work: () => Promise<Value>): Promise<Value> {
+    return watching.exit(work);
+  }
+
+  /** The worker is gone with what it holds, and another one recovers that. */
+  async vanish(by: TestWorker, recoverer: TestWorker): Promise<void> {
+    const { engine } = this.deps;
+    await by.leave(this.names, true);
+    await recover(engine, this.names, { limit: 1_000, recoverer: recoverer.id });
+  }
+}
+
+function wrong(problem: string): HoldfastError {
+  return new HoldfastError(
+    'OPTION_INVALID',
+    `${problem}; nothing was run. The arguments are (job, handler, payload, options).`,
+  );
+}
+
+function folded(id: string): HoldfastError {
+  return new HoldfastError(
+    'JOB_STATE',
+    `Job ${id} stands for the unique key already, so no job was made. Use another payload, or clearJobs(hf).`,
+  );
+}
+
+function unclaimed(queue: string, { paused, ordering, key }: Place): HoldfastError {
+  const why = paused
+    ? paused === 'queue'
+      ? `the queue "${queue}" is paused: call hf.resume("${queue}")`
+      : `its ${paused} is paused: call hf.resume("${queue}", { ${paused} })`
+    : ordering === 'turns'
+      ? `in the queue "${queue}" an older job of the key ${JSON.stringify(key)} waits, or as many run as may: use another key, or clearJobs(hf)`
+      : ordering !== 'none'
+        ? `the queue "${queue}" is read by key, and another job of the key ${JSON.stringify(key)} stands before it: use another key, or clearJobs(hf)`
+        : 'it was taken by another worker: stop the workers that run on this database';
+  return new HoldfastError('JOB_STATE', `The job could not be claimed, and was not run: ${why}.`);
+}

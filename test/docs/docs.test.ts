@@ -1,0 +1,75 @@
+/** What the documentation prints is true: code runs as printed, generated parts are current, links lead somewhere. */
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { holdfast } from '../../packages/holdfast/src/index.js';
+import { statesPart } from '../support/states-page.js';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const page = (name: string) => readFileSync(join(ROOT, name), 'utf8');
+
+test('the diagram and the table in docs/states.md are those of the transition table', () => {
+  const path = join(ROOT, 'docs/states.md');
+  const [before, , after] = page('docs/states.md').split(/<!-- states:(?:begin|end) -->/);
+  const wanted = `${before}<!-- states:begin -->\n${statesPart()}\n<!-- states:end -->${after}`;
+  if (process.env.UPDATE_DOCS) writeFileSync(path, wanted);
+  expect(page('docs/states.md')).toBe(wanted);
+});
+
+test('docs/schema.md names every table, type and function of the schema', () => {
+  const made = page('schema.sql').matchAll(
+    /^CREATE (?:OR REPLACE )?(?:TABLE|TYPE|FUNCTION) holdfast\.(\w+)/gm,
+  );
+  const names = [...made].map((match) => match[1] as string);
+  expect(names).toContain('audit');
+  const overview = page('docs/schema.md').split('\n## ')[0] as string;
+  expect(names.filter((name) => !overview.includes(`\`${name}`))).toEqual([]);
+});
+
+test('docs/options.md names every member of holdfast()', () => {
+  const members = Object.keys(holdfast({ connectionString: 'postgres://nobody@127.0.0.1:1/no' }));
+  const listed = /## holdfast\(\)[\s\S]*?### /.exec(page('docs/options.md'))?.[0] ?? '';
+  expect(members.filter((name) => !listed.includes(`\`${name}`))).toEqual([]);
+});
+
+test('the quick start of the README has under 15 lines of code and runs as printed', async () => {
+  const code = /## Quick start\n[\s\S]*?```js\n([\s\S]*?)```/.exec(
+    page('README.md'),
+  )?.[1] as string;
+  const lines = code.split('\n').filter((line) => line.trim() !== '');
+  expect(lines.length).toBeLessThan(15);
+
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-quick-start-'));
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(ROOT, join(folder, 'node_modules', 'holdfast'));
+  writeFileSync(join(folder, 'start.mjs'), code);
+  const child = spawn(process.execPath, ['start.mjs'], { cwd: folder });
+  try {
+    let output = '';
+    const said = new Promise<void>((done, failed) => {
+      const hear = (chunk: Buffer) => {
+        output += chunk.toString();
+        if (output.includes('receipt for order 9182 sent')) done();
+      };
+      child.stdout.on('data', hear);
+      child.stderr.on('data', hear);
+      child.on('exit', (code) => failed(new Error(`exited with ${code}: ${output}`)));
+    });
+    await said;
+    const exited = new Promise<number | null>((done) => child.once('exit', done));
+    child.kill('SIGINT');
+    expect(await exited).toBe(0);
+  } finally {
+    child.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('the unit for systemd has no comment behind a value: it would be a part of it', () => {
+  const unit = /\[Unit\]\n[\s\S]*?```/.exec(page('docs/operating.md'))?.[0] ?? '';
+  expect(unit).toContain('Restart=on-failure');
+  expect(unit.split('\n').filter((line) => /^\w+=.*\s#/.test(line))).toEqual([]);
+});
