@@ -4,12 +4,10 @@ import { ClosingLine } from './test/support/closing-line.js';
 import { LongestFirst } from './test/support/longest-first.js';
 
 /** The program of the keeper's thread, the dashboard's client and its lab are made by the build. */
-const KEEPER_SOURCE = new URL('dist/worker/lease/keeper-source.js', import.meta.url);
-const CLIENT_FILES = new URL('dist/dashboard/client-files.js', import.meta.url);
-const LAB_FILES = new URL('dist/dashboard/lab-files.js', import.meta.url);
+const made = (path: string) => fileURLToPath(new URL(`packages/${path}`, import.meta.url));
 
 /** What the build has made is imported as it is: there is nothing to transform in it. */
-const BUILT = [new RegExp(`^${fileURLToPath(new URL('dist/', import.meta.url))}`)];
+const BUILT = [new RegExp(`^${made('')}[a-z]+/(dist|build)/`)];
 
 /** They measure how soon something happens, to tenths of a second, and have no more than one other file beside them. */
 const TIMED = [
@@ -19,13 +17,13 @@ const TIMED = [
 
 /** They replace modules, or count what is in their process. All others share a process with those before them. */
 const ALONE = [
-  'src/testing/{faults,kit}.test.ts',
-  'src/tracing/**/*.test.ts',
+  'packages/testing/src/{faults,kit}.test.ts',
+  'packages/holdfast/src/tracing/**/*.test.ts',
   'packages/holdfast/src/postgres/database.test.ts',
   'packages/holdfast/src/worker/lease/keeper-thread.test.ts',
   'test/dashboard/feed.test.ts',
   'test/{lab,simulation}/**/*.test.ts',
-  'test/{event-loop,fuzz,metrics,metrics-elsewhere,tracing,warnings}.test.ts',
+  'test/**/{event-loop,fuzz,metrics,metrics-elsewhere,tracing,warnings}.test.ts',
 ];
 
 /** What these files do on PGlite takes seconds: V8 does not earn back what it would optimize of Postgres. */
@@ -38,11 +36,26 @@ const QUICK_WASM = ['--liftoff-only'];
  */
 const LATE = /^waited in vain for|to be less than/;
 
+/** Packages of ours are tested from their sources. */
+const source = (name: string, path: string) => ({
+  find: new RegExp(`^${name}$`),
+  replacement: made(path),
+});
+
 export const resolve = {
   alias: [
-    { find: /^\.\/keeper-source\.js$/, replacement: fileURLToPath(KEEPER_SOURCE) },
-    { find: /^\.\/client-files\.js$/, replacement: fileURLToPath(CLIENT_FILES) },
-    { find: /^\.\/lab-files\.js$/, replacement: fileURLToPath(LAB_FILES) },
+    source('holdfast', 'holdfast/src/index.ts'),
+    source('holdfast/internal', 'holdfast/src/internal.ts'),
+    source('holdfast/metrics', 'holdfast/src/metrics/index.ts'),
+    source('@holdfast/testing', 'testing/src/index.ts'),
+    source('@holdfast/testing/internal', 'testing/src/internal.ts'),
+    source('@holdfast/embedded', 'embedded/src/index.ts'),
+    source('@holdfast/dashboard', 'dashboard/src/index.ts'),
+    source('@holdfast/dashboard/internal', 'dashboard/src/internal.ts'),
+    source('@holdfast/lab', 'lab/src/index.ts'),
+    source('./keeper-source.js', 'holdfast/build/worker/lease/keeper-source.js'),
+    source('./client-files.js', 'dashboard/dist/pages/client-files.js'),
+    source('./lab-files.js', 'dashboard/dist/pages/lab-files.js'),
   ],
 };
 
@@ -82,7 +95,7 @@ export default defineConfig({
         sequence: { groupOrder: 0 },
       }),
       project('shared', {
-        include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+        include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts', 'test/**/*.test.ts'],
         exclude: ['**/node_modules/**', ...TIMED, ...ALONE],
         isolate: false,
         maxWorkers: 3,

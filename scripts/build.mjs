@@ -1,99 +1,43 @@
-// Makes dist: the ES modules and their types by tsc, the program of the keeper's thread and the dashboard's client
-// as texts, the files of the lab's Postgres, and beside them the same package as CommonJS (dist/cjs) for whoever cannot load ES modules with require: Jest, and
-// TypeScript that compiles to CommonJS.
-import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { rolldown } from 'rolldown';
+// Makes what each package ships. The core is compiled into packages/holdfast/build, file by file, and from there bundled
+// into a few files of dist: a process that loads hundreds of modules starts a quarter of a second later. The packages
+// beside it are compiled file by file into their dist. The order follows their imports: each sees the types of those before.
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { bundleCore, bundleTesting } from './build/bundles.mjs';
+import { freeTypesOfPg } from './build/types.mjs';
 import { writeClientFiles } from './client.mjs';
-import { onLog, writeKeeperSource } from './keeper-source.mjs';
+import { writeKeeperSource } from './keeper-source.mjs';
+import { ROOT } from './root.mjs';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
-const dist = join(root, 'dist');
-const cjs = join(dist, 'cjs');
-const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
 
-/** The entry points, as paths in dist without their ends. */
-const entries = Object.values(manifest.exports)
-  .map((entry) => entry.default?.default)
-  .filter(Boolean)
-  .map((path) => relative('dist', path).replace(/\.js$/, ''));
-
-function compile() {
-  const tsc = join(root, 'node_modules/typescript/bin/tsc');
-  const args = [tsc, '-p', join(root, 'tsconfig.build.json')];
-  const { status } = spawnSync(process.execPath, args, { cwd: root, stdio: ['ignore', 2, 2] });
-  if (status !== 0) process.exit(status ?? 1);
-}
-
-/**
- * For users without @types/pg what comes from `pg` is `any` instead of an error. A namespace is imported the
- * same way in both module formats, with esModuleInterop and without.
- */
-function freeTypesOfPg() {
-  const line = /^import (?:type )?pg from 'pg';$/m;
-  for (const name of readdirSync(dist, { recursive: true }).map(String)) {
-    if (!name.endsWith('.d.ts')) continue;
-    const text = readFileSync(join(dist, name), 'utf8');
-    const free = text.replace(line, "// @ts-ignore\nimport type * as pg from 'pg';");
-    if (free !== text) writeFileSync(join(dist, name), free);
-  }
-}
-
-/** The demo starts this one several times. */
-const DEMO_WORKER = 'demo/fleet/worker';
-
-async function bundleCommonJs() {
-  const outside = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies });
-  const bundle = await rolldown({
-    input: Object.fromEntries(
-      [...entries, DEMO_WORKER].map((name) => [name, join(dist, `${name}.js`)]),
-    ),
-    platform: 'node',
-    external: outside.map((name) => new RegExp(`^${name}($|/)`)),
-    onLog,
+function run(args) {
+  const child = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 2, 2] });
+  return new Promise((resolve, reject) => {
+    child.once('exit', (status) =>
+      status === 0 ? resolve() : reject(new Error(`${args.join(' ')} ended with ${status}`)),
+    );
   });
-  await bundle.write({
-    dir: cjs,
-    format: 'cjs',
-    exports: 'named',
-    entryFileNames: '[name].js',
-    chunkFileNames: 'shared/[name].js',
-  });
-  await bundle.close();
-  writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
 }
 
-/** The declarations of the entry points and all that they import, once more as those of CommonJS. */
-function copyTypes() {
-  const found = new Set(entries.map((name) => join(dist, `${name}.d.ts`)));
-  for (const file of found) {
-    const text = readFileSync(file, 'utf8');
-    for (const [, path] of text.matchAll(/['"](\.{1,2}\/[^'"]+)\.js['"]/g)) {
-      const target = `${resolve(dirname(file), path)}.d.ts`;
-      if (existsSync(target)) found.add(target);
-    }
-    const copy = join(cjs, relative(dist, file));
-    mkdirSync(dirname(copy), { recursive: true });
-    writeFileSync(copy, text);
-  }
-}
+const compile = (place) => run([TSC, '-p', join(ROOT, place, 'tsconfig.build.json')]);
 
-/** Beside the rest: it takes seconds, and needs nothing of dist. */
-function makeLabData() {
-  const script = join(root, 'scripts/lab-data.mjs');
-  // V8 does not earn back what it would optimize of initdb: half of the time.
-  const args = ['--liftoff-only', script];
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 2, 2] });
-  return new Promise((resolve) => child.once('exit', (status) => resolve(status === 0)));
-}
+// Beside the rest: it takes seconds, and needs nothing of what is made here. V8 does not earn back what it would optimize
+// of initdb.
+const labData = run(['--liftoff-only', join(ROOT, 'scripts/lab-data.mjs')]);
+labData.catch(() => undefined);
 
-const labData = makeLabData();
-compile();
-freeTypesOfPg();
-await writeKeeperSource(dist);
-await writeClientFiles(dist);
-await bundleCommonJs();
-copyTypes();
-if (!(await labData)) process.exit(1);
+const core = join(ROOT, 'packages/holdfast');
+await compile('packages/holdfast');
+freeTypesOfPg(join(core, 'build'));
+await writeKeeperSource(join(core, 'build'));
+await bundleCore(core);
+await Promise.all([
+  compile('packages/testing').then(() => bundleTesting(join(ROOT, 'packages/testing'))),
+  compile('packages/embedded'),
+  compile('packages/dashboard').then(() => writeClientFiles(join(ROOT, 'packages/dashboard/dist'))),
+]);
+for (const name of ['testing', 'embedded', 'dashboard'])
+  freeTypesOfPg(join(ROOT, 'packages', name, 'dist'));
+await compile('apps/demo');
+await labData;

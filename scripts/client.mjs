@@ -1,15 +1,15 @@
-// The dashboard's client: ui/ as one script, one style sheet and an icon, kept as texts in dist/dashboard/client-files.js,
+// The dashboard's client: packages/dashboard/ui as one script, one style sheet and an icon, kept as texts in client-files.js,
 // so that a program that was bundled into one file still has them; and the lab's in lab-files.js, which is loaded when
 // somebody opens the lab. Nothing is loaded from elsewhere at run time.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 import { licencesOf, onLog } from './keeper-source.mjs';
-import { labFiles, smaller } from './lab-files.mjs';
+import { labFiles, RESOLVE, smaller } from './lab-files.mjs';
+import { ROOT } from './root.mjs';
 
-const ui = fileURLToPath(new URL('../packages/dashboard/ui', import.meta.url));
+const ui = join(ROOT, 'packages/dashboard/ui');
 
 function fileOf(type, text) {
   const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`;
@@ -20,6 +20,7 @@ export async function writeClientFiles(dist) {
   const bundle = await rolldown({
     input: join(ui, 'main.tsx'),
     platform: 'browser',
+    resolve: RESOLVE,
     transform: { target: 'es2022' },
     onLog,
   });
@@ -36,12 +37,12 @@ export async function writeClientFiles(dist) {
   writeTexts(dist, 'lab-files', 'LAB_FILES', typed(lab.files));
   const licences = licencesOf(moduleIds.filter((id) => id.includes('node_modules')));
   const all = [...new Set([...licences, ...lab.licences])];
-  writeFileSync(join(dist, 'dashboard/LICENCES.txt'), all.join('\n---\n\n'));
+  writeFileSync(join(dist, 'LICENCES.txt'), all.join('\n---\n\n'));
 }
 
 function writeTexts(dist, file, name, files) {
   writeFileSync(
-    join(dist, `dashboard/${file}.js`),
+    join(dist, `pages/${file}.js`),
     '// Made by scripts/client.mjs from ui/. LICENCES.txt has the licences of what it contains.\n' +
       `export const ${name} = ${JSON.stringify(files)};\n`,
   );

@@ -38,8 +38,9 @@ function digest(paths) {
 
 function sources(folder) {
   return readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
-    .filter(({ name }) => /\.(tsx?|css|svg|html)$/.test(name) && !name.endsWith('.test.ts'))
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name).slice(root.length))
+    .filter((path) => /\.(tsx?|css|svg|html|json)$/.test(path) && !path.endsWith('.test.ts'))
+    .filter((path) => !/[\\/](dist|build|node_modules)[\\/]/.test(path))
     .sort();
 }
 
@@ -64,25 +65,34 @@ if (stale(installStamp, installed) || !existsSync(join(root, 'node_modules/rolld
 const built = digest([
   'package-lock.json',
   'tsconfig.json',
-  'tsconfig.build.json',
-  'package.json',
   'scripts/build.mjs',
+  'scripts/build/bundles.mjs',
+  'scripts/build/types.mjs',
   'scripts/client.mjs',
   'scripts/keeper-source.mjs',
   'scripts/lab-data.mjs',
   'scripts/lab-files.mjs',
-  ...sources('src'),
-  ...sources('ui'),
+  ...sources('packages'),
+  ...sources('apps'),
 ]);
+/** What the build makes. */
+const MADE = [
+  'packages/holdfast/build',
+  'packages/holdfast/dist',
+  'packages/testing/dist',
+  'packages/embedded/dist',
+  'packages/dashboard/dist',
+  'apps/demo/dist',
+];
 const buildStamp = 'node_modules/.holdfast-build';
 if (
   process.argv.includes('--build') ||
-  !existsSync(join(root, 'dist/index.js')) ||
+  !existsSync(join(root, 'apps/demo/dist/main.js')) ||
   stale(buildStamp, built)
 ) {
   // Only a build that was asked for starts from nothing: others may be running from dist just now.
   if (process.argv.includes('--build'))
-    rmSync(join(root, 'dist'), { recursive: true, force: true });
+    for (const made of MADE) rmSync(join(root, made), { recursive: true, force: true });
   rmSync(join(root, buildStamp), { force: true });
   run('building', process.execPath, [join('scripts', 'build.mjs')]);
   writeFileSync(join(root, buildStamp), built);

@@ -1,4 +1,4 @@
-// The program of the keeper's thread as one text: dist/worker/lease/keeper-thread.js with all that it imports, `pg`
+// The program of the keeper's thread as one text: packages/holdfast/build/worker/lease/keeper-thread.js with all that it imports, `pg`
 // too. A worker that was bundled into one file has no file to start its thread from, and perhaps no node_modules.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,8 +26,8 @@ export function licencesOf(modules) {
 /** Nothing but Node's own modules is asked for, and in a way that works as a script, as CommonJS and as an ES module. */
 const LOAD = "typeof require === 'function' ? require : (name) => process.getBuiltinModule(name)";
 
-export async function writeKeeperSource(dist) {
-  const folder = join(dist, 'worker/lease');
+export async function writeKeeperSource(build) {
+  const folder = join(build, 'worker/lease');
   const input = join(folder, 'keeper-thread.js');
   const bundle = await rolldown({ input, platform: 'node', onLog });
   const { output } = await bundle.generate({

@@ -23,7 +23,7 @@ mkdirSync(join(folder, 'pglite'), { recursive: true });
 for (const [name, { text }] of Object.entries(LAB_FILES))
   writeFileSync(join(folder, name), text.replace('<!--head-->', head));
 for (const name of ['lab.data', 'LICENCES.txt'])
-  copyFileSync(join(root, 'dist/dashboard', name), join(folder, name));
+  copyFileSync(join(root, 'packages/dashboard/dist', name), join(folder, name));
 for (const name of readdirSync(pglite).filter((one) => PGLITE_FILES.test(one)))
   copyFileSync(join(pglite, name), join(folder, 'pglite', name));
 copyFileSync(join(pglite, '../LICENSE'), join(folder, 'pglite', 'LICENSE'));

@@ -1,4 +1,4 @@
-// Makes dist/dashboard/lab.data: the files of a PGlite with the lab's tables, as a gzipped tar. The lab starts from them in
+// Makes packages/dashboard/dist/lab.data: the files of a PGlite with the lab's tables, as a gzipped tar. The lab starts from them in
 // a second; initdb and the migrations would take it several. They are made again only when what they come from has changed.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { gzipSync } from 'node:zlib';
 import { bundle } from './lab-files.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const file = join(root, 'dist/dashboard/lab.data');
+const file = join(root, 'packages/dashboard/dist/lab.data');
 const stamp = join(root, 'node_modules/.holdfast-lab-data');
 
 const { code } = await bundle('simulation/database.ts');

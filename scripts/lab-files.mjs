@@ -3,12 +3,23 @@
 // lab.data (see lab-data.mjs), which is no text.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 import { licencesOf, onLog } from './keeper-source.mjs';
+import { ROOT } from './root.mjs';
 
-const lab = fileURLToPath(new URL('../packages/lab/src', import.meta.url));
-const ui = join(lab, '..');
+const lab = join(ROOT, 'packages/lab/src');
+const source = (path) => join(ROOT, 'packages', path);
+
+/** Packages of ours are read from their sources. */
+export const RESOLVE = {
+  alias: {
+    'holdfast/internal': source('holdfast/src/internal.ts'),
+    holdfast: source('holdfast/src/index.ts'),
+    '@holdfast/testing/internal': source('testing/src/internal.ts'),
+    '@holdfast/lab': source('lab/src/index.ts'),
+  },
+  extensionAlias: { '.js': ['.ts', '.tsx', '.js'] },
+};
 
 /** In the browser `pg` is the simulation's, and so are time, threads and chance. */
 const SHIMS = {
@@ -31,7 +42,7 @@ export async function bundle(input) {
   const built = await rolldown({
     input: join(lab, input),
     platform: 'browser',
-    resolve: { extensionAlias: { '.js': ['.ts', '.tsx', '.js'] } },
+    resolve: RESOLVE,
     transform: { target: 'es2022' },
     // The package says that no module of its own has side effects; the globals are nothing else.
     treeshake: { moduleSideEffects: [{ test: /\/shims\/globals/, sideEffects: true }] },
@@ -52,8 +63,9 @@ export const smaller = (css) =>
 
 /** By name, the text of each; and the licences of what is in them. */
 export async function labFiles() {
+  const ui = source('dashboard/ui');
   const [page, engine] = [await bundle('main.tsx'), await bundle('worker.ts')];
-  const css = ['app.css', 'lab/lab.css'].map((name) => readFileSync(join(ui, name), 'utf8'));
+  const css = [join(ui, 'app.css'), join(lab, 'lab.css')].map((file) => readFileSync(file, 'utf8'));
   const modules = [...page.moduleIds, ...engine.moduleIds];
   return {
     files: {

@@ -14,7 +14,7 @@ mkdirSync(folder, { recursive: true });
 const WARM_MS = 45_000;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-const demo = spawn(process.execPath, [join(root, 'dist/demo/main.js'), '--for', '5m'], {
+const demo = spawn(process.execPath, [join(root, 'apps/demo/dist/main.js'), '--for', '5m'], {
   stdio: ['ignore', 'pipe', 'inherit'],
 });
 let said = '';

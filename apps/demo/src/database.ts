@@ -7,7 +7,7 @@
  * does. Then it is started here, on the same port, and the fleet finds it again.
  */
 import pg from 'pg';
-import { type EmbeddedServer, startEmbedded } from '@@holdfast/embedded';
+import { type EmbeddedServer, startEmbedded } from '@holdfast/embedded';
 import { UsageError } from './usage.js';
 
 export const DATABASE = 'holdfast_demo';

@@ -2,7 +2,7 @@
  * The live lab of the demo: what the page of its dashboard shows and does. It is there before the fleet is, because the
  * dashboard is; until then it has no state. Acts and figures are those of the terminal.
  */
-import type { LabAct, LabHook, LabState, LabWorker } from '@@holdfast/dashboard';
+import type { LabAct, LabHook, LabState, LabWorker } from '@holdfast/dashboard';
 import type { Acts } from './acts.js';
 import { deadLetters, waiting } from './figures.js';
 import type { Fleet } from './fleet/fleet.js';

@@ -6,6 +6,7 @@
  */
 export type { EmbeddedErrorCode } from './errors.js';
 export { EmbeddedPostgresError } from './errors.js';
+export { type FoundServer, findEmbedded } from './find.js';
 export type { EmbeddedOptions } from './options.js';
 export type { EmbeddedServer } from './server/server.js';
 export { startEmbedded } from './start.js';

@@ -1,3 +1,7 @@
+/**
+ * What the other packages of Holdfast take from this one, beside what everybody may. It may change with every version; the
+ * packages have one version, and refuse to work with another.
+ */
 export type { Access } from './api/access.js';
 export { type MoveJobs, actOnSchedule, cancelFor, discardJobs, drain, moveJobs, recordOf, retryAndHint, together } from './api/act/acts.js';
 export { deadLetters } from './api/act/dead-letters.js';
@@ -75,3 +79,4 @@ export { LeasedJob } from './worker/run/leased-job.js';
 export { settleOutcome } from './worker/settle/outcome.js';
 export { Settler } from './worker/settle/settler.js';
 export { type Time, systemTime } from './worker/time.js';
+export { Worker } from './worker/worker.js';

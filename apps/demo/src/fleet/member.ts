@@ -24,8 +24,7 @@ export interface MemberEvents {
   failed(member: Member, saying: string): void;
 }
 
-/** As one of the few CommonJS files: a process that loads hundreds of ES modules starts a fifth of a second later. */
-const SCRIPT = fileURLToPath(new URL('../../cjs/demo/fleet/worker.js', import.meta.url));
+const SCRIPT = fileURLToPath(new URL('./worker.js', import.meta.url));
 const LAST_WORDS = 2_000;
 const WAKE = `trap '' HUP INT TERM; read -r word; kill -s CONT "$1"`;
 

@@ -252,13 +252,4 @@ export const COMMANDS: readonly Command[] = [
     onInterrupt: 'finish',
     load: async () => (await import('./commands/setup/dashboard.js')).run,
   },
-  {
-    words: ['demo'],
-    args: '[--for TIME]',
-    summary: 'a small shop on an embedded Postgres: the product running',
-    options: { for: { type: 'string', value: 'TIME', help: 'end after so long, such as 20s' } },
-    needs: 'nothing',
-    onInterrupt: 'own',
-    load: async () => (await import('./commands/setup/demo.js')).run,
-  },
 ];

@@ -3,13 +3,13 @@
  * runs it, and turns every error into one line that says what is wrong and what to do, and an exit code. It touches
  * no process but through `streams`; see main.ts.
  */
-import { createRequire } from 'node:module';
 import { type Command, EXIT, nameOf, UsageError } from './command.js';
 import { COMMANDS } from './commands.js';
 import { ending } from './errors.js';
 import { missingGrantFix } from './grants.js';
 import { commandHelp, groupHelp, overallHelp } from './print/help.js';
 import { Output, type Streams } from './print/output.js';
+import { VERSION } from '../job/options/version.js';
 import { type Parsed, parse } from './parse/parse.js';
 import { Session } from './session.js';
 
@@ -33,8 +33,7 @@ async function call(parsed: Parsed, streams: Streams, onInterrupt: OnInterrupt):
   const { command, given, args } = parsed;
   const out = new Output(streams, { json: given.flag('json') });
   if (given.flag('version')) {
-    const { version } = createRequire(import.meta.url)('../../../../package.json') as { version: string };
-    await out.line(version);
+    await out.line(VERSION);
     return EXIT.ok;
   }
   if (given.flag('help') || !command) {

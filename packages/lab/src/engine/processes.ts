@@ -11,7 +11,7 @@ import { type Executor, engineExecutor } from 'holdfast/internal';
 import type { WorkerEvent } from 'holdfast';
 import type { WorkerOptions } from 'holdfast';
 import type { HandlerContext } from 'holdfast';
-import { Worker } from 'holdfast';
+import { Worker } from 'holdfast/internal';
 import { Owner } from '../simulation/clock.js';
 import type { Stage } from './stage.js';
 

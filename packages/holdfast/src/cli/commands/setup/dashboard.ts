@@ -1,26 +1,39 @@
 /** `holdfast dashboard`: serves it until Ctrl-C or SIGTERM. The address goes to stdout, what it means to stderr. */
-import { serveDashboard } from '@@holdfast/dashboard';
-import { holdfast } from '../../../holdfast.js';
+import { type Holdfast, holdfast } from '../../../holdfast.js';
 import { HoldfastError } from '../../../job/errors/errors.js';
+import { VERSION } from '../../../job/options/version.js';
 import { actor } from '../../actor.js';
-import { type Call, EXIT, UsageError } from '../../command.js';
+import { type Call, EXIT, Failure, UsageError } from '../../command.js';
 import { onEndOfNpx } from '../../npx.js';
+import { loadPackage } from './load-package.js';
+
+const PACKAGE = '@holdfast/dashboard';
+
+interface Dashboard {
+  serveDashboard(hf: Holdfast, options: object): Promise<{ url: string; close(): Promise<void> }>;
+}
 
 export async function run(call: Call): Promise<number> {
+  const dashboard = await loadPackage<Dashboard>(PACKAGE);
+  if (!dashboard)
+    throw new Failure(
+      `The dashboard is a package of its own, and it is not installed; nothing was started. Run: npm install ${PACKAGE}@${VERSION}`,
+    );
   const { given, session, out, signal } = call;
   const token = process.env.HOLDFAST_DASHBOARD_TOKEN || undefined;
   const [host, path, hosts] = [given.text('host'), given.text('path'), given.texts('allow-host')];
   const write = given.flag('write');
   const hf = holdfast({ ...session.address, schema: session.schema });
   try {
-    const server = await serveDashboard(hf, {
+    const serving = dashboard.serveDashboard(hf, {
       ...(host !== undefined && { host }),
       ...portOf(given.text('port')),
       ...(path !== undefined && { path }),
       ...(token !== undefined && { token }),
       ...(hosts && { hosts }),
       ...{ write, actor: actor() },
-    }).catch(asUsage);
+    });
+    const server = await serving.catch(asUsage);
     await (out.json ? out.value({ url: server.url, write }) : out.line(server.url));
     out.note(`${write ? 'It may act' : 'It only looks; --write lets it act'}. Ctrl-C ends it.`);
     const code = await ended(signal);

@@ -51,5 +51,5 @@ export async function diagnose(
   limits: Limits = LIMITS,
   folder = process.cwd(),
 ): Promise<Finding[]> {
-  return [...(await diagnoseDatabase(session, limits)), ...judgeEmbedded(folder)];
+  return [...(await diagnoseDatabase(session, limits)), ...(await judgeEmbedded(folder))];
 }

@@ -1,0 +1,34 @@
+// The declarations that a package ships.
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+
+/**
+ * For users without @types/pg what comes from `pg` is `any` instead of an error. A namespace is imported the same way in
+ * both module formats, with esModuleInterop and without.
+ */
+export function freeTypesOfPg(folder) {
+  const line = /^import (?:type )?pg from 'pg';$/m;
+  for (const name of readdirSync(folder, { recursive: true }).map(String)) {
+    if (!name.endsWith('.d.ts')) continue;
+    const text = readFileSync(join(folder, name), 'utf8');
+    const free = text.replace(line, "// @ts-ignore\nimport type * as pg from 'pg';");
+    if (free !== text) writeFileSync(join(folder, name), free);
+  }
+}
+
+/** The declarations of the entries and of all that they import, from one folder into others. */
+export function copyTypes(from, entries, folders) {
+  const found = new Set(entries.map((name) => join(from, `${name}.d.ts`)));
+  for (const file of found) {
+    const text = readFileSync(file, 'utf8');
+    for (const [, path] of text.matchAll(/['"](\.{1,2}\/[^'"]+)\.js['"]/g)) {
+      const target = `${resolve(dirname(file), path)}.d.ts`;
+      if (existsSync(target)) found.add(target);
+    }
+    for (const folder of folders) {
+      const copy = join(folder, relative(from, file));
+      mkdirSync(dirname(copy), { recursive: true });
+      writeFileSync(copy, text);
+    }
+  }
+}
