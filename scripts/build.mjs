@@ -3,7 +3,7 @@
 // beside it are compiled file by file into their dist. The order follows their imports: each sees the types of those before.
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { bundleCore, bundleTesting } from './build/bundles.mjs';
+import { bundleCore, bundleForJest } from './build/bundles.mjs';
 import { freeTypesOfPg } from './build/types.mjs';
 import { writeClientFiles } from './client.mjs';
 import { writeKeeperSource } from './keeper-source.mjs';
@@ -33,7 +33,7 @@ freeTypesOfPg(join(core, 'build'));
 await writeKeeperSource(join(core, 'build'));
 await bundleCore(core);
 await Promise.all([
-  compile('packages/testing').then(() => bundleTesting(join(ROOT, 'packages/testing'))),
+  compile('packages/testing').then(() => bundleForJest(core, join(ROOT, 'packages/testing'))),
   compile('packages/embedded'),
   compile('packages/dashboard').then(() => writeClientFiles(join(ROOT, 'packages/dashboard/dist'))),
 ]);

@@ -32,7 +32,7 @@ export async function writeKeeperSource(build) {
   const bundle = await rolldown({ input, platform: 'node', onLog });
   const { output } = await bundle.generate({
     format: 'cjs',
-    minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
+    minify: true,
     codeSplitting: false,
   });
   await bundle.close();

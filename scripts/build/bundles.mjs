@@ -1,9 +1,10 @@
-// The bundles: the core as a few ES modules, and as CommonJS, with the test kit, for what cannot load ES modules: Jest, and
-// TypeScript that compiles to CommonJS. Comments are left out; names and lines stay, for stack traces.
+// The bundles: the core as a few ES modules, and core and test kit as CommonJS for Jest, which cannot load ES modules.
+// Comments are left out; names and lines stay, for stack traces.
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
 import { onLog } from '../keeper-source.mjs';
+import { writeCommonJs } from './commonjs.mjs';
 import { copyTypes } from './types.mjs';
 
 /** By the name of the file in dist, its file in build. */
@@ -24,40 +25,53 @@ function outside(folder) {
   return [...names, '@holdfast'].map((name) => new RegExp(`^${name}($|/)`));
 }
 
-async function write(input, external, output) {
-  const bundle = await rolldown({ input, platform: 'node', external, onLog });
+async function write(input, external, output, alias = {}) {
+  const bundle = await rolldown({ input, platform: 'node', external, resolve: { alias }, onLog });
   await bundle.write({ comments: { legal: true, annotation: false, jsdoc: false }, ...output });
   await bundle.close();
 }
 
-const CJS = { format: 'cjs', exports: 'named', entryFileNames: '[name].js' };
+
+/** Of an earlier build no part may be left. */
+function emptied(folder) {
+  rmSync(folder, { recursive: true, force: true });
+  return folder;
+}
 
 export async function bundleCore(folder) {
-  const [build, dist] = [join(folder, 'build'), join(folder, 'dist')];
-  const cjs = join(dist, 'cjs');
-  const inputs = Object.fromEntries(
-    Object.entries(ENTRIES).map(([name, path]) => [name, join(build, `${path}.js`)]),
-  );
-  // Names of chunks have a hash: of an earlier build none may be left.
-  rmSync(join(dist, 'parts'), { recursive: true, force: true });
-  rmSync(join(cjs, 'parts'), { recursive: true, force: true });
-  await write({ ...inputs, cli: join(build, 'cli/main.js') }, outside(folder), {
+  const [build, dist] = [join(folder, 'build'), emptied(join(folder, 'dist'))];
+  await write({ ...inputsFrom(build), cli: join(build, 'cli/main.js') }, outside(folder), {
     dir: dist,
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: 'parts/[name].js',
   });
-  await write(inputs, outside(folder), { ...CJS, dir: cjs, chunkFileNames: 'parts/[name].js' });
-  writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
-  copyTypes(build, Object.values(ENTRIES), [join(dist, 'types'), join(cjs, 'types')]);
-  const licences = join(build, 'worker/lease/LICENCES.txt');
-  writeFileSync(join(dist, 'LICENCES.txt'), readFileSync(licences));
+  copyTypes(build, Object.values(ENTRIES), join(dist, 'types'));
+  const { internal, ...open } = ENTRIES;
+  await writeCommonJs(dist, open);
+  writeFileSync(join(dist, 'LICENCES.txt'), readFileSync(join(build, 'worker/lease/LICENCES.txt')));
 }
 
-export async function bundleTesting(folder) {
-  const dist = join(folder, 'dist');
-  const cjs = join(dist, 'cjs');
-  await write({ index: join(dist, 'index.js') }, outside(folder), { ...CJS, dir: cjs });
-  writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
-  copyTypes(dist, ['index'], [join(cjs, 'types')]);
+const inputsFrom = (build) =>
+  Object.fromEntries(
+    Object.entries(ENTRIES).map(([name, path]) => [name, join(build, `${path}.js`)]),
+  );
+
+/** Core and test kit for Jest, see packages/testing/jest-preset.js. */
+export async function bundleForJest(core, testing) {
+  const kit = join(testing, 'dist/index.js');
+  const own = { holdfast: 'index', 'holdfast/internal': 'internal' };
+  const alias = Object.entries(own).map(([name, path]) => [name, join(core, `build/${path}.js`)]);
+  const external = [...outside(core), ...outside(testing)].filter((one) => !one.test('holdfast'));
+  await write(
+    { ...inputsFrom(join(core, 'build')), testing: kit },
+    external.filter((one) => !one.test('@holdfast/x')),
+    {
+      dir: emptied(join(testing, 'dist/jest')),
+      ...{ format: 'cjs', exports: 'named', entryFileNames: '[name].js' },
+      chunkFileNames: 'parts/[name].js',
+    },
+    Object.fromEntries(alias),
+  );
+  writeFileSync(join(testing, 'dist/jest/package.json'), '{ "type": "commonjs" }\n');
 }

@@ -16,8 +16,8 @@ export function freeTypesOfPg(folder) {
   }
 }
 
-/** The declarations of the entries and of all that they import, from one folder into others. */
-export function copyTypes(from, entries, folders) {
+/** The declarations of the entries and of all that they import, from one folder into another. */
+export function copyTypes(from, entries, to) {
   const found = new Set(entries.map((name) => join(from, `${name}.d.ts`)));
   for (const file of found) {
     const text = readFileSync(file, 'utf8');
@@ -25,10 +25,8 @@ export function copyTypes(from, entries, folders) {
       const target = `${resolve(dirname(file), path)}.d.ts`;
       if (existsSync(target)) found.add(target);
     }
-    for (const folder of folders) {
-      const copy = join(folder, relative(from, file));
-      mkdirSync(dirname(copy), { recursive: true });
-      writeFileSync(copy, text);
-    }
+    const copy = join(to, relative(from, file));
+    mkdirSync(dirname(copy), { recursive: true });
+    writeFileSync(copy, text);
   }
 }

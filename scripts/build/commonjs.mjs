@@ -1,0 +1,42 @@
+// The core for who says `require`. Node loads ES modules with require, so what it gets is one line; the types say that the
+// line is CommonJS, for TypeScript with `module: node16`. Jest cannot load ES modules: it gets a bundle of everything, which
+// stands in the package of the test kit, where no server installs it.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+/** The names that a declaration file exports, by hand or from others. */
+function namesOf(text) {
+  const lists = [...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, list]) =>
+    list.split(',').map((one) => one.trim().replace(/^type /, '').split(' as ').at(-1)),
+  );
+  const own = /^export (?:declare )?(?:const|function|class|interface|type) (\w+)/gm;
+  return [...new Set([...lists, ...[...text.matchAll(own)].map(([, name]) => name)])].filter(Boolean);
+}
+
+const isClass = (value) => typeof value === 'function' && /^class\b/.test(String(value));
+
+/** `entries`: by the name of the file in dist, the file of its types. */
+export async function writeCommonJs(dist, entries) {
+  const folder = join(dist, 'cjs');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n');
+  for (const [name, types] of Object.entries(entries)) {
+    const esm = await import(pathToFileURL(join(dist, `${name}.js`)).href);
+    const file = join(dist, 'types', `${types}.d.ts`);
+    const from = relative(folder, join(dirname(file), file.slice(dirname(file).length + 1)));
+    const names = namesOf(readFileSync(file, 'utf8'));
+    const values = names.filter((one) => one in esm);
+    const only = names.filter((one) => !(one in esm));
+    const path = JSON.stringify(from.replaceAll('\\', '/').replace(/\.d\.ts$/, '.js'));
+    const mode = "with { 'resolution-mode': 'import' }";
+    const lines = [
+      `import type * as esm from ${path} ${mode};`,
+      ...(only.length > 0 ? [`export type { ${only.join(', ')} } from ${path} ${mode};`] : []),
+      ...values.map((one) => `export declare const ${one}: typeof esm.${one};`),
+      ...values.filter((one) => isClass(esm[one])).map((one) => `export type ${one} = esm.${one};`),
+    ];
+    writeFileSync(join(folder, `${name}.d.ts`), `${lines.join('\n')}\n`);
+    writeFileSync(join(folder, `${name}.js`), `module.exports = require('../${name}.js');\n`);
+  }
+}
