@@ -3,9 +3,9 @@
 import pg from 'pg';
 import { claimTime } from '../packages/holdfast/build/claim/time/claim.js';
 import { LAG_MS, Lines } from '../packages/holdfast/build/claim/time/lines.js';
-import { bucketOf } from '../packages/holdfast/dist/index.js';
 import { uuidv7 } from '../packages/holdfast/build/job/uuid.js';
 import { complete } from '../packages/holdfast/build/settle/complete.js';
+import { bucketOf } from '../packages/holdfast/dist/index.js';
 import { clock } from './clock.mjs';
 import { INBOX } from './fixture.mjs';
 import { median } from './statistics.mjs';

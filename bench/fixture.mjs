@@ -1,8 +1,8 @@
 // What the parts share: a migrated database, rows in bulk, and a connection as a worker has it.
 import pg from 'pg';
-import { holdfast } from '../packages/holdfast/dist/index.js';
 import { engineConfig } from '../packages/holdfast/build/postgres/connect/pool.js';
 import { engineExecutor } from '../packages/holdfast/build/postgres/queryable.js';
+import { holdfast } from '../packages/holdfast/dist/index.js';
 
 export const INBOX = { schema: 'holdfast', queue: 'inbox' };
 

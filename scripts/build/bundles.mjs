@@ -31,7 +31,6 @@ async function write(input, external, output, alias = {}) {
   await bundle.close();
 }
 
-
 /** Of an earlier build no part may be left. */
 function emptied(folder) {
   rmSync(folder, { recursive: true, force: true });

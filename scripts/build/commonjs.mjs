@@ -8,10 +8,18 @@ import { pathToFileURL } from 'node:url';
 /** The names that a declaration file exports, by hand or from others. */
 function namesOf(text) {
   const lists = [...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, list]) =>
-    list.split(',').map((one) => one.trim().replace(/^type /, '').split(' as ').at(-1)),
+    list.split(',').map((one) =>
+      one
+        .trim()
+        .replace(/^type /, '')
+        .split(' as ')
+        .at(-1),
+    ),
   );
   const own = /^export (?:declare )?(?:const|function|class|interface|type) (\w+)/gm;
-  return [...new Set([...lists, ...[...text.matchAll(own)].map(([, name]) => name)])].filter(Boolean);
+  return [...new Set([...lists, ...[...text.matchAll(own)].map(([, name]) => name)])].filter(
+    Boolean,
+  );
 }
 
 const isClass = (value) => typeof value === 'function' && /^class\b/.test(String(value));

@@ -1,7 +1,13 @@
 /** Waiting for the end of a job: every end, one poller for all who wait, and what ends a wait early. */
 import pg from 'pg';
 import { beforeAll, expect, expectTypeOf, onTestFinished, test } from 'vitest';
-import { Cancel, DeadLetter, holdfast, type JobOutcome, job } from '../../packages/holdfast/src/index.js';
+import {
+  Cancel,
+  DeadLetter,
+  holdfast,
+  type JobOutcome,
+  job,
+} from '../../packages/holdfast/src/index.js';
 import { findOutcomes } from '../../packages/holdfast/src/inspect/job/outcomes.js';
 import { READING } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import { load } from '../../packages/holdfast/src/postgres/statement.js';

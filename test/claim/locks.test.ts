@@ -8,7 +8,10 @@ import { ending } from '../../packages/holdfast/src/cli/errors.js';
 import { Session } from '../../packages/holdfast/src/cli/session.js';
 import { holdfast } from '../../packages/holdfast/src/index.js';
 import { type Finding, LIMITS } from '../../packages/holdfast/src/inspect/doctor/doctor.js';
-import { judgeLocks, judgeMaintenanceLock } from '../../packages/holdfast/src/inspect/doctor/locks.js';
+import {
+  judgeLocks,
+  judgeMaintenanceLock,
+} from '../../packages/holdfast/src/inspect/doctor/locks.js';
 import { explainJob } from '../../packages/holdfast/src/inspect/explain/explain.js';
 import { overview } from '../../packages/holdfast/src/inspect/queue/overview.js';
 import { readLocks } from '../../packages/holdfast/src/inspect/reading/locks.js';

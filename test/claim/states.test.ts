@@ -5,7 +5,12 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../../packages/holdfast/src/index.js';
 import { finishedByIds } from '../../packages/holdfast/src/inspect/job/finished.js';
-import { type JobState, TRANSITIONS, type Transition, type Verb } from '../../packages/holdfast/src/job/states.js';
+import {
+  type JobState,
+  TRANSITIONS,
+  type Transition,
+  type Verb,
+} from '../../packages/holdfast/src/job/states.js';
 import { isolate, markStarted } from '../../packages/holdfast/src/lease/marks.js';
 import { renew } from '../../packages/holdfast/src/lease/renew.js';
 import { recover } from '../../packages/holdfast/src/maintenance/recover.js';

@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { initFiles } from '../../packages/holdfast/src/cli/commands/setup/init-files.js';
 import { run } from '../support/cli-run.js';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const STRIPS = Boolean((process.features as { typescript?: unknown }).typescript);
 
 /** A folder of a user who has installed holdfast and TypeScript's types for Node and pg. */
@@ -16,7 +16,7 @@ function project(files: Record<string, string>): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-config-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   mkdirSync(join(folder, 'node_modules'));
-  symlinkSync(ROOT, join(folder, 'node_modules', 'holdfast'));
+  symlinkSync(join(ROOT, 'packages/holdfast'), join(folder, 'node_modules', 'holdfast'));
   symlinkSync(join(ROOT, 'node_modules/@types'), join(folder, 'node_modules', '@types'));
   for (const [name, text] of Object.entries({ 'package.json': '{"type":"module"}', ...files })) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });

@@ -5,8 +5,8 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { judgeEmbedded } from '../../packages/holdfast/src/cli/commands/setup/doctor-embedded.js';
 import { identify } from '../../packages/embedded/src/server/processes.js';
+import { judgeEmbedded } from '../../packages/holdfast/src/cli/commands/setup/doctor-embedded.js';
 import { until } from '../support/until.js';
 
 const ENTRY = new URL('../../packages/embedded/dist/index.js', import.meta.url).href;

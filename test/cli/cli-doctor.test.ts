@@ -14,10 +14,14 @@ import {
   test,
   vi,
 } from 'vitest';
-import { Session } from '../../packages/holdfast/src/cli/session.js';
 import { startEmbedded } from '../../packages/embedded/src/index.js';
+import { Session } from '../../packages/holdfast/src/cli/session.js';
 import { holdfast, job } from '../../packages/holdfast/src/index.js';
-import { type Finding, LIMITS, type Limits } from '../../packages/holdfast/src/inspect/doctor/doctor.js';
+import {
+  type Finding,
+  LIMITS,
+  type Limits,
+} from '../../packages/holdfast/src/inspect/doctor/doctor.js';
 import { judgeDrift } from '../../packages/holdfast/src/inspect/doctor/drift.js';
 import { judgeQueues } from '../../packages/holdfast/src/inspect/doctor/queues.js';
 import { judgeBuckets } from '../../packages/holdfast/src/inspect/doctor/rows.js';

@@ -21,7 +21,7 @@ import { emptyDatabases } from '../support/empty-database.js';
 import { quietLogger } from '../support/logger.js';
 import { until } from '../support/until.js';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const db = testDatabase();
 const makeDatabase = emptyDatabases();
 beforeEach(() => clearAll(db));
@@ -32,7 +32,7 @@ function project(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-cli-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   mkdirSync(join(folder, 'node_modules'));
-  symlinkSync(ROOT, join(folder, 'node_modules', 'holdfast'));
+  symlinkSync(join(ROOT, 'packages/holdfast'), join(folder, 'node_modules', 'holdfast'));
   return folder;
 }
 

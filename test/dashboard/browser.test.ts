@@ -1,13 +1,13 @@
 /** The dashboard in a real Chromium: live data on every screen, acts with their effect, and no script of a payload. */
 import type { Page } from 'playwright-core';
 import { test as anyTest, beforeAll, beforeEach, expect, onTestFinished } from 'vitest';
-import { hasBrowser, NO_BROWSER } from '../../scripts/chromium.mjs';
 import { contextOf } from '../../packages/dashboard/src/context.js';
 import { handlerOf } from '../../packages/dashboard/src/dashboard.js';
-import type { LabAct, LabHook } from '../../packages/dashboard/src/pages/live-lab.js';
 import { checkOptions, type DashboardOptions } from '../../packages/dashboard/src/options.js';
+import type { LabAct, LabHook } from '../../packages/dashboard/src/pages/live-lab.js';
 import { listen } from '../../packages/dashboard/src/serve.js';
 import { holdfast, job } from '../../packages/holdfast/src/index.js';
+import { hasBrowser, NO_BROWSER } from '../../scripts/chromium.mjs';
 import { seriousFindings, testBrowser, wrongsOf } from '../support/browser.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from '../support/cli-plant.js';
 import { testDatabase } from '../support/database.js';

@@ -2,8 +2,8 @@
 import pg from 'pg';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { contextOf } from '../../packages/dashboard/src/context.js';
-import { eventStream } from '../../packages/dashboard/src/read/events.js';
 import { checkOptions } from '../../packages/dashboard/src/options.js';
+import { eventStream } from '../../packages/dashboard/src/read/events.js';
 import { problemsOf } from '../../packages/dashboard/src/read/problems.js';
 import { holdfast, job, type ReadableQueue } from '../../packages/holdfast/src/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';

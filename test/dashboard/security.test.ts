@@ -1,7 +1,11 @@
 /** Who may see the dashboard and act with it: nobody who was not let in, and nothing that another site's page sends. */
 import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { type DashboardOptions, dashboard, serveDashboard } from '../../packages/dashboard/src/index.js';
+import {
+  type DashboardOptions,
+  dashboard,
+  serveDashboard,
+} from '../../packages/dashboard/src/index.js';
 import { ROUTES } from '../../packages/dashboard/src/routes.js';
 import { holdfast } from '../../packages/holdfast/src/index.js';
 import { plantJob } from '../support/cli-plant.js';

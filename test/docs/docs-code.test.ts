@@ -18,7 +18,7 @@ import { INBOX, testDatabase } from '../support/database.js';
 import { asModule, type Block, documentationBlocks, PRELUDE } from '../support/doc-blocks.js';
 import { FRAMEWORKS, JOBS } from '../support/doc-frameworks.js';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const blocks = documentationBlocks(ROOT);
 const place = ({ page, line }: Block) => `${page}:${line}`;
 const db = testDatabase();
@@ -54,7 +54,6 @@ function project(): string {
   for (const name of readdirSync(join(ROOT, 'node_modules'))) {
     if (!name.startsWith('.')) symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
   }
-  symlinkSync(ROOT, join(modules, 'holdfast'));
   const config = { compilerOptions: COMPILER_OPTIONS, include: ['*.ts'] };
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));

@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { holdfast } from '../../packages/holdfast/src/index.js';
 import { statesPart } from '../support/states-page.js';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const page = (name: string) => readFileSync(join(ROOT, name), 'utf8');
 
 test('the diagram and the table in docs/states.md are those of the transition table', () => {
@@ -44,7 +44,7 @@ test('the quick start of the README has under 15 lines of code and runs as print
 
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-quick-start-'));
   mkdirSync(join(folder, 'node_modules'));
-  symlinkSync(ROOT, join(folder, 'node_modules', 'holdfast'));
+  symlinkSync(join(ROOT, 'packages/holdfast'), join(folder, 'node_modules', 'holdfast'));
   writeFileSync(join(folder, 'start.mjs'), code);
   const child = spawn(process.execPath, ['start.mjs'], { cwd: folder });
   try {

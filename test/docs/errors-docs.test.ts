@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { EXIT } from '../../packages/holdfast/src/cli/command.js';
 import * as holdfast from '../../packages/holdfast/src/index.js';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 const page = read('docs/errors.md');
 
@@ -38,7 +38,10 @@ test('the codes of HoldfastError are those of the type, and each is raised somew
   const codes = union('packages/holdfast/src/job/errors/errors.ts', 'HoldfastErrorCode');
   expect(codes.length).toBeGreaterThan(15);
   expect(listed('HoldfastError').toSorted()).toEqual(sorted(codes));
-  const others = source('src').replaceAll(read('packages/holdfast/src/job/errors/errors.ts'), '');
+  const others = source('packages/holdfast/src').replaceAll(
+    read('packages/holdfast/src/job/errors/errors.ts'),
+    '',
+  );
   expect(codes.filter((code) => !others.includes(`'${code}'`))).toEqual([]);
 });
 
@@ -49,14 +52,16 @@ test('the codes of the embedded server are those of its type', () => {
 });
 
 test('every SQLSTATE that a migration raises, and every one that the command explains, is there', () => {
-  const raised = [...source('src/schema').matchAll(/ERRCODE = '(HF\d{3})'/g)].map(
+  const raised = [...source('packages/holdfast/src/schema').matchAll(/ERRCODE = '(HF\d{3})'/g)].map(
     ([, code]) => code,
   );
   const states = listed('SQLSTATEs');
   expect(states.filter((code) => code.startsWith('HF')).toSorted()).toEqual(
     sorted(raised as string[]),
   );
-  const fixes = /const FIXES[^{]*\{([\s\S]*?)\n\};/.exec(read('packages/holdfast/src/cli/errors.ts'))?.[1] ?? '';
+  const fixes =
+    /const FIXES[^{]*\{([\s\S]*?)\n\};/.exec(read('packages/holdfast/src/cli/errors.ts'))?.[1] ??
+    '';
   const explained = [...fixes.matchAll(/^ {2}'(\w{5})':/gm)].map((match) => match[1] as string);
   expect(explained.length).toBeGreaterThan(5);
   expect(explained.filter((code) => !states.includes(code))).toEqual([]);

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { programOf, SYSTEMS, TASKS, table, withTable } from '../../bench/first-tasks/table.mjs';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 test('docs/peers.md has the line counts of the programs as they are', () => {
   const page = readFileSync(join(ROOT, 'docs/peers.md'), 'utf8');

@@ -375,7 +375,10 @@ test('every line of a log that it quotes is one that is written', () => {
   };
   for (const [words, file] of Object.entries(QUOTED)) {
     expect(page).toContain(`\`${words}`);
-    const source = readFileSync(new URL(`../src/${file}`, import.meta.url), 'utf8');
+    const source = readFileSync(
+      new URL(`../../packages/holdfast/src/${file}`, import.meta.url),
+      'utf8',
+    );
     expect(source).toContain(words);
   }
 });

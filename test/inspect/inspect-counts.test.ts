@@ -7,7 +7,13 @@ import { overview } from '../../packages/holdfast/src/inspect/queue/overview.js'
 import { rate } from '../../packages/holdfast/src/inspect/queue/rates.js';
 import { reading } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import { text } from '../../packages/holdfast/src/postgres/statement.js';
-import { clearAll, plantArchived, plantClaim, plantJob, plantWorker } from '../support/cli-plant.js';
+import {
+  clearAll,
+  plantArchived,
+  plantClaim,
+  plantJob,
+  plantWorker,
+} from '../support/cli-plant.js';
 import { INBOX, testDatabase } from '../support/database.js';
 
 const db = testDatabase();

@@ -2,7 +2,12 @@
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { listArchive } from '../../packages/holdfast/src/inspect/job/archive.js';
 import type { JobFilter } from '../../packages/holdfast/src/inspect/job/filter.js';
-import { countJobs, listJobs, lists, type Order } from '../../packages/holdfast/src/inspect/job/list.js';
+import {
+  countJobs,
+  listJobs,
+  lists,
+  type Order,
+} from '../../packages/holdfast/src/inspect/job/list.js';
 import { showJob } from '../../packages/holdfast/src/inspect/job/show.js';
 import { reading } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import type { Executor } from '../../packages/holdfast/src/postgres/queryable.js';

@@ -9,7 +9,7 @@ import { parse } from '../../packages/holdfast/src/cli/parse/parse.js';
 import { CATALOGUE } from '../../packages/holdfast/src/metrics/index.js';
 import { metricsPart } from '../support/metrics-page.js';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (name: string) => readFileSync(join(ROOT, name), 'utf8');
 
 /** What may stand in a query, with the labels that it has. */
@@ -153,7 +153,7 @@ describe('docs/alerts.yml', () => {
 });
 
 test('every line that is logged is in the list of docs/metrics.md, and the list has no other', () => {
-  const files = readdirSync(join(ROOT, 'src'), { recursive: true })
+  const files = readdirSync(join(ROOT, 'packages/holdfast/src'), { recursive: true })
     .map(String)
     .filter((name) => /\.ts$/.test(name) && !/\.test\.ts$|postgres.log\.ts$/.test(name));
   const sources = files.map((name) => read(join('src', name))).join('\n');

@@ -8,7 +8,12 @@ import {
 import { Counter, type OpenMetricsContentType, Registry } from 'prom-client';
 import { expect, onTestFinished, test } from 'vitest';
 import { DeadLetter, job } from '../../packages/holdfast/src/index.js';
-import { CATALOGUE, collectMetrics, meterMetrics, registerMetrics } from '../../packages/holdfast/src/metrics/index.js';
+import {
+  CATALOGUE,
+  collectMetrics,
+  meterMetrics,
+  registerMetrics,
+} from '../../packages/holdfast/src/metrics/index.js';
 import { testDatabase } from '../support/database.js';
 import { readScrape } from '../support/prometheus.js';
 import { until } from '../support/until.js';

@@ -13,8 +13,8 @@ import { maintenanceLock, winElection } from '../../packages/holdfast/src/mainte
 import { PAGES_A_ROUND } from '../../packages/holdfast/src/maintenance/pages.js';
 import { forgetDeadClaims, recoverJobs } from '../../packages/holdfast/src/maintenance/recover.js';
 import { sweepDeadWorkers } from '../../packages/holdfast/src/maintenance/sweep.js';
-import type { Names } from '../../packages/holdfast/src/postgres/names.js';
 import { enginePool, withTransaction } from '../../packages/holdfast/src/postgres/connect/pool.js';
+import type { Names } from '../../packages/holdfast/src/postgres/names.js';
 import { type Executor, engineExecutor } from '../../packages/holdfast/src/postgres/queryable.js';
 import { load } from '../../packages/holdfast/src/postgres/statement.js';
 import { complete } from '../../packages/holdfast/src/settle/complete.js';

@@ -7,7 +7,12 @@ import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { fromDrizzle, fromKnex, fromKysely, fromPostgresJs } from '../../packages/holdfast/src/enqueue/adapters.js';
+import {
+  fromDrizzle,
+  fromKnex,
+  fromKysely,
+  fromPostgresJs,
+} from '../../packages/holdfast/src/enqueue/adapters.js';
 import { type Holdfast, holdfast, job } from '../../packages/holdfast/src/index.js';
 import { cloneDatabase, type TestDatabase } from '../../packages/testing/src/index.js';
 import { adapterContract, type TransactionLibrary } from '../support/adapter-contract.js';

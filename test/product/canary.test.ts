@@ -140,7 +140,10 @@ test('neither logs, events, metrics, traces nor notifications let it out', async
 });
 
 test('no notification of the schema is made of more than names and numbers', () => {
-  const schema = readFileSync(new URL('../../packages/holdfast/schema.sql', import.meta.url), 'utf8');
+  const schema = readFileSync(
+    new URL('../../packages/holdfast/schema.sql', import.meta.url),
+    'utf8',
+  );
   const calls = [...schema.matchAll(/pg_notify\(([^;]*)\);/g)].map(([, call]) => call as string);
   for (const call of calls) {
     expect(call).not.toMatch(/payload|headers|partition_key|idempotency_key|last_error/);

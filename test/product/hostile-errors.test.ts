@@ -1,6 +1,11 @@
 /** Whatever a handler throws, its job ends with a bounded, storable last_error and the worker goes on. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type JobDefinition, job, RetryLater, type Worker } from '../../packages/holdfast/src/index.js';
+import {
+  type JobDefinition,
+  job,
+  RetryLater,
+  type Worker,
+} from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
 

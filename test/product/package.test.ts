@@ -21,7 +21,7 @@ import { type HandlerContext, type Holdfast, job } from '../../packages/holdfast
 import { VERSION } from '../../packages/holdfast/src/job/options/version.js';
 import { long } from '../support/long.js';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const require = createRequire(import.meta.url);
 const manifest = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8'));
 

@@ -5,7 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { DeadLetter, type Holdfast, holdfast, job, type WorkerEvent } from '../../packages/holdfast/src/index.js';
+import {
+  DeadLetter,
+  type Holdfast,
+  holdfast,
+  job,
+  type WorkerEvent,
+} from '../../packages/holdfast/src/index.js';
 import { VERSION } from '../../packages/holdfast/src/job/options/version.js';
 import { testDatabase } from '../support/database.js';
 import { recordingLogger } from '../support/logger.js';

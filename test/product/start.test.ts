@@ -15,7 +15,7 @@ import { long } from '../support/long.js';
 import { type Registry, startRegistry } from '../support/registry.js';
 import { until } from '../support/until.js';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const blocks = documentationBlocks(ROOT).filter(({ page }) => page === 'docs/start.md');
 const SHIPPED = ['README.md', 'CHANGELOG.md', 'LICENSE', 'package.json', 'schema.sql'];
 const SOURCES = ['docs', 'package-lock.json', 'scripts', 'src', 'tsconfig.json', 'ui'];

@@ -3,7 +3,12 @@ import pg from 'pg';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { engineOptions } from '../../packages/holdfast/src/postgres/connect/pool.js';
 import { load } from '../../packages/holdfast/src/postgres/statement.js';
-import { keepBacklog, readDue, writeDueTicks, writeTicks } from '../../packages/holdfast/src/schedule/tick.js';
+import {
+  keepBacklog,
+  readDue,
+  writeDueTicks,
+  writeTicks,
+} from '../../packages/holdfast/src/schedule/tick.js';
 import { ScheduleTicker } from '../../packages/holdfast/src/worker/services/schedules.js';
 import { systemTime } from '../../packages/holdfast/src/worker/time.js';
 import { INBOX, testDatabase } from '../support/database.js';

@@ -5,7 +5,12 @@ import { job } from '../../packages/holdfast/src/index.js';
 import { engineOptions } from '../../packages/holdfast/src/postgres/connect/pool.js';
 import { engineExecutor } from '../../packages/holdfast/src/postgres/queryable.js';
 import { load } from '../../packages/holdfast/src/postgres/statement.js';
-import { readDue, readDueSchedules, writeDueTicks, writeTicks } from '../../packages/holdfast/src/schedule/tick.js';
+import {
+  readDue,
+  readDueSchedules,
+  writeDueTicks,
+  writeTicks,
+} from '../../packages/holdfast/src/schedule/tick.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { paramsOf } from '../support/plans.js';
 import { until } from '../support/until.js';

@@ -82,7 +82,8 @@ describe('every statement', () => {
       'operate',
       'schedule',
     ];
-    for (const room of rooms) await importAll(new URL(`../src/${room}/`, import.meta.url));
+    for (const room of rooms)
+      await importAll(new URL(`../../packages/holdfast/src/${room}/`, import.meta.url));
   });
 
   test('returns the columns that its TypeScript type names, in that order', async () => {

@@ -6,7 +6,12 @@
  * do with either. The payloads and keys hold what drivers, query builders and array literals trip over.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type EnqueueItem, HoldfastError, job, type Queryable } from '../../packages/holdfast/src/index.js';
+import {
+  type EnqueueItem,
+  HoldfastError,
+  job,
+  type Queryable,
+} from '../../packages/holdfast/src/index.js';
 import type { TestGround } from './database.js';
 
 export interface TransactionLibrary {

@@ -1,9 +1,21 @@
 /** Claiming as a worker's statement does, without the worker: every priority, from the front. */
-import { claimSuspects, type SuspectsClaim } from '../../packages/holdfast/src/claim/suspects/claim.js';
+import {
+  claimSuspects,
+  type SuspectsClaim,
+} from '../../packages/holdfast/src/claim/suspects/claim.js';
 import type { ClaimedJob, ClaimTerms, Versions } from '../../packages/holdfast/src/claim/take.js';
-import { byDue, claimTime, type TimeClaim, type TimeRequest } from '../../packages/holdfast/src/claim/time/claim.js';
+import {
+  byDue,
+  claimTime,
+  type TimeClaim,
+  type TimeRequest,
+} from '../../packages/holdfast/src/claim/time/claim.js';
 import { frontLines } from '../../packages/holdfast/src/claim/time/lines.js';
-import { claimRateKeys, type RatedClaim, type RatedRequest } from '../../packages/holdfast/src/claim/time/rated.js';
+import {
+  claimRateKeys,
+  type RatedClaim,
+  type RatedRequest,
+} from '../../packages/holdfast/src/claim/time/rated.js';
 import type { Names } from '../../packages/holdfast/src/postgres/names.js';
 import type { Executor } from '../../packages/holdfast/src/postgres/queryable.js';
 import { INBOX } from './database.js';

@@ -1,7 +1,11 @@
 /** The doctor on a database: what it finds, within limits of the test's own. */
 import { diagnose } from '../../packages/holdfast/src/cli/commands/setup/doctor.js';
 import { Session } from '../../packages/holdfast/src/cli/session.js';
-import { type Finding, LIMITS, type Limits } from '../../packages/holdfast/src/inspect/doctor/doctor.js';
+import {
+  type Finding,
+  LIMITS,
+  type Limits,
+} from '../../packages/holdfast/src/inspect/doctor/doctor.js';
 
 export interface Examination {
   readonly limits?: Partial<Limits>;

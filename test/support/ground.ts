@@ -4,7 +4,12 @@
  */
 import type pg from 'pg';
 import { inject, onTestFinished } from 'vitest';
-import { type Holdfast, holdfast, type JobDefinition, job } from '../../packages/holdfast/src/index.js';
+import {
+  type Holdfast,
+  holdfast,
+  type JobDefinition,
+  job,
+} from '../../packages/holdfast/src/index.js';
 import { plainPool } from '../../packages/holdfast/src/postgres/connect/pool.js';
 import { cloneDatabase } from '../../packages/testing/src/index.js';
 import { quietLogger } from './logger.js';

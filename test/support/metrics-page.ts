@@ -1,5 +1,9 @@
 /** The part of docs/metrics.md that is made from the catalogue. */
-import { DATABASE_METRICS, JOB_METRICS, PROCESS_METRICS } from '../../packages/holdfast/src/metrics/catalogue.js';
+import {
+  DATABASE_METRICS,
+  JOB_METRICS,
+  PROCESS_METRICS,
+} from '../../packages/holdfast/src/metrics/catalogue.js';
 import type { MetricDefinition } from '../../packages/holdfast/src/metrics/registry.js';
 
 function line(metric: MetricDefinition, origin: string): string {

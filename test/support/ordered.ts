@@ -1,5 +1,9 @@
 /** Claiming from a queue that is read by key, without the worker: every key, from the start. */
-import { claimKeyed, type KeyedClaim, type KeyedClaimRequest } from '../../packages/holdfast/src/claim/key/claim.js';
+import {
+  claimKeyed,
+  type KeyedClaim,
+  type KeyedClaimRequest,
+} from '../../packages/holdfast/src/claim/key/claim.js';
 import { stretchesOf } from '../../packages/holdfast/src/claim/key/stretches.js';
 import { BUCKETS, bucketOf } from '../../packages/holdfast/src/job/key.js';
 import type { Names } from '../../packages/holdfast/src/postgres/names.js';

@@ -10,9 +10,9 @@ import { freemem } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
-import { executable, hasBrowser } from '../../scripts/chromium.mjs';
 import { type EmbeddedServer, startEmbedded } from '../../packages/embedded/src/index.js';
 import { dropDatabase, makeTemplate } from '../../packages/testing/src/index.js';
+import { executable, hasBrowser } from '../../scripts/chromium.mjs';
 
 declare module 'vitest' {
   export interface ProvidedContext {

@@ -1,7 +1,11 @@
 /** Claiming where keys take turns, without the worker: every key, from the start. */
 
 import { rest } from '../../packages/holdfast/src/claim/key/stretches.js';
-import { claimTurns, type TurnsClaim, type TurnsRequest } from '../../packages/holdfast/src/claim/turns/claim.js';
+import {
+  claimTurns,
+  type TurnsClaim,
+  type TurnsRequest,
+} from '../../packages/holdfast/src/claim/turns/claim.js';
 import type { Names } from '../../packages/holdfast/src/postgres/names.js';
 import type { Executor } from '../../packages/holdfast/src/postgres/queryable.js';
 import { terms } from './claiming.js';

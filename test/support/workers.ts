@@ -1,6 +1,11 @@
 /** Workers for the length of one test: started here, stopped after it whatever happened. */
 import { afterEach } from 'vitest';
-import type { Holdfast, Worker, WorkerEvent, WorkerOptions } from '../../packages/holdfast/src/index.js';
+import type {
+  Holdfast,
+  Worker,
+  WorkerEvent,
+  WorkerOptions,
+} from '../../packages/holdfast/src/index.js';
 
 export interface Started {
   readonly worker: Worker;

@@ -1,6 +1,12 @@
 /** Children and fences: what a handler hands on is written with its completion, and only then. */
 import { beforeEach, expect, test } from 'vitest';
-import { guardTable, type HandlerContext, holdfast, isStaleFence, job } from '../../packages/holdfast/src/index.js';
+import {
+  guardTable,
+  type HandlerContext,
+  holdfast,
+  isStaleFence,
+  job,
+} from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
 import { until } from '../support/until.js';

@@ -4,7 +4,12 @@
  */
 import pg from 'pg';
 import { beforeAll, beforeEach, expect, expectTypeOf, test } from 'vitest';
-import { type HandlerContext, holdfast, job, type Stored } from '../../packages/holdfast/src/index.js';
+import {
+  type HandlerContext,
+  holdfast,
+  job,
+  type Stored,
+} from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { recordingLogger } from '../support/logger.js';
 import { until } from '../support/until.js';

@@ -4,7 +4,13 @@
  */
 import pg from 'pg';
 import { afterEach, beforeAll, beforeEach, expect, inject, onTestFinished, test } from 'vitest';
-import { Cancel, DeadLetter, type Holdfast, holdfast, job } from '../../packages/holdfast/src/index.js';
+import {
+  Cancel,
+  DeadLetter,
+  type Holdfast,
+  holdfast,
+  job,
+} from '../../packages/holdfast/src/index.js';
 import { dropDatabase } from '../../packages/testing/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';

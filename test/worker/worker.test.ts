@@ -1,7 +1,12 @@
 /** The worker as a user meets it: how it starts, how much it takes on, and how it stops. */
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { ALONE_FROM } from '../../packages/holdfast/src/claim/suspects/claim.js';
-import { type Holdfast, holdfast, job, type WorkerOptions } from '../../packages/holdfast/src/index.js';
+import {
+  type Holdfast,
+  holdfast,
+  job,
+  type WorkerOptions,
+} from '../../packages/holdfast/src/index.js';
 import { claimAs } from '../support/claiming.js';
 import { testDatabase } from '../support/database.js';
 import { Line } from '../support/line.js';

@@ -2,7 +2,12 @@
  * The dashboard of the demo. Its address is known before there is a database, so that it can be the first line; until
  * there is one, it says that the demo is starting.
  */
-import { type DashboardHandler, type DashboardServer, dashboard, type LabHook } from '@holdfast/dashboard';
+import {
+  type DashboardHandler,
+  type DashboardServer,
+  dashboard,
+  type LabHook,
+} from '@holdfast/dashboard';
 import { DEFAULT_PORT, listen } from '@holdfast/dashboard/internal';
 import type { Holdfast } from 'holdfast';
 

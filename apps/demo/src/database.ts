@@ -6,8 +6,9 @@
  * An embedded server that another process runs is used as it is, and goes away when that process
  * does. Then it is started here, on the same port, and the fleet finds it again.
  */
-import pg from 'pg';
+
 import { type EmbeddedServer, startEmbedded } from '@holdfast/embedded';
+import pg from 'pg';
 import { UsageError } from './usage.js';
 
 export const DATABASE = 'holdfast_demo';

@@ -2,9 +2,10 @@
  * The start, step by step and each with its time: a database, its schema, the shop, what an
  * earlier run left, the fleet; then where to look.
  */
-import type pg from 'pg';
+
 import { type Holdfast, holdfast } from 'holdfast';
 import { plainPool } from 'holdfast/internal';
+import type pg from 'pg';
 import { type DemoDashboard, openDashboard } from './dashboard.js';
 import { type DemoDatabase, openDatabase } from './database.js';
 import { Fleet } from './fleet/fleet.js';

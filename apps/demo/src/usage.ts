@@ -3,8 +3,8 @@
  * that a mistyped option does not start a fleet.
  */
 import { parseArgs } from 'node:util';
-import { durationMs } from 'holdfast/internal';
 import { HoldfastError } from 'holdfast';
+import { durationMs } from 'holdfast/internal';
 
 export const USAGE = `Usage: npm start [-- --for TIME]
 

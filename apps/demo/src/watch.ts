@@ -4,9 +4,8 @@
  * proof reads all orders, so it is made the less often the longer it takes.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Overview, overview, reading } from 'holdfast/internal';
 import type pg from 'pg';
-import { type Overview, overview } from 'holdfast/internal';
-import { reading } from 'holdfast/internal';
 import { processing, waiting } from './figures.js';
 import type { Recoveries, Recovery } from './fleet/recoveries.js';
 import { QUEUE } from './shop/jobs.js';

@@ -1,5 +1,5 @@
-import { holdfast, job } from 'holdfast';
 import { testJob } from '@holdfast/testing';
+import { holdfast, job } from 'holdfast';
 
 const receipt = job('send_receipt');
 const sent = [];

@@ -2,25 +2,31 @@
  * What the routes share. Questions go through few connections of their own, with a time limit, so that a screen can
  * neither starve the host's pool nor hold up the fleet. Acts go through the verbs of the Holdfast, on its own pool.
  */
-import type pg from 'pg';
+
+import { type Holdfast, HoldfastError } from 'holdfast';
 import type { Access } from 'holdfast/internal';
-import { deadLetters } from 'holdfast/internal';
-import { looking } from 'holdfast/internal';
-import { schedules } from 'holdfast/internal';
-import { unhandledJobs } from 'holdfast/internal';
-import { type Holdfast } from 'holdfast';
-import { type HoldfastParts, partsOf } from 'holdfast/internal';
-import { type Read, readableOverview } from 'holdfast/internal';
-import { reading } from 'holdfast/internal';
-import { HoldfastError } from 'holdfast';
-import { type BoundedLogger, boundedLogger } from 'holdfast/internal';
-import { checkQueueName } from 'holdfast/internal';
-import { closePool, plainPool } from 'holdfast/internal';
-import { systemTime } from 'holdfast/internal';
+import {
+  type BoundedLogger,
+  boundedLogger,
+  checkQueueName,
+  closePool,
+  deadLetters,
+  type HoldfastParts,
+  looking,
+  partsOf,
+  plainPool,
+  type Read,
+  readableOverview,
+  reading,
+  schedules,
+  systemTime,
+  unhandledJobs,
+} from 'holdfast/internal';
+import type pg from 'pg';
 import { known } from './guard/failure.js';
-import { Feed, POLL_MS } from './read/feed.js';
-import type { Settings } from './options.js';
 import { Redactor } from './guard/redact.js';
+import type { Settings } from './options.js';
+import { Feed, POLL_MS } from './read/feed.js';
 import { SharedAnswers } from './read/shared.js';
 
 const CONNECTIONS = 3;

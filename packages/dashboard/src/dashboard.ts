@@ -5,15 +5,15 @@
  */
 import type { Holdfast } from 'holdfast';
 import { type Context, contextOf } from './context.js';
-import { eventStream } from './read/events.js';
 import { failure, outageOfAct } from './guard/failure.js';
 import { actProblem, hostProblem, sameOrigin } from './guard/guard.js';
 import { bodyText, jsonBody } from './guard/input.js';
-import { labPage } from './pages/lab.js';
 import { login, loginPage, logout, visitorOf } from './guard/login.js';
-import { checkOptions, type DashboardOptions, type Settings, type Visitor } from './options.js';
-import { missingPage, page } from './pages/pages.js';
 import { json, jsonText, problem, reply } from './guard/reply.js';
+import { checkOptions, type DashboardOptions, type Settings, type Visitor } from './options.js';
+import { labPage } from './pages/lab.js';
+import { missingPage, page } from './pages/pages.js';
+import { eventStream } from './read/events.js';
 import { matching } from './routes.js';
 
 /** Mount it where your requests for `path` and all below it go. */

@@ -3,10 +3,9 @@
  * a token, a sign-in of the host's own, or the word that only this machine reaches it.
  */
 import { HoldfastError } from 'holdfast';
-import { shown } from 'holdfast/internal';
-import { checkKnown, type Known } from 'holdfast/internal';
-import type { LabHook } from './pages/live-lab.js';
+import { checkKnown, type Known, shown } from 'holdfast/internal';
 import type { Redact } from './guard/redact.js';
+import type { LabHook } from './pages/live-lab.js';
 
 /** Who looks, and whether he may act. */
 export interface Visitor {

@@ -1,8 +1,9 @@
 /** The frame around every screen: where one can go, how fresh the picture is, and what was just done. */
+
+import { useTheme } from '@holdfast/lab';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Failed, Link, Waiting } from './parts/bits';
 import { Dialog } from './parts/dialog';
-import { useTheme } from '@holdfast/lab';
 import { Audit } from './screens/audit';
 import { DeadLetters } from './screens/dead-letters';
 import { Health } from './screens/health';

@@ -5,10 +5,10 @@
  */
 import { chmodSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { type Account, canReach } from './server/account.js';
 import type { Binaries } from './cluster/binaries.js';
 import { EmbeddedPostgresError } from './errors.js';
 import type { EmbeddedOptions } from './options.js';
+import { type Account, canReach } from './server/account.js';
 import { relocatedHome, throwawayHome } from './server/shared-folder.js';
 import type { State } from './state.js';
 

@@ -12,9 +12,9 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { serverAccount } from './server/account.js';
 import { findInstalled } from './cluster/binaries.js';
 import { type EmbeddedOptions, type EmbeddedServer, startEmbedded } from './index.js';
+import { serverAccount } from './server/account.js';
 import { identify } from './server/processes.js';
 import type { State } from './state.js';
 

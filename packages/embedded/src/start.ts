@@ -6,15 +6,15 @@
  */
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { serverAccount } from './server/account.js';
 import { prepareBinaries } from './cluster/binaries.js';
 import { isInitialised } from './cluster/cluster.js';
-import { EmbeddedPostgresError } from './errors.js';
 import { initialise } from './cluster/initialise.js';
+import { EmbeddedPostgresError } from './errors.js';
+import { checkOptions, type EmbeddedOptions } from './options.js';
+import { serverAccount } from './server/account.js';
 import { launch } from './server/launch.js';
 import { settleLeftover } from './server/leftover.js';
 import { withLock } from './server/lock.js';
-import { checkOptions, type EmbeddedOptions } from './options.js';
 import { adoptedServer, type EmbeddedServer, ownServer } from './server/server.js';
 import { chooseSite, placeData, type Site } from './site.js';
 import { readState } from './state.js';

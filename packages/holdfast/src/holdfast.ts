@@ -7,25 +7,25 @@ import { setTimeout } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Access } from './api/access.js';
 import { archive } from './api/act/archive.js';
-import { type AuditPage, type AuditRequest, auditPage } from './api/look/audit.js';
-import { Backpressure } from './api/enqueue/backpressure.js';
 import { byId } from './api/act/by-id.js';
 import { deadLetters } from './api/act/dead-letters.js';
-import { examine } from './api/doctor/doctor.js';
-import { enqueuer } from './api/enqueue/enqueuer.js';
-import { gaugesReader } from './api/look/gauges.js';
 import { limits } from './api/act/limits.js';
+import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/act/queue-settings.js';
+import { schedules } from './api/act/schedules.js';
+import { type JobChanges, type UpdateChoice, update } from './api/act/update.js';
+import { examine } from './api/doctor/doctor.js';
+import { Backpressure } from './api/enqueue/backpressure.js';
+import { enqueuer } from './api/enqueue/enqueuer.js';
+import { type AuditPage, type AuditRequest, auditPage } from './api/look/audit.js';
+import { gaugesReader } from './api/look/gauges.js';
 import { looking } from './api/look/look.js';
+import { type JobOutcome, type WaitChoice, Waiting } from './api/look/wait.js';
 import {
   CALL_OPTIONS,
   checkHoldfast,
   type EnqueueCall,
   type HoldfastOptions,
 } from './api/options.js';
-import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/act/queue-settings.js';
-import { schedules } from './api/act/schedules.js';
-import { type JobChanges, type UpdateChoice, update } from './api/act/update.js';
-import { type JobOutcome, type WaitChoice, Waiting } from './api/look/wait.js';
 import type { Enqueued } from './enqueue/enqueue.js';
 import { enqueuedEvents } from './enqueue/enqueued.js';
 import type { Gauges } from './inspect/queue/gauges.js';
@@ -42,8 +42,6 @@ import {
 import { checkKnown } from './job/options/known-options.js';
 import { addressOf, checkUrl, findAddress, settingsOf } from './postgres/connect/address.js';
 import { boundedExecutor } from './postgres/connect/bounded.js';
-import { type Logger, loggerOf } from './postgres/log/log.js';
-import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import {
   adoptPool,
   type ConnectionOptions,
@@ -52,8 +50,10 @@ import {
   withClient,
 } from './postgres/connect/pool.js';
 import { behindPooler } from './postgres/connect/pooled.js';
-import type { Queryable } from './postgres/queryable.js';
 import { checkSameDatabase } from './postgres/connect/same-database.js';
+import { type Logger, loggerOf } from './postgres/log/log.js';
+import { checkQueueName, checkSchemaName } from './postgres/names.js';
+import type { Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
 import { Tracing } from './tracing/tracing.js';
 import type { WorkerEvent } from './worker/events.js';

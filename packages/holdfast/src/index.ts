@@ -1,15 +1,11 @@
 export type { ReplayChoice, WhichFinished } from './api/act/archive.js';
-export type { AuditEntry, AuditPage, AuditRequest } from './api/look/audit.js';
 export type {
   BulkChoice,
   BulkResult,
   DeadLettersRequest,
   WhichLetters,
 } from './api/act/dead-letters.js';
-export type { DeadLetterFilter, JobsFilter } from './api/look/filter.js';
 export type { LimitOf, LimitView } from './api/act/limits.js';
-export type { JobsPage, JobsRequest } from './api/look/look.js';
-export type { EnqueueCall, HoldfastOptions } from './api/options.js';
 export type { CreateQueueOptions, PauseOptions, QueueOptions } from './api/act/queue-settings.js';
 export type { ReplayStep } from './api/act/replay.js';
 export type {
@@ -21,6 +17,9 @@ export type {
   SchedulesRequest,
 } from './api/act/schedules.js';
 export type { JobChanges, UpdateChoice } from './api/act/update.js';
+export type { AuditEntry, AuditPage, AuditRequest } from './api/look/audit.js';
+export type { DeadLetterFilter, JobsFilter } from './api/look/filter.js';
+export type { JobsPage, JobsRequest } from './api/look/look.js';
 export type {
   DeadLetterGroup,
   Explanation,
@@ -34,12 +33,12 @@ export type {
   WorkerInfo,
 } from './api/look/views.js';
 export type { JobOutcome, WaitChoice } from './api/look/wait.js';
+export type { EnqueueCall, HoldfastOptions } from './api/options.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
 export type { Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export { type Holdfast, holdfast } from './holdfast.js';
 export type { Finding } from './inspect/doctor/doctor.js';
-export type { Duration } from './job/options/duration.js';
 export {
   Cancel,
   DeadLetter,
@@ -67,6 +66,7 @@ export type {
   Rate,
   RateOptions,
 } from './job/limit.js';
+export type { Duration } from './job/options/duration.js';
 export type { OrderOptions } from './job/order.js';
 export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';

@@ -3,7 +3,17 @@
  * packages have one version, and refuse to work with another.
  */
 export type { Access } from './api/access.js';
-export { type MoveJobs, actOnSchedule, cancelFor, discardJobs, drain, moveJobs, recordOf, retryAndHint, together } from './api/act/acts.js';
+export {
+  actOnSchedule,
+  cancelFor,
+  discardJobs,
+  drain,
+  type MoveJobs,
+  moveJobs,
+  recordOf,
+  retryAndHint,
+  together,
+} from './api/act/acts.js';
 export { deadLetters } from './api/act/dead-letters.js';
 export { schedules } from './api/act/schedules.js';
 export { jobsFilter } from './api/look/filter.js';
@@ -12,30 +22,42 @@ export { looking } from './api/look/look.js';
 export { membersOf } from './api/look/ring.js';
 export { unhandledJobs } from './api/look/unhandled.js';
 export { lockedView, queueView, workerView } from './api/look/views.js';
-export { type KeyStretch, claimKeyed } from './claim/key/claim.js';
+export { claimKeyed, type KeyStretch } from './claim/key/claim.js';
 export { claimSuspects } from './claim/suspects/claim.js';
 export type { ClaimedJob } from './claim/take.js';
-export { type LineRequest, claimTime } from './claim/time/claim.js';
+export { claimTime, type LineRequest } from './claim/time/claim.js';
 export { frontLines } from './claim/time/lines.js';
 export { claimRateKeys } from './claim/time/rated.js';
 export { claimTurns } from './claim/turns/claim.js';
 export { findEffect, recordEffect } from './effects/once.js';
-export { type NewJob, insert, insertWithKeys } from './enqueue/insert.js';
+export { insert, insertWithKeys, type NewJob } from './enqueue/insert.js';
 export { findGone } from './fleet/liveness.js';
 export { fleetView, leave, lockKeyOf, register } from './fleet/registry.js';
 export { movedBuckets, positionOf, ringOwners } from './fleet/ring.js';
 export { type HoldfastParts, partsOf } from './holdfast.js';
 export type { Reason } from './inspect/explain/reasons.js';
 export { recentAttempts } from './inspect/fleet/attempts.js';
-export { type WorkerRow, listWorkers, saysOf, ttlOf } from './inspect/fleet/workers.js';
+export { listWorkers, saysOf, ttlOf, type WorkerRow } from './inspect/fleet/workers.js';
 export { foldError } from './inspect/job/dead-letter-groups.js';
 export { countFinished } from './inspect/job/finished.js';
 export { countJobs } from './inspect/job/list.js';
 export type { UnhandledJobs } from './inspect/queue/gauges.js';
 export { type DueLine, dueOf, dueUnder, jobsOf } from './inspect/queue/limit-lines.js';
-export { type LimitRow, declaredIn, inForce, limitStates, readLimits } from './inspect/queue/limits.js';
-export { type Overview, type PartialOverview, type QueueOverview, openOverview, overview } from './inspect/queue/overview.js';
-export { type QueueRow, listQueues } from './inspect/queue/queues.js';
+export {
+  declaredIn,
+  inForce,
+  type LimitRow,
+  limitStates,
+  readLimits,
+} from './inspect/queue/limits.js';
+export {
+  type Overview,
+  openOverview,
+  overview,
+  type PartialOverview,
+  type QueueOverview,
+} from './inspect/queue/overview.js';
+export { listQueues, type QueueRow } from './inspect/queue/queues.js';
 export { type Read, readableOverview } from './inspect/queue/readable.js';
 export { databaseNow } from './inspect/reading/clock.js';
 export { reading } from './inspect/reading/reading.js';
@@ -44,8 +66,8 @@ export { brand } from './job/errors/brand.js';
 export { shown } from './job/errors/errors.js';
 export { checkInteger } from './job/job.js';
 export { BUCKETS, checkKey } from './job/key.js';
-export { MAX_DELAY_MS, durationMs } from './job/options/duration.js';
-export { type Known, checkKnown, unknownOption } from './job/options/known-options.js';
+export { durationMs, MAX_DELAY_MS } from './job/options/duration.js';
+export { checkKnown, type Known, unknownOption } from './job/options/known-options.js';
 export { VERSION } from './job/options/version.js';
 export { DEFAULT_RETRY, retryDelayMs } from './job/retry.js';
 export { markStarted } from './lease/marks.js';
@@ -54,14 +76,22 @@ export { recover } from './maintenance/recover.js';
 export { sweepDeadWorkers } from './maintenance/sweep.js';
 export { discard } from './operate/dead-letters.js';
 export { pruneArchiveOlder } from './operate/prune.js';
-export { closePool, enginePool, isOutage, isTransient, plainPool, withClient, withTransaction } from './postgres/connect/pool.js';
+export {
+  closePool,
+  enginePool,
+  isOutage,
+  isTransient,
+  plainPool,
+  withClient,
+  withTransaction,
+} from './postgres/connect/pool.js';
 export { inQueue } from './postgres/in-queue.js';
 export { type BoundedLogger, boundedLogger } from './postgres/log/bounded-log.js';
 export { defaultLogger } from './postgres/log/log.js';
-export { type Names, checkQueueName, loadText, quoteName } from './postgres/names.js';
+export { checkQueueName, loadText, type Names, quoteName } from './postgres/names.js';
 export { type Executor, engineExecutor } from './postgres/queryable.js';
 export { ENGINE_SETTINGS } from './postgres/settings.js';
-export { type Param, allStatements, int4, load, statement } from './postgres/statement.js';
+export { allStatements, int4, load, type Param, statement } from './postgres/statement.js';
 export { delayOf, upcoming } from './schedule/instants.js';
 export { FUNCTIONS } from './schema/functions.js';
 export { migrate } from './schema/migrate.js';
@@ -78,5 +108,5 @@ export { leaseLost } from './worker/run/handler-context.js';
 export { LeasedJob } from './worker/run/leased-job.js';
 export { settleOutcome } from './worker/settle/outcome.js';
 export { Settler } from './worker/settle/settler.js';
-export { type Time, systemTime } from './worker/time.js';
+export { systemTime, type Time } from './worker/time.js';
 export { Worker } from './worker/worker.js';

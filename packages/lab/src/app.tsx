@@ -1,7 +1,6 @@
 /** The frame of the lab: the six journeys, the player, what happened, and the picture of it. */
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { useTheme } from './parts/theme.js';
 import type { JourneyName } from './engine/lab.js';
 import { engineState } from './engine-client.js';
 import { CrashView } from './journeys/crash.js';
@@ -12,6 +11,7 @@ import { RingView } from './journeys/ring.js';
 import { ALL, SPECS } from './journeys/specs.js';
 import { TimingView } from './journeys/timing.js';
 import { PlayerBar } from './parts/player-bar.js';
+import { useTheme } from './parts/theme.js';
 import { addressOf, goTo, goToJourney, place } from './place.js';
 import {
   back,

@@ -4,11 +4,8 @@
  * clocks of the database and of the process stay as they are.
  */
 
-import type { Holdfast } from 'holdfast';
-import { type Duration } from 'holdfast';
-import { durationMs, MAX_DELAY_MS } from 'holdfast/internal';
-import { withTransaction } from 'holdfast/internal';
-import type { Queryable } from 'holdfast';
+import type { Duration, Holdfast, Queryable } from 'holdfast';
+import { durationMs, MAX_DELAY_MS, withTransaction } from 'holdfast/internal';
 import { depsOf } from './deps.js';
 import { queueNames, rowsOf } from './rows.js';
 

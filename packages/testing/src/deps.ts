@@ -3,14 +3,20 @@
  * a handler that holds every connection of the pool does not keep the kit from settling its job. They are
  * opened when they are needed and closed with `hf.close()`.
  */
-import type pg from 'pg';
-import { type Holdfast } from 'holdfast';
-import { partsOf } from 'holdfast/internal';
-import { HoldfastError } from 'holdfast';
+
 import type { Logger } from 'holdfast';
-import { checkQueueName, type Names } from 'holdfast/internal';
-import { closePool, enginePool, plainPool } from 'holdfast/internal';
-import { type Executor, engineExecutor } from 'holdfast/internal';
+import { type Holdfast, HoldfastError } from 'holdfast';
+import {
+  checkQueueName,
+  closePool,
+  type Executor,
+  engineExecutor,
+  enginePool,
+  type Names,
+  partsOf,
+  plainPool,
+} from 'holdfast/internal';
+import type pg from 'pg';
 
 export interface TestDeps {
   readonly hf: Holdfast;

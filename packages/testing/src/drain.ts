@@ -3,16 +3,17 @@
  * is delayed, time moves forward to the next of them. Nothing waits. A job that nobody handles, and work that
  * does not end, are errors.
  */
-import type { Holdfast } from 'holdfast';
-import { type Duration } from 'holdfast';
-import { durationMs, MAX_DELAY_MS } from 'holdfast/internal';
-import { HoldfastError } from 'holdfast';
-import { checkInteger } from 'holdfast/internal';
-import { checkKnown, type Known } from 'holdfast/internal';
-import { recover } from 'holdfast/internal';
-import type { Route } from 'holdfast/internal';
-import type { LeasedJob } from 'holdfast/internal';
-import type { Worker } from 'holdfast';
+import type { Holdfast, Worker } from 'holdfast';
+import { type Duration, HoldfastError } from 'holdfast';
+import type { LeasedJob, Route } from 'holdfast/internal';
+import {
+  checkInteger,
+  checkKnown,
+  durationMs,
+  type Known,
+  MAX_DELAY_MS,
+  recover,
+} from 'holdfast/internal';
 import { advance } from './clock.js';
 import { depsOf, type TestDeps } from './deps.js';
 import { outcomeOf, type TestOutcome } from './outcome.js';

@@ -4,10 +4,9 @@
  * runner shows them.
  */
 
+import type { JobDefinition, Queryable } from 'holdfast';
 import { HoldfastError } from 'holdfast';
-import type { JobDefinition } from 'holdfast';
 import { checkKnown, type Known } from 'holdfast/internal';
-import type { Queryable } from 'holdfast';
 import type { TestDeps } from './deps.js';
 import { type EnqueuedJob, enqueuedJobs, queueNames } from './rows.js';
 import { isUntouched, type Target, target } from './target.js';

@@ -1,1 +1,1 @@
-export { INITDB, dumpFiles } from './pglite/dump.js';
+export { dumpFiles, INITDB } from './pglite/dump.js';

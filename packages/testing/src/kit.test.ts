@@ -3,7 +3,14 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { KITS, kitOn } from '../../../test/support/kits.js';
 import { quietLogger } from '../../../test/support/logger.js';
-import { Cancel, DeadLetter, type HandlerContext, job, RetryLater, Snooze } from '../../holdfast/src/index.js';
+import {
+  Cancel,
+  DeadLetter,
+  type HandlerContext,
+  job,
+  RetryLater,
+  Snooze,
+} from '../../holdfast/src/index.js';
 import {
   advance,
   allEnqueued,

@@ -3,12 +3,9 @@
  * engine, so each has the history, the generation and the side rows that it would have in production.
  */
 
-import type { Job } from 'holdfast';
-import { type Duration } from 'holdfast';
-import { durationMs } from 'holdfast/internal';
-import { Cancel, DeadLetter, HoldfastError } from 'holdfast';
-import type { JobDefinition, PayloadOf } from 'holdfast';
-import { checkKnown, type Known } from 'holdfast/internal';
+import type { Job, JobDefinition, PayloadOf } from 'holdfast';
+import { Cancel, DeadLetter, type Duration, HoldfastError } from 'holdfast';
+import { checkKnown, durationMs, type Known } from 'holdfast/internal';
 import { type Target, target } from './target.js';
 import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
 

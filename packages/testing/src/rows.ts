@@ -2,9 +2,10 @@
  * The rows of the queues as tests see them: jobs that wait or run, effect markers, and time, which is moved by
  * moving the rows. These statements are the kit's own: no worker runs them.
  */
+
+import type { Queryable } from 'holdfast';
 import type { Names } from 'holdfast/internal';
 import { loadText } from 'holdfast/internal';
-import type { Queryable } from 'holdfast';
 
 /** A job that waits or runs. */
 export interface EnqueuedJob {

@@ -6,8 +6,9 @@
  * job of its own, every fault strikes at every step where it can, and workers finish the job. The effect must
  * have happened as often as undisturbed.
  */
-import { HoldfastError } from 'holdfast';
+
 import type { JobDefinition, PayloadOf } from 'holdfast';
+import { HoldfastError } from 'holdfast';
 import { checkKnown, type Known } from 'holdfast/internal';
 import { atStep, COMMITS, type Fault, Recorder } from './faults/fault.js';
 import { type Finding, failedReport } from './faults/report.js';

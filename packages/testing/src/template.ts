@@ -4,9 +4,8 @@
  * notifications and crashes behave as they do in production.
  */
 import { randomBytes } from 'node:crypto';
+import { migrate, quoteName } from 'holdfast/internal';
 import pg from 'pg';
-import { quoteName } from 'holdfast/internal';
-import { migrate } from 'holdfast/internal';
 
 export interface TestDatabase extends AsyncDisposable {
   readonly url: string;

@@ -2,8 +2,9 @@
  * One attempt of one job, inline: the handler is called once, in a real context, on a real row, and what came of
  * it is returned. With a fault it meets one of the things that happen in production.
  */
-import { HoldfastError } from 'holdfast';
+
 import type { JobDefinition, PayloadOf } from 'holdfast';
+import { HoldfastError } from 'holdfast';
 import { checkKnown, type Known } from 'holdfast/internal';
 import type { Fault } from './faults/fault.js';
 import { FAULTS } from './faults/fault.js';

@@ -5,27 +5,33 @@
  */
 import { randomBytes } from 'node:crypto';
 import timers from 'node:timers';
-import { claimKeyed, type KeyStretch } from 'holdfast/internal';
-import { claimSuspects } from 'holdfast/internal';
-import type { ClaimedJob } from 'holdfast/internal';
-import { claimTime, type LineRequest } from 'holdfast/internal';
-import { frontLines } from 'holdfast/internal';
-import { claimRateKeys } from 'holdfast/internal';
-import { claimTurns } from 'holdfast/internal';
-import { leave, lockKeyOf, register } from 'holdfast/internal';
-import { BUCKETS } from 'holdfast/internal';
-import { markStarted } from 'holdfast/internal';
-import { renew } from 'holdfast/internal';
-import type { Names } from 'holdfast/internal';
-import { withTransaction } from 'holdfast/internal';
-import type { Executor } from 'holdfast/internal';
-import type { SettleResult } from 'holdfast/internal';
-import { type Outcome, type Route, runJob } from 'holdfast/internal';
-import { leaseLost } from 'holdfast/internal';
-import { LeasedJob } from 'holdfast/internal';
-import { settleOutcome } from 'holdfast/internal';
-import { Settler } from 'holdfast/internal';
-import { systemTime, type Time } from 'holdfast/internal';
+import type { ClaimedJob, Executor, Names, SettleResult } from 'holdfast/internal';
+import {
+  BUCKETS,
+  claimKeyed,
+  claimRateKeys,
+  claimSuspects,
+  claimTime,
+  claimTurns,
+  frontLines,
+  type KeyStretch,
+  LeasedJob,
+  type LineRequest,
+  leaseLost,
+  leave,
+  lockKeyOf,
+  markStarted,
+  type Outcome,
+  type Route,
+  register,
+  renew,
+  runJob,
+  Settler,
+  settleOutcome,
+  systemTime,
+  type Time,
+  withTransaction,
+} from 'holdfast/internal';
 import type { TestDeps } from './deps.js';
 import { watching } from './faults/steps.js';
 import { makeDue, type Place } from './rows.js';

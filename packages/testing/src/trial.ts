@@ -3,15 +3,11 @@
  * `testJob`, its faults and `survivesFaults` are made of. The job is claimed in the transaction that writes it,
  * so a worker that runs on the same database never sees it.
  */
+
+import type { EnqueueOptions, HandlerContext, JobDefinition } from 'holdfast';
 import { HoldfastError } from 'holdfast';
-import type { EnqueueOptions, JobDefinition } from 'holdfast';
-import type { Known } from 'holdfast/internal';
-import { recover } from 'holdfast/internal';
-import type { Names } from 'holdfast/internal';
-import { withTransaction } from 'holdfast/internal';
-import type { Handler, Route } from 'holdfast/internal';
-import type { HandlerContext } from 'holdfast';
-import type { LeasedJob } from 'holdfast/internal';
+import type { Handler, Known, LeasedJob, Names, Route } from 'holdfast/internal';
+import { recover, withTransaction } from 'holdfast/internal';
 import type { TestDeps } from './deps.js';
 import { type Watcher, watchedExecutor, watching, watchPool } from './faults/steps.js';
 import { makeDue, type Place, setAttempts } from './rows.js';

@@ -1,7 +1,12 @@
 /** What the compiler makes of the kit: payloads are checked, and nothing is `any`. */
 import { expect, expectTypeOf, test } from 'vitest';
 import * as z from 'zod';
-import { type HandlerContext, type Holdfast, type JobDefinition, job } from '../../holdfast/src/index.js';
+import {
+  type HandlerContext,
+  type Holdfast,
+  type JobDefinition,
+  job,
+} from '../../holdfast/src/index.js';
 import { expectEnqueued, makeJob, survivesFaults, type TestJobResult, testJob } from './index.js';
 
 const receipt = job('send_receipt', {

@@ -1,7 +1,10 @@
 /** A schema as the release that knew migration 1 only made it, from the frozen text of that migration. */
 import type pg from 'pg';
 import { loadText } from '../../../packages/holdfast/src/postgres/names.js';
-import { engine, registerInbox } from '../../../packages/holdfast/src/schema/migrations/0001-engine.sql.js';
+import {
+  engine,
+  registerInbox,
+} from '../../../packages/holdfast/src/schema/migrations/0001-engine.sql.js';
 import { recordsTable } from '../../../packages/holdfast/src/schema/texts.js';
 
 /** What that release ran for a new queue. */

@@ -7,10 +7,9 @@
  * decides then.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { holdfast } from 'holdfast';
-import { defaultLogger } from 'holdfast/internal';
-import { closePool, plainPool } from 'holdfast/internal';
 import type { WorkerEvent } from 'holdfast';
+import { holdfast } from 'holdfast';
+import { closePool, defaultLogger, plainPool } from 'holdfast/internal';
 import { DUTIES, handlerOf, poison } from '../shop/jobs.js';
 import { handleOffice } from '../shop/office.js';
 import { recordEffect } from '../shop/shop.js';

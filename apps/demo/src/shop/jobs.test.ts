@@ -1,8 +1,13 @@
 /** The demo's handlers, tested with the kit that users have. */
 import type pg from 'pg';
 import { beforeAll, describe, expect, test } from 'vitest';
+import {
+  clearJobs,
+  drain,
+  survivesFaults,
+  testJob,
+} from '../../../../packages/testing/src/index.js';
 import { KITS, kitOn } from '../../../../test/support/kits.js';
-import { clearJobs, drain, survivesFaults, testJob } from '../../../../packages/testing/src/index.js';
 import { DUTIES, type Duty, handlerOf, jobsOf, QUEUE, receipt, refund, shipment } from './jobs.js';
 import { openShop, recordEffect } from './shop.js';
 

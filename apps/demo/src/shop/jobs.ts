@@ -3,10 +3,10 @@
  * work at once, some fail and are retried, a few can never succeed and become dead letters. Which ones is
  * fixed by the number of the order, so that every run shows all of it.
  */
-import type pg from 'pg';
-import { DeadLetter } from 'holdfast';
-import { type EnqueueItem, type JobDefinition, job } from 'holdfast';
+
 import type { HandlerContext } from 'holdfast';
+import { DeadLetter, type EnqueueItem, type JobDefinition, job } from 'holdfast';
+import type pg from 'pg';
 
 export interface Step {
   readonly orderId: number;

@@ -1,10 +1,10 @@
 /** What the next start does with the rows of an earlier one. */
 import type pg from 'pg';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { DeadLetter } from '../../../../packages/holdfast/src/job/errors/errors.js';
 import { testDatabase } from '../../../../test/support/database.js';
 import { until } from '../../../../test/support/until.js';
 import { testWorkers } from '../../../../test/support/workers.js';
-import { DeadLetter } from '../../../../packages/holdfast/src/job/errors/errors.js';
 import { DUTIES, shipment } from './jobs.js';
 import { settleLeftovers } from './leftovers.js';
 import { openShop, placeOrders, recordEffect } from './shop.js';

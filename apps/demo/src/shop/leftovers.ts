@@ -4,10 +4,9 @@
  * cannot be proven is not cleared away. A lock says whether another demo uses the same database
  * just now: then all is left as it is, and both see the figures of both.
  */
+
+import { discard, engineExecutor, pruneArchiveOlder } from 'holdfast/internal';
 import type pg from 'pg';
-import { discard } from 'holdfast/internal';
-import { pruneArchiveOlder } from 'holdfast/internal';
-import { engineExecutor } from 'holdfast/internal';
 import { QUEUE } from './jobs.js';
 import { REPORTS } from './office.js';
 import { holds, type Proof, prove } from './proof.js';

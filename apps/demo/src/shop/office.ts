@@ -6,11 +6,10 @@
  * What was done stands in a table, with the time from the handler's first line to the commit by the database's clock. A
  * job holds its place for longer than that, so more of them at once than may be is proof that a limit did not hold.
  */
-import type pg from 'pg';
-import type { Holdfast } from 'holdfast';
+
+import type { HandlerContext, Holdfast, Worker } from 'holdfast';
 import { type EnqueueItem, job } from 'holdfast';
-import type { HandlerContext } from 'holdfast';
-import type { Worker } from 'holdfast';
+import type pg from 'pg';
 
 interface Sale {
   readonly orderId: number;

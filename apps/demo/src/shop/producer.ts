@@ -4,10 +4,10 @@
  * went through whose commit was not answered, the rows say.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type pg from 'pg';
 import type { Holdfast } from 'holdfast';
 import { shardedKeys } from 'holdfast';
 import { isTransient } from 'holdfast/internal';
+import type pg from 'pg';
 import type { OrderOptions } from './jobs.js';
 import { placeOrders } from './shop.js';
 

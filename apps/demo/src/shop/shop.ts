@@ -5,9 +5,10 @@
  * An effect can stand there once per job. An attempt that commits a second time is not refused,
  * since that would hide it: it is counted, and the proof finds it.
  */
-import type pg from 'pg';
+
 import type { Holdfast } from 'holdfast';
 import { withTransaction } from 'holdfast/internal';
+import type pg from 'pg';
 import { jobsOf, type OrderOptions, QUEUE, type Step } from './jobs.js';
 import { officeJobsOf, openOffice } from './office.js';
 

@@ -2,10 +2,10 @@
  * The till: every five seconds a schedule has the orders counted, by one worker of the fleet. What it counts stands
  * under the instant of the tick, so a tick that became two jobs would show.
  */
-import type pg from 'pg';
-import type { Holdfast } from 'holdfast';
+
+import type { HandlerContext, Holdfast } from 'holdfast';
 import { job } from 'holdfast';
-import type { HandlerContext } from 'holdfast';
+import type pg from 'pg';
 import { QUEUE } from './jobs.js';
 
 export const countTill = job<object>('count_till', { queue: QUEUE });

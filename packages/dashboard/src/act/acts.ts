@@ -2,9 +2,9 @@
 import { actOnSchedule, drain as drainWorker, together } from 'holdfast/internal';
 import type { Context } from '../context.js';
 import { type Body, ids, needed, text } from '../guard/input.js';
-import { FLEET_ACTS, labAct, neededLab, WORKER_ACTS } from '../pages/live-lab.js';
-import type { Visitor } from '../options.js';
 import { Refused } from '../guard/reply.js';
+import type { Visitor } from '../options.js';
+import { FLEET_ACTS, labAct, neededLab, WORKER_ACTS } from '../pages/live-lab.js';
 
 export interface Acted {
   readonly body: Body;

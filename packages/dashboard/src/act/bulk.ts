@@ -2,16 +2,23 @@
  * An act over a filter, or over a group of dead letters. It goes in steps of a thousand jobs that the page asks for one
  * by one: so it shows how far it is, and whoever closes it stops it. Each step leaves a row with the filter in the audit.
  */
-import { cancelFor, discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from 'holdfast/internal';
-import type { JobsFilter } from 'holdfast';
-import type { JobsPage } from 'holdfast';
-import { foldError } from 'holdfast/internal';
-import { databaseNow } from 'holdfast/internal';
-import { durationMs } from 'holdfast/internal';
-import { type Act, actOptions, queueOf, type Verb, verbOf } from './acts.js';
+
+import type { JobsFilter, JobsPage } from 'holdfast';
+import {
+  cancelFor,
+  databaseNow,
+  discardJobs,
+  durationMs,
+  foldError,
+  type MoveJobs,
+  moveJobs,
+  recordOf,
+  retryAndHint,
+} from 'holdfast/internal';
 import type { Context } from '../context.js';
 import { type Body, filterOf, text } from '../guard/input.js';
 import { Refused } from '../guard/reply.js';
+import { type Act, actOptions, queueOf, type Verb, verbOf } from './acts.js';
 
 const STEP = 1_000;
 const MOVES: Readonly<Record<Verb, (reason?: string, from?: readonly string[]) => MoveJobs>> = {

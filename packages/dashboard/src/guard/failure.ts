@@ -1,6 +1,7 @@
 /** What a failure looks like from outside: a status and a sentence, never a stack, and never what a row held. */
-import { HoldfastError, type HoldfastErrorCode } from 'holdfast';
+
 import type { Logger } from 'holdfast';
+import { HoldfastError, type HoldfastErrorCode } from 'holdfast';
 import { isOutage } from 'holdfast/internal';
 import { problem, Refused } from './reply.js';
 

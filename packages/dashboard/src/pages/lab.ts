@@ -7,8 +7,8 @@ import { readFile, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { VERSION } from 'holdfast/internal';
-import type { Settings } from '../options.js';
 import { forLab, problem, reply } from '../guard/reply.js';
+import type { Settings } from '../options.js';
 import { textFile } from './text-file.js';
 
 /** Not literals where they are resolved: a bundler need not find what need not be there. */
@@ -35,7 +35,10 @@ export async function labPage(
   const { LAB_FILES } = await import('./lab-files.js');
   const file = Object.hasOwn(LAB_FILES, name) ? LAB_FILES[name] : undefined;
   if (!file) return null;
-  const text = file.text.replace('<!--head-->', '<meta name="holdfast-dashboard" content="../../../../src/">');
+  const text = file.text.replace(
+    '<!--head-->',
+    '<meta name="holdfast-dashboard" content="../../../../src/">',
+  );
   return textFile(name === 'index.html' ? { ...file, text } : file, request, forLab);
 }
 

@@ -1,7 +1,8 @@
 /** The client's files, and the one page that all its screens share. */
-import { CLIENT_FILES } from './client-files.js';
-import type { Settings } from '../options.js';
+
 import { html } from '../guard/reply.js';
+import type { Settings } from '../options.js';
+import { CLIENT_FILES } from './client-files.js';
 import { textFile } from './text-file.js';
 
 const SCREENS =

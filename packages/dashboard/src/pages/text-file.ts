@@ -1,7 +1,7 @@
 /** A text of the package: a browser asks each time whether it has changed, and gets it packed if it can unpack it. */
 import { gzipSync } from 'node:zlib';
-import type { ClientFile } from './client-files.js';
 import { reply } from '../guard/reply.js';
+import type { ClientFile } from './client-files.js';
 
 /** By etag. A file is packed once, when it is first asked for. */
 const packed = new Map<string, Uint8Array<ArrayBuffer>>();

@@ -6,8 +6,7 @@
  * Where the database does not answer, pages receive a `down` event and the poll goes on.
  */
 import { randomBytes } from 'node:crypto';
-import type { UnhandledJobs } from 'holdfast/internal';
-import type { Overview, PartialOverview } from 'holdfast/internal';
+import type { Overview, PartialOverview, UnhandledJobs } from 'holdfast/internal';
 import { type Sample, type Snapshot, sampleOf, snapshotOf } from './snapshot.js';
 
 export const POLL_MS = 2_000;

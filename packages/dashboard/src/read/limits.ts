@@ -1,9 +1,19 @@
 /** Limits for their screen: what is in force, how much of it is used, what waits under it and until when. */
-import { type DueLine, dueOf, dueUnder, jobsOf } from 'holdfast/internal';
-import { declaredIn, inForce, type LimitRow, limitStates, readLimits } from 'holdfast/internal';
-import { listQueues } from 'holdfast/internal';
+
 import type { Limit } from 'holdfast';
 import type { Executor } from 'holdfast/internal';
+import {
+  type DueLine,
+  declaredIn,
+  dueOf,
+  dueUnder,
+  inForce,
+  jobsOf,
+  type LimitRow,
+  limitStates,
+  listQueues,
+  readLimits,
+} from 'holdfast/internal';
 
 /** More keys are counted and not shown. */
 const MAX_KEYS = 5;

@@ -1,20 +1,24 @@
 /** What the screens ask for, beside the feed. The same question of many browsers is asked once. */
-import { jobsFilter } from 'holdfast/internal';
+
 import type { Reason } from 'holdfast/internal';
-import { listWorkers } from 'holdfast/internal';
-import { countFinished } from 'holdfast/internal';
-import { countJobs } from 'holdfast/internal';
-import { openOverview } from 'holdfast/internal';
-import { listQueues } from 'holdfast/internal';
-import { VERSION } from 'holdfast/internal';
-import { inQueue } from 'holdfast/internal';
-import { delayOf, upcoming } from 'holdfast/internal';
+import {
+  countFinished,
+  countJobs,
+  delayOf,
+  inQueue,
+  jobsFilter,
+  listQueues,
+  listWorkers,
+  openOverview,
+  upcoming,
+  VERSION,
+} from 'holdfast/internal';
 import type { Context } from '../context.js';
 import { filterOf, fromQuery, numberOf } from '../guard/input.js';
-import { seenLimits } from './limits.js';
-import { neededLab } from '../pages/live-lab.js';
-import type { Visitor } from '../options.js';
 import { Refused } from '../guard/reply.js';
+import type { Visitor } from '../options.js';
+import { neededLab } from '../pages/live-lab.js';
+import { seenLimits } from './limits.js';
 import { ringPicture } from './ring.js';
 import { seenWorker } from './snapshot.js';
 

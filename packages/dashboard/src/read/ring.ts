@@ -1,9 +1,8 @@
 /** The ring of a queue for its picture: who comes first for each bucket and for a key, and what a change would move. */
-import { membersOf } from 'holdfast/internal';
-import { movedBuckets, positionOf, ringOwners } from 'holdfast/internal';
-import type { WorkerRow } from 'holdfast/internal';
+
 import { bucketOf } from 'holdfast';
-import { checkKey } from 'holdfast/internal';
+import type { WorkerRow } from 'holdfast/internal';
+import { checkKey, membersOf, movedBuckets, positionOf, ringOwners } from 'holdfast/internal';
 
 /** A name that no worker has. */
 const NEWCOMER = 'a worker that joins';

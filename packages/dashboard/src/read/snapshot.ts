@@ -3,11 +3,15 @@
  * the terminal and the browser agree. Rates are those between two readings.
  */
 import type { ReadableQueue, UnreadableQueue, WorkerInfo } from 'holdfast';
-import { lockedView, queueView, workerView } from 'holdfast/internal';
-import { recentAttempts } from 'holdfast/internal';
-import { saysOf, ttlOf } from 'holdfast/internal';
-import type { UnhandledJobs } from 'holdfast/internal';
-import type { Overview, PartialOverview, QueueOverview } from 'holdfast/internal';
+import type { Overview, PartialOverview, QueueOverview, UnhandledJobs } from 'holdfast/internal';
+import {
+  lockedView,
+  queueView,
+  recentAttempts,
+  saysOf,
+  ttlOf,
+  workerView,
+} from 'holdfast/internal';
 import { type Problem, problemsOf } from './problems.js';
 
 /** More are counted and not shown. */

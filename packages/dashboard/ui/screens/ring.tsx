@@ -1,8 +1,9 @@
 /** The ring of a queue that is read by key: who comes first for which part of the 1024 buckets, and for a key. */
+
+import { RingPicture, Swatch } from '@holdfast/lab';
 import { useState } from 'preact/hooks';
 import { Empty, Failed, Table, Title, Waiting } from '../parts/bits';
 import { count } from '../parts/format';
-import { RingPicture, Swatch } from '@holdfast/lab';
 import { useAsked } from '../state/api';
 import { snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';

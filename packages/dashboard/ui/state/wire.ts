@@ -1,13 +1,18 @@
 /** What the server sends, as it arrives: a Date is a text by then. */
 
-import type { AuditEntry } from 'holdfast';
-import type { Schedule } from 'holdfast';
-import type { DeadLetterGroup, Explanation, Job, JobSummary } from 'holdfast';
+import type {
+  AuditEntry,
+  DeadLetterGroup,
+  Explanation,
+  Finding,
+  Job,
+  JobSummary,
+  Schedule,
+} from 'holdfast';
+import type { QueueRow } from 'holdfast/internal';
 import type { SeenLimit } from '../../src/read/limits.js';
 import type { RingPicture } from '../../src/read/ring.js';
 import type { SeenWorker, Snapshot } from '../../src/read/snapshot.js';
-import type { Finding } from 'holdfast';
-import type { QueueRow } from 'holdfast/internal';
 
 type Wire<Value> = Value extends Date
   ? string

@@ -2,8 +2,8 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { findInstalled, recreateLinks } from './binaries.js';
 import { EmbeddedPostgresError } from '../errors.js';
+import { findInstalled, recreateLinks } from './binaries.js';
 
 function messageOf(work: () => unknown): string {
   try {

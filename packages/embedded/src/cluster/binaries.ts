@@ -10,8 +10,8 @@ import { existsSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Account, canUse } from '../server/account.js';
 import { codeOf, EmbeddedPostgresError } from '../errors.js';
+import { type Account, canUse } from '../server/account.js';
 import { copyBinaries } from '../server/shared-folder.js';
 
 export interface Binaries {

@@ -16,14 +16,14 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { entriesOf } from './cluster.js';
 import { EmbeddedPostgresError } from '../errors.js';
 import { lastLines, logSize, openLog } from '../server/log-file.js';
 import { identify } from '../server/processes.js';
 import { claimHome } from '../server/shared-folder.js';
+import { supervise } from '../server/supervisor.js';
 import { type DataPlace, leaveNote, type Site } from '../site.js';
 import { type State, writeState } from '../state.js';
-import { supervise } from '../server/supervisor.js';
+import { entriesOf } from './cluster.js';
 
 const initialiseMs = 120_000;
 

@@ -8,12 +8,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { readPostmasterFile } from '../cluster/cluster.js';
 import { type Introduction, introduce, isPassing } from '../connect.js';
 import { EmbeddedPostgresError } from '../errors.js';
-import { lastLines, logSize, openLog } from './log-file.js';
 import { settingArguments } from '../options.js';
-import { freePort } from './port.js';
-import { identify, isPostmasterOf } from './processes.js';
 import type { Site } from '../site.js';
 import { type State, writeState } from '../state.js';
+import { lastLines, logSize, openLog } from './log-file.js';
+import { freePort } from './port.js';
+import { identify, isPostmasterOf } from './processes.js';
 import { type Supervised, supervise } from './supervisor.js';
 
 export interface Running {

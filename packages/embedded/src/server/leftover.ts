@@ -10,9 +10,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { readPostmasterFile } from '../cluster/cluster.js';
 import { introduce, isPassing } from '../connect.js';
 import { codeOf, EmbeddedPostgresError } from '../errors.js';
-import { anyoneWorksIn, isAlive, isPostmasterOf } from './processes.js';
 import type { Site } from '../site.js';
 import type { State } from '../state.js';
+import { anyoneWorksIn, isAlive, isPostmasterOf } from './processes.js';
 
 const supervisorMs = 45_000;
 const fastMs = 15_000;

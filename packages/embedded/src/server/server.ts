@@ -7,12 +7,12 @@
 import { rmSync } from 'node:fs';
 import { serverUrl } from '../connect.js';
 import { EmbeddedPostgresError } from '../errors.js';
+import type { Site } from '../site.js';
+import { readState, type State } from '../state.js';
 import { launch, type Running } from './launch.js';
 import { type Adopted, stopPostmaster } from './leftover.js';
 import { withLock } from './lock.js';
 import { isAlive, isPostmasterOf } from './processes.js';
-import type { Site } from '../site.js';
-import { readState, type State } from '../state.js';
 
 export interface EmbeddedServer extends AsyncDisposable {
   /** A URL of the superuser, with its password. */

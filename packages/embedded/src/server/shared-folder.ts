@@ -21,8 +21,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Account, canUse } from './account.js';
 import { codeOf, EmbeddedPostgresError } from '../errors.js';
+import { type Account, canUse } from './account.js';
 
 /**
  * Copies the binaries where everyone may execute them and only root may write, once per version.

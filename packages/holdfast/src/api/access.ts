@@ -4,10 +4,10 @@
  */
 import type pg from 'pg';
 import { type Part, type ReadOptions, reading } from '../inspect/reading/reading.js';
+import type { ConnectionOptions } from '../postgres/connect/pool.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Logger } from '../postgres/log/log.js';
 import type { Names } from '../postgres/names.js';
-import type { ConnectionOptions } from '../postgres/connect/pool.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
 
 export interface Access {

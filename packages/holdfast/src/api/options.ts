@@ -2,9 +2,9 @@
 import type pg from 'pg';
 import { checkItems } from '../enqueue/enqueue.js';
 import { checkTx } from '../enqueue/transaction.js';
-import { type Duration, durationMs } from '../job/options/duration.js';
 import { HoldfastError, shown } from '../job/errors/errors.js';
 import type { EnqueueItem } from '../job/job.js';
+import { type Duration, durationMs } from '../job/options/duration.js';
 import { checkChoice, checkFlag, checkKnown, type Known } from '../job/options/known-options.js';
 import type { Logger, LogLevel, Redact } from '../postgres/log/log.js';
 import type { Transaction } from '../postgres/queryable.js';

@@ -1,10 +1,11 @@
 /** Every command of `holdfast`, in the order of the help. */
-import { ARCHIVE_COMMANDS } from './commands/archive/archive-commands.js';
+
 import type { Command } from './command.js';
-import { FILTERS, STATUS } from './parse/filters.js';
+import { ARCHIVE_COMMANDS } from './commands/archive/archive-commands.js';
 import { LIMIT_COMMANDS } from './commands/limits/limit-commands.js';
 import { QUEUE_COMMANDS } from './commands/queues/queue-commands.js';
 import { SCHEDULE_COMMANDS } from './commands/schedules/schedule-commands.js';
+import { FILTERS, STATUS } from './parse/filters.js';
 import { ACT, BULK, LIST, QUEUE, REASON } from './parse/shared-options.js';
 
 export const COMMANDS: readonly Command[] = [

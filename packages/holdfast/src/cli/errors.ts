@@ -3,8 +3,8 @@
  * and the exit code. No line carries the database's URL, which holds a password.
  */
 import { HoldfastError } from '../job/errors/errors.js';
-import { quoteName } from '../postgres/names.js';
 import { isTransient } from '../postgres/connect/pool.js';
+import { quoteName } from '../postgres/names.js';
 import { type Command, EXIT, Failure, Interrupted, Partly, UsageError } from './command.js';
 import { plain } from './print/table.js';
 

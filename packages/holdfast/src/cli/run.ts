@@ -3,14 +3,15 @@
  * runs it, and turns every error into one line that says what is wrong and what to do, and an exit code. It touches
  * no process but through `streams`; see main.ts.
  */
+
+import { VERSION } from '../job/options/version.js';
 import { type Command, EXIT, nameOf, UsageError } from './command.js';
 import { COMMANDS } from './commands.js';
 import { ending } from './errors.js';
 import { missingGrantFix } from './grants.js';
+import { type Parsed, parse } from './parse/parse.js';
 import { commandHelp, groupHelp, overallHelp } from './print/help.js';
 import { Output, type Streams } from './print/output.js';
-import { VERSION } from '../job/options/version.js';
-import { type Parsed, parse } from './parse/parse.js';
 import { Session } from './session.js';
 
 /** How Ctrl-C reaches a command: see interrupt.ts. */

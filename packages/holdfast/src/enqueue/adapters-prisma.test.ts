@@ -1,7 +1,10 @@
 /** Prisma stands apart from the other libraries because its client is generated code. */
 import { PrismaPg } from '@prisma/adapter-pg';
 import { describe, expectTypeOf, test } from 'vitest';
-import { adapterContract, type TransactionLibrary } from '../../../../test/support/adapter-contract.js';
+import {
+  adapterContract,
+  type TransactionLibrary,
+} from '../../../../test/support/adapter-contract.js';
 import { testDatabase } from '../../../../test/support/database.js';
 import { type Prisma, PrismaClient } from '../../../../test/support/prisma/client/client.js';
 import { fromPrisma } from './adapters.js';

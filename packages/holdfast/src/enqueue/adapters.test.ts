@@ -7,7 +7,10 @@ import { CamelCasePlugin, type ControlledTransaction, Kysely, PostgresDialect } 
 import pg from 'pg';
 import postgres from 'postgres';
 import { describe, expectTypeOf, test } from 'vitest';
-import { adapterContract, type TransactionLibrary } from '../../../../test/support/adapter-contract.js';
+import {
+  adapterContract,
+  type TransactionLibrary,
+} from '../../../../test/support/adapter-contract.js';
 import { testDatabase } from '../../../../test/support/database.js';
 import type { Queryable } from '../index.js';
 import { fromDrizzle, fromKnex, fromKysely, fromPg, fromPostgresJs } from './adapters.js';

@@ -7,7 +7,7 @@
  * the order of the items. When the call rejects with a connection error, whether the jobs were written
  * is unknown: calling again with the same idempotency keys is safe.
  */
-import { type Duration, durationMs, MAX_DELAY_MS } from '../job/options/duration.js';
+
 import { HoldfastError, shown } from '../job/errors/errors.js';
 import {
   checkDefinition,
@@ -17,6 +17,7 @@ import {
   type EnqueueOptions,
 } from '../job/job.js';
 import { bucketOf, checkKey } from '../job/key.js';
+import { type Duration, durationMs, MAX_DELAY_MS } from '../job/options/duration.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';
 import { encodeHeaders, encodePayload } from '../job/payload.js';
 import { uuidv7 } from '../job/uuid.js';

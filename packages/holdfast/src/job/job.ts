@@ -7,11 +7,12 @@
  * versions are brought up step by step by `upgrade`, payloads of newer versions are left to workers
  * that know them (the claim does not take them).
  */
-import { type Duration, durationMs } from './options/duration.js';
+
 import { HoldfastError, shown } from './errors/errors.js';
 import { checkType } from './key.js';
-import { checkKnown, type Known } from './options/known-options.js';
 import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
+import { type Duration, durationMs } from './options/duration.js';
+import { checkKnown, type Known } from './options/known-options.js';
 import { refuseOrdering } from './order.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';

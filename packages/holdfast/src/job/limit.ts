@@ -5,9 +5,10 @@
  * are those that the database works with: one start every `perMs / limit` milliseconds, and up to `burst` at once
  * after a pause.
  */
-import { type Duration, durationMs } from './options/duration.js';
+
 import { HoldfastError, shown } from './errors/errors.js';
 import { checkKey } from './key.js';
+import { type Duration, durationMs } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';
 
 export interface RateOptions {

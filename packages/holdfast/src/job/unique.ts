@@ -4,9 +4,10 @@
  * A unique key stands for a job within its queue and type, for as long as `while` says. Everything is checked here,
  * before a statement is sent; what stands is found out by the statement itself (inbox_enqueue_unique in the schema).
  */
-import { type Duration, durationMs, MAX_DELAY_MS } from './options/duration.js';
+
 import { HoldfastError, shown } from './errors/errors.js';
 import { checkKey } from './key.js';
+import { type Duration, durationMs, MAX_DELAY_MS } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';
 
 const WHILES = ['pending', 'running', 'kept'] as const;

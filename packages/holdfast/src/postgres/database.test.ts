@@ -14,9 +14,9 @@ import { prepareJobs, writeJobs } from '../enqueue/enqueue.js';
 import { showJob } from '../inspect/job/show.js';
 import { job } from '../job/job.js';
 import { complete } from '../settle/complete.js';
+import { closePool, enginePool } from './connect/pool.js';
 import type { Database, SessionEvents } from './database.js';
 import { pgDatabase } from './pg-database.js';
-import { closePool, enginePool } from './connect/pool.js';
 import type { Executor } from './queryable.js';
 import { bool, statement } from './statement.js';
 

@@ -5,10 +5,10 @@
  * settings along, and a session needs a direct connection: without one it stays off and says why.
  */
 import type pg from 'pg';
-import type { Database } from './database.js';
 import { Listener } from './connect/listen.js';
 import { withTransaction } from './connect/pool.js';
 import { BEGIN_POOLED } from './connect/pooled.js';
+import type { Database } from './database.js';
 import { type EngineMode, engineExecutor, plainExecutor } from './queryable.js';
 
 export interface PgDatabaseOptions {

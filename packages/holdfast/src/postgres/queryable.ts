@@ -8,8 +8,8 @@
  * through untouched.
  */
 import type pg from 'pg';
-import type { Names } from './names.js';
 import { type PooledQueries, queryPooled } from './connect/pooled.js';
+import type { Names } from './names.js';
 import { type Columns, load, type Param, type Row, type Statement } from './statement.js';
 
 export interface Queryable {

@@ -2,10 +2,11 @@
  * What a schedule says, checked before anything is sent: what cannot be meant is refused with the reason. Whether
  * a cron line ever fires again, and whether its queue exists, is asked when the database's time is known.
  */
-import { type Duration, durationMs } from '../job/options/duration.js';
+
 import { HoldfastError, shown } from '../job/errors/errors.js';
 import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../job/job.js';
 import { checkKey } from '../job/key.js';
+import { type Duration, durationMs } from '../job/options/duration.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { cronLine } from './cron.js';

@@ -4,9 +4,10 @@
  * Every time is an option. A setting that would make the worker lose leases by itself is refused with
  * the rule that it breaks.
  */
-import { type Duration, durationMs, UNIT_MS } from '../job/options/duration.js';
+
 import { HoldfastError, shown } from '../job/errors/errors.js';
 import { checkInteger } from '../job/job.js';
+import { type Duration, durationMs, UNIT_MS } from '../job/options/duration.js';
 import { checkFlag, checkKnown, type Known } from '../job/options/known-options.js';
 import { checkQueueName } from '../postgres/names.js';
 import type { WorkerEvent } from './events.js';

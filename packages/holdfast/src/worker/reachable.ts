@@ -4,11 +4,11 @@ import type pg from 'pg';
 import { HoldfastError } from '../job/errors/errors.js';
 import type { Address } from '../postgres/connect/address.js';
 import { LAST_MS, untilDone } from '../postgres/connect/backoff.js';
-import type { Logger } from '../postgres/log/log.js';
 import { closePool, isHeldUp, isOutage, isTransient, plainPool } from '../postgres/connect/pool.js';
 import { behindPooler } from '../postgres/connect/pooled.js';
-import type { Executor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/connect/same-database.js';
+import type { Logger } from '../postgres/log/log.js';
+import type { Executor } from '../postgres/queryable.js';
 import { ANSWER_MS } from './time.js';
 import type { WorkerDeps } from './worker.js';
 

@@ -3,18 +3,18 @@
  * goes on; no error of a connection, a handler or a listener ends the process.
  */
 import type pg from 'pg';
-import type { Duration } from '../job/options/duration.js';
 import { HoldfastError } from '../job/errors/errors.js';
 import { describeError } from '../job/errors/failure.js';
 import type { JobDefinition } from '../job/job.js';
+import type { Duration } from '../job/options/duration.js';
 import { checkKnown } from '../job/options/known-options.js';
 import { VERSION } from '../job/options/version.js';
 import { type Address, sendable } from '../postgres/connect/address.js';
 import { LAST_MS } from '../postgres/connect/backoff.js';
-import { type BoundedLogger, boundedLogger } from '../postgres/log/bounded-log.js';
 import { LockGate } from '../postgres/connect/lock-gate.js';
-import { childLogger, type Logger } from '../postgres/log/log.js';
 import { closePool, databaseOf, enginePool as newEnginePool } from '../postgres/connect/pool.js';
+import { type BoundedLogger, boundedLogger } from '../postgres/log/bounded-log.js';
+import { childLogger, type Logger } from '../postgres/log/log.js';
 import { engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import type { Tracing } from '../tracing/tracing.js';

@@ -3,11 +3,14 @@
  * runs out, recovery, and the stale worker that comes back. The guard is the product's `once`: look for the marker, do
  * it, write the marker. A crash between the deed and its marker repeats the deed, here as anywhere.
  */
-import { findEffect, recordEffect } from 'holdfast/internal';
-import { insertWithKeys } from 'holdfast/internal';
-import { markStarted } from 'holdfast/internal';
-import { recover } from 'holdfast/internal';
-import { complete } from 'holdfast/internal';
+import {
+  complete,
+  findEffect,
+  insertWithKeys,
+  markStarted,
+  recordEffect,
+  recover,
+} from 'holdfast/internal';
 import { Desk, type Held, type RowState } from './desk.js';
 import type { Act, Journey, RowText, Settings, Tone } from './frame.js';
 import { NAMES, type Stage, seconds } from './stage.js';

@@ -2,13 +2,10 @@
  * What the journeys of one row share: the verbs of the product on one job, called by hand, and the row as it stands.
  * Nothing here decides anything: each function calls the verb that a worker calls, and tells what came back.
  */
-import { claimSuspects } from 'holdfast/internal';
-import { claimTime } from 'holdfast/internal';
-import { frontLines } from 'holdfast/internal';
-import type { NewJob } from 'holdfast/internal';
-import { lockKeyOf, register } from 'holdfast/internal';
+
 import { bucketOf } from 'holdfast';
-import type { Executor } from 'holdfast/internal';
+import type { Executor, NewJob } from 'holdfast/internal';
+import { claimSuspects, claimTime, frontLines, lockKeyOf, register } from 'holdfast/internal';
 import { EPOCH } from '../simulation/clock.js';
 import type { RowText } from './frame.js';
 import { NAMES, type Stage } from './stage.js';

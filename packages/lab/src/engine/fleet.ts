@@ -3,10 +3,10 @@
  * drained; jobs come one by one, in bursts, on a hot key, in eight shards of it, and one that kills its process. The
  * count of what was accepted, done, lost and doubled is taken from the tables and from the handlers themselves.
  */
-import { ringOwners } from 'holdfast/internal';
-import { checkKey } from 'holdfast/internal';
-import { shardedKey } from 'holdfast';
+
 import type { WorkerEvent } from 'holdfast';
+import { shardedKey } from 'holdfast';
+import { checkKey, ringOwners } from 'holdfast/internal';
 import type { Act, Journey, Settings, Sql, Tone } from './frame.js';
 import { Processes, type Run } from './processes.js';
 import { jobsText, type Stage, seconds } from './stage.js';

@@ -2,16 +2,11 @@
  * Simulated processes, each with a real worker of the product in it: its loops, its keeper and its statements, on
  * virtual time. A process can be killed, frozen and told to stop; a supervisor may start a killed one again.
  */
+
+import type { HandlerContext, Logger, WorkerEvent, WorkerOptions } from 'holdfast';
+import { bucketOf, job } from 'holdfast';
+import { type Executor, engineExecutor, insert, Worker } from 'holdfast/internal';
 import pg from 'pg';
-import { insert } from 'holdfast/internal';
-import { job } from 'holdfast';
-import { bucketOf } from 'holdfast';
-import type { Logger } from 'holdfast';
-import { type Executor, engineExecutor } from 'holdfast/internal';
-import type { WorkerEvent } from 'holdfast';
-import type { WorkerOptions } from 'holdfast';
-import type { HandlerContext } from 'holdfast';
-import { Worker } from 'holdfast/internal';
 import { Owner } from '../simulation/clock.js';
 import type { Stage } from './stage.js';
 

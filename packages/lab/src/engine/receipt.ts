@@ -2,11 +2,7 @@
  * Journey 1, one worker and one receipt: enqueue, claim, success or failure, a second claimer, and a completion that
  * names an old generation. Every act is one verb of the product on one row.
  */
-import { insert } from 'holdfast/internal';
-import { DEFAULT_RETRY, retryDelayMs } from 'holdfast/internal';
-import { renew } from 'holdfast/internal';
-import { complete } from 'holdfast/internal';
-import { fail } from 'holdfast/internal';
+import { complete, DEFAULT_RETRY, fail, insert, renew, retryDelayMs } from 'holdfast/internal';
 import { Desk, type Held, LEASE_MS, type RowState } from './desk.js';
 import type { Act, Journey, Settings, Tone } from './frame.js';
 import { NAMES, type Stage, seconds } from './stage.js';

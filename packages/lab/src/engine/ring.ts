@@ -2,12 +2,20 @@
  * Journey 3, the hash ring: workers join and leave the registry by the product's statements, the ring is made of what
  * the registry says by the product's function, and beside it stands what `hash % N` would have done.
  */
-import { fleetView, leave, lockKeyOf, register } from 'holdfast/internal';
-import { movedBuckets, ringOwners } from 'holdfast/internal';
+
 import { bucketOf, hash32 } from 'holdfast';
-import { checkKey } from 'holdfast/internal';
 import type { Executor } from 'holdfast/internal';
-import { int4, statement } from 'holdfast/internal';
+import {
+  checkKey,
+  fleetView,
+  int4,
+  leave,
+  lockKeyOf,
+  movedBuckets,
+  register,
+  ringOwners,
+  statement,
+} from 'holdfast/internal';
 import type { Act, Journey, Settings, Tone } from './frame.js';
 import { NAMES, type Stage } from './stage.js';
 

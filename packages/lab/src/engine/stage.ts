@@ -4,8 +4,7 @@
  */
 
 import type { Executor } from 'holdfast/internal';
-import { allStatements, load } from 'holdfast/internal';
-import { FUNCTIONS } from 'holdfast/internal';
+import { allStatements, FUNCTIONS, load } from 'holdfast/internal';
 import { Clock, chance, EPOCH, Owner } from '../simulation/clock.js';
 import { Network } from '../simulation/network.js';
 import type { Server } from '../simulation/server.js';

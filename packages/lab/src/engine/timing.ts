@@ -4,13 +4,15 @@
  * on the product's statements. They are loops of this page and not the product's worker, which refuses settings that
  * lose jobs, and holds a liveness lock beside: journey 4 shows that.
  */
-import { insert } from 'holdfast/internal';
-import { findGone } from 'holdfast/internal';
-import { renew } from 'holdfast/internal';
-import { recover } from 'holdfast/internal';
-import { sweepDeadWorkers } from 'holdfast/internal';
-import { complete } from 'holdfast/internal';
-import { resolveOptions } from 'holdfast/internal';
+import {
+  complete,
+  findGone,
+  insert,
+  recover,
+  renew,
+  resolveOptions,
+  sweepDeadWorkers,
+} from 'holdfast/internal';
 import { Owner } from '../simulation/clock.js';
 import { Desk, type Held, type RowState } from './desk.js';
 import type { Journey, Settings, Tone } from './frame.js';

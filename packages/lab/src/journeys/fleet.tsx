@@ -1,7 +1,8 @@
 /** Journey 6: the fleet, its ring, its keys, and the count of what was accepted, done, lost and doubled. */
-import { RingPicture, Swatch } from '../parts/ring-picture.js';
+
 import type { Counts, FleetState, FleetWorker } from '../engine/fleet.js';
 import { Do, KeyForm, Panel, percent, Tile, workersText } from '../parts/bits.js';
+import { RingPicture, Swatch } from '../parts/ring-picture.js';
 import { Statements } from '../parts/sql.js';
 
 const BUCKETS = 1_024;

@@ -1,7 +1,8 @@
 /** Journey 3: the ring, a key's place on it, and what a change of the fleet moves. */
-import { RingPicture, Swatch } from '../parts/ring-picture.js';
+
 import type { Moved, RingState } from '../engine/ring.js';
 import { Do, KeyForm, Panel, percent, Slider } from '../parts/bits.js';
+import { RingPicture, Swatch } from '../parts/ring-picture.js';
 import { Statements } from '../parts/sql.js';
 import { act } from '../player.js';
 

@@ -8,12 +8,14 @@
  */
 import type { PGlite } from '@electric-sql/pglite';
 import { hash32 } from 'holdfast';
-import { loadText } from 'holdfast/internal';
-import { ENGINE_SETTINGS } from 'holdfast/internal';
-import { FUNCTIONS } from 'holdfast/internal';
-import { migrate } from 'holdfast/internal';
-import { MIGRATIONS } from 'holdfast/internal';
-import { createQueue } from 'holdfast/internal';
+import {
+  createQueue,
+  ENGINE_SETTINGS,
+  FUNCTIONS,
+  loadText,
+  MIGRATIONS,
+  migrate,
+} from 'holdfast/internal';
 import { type Clock, EPOCH, Owner } from './clock.js';
 import { type Answer, ask, askSimple } from './wire.js';
 

@@ -1,7 +1,7 @@
 /** The `node:worker_threads` of a simulation: the keeper's work runs in line, and messages take a turn. */
 import { EventEmitter } from 'node:events';
-import { KeeperWork } from 'holdfast/internal';
 import type { FromKeeper, KeeperSetup, ToKeeper } from 'holdfast/internal';
+import { KeeperWork } from 'holdfast/internal';
 import { here, me } from './world.js';
 
 export class Worker extends EventEmitter {

@@ -7,9 +7,8 @@
  * two attempts at once can be told apart.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Executor, Param } from 'holdfast/internal';
 import type pg from 'pg';
-import type { Executor } from 'holdfast/internal';
-import type { Param } from 'holdfast/internal';
 
 export interface Step {
   readonly kind: 'once' | 'marker' | 'begin' | 'query' | 'commit' | 'completion';

@@ -5,17 +5,20 @@
  * `testJob` take its place. The package `@electric-sql/pglite` is the user's to install.
  */
 import type { Blob } from 'node:buffer';
-import type pg from 'pg';
-import { gaugesReader } from 'holdfast/internal';
-import { type Holdfast, holdfast } from 'holdfast';
-import { type HoldfastParts, partsOf } from 'holdfast/internal';
-import { HoldfastError } from 'holdfast';
-import { checkKnown, type Known } from 'holdfast/internal';
 import type { Logger } from 'holdfast';
-import { withClient } from 'holdfast/internal';
-import { ENGINE_SETTINGS } from 'holdfast/internal';
-import { migrate } from 'holdfast/internal';
-import { PROGRAM } from 'holdfast/internal';
+import { type Holdfast, HoldfastError, holdfast } from 'holdfast';
+import {
+  checkKnown,
+  ENGINE_SETTINGS,
+  gaugesReader,
+  type HoldfastParts,
+  type Known,
+  migrate,
+  PROGRAM,
+  partsOf,
+  withClient,
+} from 'holdfast/internal';
+import type pg from 'pg';
 import { setDeps } from '../deps.js';
 import { dumpFiles, INITDB } from './dump.js';
 import { PgliteFiles } from './files.js';

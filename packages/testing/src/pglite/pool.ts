@@ -9,9 +9,9 @@
 import { EventEmitter } from 'node:events';
 // A test may have replaced the global ones.
 import { clearTimeout, setTimeout } from 'node:timers';
-import pg from 'pg';
 import { HoldfastError } from 'holdfast';
 import { quoteName } from 'holdfast/internal';
+import pg from 'pg';
 import { asText, literal, ownError, ownRows, SERIALIZERS } from './values.js';
 
 /** What is used of a PGlite; its own types are not imported, because the package is optional. */

@@ -13,8 +13,8 @@ import type { ActOptions } from '../../operate/options.js';
 import { type Pruned, pruneArchiveOlder } from '../../operate/prune.js';
 import { MAX_PAUSED, type QueuePart, setPartPaused, setPaused } from '../../operate/queue.js';
 import { untilNotLost } from '../../postgres/connect/again.js';
-import type { Names } from '../../postgres/names.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
+import type { Names } from '../../postgres/names.js';
 import {
   type Executor,
   engineExecutor,

@@ -9,9 +9,9 @@ import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import type { Names } from '../../postgres/names.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
-import { recordOf } from './acts.js';
 import { type JobsFilter, jobsFilter, PARTS } from '../look/filter.js';
 import { findJobs } from '../look/find-jobs.js';
+import { recordOf } from './acts.js';
 import { finishedOf, type ReplayStep, replaying } from './replay.js';
 
 export interface ReplayChoice extends QueueChoice, ActOptions {

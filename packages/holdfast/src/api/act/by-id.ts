@@ -5,6 +5,7 @@ import { checkTx } from '../../enqueue/transaction.js';
 import { checkIds } from '../../job/id.js';
 import { type CancelOptions, checkVerbOptions, type VerbOptions } from '../../operate/options.js';
 import type { Access } from '../access.js';
+import { findJobs } from '../look/find-jobs.js';
 import {
   actIn,
   cancelFor,
@@ -14,7 +15,6 @@ import {
   recordOf,
   retryAndHint,
 } from './acts.js';
-import { findJobs } from '../look/find-jobs.js';
 
 type Verb = 'retry' | 'discard' | 'cancel';
 

@@ -11,11 +11,11 @@ import { inBatches, type Step } from '../../operate/bulk.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
-import { discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
-import { shownFilter } from './archive.js';
 import { type DeadLetterFilter, deadLetterFilter, PARTS } from '../look/filter.js';
 import { type JobsPage, LIST_OPTIONS, listing, type PageChoice } from '../look/look.js';
 import { type DeadLetterGroup, groupView } from '../look/views.js';
+import { discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
+import { shownFilter } from './archive.js';
 
 export interface DeadLettersRequest extends PageChoice {
   readonly filter?: DeadLetterFilter;

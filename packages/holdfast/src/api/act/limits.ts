@@ -14,8 +14,8 @@ import {
 import { listQueues } from '../../inspect/queue/queues.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import { checkType } from '../../job/key.js';
-import { checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
 import { checkLimit, type Limit, type LimitOptions, type RateOptions } from '../../job/limit.js';
+import { checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
 import { type LimitAct, putLimit } from '../../operate/limits.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import { inQueue } from '../../postgres/in-queue.js';

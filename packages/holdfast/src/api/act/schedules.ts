@@ -7,7 +7,12 @@
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError, shown } from '../../job/errors/errors.js';
 import { checkInteger } from '../../job/job.js';
-import { checkFlag, checkKnown, isPlainObject, type Known } from '../../job/options/known-options.js';
+import {
+  checkFlag,
+  checkKnown,
+  isPlainObject,
+  type Known,
+} from '../../job/options/known-options.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import { untilNotLost } from '../../postgres/connect/again.js';
 import { withTransaction } from '../../postgres/connect/pool.js';

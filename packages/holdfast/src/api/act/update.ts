@@ -7,19 +7,19 @@ import { dueTime } from '../../enqueue/enqueue.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { hintQueue } from '../../fleet/wake.js';
 import { type StateRow, statesOf } from '../../inspect/job/states.js';
-import type { Duration } from '../../job/options/duration.js';
 import { HoldfastError, shown } from '../../job/errors/errors.js';
 import { checkId } from '../../job/id.js';
 import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../../job/job.js';
+import type { Duration } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { encodePayload } from '../../job/payload.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import { UNCHANGED, updateWaiting, type WaitingChanges } from '../../operate/update.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
-import { actIn, recordOf } from './acts.js';
 import { findJobs } from '../look/find-jobs.js';
 import { unknownJob } from '../look/unknown.js';
+import { actIn, recordOf } from './acts.js';
 
 /** What is left out stays as it is. */
 export interface JobChanges<Input> {

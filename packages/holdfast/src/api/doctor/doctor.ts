@@ -8,7 +8,14 @@
 import { ringOwners } from '../../fleet/ring.js';
 import { isFailing, judgeAttempts } from '../../inspect/doctor/attempts.js';
 import { findDrift } from '../../inspect/doctor/catalogue.js';
-import { type Finding, LIMITS, type Limits, note, ok, problem } from '../../inspect/doctor/doctor.js';
+import {
+  type Finding,
+  LIMITS,
+  type Limits,
+  note,
+  ok,
+  problem,
+} from '../../inspect/doctor/doctor.js';
 import { judgeDrift } from '../../inspect/doctor/drift.js';
 import { judgeOwners, judgeUnhandled } from '../../inspect/doctor/fleet.js';
 import {
@@ -47,15 +54,15 @@ import { readLocks } from '../../inspect/reading/locks.js';
 import { limitLocks } from '../../inspect/reading/row-locks.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import { maintenanceLock } from '../../maintenance/election.js';
-import type { Names } from '../../postgres/names.js';
 import { closePool, plainPool, withClient } from '../../postgres/connect/pool.js';
+import type { Names } from '../../postgres/names.js';
 import { checkSchema } from '../../schema/migrate.js';
 import { MIGRATIONS } from '../../schema/migrations.js';
 import { commonText, queueText } from '../../schema/texts.js';
 import type { Access } from '../access.js';
+import { membersOf } from '../look/ring.js';
 import { meet } from './doctor-meet.js';
 import { type DoctorTarget, Round } from './doctor-round.js';
-import { membersOf } from '../look/ring.js';
 
 const CLOSE_MS = 500;
 

@@ -7,8 +7,8 @@
  */
 import { countWaiting, type Pressure, pressureOf } from '../../enqueue/pressure.js';
 import { HoldfastError } from '../../job/errors/errors.js';
-import type { Names } from '../../postgres/names.js';
 import { isOutage } from '../../postgres/connect/pool.js';
+import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 
 /** For how long an answer holds. */

@@ -14,15 +14,15 @@ import type { NewJob } from '../../enqueue/insert.js';
 import type { EnqueueItem } from '../../job/job.js';
 import { untilNotLost } from '../../postgres/connect/again.js';
 import { BEGIN_BOUNDED } from '../../postgres/connect/bounded.js';
+import { asPoolBusy, withTransaction } from '../../postgres/connect/pool.js';
 import { inQueue } from '../../postgres/in-queue.js';
 import type { Names } from '../../postgres/names.js';
-import { asPoolBusy, withTransaction } from '../../postgres/connect/pool.js';
 import { type Executor, executor } from '../../postgres/queryable.js';
 import type { Tracing, WithContext } from '../../tracing/tracing.js';
+import { checkCall, type EnqueueCall, fullWaitMs } from '../options.js';
 import type { Backpressure } from './backpressure.js';
 import { EnqueueGate } from './enqueue-gate.js';
 import { asLocked } from './enqueue-locked.js';
-import { checkCall, type EnqueueCall, fullWaitMs } from '../options.js';
 
 interface EnqueuerDeps {
   readonly names: (queue: string) => Names;

@@ -1,9 +1,9 @@
 /** What people did, for programs. */
 import { type AuditRow, auditRows } from '../../inspect/audit.js';
-import { type Duration, durationMs } from '../../job/options/duration.js';
 import { HoldfastError, shown } from '../../job/errors/errors.js';
 import { isId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
+import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { ACTS, type ActName } from '../../operate/audit.js';
 import { type Access, ask } from '../access.js';

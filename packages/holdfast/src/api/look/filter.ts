@@ -4,8 +4,8 @@
  */
 import { ARCHIVED_STATUSES } from '../../inspect/job/archive.js';
 import { type JobFilter, LIVE_STATUSES } from '../../inspect/job/filter.js';
-import { type Duration, durationMs } from '../../job/options/duration.js';
 import { HoldfastError, shown } from '../../job/errors/errors.js';
+import { type Duration, durationMs } from '../../job/options/duration.js';
 import type { JobState } from '../../job/states.js';
 
 /** Of dead letters. A part that is left out does not filter. */

@@ -10,10 +10,10 @@ import { many } from '../../inspect/reading/words.js';
 import { inBatches } from '../../operate/bulk.js';
 import { actOptions } from '../actor.js';
 import { type Call, EXIT, Partly } from '../command.js';
-import { confirmed } from './confirm.js';
 import { countOption } from '../parse/filters.js';
 import { Progress } from '../print/progress.js';
 import type { Verb } from '../verbs.js';
+import { confirmed } from './confirm.js';
 
 /** Counts, asks, acts and tells; the exit code. */
 export async function actOnMany(call: Call, verb: Verb, filter: JobFilter): Promise<number> {

@@ -1,8 +1,8 @@
 /** The filter on the command line: the same options for every list and every verb over many jobs. */
 import { ARCHIVED_STATUSES } from '../../inspect/job/archive.js';
 import { type JobFilter, LIVE_STATUSES } from '../../inspect/job/filter.js';
-import { durationMs } from '../../job/options/duration.js';
 import type { Priority } from '../../job/job.js';
+import { durationMs } from '../../job/options/duration.js';
 import { nearest } from '../../job/options/nearest.js';
 import { type Given, type Options, UsageError } from '../command.js';
 

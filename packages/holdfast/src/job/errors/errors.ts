@@ -4,8 +4,8 @@
 // Cancel are outcomes rather than defects, so they are classes of their own and carry no code.
 // Postgres' own errors are not wrapped here: they pass through untouched.
 
-import { brand } from './brand.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../options/duration.js';
+import { brand } from './brand.js';
 
 export type HoldfastErrorCode =
   | 'PAYLOAD_INVALID'

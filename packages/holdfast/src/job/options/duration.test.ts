@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Duration, durationMs } from './duration.js';
 import { HoldfastError } from '../errors/errors.js';
+import { type Duration, durationMs } from './duration.js';
 
 test.each<[Duration, number]>([
   [0, 0],

@@ -4,10 +4,10 @@
  * of the session that is shorter stays in force.
  */
 import type pg from 'pg';
-import { withClient } from './pool.js';
-import { PooledCall, type PooledQueries, rowsOf, texts } from './pooled.js';
 import { type EngineMode, type Executor, engineExecutor } from '../queryable.js';
 import { load } from '../statement.js';
+import { withClient } from './pool.js';
+import { PooledCall, type PooledQueries, rowsOf, texts } from './pooled.js';
 
 /** How long an enqueue waits for a lock. It may stand behind the transaction that has taken its idempotency key. */
 export const LOCK_WAIT_MS = 5_000;

@@ -6,9 +6,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { testDatabase } from '../../../../../test/support/database.js';
 import { Line } from '../../../../../test/support/line.js';
 import { until } from '../../../../../test/support/until.js';
+import type { Executor } from '../queryable.js';
 import { Listener, type ListenerDeps } from './listen.js';
 import { behindPooler } from './pooled.js';
-import type { Executor } from '../queryable.js';
 
 const db = testDatabase();
 const NAMES = { schema: 'holdfast', queue: 'inbox' };

@@ -11,10 +11,10 @@
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import type { Address } from './address.js';
-import { Backoff } from './backoff.js';
 import { quoteName } from '../names.js';
 import { type Executor, engineExecutor } from '../queryable.js';
+import type { Address } from './address.js';
+import { Backoff } from './backoff.js';
 
 export interface ListenerDeps {
   readonly address: Address;

@@ -9,9 +9,9 @@
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { HoldfastError } from '../../job/errors/errors.js';
-import type { Address } from './address.js';
 import type { Logger } from '../log/log.js';
 import { ENGINE_SETTINGS } from '../settings.js';
+import type { Address } from './address.js';
 
 export interface ConnectionOptions extends Address {
   /** What else a caller wants of his connections; not for those of the engine. */

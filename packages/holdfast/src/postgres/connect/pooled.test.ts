@@ -3,10 +3,10 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { testDatabase } from '../../../../../test/support/database.js';
 import { quietLogger } from '../../../../../test/support/logger.js';
-import { engineConfig, enginePool, isTransient, plainPool } from './pool.js';
-import { BEGIN_POOLED, behindPooler, queryPooled } from './pooled.js';
 import { engineExecutor } from '../queryable.js';
 import { bool, int8, statement, text, timestamp } from '../statement.js';
+import { engineConfig, enginePool, isTransient, plainPool } from './pool.js';
+import { BEGIN_POOLED, behindPooler, queryPooled } from './pooled.js';
 
 const db = testDatabase();
 let client: pg.Client;

@@ -9,8 +9,8 @@
  * back. Several such calls may wait on one client; each is whole in itself.
  */
 import type pg from 'pg';
-import { OWN_LOCK_MS, withClient } from './pool.js';
 import { ENGINE_SETTINGS } from '../settings.js';
+import { OWN_LOCK_MS, withClient } from './pool.js';
 
 /** What a transaction of the engine starts with: its settings, in the transaction only. */
 const { default_transaction_isolation: ISOLATION, ...LOCAL } = ENGINE_SETTINGS;

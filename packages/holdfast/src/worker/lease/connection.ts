@@ -8,8 +8,8 @@ import type { Socket } from 'node:net';
 import pg from 'pg';
 import { backendPid, dropLiveness, holdLiveness } from '../../fleet/liveness.js';
 import { within } from '../../postgres/connect/backoff.js';
-import type { Names } from '../../postgres/names.js';
 import { engineConfig } from '../../postgres/connect/pool.js';
+import type { Names } from '../../postgres/names.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
 import { type KeeperSetup, monotonicMs } from './protocol.js';
 

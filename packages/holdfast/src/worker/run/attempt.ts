@@ -6,10 +6,10 @@
  * signal, the attempt of a handler that goes on is over after a grace (leaks.ts): its place is free.
  */
 import type { NewJob } from '../../enqueue/insert.js';
-import { MAX_DELAY_MS } from '../../job/options/duration.js';
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
 import { errorText } from '../../job/errors/failure.js';
 import type { JobDefinition } from '../../job/job.js';
+import { MAX_DELAY_MS } from '../../job/options/duration.js';
 import { errorType } from '../../tracing/error-type.js';
 import { JobContext } from './context.js';
 import type { ContextDeps, HandlerContext, Many } from './handler-context.js';

@@ -1,7 +1,6 @@
 /** What a handler is given, of one job or of several, how it asks for several, and what giving it needs. */
 import type pg from 'pg';
 import type { Stored } from '../../effects/value.js';
-import { type Duration, durationMs } from '../../job/options/duration.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import {
   checkInteger,
@@ -9,6 +8,7 @@ import {
   type JobDefinition,
   type PayloadOf,
 } from '../../job/job.js';
+import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import type { LockGate } from '../../postgres/connect/lock-gate.js';
 import type { Logger } from '../../postgres/log/log.js';

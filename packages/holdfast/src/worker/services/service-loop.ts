@@ -8,9 +8,9 @@
  */
 import type pg from 'pg';
 import { EARLY, makeDueAgain, type Periodic, winElection } from '../../maintenance/election.js';
-import type { Names } from '../../postgres/names.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
 import { BEGIN_POOLED } from '../../postgres/connect/pooled.js';
+import type { Names } from '../../postgres/names.js';
 import { type EngineMode, type Executor, plainExecutor } from '../../postgres/queryable.js';
 import type { SharedDeps } from '../deps.js';
 import type { Settings } from '../options.js';

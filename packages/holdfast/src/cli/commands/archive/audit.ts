@@ -2,8 +2,8 @@
 import { type AuditRow, auditRows } from '../../../inspect/audit.js';
 import { databaseNow } from '../../../inspect/reading/clock.js';
 import { span } from '../../../inspect/reading/words.js';
-import { durationMs } from '../../../job/options/duration.js';
 import { isId } from '../../../job/id.js';
+import { durationMs } from '../../../job/options/duration.js';
 import { nearest } from '../../../job/options/nearest.js';
 import { ACTS } from '../../../operate/audit.js';
 import { type Call, type Given, UsageError } from '../../command.js';

@@ -4,10 +4,10 @@ import { countArchivedOlder } from '../../../inspect/job/archive.js';
 import { many } from '../../../inspect/reading/words.js';
 import { durationMs } from '../../../job/options/duration.js';
 import { actOptions } from '../../actor.js';
-import { type Call, EXIT, Partly, UsageError } from '../../command.js';
 import { confirmed } from '../../ask/confirm.js';
-import { countOption } from '../../parse/filters.js';
 import { soFar } from '../../ask/many.js';
+import { type Call, EXIT, Partly, UsageError } from '../../command.js';
+import { countOption } from '../../parse/filters.js';
 import { Progress } from '../../print/progress.js';
 
 const COUNTED = 5_000_000;

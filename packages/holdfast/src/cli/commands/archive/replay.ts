@@ -4,16 +4,21 @@
  */
 import { recordOf } from '../../../api/act/acts.js';
 import { MAX_BATCH, replayStatuses } from '../../../api/act/archive.js';
-import { finishedOf, type ReplayStep, type ReplayWork, replaying } from '../../../api/act/replay.js';
+import {
+  finishedOf,
+  type ReplayStep,
+  type ReplayWork,
+  replaying,
+} from '../../../api/act/replay.js';
 import { isEmpty, type JobFilter } from '../../../inspect/job/filter.js';
 import { countFinished } from '../../../inspect/job/finished.js';
 import { many } from '../../../inspect/reading/words.js';
 import { actOptions } from '../../actor.js';
-import { type Call, EXIT, Partly, UsageError } from '../../command.js';
 import { confirmed } from '../../ask/confirm.js';
+import { soFar } from '../../ask/many.js';
+import { type Call, EXIT, Partly, UsageError } from '../../command.js';
 import { countOption, filterOf, placeOf } from '../../parse/filters.js';
 import { checkIds } from '../../parse/ids.js';
-import { soFar } from '../../ask/many.js';
 import { Progress } from '../../print/progress.js';
 
 type Which = JobFilter | readonly string[];

@@ -7,11 +7,11 @@ import { moveJobs } from '../../../api/act/acts.js';
 import { isEmpty } from '../../../inspect/job/filter.js';
 import { type ShownJob, showJob } from '../../../inspect/job/show.js';
 import { many } from '../../../inspect/reading/words.js';
-import { type Call, EXIT, Partly, UsageError } from '../../command.js';
 import { confirmed } from '../../ask/confirm.js';
+import { actOnMany, movementOf, soFar } from '../../ask/many.js';
+import { type Call, EXIT, Partly, UsageError } from '../../command.js';
 import { filterOf } from '../../parse/filters.js';
 import { checkIds } from '../../parse/ids.js';
-import { actOnMany, movementOf, soFar } from '../../ask/many.js';
 import { VERBS, type Verb } from '../../verbs.js';
 
 async function run(call: Call, verb: Verb): Promise<number> {

@@ -9,9 +9,9 @@ import { type JobFilter, only } from '../../../inspect/job/filter.js';
 import { type ListedJob, listJobs } from '../../../inspect/job/list.js';
 import { databaseNow } from '../../../inspect/reading/clock.js';
 import { isId } from '../../../job/id.js';
+import { type Search, search } from '../../ask/search.js';
 import { type Call, UsageError } from '../../command.js';
 import { countOption, filterOf, placeOf } from '../../parse/filters.js';
-import { type Search, search } from '../../ask/search.js';
 import type { TableColumn } from '../../print/table.js';
 import { archivedColumns, jobColumns } from '../../print/views.js';
 

@@ -1,12 +1,18 @@
 /** `holdfast limits ls | set | reset | rm`. */
-import { changeLimit, type LimitView, limitViews, NO_LIMIT, typeOf } from '../../../api/act/limits.js';
+import {
+  changeLimit,
+  type LimitView,
+  limitViews,
+  NO_LIMIT,
+  typeOf,
+} from '../../../api/act/limits.js';
 import { span } from '../../../inspect/reading/words.js';
 import { checkLimit, type Limit, type LimitOptions } from '../../../job/limit.js';
 import { actOptions } from '../../actor.js';
-import { type Call, EXIT, type Given, UsageError } from '../../command.js';
 import { confirmed } from '../../ask/confirm.js';
-import { countOption } from '../../parse/filters.js';
 import { mistyped } from '../../ask/mistyped.js';
+import { type Call, EXIT, type Given, UsageError } from '../../command.js';
+import { countOption } from '../../parse/filters.js';
 import type { TableColumn } from '../../print/table.js';
 
 const rateText = ({ rate, keyed }: Pick<LimitView, 'rate' | 'keyed'>) =>

@@ -8,10 +8,10 @@ import { nearest } from '../../../job/options/nearest.js';
 import type { QueuePart } from '../../../operate/queue.js';
 import type { NewQueueOptions } from '../../../schema/queue.js';
 import { actOptions } from '../../actor.js';
-import { type Call, UsageError } from '../../command.js';
-import { noteLocked } from '../../print/locked.js';
 import { mistyped } from '../../ask/mistyped.js';
+import { type Call, UsageError } from '../../command.js';
 import { turnOptions } from '../../parse/turn-options.js';
+import { noteLocked } from '../../print/locked.js';
 import { queueColumns } from '../../print/views.js';
 
 export function oneName(args: readonly string[], verb: string): string {

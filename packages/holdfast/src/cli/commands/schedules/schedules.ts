@@ -6,8 +6,8 @@ import { nearest } from '../../../job/options/nearest.js';
 import { upcoming } from '../../../schedule/instants.js';
 import { findSchedule, readSchedules, type ScheduleRow } from '../../../schedule/list.js';
 import { actOptions } from '../../actor.js';
-import { type Call, EXIT, Failure, UsageError } from '../../command.js';
 import { confirmed } from '../../ask/confirm.js';
+import { type Call, EXIT, Failure, UsageError } from '../../command.js';
 import { plain, type TableColumn } from '../../print/table.js';
 
 const PAGE = 1_000;

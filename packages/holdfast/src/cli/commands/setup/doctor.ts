@@ -5,10 +5,10 @@
 import { diagnose as diagnoseDatabase } from '../../../api/doctor/doctor.js';
 import { type Finding, LIMITS, type Limits } from '../../../inspect/doctor/doctor.js';
 import { type Call, EXIT, UsageError } from '../../command.js';
-import { judgeEmbedded } from './doctor-embedded.js';
 import { pasteable } from '../../print/paste.js';
-import type { Session } from '../../session.js';
 import { plain } from '../../print/table.js';
+import type { Session } from '../../session.js';
+import { judgeEmbedded } from './doctor-embedded.js';
 
 export async function run({ args, session, out }: Call): Promise<number> {
   if (args.length > 0)

@@ -1,6 +1,11 @@
 /** `holdfast migrate`: bring the schema to this version, say where it stands, or print what would run. */
 import { withClient } from '../../../postgres/connect/pool.js';
-import { type MigrationState, migrate, migrationStates, pendingSql } from '../../../schema/migrate.js';
+import {
+  type MigrationState,
+  migrate,
+  migrationStates,
+  pendingSql,
+} from '../../../schema/migrate.js';
 import { type Call, UsageError } from '../../command.js';
 
 const line = ({ id, name, appliedAt, known }: MigrationState) =>

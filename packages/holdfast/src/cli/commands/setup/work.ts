@@ -5,9 +5,9 @@
 import type { WorkerOptions } from '../../../index.js';
 import { namesPlace } from '../../../postgres/connect/address.js';
 import { type Call, UsageError } from '../../command.js';
+import { onEndOfNpx } from '../../npx.js';
 import { type Config, findConfig, holdfastOf, loadConfig } from '../../parse/config.js';
 import { countOption } from '../../parse/filters.js';
-import { onEndOfNpx } from '../../npx.js';
 import { NO_DATABASE } from '../../session.js';
 
 export async function run(call: Call): Promise<void> {
