@@ -67,7 +67,7 @@ for (const name of names) {
   console.log(`\ntorture: profile ${name}, seed ${seed}, ${seconds} s of faults`);
   const only = values.faults?.split(',');
   const result = await run({
-    ...{ profile, seed, seconds, folder, dist: join(ROOT, 'dist') },
+    ...{ profile, seed, seconds, folder, dist: join(ROOT, 'packages/holdfast/build') },
     ...(only && { faults: profile.faults.filter((fault) => only.includes(fault.name)) }),
     ...(values.smoke && {
       burst: 120,

@@ -28,7 +28,8 @@ function project() {
   const peers = join(ROOT, 'bench/node_modules');
   for (const name of readdirSync(peers))
     if (!name.startsWith('.')) symlinkSync(join(peers, name), join(modules, name));
-  symlinkSync(ROOT, join(modules, 'holdfast'));
+  symlinkSync(join(ROOT, 'packages/holdfast'), join(modules, 'holdfast'));
+  symlinkSync(join(ROOT, 'node_modules/@holdfast'), join(modules, '@holdfast'));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   for (const system of SYSTEMS)
     cpSync(join(ROOT, 'bench/first-tasks', system), join(folder, system), { recursive: true });

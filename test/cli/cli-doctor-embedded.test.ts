@@ -15,7 +15,7 @@ test('orphaned, running and stopped are told apart', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-doctor-'));
   chmodSync(folder, 0o755);
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  expect(judgeEmbedded(folder)).toEqual([]);
+  expect(await judgeEmbedded(folder)).toEqual([]);
 
   const script = `import { startEmbedded } from ${JSON.stringify(ENTRY)};
     const { pid } = await startEmbedded(); console.log(pid); setInterval(() => {}, 1000)`;
@@ -26,7 +26,7 @@ test('orphaned, running and stopped are told apart', async () => {
   onTestFinished(() => {
     if (identify(pid)) process.kill(pid, 'SIGQUIT');
   });
-  expect(judgeEmbedded(folder)).toMatchObject([
+  expect(await judgeEmbedded(folder)).toMatchObject([
     { level: 'ok', text: `running, supervised (pid ${pid})` },
   ]);
 
@@ -35,7 +35,7 @@ test('orphaned, running and stopped are told apart', async () => {
   await until('the supervisor is gone', () => identify(state.supervisor.pid) === undefined);
   child.kill('SIGKILL');
   await once(child, 'exit');
-  expect(judgeEmbedded(folder)).toMatchObject([
+  expect(await judgeEmbedded(folder)).toMatchObject([
     {
       level: 'problem',
       text: expect.stringContaining(`(pid ${pid}) runs without a supervisor`),
@@ -45,5 +45,5 @@ test('orphaned, running and stopped are told apart', async () => {
 
   process.kill(pid, 'SIGINT');
   await until('the server is gone', () => identify(pid) === undefined);
-  expect(judgeEmbedded(folder)).toMatchObject([{ level: 'ok', text: 'none is running here' }]);
+  expect(await judgeEmbedded(folder)).toMatchObject([{ level: 'ok', text: 'none is running here' }]);
 }, 120_000);

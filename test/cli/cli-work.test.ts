@@ -1,5 +1,6 @@
 /** From an empty folder to a job that ran: init, migrate, enqueue, work. And what `work` says when it cannot. */
 import {
+  cpSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -14,6 +15,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { initFiles } from '../../packages/holdfast/src/cli/commands/setup/init-files.js';
 import { holdfast } from '../../packages/holdfast/src/index.js';
+import { VERSION } from '../../packages/holdfast/src/job/options/version.js';
 import { clearAll } from '../support/cli-plant.js';
 import { call, run, runInTurn, start, values } from '../support/cli-run.js';
 import { testDatabase } from '../support/database.js';
@@ -319,10 +321,19 @@ test('a worker that is asked to drain from elsewhere ends with 0, also if a hand
   expect(act).toMatchObject({ act: 'drain', changes: { worker: id }, reason: 'moving' });
 });
 
-test('demo runs the demo, with the options and the exit code of it', async () => {
-  const wrong = await run(['demo', '--for', 'ever']);
-  expect(wrong.code).not.toBe(0);
-  expect(wrong.err).toContain('--for');
+test('dashboard names the package that it needs where that is not installed', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'holdfast-cli-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+  // A copy: by a link Node would find the packages that stand beside it.
+  const own = join(cwd, 'node_modules/holdfast');
+  for (const part of ['dist', 'package.json'])
+    cpSync(join(ROOT, 'packages/holdfast', part), join(own, part), { recursive: true });
+  for (const name of ['pg', 'croner'])
+    symlinkSync(join(ROOT, 'node_modules', name), join(cwd, 'node_modules', name));
+  const options = { cwd, env: { DATABASE_URL: db.url }, main: join(own, 'dist/cli.js') };
+  const ran = await run(['dashboard', '--port', '0'], options);
+  expect(ran).toMatchObject({ code: 1, out: '' });
+  expect(ran.err).toContain(`npm install @holdfast/dashboard@${VERSION}\n`);
 });
 
 test('dashboard serves until it is asked to end, and only to this machine without a token', async () => {

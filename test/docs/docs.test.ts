@@ -20,7 +20,7 @@ test('the diagram and the table in docs/states.md are those of the transition ta
 });
 
 test('docs/schema.md names every table, type and function of the schema', () => {
-  const made = page('schema.sql').matchAll(
+  const made = page('packages/holdfast/schema.sql').matchAll(
     /^CREATE (?:OR REPLACE )?(?:TABLE|TYPE|FUNCTION) holdfast\.(\w+)/gm,
   );
   const names = [...made].map((match) => match[1] as string);
@@ -44,7 +44,8 @@ test('the quick start of the README has under 15 lines of code and runs as print
 
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-quick-start-'));
   mkdirSync(join(folder, 'node_modules'));
-  symlinkSync(join(ROOT, 'packages/holdfast'), join(folder, 'node_modules', 'holdfast'));
+  for (const name of ['holdfast', '@holdfast'])
+    symlinkSync(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name));
   writeFileSync(join(folder, 'start.mjs'), code);
   const child = spawn(process.execPath, ['start.mjs'], { cwd: folder });
   try {

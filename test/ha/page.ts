@@ -49,7 +49,7 @@ export async function follow(
 function commandFolder({ folder }: Site): string {
   const bin = join(folder, 'bin');
   mkdirSync(bin, { recursive: true });
-  const main = join(ROOT, 'dist', 'cli', 'main.js');
+  const main = join(ROOT, 'packages/holdfast/dist/cli.js');
   const text = `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@"\n`;
   writeFileSync(join(bin, 'holdfast'), text, { mode: 0o755 });
   return bin;

@@ -23,6 +23,8 @@ export interface RunOptions {
   readonly stdin?: string;
   /** Arguments for Node itself. */
   readonly node?: readonly string[];
+  /** The program, if it is not that of this checkout. */
+  readonly main?: string;
 }
 
 export interface Running {
@@ -33,7 +35,7 @@ export interface Running {
 }
 
 export function start(args: readonly string[], options: RunOptions = {}): Running {
-  const child = spawn(process.execPath, [...(options.node ?? []), MAIN, ...args], {
+  const child = spawn(process.execPath, [...(options.node ?? []), options.main ?? MAIN, ...args], {
     env: { PATH: process.env.PATH ?? '', ...options.env },
     ...(options.cwd && { cwd: options.cwd }),
   });

@@ -13,6 +13,6 @@ export const builtFiles = () => new Blob([gunzipSync(readFileSync(DATA))]);
 export function openBuiltServer(): Promise<Server> {
   const create = (options: PGliteOptions) => PGlite.create(options);
   return openServer(create, builtFiles(), (why) =>
-    console.warn(`dist/dashboard/lab.data was not used: ${why}`),
+    console.warn(`packages/dashboard/dist/lab.data was not used: ${why}`),
   );
 }

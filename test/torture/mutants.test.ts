@@ -3,9 +3,11 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { MUTANTS } from '../../torture/mutants/list.mjs';
 
+const BUILD = new URL('../../packages/holdfast/build/', import.meta.url);
+
 test.each(MUTANTS)('$name: its texts are found', ({ patches }) => {
   for (const [file, replacements] of Object.entries(patches)) {
-    const text = readFileSync(new URL(`../../dist/${file}`, import.meta.url), 'utf8');
+    const text = readFileSync(new URL(file, BUILD), 'utf8');
     for (const [from] of replacements) expect(text).toContain(from);
   }
 });

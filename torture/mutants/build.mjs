@@ -1,19 +1,20 @@
-// A build with a bug in it: a copy of dist beside the torture, with some texts replaced. Only this harness makes it.
+// A build with a bug in it: a copy of the compiled core beside the torture, with some texts replaced. Only this harness makes it.
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { writeKeeperSource } from '../../scripts/keeper-source.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const CORE = join(ROOT, 'packages/holdfast');
 
 /** @param {Pick<import('./list.mjs').Mutant, 'patches' | 'name'>} mutant */
 export async function buildMutant({ name, patches }) {
   const folder = join(ROOT, '.holdfast', 'mutants', name.replaceAll(/\W+/g, '-'));
   const dist = join(folder, 'dist');
   rmSync(folder, { recursive: true, force: true });
-  cpSync(join(ROOT, 'dist'), dist, { recursive: true });
+  cpSync(join(CORE, 'build'), dist, { recursive: true });
   // It is read as the product's own package is.
-  cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'));
+  cpSync(join(CORE, 'package.json'), join(folder, 'package.json'));
   for (const [file, replacements] of Object.entries(patches)) {
     const path = join(dist, file);
     let text = readFileSync(path, 'utf8');

@@ -5,7 +5,7 @@
 /**
  * @typedef {object} Mutant
  * @property {string} name
- * @property {Record<string, [from: string, to: string][]>} patches by file of dist
+ * @property {Record<string, [from: string, to: string][]>} patches by file of packages/holdfast/build
  * @property {string} profile
  * @property {string[]} [faults] of the profile; all by default
  * @property {RegExp} caughtBy a violation that must be among those found

@@ -22,7 +22,8 @@ vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 });
 const soon = { timeout: 30_000, interval: 10 };
 const isRoot = process.getuid?.() === 0;
 const here = dirname(fileURLToPath(import.meta.url));
-const root = join(here, '..', '..');
+const own = join(here, '..');
+const root = join(own, '..', '..');
 
 let folder: string;
 let entry: string;
@@ -31,7 +32,7 @@ const children: ChildProcess[] = [];
 const servers: EmbeddedServer[] = [];
 
 beforeAll(() => {
-  entry = join(root, 'dist', 'embedded', 'index.js');
+  entry = join(own, 'dist', 'index.js');
   const built = fs.statSync(entry, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   const sources = fs.readdirSync(here).map((name) => fs.statSync(join(here, name)).mtimeMs);
   if (built < Math.max(...sources)) entry = compile();
@@ -46,12 +47,12 @@ function compile(): string {
   fs.writeFileSync(join(compiled, 'package.json'), '{"type":"module"}');
   const tsc = join(root, 'node_modules', '.bin', 'tsc');
   try {
-    execFileSync(tsc, ['-p', join(root, 'tsconfig.build.json'), '--outDir', compiled]);
+    execFileSync(tsc, ['-p', join(own, 'tsconfig.build.json'), '--outDir', compiled]);
   } catch (error) {
     // Type errors elsewhere are not this test's business, as long as there is something to run.
-    if (!fs.existsSync(join(compiled, 'embedded', 'index.js'))) throw error;
+    if (!fs.existsSync(join(compiled, 'index.js'))) throw error;
   }
-  return join(compiled, 'embedded', 'index.js');
+  return join(compiled, 'index.js');
 }
 
 afterEach(async () => {
