@@ -4,6 +4,7 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { bundleCore, bundleForJest } from './build/bundles.mjs';
+import { writeCommonJs } from './build/commonjs.mjs';
 import { freeTypesOfPg } from './build/types.mjs';
 import { writeClientFiles } from './client.mjs';
 import { writeKeeperSource } from './keeper-source.mjs';
@@ -37,7 +38,10 @@ await Promise.all([
   compile('packages/embedded'),
   compile('packages/dashboard').then(() => writeClientFiles(join(ROOT, 'packages/dashboard/dist'))),
 ]);
-for (const name of ['testing', 'embedded', 'dashboard'])
-  freeTypesOfPg(join(ROOT, 'packages', name, 'dist'));
+for (const name of ['testing', 'embedded', 'dashboard']) {
+  const dist = join(ROOT, 'packages', name, 'dist');
+  freeTypesOfPg(dist);
+  await writeCommonJs(dist, dist, { index: 'index' });
+}
 await compile('apps/demo');
 await labData;

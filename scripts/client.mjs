@@ -2,7 +2,7 @@
 // so that a program that was bundled into one file still has them; and the lab's in lab-files.js, which is loaded when
 // somebody opens the lab. Nothing is loaded from elsewhere at run time.
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
 import { licencesOf, onLog } from './keeper-source.mjs';
@@ -41,6 +41,8 @@ export async function writeClientFiles(dist) {
 }
 
 function writeTexts(dist, file, name, files) {
+  const types = `pages/${file}.d.ts`;
+  copyFileSync(join(ROOT, 'packages/dashboard/src', types), join(dist, types));
   writeFileSync(
     join(dist, `pages/${file}.js`),
     '// Made by scripts/client.mjs from ui/. LICENCES.txt has the licences of what it contains.\n' +

@@ -47,7 +47,7 @@ export async function bundleCore(folder) {
   });
   copyTypes(build, Object.values(ENTRIES), join(dist, 'types'));
   const { internal, ...open } = ENTRIES;
-  await writeCommonJs(dist, open);
+  await writeCommonJs(dist, join(dist, 'types'), open);
   writeFileSync(join(dist, 'LICENCES.txt'), readFileSync(join(build, 'worker/lease/LICENCES.txt')));
 }
 

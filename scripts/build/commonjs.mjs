@@ -1,8 +1,8 @@
-// The core for who says `require`. Node loads ES modules with require, so what it gets is one line; the types say that the
-// line is CommonJS, for TypeScript with `module: node16`. Jest cannot load ES modules: it gets a bundle of everything, which
-// stands in the package of the test kit, where no server installs it.
+// The packages for those who say `require`. Node loads ES modules with require, so what it gets is one line; the types say that the
+// line is CommonJS, for TypeScript with `module: node16`. Jest cannot load ES modules: it gets a bundle of core and test kit,
+// which stands in the package of the kit, where no server installs it.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /** The names that a declaration file exports, by hand or from others. */
@@ -24,19 +24,19 @@ function namesOf(text) {
 
 const isClass = (value) => typeof value === 'function' && /^class\b/.test(String(value));
 
-/** `entries`: by the name of the file in dist, the file of its types. */
-export async function writeCommonJs(dist, entries) {
+/** `entries`: by the name of the file in dist, the file of its types in `types`. */
+export async function writeCommonJs(dist, types, entries) {
   const folder = join(dist, 'cjs');
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n');
-  for (const [name, types] of Object.entries(entries)) {
+  for (const [name, declarations] of Object.entries(entries)) {
     const esm = await import(pathToFileURL(join(dist, `${name}.js`)).href);
-    const file = join(dist, 'types', `${types}.d.ts`);
-    const from = relative(folder, join(dirname(file), file.slice(dirname(file).length + 1)));
+    const file = join(types, `${declarations}.d.ts`);
+    const from = relative(folder, file).replaceAll('\\', '/');
     const names = namesOf(readFileSync(file, 'utf8'));
     const values = names.filter((one) => one in esm);
     const only = names.filter((one) => !(one in esm));
-    const path = JSON.stringify(from.replaceAll('\\', '/').replace(/\.d\.ts$/, '.js'));
+    const path = JSON.stringify(from.replace(/\.d\.ts$/, '.js'));
     const mode = "with { 'resolution-mode': 'import' }";
     const lines = [
       `import type * as esm from ${path} ${mode};`,

@@ -2,11 +2,13 @@
 import { spawnSync } from 'node:child_process';
 import {
   cpSync,
-  existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -15,44 +17,78 @@ import { dirname, join, relative } from 'node:path/posix';
 import { fileURLToPath } from 'node:url';
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { publint } from 'publint';
-import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, expectTypeOf, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
 import { type HandlerContext, type Holdfast, job } from '../../packages/holdfast/src/index.js';
 import { VERSION } from '../../packages/holdfast/src/job/options/version.js';
+import { checkSameVersion } from '../../packages/holdfast/src/same-version.js';
 import { long } from '../support/long.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const require = createRequire(import.meta.url);
-const manifest = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8'));
+const TOP = ['package.json', 'README.md', 'LICENSE', 'jest-preset.cjs'];
+/** By name, the folder of each package that is published. */
+const PACKAGES = {
+  holdfast: 'packages/holdfast',
+  '@holdfast/testing': 'packages/testing',
+  '@holdfast/embedded': 'packages/embedded',
+  '@holdfast/dashboard': 'packages/dashboard',
+};
+type Name = keyof typeof PACKAGES;
+const NAMES = Object.keys(PACKAGES) as Name[];
+const folderOf = (name: string) => join(ROOT, PACKAGES[name as Name]);
+const manifestOf = (name: string) =>
+  JSON.parse(readFileSync(join(folderOf(name), 'package.json'), 'utf8'));
+const manifest = manifestOf('holdfast');
+/** Of an entry's name, the package and the key in its exports. */
+const placeOf = (entry: string) => {
+  const name = NAMES.filter((one) => entry.startsWith(one)).at(-1) as Name;
+  return { name, key: `.${entry.slice(name.length)}` };
+};
 
-/** The package as npm packs it; packed once. */
-let files: string[];
-let tarball: Uint8Array<ArrayBuffer>;
+interface Packed {
+  readonly files: readonly string[];
+  /** In bytes, packed and unpacked. */
+  readonly size: number;
+  readonly unpackedSize: number;
+  readonly tarball: Uint8Array<ArrayBuffer>;
+}
+
+/** The packages as npm packs them; packed once. */
+const packed = new Map<string, Packed>();
 beforeAll(() => {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-pack-'));
-  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder];
+  const which = NAMES.flatMap((name) => ['-w', name]);
+  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder, ...which];
   const { stdout } = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8' });
-  const [packed] = JSON.parse(stdout);
-  files = packed.files.map(({ path }: { path: string }) => path);
-  tarball = new Uint8Array(readFileSync(join(folder, packed.filename)));
+  for (const { name, files, filename, size, unpackedSize } of JSON.parse(stdout)) {
+    const tarball = new Uint8Array(readFileSync(join(folder, filename)));
+    const paths = files.map(({ path }: { path: string }) => path);
+    packed.set(name, { files: paths, size, unpackedSize, tarball });
+  }
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The files of a folder, by their paths from the root. */
-function filesOf(folder: string): string[] {
-  return readdirSync(`${ROOT}/${folder}`, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => join(relative(ROOT, parentPath), name));
+/** The packages that npm installs with this one, by the manifests in node_modules. */
+function dependenciesOf(name: string, found = new Set<string>()): Set<string> {
+  const path = name in PACKAGES ? folderOf(name) : join(ROOT, 'node_modules', name);
+  const { dependencies = {} } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8'));
+  for (const one of Object.keys(dependencies)) {
+    if (found.has(one)) continue;
+    found.add(one);
+    dependenciesOf(one, found);
+  }
+  return found;
 }
 
-/** What may stand in the folders that are packed as they are. */
-const PLAIN = /^(docs\/.+\.(md|svg|png|json|yml|sql)|examples\/.+\.(md|mjs|csv))$/;
-/** What the build makes without a source of that name. */
-const MADE =
-  /^dist\/(worker\/lease\/(keeper-source\.js|LICENCES\.txt)|dashboard\/((client|lab)-files\.js|lab\.data|LICENCES\.txt)|cjs\/(package\.json|shared\/[\w-]+\.js))$/;
-const TOP = ['package.json', 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
+/** The files of a folder, by their paths from it. */
+function filesOf(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(relative(folder, parentPath), name));
+}
 
-describe('the package', () => {
+describe('the packages', () => {
   test.each([
     [
       'holdfast',
@@ -92,13 +128,13 @@ describe('the package', () => {
       ],
     ],
   ])('%s exports its names and no default', async (entry, names) => {
-    const module = await import(entry);
+    const { name, key } = placeOf(entry);
+    const { default: of } = manifestOf(name).exports[key];
+    const module = await import(join(folderOf(name), of.default));
     expect(Object.keys(module)).toEqual(expect.arrayContaining(names));
     expect(module).not.toHaveProperty('default');
-    // For those who cannot load ES modules with require.
-    const { require: other } = manifest.exports[entry.replace('holdfast', '.')];
-    const common = require(join(ROOT, other.default));
-    expect(Object.keys(common).sort()).toEqual(Object.keys(module).sort());
+    // The same by require, where Node loads ES modules with it.
+    expect(Object.keys(require(entry)).sort()).toEqual(Object.keys(module).sort());
   });
 
   test('is one copy in a process whose files are partly CommonJS, where Node loads ES modules with require', () => {
@@ -110,74 +146,132 @@ describe('the package', () => {
     expect({ stdout, stderr }).toEqual({ stdout: 'true\n', stderr: '' });
   });
 
-  test('knows its own version', () => {
-    expect(VERSION).toBe(manifest.version);
+  test.each(NAMES)('%s knows its own version, and all have one', async (name) => {
+    const file = name === 'holdfast' ? 'src/job/options/version.ts' : 'src/version.ts';
+    const { VERSION } = await import(join(folderOf(name), file));
+    expect([VERSION, manifestOf(name).version]).toEqual([manifest.version, manifest.version]);
+    const { peerDependencies = {} } = manifestOf(name);
+    if (name !== 'holdfast') expect(peerDependencies.holdfast).toBe(manifest.version);
   });
 
-  test('has few runtime dependencies', () => {
+  test('beside another version of holdfast a package says so, and is not loaded', () => {
+    expect(() => checkSameVersion('@holdfast/testing', '9.9.9')).toThrow(
+      /@holdfast\/testing is version 9\.9\.9 and holdfast is version .*npm install holdfast@9\.9\.9/,
+    );
+    const cwd = mkdtempSync(join(tmpdir(), 'holdfast-versions-'));
+    onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+    const modules = join(cwd, 'node_modules');
+    for (const name of ['holdfast', '@holdfast/embedded'])
+      cpSync(join(folderOf(name), 'dist'), join(modules, name, 'dist'), { recursive: true });
+    for (const name of ['holdfast', '@holdfast/embedded'])
+      cpSync(join(folderOf(name), 'package.json'), join(modules, name, 'package.json'));
+    for (const name of Object.keys(manifest.dependencies))
+      symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
+    const version = join(modules, '@holdfast/embedded/dist/version.js');
+    writeFileSync(version, readFileSync(version, 'utf8').replace(`'${VERSION}'`, "'9.9.9'"));
+    const args = ['--input-type=module', '--eval', "await import('@holdfast/embedded')"];
+    const { status, stderr } = spawnSync(process.execPath, args, { cwd, encoding: 'utf8' });
+    expect(stderr).toMatch(/VERSION_MISMATCH/);
+    expect(status).toBe(1);
+  });
+
+  test('the core has few runtime dependencies', () => {
     expect(Object.keys(manifest.dependencies)).toEqual(['croner', 'pg']);
+    expect(Object.keys(manifest.peerDependenciesMeta)).toEqual(
+      Object.keys(manifest.peerDependencies),
+    );
   });
 
-  test('names the files of every entry point in one and the same way', () => {
-    for (const [entry, conditions] of Object.entries<object>(manifest.exports)) {
-      if (entry === './package.json') continue;
-      const { default: main } = (conditions as Record<string, Record<string, string>>).default!;
-      const [esm, cjs] = [main!, main!.replace('./dist/', './dist/cjs/')].map((file) => ({
-        types: file.replace(/\.js$/, '.d.ts'),
-        default: file,
-      }));
-      expect(conditions, entry).toEqual({ 'module-sync': esm, require: cjs, default: esm });
+  test('the core is small: packed, unpacked, and what a process loads of it', () => {
+    const { size, unpackedSize } = packed.get('holdfast') as Packed;
+    expect(size).toBeLessThanOrEqual(450_000);
+    const croner = filesOf(join(ROOT, 'node_modules/croner'))
+      .map((file) => statSync(join(ROOT, 'node_modules/croner', file)).size)
+      .reduce((sum, bytes) => sum + bytes, 0);
+    expect(unpackedSize + croner).toBeLessThanOrEqual(2_500_000);
+  });
+
+  test.each(NAMES)('%s names the files of every entry in one and the same way', (name) => {
+    for (const [entry, conditions] of Object.entries<object>(manifestOf(name).exports)) {
+      if (/internal|package\.json|preset/.test(entry)) continue;
+      const { default: esm } = conditions as Record<string, Record<string, string>>;
+      const cjs = esm!.default!.replace('./dist/', './dist/cjs/');
+      const common = { types: cjs.replace(/\.js$/, '.d.ts'), default: cjs };
+      expect(conditions, entry).toEqual({ 'module-sync': esm, require: common, default: esm });
     }
   });
 
-  test('has no problem that publint or arethetypeswrong knows', async () => {
+  test.each(NAMES)('%s has no problem that publint or arethetypeswrong knows', async (name) => {
+    const { tarball } = packed.get(name) as Packed;
     const { messages } = await publint({ pack: { tarball: tarball.buffer } });
     expect(messages).toEqual([]);
-    // They are named alike, so that one shows how each of them is resolved; in full each is looked at.
-    const one = long({ entrypoints: ['.'] }, {});
-    const analysis = await checkPackage(createPackageFromTarballData(tarball), one);
+    // Entries are named alike, so that one shows how each of them is resolved; in full each is looked at.
+    const open = Object.keys(manifestOf(name).exports).filter(
+      (key) => !/internal|preset/.test(key),
+    );
+    const entrypoints = long(
+      ['.'],
+      open.filter((key) => !key.endsWith('.json')),
+    );
+    const analysis = await checkPackage(createPackageFromTarballData(tarball), { entrypoints });
     expect(analysis).toMatchObject({ problems: [], entrypoints: { '.': expect.anything() } });
   });
 
-  describe('as npm packs it', () => {
+  describe.each(NAMES)('%s, as npm packs it,', (name) => {
     test('has every entry point with its types, and the command', () => {
-      const named = [...JSON.stringify(manifest.exports).matchAll(/"\.\/(dist\/[^"]+)"/g)];
-      expect(named.length).toBeGreaterThan(30);
+      const { exports, bin } = manifestOf(name);
+      const { files } = packed.get(name) as Packed;
+      const named = [...JSON.stringify(exports).matchAll(/"\.\/(dist\/[^"]+)"/g)];
+      expect(named.length).toBeGreaterThan(3);
       expect(files).toEqual(expect.arrayContaining(named.map(([, path]) => path)));
-      expect(files).toContain(manifest.bin.holdfast.replace('../', ''));
+      if (bin) expect(files).toContain(bin.holdfast.replace('./', ''));
     });
 
-    test('has no file that is not accounted for', () => {
-      // A file of dist without its source is left from an earlier build: npm run build.
-      const built = /^dist\/(?:cjs\/)?(.+?)(\.d\.ts|\.js|\.js\.map)$/;
-      const known = [...TOP, 'LICENSE', 'schema.sql'];
-      const strangers = files.filter((path) => {
-        const source = built.exec(path)?.[1];
-        if (known.includes(path) || PLAIN.test(path) || MADE.test(path)) return false;
-        if (source === undefined) return true;
-        return !existsSync(`${ROOT}/src/${source}.ts`) || source.endsWith('.test');
+    test('has no file that nobody asked for, and every file that its modules import', () => {
+      const { files } = packed.get(name) as Packed;
+      expect(files.filter((path) => !/^dist\//.test(path) && !TOP.includes(path))).toEqual([]);
+      expect(files.filter((path) => /\.(test\.|map$|tsbuildinfo)/.test(path))).toEqual([]);
+      const code = files.filter((path) => /\.(js|d\.ts)$/.test(path));
+      const missing = code.flatMap((path) => {
+        const text = readFileSync(join(folderOf(name), path), 'utf8');
+        return [...text.matchAll(/^(?:import|export)[^'"]*['"](\.{1,2}\/[^'"$]+)['"]/gm)]
+          .map(([, to]) => join(dirname(path), to as string))
+          .map((to) => (path.endsWith('.d.ts') ? to.replace(/\.js$/, '.d.ts') : to))
+          .filter((to) => !files.includes(to))
+          .map((to) => `${path} → ${to}`);
       });
-      expect(strangers).toEqual([]);
-      const sources = filesOf('src').filter((path) => !path.endsWith('.test.ts'));
-      const missing = sources.filter(
-        (path) => !files.includes(path.replace(/^src/, 'dist').replace(/(\.d)?\.ts$/, '.js')),
-      );
       expect(missing).toEqual([]);
     });
 
-    test('links from its pages only to files that it has', () => {
-      const pages = files.filter((path) => path.endsWith('.md'));
-      expect(pages.length).toBeGreaterThan(20);
-      const dead = pages.flatMap((page) =>
-        [...readFileSync(`${ROOT}/${page}`, 'utf8').matchAll(/\]\(([^)#\s]+)[^)]*\)/g)]
-          .map(([, target]) => target as string)
-          .filter((target) => !/^[a-z]+:/.test(target))
-          .map((target) => join(dirname(page), target).replace(/\/$/, ''))
-          .filter((path) => !files.some((file) => file === path || file.startsWith(`${path}/`)))
-          .map((path) => `${page} → ${path}`),
-      );
-      expect(dead).toEqual([]);
+    test('has a page without links to files that it lacks', () => {
+      const page = readFileSync(join(folderOf(name), 'README.md'), 'utf8');
+      expect([...page.matchAll(/\]\(([^)#\s]+)/g)].map(([, to]) => to)).toEqual([]);
     });
+  });
+
+  test('the core is installed and runs with nothing else, and asks for a package that it lacks', () => {
+    const cwd = mkdtempSync(join(tmpdir(), 'holdfast-alone-'));
+    onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+    const own = join(cwd, 'node_modules/holdfast');
+    mkdirSync(own, { recursive: true });
+    writeFileSync(join(cwd, 'core.tgz'), (packed.get('holdfast') as Packed).tarball);
+    spawnSync('tar', ['-xzf', 'core.tgz', '--strip-components=1', '-C', own], { cwd });
+    // What npm would install beside it, and nothing else of this checkout.
+    for (const one of dependenciesOf('holdfast'))
+      cpSync(join(ROOT, 'node_modules', one), join(cwd, 'node_modules', one), { recursive: true });
+    const cli = (...args: string[]) =>
+      spawnSync(process.execPath, [join(own, manifest.bin.holdfast), ...args], {
+        ...{
+          cwd,
+          encoding: 'utf8',
+          env: { ...process.env, DATABASE_URL: 'postgres://localhost:1/x' },
+        },
+      });
+    expect(cli('--version')).toMatchObject({ status: 0, stdout: `${manifest.version}\n` });
+    const code = "const { holdfast } = await import('holdfast'); console.log(typeof holdfast);";
+    const args = ['--input-type=module', '--eval', code];
+    const { stdout } = spawnSync(process.execPath, args, { cwd, encoding: 'utf8' });
+    expect(stdout).toBe('function\n');
   });
 
   test('names no registry in the lockfile', () => {
@@ -256,11 +350,13 @@ describe('the types', () => {
     cwd = mkdtempSync(join(tmpdir(), 'holdfast-types-'));
     const modules = join(cwd, 'node_modules');
     // Not a link: the compiler would look for what it imports beside this checkout.
-    cpSync(join(ROOT, 'dist'), join(modules, 'holdfast/dist'), {
-      recursive: true,
-      filter: (path) => !/\.(js|map)$/.test(path),
-    });
-    cpSync(join(ROOT, 'package.json'), join(modules, 'holdfast/package.json'));
+    for (const name of NAMES) {
+      cpSync(join(folderOf(name), 'dist'), join(modules, name, 'dist'), {
+        recursive: true,
+        filter: (path) => !/\.js$/.test(path),
+      });
+      cpSync(join(folderOf(name), 'package.json'), join(modules, name, 'package.json'));
+    }
     for (const name of ['@types/node', 'undici-types', 'pg-types', 'pg-protocol'])
       cpSync(join(ROOT, 'node_modules', name), join(modules, name), { recursive: true });
     writeFileSync(join(cwd, 'worker.ts'), PROJECT);

@@ -1,3 +1,5 @@
+import './version.js';
+
 export { type DashboardHandler, dashboard } from './dashboard.js';
 export type { Redact, Shown } from './guard/redact.js';
 export { type NodeHandler, nodeHandler } from './node.js';

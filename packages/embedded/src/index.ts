@@ -4,6 +4,8 @@
  * when the process that started it ends, however that process ends. It is not meant for production:
  * there, give Holdfast a DATABASE_URL.
  */
+import './version.js';
+
 export type { EmbeddedErrorCode } from './errors.js';
 export { EmbeddedPostgresError } from './errors.js';
 export { type FoundServer, findEmbedded } from './find.js';

@@ -51,7 +51,8 @@ import {
 } from './postgres/connect/pool.js';
 import { behindPooler } from './postgres/connect/pooled.js';
 import { checkSameDatabase } from './postgres/connect/same-database.js';
-import { type Logger, loggerOf } from './postgres/log/log.js';
+import type { Logger } from './postgres/log/log.js';
+import { loggerOf } from './postgres/log/logger-of.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
 import type { Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';

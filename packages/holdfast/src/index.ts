@@ -39,14 +39,8 @@ export type { Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export { type Holdfast, holdfast } from './holdfast.js';
 export type { Finding } from './inspect/doctor/doctor.js';
-export {
-  Cancel,
-  DeadLetter,
-  HoldfastError,
-  type HoldfastErrorCode,
-  RetryLater,
-  Snooze,
-} from './job/errors/errors.js';
+export { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from './job/errors/errors.js';
+export type { HoldfastErrorCode } from './job/errors/holdfast-error.js';
 export {
   type EnqueueItem,
   type EnqueueOptions,
@@ -76,7 +70,8 @@ export type { TurnOptions } from './job/turns.js';
 export type { UniqueBy, UniqueOptions } from './job/unique.js';
 export type { ActName } from './operate/audit.js';
 export type { ActOptions } from './operate/options.js';
-export type { Logger, LogLevel, Redact } from './postgres/log/log.js';
+export type { Logger, Redact } from './postgres/log/log.js';
+export type { LogLevel } from './postgres/log/logger-of.js';
 export type { Queryable } from './postgres/queryable.js';
 export type { CatchUp } from './schedule/due.js';
 export type { RanNow } from './schedule/operate.js';

@@ -63,7 +63,7 @@ export { databaseNow } from './inspect/reading/clock.js';
 export { reading } from './inspect/reading/reading.js';
 export { many, span } from './inspect/reading/words.js';
 export { brand } from './job/errors/brand.js';
-export { shown } from './job/errors/errors.js';
+export { shown } from './job/errors/holdfast-error.js';
 export { checkInteger } from './job/job.js';
 export { BUCKETS, checkKey } from './job/key.js';
 export { durationMs, MAX_DELAY_MS } from './job/options/duration.js';
@@ -79,19 +79,19 @@ export { pruneArchiveOlder } from './operate/prune.js';
 export {
   closePool,
   enginePool,
-  isOutage,
-  isTransient,
   plainPool,
   withClient,
   withTransaction,
 } from './postgres/connect/pool.js';
+export { isOutage, isTransient } from './postgres/connect/transient.js';
 export { inQueue } from './postgres/in-queue.js';
 export { type BoundedLogger, boundedLogger } from './postgres/log/bounded-log.js';
-export { defaultLogger } from './postgres/log/log.js';
+export { defaultLogger } from './postgres/log/logger-of.js';
 export { checkQueueName, loadText, type Names, quoteName } from './postgres/names.js';
 export { type Executor, engineExecutor } from './postgres/queryable.js';
 export { ENGINE_SETTINGS } from './postgres/settings.js';
 export { allStatements, int4, load, type Param, statement } from './postgres/statement.js';
+export { checkSameVersion } from './same-version.js';
 export { delayOf, upcoming } from './schedule/instants.js';
 export { FUNCTIONS } from './schema/functions.js';
 export { migrate } from './schema/migrate.js';
@@ -103,7 +103,8 @@ export type { SettleResult } from './worker/events.js';
 export { KeeperWork } from './worker/lease/keeper-work.js';
 export type { FromKeeper, KeeperSetup, ToKeeper } from './worker/lease/protocol.js';
 export { resolveOptions } from './worker/options.js';
-export { type Handler, type Outcome, type Route, runJob } from './worker/run/attempt.js';
+export { type Outcome, runJob } from './worker/run/attempt.js';
+export type { Handler, Route } from './worker/run/handler-context.js';
 export { leaseLost } from './worker/run/handler-context.js';
 export { LeasedJob } from './worker/run/leased-job.js';
 export { settleOutcome } from './worker/settle/outcome.js';

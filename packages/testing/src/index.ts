@@ -1,3 +1,5 @@
+import './version.js';
+
 export { advance, clearJobs } from './clock.js';
 export { type DrainCounts, type DrainOptions, drain } from './drain.js';
 export {

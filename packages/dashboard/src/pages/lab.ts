@@ -13,7 +13,7 @@ import { textFile } from './text-file.js';
 
 /** Not literals where they are resolved: a bundler need not find what need not be there. */
 const PGLITE = '@electric-sql/pglite';
-const MANIFEST = 'holdfast/package.json';
+const MANIFEST = '@holdfast/dashboard/package.json';
 const PGLITE_TYPES: readonly [pattern: RegExp, type: string][] = [
   [/^(index|chunk-\w+)\.js$/, 'text/javascript; charset=utf-8'],
   [/^(pglite|initdb)\.wasm$/, 'application/wasm'],
@@ -72,7 +72,7 @@ async function pgliteFile(name: string, request: Request): Promise<Response | nu
 async function dataFile(request: Request): Promise<Response | null> {
   const manifest = resolvePath(MANIFEST);
   if (manifest === null) return null;
-  const path = join(dirname(manifest), 'dist/dashboard/lab.data');
+  const path = join(dirname(manifest), 'dist/lab.data');
   const { size, mtimeMs } = await stat(path).catch(() => ({ size: 0, mtimeMs: 0 }));
   return fileReply(path, 'application/octet-stream', `${VERSION}.${mtimeMs}.${size}`, request);
 }

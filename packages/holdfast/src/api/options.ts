@@ -2,11 +2,13 @@
 import type pg from 'pg';
 import { checkItems } from '../enqueue/enqueue.js';
 import { checkTx } from '../enqueue/transaction.js';
-import { HoldfastError, shown } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/errors.js';
+import { shown } from '../job/errors/holdfast-error.js';
 import type { EnqueueItem } from '../job/job.js';
 import { type Duration, durationMs } from '../job/options/duration.js';
 import { checkChoice, checkFlag, checkKnown, type Known } from '../job/options/known-options.js';
-import type { Logger, LogLevel, Redact } from '../postgres/log/log.js';
+import type { Logger, Redact } from '../postgres/log/log.js';
+import type { LogLevel } from '../postgres/log/logger-of.js';
 import type { Transaction } from '../postgres/queryable.js';
 import type { Telemetry } from '../tracing/api.js';
 

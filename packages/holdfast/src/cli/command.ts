@@ -66,32 +66,4 @@ export interface Command {
   readonly load: () => Promise<(call: Call) => Promise<unknown>>;
 }
 
-/** Wrong usage: the message is all that is printed, with where to find help; exit code 2. */
-export class UsageError extends Error {
-  /** The command whose help helps, if it was found. */
-  readonly command: Command | null;
-  constructor(message: string, command: Command | null = null) {
-    super(message);
-    this.command = command;
-  }
-}
-
-/** Something was not done, and the message says what and why; exit code 1. */
-export class Failure extends Error {}
-
-/**
- * Something went wrong after a part was done and committed: the error, and what to say in place of
- * "Nothing was done".
- */
-export class Partly extends Error {
-  readonly done: string;
-  constructor(cause: unknown, done: string) {
-    super(done, { cause });
-    this.done = done;
-  }
-}
-
-/** Ctrl-C where nothing was done yet; exit code 130. */
-export class Interrupted extends Error {}
-
 export const nameOf = (command: Command) => command.words.join(' ');

@@ -3,9 +3,10 @@
  * and the exit code. No line carries the database's URL, which holds a password.
  */
 import { HoldfastError } from '../job/errors/errors.js';
-import { isTransient } from '../postgres/connect/pool.js';
+import { isTransient } from '../postgres/connect/transient.js';
 import { quoteName } from '../postgres/names.js';
-import { type Command, EXIT, Failure, Interrupted, Partly, UsageError } from './command.js';
+import { type Command, EXIT } from './command.js';
+import { Failure, Interrupted, Partly, UsageError } from './failures.js';
 import { plain } from './print/table.js';
 
 export interface Ending {
@@ -60,7 +61,7 @@ export function ending(error: unknown, command?: Command, fix?: string): Ending 
   const code = (error as { code?: unknown } | null)?.code;
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof UsageError) {
-    const words = (error.command ?? command)?.words ?? [];
+    const words = error.words ?? command?.words ?? [];
     const help = ['holdfast', ...words, '--help'].join(' ');
     return { text: `${message}\nTry: ${help}`, exit: EXIT.usage };
   }

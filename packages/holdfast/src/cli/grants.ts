@@ -4,7 +4,8 @@
  */
 import { grantFix } from '../inspect/doctor/rights.js';
 import { type Role, rightsOf } from '../inspect/reading/rights.js';
-import { type Command, Partly } from './command.js';
+import type { Command } from './command.js';
+import { Partly } from './failures.js';
 import type { Session } from './session.js';
 
 const OPERATOR = [

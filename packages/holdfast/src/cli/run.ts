@@ -5,9 +5,10 @@
  */
 
 import { VERSION } from '../job/options/version.js';
-import { type Command, EXIT, nameOf, UsageError } from './command.js';
+import { type Command, EXIT, nameOf } from './command.js';
 import { COMMANDS } from './commands.js';
 import { ending } from './errors.js';
+import { UsageError } from './failures.js';
 import { missingGrantFix } from './grants.js';
 import { type Parsed, parse } from './parse/parse.js';
 import { commandHelp, groupHelp, overallHelp } from './print/help.js';
@@ -43,7 +44,7 @@ async function call(parsed: Parsed, streams: Streams, onInterrupt: OnInterrupt):
   }
   if (!command.args && args.length > 0) {
     const what = `${nameOf(command)} takes no argument, but "${args[0]}" was given.`;
-    throw new UsageError(what, command);
+    throw new UsageError(what, command.words);
   }
   const session = sessionFor(command, parsed, streams);
   const signal = onInterrupt(command.onInterrupt ?? 'quit');

@@ -12,7 +12,7 @@ import type { Names } from '../postgres/names.js';
 import { checkSchemaName } from '../postgres/names.js';
 import { type Executor, engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
-import { UsageError } from './command.js';
+import { UsageError } from './failures.js';
 
 const CONNECT_MS = 5_000;
 const CLOSE_MS = 500;

@@ -7,7 +7,8 @@
  * compile, and where nobody compiles it is refused. A `pg` client needs no adapter; `fromPg` only refuses what is
  * none. Our statements use `$1`-style parameters, each of them text.
  */
-import { HoldfastError, shown } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/errors.js';
+import { shown } from '../job/errors/holdfast-error.js';
 import type { Queryable, Transaction } from '../postgres/queryable.js';
 import { spread } from './spread.js';
 import { checkTx, refuseTransaction } from './transaction.js';

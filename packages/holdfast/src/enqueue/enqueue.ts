@@ -8,7 +8,8 @@
  * is unknown: calling again with the same idempotency keys is safe.
  */
 
-import { HoldfastError, shown } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/errors.js';
+import { shown } from '../job/errors/holdfast-error.js';
 import {
   checkDefinition,
   checkInteger,

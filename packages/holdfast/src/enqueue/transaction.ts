@@ -2,7 +2,8 @@
  * What is visibly no transaction is refused: a job that is enqueued or completed on it is written at once, on
  * some connection, and stays so when the caller rolls back. What cannot be seen is the caller's word.
  */
-import { HoldfastError, shown } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/errors.js';
+import { shown } from '../job/errors/holdfast-error.js';
 
 type Known = Record<string, unknown>;
 

@@ -2,7 +2,8 @@
 // job but is not its data, such as a trace id. The limits keep a claim's rows short. Whatever is
 // accepted here can be stored by Postgres and comes back exactly as it was given.
 
-import { HoldfastError, shown } from './errors/errors.js';
+import { HoldfastError } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 import { unstorable } from './options/text.js';
 
 const MAX_HEADERS = 32;

@@ -1,5 +1,6 @@
 /** Ids of jobs as a caller gives them: checked, because an array literal would take "a,b" for two. */
-import { HoldfastError, shown } from './errors/errors.js';
+import { HoldfastError } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 

@@ -8,7 +8,8 @@
  * that know them (the claim does not take them).
  */
 
-import { HoldfastError, shown } from './errors/errors.js';
+import { HoldfastError } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 import { checkType } from './key.js';
 import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
 import { type Duration, durationMs } from './options/duration.js';

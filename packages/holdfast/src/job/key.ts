@@ -4,7 +4,8 @@
 // by the database as well, so this function is a format: changing one bit of it would tear streams
 // apart. It needs neither Node nor an allocation, so a browser can compute the bucket of a key too.
 
-import { HoldfastError, shown } from './errors/errors.js';
+import { HoldfastError } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 import { isPairAt, unstorable, utf8Length } from './options/text.js';
 
 export const BUCKETS = 1024;

@@ -6,7 +6,8 @@
  * after a pause.
  */
 
-import { HoldfastError, shown } from './errors/errors.js';
+import { HoldfastError } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 import { checkKey } from './key.js';
 import { type Duration, durationMs } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';

@@ -5,7 +5,8 @@
  * their key until a human acts. A queue with an order is read by key, one without is read by time, unless its keys
  * take turns (turns.ts).
  */
-import { HoldfastError, shown } from './errors/errors.js';
+import { HoldfastError } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 
 export type Ordering = 'none' | 'key' | 'key_strict' | 'turns';
 

@@ -4,7 +4,8 @@
 // retry function that throws or answers nonsense falls back to the default policy, and the problem
 // is handed to the caller to report, because a broken backoff must not lose the job.
 
-import { HoldfastError, shown } from './errors/errors.js';
+import { HoldfastError } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';
 

@@ -6,7 +6,8 @@
 // queue run empty of the key before, if order matters. Keys differ only by their name, so shards
 // land in buckets, and with workers, by chance: a few may share one.
 
-import { HoldfastError, shown } from './errors/errors.js';
+import { HoldfastError } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 import { BUCKETS, checkKey, hash32 } from './key.js';
 
 const MAX_SHARDS = BUCKETS;

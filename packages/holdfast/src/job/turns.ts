@@ -2,7 +2,7 @@
  * How the keys of a queue share its workers: at most so many jobs of a key or a group at once, and turns. A queue
  * that is asked for any of it is read by key, and its jobs of a key do not wait for each other (`turns`).
  */
-import { shown } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 import { checkInteger } from './job.js';
 import { checkKey } from './key.js';
 import { isPlainObject } from './options/known-options.js';

@@ -5,7 +5,8 @@
  * before a statement is sent; what stands is found out by the statement itself (inbox_enqueue_unique in the schema).
  */
 
-import { HoldfastError, shown } from './errors/errors.js';
+import { HoldfastError } from './errors/errors.js';
+import { shown } from './errors/holdfast-error.js';
 import { checkKey } from './key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';

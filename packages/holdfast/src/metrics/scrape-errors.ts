@@ -2,7 +2,7 @@
  * Why a scrape lacks figures, in a word that can be a label. It tells a database that is away from one that answers
  * but lets nobody read a table.
  */
-import { isOutage } from '../postgres/connect/pool.js';
+import { isOutage } from '../postgres/connect/transient.js';
 
 /** By code of Holdfast or of Postgres. */
 const NAMES: Readonly<Record<string, string>> = {

@@ -1,5 +1,6 @@
 /** What acts take beside what they are about: why, who, and for retry, discard and cancel the queue and a transaction. */
-import { HoldfastError, shown } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/errors.js';
+import { shown } from '../job/errors/holdfast-error.js';
 import { checkFlag, checkKnown, type Known } from '../job/options/known-options.js';
 import { unstorable } from '../job/options/text.js';
 import type { Transaction } from '../postgres/queryable.js';

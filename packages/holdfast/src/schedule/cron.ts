@@ -7,7 +7,8 @@
  * autumn, and because asking in a zone costs ten times as much.
  */
 import { Cron } from 'croner';
-import { HoldfastError, shown } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/errors.js';
+import { shown } from '../job/errors/holdfast-error.js';
 import { plainLine } from './fields.js';
 
 export interface CronLine {

@@ -3,7 +3,8 @@
  * a cron line ever fires again, and whether its queue exists, is asked when the database's time is known.
  */
 
-import { HoldfastError, shown } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/errors.js';
+import { shown } from '../job/errors/holdfast-error.js';
 import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../job/job.js';
 import { checkKey } from '../job/key.js';
 import { type Duration, durationMs } from '../job/options/duration.js';

@@ -6,7 +6,8 @@
  * second as well, so that "every ten minutes" never pauses for an hour. The rules of the zones are those of the
  * Node that runs this.
  */
-import { HoldfastError, shown } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/errors.js';
+import { shown } from '../job/errors/holdfast-error.js';
 import type { CronLine } from './cron.js';
 
 const HOUR_MS = 3_600_000;

@@ -5,7 +5,8 @@
  * the rule that it breaks.
  */
 
-import { HoldfastError, shown } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/errors.js';
+import { shown } from '../job/errors/holdfast-error.js';
 import { checkInteger } from '../job/job.js';
 import { type Duration, durationMs, UNIT_MS } from '../job/options/duration.js';
 import { checkFlag, checkKnown, type Known } from '../job/options/known-options.js';

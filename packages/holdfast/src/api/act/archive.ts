@@ -2,7 +2,8 @@
 
 import { isEmpty, type JobFilter } from '../../inspect/job/filter.js';
 import { countFinished } from '../../inspect/job/finished.js';
-import { HoldfastError, shown } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/errors.js';
+import { shown } from '../../job/errors/holdfast-error.js';
 import { checkIds } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';

@@ -5,7 +5,8 @@
  * somebody else's schedule is refused and not taken over, so two programs cannot undo each other's work.
  */
 import { checkTx } from '../../enqueue/transaction.js';
-import { HoldfastError, shown } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/errors.js';
+import { shown } from '../../job/errors/holdfast-error.js';
 import { checkInteger } from '../../job/job.js';
 import {
   checkFlag,

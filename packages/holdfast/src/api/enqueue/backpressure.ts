@@ -7,7 +7,7 @@
  */
 import { countWaiting, type Pressure, pressureOf } from '../../enqueue/pressure.js';
 import { HoldfastError } from '../../job/errors/errors.js';
-import { isOutage } from '../../postgres/connect/pool.js';
+import { isOutage } from '../../postgres/connect/transient.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 

@@ -8,7 +8,7 @@
  */
 import type pg from 'pg';
 import { HoldfastError } from '../../job/errors/errors.js';
-import { STOOD_IN_LINE } from '../../postgres/connect/pool.js';
+import { STOOD_IN_LINE } from '../../postgres/connect/transient.js';
 
 interface Waiting {
   readonly enter: () => void;

@@ -1,6 +1,7 @@
 /** What people did, for programs. */
 import { type AuditRow, auditRows } from '../../inspect/audit.js';
-import { HoldfastError, shown } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/errors.js';
+import { shown } from '../../job/errors/holdfast-error.js';
 import { isId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';

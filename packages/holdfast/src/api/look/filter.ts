@@ -4,7 +4,8 @@
  */
 import { ARCHIVED_STATUSES } from '../../inspect/job/archive.js';
 import { type JobFilter, LIVE_STATUSES } from '../../inspect/job/filter.js';
-import { HoldfastError, shown } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/errors.js';
+import { shown } from '../../job/errors/holdfast-error.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import type { JobState } from '../../job/states.js';
 

@@ -4,7 +4,7 @@
  * and theirs may differ.
  */
 import { ringOwners } from '../../fleet/ring.js';
-import type { RingOwner } from '../../inspect/explain/situation.js';
+import type { RingOwner } from '../../inspect/explain/facts/situation.js';
 import type { WorkerRow } from '../../inspect/fleet/workers.js';
 
 /** The ids of the workers that handle anything of the queue. */

@@ -7,7 +7,8 @@ import { findUnhandled } from '../../inspect/fleet/unhandled.js';
 import type { UnhandledJobs, UnreadQueue } from '../../inspect/queue/gauges.js';
 import { listQueues } from '../../inspect/queue/queues.js';
 import { READING, reading } from '../../inspect/reading/reading.js';
-import { isOutage, withTransaction } from '../../postgres/connect/pool.js';
+import { withTransaction } from '../../postgres/connect/pool.js';
+import { isOutage } from '../../postgres/connect/transient.js';
 import { engineExecutor } from '../../postgres/queryable.js';
 
 /** Not before a job has been due for so long; a deploy may bring its worker. */

@@ -8,7 +8,7 @@ import { HoldfastError } from '../../job/errors/errors.js';
 import { checkId } from '../../job/id.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
-import { isTransient } from '../../postgres/connect/pool.js';
+import { isTransient } from '../../postgres/connect/transient.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
 import { findJobs } from './find-jobs.js';
 import { unknownJob } from './unknown.js';

@@ -3,7 +3,8 @@
  * terminal there is nobody to ask: then it is refused, unless --yes was given.
  */
 import { createInterface } from 'node:readline';
-import { type Call, Interrupted, UsageError } from '../command.js';
+import type { Call } from '../command.js';
+import { Interrupted, UsageError } from '../failures.js';
 
 export async function confirmed(call: Call, what: string): Promise<boolean> {
   if (call.given.flag('yes')) return true;

@@ -2,7 +2,7 @@
  * One list over several queues, queue by queue, a page at a time. A search for rare jobs in a large
  * queue is given up after a while unless all are wanted; then `next` names where to go on.
  */
-import { UsageError } from '../command.js';
+import { UsageError } from '../failures.js';
 
 const PAGE = 500;
 const PATIENCE_MS = 2_000;

@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Failure } from '../command.js';
+import { Failure } from '../failures.js';
 import type { Config } from './define-config.js';
 
 export type { Config };

@@ -4,7 +4,8 @@ import { type JobFilter, LIVE_STATUSES } from '../../inspect/job/filter.js';
 import type { Priority } from '../../job/job.js';
 import { durationMs } from '../../job/options/duration.js';
 import { nearest } from '../../job/options/nearest.js';
-import { type Given, type Options, UsageError } from '../command.js';
+import type { Given, Options } from '../command.js';
+import { UsageError } from '../failures.js';
 
 export const FILTERS: Options = {
   type: {

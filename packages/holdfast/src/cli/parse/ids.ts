@@ -1,6 +1,6 @@
 /** Ids of jobs on the command line: checked before anything is asked, so that a slip is a usage error. */
 import { isId } from '../../job/id.js';
-import { UsageError } from '../command.js';
+import { UsageError } from '../failures.js';
 
 export function checkIds(words: readonly string[]): string[] {
   for (const word of words) {

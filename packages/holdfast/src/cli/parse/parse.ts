@@ -4,7 +4,8 @@
  */
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { nearest } from '../../job/options/nearest.js';
-import { type Command, Given, nameOf, type Options, UsageError } from '../command.js';
+import { type Command, Given, nameOf, type Options } from '../command.js';
+import { UsageError } from '../failures.js';
 
 export const COMMON: Options = {
   url: {
@@ -96,11 +97,11 @@ function values(args: readonly string[], options: Options, command: Command | nu
     const word = /'(?:-\w, )?(--?[^ ']*)/.exec(message)?.[1] ?? '';
     if (code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
       const none = /does not take an argument/.test(message);
-      throw new UsageError(`${word} ${none ? 'takes no value' : 'needs a value'}.`, command);
+      throw new UsageError(`${word} ${none ? 'takes no value' : 'needs a value'}.`, command?.words);
     }
     const what = command ? `holdfast ${nameOf(command)}` : 'holdfast';
     const known = Object.keys(options).map((name) => `--${name}`);
-    throw new UsageError(`${what} has no option ${word}.${nearest(word, known)}`, command);
+    throw new UsageError(`${what} has no option ${word}.${nearest(word, known)}`, command?.words);
   }
 }
 

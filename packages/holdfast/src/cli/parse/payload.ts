@@ -1,5 +1,5 @@
 /** Payloads on the command line. */
-import { UsageError } from '../command.js';
+import { UsageError } from '../failures.js';
 
 export async function readStdin(): Promise<string> {
   let text = '';

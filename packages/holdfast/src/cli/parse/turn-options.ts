@@ -1,6 +1,7 @@
 /** Options of `queues create` and `queues set` that say how the keys of a queue share its workers. */
 import type { TurnOptions } from '../../job/turns.js';
-import { type Given, type Options, UsageError } from '../command.js';
+import type { Given, Options } from '../command.js';
+import { UsageError } from '../failures.js';
 
 export const TURNS: Options = {
   'per-key': {

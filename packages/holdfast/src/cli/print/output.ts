@@ -4,11 +4,8 @@
  * NO_COLOR is set. Texts of jobs are printed without control characters, so that an error message cannot
  * steer the terminal of whoever reads it.
  */
+import { STYLES, type Style } from './style.js';
 import { type TableColumn, table } from './table.js';
-
-/** Codes that terminals understand, by what they are used for. */
-const STYLES = { bold: '1', dim: '2', bad: '31', good: '32', worry: '33' } as const;
-export type Style = keyof typeof STYLES;
 
 export interface Streams {
   readonly stdout: NodeJS.WriteStream;

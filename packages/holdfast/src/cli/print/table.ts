@@ -2,7 +2,7 @@
  * Tables for people: aligned columns, and on a terminal cut to its width at the last column. Where even
  * the others are too wide, they stand closer together.
  */
-import type { Style } from './output.js';
+import type { Style } from './style.js';
 
 export interface TableColumn<Row> {
   readonly title: string;

@@ -5,7 +5,7 @@ import type { ListedJob } from '../../inspect/job/list.js';
 import type { QueueOverview, WorkerOverview } from '../../inspect/queue/overview.js';
 import { describePaused, isPartlyPaused } from '../../inspect/queue/paused.js';
 import { firstLine, span } from '../../inspect/reading/words.js';
-import type { Style } from './output.js';
+import type { Style } from './style.js';
 import type { TableColumn } from './table.js';
 
 export const sinceMs = (time: string | null, now: string | number) =>

@@ -4,6 +4,7 @@
  */
 import type { Executor } from '../../postgres/queryable.js';
 import type { ShownJob } from '../job/show.js';
+import { type RingOwner, readSituation, type Situation } from './facts/situation.js';
 import { keyHeld, laterRuns } from './key.js';
 import { limitReached, rateLimited } from './limits.js';
 import { limitLocked, rowLocked } from './locked.js';
@@ -11,7 +12,6 @@ import { deadLetter, ended, inHand } from './outcomes.js';
 import { partPaused } from './paused.js';
 import { nobodyHandles, notDue, paused, type Reason, suspect } from './reasons.js';
 import { fromSchedule } from './schedule.js';
-import { type RingOwner, readSituation, type Situation } from './situation.js';
 import { itsTurn, noneIsFree } from './turn.js';
 import { unknown } from './unknown.js';
 import { groupFull, keyFull } from './window.js';

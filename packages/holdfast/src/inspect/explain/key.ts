@@ -1,5 +1,6 @@
 /** A job of a queue that is read by key, whose key is held by another one. */
 import { firstLine, span } from '../reading/words.js';
+import { type Situation, SUSPECT_FROM } from './facts/situation.js';
 import {
   clock,
   counted,
@@ -9,7 +10,6 @@ import {
   sinceMs,
   times,
 } from './reasons.js';
-import { type Situation, SUSPECT_FROM } from './situation.js';
 
 export function keyHeld(situation: Situation): Reason | null {
   const { job, head } = situation;

@@ -1,8 +1,8 @@
 /** A job whose row, or another row that a claim of it needs, is locked by somebody who is no worker. */
 import type { LimitLock, LockHolder } from '../reading/row-locks.js';
 import { firstLine, span } from '../reading/words.js';
+import type { Situation } from './facts/situation.js';
 import type { Reason } from './reasons.js';
-import type { Situation } from './situation.js';
 
 export function rowLocked(situation: Situation): Reason | null {
   const { job, head, behind, locks } = situation;

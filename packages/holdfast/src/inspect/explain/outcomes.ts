@@ -1,8 +1,8 @@
 /** What is to be said of a job that does not wait: somebody has it, or it has ended. */
 import { isLive, isSilent } from '../fleet/workers.js';
 import { firstLine, many, span } from '../reading/words.js';
+import type { Situation } from './facts/situation.js';
 import { clock, counted, describeWorker, lastEvent, type Reason, sinceMs } from './reasons.js';
-import type { Situation } from './situation.js';
 
 const START = 'Start a worker: holdfast work';
 

@@ -1,6 +1,7 @@
 /** A job whose queue is open, and whose type or key is paused by itself. */
+
+import type { Situation } from './facts/situation.js';
 import type { Reason } from './reasons.js';
-import type { Situation } from './situation.js';
 
 /** As a shell takes it. */
 const shellWord = (text: string) =>

@@ -5,8 +5,8 @@
 
 import { handlesVersion, isSilent, type WorkerRow } from '../fleet/workers.js';
 import { firstLine, many, span } from '../reading/words.js';
-import { MAX_LINE } from './line.js';
-import type { Situation } from './situation.js';
+import { MAX_LINE } from './facts/line.js';
+import type { Situation } from './facts/situation.js';
 
 export type ReasonCode =
   | 'completed'

@@ -4,11 +4,11 @@
  */
 import { keptIn, leakedIn } from '../fleet/trouble.js';
 import { firstFew, many, span } from '../reading/words.js';
-import { type Ahead, MAX_AHEAD } from './ahead.js';
+import { type Ahead, MAX_AHEAD } from './facts/ahead.js';
+import type { Situation } from './facts/situation.js';
+import { type AbleWorker, describeAble, describeTrouble } from './facts/workers.js';
 import { describeWorker, type Reason, type ReasonCode, sinceMs } from './reasons.js';
-import type { Situation } from './situation.js';
 import { inTurn } from './window.js';
-import { type AbleWorker, describeAble, describeTrouble } from './workers.js';
 
 /** A free worker takes what it can run within about a second; after this long something is amiss. */
 const OVERDUE_MS = 10_000;

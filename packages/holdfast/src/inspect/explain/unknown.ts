@@ -3,8 +3,8 @@
  * one that never was, so the answer says what is possible and no more.
  */
 import { span } from '../reading/words.js';
+import type { Unknown } from './facts/situation.js';
 import type { Reason } from './reasons.js';
-import type { Unknown } from './situation.js';
 
 const NEVER = 'it was never enqueued here, or its transaction was rolled back or is still open';
 const GONE = 'it ended, and its row was pruned, deleted, or lost in a restore';

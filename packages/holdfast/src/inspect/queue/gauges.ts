@@ -3,7 +3,7 @@
  * asked here that the status does not ask as well, so that a graph and the command line agree: what runs is
  * exact, what waits in a large queue is an estimate. Ages are differences of the database's own times.
  */
-import { isOutage } from '../../postgres/connect/pool.js';
+import { isOutage } from '../../postgres/connect/transient.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { listWorkers, stateOf } from '../fleet/workers.js';
 import type { Part } from '../reading/reading.js';

@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest';
-import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze, shown } from './errors.js';
+import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from './errors.js';
+import { shown } from './holdfast-error.js';
 
 test('a HoldfastError carries its code, its cause and its own name, also in the stack', () => {
   const cause = new Error('connection reset');

@@ -3,7 +3,8 @@
 // file needs to be fast. Every function that returns never throws a HoldfastError and notes it in
 // the walk, so that payload.ts can tell its own refusals from what a Proxy throws.
 
-import { HoldfastError, type HoldfastErrorCode } from './errors.js';
+import { HoldfastError } from './errors.js';
+import type { HoldfastErrorCode } from './holdfast-error.js';
 
 /** How many objects and arrays may lie inside each other. */
 export const MAX_PAYLOAD_DEPTH = 100;

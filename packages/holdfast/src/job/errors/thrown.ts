@@ -3,7 +3,7 @@
 // reading never throws and never runs more than a getter. Lengths are not bounded here, only
 // counts: failure.ts cuts the text.
 
-import { shown } from './errors.js';
+import { shown } from './holdfast-error.js';
 
 const MAX_MEMBERS = 5;
 const MAX_PREVIEW = 10;

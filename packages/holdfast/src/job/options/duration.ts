@@ -3,9 +3,7 @@
 // result is always a finite, whole, non-negative number of milliseconds inside the bounds; anything
 // else is refused with a message that names the option, what was given and what is allowed.
 
-// errors.ts imports this file too (RetryLater takes a duration). The cycle is harmless: neither
-// file uses the other while it loads.
-import { HoldfastError, shown } from '../errors/errors.js';
+import { HoldfastError, shown } from '../errors/holdfast-error.js';
 
 export type Duration = number | string;
 

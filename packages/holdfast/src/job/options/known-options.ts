@@ -4,7 +4,8 @@
  * keeps complete.
  * Values are checked where they are used; the checks that many share are here.
  */
-import { HoldfastError, shown } from '../errors/errors.js';
+import { HoldfastError } from '../errors/errors.js';
+import { shown } from '../errors/holdfast-error.js';
 import { nearest } from './nearest.js';
 
 /** All names of an interface of options: `{ concurrency: true, … } satisfies Known<WorkerOptions>`. */

@@ -4,7 +4,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { testDatabase } from '../../../../../test/support/database.js';
 import { quietLogger, recordingLogger } from '../../../../../test/support/logger.js';
 import { until } from '../../../../../test/support/until.js';
-import { adoptPool, enginePool, isOutage, isTransient, plainPool } from './pool.js';
+import { adoptPool, enginePool, plainPool } from './pool.js';
+import { isOutage, isTransient } from './transient.js';
 
 const db = testDatabase();
 

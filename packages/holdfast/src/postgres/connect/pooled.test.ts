@@ -5,8 +5,9 @@ import { testDatabase } from '../../../../../test/support/database.js';
 import { quietLogger } from '../../../../../test/support/logger.js';
 import { engineExecutor } from '../queryable.js';
 import { bool, int8, statement, text, timestamp } from '../statement.js';
-import { engineConfig, enginePool, isTransient, plainPool } from './pool.js';
+import { engineConfig, enginePool, plainPool } from './pool.js';
 import { BEGIN_POOLED, behindPooler, queryPooled } from './pooled.js';
+import { isTransient } from './transient.js';
 
 const db = testDatabase();
 let client: pg.Client;

@@ -1,13 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { recordingLogger } from '../../../../../test/support/logger.js';
-import {
-  childLogger,
-  type LogLevel,
-  type LogOptions,
-  loggerOf,
-  redactingLogger,
-  safeLogger,
-} from './log.js';
+import { childLogger, redactingLogger } from './log.js';
+import { type LogLevel, type LogOptions, loggerOf, safeLogger } from './logger-of.js';
 
 const hideErr = (facts: Readonly<Record<string, unknown>>) =>
   'err' in facts ? { ...facts, err: '[hidden]' } : facts;

@@ -10,13 +10,26 @@ import { withClient } from '../../postgres/connect/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { isRefusedToAll } from '../../postgres/refused.js';
 import { complete } from '../../settle/complete.js';
-import type { JobContext } from './context.js';
-import { type ContextDeps, jobState, leaseLost } from './handler-context.js';
+import type { ContextDeps } from './context-deps.js';
+import { jobState, leaseLost } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
+import type { OpenCalls } from './open-calls.js';
+
+/** The part of a job's context that a completion reads and changes. */
+export interface Completing {
+  completion: 'none' | 'done' | 'handed';
+  refusal: unknown;
+  connection: ((error: Error) => void) | null;
+  readonly writing: OpenCalls;
+  readonly isOver: boolean;
+  /** The children that go with the completion; from then on no more are taken. */
+  handOver(): NewJob[];
+  takeBack(): void;
+}
 
 export interface Member {
   readonly held: LeasedJob;
-  readonly context: JobContext<unknown>;
+  readonly context: Completing;
 }
 
 /** Jobs of the same keys that ran before are settled first: a crash must not repeat them after these. */

@@ -4,8 +4,7 @@
  * cut off must not begin before the part before it has succeeded, so it is handed out apart.
  */
 import type { Time, Timer } from '../time.js';
-import type { Route } from './attempt.js';
-import type { Many } from './handler-context.js';
+import type { Many, Route } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 
 export class Gather {

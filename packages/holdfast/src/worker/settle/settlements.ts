@@ -9,7 +9,8 @@
  * such as a missing right or a locked table, is nobody's failure: the settles are kept and tried again (kept.ts).
  */
 import { Backoff, pause } from '../../postgres/connect/backoff.js';
-import { isHeldUp, mayPass } from '../../postgres/connect/pool.js';
+import { mayPass } from '../../postgres/connect/pool.js';
+import { isHeldUp } from '../../postgres/connect/transient.js';
 import { isRefusedToAll, isTableLocked } from '../../postgres/refused.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Settled } from '../../settle/settled.js';

@@ -6,7 +6,8 @@ import { durationMs } from '../../../job/options/duration.js';
 import { actOptions } from '../../actor.js';
 import { confirmed } from '../../ask/confirm.js';
 import { soFar } from '../../ask/many.js';
-import { type Call, EXIT, Partly, UsageError } from '../../command.js';
+import { type Call, EXIT } from '../../command.js';
+import { Partly, UsageError } from '../../failures.js';
 import { countOption } from '../../parse/filters.js';
 import { Progress } from '../../print/progress.js';
 

@@ -6,7 +6,8 @@ import {
 } from '../../../inspect/job/dead-letter-groups.js';
 import { databaseNow } from '../../../inspect/reading/clock.js';
 import { span } from '../../../inspect/reading/words.js';
-import { type Call, UsageError } from '../../command.js';
+import type { Call } from '../../command.js';
+import { UsageError } from '../../failures.js';
 import { filterOf } from '../../parse/filters.js';
 import type { TableColumn } from '../../print/table.js';
 import { sinceMs } from '../../print/views.js';

@@ -8,7 +8,8 @@ import { many } from '../../../inspect/reading/words.js';
 import { job } from '../../../job/job.js';
 import type { UniqueOptions } from '../../../job/unique.js';
 import { withTransaction } from '../../../postgres/connect/pool.js';
-import { type Call, type Given, UsageError } from '../../command.js';
+import type { Call, Given } from '../../command.js';
+import { UsageError } from '../../failures.js';
 import { countOption, dueOptions, priorityOption } from '../../parse/filters.js';
 import { parsePayload, readStdin } from '../../parse/payload.js';
 

@@ -1,6 +1,7 @@
 /** `holdfast jobs show ID`: everything that is known of one job; its payload and its result only with --payload. */
 import { type ShownJob, showJob } from '../../../inspect/job/show.js';
-import { type Call, Failure } from '../../command.js';
+import type { Call } from '../../command.js';
+import { Failure } from '../../failures.js';
 import { oneId } from '../../parse/ids.js';
 import { plain } from '../../print/table.js';
 

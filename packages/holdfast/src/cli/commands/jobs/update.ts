@@ -4,7 +4,8 @@
  */
 import { showJob } from '../../../inspect/job/show.js';
 import { actOptions } from '../../actor.js';
-import { type Call, Failure, type Given, UsageError } from '../../command.js';
+import type { Call, Given } from '../../command.js';
+import { Failure, UsageError } from '../../failures.js';
 import { dueOptions, priorityOption } from '../../parse/filters.js';
 import { oneId } from '../../parse/ids.js';
 import { parsePayload, readStdin } from '../../parse/payload.js';

@@ -11,7 +11,8 @@ import { checkLimit, type Limit, type LimitOptions } from '../../../job/limit.js
 import { actOptions } from '../../actor.js';
 import { confirmed } from '../../ask/confirm.js';
 import { mistyped } from '../../ask/mistyped.js';
-import { type Call, EXIT, type Given, UsageError } from '../../command.js';
+import { type Call, EXIT, type Given } from '../../command.js';
+import { UsageError } from '../../failures.js';
 import { countOption } from '../../parse/filters.js';
 import type { TableColumn } from '../../print/table.js';
 

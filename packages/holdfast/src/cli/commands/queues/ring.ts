@@ -8,7 +8,8 @@ import { membersOf } from '../../../api/look/ring.js';
 import { ringOwners } from '../../../fleet/ring.js';
 import { listWorkers } from '../../../inspect/fleet/workers.js';
 import { BUCKETS, bucketOf, checkKey } from '../../../job/key.js';
-import { type Call, UsageError } from '../../command.js';
+import type { Call } from '../../command.js';
+import { UsageError } from '../../failures.js';
 import { plain } from '../../print/table.js';
 
 export async function run({ args, given, session, out }: Call): Promise<void> {

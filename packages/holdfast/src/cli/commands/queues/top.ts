@@ -5,8 +5,9 @@
  */
 import { openOverview, type PartialOverview } from '../../../inspect/queue/overview.js';
 import { durationMs } from '../../../job/options/duration.js';
-import { isOutage, isTransient } from '../../../postgres/connect/pool.js';
-import { type Call, EXIT, UsageError } from '../../command.js';
+import { isOutage, isTransient } from '../../../postgres/connect/transient.js';
+import { type Call, EXIT } from '../../command.js';
+import { UsageError } from '../../failures.js';
 import { frameLines, frameValue, type Rates, ratesBetween } from '../../print/frame.js';
 import { plain } from '../../print/table.js';
 

@@ -4,7 +4,8 @@ import { listWorkers } from '../../../inspect/fleet/workers.js';
 import { openOverview } from '../../../inspect/queue/overview.js';
 import { nearest } from '../../../job/options/nearest.js';
 import { actOptions } from '../../actor.js';
-import { type Call, Failure, UsageError } from '../../command.js';
+import type { Call } from '../../command.js';
+import { Failure, UsageError } from '../../failures.js';
 import { noteLocked } from '../../print/locked.js';
 import { workerColumns, workerValue } from '../../print/views.js';
 

@@ -7,7 +7,8 @@ import { upcoming } from '../../../schedule/instants.js';
 import { findSchedule, readSchedules, type ScheduleRow } from '../../../schedule/list.js';
 import { actOptions } from '../../actor.js';
 import { confirmed } from '../../ask/confirm.js';
-import { type Call, EXIT, Failure, UsageError } from '../../command.js';
+import { type Call, EXIT } from '../../command.js';
+import { Failure, UsageError } from '../../failures.js';
 import { plain, type TableColumn } from '../../print/table.js';
 
 const PAGE = 1_000;

@@ -3,7 +3,8 @@ import { type Holdfast, holdfast } from '../../../holdfast.js';
 import { HoldfastError } from '../../../job/errors/errors.js';
 import { VERSION } from '../../../job/options/version.js';
 import { actor } from '../../actor.js';
-import { type Call, EXIT, Failure, UsageError } from '../../command.js';
+import { type Call, EXIT } from '../../command.js';
+import { Failure, UsageError } from '../../failures.js';
 import { onEndOfNpx } from '../../npx.js';
 import { loadPackage } from './load-package.js';
 

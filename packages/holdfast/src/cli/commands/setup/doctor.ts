@@ -4,7 +4,8 @@
  */
 import { diagnose as diagnoseDatabase } from '../../../api/doctor/doctor.js';
 import { type Finding, LIMITS, type Limits } from '../../../inspect/doctor/doctor.js';
-import { type Call, EXIT, UsageError } from '../../command.js';
+import { type Call, EXIT } from '../../command.js';
+import { UsageError } from '../../failures.js';
 import { pasteable } from '../../print/paste.js';
 import { plain } from '../../print/table.js';
 import type { Session } from '../../session.js';

@@ -1,7 +1,8 @@
 /** `holdfast init`: a commented configuration and a first handler, which run as they are. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { type Call, Failure, UsageError } from '../../command.js';
+import type { Call } from '../../command.js';
+import { Failure, UsageError } from '../../failures.js';
 import { CONFIG_NAMES, stripsTypes } from '../../parse/config.js';
 import { initFiles } from './init-files.js';
 

@@ -6,7 +6,8 @@ import {
   migrationStates,
   pendingSql,
 } from '../../../schema/migrate.js';
-import { type Call, UsageError } from '../../command.js';
+import type { Call } from '../../command.js';
+import { UsageError } from '../../failures.js';
 
 const line = ({ id, name, appliedAt, known }: MigrationState) =>
   `${String(id).padStart(4, '0')} ${name} ${

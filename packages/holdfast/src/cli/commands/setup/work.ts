@@ -4,7 +4,8 @@
  */
 import type { WorkerOptions } from '../../../index.js';
 import { namesPlace } from '../../../postgres/connect/address.js';
-import { type Call, UsageError } from '../../command.js';
+import type { Call } from '../../command.js';
+import { UsageError } from '../../failures.js';
 import { onEndOfNpx } from '../../npx.js';
 import { type Config, findConfig, holdfastOf, loadConfig } from '../../parse/config.js';
 import { countOption } from '../../parse/filters.js';

@@ -2,13 +2,13 @@
  * The workers that can run a job: whether each has a handler free for it, and if not, what it is busy with and for
  * how long. What they hold comes from their claims, and how much they can hold from what they say of themselves.
  */
-import type { Names } from '../../postgres/names.js';
-import type { Executor } from '../../postgres/queryable.js';
-import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from '../fleet/hands.js';
-import { keptIn, leakedIn } from '../fleet/trouble.js';
-import { handlesVersion, isSilent, loadOf, numberOf, type WorkerRow } from '../fleet/workers.js';
-import type { ShownJob } from '../job/show.js';
-import { firstFew, many, span } from '../reading/words.js';
+import type { Names } from '../../../postgres/names.js';
+import type { Executor } from '../../../postgres/queryable.js';
+import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from '../../fleet/hands.js';
+import { keptIn, leakedIn } from '../../fleet/trouble.js';
+import { handlesVersion, isSilent, loadOf, numberOf, type WorkerRow } from '../../fleet/workers.js';
+import type { ShownJob } from '../../job/show.js';
+import { firstFew, many, span } from '../../reading/words.js';
 
 export interface AbleWorker {
   readonly worker: WorkerRow;

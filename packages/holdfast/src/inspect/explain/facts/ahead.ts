@@ -4,12 +4,12 @@
  *
  * A bounded number of rows is read. What lies beyond is not counted, and said.
  */
-import type { Names } from '../../postgres/names.js';
-import type { Executor } from '../../postgres/queryable.js';
-import { int8, type Row, statement } from '../../postgres/statement.js';
-import type { Versions } from '../fleet/workers.js';
-import type { ShownJob } from '../job/show.js';
-import { inLines, LINES } from '../reading/lines.js';
+import type { Names } from '../../../postgres/names.js';
+import type { Executor } from '../../../postgres/queryable.js';
+import { int8, type Row, statement } from '../../../postgres/statement.js';
+import type { Versions } from '../../fleet/workers.js';
+import type { ShownJob } from '../../job/show.js';
+import { inLines, LINES } from '../../reading/lines.js';
 
 /** Of its priority, and of those before it, so many rows are read. */
 export const MAX_AHEAD = 10_000;

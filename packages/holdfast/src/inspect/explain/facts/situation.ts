@@ -1,12 +1,12 @@
 /** Everything that bears on whether a job runs, read once, so that the reasons need no SQL. */
-import type { Names } from '../../postgres/names.js';
-import type { Executor } from '../../postgres/queryable.js';
-import { listWorkers, type Versions, versionsOf, type WorkerRow } from '../fleet/workers.js';
-import { type ShownJob, showJob } from '../job/show.js';
-import { type Trace, traceOf } from '../job/trace.js';
-import { listQueues, type QueueRow } from '../queue/queues.js';
-import { databaseNow } from '../reading/clock.js';
-import { type RowLock, rowLocks } from '../reading/row-locks.js';
+import type { Names } from '../../../postgres/names.js';
+import type { Executor } from '../../../postgres/queryable.js';
+import { listWorkers, type Versions, versionsOf, type WorkerRow } from '../../fleet/workers.js';
+import { type ShownJob, showJob } from '../../job/show.js';
+import { type Trace, traceOf } from '../../job/trace.js';
+import { listQueues, type QueueRow } from '../../queue/queues.js';
+import { databaseNow } from '../../reading/clock.js';
+import { type RowLock, rowLocks } from '../../reading/row-locks.js';
 import { type Ahead, ahead } from './ahead.js';
 import { type LimitSituation, limitSituation } from './limits.js';
 import { type Behind, behind, type KeyHead, keyHead, type Suspects, suspects } from './line.js';

@@ -1,10 +1,10 @@
 /** What stands before a job and behind it: in its key, or among the suspects. By time: ahead.ts. */
-import type { Names } from '../../postgres/names.js';
-import type { Executor } from '../../postgres/queryable.js';
-import { int4, int8, type Row, statement, text, uuid } from '../../postgres/statement.js';
-import type { Versions } from '../fleet/workers.js';
-import type { ShownJob } from '../job/show.js';
-import { instant } from '../reading/columns.js';
+import type { Names } from '../../../postgres/names.js';
+import type { Executor } from '../../../postgres/queryable.js';
+import { int4, int8, type Row, statement, text, uuid } from '../../../postgres/statement.js';
+import type { Versions } from '../../fleet/workers.js';
+import type { ShownJob } from '../../job/show.js';
+import { instant } from '../../reading/columns.js';
 
 /** Lines longer than this are not counted to their end. */
 export const MAX_LINE = 1_000;
