@@ -3,11 +3,11 @@
  * it could not do. Where no worker is named, it is the one with the most jobs held, because that shows the most.
  */
 import { checkKey } from 'holdfast/internal';
-import { waiting } from './figures.js';
 import { AWAY_MS, type Fleet, MOST_MEMBERS } from './fleet/fleet.js';
 import type { Condition, Member } from './fleet/member.js';
 import type { Mishap } from './fleet/recoveries.js';
 import type { Key } from './keys.js';
+import { waiting } from './picture.js';
 import type { Producer } from './shop/producer.js';
 import type { Watch } from './watch.js';
 

@@ -19,6 +19,7 @@ import {
 import type { Fleet } from './fleet/fleet.js';
 import { type Key, keyLine, readKeys } from './keys.js';
 import { type Opened, openDemo } from './opening.js';
+import type { Picture } from './picture.js';
 import type { Screen, Span } from './screen.js';
 import { officeReport } from './shop/office.js';
 import { Producer } from './shop/producer.js';
@@ -26,7 +27,7 @@ import { holds } from './shop/proof.js';
 import { readTill, tillText } from './shop/till.js';
 import { tellStory } from './story.js';
 import type { DemoOptions } from './usage.js';
-import { type Picture, Watch } from './watch.js';
+import { Watch } from './watch.js';
 
 const FINISH_MS = 15_000;
 const LINE_EVERY_MS = 5_000;

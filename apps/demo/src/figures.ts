@@ -2,14 +2,14 @@
  * The figures of the demo in words: the line that stays, the fleet below it, and the summary at
  * the end. Every line fits a terminal of 80 columns until the figures have six digits.
  */
-import type { Overview, QueueOverview } from 'holdfast/internal';
+import type { Overview } from 'holdfast/internal';
 import type { Member } from './fleet/member.js';
 import { MISHAPS, type Recoveries, type Recovery } from './fleet/recoveries.js';
+import { deadLetters, type Picture, waiting } from './picture.js';
 import type { Span } from './screen.js';
 import type { OfficeReport } from './shop/office.js';
 import { holds, type Proof } from './shop/proof.js';
 import type { Till } from './shop/till.js';
-import type { Picture } from './watch.js';
 
 const count = (value: number) => value.toLocaleString('en');
 const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
@@ -17,23 +17,6 @@ const jobs = (value: number) => `${count(value)} ${value === 1 ? 'job' : 'jobs'}
 
 /** Nothing is what is wanted. */
 const none = (value: number): Span => [count(value), value === 0 ? 'good' : 'bad'];
-
-function counts({ queues }: Overview): QueueOverview['counts'] {
-  return (queues[0] as QueueOverview).counts;
-}
-
-export function waiting(seen: Overview): number {
-  const { pending, processing } = counts(seen);
-  return pending + processing;
-}
-
-export function processing(seen: Overview): number {
-  return counts(seen).processing;
-}
-
-export function deadLetters(seen: Overview): number {
-  return counts(seen).deadLetter;
-}
 
 export function figureLine({ proof, seen }: Picture): Span[] {
   const { accepted, completed, lost, doubled, outOfOrder } = proof;

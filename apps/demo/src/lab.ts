@@ -4,8 +4,8 @@
  */
 import type { LabAct, LabHook, LabState, LabWorker } from '@holdfast/dashboard';
 import type { Acts } from './acts.js';
-import { deadLetters, waiting } from './figures.js';
 import type { Fleet } from './fleet/fleet.js';
+import { deadLetters, waiting } from './picture.js';
 import type { Watch } from './watch.js';
 
 const KEPT_EVENTS = 30;

@@ -6,19 +6,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Overview, overview, reading } from 'holdfast/internal';
 import type pg from 'pg';
-import { processing, waiting } from './figures.js';
 import type { Recoveries, Recovery } from './fleet/recoveries.js';
+import { type Picture, processing, waiting } from './picture.js';
 import { QUEUE } from './shop/jobs.js';
 import { type Proof, prove } from './shop/proof.js';
-
-export interface Picture {
-  readonly proof: Proof;
-  readonly seen: Overview;
-  /** When it was asked for. */
-  readonly at: number;
-  /** Jobs completed since the picture before. */
-  readonly perSecond: number;
-}
 
 export interface WatchDeps {
   readonly pool: pg.Pool;

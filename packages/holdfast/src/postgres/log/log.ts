@@ -15,6 +15,7 @@ export interface Logger {
 }
 
 export type Level = 'debug' | 'info' | 'warn' | 'error';
+
 /** A logger that also carries these facts, whether or not the given one knows `child`. */
 export function childLogger(log: Logger, facts: object): Logger {
   if (log.child) return log.child(facts);

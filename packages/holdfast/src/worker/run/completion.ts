@@ -23,7 +23,7 @@ export interface Completing {
   readonly writing: OpenCalls;
   readonly isOver: boolean;
   /** The children that go with the completion; from then on no more are taken. */
-  handOver(): NewJob[];
+  handOver(): readonly NewJob[];
   takeBack(): void;
 }
 
