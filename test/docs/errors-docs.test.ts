@@ -35,11 +35,11 @@ function source(folder: string): string {
 }
 
 test('the codes of HoldfastError are those of the type, and each is raised somewhere', () => {
-  const codes = union('packages/holdfast/src/job/errors/errors.ts', 'HoldfastErrorCode');
+  const codes = union('packages/holdfast/src/job/errors/holdfast-error.ts', 'HoldfastErrorCode');
   expect(codes.length).toBeGreaterThan(15);
   expect(listed('HoldfastError').toSorted()).toEqual(sorted(codes));
   const others = source('packages/holdfast/src').replaceAll(
-    read('packages/holdfast/src/job/errors/errors.ts'),
+    read('packages/holdfast/src/job/errors/holdfast-error.ts'),
     '',
   );
   expect(codes.filter((code) => !others.includes(`'${code}'`))).toEqual([]);

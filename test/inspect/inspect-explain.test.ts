@@ -1,7 +1,7 @@
 /** Why is this job not running? Every reason, with the facts that a person needs. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { explainJob } from '../../packages/holdfast/src/inspect/explain/explain.js';
-import type { RingOwner } from '../../packages/holdfast/src/inspect/explain/situation.js';
+import type { RingOwner } from '../../packages/holdfast/src/inspect/explain/facts/situation.js';
 import { reading } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import { bucketOf } from '../../packages/holdfast/src/job/key.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from '../support/cli-plant.js';

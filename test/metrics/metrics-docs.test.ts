@@ -10,6 +10,10 @@ import { CATALOGUE } from '../../packages/holdfast/src/metrics/index.js';
 import { metricsPart } from '../support/metrics-page.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const SOURCES = [
+  ...['holdfast', 'testing', 'embedded', 'dashboard'].map((name) => `packages/${name}/src`),
+  'apps/demo/src',
+];
 const read = (name: string) => readFileSync(join(ROOT, name), 'utf8');
 
 /** What may stand in a query, with the labels that it has. */
@@ -153,10 +157,10 @@ describe('docs/alerts.yml', () => {
 });
 
 test('every line that is logged is in the list of docs/metrics.md, and the list has no other', () => {
-  const files = readdirSync(join(ROOT, 'packages/holdfast/src'), { recursive: true })
-    .map(String)
-    .filter((name) => /\.ts$/.test(name) && !/\.test\.ts$|postgres.log\.ts$/.test(name));
-  const sources = files.map((name) => read(join('src', name))).join('\n');
+  const files = SOURCES.flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true }).map((name) => join(folder, String(name))),
+  ).filter((name) => /\.ts$/.test(name) && !/\.test\.ts$|postgres.log.log\.ts$/.test(name));
+  const sources = files.map(read).join('\n');
   const call = /\blog\.(debug|info|warn|error)\(/g;
   const line = /\blog\.(debug|info|warn|error)\(\s*\{[^}]*\},\s*'((?:[^'\\]|\\.)*)'/g;
   const lines = [...sources.matchAll(line)];

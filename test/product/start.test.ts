@@ -4,7 +4,15 @@
  * command says, but for times, ids and names.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, cpSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,14 +25,32 @@ import { until } from '../support/until.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const blocks = documentationBlocks(ROOT).filter(({ page }) => page === 'docs/start.md');
-const SHIPPED = ['README.md', 'CHANGELOG.md', 'LICENSE', 'package.json', 'schema.sql'];
-const SOURCES = ['docs', 'package-lock.json', 'scripts', 'src', 'tsconfig.json', 'ui'];
+const SOURCES = [
+  'package-lock.json',
+  'scripts',
+  'tsconfig.json',
+  'apps',
+  'packages',
+  'package.json',
+];
+const MANIFESTS = ['holdfast', 'testing', 'embedded', 'dashboard', 'lab'].flatMap((name) =>
+  ['package.json', 'README.md', 'LICENSE', 'dist', 'jest-preset.cjs'].map(
+    (file) => `packages/${name}/${file}`,
+  ),
+);
 /**
  * In full the package is built here, too. Else it is what was built for these tests, and of that only what runs: to
  * pack and to unpack the rest takes seconds of processor time, and test/product/package.test.ts sees what is packed.
  */
-const CHECKOUT = [...SHIPPED, ...long(['dist'], [...SOURCES, 'tsconfig.build.json'])];
-const runs = (path: string) => !/\.(map|d\.ts)$|\/dist\/cjs\b|\/lab\.data$/.test(path);
+const CHECKOUT = long(
+  [
+    'package.json',
+    'apps/demo/package.json',
+    ...MANIFESTS.filter((path) => existsSync(join(ROOT, path))),
+  ],
+  SOURCES,
+);
+const runs = (path: string) => !/\.d\.ts$|\/dist\/(cjs|jest)\b|\/lab\.data$/.test(path);
 const filter = long(runs, () => true);
 
 /** Half a gigabyte is written and deleted. */
@@ -163,7 +189,7 @@ test('every command works as it stands, and says what the page shows', async () 
 
   const database = section(2);
   database('sh');
-  await shell.type(database('sh'));
+  await shell.type(here(database('sh')));
   writeFileSync(join(shop, 'db.mjs'), database('ts'));
   const server = new Terminal('node', ['db.mjs'], {}, shop);
   const [, url = ''] = await server.says(/^export DATABASE_URL=(.*)\n/m);

@@ -160,7 +160,7 @@ export const MUTANTS = [
   {
     name: 'acknowledged before commit',
     patches: {
-      'postgres/pool.js': [
+      'postgres/connect/pool.js': [
         ["await client.query('COMMIT');", "client.query('COMMIT').catch(() => {});"],
       ],
     },
@@ -317,7 +317,7 @@ export const MUTANTS = [
   {
     name: 'broken connections are not given back',
     patches: {
-      'postgres/pool.js': [
+      'postgres/connect/pool.js': [
         ['client.release(error);', 'if (!error)\n            client.release(error);'],
       ],
     },
@@ -371,7 +371,7 @@ export const MUTANTS = [
   {
     name: 'errors of idle connections are not caught',
     patches: {
-      'postgres/pool.js': [["pool.on('error', (error) => {", "pool.on('mishap', (error) => {"]],
+      'postgres/connect/pool.js': [["pool.on('error', (error) => {", "pool.on('mishap', (error) => {"]],
     },
     profile: 'database',
     faults: ['terminate-backends'],

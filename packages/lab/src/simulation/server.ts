@@ -3,20 +3,12 @@
  *
  * PGlite has a single session, and every statement on it is atomic. So what belongs to a session is kept here:
  * advisory locks that last, LISTEN, and the one transaction that may be open (other statements wait for its end).
- * Texts are changed for that when they are loaded: whoever tries an advisory lock or reads `pg_locks` asks this list of
- * locks instead of Postgres' own. The clock needs no change; see clock.ts. A planted bug is a further replacement of text.
+ * Texts are changed for that when they are loaded (modelled.ts). The clock needs no change; see clock.ts. A planted bug is a further replacement of text.
  */
 import type { PGlite } from '@electric-sql/pglite';
-import { hash32 } from 'holdfast';
-import {
-  createQueue,
-  ENGINE_SETTINGS,
-  FUNCTIONS,
-  loadText,
-  MIGRATIONS,
-  migrate,
-} from 'holdfast/internal';
+import { createQueue, ENGINE_SETTINGS, FUNCTIONS, loadText, migrate } from 'holdfast/internal';
 import { type Clock, EPOCH, Owner } from './clock.js';
+import { DIGEST, modelled } from './modelled.js';
 import { type Answer, ask, askSimple } from './wire.js';
 
 export interface Session {
@@ -34,36 +26,6 @@ export interface Session {
 
 /** Changes the text of a statement: a planted bug. */
 export type Rewrite = (text: string) => string;
-
-const HELD = `pg_catalog.string_to_array(pg_catalog.current_setting('sim.locks'), ',')`;
-const TRIED = /(?:pg_catalog\.)?pg_try_advisory(?:_xact)?_lock\(([^,()]+), ([^,()]+)\)/g;
-const UNLOCKED = /pg_catalog\.pg_advisory_unlock\([^,()]+, [^,()]+\)/g;
-const ALL_LOCKS = /pg_catalog\.pg_locks AS l\b/g;
-
-function modelled(text: string): string {
-  return text
-    .replace(TRIED, `(NOT pg_catalog.concat($1, ':', $2) OPERATOR(pg_catalog.=) ANY (${HELD}))`)
-    .replace(UNLOCKED, 'true')
-    .replace(
-      ALL_LOCKS,
-      `(SELECT 'advisory' AS locktype, split_part(held, ':', 1)::integer::oid AS classid,
-        split_part(held, ':', 2)::integer::oid AS objid, 2 AS objsubid, 'ShareLock' AS mode, true AS granted,
-        (SELECT oid FROM pg_database WHERE datname = current_database()) AS database
-      FROM unnest(${HELD}) AS held) AS l`,
-    );
-}
-
-/** Of what the tables are made of. It is kept with them: files of other tables than these are refused. */
-const DIGEST = String(
-  hash32(
-    [
-      ...MIGRATIONS.map(({ common, perQueue }) => common + perQueue),
-      ...FUNCTIONS.map(({ text }) => text),
-    ]
-      .map(modelled)
-      .join('\n'),
-  ),
-);
 
 /** What never changes in a simulation is asked once. */
 const CONSTANT =
