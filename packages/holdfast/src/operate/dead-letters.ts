@@ -12,7 +12,7 @@
  * locked in the order of their ids, as all do that lock many: a small table is read as it lies.
  */
 import { checkIds } from '../job/id.js';
-import { KEEPS_EFFECTS } from '../postgres/fragments.js';
+import { archived, KEEPS_EFFECTS } from '../postgres/fragments.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -75,13 +75,7 @@ WITH letters AS MATERIALIZED (
   DELETE FROM holdfast.inbox AS i USING letters WHERE i.id = letters.id
   RETURNING i.*
 ), ${KEEPS_EFFECTS}
-INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
-  partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
-  payload, headers, idempotency_key, claimed_by, last_error, history, group_key)
-SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
-  version, 'dead_letter', priority, type, partition_key, payload, headers, idempotency_key,
-  claimed_by, last_error, history, group_key
-FROM gone
+${archived('dead_letter')}
 RETURNING id`,
   columns: { id: uuid },
 });

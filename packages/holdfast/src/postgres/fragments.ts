@@ -3,12 +3,14 @@
  * a vanished owner is held against it. In them `i` is the row of the job. Migrations have copies: those never change.
  */
 
+const HELD = `i.claimed_by = $1::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()`;
+
 /** It is held by the worker `$1`, in this generation, and its lease has not run out. */
 export const fenced = (id: string, generation: string) => `i.id = ${id}
     AND i.lease_generation = ${generation}
-    AND i.claimed_by = $1::text
-    AND i.status = 'processing'
-    AND i.lease_expires_at > statement_timestamp()`;
+    AND ${HELD}`;
 
 const GIVEN = 'unnest($2::uuid[], $3::bigint[]) AS f(id, generation)';
 
@@ -18,9 +20,7 @@ const GIVEN = 'unnest($2::uuid[], $3::bigint[]) AS f(id, generation)';
  */
 export const ALL_FENCED = `i.id = ANY ($2::uuid[])
     AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM ${GIVEN})) IS TRUE
-    AND i.claimed_by = $1::text
-    AND i.status = 'processing'
-    AND i.lease_expires_at > statement_timestamp()`;
+    AND ${HELD}`;
 
 /** For a join with those lists: it reads no rows but theirs, in whatever order it goes. */
 export const fencedIn = (list: string) => `i.id = ANY ($2::uuid[])
@@ -36,6 +36,31 @@ export const historyWith = (
 
 /** Its owner vanished, perhaps because of it. A first crash counts in any case: only from then on the start is written. */
 export const MAY_BE_CAUSE = '(i.crashes = 0 OR i.started)';
+
+/** What a job that ends takes along into the archive as it is. */
+const KEPT = `id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
+    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key`;
+
+/** What `archived` needs of the row of a job that leaves the queue. */
+export const LEAVING = `${KEPT}, last_error, history`;
+
+/** The jobs in `gone` enter the archive, as `i`. `more`: further columns, with what is in them. */
+export function archived(
+  status: 'completed' | 'cancelled' | 'dead_letter',
+  {
+    lastError = 'last_error',
+    history = 'history',
+    more = {} as Readonly<Record<string, string>>,
+  } = {},
+): string {
+  const columns = Object.keys(more).map((column) => `, ${column}`);
+  const values = Object.values(more).map((value) => `, ${value}`);
+  return `INSERT INTO holdfast.inbox_archive (${KEPT},
+  completed_at, status, last_error, history${columns.join('')})
+SELECT ${KEPT},
+  now(), '${status}', ${lastError}, ${history}${values.join('')}
+FROM gone AS i`;
+}
 
 /**
  * What the jobs in `gone` have done under `ctx.once` is known for as long from now on as from the day on which it was

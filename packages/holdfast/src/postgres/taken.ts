@@ -5,6 +5,10 @@
 import { historyWith, MAY_BE_CAUSE } from './fragments.js';
 import { bool, int2, int4, int8, json, text, timestamp, uuid } from './statement.js';
 
+/** Somebody has it, and its lease has not run out. */
+export const runs = (job: string) =>
+  `${job}.status = 'processing' AND ${job}.lease_expires_at > now()`;
+
 /** Its lease ran out and nobody has recovered it yet. */
 export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;
 

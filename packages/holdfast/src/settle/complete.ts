@@ -9,30 +9,19 @@
  * What handlers returned is kept with the archived jobs. It travels as one JSON object, by id: nearly always there
  * is none, and then the statement costs what it cost without it.
  */
-import { ALL_FENCED, fenced } from '../postgres/fragments.js';
+import { ALL_FENCED, archived, fenced, LEAVING } from '../postgres/fragments.js';
 import { int4, statement, textArray, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
 const KEEPS_ARCHIVE = `(SELECT q.archive_retention > '0' FROM holdfast.queues AS q WHERE q.name = 'inbox')`;
 
-const ARCHIVE = `INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, completed_at, lease_generation,
-  partition_bucket, attempts, max_attempts, version, status, priority, type, partition_key,
-  payload, headers, idempotency_key, claimed_by, last_error, history, group_key, result)
-SELECT id, created_at, claimed_at, now(), lease_generation, partition_bucket, attempts, max_attempts,
-  version, 'completed', priority, type, partition_key, payload, headers, idempotency_key,
-  claimed_by, last_error, history, group_key,
-  -- Parsed once for all rows, by the inner SELECT.
-  CASE WHEN $4::text IS NOT NULL THEN (SELECT $4::text::jsonb) -> id::text END
-FROM gone
-WHERE ${KEEPS_ARCHIVE}`;
-
-const GONE = `i.id, i.created_at, i.claimed_at, i.lease_generation, i.partition_bucket, i.attempts,
-    i.max_attempts, i.version, i.priority, i.type, i.partition_key, i.payload, i.headers,
-    i.idempotency_key, i.claimed_by, i.last_error, i.history, i.group_key`;
+/** Parsed once for all rows, by the inner SELECT. */
+const RESULT = `CASE WHEN $4::text IS NOT NULL THEN (SELECT $4::text::jsonb) -> id::text END`;
 
 /** Nearly always all of them move; then their number says it, and the ids stay where they are. */
 const MOVED = `archived AS (
-  ${ARCHIVE}
+  ${archived('completed', { more: { result: RESULT } })}
+  WHERE ${KEEPS_ARCHIVE}
 )
 SELECT m.moved, g.id
 FROM (SELECT count(*)::integer AS moved FROM gone) AS m
@@ -46,7 +35,7 @@ export const completeJobs = statement({
 WITH gone AS (
   DELETE FROM holdfast.inbox AS i
   WHERE ${ALL_FENCED}
-  RETURNING ${GONE}
+  RETURNING ${LEAVING}
 ), ${MOVED}`,
   columns,
 });
@@ -78,7 +67,7 @@ WITH mine AS MATERIALIZED (
   -- By id and not by place: a renewal may have moved the row after this statement began.
   DELETE FROM holdfast.inbox AS i
   WHERE i.id = ANY (ARRAY(SELECT o.id FROM in_order AS o WHERE o.unbroken))
-  RETURNING ${GONE}
+  RETURNING ${LEAVING}
 ), ${MOVED}`,
   columns,
 });

@@ -94,7 +94,7 @@ function withoutRun(worker: ReturnType<Holdfast['worker']>): ReturnType<Holdfast
     throw new HoldfastError(
       'WORKER_STATE',
       'A worker cannot run on PGlite, which has no connections to give; it was not started. ' +
-        'Pass it to drain(hf, { worker }), or use a Postgres server such as startEmbedded() of holdfast/embedded.',
+        'Pass it to drain(hf, { worker }), or use a Postgres server such as startEmbedded() of @holdfast/embedded.',
     );
   };
   return worker;

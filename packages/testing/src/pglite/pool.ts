@@ -186,7 +186,7 @@ function stuck(): HoldfastError {
     'OPTION_INVALID',
     `PGlite has a single session, and a transaction has held it for ${PATIENCE_MS / 1000} s while this statement waited. ` +
       'A statement beside an open transaction, as ctx.once or pool.query inside of ctx.transaction, needs a second connection: ' +
-      'use the transaction for it, or run this test on a Postgres server (see startEmbedded of holdfast/embedded).',
+      'use the transaction for it, or run this test on a Postgres server (see startEmbedded of @holdfast/embedded).',
   );
 }
 

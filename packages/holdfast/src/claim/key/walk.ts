@@ -7,6 +7,7 @@
  * suspect (`crashes` of 2 or more) holds its key and is claimed by suspects/claim.ts. One that is paused, or of a type
  * that is not handled, holds its key too.
  */
+import { runs } from '../../postgres/taken.js';
 import { allowedOfKept, HANDLED, limited, NOT_PAUSED, openQueue } from '../take.js';
 
 export const KEY_WALK = `
@@ -77,7 +78,7 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
               THEN ceil(extract(epoch FROM i.available_at - now()) * 1000) || ':' || i.partition_bucket
             END AS due,
             -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be taken alone. 3: ready.
-            CASE WHEN i.status = 'processing' AND i.lease_expires_at > now() THEN 0
+            CASE WHEN ${runs('i')} THEN 0
               WHEN i.crashes > 1 THEN 1
               WHEN ${HANDLED} AND ${NOT_PAUSED} THEN
                 CASE WHEN i.status = 'processing' THEN 2

@@ -5,6 +5,7 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { int8, type Row, statement, text, textArray, uuid } from '../../postgres/statement.js';
+import { runs } from '../../postgres/taken.js';
 import { instant } from '../reading/columns.js';
 
 export const heldByType = statement({
@@ -54,7 +55,7 @@ export const findIsolated = statement({
   text: `
 SELECT i.claimed_by AS worker, i.id, i.type, i.claimed_at
 FROM holdfast.inbox AS i
-WHERE i.crashes > 1 AND i.isolated AND i.status = 'processing' AND i.lease_expires_at > now()`,
+WHERE i.crashes > 1 AND i.isolated AND ${runs('i')}`,
   columns: { worker: text, id: uuid, type: text, claimed_at: instant },
 });
 

@@ -2,6 +2,7 @@
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
 import { int4, int8, type Row, statement, text, uuid } from '../../../postgres/statement.js';
+import { runs } from '../../../postgres/taken.js';
 import type { Versions } from '../../fleet/workers.js';
 import type { ShownJob } from '../../job/show.js';
 import { instant } from '../../reading/columns.js';
@@ -60,7 +61,7 @@ SELECT count(*) AS jobs, (array_agg(line.id ORDER BY line.position))[1] AS next,
   (array_agg(line.claimed_by ORDER BY line.position) FILTER (WHERE line.runs))[1] AS worker
 FROM (
   SELECT i.id, i.position, i.claimed_by,
-    i.status = 'processing' AND i.lease_expires_at > now() AS runs
+    ${runs('i')} AS runs
   FROM holdfast.inbox AS i
   WHERE i.partition_bucket = $1::integer AND i.partition_key COLLATE "C" = $2::text
     AND NOT i.parked AND i.position > $3::bigint
@@ -91,7 +92,7 @@ SELECT count(*) FILTER (WHERE s.running) AS running,
 FROM (
   SELECT i.id, i.type, i.version, i.crashes, i.claimed_by, i.claimed_at, i.status = 'processing' AS running
   FROM holdfast.inbox AS i
-  WHERE i.crashes > 1 AND (i.status = 'processing' AND i.lease_expires_at > now()
+  WHERE i.crashes > 1 AND (${runs('i')}
     OR i.status = 'pending' AND i.available_at <= now())
 ) AS s`,
   columns: { running: int8, worker: text.orNull, since: instant, before: int8 },

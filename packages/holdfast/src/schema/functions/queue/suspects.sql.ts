@@ -6,6 +6,7 @@
  * so a fleet that crashes all the time starves nobody. In a queue with order per key a suspect is taken only as the head of
  * its key; where keys take turns, only if its key and its group have room, and one that has none holds up nobody.
  */
+import { runs } from '../../../postgres/taken.js';
 import type { FunctionFile } from '../../function-file.js';
 
 export const suspects: FunctionFile = {
@@ -27,7 +28,7 @@ BEGIN
   END IF;
   -- This statement sees the group that the last holder of the lock has taken.
   IF EXISTS (SELECT FROM holdfast.inbox AS r
-    WHERE r.crashes > 1 AND r.status = 'processing' AND r.lease_expires_at > now()) THEN
+    WHERE r.crashes > 1 AND ${runs('r')}) THEN
     RETURN;
   END IF;
   jobs := ARRAY(
