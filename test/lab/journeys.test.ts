@@ -20,9 +20,10 @@ import { computed, timesOf } from '../../packages/lab/src/engine/timing-worst.js
 import { type Create, openServer } from '../../packages/lab/src/simulation/database.js';
 import type { Server } from '../../packages/lab/src/simulation/server.js';
 import { builtFiles, openBuiltServer } from '../support/lab-server.js';
+import { loaded } from '../support/simulated-threads.js';
 
 vi.mock('pg', () => import('../../packages/lab/src/simulation/pg.js'));
-vi.mock('node:worker_threads', () => import('../../packages/lab/src/simulation/thread.js'));
+vi.mock('node:worker_threads', () => import('../support/simulated-threads.js'));
 vi.mock('node:timers/promises', () => import('../../packages/lab/src/simulation/timers.js'));
 vi.mock('node:os', async (original) => ({
   ...(await original<object>()),
@@ -36,6 +37,7 @@ vi.mock('node:crypto', async (original) => ({
 let server: Server;
 let lab: Lab;
 beforeAll(async () => {
+  await loaded;
   server = await openBuiltServer();
   lab = new Lab(server);
 }, 120_000);

@@ -12,13 +12,14 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import type { Server } from '../../packages/lab/src/simulation/server.js';
 import { openBuiltServer } from '../support/lab-server.js';
 import { long } from '../support/long.js';
+import { loaded } from '../support/simulated-threads.js';
 import { BUGS, type Bug } from './support/bugs.js';
 import { describePlan, planOf } from './support/plan.js';
 import { type Failure, planFrom, report, shrink } from './support/shrink.js';
 import { asItIs, simulate } from './support/simulate.js';
 
 vi.mock('pg', () => import('../../packages/lab/src/simulation/pg.js'));
-vi.mock('node:worker_threads', () => import('../../packages/lab/src/simulation/thread.js'));
+vi.mock('node:worker_threads', () => import('../support/simulated-threads.js'));
 vi.mock('node:timers/promises', () => import('../../packages/lab/src/simulation/timers.js'));
 vi.mock('node:os', async (original) => ({
   ...(await original<object>()),
@@ -37,6 +38,7 @@ const SHRUNK = 'a claim that takes what a live owner holds';
 
 let server: Server;
 beforeAll(async () => {
+  await loaded;
   server = await openBuiltServer();
 }, 120_000);
 
