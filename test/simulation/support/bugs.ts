@@ -24,7 +24,7 @@ export const BUGS: readonly Bug[] = [
     from: 224,
     within: 50,
     rewrite: replace(
-      "'completed', priority",
+      "'completed', last_error",
       /AND \(\(i\.id, i\.lease_generation\) IN .*? IS TRUE\s+AND i\.claimed_by = \$1::text|AND i\.lease_generation = done\.generation\s+AND i\.claimed_by = \$1::text/,
       'AND $1::text IS NOT NULL',
     ),
