@@ -45,5 +45,7 @@ test('orphaned, running and stopped are told apart', async () => {
 
   process.kill(pid, 'SIGINT');
   await until('the server is gone', () => identify(pid) === undefined);
-  expect(await judgeEmbedded(folder)).toMatchObject([{ level: 'ok', text: 'none is running here' }]);
+  expect(await judgeEmbedded(folder)).toMatchObject([
+    { level: 'ok', text: 'none is running here' },
+  ]);
 }, 120_000);
