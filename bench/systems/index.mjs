@@ -23,7 +23,8 @@ const require = createRequire(import.meta.url);
 const read = (url) => JSON.parse(readFileSync(url, 'utf8'));
 
 export function versionOf(system) {
-  if (!system.package) return read(new URL('../../packages/holdfast/package.json', import.meta.url)).version;
+  if (!system.package)
+    return read(new URL('../../packages/holdfast/package.json', import.meta.url)).version;
   return read(
     `${require.resolve(system.package).split(`/${system.package}/`)[0]}/${system.package}/package.json`,
   ).version;
