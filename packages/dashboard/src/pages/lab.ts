@@ -37,7 +37,7 @@ export async function labPage(
   if (!file) return null;
   const text = file.text.replace(
     '<!--head-->',
-    '<meta name="holdfast-dashboard" content="../../../../src/">',
+    '<meta name="holdfast-dashboard" content="../">',
   );
   return textFile(name === 'index.html' ? { ...file, text } : file, request, forLab);
 }
