@@ -71,7 +71,7 @@ export class Rounds {
     for (const { type, bucket } of refused) this.add(type, [bucket]);
     for (const { type, partitionBucket } of jobs)
       if (this.#rounds.has(type)) this.add(type, [partitionBucket]);
-    const next = nextOf(claim, refused.length > 0);
+    const next = nextOf(claim, refused.length > 0, first?.bucket ?? 0);
     for (const type of new Set([...types, ...refused.map((one) => one.type)])) {
       const round = this.#rounds.get(type);
       if (round && next) round.next = next;
@@ -80,9 +80,13 @@ export class Rounds {
   }
 }
 
-/** Behind the last key that got a token, or where the walk stopped; null: as before, somebody else got them. */
-function nextOf({ stop, lastAllowed: last }: KeyedClaim, refused: boolean): Round['next'] | null {
-  if (!last) return refused ? null : stop;
+/**
+ * Behind the last key that got a token, or where the walk stopped, or else at the front of the bucket in which it began.
+ * Null: as before, somebody else got them.
+ */
+function nextOf(claim: KeyedClaim, refused: boolean, begun: number): Round['next'] | null {
+  const { stop, lastAllowed: last } = claim;
+  if (!last) return refused ? null : (stop ?? { bucket: begun, key: '' });
   // The rest of a bucket that has no other key is not worth a claim.
   if (!last.shared && stop?.bucket !== last.bucket) return { bucket: last.bucket + 1, key: '' };
   return last;
