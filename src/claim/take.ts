@@ -80,15 +80,15 @@ export const allowed = (limitedJobs: string) => `allowed AS MATERIALIZED (
 
 /**
  * Of the rows in `kept`, which a claim by key has locked, those of limited types. Without a limit nothing is read for it.
- * Those of buckets in `served` come last.
+ * `order`: of those of one run.
  */
-export const allowedOfKept = (served = 'NULL') =>
+export const allowedOfKept = (order = '') =>
   allowed(`
       SELECT k.place, i.type, i.limit_key
       FROM kept AS k
       JOIN holdfast.inbox AS i ON i.ctid = k.place
       WHERE ${LIMITED_TYPES} IS NOT NULL AND ${limited('i.type')}
-      ORDER BY (i.partition_bucket = ANY (${served}::integer[])) IS TRUE, k.run, i.available_at, i.position
+      ORDER BY k.run, ${order} i.available_at, i.position
     `);
 
 /** The rows in `kept` but for those that no limit allows. */
@@ -102,6 +102,20 @@ export const KEPT_AND_ALLOWED = `SELECT k.place FROM kept AS k
 export const HELD_BACK = `(SELECT string_agg(DISTINCT concat_ws(':', coalesce(a.again_ms, -1), i.partition_bucket,
       CASE WHEN a.whole THEN a.type END), ',')
     FROM allowed AS a JOIN holdfast.inbox AS i ON i.ctid = a.place WHERE NOT a.ok)`;
+
+/**
+ * The last job in the order of the claim that a limit allows: its bucket, group and key, and whether another key of its bucket
+ * must wait.
+ */
+export const LAST_ALLOWED = `(SELECT jsonb_build_array(l.partition_bucket, coalesce(l.group_key, ''), l.partition_key,
+      coalesce(w.partition_bucket = l.partition_bucket
+        AND (w.group_key, w.partition_key) IS DISTINCT FROM (l.group_key, l.partition_key), false))
+    FROM (SELECT a.place FROM allowed AS a WHERE a.ok ORDER BY a.nth DESC LIMIT 1) AS g
+    JOIN holdfast.inbox AS l ON l.ctid = g.place
+    LEFT JOIN (
+      (SELECT a.place FROM allowed AS a WHERE NOT a.ok ORDER BY a.nth LIMIT 1) AS r
+      JOIN holdfast.inbox AS w ON w.ctid = r.place
+    ) ON true)`;
 
 /** How many jobs were ready that no limit allows now. */
 export const REFUSED_JOBS = `(SELECT count(*) FROM allowed AS a WHERE NOT a.ok)`;

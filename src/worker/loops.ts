@@ -110,6 +110,7 @@ export class Loops {
       ...deps,
       queues: () => this.queues,
       listening: () => this.wakeups.listening(),
+      servers: (queue) => this.#membership.servers(queue),
       recordRound: (queue, agoMs, unused) => this.services.recordRound(queue, agoMs, unused),
     });
   }

@@ -32,6 +32,7 @@ import {
   type ClaimTerms,
   HELD_BACK,
   KEPT_AND_ALLOWED,
+  LAST_ALLOWED,
   NO_JOB,
   RECORD_CLAIM,
   REFUSED,
@@ -57,6 +58,12 @@ export interface KeyStretch {
   readonly untilKey: string;
 }
 
+/** Behind the jobs of a key. */
+export interface KeyPlace {
+  readonly bucket: number;
+  readonly key: string;
+}
+
 export interface KeyedClaimRequest extends ClaimTerms {
   readonly versions: Versions;
   /** Read one after the other. No two of them may have a key in common. */
@@ -65,8 +72,6 @@ export interface KeyedClaimRequest extends ClaimTerms {
   readonly run: number;
   /** Also say what `QueueNews` has. */
   readonly ask: boolean;
-  /** Buckets that got a job of a limited type while others were refused. */
-  readonly served?: readonly number[];
   /** Say which heads are due within this time. */
   readonly soonMs?: number;
   /** After so many rows it stops, once it has seen what stands behind the last job that it takes. */
@@ -84,7 +89,7 @@ export const claimKeyedJobs = statement({
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${CLOCK}, s.stretch AS stop_stretch,
   coalesce(cut.partition_bucket, s.bucket) AS stop_bucket, coalesce(cut.partition_key, s.key) AS stop_key,
-  s.wanted - ${REFUSED_JOBS} AS wanted, ${REFUSED} AS refused, ${HELD_BACK} AS held_back,
+  s.wanted - ${REFUSED_JOBS} AS wanted, ${REFUSED} AS refused, ${HELD_BACK} AS held_back, ${LAST_ALLOWED} AS last_allowed,
   (SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM walk AS w CROSS JOIN LATERAL unnest(w.due) AS d(due)) AS due,
   ${newsOf('$15::boolean')},
   ${NO_JOB}
@@ -100,7 +105,7 @@ LEFT JOIN holdfast.inbox AS cut
   ON s.wanted > s.most AND cut.ctid = s.places[cardinality(s.places)]
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -111,6 +116,7 @@ FROM claimed AS c`,
     wanted: int8.orNull,
     refused: json.orNull,
     held_back: text.orNull,
+    last_allowed: json.orNull,
     due: text.orNull,
     ...NEWS_COLUMNS,
     ...TAKEN_COLUMNS,
@@ -132,6 +138,8 @@ export interface KeyedClaim extends Claimed {
   readonly refused: Refused;
   /** Jobs that no limit allows now: when they may be asked for, or -1 for when a permit is free. */
   readonly heldBack: readonly DueHead[];
+  /** The place of the last job that a limit allows; `shared`: another key of its bucket must wait. */
+  readonly lastAllowed: (KeyPlace & { readonly shared: boolean }) | null;
   /** Heads of keys that were read and are due soon. */
   readonly due: readonly DueHead[];
   /** Null unless it was asked for. */
@@ -156,7 +164,6 @@ export async function claimKeyed(
     request.maxRows ?? MAX_ROWS,
     request.ask,
     request.soonMs ?? 0,
-    plainArray(request.served ?? []),
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;
@@ -168,10 +175,21 @@ export async function claimKeyed(
     wanted: head.wanted ?? 0,
     refused: refusedIn(head.refused),
     heldBack: dueHeads(head.heldBack),
+    lastAllowed: lastAllowedIn(head.lastAllowed, (_, key) => key),
     due: dueHeads(head.due),
     news: newsIn(head, null),
     jobs: rows.sort(byKey),
   };
+}
+
+/** As a claim by key writes it. `place`: where the walk stands behind a key. */
+export function lastAllowedIn(
+  text: string | null,
+  place: (group: string, key: string) => string,
+): KeyedClaim['lastAllowed'] {
+  if (text === null) return null;
+  const [bucket, group, key, shared] = JSON.parse(text);
+  return { bucket, key: place(group, key), shared };
 }
 
 /** As a claim by key writes them: milliseconds, a bucket and perhaps a type. */

@@ -119,4 +119,4 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
     ) AS l ON true
   ) AS l
   WHERE l.whole AND l.taken
-), ${allowedOfKept('$17')}`;
+), ${allowedOfKept()}`;

@@ -17,7 +17,7 @@ import {
   text,
   textArray,
 } from '../../postgres/statement.js';
-import { dueHeads, type KeyedClaim, type KeyStretch } from '../key/claim.js';
+import { dueHeads, type KeyedClaim, type KeyStretch, lastAllowedIn } from '../key/claim.js';
 import { NEWS_COLUMNS, NO_NEWS, newsIn, newsOf } from '../news.js';
 import { MOST_READ } from '../pace.js';
 import {
@@ -27,6 +27,7 @@ import {
   type ClaimTerms,
   HELD_BACK,
   KEPT_AND_ALLOWED,
+  LAST_ALLOWED,
   NO_JOB,
   openQueue,
   RECORD_CLAIM_IN_BUCKETS,
@@ -53,11 +54,13 @@ export interface TurnsRequest extends ClaimTerms {
   readonly ask: boolean;
   /** Say what is due within this time. */
   readonly soonMs?: number;
-  /** Buckets that got a job of a limited type while others were refused. */
-  readonly served?: readonly number[];
   /** After so many keys it stops. */
   readonly maxKeys?: number;
 }
+
+/** Tokens and permits go from key to key as the keys are read, from the first that was asked for. */
+const IN_ROUND = `i.partition_bucket < ($9::integer[])[1], i.partition_bucket,
+      coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C",`;
 
 export const claimTurnsJobs = statement({
   name: 'claim_turns',
@@ -65,7 +68,7 @@ export const claimTurnsJobs = statement({
 WITH ${openQueue('true')}, kept AS MATERIALIZED (
   SELECT c.*, c.turn AS run FROM holdfast.inbox_turns($5::integer, $7::text[], $8::jsonb, $9::integer[], $10::text[],
     $11::integer[], $12::boolean, $13::integer, $14::integer) AS c
-), ${allowedOfKept('$16')}, claimed AS (
+), ${allowedOfKept(IN_ROUND)}, claimed AS (
   UPDATE holdfast.inbox AS i
   SET ${TAKE}, isolated = false
   FROM kept AS c
@@ -74,7 +77,7 @@ WITH ${openQueue('true')}, kept AS MATERIALIZED (
 ), ${RECORD_CLAIM_IN_BUCKETS}
 -- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
 SELECT f.epoch, ${CLOCK}, s.stop_stretch, s.stop_bucket, s.stop_place AS stop_key, s.busy,
-  ${REFUSED} AS refused, ${HELD_BACK} AS held_back,
+  ${REFUSED} AS refused, ${HELD_BACK} AS held_back, ${LAST_ALLOWED} AS last_allowed,
   (SELECT array_to_string((array_agg(p.due))[1:200], ',') FROM kept AS p WHERE p.due IS NOT NULL) AS due,
   (SELECT count(p.turn) FROM kept AS p) - ${REFUSED_JOBS} AS wanted,
   (SELECT count(k.place) FROM (${KEPT_AND_ALLOWED}) AS k) - (SELECT count(*) FROM claimed) AS missed,
@@ -84,7 +87,7 @@ FROM holdfast.fleet AS f
 LEFT JOIN kept AS s ON s.stop_place IS NOT NULL
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, c.turn, c.more, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, c.turn, c.more, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
@@ -95,6 +98,7 @@ FROM claimed AS c`,
     busy: text.orNull,
     refused: json.orNull,
     held_back: text.orNull,
+    last_allowed: json.orNull,
     due: text.orNull,
     wanted: int8.or(0),
     missed: int8.or(0),
@@ -135,7 +139,6 @@ export async function claimTurns(
     request.soonMs ?? 0,
     request.maxKeys ?? MOST_READ,
     request.ask,
-    plainArray(request.served ?? []),
   ]);
   const head = splitHead(rows);
   const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;
@@ -149,6 +152,7 @@ export async function claimTurns(
     wanted: head.wanted,
     refused: refusedIn(head.refused),
     heldBack: dueHeads(head.heldBack),
+    lastAllowed: lastAllowedIn(head.lastAllowed, (group, key) => JSON.stringify([group, key, 0])),
     due: dueHeads(head.due),
     busy: head.busy ? head.busy.split(',').map(Number) : [],
     missed: head.missed > 0,

@@ -58,6 +58,11 @@ export class Membership {
     return queues.filter((queue) => this.#handling(queue)[0] === workerId());
   }
 
+  /** How many live workers serve a queue. */
+  servers(queue: string): number {
+    return this.#handling(queue).length;
+  }
+
   /** Resolves when the first view has been used. Earlier changes, and deaths, are in it. */
   start(): Promise<void> {
     this.#started = true;
