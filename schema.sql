@@ -854,6 +854,7 @@ BEGIN
         WHERE r.limit_id = l.id AND r.key = e.key COLLATE "default"
       ) AS n
     ) AS t ON true
+    WHERE NOT e.goes_on OR e.nth = e.rows
   )
   SELECT k.type, k.key, least(most_jobs, k.tokens)::integer, k.again_ms,
     CASE WHEN k.ready AND k.nth_ready <= k.tokens THEN k.place END, k.rank, k.available_at, k.position
@@ -874,7 +875,7 @@ BEGIN
     ) AS c
     LIMIT least(most_jobs, e.tokens)
   ) AS c ON true
-  WHERE e.nth = e.rows;
+  WHERE e.goes_on;
 END
 $function$;
 
@@ -1977,7 +1978,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'b30f2902
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97a1200274f1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', '13ece5a2735506bc');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');

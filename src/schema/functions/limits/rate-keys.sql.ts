@@ -72,6 +72,7 @@ BEGIN
         WHERE r.limit_id = l.id AND r.key = e.key COLLATE "default"
       ) AS n
     ) AS t ON true
+    WHERE NOT e.goes_on OR e.nth = e.rows
   )
   SELECT k.type, k.key, least(most_jobs, k.tokens)::integer, k.again_ms,
     CASE WHEN k.ready AND k.nth_ready <= k.tokens THEN k.place END, k.rank, k.available_at, k.position
@@ -91,7 +92,7 @@ BEGIN
     ) AS c
     LIMIT least(most_jobs, e.tokens)
   ) AS c ON true
-  WHERE e.nth = e.rows;
+  WHERE e.goes_on;
 END
 $fn$;
 `,
