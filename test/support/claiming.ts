@@ -39,10 +39,10 @@ export async function claimByTime(
   const limit = asked.limit - plain.jobs.length;
   const { number } = terms(workerId);
   const keys = { walks, keys: 1_000, ...asked, limit, number };
-  const none = { found: 0, foundKeys: 0, refused: {}, walked: {}, walkMs: null, jobs: [] };
+  const none = { found: 0, refused: {}, walked: {}, walkMs: null, jobs: [] };
   const rated = limit > 0 && !options.aged ? await claimRateKeys(db, names, keys) : none;
   return {
-    ...{ ...plain, walked: rated.walked, walkMs: rated.walkMs, foundKeys: rated.foundKeys },
+    ...{ ...plain, walked: rated.walked, walkMs: rated.walkMs },
     found: plain.found + rated.found,
     refused: { ...plain.refused, ...rated.refused },
     jobs: [...plain.jobs, ...rated.jobs].sort(byDue),

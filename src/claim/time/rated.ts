@@ -23,7 +23,7 @@ import {
   termsOf,
 } from '../take.js';
 import { byDue } from './claim.js';
-import { CLAIMED, NOT_PAUSED_TYPE, READY } from './taken.js';
+import { CLAIMED } from './taken.js';
 
 /** The keys of a type's rate, from behind this one. */
 export interface RateWalk {
@@ -43,35 +43,24 @@ export const claimRated = statement({
   name: 'claim_rated',
   text: `
 WITH ${openQueue(`q.ordering = 'none'`)}, keys AS MATERIALIZED (
-  SELECT k.*, ($8::integer[])[array_position($7::text[], k.type)] AS version
-  FROM holdfast.inbox_rate_keys($7::text[], $9::text[], $10::integer, $5::integer) AS k
+  SELECT k.*
+  FROM open_queue AS o
+  CROSS JOIN LATERAL holdfast.inbox_rate_keys($7::text[], $8::integer[], $9::text[], $10::integer, $5::integer,
+    o.paused_types, o.paused_keys) AS k
 ), picked AS MATERIALIZED (
-  SELECT c.*, k.again_ms, ${limited('c.type')} AS limited
+  SELECT k.*, ${limited('k.type')} AS limited
   FROM keys AS k
-  CROSS JOIN LATERAL (
-    SELECT c.* FROM generate_series(1, 4) AS p(priority)
-    CROSS JOIN LATERAL (
-      SELECT i.ctid AS place, i.priority::smallint AS rank, i.available_at, i.position, i.type, i.limit_key
-      FROM holdfast.inbox AS i
-      WHERE i.type COLLATE "C" = k.type AND i.limit_key COLLATE "C" = k.key AND i.priority = p.priority::smallint
-        AND i.available_at <= now() AND i.crashes < 2 AND i.limit_key IS NOT NULL
-        AND i.version <= k.version AND ${READY}
-      ORDER BY i.available_at, i.position
-      LIMIT k.tokens
-    ) AS c
-    LIMIT k.tokens
-  ) AS c
-  WHERE k.tokens > 0 AND ${NOT_PAUSED_TYPE('k.type')}
-  ORDER BY c.rank, c.available_at, c.position
+  WHERE k.place IS NOT NULL
+  ORDER BY k.rank, k.available_at, k.position
   LIMIT $5::integer
 ), ${allowed(`
-      SELECT p.place, p.type, p.limit_key FROM picked AS p WHERE p.limited
+      SELECT p.place, p.type, p.key AS limit_key FROM picked AS p WHERE p.limited
       ORDER BY p.rank, p.available_at, p.position
     `)}, ${CLAIMED}, ${RECORD_CLAIM}
-SELECT f.epoch, ${CLOCK}, (SELECT count(*)::integer FROM picked) AS found,
-  (SELECT count(DISTINCT p.limit_key)::integer FROM picked AS p) AS found_keys, ${REFUSED} AS refused,
+SELECT f.epoch, ${CLOCK}, (SELECT count(k.place)::integer FROM keys AS k) AS found, ${REFUSED} AS refused,
   (SELECT jsonb_object_agg(k.type, k.last) FROM (
-    SELECT k.type, CASE WHEN count(*) >= $10::integer THEN max(k.key) ELSE '' END AS last FROM keys AS k GROUP BY k.type
+    SELECT k.type, CASE WHEN count(DISTINCT k.key) >= $10::integer THEN max(k.key COLLATE "C") ELSE '' END AS last
+    FROM keys AS k GROUP BY k.type
   ) AS k) AS walked,
   -- A key whose tokens are used up may have more jobs.
   least((SELECT min(k.again_ms) FROM keys AS k WHERE k.tokens < 1), (SELECT min(p.again_ms) FROM picked AS p),
@@ -80,13 +69,12 @@ SELECT f.epoch, ${CLOCK}, (SELECT count(*)::integer FROM picked) AS found,
 FROM holdfast.fleet AS f
 WHERE f.one
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
 FROM claimed AS c`,
   columns: {
     epoch: int8.orNull,
     clock: int8.orNull,
     found: int4.orNull,
-    found_keys: int4.orNull,
     refused: json.orNull,
     walked: json.orNull,
     walk_ms: int8.orNull,
@@ -95,10 +83,8 @@ FROM claimed AS c`,
 });
 
 export interface RatedClaim extends Claimed {
-  /** So many jobs could be taken. The limit itself means that there is more. */
+  /** The keys that were walked have so many jobs that may start. */
   readonly found: number;
-  /** Of so many keys. */
-  readonly foundKeys: number;
   readonly refused: Refused;
   /** By type of which there are jobs with keys, the key with which a walk ended; '': it came to the end. */
   readonly walked: Readonly<Record<string, string>>;
@@ -124,7 +110,6 @@ export async function claimRateKeys(
     epoch: head.epoch ?? 0,
     clock: head.clock ?? 0,
     found: head.found ?? 0,
-    foundKeys: head.foundKeys ?? 0,
     refused: refusedIn(head.refused),
     walked: head.walked === null ? {} : JSON.parse(head.walked),
     walkMs: head.walkMs,

@@ -82,7 +82,7 @@ export class TimeSource implements Source {
     scanning: boolean,
   ): Promise<number> {
     const { clock, engine, names, send, allowance } = this.#deps;
-    const asked = this.#walks.take(clock.now(), open, scanning);
+    const asked = this.#walks.take(clock.now(), limit, open, scanning);
     this.#ratedWait = asked.walks.length > 0 && limit <= 0;
     if (asked.walks.length === 0 || limit <= 0) return 0;
     const claimed = await send(limit, (terms) =>

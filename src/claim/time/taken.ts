@@ -5,9 +5,6 @@ import { EXPIRED, RETURN_TAKEN, TAKE } from '../take.js';
 export const READY = `(i.status = 'pending' OR ${EXPIRED})
         AND (i.partition_key = ANY ((SELECT o.paused_keys FROM open_queue AS o)::text[])) IS NOT TRUE`;
 
-export const NOT_PAUSED_TYPE = (type: string) =>
-  `EXISTS (SELECT FROM open_queue AS o WHERE (${type} = ANY (o.paused_types)) IS NOT TRUE)`;
-
 /** The jobs in `picked`: those without a limit are locked here, the others in `allowed`. */
 export const CLAIMED = `claimed AS (
   UPDATE holdfast.inbox AS i
