@@ -5,8 +5,8 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int8, statement, text } from '../postgres/statement.js';
-import type { QueueNews } from './news.js';
-import type { Versions } from './take.js';
+
+import type { QueueNews, Versions } from './take.js';
 
 export const askDueQueues = statement({
   name: 'due_queues',

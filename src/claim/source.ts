@@ -5,9 +5,8 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import type { Allowance } from './allowance.js';
-import type { QueueNews } from './news.js';
 import type { Clock } from './pace.js';
-import type { Claimed, ClaimedJob, ClaimTerms, Refused, Versions } from './take.js';
+import type { Claimed, ClaimedJob, ClaimTerms, QueueNews, Versions } from './take.js';
 
 /** What a claim found; the limit itself means that there is more. */
 export interface Found {
@@ -39,7 +38,7 @@ export interface ClaimMarks {
 }
 
 /** Sends a claim under a number of its own, and hands on what it brought. */
-export type Send = <C extends Claimed & ClaimMarks & { readonly refused: Refused }>(
+export type Send = <C extends Claimed & ClaimMarks>(
   limit: number,
   send: (terms: ClaimTerms) => Promise<C>,
 ) => Promise<C>;

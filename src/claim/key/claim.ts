@@ -14,35 +14,29 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import {
+  bool,
   int4,
   int8,
-  json,
   MAX_ROWS,
   plainArray,
-  statement,
+  type Row,
   text,
   textArray,
 } from '../../postgres/statement.js';
-import { NEWS_COLUMNS, NO_NEWS, newsIn, newsOf, type QueueNews } from '../news.js';
 import type { WalkStop } from '../source.js';
 import {
-  CLOCK,
+  byText,
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
+  type ColumnsOf,
+  claimIn,
+  claimStatement,
   HELD_BACK,
   KEPT_AND_ALLOWED,
-  NO_JOB,
-  RECORD_CLAIM,
-  REFUSED,
+  newsIn,
+  type QueueNews,
   REFUSED_JOBS,
-  RETURN_TAKEN,
-  type Refused,
-  refusedIn,
-  SELECT_TAKEN,
-  splitHead,
-  TAKE,
-  TAKEN_COLUMNS,
   termsOf,
   type Versions,
   versionsOf,
@@ -57,39 +51,69 @@ export interface KeyStretch {
   readonly untilKey: string;
 }
 
-export interface KeyedClaimRequest extends ClaimTerms {
+/** What a claim asks of a queue with keys, in order or in turns. */
+export interface KeysRequest extends ClaimTerms {
   readonly versions: Versions;
   /** Read one after the other. No two of them may have a key in common. */
   readonly stretches: readonly KeyStretch[];
-  /** At most so many jobs of one key. */
-  readonly run: number;
   /** Also say what `QueueNews` has. */
   readonly ask: boolean;
   /** Buckets that got a job of a limited type while others were refused. */
   readonly served?: readonly number[];
   /** Say which heads are due within this time. */
   readonly soonMs?: number;
+}
+
+export interface KeyedClaimRequest extends KeysRequest {
+  /** At most so many jobs of one key. */
+  readonly run: number;
   /** After so many rows it stops, once it has seen what stands behind the last job that it takes. */
   readonly maxRows?: number;
 }
 
-export const claimKeyedJobs = statement({
+/** `stop`: the stretch, the bucket and the key. `due`: the heads that are due soon. `asked`: whether for news. */
+export const keysHead = (
+  stop: readonly [string, string, string],
+  wanted: string,
+  due: string,
+  asked: string,
+) =>
+  ({
+    stop_stretch: [stop[0], int4.orNull],
+    stop_bucket: [stop[1], int4.orNull],
+    stop_key: [stop[2], text.orNull],
+    wanted: [`${wanted} - ${REFUSED_JOBS}`, int8.or(0)],
+    held_back: [HELD_BACK, text.orNull],
+    due: [`(SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM ${due})`, text.orNull],
+    due_in_ms: ['NULL::bigint', int8.orNull],
+    suspects: [
+      `CASE WHEN ${asked} THEN EXISTS (SELECT FROM holdfast.inbox AS s
+    WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()) END`,
+      bool.orNull,
+    ],
+    maintained_ms: [
+      `CASE WHEN ${asked} THEN (SELECT (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint
+    FROM holdfast.queues AS q WHERE q.name = 'inbox') END`,
+      int8.orNull,
+    ],
+    recount: [
+      `CASE WHEN ${asked} THEN (SELECT q.max_pending IS NOT NULL AND coalesce(q.recount_at <= now(), true)
+    FROM holdfast.queues AS q WHERE q.name = 'inbox') END`,
+      bool.orNull,
+    ],
+  }) as const;
+
+export const claimKeyedJobs = claimStatement({
   name: 'claim_keyed',
-  text: `${KEY_WALK}, claimed AS (
-  UPDATE holdfast.inbox AS i
-  SET ${TAKE}, isolated = false
-  WHERE i.ctid = ANY (ARRAY(${KEPT_AND_ALLOWED}))
-  RETURNING ${RETURN_TAKEN}
-), ${RECORD_CLAIM}
--- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
-SELECT f.epoch, ${CLOCK}, s.stretch AS stop_stretch,
-  coalesce(cut.partition_bucket, s.bucket) AS stop_bucket, coalesce(cut.partition_key, s.key) AS stop_key,
-  s.wanted - ${REFUSED_JOBS} AS wanted, ${REFUSED} AS refused, ${HELD_BACK} AS held_back,
-  (SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM walk AS w CROSS JOIN LATERAL unnest(w.due) AS d(due)) AS due,
-  ${newsOf('$15::boolean')},
-  ${NO_JOB}
-FROM holdfast.fleet AS f
--- The chunk with which it had enough, or the last: one more may have been read for what stands behind.
+  ctes: KEY_WALK,
+  taking: `WHERE i.ctid = ANY (ARRAY(${KEPT_AND_ALLOWED}))`,
+  head: keysHead(
+    ['s.stretch', 'coalesce(cut.partition_bucket, s.bucket)', 'coalesce(cut.partition_key, s.key)'],
+    's.wanted',
+    'walk AS w CROSS JOIN LATERAL unnest(w.due) AS d(due)',
+    '$15::boolean',
+  ),
+  joins: `-- The chunk with which it had enough, or the last: one more may have been read for what stands behind.
 LEFT JOIN (
   SELECT w.* FROM walk AS w
   ORDER BY w.wanted < w.most, CASE WHEN w.wanted < w.most THEN -w.step ELSE w.step END
@@ -97,24 +121,7 @@ LEFT JOIN (
 ) AS s ON true
 -- The last chunk may hold more than was asked for: then the walk ended with the last job that it took.
 LEFT JOIN holdfast.inbox AS cut
-  ON s.wanted > s.most AND cut.ctid = s.places[cardinality(s.places)]
-WHERE f.one
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
-FROM claimed AS c`,
-  columns: {
-    epoch: int8.orNull,
-    clock: int8.orNull,
-    stop_stretch: int4.orNull,
-    stop_bucket: int4.orNull,
-    stop_key: text.orNull,
-    wanted: int8.orNull,
-    refused: json.orNull,
-    held_back: text.orNull,
-    due: text.orNull,
-    ...NEWS_COLUMNS,
-    ...TAKEN_COLUMNS,
-  },
+  ON s.wanted > s.most AND cut.ctid = s.places[cardinality(s.places)]`,
 });
 
 export interface DueHead {
@@ -129,7 +136,6 @@ export interface KeyedClaim extends Claimed {
   readonly stop: WalkStop | null;
   /** How many jobs were ready and allowed. More than came back: somebody else was claiming them just then. */
   readonly wanted: number;
-  readonly refused: Refused;
   /** Jobs that no limit allows now: when they may be asked for, or -1 for when a permit is free. */
   readonly heldBack: readonly DueHead[];
   /** Heads of keys that were read and are due soon. */
@@ -144,38 +150,45 @@ export async function claimKeyed(
   names: Names,
   request: KeyedClaimRequest,
 ): Promise<KeyedClaim> {
-  const { stretches } = request;
   const rows = await db.run(claimKeyedJobs, names, [
     ...termsOf(request),
     ...versionsOf(request.versions),
-    plainArray(stretches.map(({ bucket }) => bucket)),
-    textArray(stretches.map(({ afterKey }) => afterKey)),
-    plainArray(stretches.map(({ untilBucket }) => untilBucket)),
-    textArray(stretches.map(({ untilKey }) => untilKey)),
+    ...stretchesIn(request.stretches),
     request.run,
     request.maxRows ?? MAX_ROWS,
     request.ask,
     request.soonMs ?? 0,
     plainArray(request.served ?? []),
   ]);
-  const head = splitHead(rows);
-  const { stopStretch: stretch, stopBucket: bucket, stopKey: key } = head;
+  return keysIn(request.stretches, claimIn(rows, byKey));
+}
+
+/** Their beginnings and their ends, by bucket and key. */
+export const stretchesIn = (stretches: readonly KeyStretch[]) => [
+  plainArray(stretches.map(({ bucket }) => bucket)),
+  textArray(stretches.map(({ afterKey }) => afterKey)),
+  plainArray(stretches.map(({ untilBucket }) => untilBucket)),
+  textArray(stretches.map(({ untilKey }) => untilKey)),
+];
+
+export function keysIn<R extends ClaimedJob & Row<ColumnsOf<ReturnType<typeof keysHead>>>>(
+  stretches: readonly KeyStretch[],
+  { head, ...claimed }: Claimed & { readonly head: R; readonly jobs: R[] },
+) {
+  const { stopStretch: stretch, stopBucket: bucket, stopKey: key, wanted } = head;
   const inside = stretch !== null && stretch <= stretches.length && bucket !== null && key !== null;
   return {
-    epoch: head.epoch ?? 0,
-    clock: head.clock ?? 0,
+    ...claimed,
     stop: inside ? { stretch: stretch - 1, bucket, key } : null,
-    wanted: head.wanted ?? 0,
-    refused: refusedIn(head.refused),
+    wanted,
     heldBack: dueHeads(head.heldBack),
     due: dueHeads(head.due),
-    news: newsIn(head, null),
-    jobs: rows.sort(byKey),
+    news: newsIn(head),
   };
 }
 
-/** As a claim by key writes them: milliseconds, a bucket and perhaps a type. */
-export function dueHeads(text: string | null): DueHead[] {
+/** As the statement writes them: milliseconds, a bucket and perhaps a type. */
+function dueHeads(text: string | null): DueHead[] {
   return (text ?? '').split(',').flatMap((head) => {
     const [inMs, bucket, ...type] = head.split(':');
     if (inMs === undefined || bucket === undefined) return [];
@@ -185,8 +198,7 @@ export function dueHeads(text: string | null): DueHead[] {
 }
 
 /** Keys in any order, and the jobs of each in its own. */
-function byKey(a: ClaimedJob, b: ClaimedJob): number {
-  if (a.partitionBucket !== b.partitionBucket) return a.partitionBucket - b.partitionBucket;
-  if (a.partitionKey !== b.partitionKey) return a.partitionKey < b.partitionKey ? -1 : 1;
-  return a.cursorPosition - b.cursorPosition;
-}
+const byKey = (a: ClaimedJob, b: ClaimedJob) =>
+  a.partitionBucket - b.partitionBucket ||
+  byText(a.partitionKey, b.partitionKey) ||
+  a.cursorPosition - b.cursorPosition;

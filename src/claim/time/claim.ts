@@ -21,7 +21,6 @@ import {
   bool,
   int4,
   int8,
-  json,
   plainArray,
   statement,
   text,
@@ -29,22 +28,16 @@ import {
   timestamp,
 } from '../../postgres/statement.js';
 import { inLine, READY } from '../../postgres/taken.js';
-import { NEWS_COLUMNS, NO_NEWS, newsIn, type QueueNews } from '../news.js';
 import {
-  CLOCK,
+  byDue,
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
-  NO_JOB,
+  claimIn,
+  claimStatement,
+  newsIn,
   openQueue,
-  RECORD_CLAIM,
-  RETURN_TAKEN,
-  type Refused,
-  refusedIn,
-  SELECT_TAKEN,
-  splitHead,
-  TAKE,
-  TAKEN_COLUMNS,
+  type QueueNews,
   termsOf,
 } from '../take.js';
 
@@ -71,32 +64,15 @@ export interface TimeRequest extends ClaimTerms {
   readonly merge?: boolean;
 }
 
-const COLUMNS = {
-  epoch: int8.orNull,
-  seen_until: timestamp.orNull,
-  clock: int8.orNull,
-  ready_jobs: int4.orNull,
-  seen: text.orNull,
-  cut_line: int4.orNull,
-  cut_at: timestamp.orNull,
-  cut_position: int8.orNull,
-  refused: json.orNull,
-  merges: bool.orNull,
-  due_in_ms: int8.orNull,
-  ...NEWS_COLUMNS,
-  ...TAKEN_COLUMNS,
-} as const;
-
 /** Not every job of these lines may start: then `claim_merged` says which. */
 const MERGES = `(o.paused_keys IS NOT NULL OR (o.limited && ($7::text[] || ''::text)) IS TRUE)`;
 
 const UNTIL = `CASE WHEN $12::boolean THEN (SELECT now() - o.age_after FROM open_queue AS o) ELSE now() END`;
 
 /** Lines are read one after the other, and each row is locked as it is read. */
-export const claimInLine = statement({
+export const claimInLine = claimStatement({
   name: 'claim',
-  text: `
-WITH ${openQueue("q.ordering = 'none'")}, kept AS MATERIALIZED (
+  ctes: `WITH ${openQueue("q.ordering = 'none'")}, kept AS MATERIALIZED (
   SELECT c.place
   FROM (
     SELECT hashtextextended(l.type, l.version) AS line, l.priority, l.after_at, l.after_position
@@ -111,36 +87,42 @@ WITH ${openQueue("q.ordering = 'none'")}, kept AS MATERIALIZED (
   ) AS c
   WHERE EXISTS (SELECT FROM open_queue AS o WHERE NOT ${MERGES})
   LIMIT $5::integer
-), claimed AS (
-  UPDATE holdfast.inbox AS i
-  SET ${TAKE}, isolated = false
-  WHERE i.ctid = ANY (ARRAY(SELECT k.place FROM kept AS k))
-  RETURNING ${RETURN_TAKEN}
-), ${RECORD_CLAIM}
--- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
-SELECT f.epoch, (SELECT now() - $13::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
-  (SELECT count(*)::integer FROM kept) AS ready_jobs, NULL::text AS seen,
-  NULL::integer AS cut_line, NULL::timestamptz AS cut_at, NULL::bigint AS cut_position, NULL::jsonb AS refused,
-  (SELECT ${MERGES} FROM open_queue AS o) AS merges, d.due_in_ms, d.suspects, d.maintained_ms, d.recount, ${NO_JOB}
-FROM holdfast.fleet AS f
-LEFT JOIN LATERAL (
+)`,
+  taking: 'WHERE i.ctid = ANY (ARRAY(SELECT k.place FROM kept AS k))',
+  refused: 'NULL::jsonb',
+  head: {
+    seen_until: [
+      `(SELECT now() - $13::integer * interval '1 millisecond')`,
+      timestamp.or('-infinity'),
+    ],
+    ready_jobs: ['(SELECT count(*)::integer FROM kept)', int4.or(0)],
+    seen: ['NULL::text', text.orNull],
+    cut_line: ['NULL::integer', int4.orNull],
+    cut_at: ['NULL::timestamptz', timestamp.orNull],
+    cut_position: ['NULL::bigint', int8.orNull],
+    merges: [`(SELECT ${MERGES} FROM open_queue AS o)`, bool.or(false)],
+    due_in_ms: ['d.due_in_ms', int8.orNull],
+    suspects: ['d.suspects', bool.orNull],
+    maintained_ms: ['d.maintained_ms', int8.orNull],
+    recount: ['d.recount', bool.orNull],
+  },
+  joins: `LEFT JOIN LATERAL (
   -- With OFFSET it is not called unless it is asked for.
   SELECT d.* FROM holdfast.inbox_due($7::text[], $8::integer[], now()) AS d WHERE $14::boolean OFFSET 0
-) AS d ON true
-WHERE f.one
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
-FROM claimed AS c`,
-  columns: COLUMNS,
+) AS d ON true`,
 });
+
+/** The function has its columns in an order of its own, which workers of other versions know. */
+const MERGED = Object.keys(claimInLine.columns).map((column) => `c.${column}`);
 
 export const claimMerged = statement({
   name: 'claim_merged',
   text: `
-SELECT c.* FROM holdfast.inbox_claim($1::text, $2::integer, $3::bigint, $4::bigint[], $5::integer, $6::jsonb, $7::text[],
+SELECT ${MERGED.join(', ')}
+FROM holdfast.inbox_claim($1::text, $2::integer, $3::bigint, $4::bigint[], $5::integer, $6::jsonb, $7::text[],
   $8::integer[], $9::smallint[], $10::timestamptz[], $11::bigint[], $15::integer[], $12::boolean, $13::integer,
   $14::boolean) AS c`,
-  columns: COLUMNS,
+  columns: claimInLine.columns,
 });
 
 /** Nothing behind this row of a line was read, and nothing of other lines that is due later was taken. */
@@ -160,7 +142,6 @@ export interface TimeClaim extends Claimed {
   readonly seen: ReadonlySet<number>;
   /** Null: every line was read to its end. */
   readonly cut: Cut | null;
-  readonly refused: Refused;
   /** Not every job of these lines may start: there are limits or paused keys. */
   readonly merges: boolean;
   /** Null unless it was asked for. */
@@ -188,26 +169,18 @@ export async function claimTime(
   const rows = merged
     ? await db.run(claimMerged, names, [...params, plainArray(lines.map((line) => line.rows))])
     : await db.run(claimInLine, names, params);
-  const head = splitHead(rows);
-  const merges = head.merges ?? false;
+  const { head, ...claimed } = claimIn(rows, byDue);
+  const { merges, seenUntil, readyJobs: found, seen } = head;
   if (merges && !merged) return claimTime(db, names, { ...request, merge: true });
   const { cutLine: line, cutAt: at, cutPosition: position } = head;
-  const jobs = rows.sort(byDue);
   return {
-    epoch: head.epoch ?? 0,
-    seenUntil: head.seenUntil ?? '-infinity',
-    clock: head.clock ?? 0,
-    found: head.readyJobs ?? 0,
+    ...{ ...claimed, seenUntil, found, merges, news: newsIn(head) },
     seen:
-      head.seen === null
-        ? goesOn(lines, jobs, head.readyJobs ?? 0, limit)
-        : new Set(head.seen.split(',').map((nth) => Number(nth) - 1)),
+      seen === null
+        ? goesOn(lines, claimed.jobs, found, limit)
+        : new Set(seen.split(',').map((nth) => Number(nth) - 1)),
     cut:
       line === null || at === null || position === null ? null : { line: line - 1, at, position },
-    refused: refusedIn(head.refused),
-    merges,
-    news: newsIn(head, head.dueInMs),
-    jobs,
   };
 }
 
@@ -232,11 +205,4 @@ export function goesOn(
   const last = found < limit ? undefined : jobs.at(-1);
   const isUnread = ({ priority }: LineRequest) => last !== undefined && priority >= last.priority;
   return new Set([...lines.keys()].filter((nth) => changed || isUnread(lines[nth] as LineRequest)));
-}
-
-/** The order in which they are to be started. Postgres' timestamps sort as text. */
-export function byDue(a: ClaimedJob, b: ClaimedJob): number {
-  if (a.priority !== b.priority) return a.priority - b.priority;
-  if (a.cursorAt !== b.cursorAt) return a.cursorAt < b.cursorAt ? -1 : 1;
-  return a.cursorPosition - b.cursorPosition;
 }

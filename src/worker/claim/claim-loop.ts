@@ -6,8 +6,8 @@
  * share a claim.
  */
 
-import type { QueueNews } from '../../claim/news.js';
 import type { Hint } from '../../claim/source.js';
+import type { QueueNews } from '../../claim/take.js';
 import type { LimitedTypes } from '../../fleet/registry.js';
 import { UNIT_MS } from '../../job/duration.js';
 import type { Ordering } from '../../job/order.js';

@@ -7,11 +7,10 @@
  */
 import { Allowance } from '../../claim/allowance.js';
 import { KeySource } from '../../claim/key/source.js';
-import type { QueueNews } from '../../claim/news.js';
 import { publish } from '../../claim/permits.js';
 import type { ClaimMarks, Found, Hint, Send, Source, SourceDeps } from '../../claim/source.js';
 import { SuspectsSource } from '../../claim/suspects/source.js';
-import type { Claimed, ClaimedJob, ClaimTerms, Refused } from '../../claim/take.js';
+import type { Claimed, ClaimedJob, ClaimTerms, QueueNews, Refused } from '../../claim/take.js';
 import { TimeSource } from '../../claim/time/source.js';
 import { countWaiting } from '../../enqueue/pressure.js';
 import type { LimitedTypes } from '../../fleet/registry.js';

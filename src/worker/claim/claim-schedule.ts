@@ -11,9 +11,10 @@
  * lying, those that are quicker have no handler free, or are gone: it answers at once again. And a worker whose
  * handlers are all busy leaves the answer to others.
  */
-import type { QueueNews } from '../../claim/news.js';
+
 import { LATEST_MS, laterThan } from '../../claim/pace.js';
 import type { Found } from '../../claim/source.js';
+import type { QueueNews } from '../../claim/take.js';
 import { Backoff } from '../../postgres/backoff.js';
 import { CHECK_MS, jittered, PACE_MS, SOON_MS, type Time } from '../time.js';
 
