@@ -77,13 +77,14 @@ export interface LeftJob {
 }
 
 export interface Source {
-  /** How many buckets the ring prefers this worker for. */
+  /** How many buckets the ring prefers this worker for; and which. */
   readonly owned: number;
+  own?(buckets: readonly number[]): void;
   /** The rates of these types have keys. */
-  useKeys(types: readonly string[]): void;
+  useKeys?(types: readonly string[]): void;
   hint(hint: Hint): void;
-  /** Something may be due at this time, in these buckets if that is known. */
-  later(buckets: readonly number[] | null, at: number): void;
+  /** Something may be due at this time, in these buckets if that is known. Left out where the schedule remembers it. */
+  later?(buckets: readonly number[] | null, at: number): void;
   /** True: there may be something to read now. */
   left(job: LeftJob): boolean;
   /** When there is something to read although no poll is due. `idle`: scans from the front are left to the polls. */

@@ -8,7 +8,7 @@ import { HoldfastError } from '../job/errors.js';
 import { isolate } from '../lease/marks.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { ClaimLoop, type Hints } from './claim/claim-loop.js';
-import type { ClaimBatch } from './claim/claim-reader.js';
+import type { ClaimBatch } from './claim/claim-sender.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
 import type { QueueDeps } from './deps.js';
 import { LeasedJob } from './run/leased-job.js';
@@ -42,7 +42,7 @@ export class QueueWorker {
   constructor(queue: string, deps: QueueWorkerDeps) {
     this.queue = queue;
     this.#deps = deps;
-    const { settings, quarantine, emit } = deps;
+    const { settings, quarantine } = deps;
     this.#prefetch = new PrefetchPolicy(settings.concurrency, settings.prefetch);
     this.inFlight = new InFlightJobs({
       ...{ ...deps, queue },
@@ -71,8 +71,6 @@ export class QueueWorker {
       receive: (batch) => this.#receive(batch),
       ended: () => this.#checkEmpty(),
       recordRound: (agoMs) => deps.recordRound(queue, agoMs),
-      took: (ms) => emit({ kind: 'statement', queue, statement: 'claim', ms }),
-      throttled: (type) => emit({ kind: 'throttled', queue, type }),
     });
   }
 

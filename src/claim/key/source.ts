@@ -42,9 +42,6 @@ export class KeySource implements Source {
     return this.#keys.owned;
   }
 
-  /** A job with a key of a rate stands where it stands. */
-  useKeys(): void {}
-
   hint({ buckets }: Hint): void {
     this.#keys.hint(buckets, this.#deps.clock.now());
   }

@@ -35,9 +35,6 @@ export class TimeSource implements Source {
     this.#walks.hint(types);
   }
 
-  /** The schedule knows when the next job is due. */
-  later(): void {}
-
   left({ row, released }: LeftJob): boolean {
     // It waits again where this worker has read already.
     if (released) this.#lines.returned(row);
