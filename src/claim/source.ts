@@ -77,8 +77,7 @@ export interface LeftJob {
 }
 
 export interface Source {
-  /** How many buckets the ring prefers this worker for; and which. */
-  readonly owned: number;
+  /** The ring prefers this worker for these buckets. */
   own?(buckets: readonly number[]): void;
   /** The rates of these types have keys. */
   useKeys?(types: readonly string[]): void;

@@ -41,6 +41,10 @@ export function termsOf(terms: ClaimTerms): Param[] {
   return [workerId, leaseMs, number, plainArray(finished), limit, counts];
 }
 
+/** An array literal of each of these fields. */
+export const arraysOf = <T>(rows: readonly T[], ...fields: readonly (keyof T)[]): Param[] =>
+  fields.map((field) => textArray(rows.map((row) => String(row[field]))));
+
 /** Handled types with the newest payload version that a worker understands. */
 export type Versions = Readonly<Record<string, number>>;
 

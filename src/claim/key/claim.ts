@@ -21,10 +21,10 @@ import {
   plainArray,
   type Row,
   text,
-  textArray,
 } from '../../postgres/statement.js';
 import type { WalkStop } from '../source.js';
 import {
+  arraysOf,
   byText,
   type Claimed,
   type ClaimedJob,
@@ -153,7 +153,7 @@ export async function claimKeyed(
   const rows = await db.run(claimKeyedJobs, names, [
     ...termsOf(request),
     ...versionsOf(request.versions),
-    ...stretchesIn(request.stretches),
+    ...arraysOf(request.stretches, 'bucket', 'afterKey', 'untilBucket', 'untilKey'),
     request.run,
     request.maxRows ?? MAX_ROWS,
     request.ask,
@@ -162,14 +162,6 @@ export async function claimKeyed(
   ]);
   return keysIn(request.stretches, claimIn(rows, byKey));
 }
-
-/** Their beginnings and their ends, by bucket and key. */
-export const stretchesIn = (stretches: readonly KeyStretch[]) => [
-  plainArray(stretches.map(({ bucket }) => bucket)),
-  textArray(stretches.map(({ afterKey }) => afterKey)),
-  plainArray(stretches.map(({ untilBucket }) => untilBucket)),
-  textArray(stretches.map(({ untilKey }) => untilKey)),
-];
 
 export function keysIn<R extends ClaimedJob & Row<ColumnsOf<ReturnType<typeof keysHead>>>>(
   stretches: readonly KeyStretch[],

@@ -33,6 +33,12 @@ const rarestMs = (walkMs: number) => Math.max(RARE_MS, 4 * walkMs);
 
 const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
+/** From somewhere in the middle to the end, and then what stands before it. */
+function turned<T>(list: readonly T[], share: number): T[] {
+  const from = Math.floor(share * list.length);
+  return [...list.slice(from), ...list.slice(0, from)];
+}
+
 export class KeyScanner {
   readonly #scan: ScanTimer;
   readonly #random: () => number;
@@ -60,30 +66,14 @@ export class KeyScanner {
   /** The last walk was one claim that took less than it could. */
   #small = false;
   #taken: readonly KeyStretch[] = [];
-  #walking = false;
-  #readsAll = false;
+  /** What was taken last is part of a walk, which comes again. */
+  walking = false;
+  /** What was taken last is all that there is to read, and not the rest of a walk. */
+  readsAll = false;
 
   constructor(everyMs: number, random: () => number) {
     this.#scan = new ScanTimer(everyMs);
     this.#random = random;
-  }
-
-  get owned(): number {
-    return this.#owned.size;
-  }
-
-  get turns(): boolean {
-    return this.#turns;
-  }
-
-  /** What was taken last is all that there is to read, and not the rest of a walk. */
-  get readsAll(): boolean {
-    return this.#readsAll;
-  }
-
-  /** What was taken last is part of a walk, which comes again. */
-  get walking(): boolean {
-    return this.#walking;
   }
 
   /** A walk has more to read. */
@@ -139,10 +129,9 @@ export class KeyScanner {
     // A walk and hints alternate, unless the walk brings plenty.
     const walkable = this.#walk.length > 0 || this.#scan.due(now);
     const again = this.#turns && this.#wasPlenty;
-    this.#walking =
-      this.#plenty || this.#hints.size === 0 || (walkable && (!this.#walking || again));
-    this.#readsAll = !this.#walking || this.#walk.length === 0;
-    if (!this.#walking) {
+    this.walking = this.#plenty || this.#hints.size === 0 || (walkable && (!this.walking || again));
+    this.readsAll = !this.walking || this.#walk.length === 0;
+    if (!this.walking) {
       this.#taken = stretchesOf([...this.#hints].sort((a, b) => a - b));
       this.#hints.clear();
       return this.#taken;
@@ -166,7 +155,7 @@ export class KeyScanner {
     const { stop, wanted } = claim;
     const left = stop ? rest(this.#taken, stop) : [];
     const full = wanted >= limit;
-    if (!this.#walking) {
+    if (!this.walking) {
       // A bucket too large to be read at once is left to the walk; so is one of which others hold what stands in front.
       const again = full && claim.jobs.length > 0 ? left : left.slice(1);
       for (const bucket of bucketsOf(again)) this.#hints.add(bucket);
@@ -185,7 +174,7 @@ export class KeyScanner {
 
   /** The claim failed: read the same again. */
   failed(): void {
-    if (!this.#walking) for (const bucket of bucketsOf(this.#taken)) this.#hints.add(bucket);
+    if (!this.walking) for (const bucket of bucketsOf(this.#taken)) this.#hints.add(bucket);
   }
 
   /** When there is something to read. */
@@ -209,35 +198,30 @@ export class KeyScanner {
     }
   }
 
+  /**
+   * The ring cuts the buckets into hundreds of stretches, and each is a step of the claim, also an empty one. Workers that
+   * start together should not all begin at the same bucket.
+   */
   #begin(small = this.#small): void {
     this.#small = small;
-    this.#walk = small ? this.#asItLies() : this.#ownFirst();
+    const share = this.#random();
+    const [mine = [], others = []] = [true, false].map((ours) =>
+      stretchesOf(EVERY_BUCKET.filter((bucket) => this.#owned.has(bucket) === ours)),
+    );
+    this.#walk = small
+      ? stretchesOf(turned(EVERY_BUCKET, share))
+      : [...turned(mine, share), ...others];
     this.#wasPlenty = false;
     this.#brought = false;
     this.#walkMs = 0;
   }
 
-  /** Workers that start together should not all begin at the same bucket. */
-  #ownFirst(): readonly KeyStretch[] {
-    const mine = stretchesOf(EVERY_BUCKET.filter((bucket) => this.#owned.has(bucket)));
-    const others = stretchesOf(EVERY_BUCKET.filter((bucket) => !this.#owned.has(bucket)));
-    const from = Math.floor(this.#random() * mine.length);
-    return [...mine.slice(from), ...mine.slice(0, from), ...others];
-  }
-
-  /** The ring cuts the buckets into hundreds of stretches, and each is a step of the claim, also an empty one. */
-  #asItLies(): readonly KeyStretch[] {
-    const from = Math.floor(this.#random() * BUCKETS);
-    const [before, after] = [EVERY_BUCKET.slice(0, from), EVERY_BUCKET.slice(from)];
-    return [...stretchesOf(after), ...stretchesOf(before)];
-  }
-
   #end(now: number): void {
     this.#plenty = false;
-    this.#small = this.#readsAll && !this.#wasPlenty;
+    this.#small = this.readsAll && !this.#wasPlenty;
     // A round that brought plenty was no overhead, although its last claim may have found nothing.
     const tookMs = this.#turns && this.#wasPlenty && this.#brought ? 0 : this.#walkMs;
-    this.#scan.record(now, tookMs, this.#readsAll ? rarestMs(tookMs) : undefined);
+    this.#scan.record(now, tookMs, this.readsAll ? rarestMs(tookMs) : undefined);
     // Asked for while this one was under way, which may have read there before.
     this.#scan.hasten(this.#askedAt);
     // There was plenty, and keys that were passed may be free by now.

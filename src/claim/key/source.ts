@@ -38,10 +38,6 @@ export class KeySource implements Source {
     this.#keys.own(buckets, this.#turns);
   }
 
-  get owned(): number {
-    return this.#keys.owned;
-  }
-
   hint({ buckets }: Hint): void {
     this.#keys.hint(buckets, this.#deps.clock.now());
   }

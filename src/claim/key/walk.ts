@@ -4,7 +4,7 @@
  * enough.
  *
  * A job that has failed before, whose lease ran out, or whose type is limited comes alone: what follows would only be released. A
- * suspect (`crashes` of 2 or more) holds its key and is claimed by suspects/claim.ts. One that is paused, or of a type
+ * suspect (`crashes` of 2 or more) holds its key and is claimed by suspects.ts. One that is paused, or of a type
  * that is not handled, holds its key too.
  */
 import { allowedOfKept, HANDLED, limited, NOT_PAUSED, openQueue } from '../take.js';

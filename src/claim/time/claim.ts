@@ -17,18 +17,10 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import {
-  bool,
-  int4,
-  int8,
-  plainArray,
-  statement,
-  text,
-  textArray,
-  timestamp,
-} from '../../postgres/statement.js';
+import { bool, int4, int8, statement, text, timestamp } from '../../postgres/statement.js';
 import { inLine, READY } from '../../postgres/taken.js';
 import {
+  arraysOf,
   byDue,
   type Claimed,
   type ClaimedJob,
@@ -156,18 +148,14 @@ export async function claimTime(
   const { lines, limit, aged = false } = request;
   const params = [
     ...termsOf(request),
-    textArray(lines.map(({ type }) => type)),
-    plainArray(lines.map(({ version }) => version)),
-    plainArray(lines.map(({ priority }) => priority)),
-    textArray(lines.map(({ afterAt }) => afterAt)),
-    plainArray(lines.map(({ afterPosition }) => afterPosition)),
+    ...arraysOf(lines, 'type', 'version', 'priority', 'afterAt', 'afterPosition'),
     aged,
     request.lagMs,
     request.ask,
   ];
   const merged = request.merge || mustMerge(lines, aged);
   const rows = merged
-    ? await db.run(claimMerged, names, [...params, plainArray(lines.map((line) => line.rows))])
+    ? await db.run(claimMerged, names, [...params, ...arraysOf(lines, 'rows')])
     : await db.run(claimInLine, names, params);
   const { head, ...claimed } = claimIn(rows, byDue);
   const { merges, seenUntil, readyJobs: found, seen } = head;

@@ -4,10 +4,11 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { int4, int8, json, plainArray, textArray } from '../../postgres/statement.js';
+import { int4, int8, json } from '../../postgres/statement.js';
 import * as taken from '../../postgres/taken.js';
 import {
   allowed,
+  arraysOf,
   byDue,
   type Claimed,
   type ClaimTerms,
@@ -104,12 +105,9 @@ export async function claimRateKeys(
   names: Names,
   request: RatedRequest,
 ): Promise<RatedClaim> {
-  const { walks } = request;
   const rows = await db.run(claimRated, names, [
     ...termsOf(request),
-    textArray(walks.map(({ type }) => type)),
-    plainArray(walks.map(({ version }) => version)),
-    textArray(walks.map(({ afterKey }) => afterKey)),
+    ...arraysOf(request.walks, 'type', 'version', 'afterKey'),
     request.keys,
   ]);
   const { head, ...claimed } = claimIn(rows, byDue);

@@ -10,7 +10,6 @@ import { claimRateKeys } from './rated.js';
 import { RateWalks } from './walks.js';
 
 export class TimeSource implements Source {
-  readonly owned = 0;
   readonly #deps: SourceDeps;
   readonly #lines: Lines;
   readonly #aged: AgedLines;

@@ -8,10 +8,11 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, plainArray, text } from '../../postgres/statement.js';
-import { type KeyedClaim, type KeysRequest, keysHead, keysIn, stretchesIn } from '../key/claim.js';
+import { type KeyedClaim, type KeysRequest, keysHead, keysIn } from '../key/claim.js';
 import { MOST_READ } from '../pace.js';
 import {
   allowedOfKept,
+  arraysOf,
   byDueTime,
   type ClaimedJob,
   claimIn,
@@ -77,7 +78,7 @@ export async function claimTurns(
   const rows = await db.run(claimTurnsJobs, names, [
     ...termsOf(request),
     ...versionsOf(request.versions),
-    ...stretchesIn(request.stretches).slice(0, 3),
+    ...arraysOf(request.stretches, 'bucket', 'afterKey', 'untilBucket'),
     request.again,
     request.soonMs ?? 0,
     request.maxKeys ?? MOST_READ,

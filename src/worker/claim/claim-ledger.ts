@@ -9,7 +9,8 @@ export class ClaimLedger {
   #next = 0;
   readonly #left = new Map<number, number>();
   #finished: number[] = [];
-  #unknown: number[] = [];
+  /** Claims whose answer was lost. */
+  unknown: readonly number[] = [];
 
   begin(): { number: number; finished: number[] } {
     this.#next++;
@@ -25,7 +26,7 @@ export class ClaimLedger {
   /** The claim failed: what it was to delete is still there, and what it took is not known. */
   failed(number: number, finished: readonly number[]): void {
     this.#finished.push(...finished);
-    this.#unknown.push(number);
+    this.unknown = [...this.unknown, number];
   }
 
   leave(number: number): void {
@@ -39,12 +40,8 @@ export class ClaimLedger {
     this.#left.delete(number);
   }
 
-  get unknown(): readonly number[] {
-    return this.#unknown;
-  }
-
   released(numbers: readonly number[]): void {
-    this.#unknown = this.#unknown.filter((number) => !numbers.includes(number));
+    this.unknown = this.unknown.filter((number) => !numbers.includes(number));
     this.#finished.push(...numbers);
   }
 
@@ -52,6 +49,6 @@ export class ClaimLedger {
   reset(): void {
     this.#left.clear();
     this.#finished = [];
-    this.#unknown = [];
+    this.unknown = [];
   }
 }

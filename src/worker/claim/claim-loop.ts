@@ -7,7 +7,7 @@
  */
 import { KeySource } from '../../claim/key/source.js';
 import type { Found, Hint, Source, SourceDeps } from '../../claim/source.js';
-import { SuspectsSource } from '../../claim/suspects/source.js';
+import { SuspectsSource } from '../../claim/suspects.js';
 import type { QueueNews } from '../../claim/take.js';
 import { TimeSource } from '../../claim/time/source.js';
 import { countWaiting } from '../../enqueue/pressure.js';
@@ -93,10 +93,6 @@ export class ClaimLoop {
 
   get claiming(): boolean {
     return this.#claiming;
-  }
-
-  get owned(): number {
-    return this.#source.owned;
   }
 
   /** How the queue is read, and which buckets this worker reads first. */

@@ -25,7 +25,7 @@ export class ClaimSchedule {
   readonly #pollMs: number;
   readonly #time: Time;
   readonly #backoff: Backoff;
-  /** When to claim although there is no hint. */
+  /** When to claim although there is no hint; never after a claim that found nothing, if idle-poll.ts has the polls. */
   #pollAt = Number.NEGATIVE_INFINITY;
   #hinted = false;
   #begunAt = Number.NEGATIVE_INFINITY;
@@ -39,8 +39,6 @@ export class ClaimSchedule {
   #answering = false;
   #answerMs = 0;
   #idleMs = SOON_MS;
-  /** The last claim found nothing, and the polls are left to idle-poll.ts. */
-  #idle = false;
   #newsAt = Number.NEGATIVE_INFINITY;
   /** When the next job is due; and what was said of that since the last claim was sent. */
   #dueAt = Number.POSITIVE_INFINITY;
@@ -71,9 +69,9 @@ export class ClaimSchedule {
     this.#dueSince = Math.min(at, this.#dueSince);
   }
 
-  /** Nothing is read until there is a hint, or idle-poll.ts says so. */
+  /** Nothing is read until there is a hint, or idle-poll.ts says so. Not of interest while a claim is under way. */
   get idle(): boolean {
-    return this.#idle;
+    return this.#pollAt === Number.POSITIVE_INFINITY;
   }
 
   /** The last claim failed; the next one comes after a pause. */
@@ -91,7 +89,6 @@ export class ClaimSchedule {
 
   /** A claim is sent now. Returns whether it is to ask for news of the queue. */
   begin(now: number): boolean {
-    this.#idle = false;
     this.#begunAt = this.#time.now();
     this.#answeredAt = null;
     this.#hinted = false;
@@ -142,10 +139,10 @@ export class ClaimSchedule {
     if (!goesOn && tookMs > PACE_MS) this.#restsUntil = now + Math.min(tookMs, LATEST_MS);
     // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);
-    this.#idle = found === 0 && !goesOn && (getsHints || this.#idleMs >= this.#pollMs);
     const idleMs = getsHints ? this.#pollMs : this.#idleMs;
-    this.#pollAt = goesOn ? now : now + jittered(idleMs, this.#time);
-    if (this.#idle) this.#pollAt = Number.POSITIVE_INFINITY;
+    if (goesOn) this.#pollAt = now;
+    else if (found === 0 && idleMs >= this.#pollMs) this.#pollAt = Number.POSITIVE_INFINITY;
+    else this.#pollAt = now + jittered(idleMs, this.#time);
     return true;
   }
 
