@@ -8,6 +8,7 @@
  * handles, and `$8`, the newest version that it handles by type.
  */
 import {
+  bool,
   type Column,
   type Columns,
   int8,
@@ -135,6 +136,14 @@ const CLOCK = `(SELECT (date_part('epoch', now()) * 1000)::bigint)`;
 /** Of each type what was said of the first that must wait. */
 const REFUSED = `(SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
     SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a WHERE a.whole ORDER BY a.type, a.nth) AS r)`;
+
+/** What a claim says of its queue when it is asked, from the row `d`. */
+export const NEWS_HEAD = {
+  due_in_ms: ['d.due_in_ms', int8.orNull],
+  suspects: ['d.suspects', bool.orNull],
+  maintained_ms: ['d.maintained_ms', int8.orNull],
+  recount: ['d.recount', bool.orNull],
+} as const;
 
 /** In the row about the whole claim. */
 const noJob = (columns: Columns): Head =>

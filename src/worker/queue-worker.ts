@@ -70,7 +70,6 @@ export class QueueWorker {
       suspectsAt: () => quarantine.readyAt,
       receive: (batch) => this.#receive(batch),
       ended: () => this.#checkEmpty(),
-      recordRound: (agoMs) => deps.recordRound(queue, agoMs),
     });
   }
 
@@ -85,14 +84,13 @@ export class QueueWorker {
     // Handlers that end at once keep the process busy until all that wait have run. So that the database is
     // not idle meanwhile, the next jobs are asked for before; a statement is sent in the next tick.
     this.#pumping = this.runs.waiting > this.#deps.settings.concurrency;
-    if (this.#pumping) process.nextTick(() => this.#start());
+    if (this.#pumping)
+      process.nextTick(() => {
+        this.#pumping = false;
+        this.runs.start();
+        this.claims.pump();
+      });
     else this.runs.start();
-    this.claims.pump();
-  }
-
-  #start(): void {
-    this.#pumping = false;
-    this.runs.start();
     this.claims.pump();
   }
 
@@ -149,11 +147,11 @@ export class QueueWorker {
   }
 
   #receive(batch: ClaimBatch): void {
-    const { jobs: rows, run, keysWithMore } = batch;
+    const { jobs: rows, run, keysWithMore, workerId, number, clock, sentAt } = batch;
     if (rows.length === 0) return;
-    const { workerId, number, clock, sentAt } = batch;
-    const { settings } = this.#deps;
-    const now = this.#deps.time.now();
+    const { inFlight, claims } = this;
+    const { settings, time } = this.#deps;
+    const now = time.now();
     const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
@@ -163,16 +161,16 @@ export class QueueWorker {
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;
     if (late || this.#onHold || workerId !== this.#deps.workerId()) {
-      this.inFlight.missed(jobs);
-      this.claims.missed(jobs);
+      inFlight.missed(jobs);
+      claims.missed(jobs);
       return;
     }
-    this.inFlight.take(jobs);
+    inFlight.take(jobs);
     for (const { row } of jobs) this.#prefetch.recordPayload(row.payload.length);
     // Too little is left of these leases to be renewed in time: they go back, and are claimed anew.
     const isShort = now - sentAt >= settings.leaseMs - settings.renewMs;
     if (this.#stopping || !this.#alive || isShort) {
-      for (const job of jobs) this.inFlight.release(job);
+      for (const job of jobs) inFlight.release(job);
       return;
     }
     // They will be added, or released.
@@ -182,28 +180,24 @@ export class QueueWorker {
       this.#runAlone(first);
       return;
     }
-    const runs = runsOf(batch, jobs);
-    const isFirst = ([job]: LeasedJob[]) =>
-      job !== undefined && this.claims.isLimited(job.row.type);
     // A job that holds a permit starts before others that wait: until it ends, nobody else has the permit.
-    this.runs.add(
-      runs.filter((run) => !isFirst(run)),
-      false,
-    );
+    const isFirst = ([job]: LeasedJob[]) => job !== undefined && claims.isLimited(job.row.type);
+    const runs = runsOf(batch, jobs);
+    const others = runs.filter((run) => !isFirst(run));
+    this.runs.add(others, false);
     this.runs.add(runs.filter(isFirst), true);
     this.runs.start();
   }
 
   #runAlone(held: LeasedJob): void {
     const { quarantine, engine, context, reportError } = this.#deps;
-    const unmark = () =>
-      isolate(engine, context.names, held.workerId, held, false).then(
-        () => undefined,
-        (error) => reportError('taking back the mark of a quarantined job', error),
-      );
     void quarantine.runAlone({
       held,
-      unmark,
+      unmark: () =>
+        isolate(engine, context.names, held.workerId, held, false).then(
+          () => undefined,
+          (error) => reportError('taking back the mark of a quarantined job', error),
+        ),
       // Until its end is written nothing else may start: the row still says that it runs alone.
       run: () => this.runs.work([held]).then(() => held.left()),
       release: () => this.runs.release([held]),

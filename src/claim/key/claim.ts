@@ -13,15 +13,7 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import {
-  bool,
-  int4,
-  int8,
-  MAX_ROWS,
-  plainArray,
-  type Row,
-  text,
-} from '../../postgres/statement.js';
+import { int4, int8, MAX_ROWS, plainArray, type Row, text } from '../../postgres/statement.js';
 import type { WalkStop } from '../source.js';
 import {
   arraysOf,
@@ -34,6 +26,7 @@ import {
   claimStatement,
   HELD_BACK,
   KEPT_AND_ALLOWED,
+  NEWS_HEAD,
   newsIn,
   type QueueNews,
   REFUSED_JOBS,
@@ -71,13 +64,8 @@ export interface KeyedClaimRequest extends KeysRequest {
   readonly maxRows?: number;
 }
 
-/** `stop`: the stretch, the bucket and the key. `due`: the heads that are due soon. `asked`: whether for news. */
-export const keysHead = (
-  stop: readonly [string, string, string],
-  wanted: string,
-  due: string,
-  asked: string,
-) =>
+/** `stop`: the stretch, the bucket and the key. `due`: the heads that are due soon. */
+export const keysHead = (stop: readonly [string, string, string], wanted: string, due: string) =>
   ({
     stop_stretch: [stop[0], int4.orNull],
     stop_bucket: [stop[1], int4.orNull],
@@ -85,23 +73,17 @@ export const keysHead = (
     wanted: [`${wanted} - ${REFUSED_JOBS}`, int8.or(0)],
     held_back: [HELD_BACK, text.orNull],
     due: [`(SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM ${due})`, text.orNull],
-    due_in_ms: ['NULL::bigint', int8.orNull],
-    suspects: [
-      `CASE WHEN ${asked} THEN EXISTS (SELECT FROM holdfast.inbox AS s
-    WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()) END`,
-      bool.orNull,
-    ],
-    maintained_ms: [
-      `CASE WHEN ${asked} THEN (SELECT (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint
-    FROM holdfast.queues AS q WHERE q.name = 'inbox') END`,
-      int8.orNull,
-    ],
-    recount: [
-      `CASE WHEN ${asked} THEN (SELECT q.max_pending IS NOT NULL AND coalesce(q.recount_at <= now(), true)
-    FROM holdfast.queues AS q WHERE q.name = 'inbox') END`,
-      bool.orNull,
-    ],
+    ...NEWS_HEAD,
   }) as const;
+
+/** With OFFSET nothing is read unless it is asked for. */
+export const KEYS_NEWS = `LEFT JOIN LATERAL (
+  SELECT NULL::bigint AS due_in_ms, EXISTS (SELECT FROM holdfast.inbox AS s
+      WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()) AS suspects,
+    (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint AS maintained_ms,
+    q.max_pending IS NOT NULL AND coalesce(q.recount_at <= now(), true) AS recount
+  FROM holdfast.queues AS q WHERE q.name = 'inbox' AND $15::boolean OFFSET 0
+) AS d ON true`;
 
 export const claimKeyedJobs = claimStatement({
   name: 'claim_keyed',
@@ -111,7 +93,6 @@ export const claimKeyedJobs = claimStatement({
     ['s.stretch', 'coalesce(cut.partition_bucket, s.bucket)', 'coalesce(cut.partition_key, s.key)'],
     's.wanted',
     'walk AS w CROSS JOIN LATERAL unnest(w.due) AS d(due)',
-    '$15::boolean',
   ),
   joins: `-- The chunk with which it had enough, or the last: one more may have been read for what stands behind.
 LEFT JOIN (
@@ -121,7 +102,8 @@ LEFT JOIN (
 ) AS s ON true
 -- The last chunk may hold more than was asked for: then the walk ended with the last job that it took.
 LEFT JOIN holdfast.inbox AS cut
-  ON s.wanted > s.most AND cut.ctid = s.places[cardinality(s.places)]`,
+  ON s.wanted > s.most AND cut.ctid = s.places[cardinality(s.places)]
+${KEYS_NEWS}`,
 });
 
 export interface DueHead {

@@ -27,6 +27,7 @@ import {
   type ClaimTerms,
   claimIn,
   claimStatement,
+  NEWS_HEAD,
   newsIn,
   openQueue,
   type QueueNews,
@@ -93,10 +94,7 @@ export const claimInLine = claimStatement({
     cut_at: ['NULL::timestamptz', timestamp.orNull],
     cut_position: ['NULL::bigint', int8.orNull],
     merges: [`(SELECT ${MERGES} FROM open_queue AS o)`, bool.or(false)],
-    due_in_ms: ['d.due_in_ms', int8.orNull],
-    suspects: ['d.suspects', bool.orNull],
-    maintained_ms: ['d.maintained_ms', int8.orNull],
-    recount: ['d.recount', bool.orNull],
+    ...NEWS_HEAD,
   },
   joins: `LEFT JOIN LATERAL (
   -- With OFFSET it is not called unless it is asked for.

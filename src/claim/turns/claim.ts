@@ -8,7 +8,7 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, plainArray, text } from '../../postgres/statement.js';
-import { type KeyedClaim, type KeysRequest, keysHead, keysIn } from '../key/claim.js';
+import { KEYS_NEWS, type KeyedClaim, type KeysRequest, keysHead, keysIn } from '../key/claim.js';
 import { MOST_READ } from '../pace.js';
 import {
   allowedOfKept,
@@ -45,7 +45,6 @@ export const claimTurnsJobs = claimStatement({
       ['s.stop_stretch', 's.stop_bucket', 's.stop_place'],
       '(SELECT count(p.turn) FROM kept AS p)',
       'kept AS d WHERE d.due IS NOT NULL',
-      '$15::boolean',
     ),
     busy: ['s.busy', text.orNull],
     missed: [
@@ -53,7 +52,8 @@ export const claimTurnsJobs = claimStatement({
       int8.or(0),
     ],
   },
-  joins: 'LEFT JOIN kept AS s ON s.stop_place IS NOT NULL',
+  joins: `LEFT JOIN kept AS s ON s.stop_place IS NOT NULL
+${KEYS_NEWS}`,
 });
 
 /** A job and whether more of its key waits, or is due soon. */

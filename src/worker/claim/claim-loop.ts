@@ -20,14 +20,10 @@ import type { LeasedJob } from '../run/leased-job.js';
 import { CHECK_MS, type Timer } from '../time.js';
 import { ClaimSchedule } from './claim-schedule.js';
 import { ClaimSender, type SenderDeps } from './claim-sender.js';
+import type { Wakeups } from './wakeups.js';
 
-/** How producers are asked for hints; see wakeups.ts. */
-export interface Hints {
-  listening(): boolean;
-  getsHints(queue: string): boolean;
-  isQuiet(queue: string): boolean;
-  want(queue: string, wanted: boolean | null): void;
-}
+/** How producers are asked for hints. */
+export type Hints = Pick<Wakeups, 'listening' | 'getsHints' | 'isQuiet' | 'want'>;
 
 export interface ClaimLoopDeps extends SenderDeps, Pick<SharedDeps, 'reportError'> {
   readonly wakeups: Hints;
@@ -43,7 +39,7 @@ export interface ClaimLoopDeps extends SenderDeps, Pick<SharedDeps, 'reportError
   readonly suspectsAt: () => number;
   /** A claim is over, whatever it brought. */
   readonly ended: () => void;
-  readonly recordRound: (agoMs: number | null) => void;
+  readonly recordRound: (queue: string, agoMs: number | null) => void;
 }
 
 /** A queue in which nothing was found for so long needs no locks of its own. */
@@ -267,7 +263,7 @@ export class ClaimLoop {
     if (found.news) {
       this.#follow(found.news);
       this.#schedule.record(found.news);
-      recordRound(found.news.maintainedMs);
+      recordRound(queue, found.news.maintainedMs);
     }
     const wanted = this.#schedule.succeeded(found, limit, wakeups.getsHints(queue));
     // A worker that only answers hints of others stays quiet.

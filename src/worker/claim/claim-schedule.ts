@@ -1,17 +1,15 @@
 /**
  * When the next claim of a queue is due.
  *
- * After a claim that took all it asked for there is more, so the next one follows at once. After one that came to
- * the end, the loop waits for a hint, for the time at which the next job is due, or for the poll; and where Postgres
- * is slow, at least as long as that claim took, so that the next one brings more. A worker that always finds more jobs
- * than it takes asks producers for no hints. Hints do not cut a backoff short.
+ * After a claim that took all it asked for there is more: the next one follows at once. After one that came to the end, the
+ * loop waits for a hint, for the time at which the next job is due, or for the poll; and where Postgres is slow, at least as
+ * long as that claim took, so that the next one brings more. Hints do not cut a backoff short, and a worker that always
+ * finds more jobs than it takes asks producers for none.
  *
- * All workers get a producer's hint, and one is enough. So a worker whose answer found nothing answers the next
- * hints later and later, up to a bound, and one answer then serves many hints. If it then finds a job that was left
- * lying, those that are quicker have no handler free, or are gone: it answers at once again. And a worker whose
- * handlers are all busy leaves the answer to others.
+ * All workers get a producer's hint, and one is enough. So a worker whose answer found nothing answers the next hints later
+ * and later, up to a bound, and one answer then serves many hints. If it then finds a job that was left lying, those that
+ * are quicker are busy or gone: it answers at once again. A worker whose handlers are all busy leaves the answer to others.
  */
-
 import { LATEST_MS, laterThan } from '../../claim/pace.js';
 import type { Found } from '../../claim/source.js';
 import type { QueueNews } from '../../claim/take.js';
@@ -34,8 +32,7 @@ export class ClaimSchedule {
   #restsUntil = Number.NEGATIVE_INFINITY;
   /** When to claim because of a producer's hint. */
   #answerAt = Number.POSITIVE_INFINITY;
-  /** A producer has sent a hint; and the claim in flight answers one. */
-  #asked = false;
+  /** The claim in flight answers one. */
   #answering = false;
   #answerMs = 0;
   #idleMs = SOON_MS;
@@ -59,7 +56,6 @@ export class ClaimSchedule {
 
   /** There is something to read, for whoever is the first. */
   sharedHint(): void {
-    this.#asked = true;
     this.#answerAt = Math.min(this.#answerAt, this.#time.now() + this.#answerMs);
   }
 
@@ -92,9 +88,8 @@ export class ClaimSchedule {
     this.#begunAt = this.#time.now();
     this.#answeredAt = null;
     this.#hinted = false;
+    this.#answering = this.#answerAt < Number.POSITIVE_INFINITY;
     this.#answerAt = Number.POSITIVE_INFINITY;
-    this.#answering = this.#asked;
-    this.#asked = false;
     this.#dueSince = Number.POSITIVE_INFINITY;
     if (now >= this.#dueAt) {
       // This claim takes what is due now, and says when the next one is.
