@@ -10,16 +10,11 @@
 import { type Clock, jittered, laterThan } from './pace.js';
 import type { Refused } from './take.js';
 
-interface Closed {
-  readonly until: number;
-  /** It waits for a permit, and one may be given back here. */
-  readonly forPermit: boolean;
-}
-
 export class Allowance {
   readonly #pollMs: number;
   readonly #clock: Clock;
-  readonly #closed = new Map<string, Closed>();
+  /** `forPermit`: it waits for a permit, and one may be given back here. */
+  readonly #closed = new Map<string, { readonly until: number; readonly forPermit: boolean }>();
   readonly #lateMs = new Map<string, number>();
   /** A permit was given back since the claim in flight was sent, which may have counted before. */
   #freed = false;

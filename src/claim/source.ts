@@ -31,8 +31,6 @@ export interface ClaimMarks {
   /** Set where jobs of one key stand together and run one after the other; so many of a key were asked for. */
   readonly run?: number;
   readonly stop?: WalkStop | null;
-  /** Where keys take turns: the jobs of whose keys more wait. */
-  readonly keysWithMore?: ReadonlySet<ClaimedJob>;
   /** A suspect that must be the only job of its process. */
   readonly alone?: boolean;
 }

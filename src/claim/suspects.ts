@@ -16,11 +16,10 @@ import {
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
-  claimIn,
+  claim,
   claimStatement,
   KEPT_AND_ALLOWED,
   openQueue,
-  termsOf,
   type Versions,
   versionsOf,
 } from './take.js';
@@ -52,8 +51,8 @@ export async function claimSuspects(
   names: Names,
   { versions, ...terms }: ClaimTerms & { readonly versions: Versions },
 ): Promise<SuspectsClaim> {
-  const params = [...termsOf(terms), ...versionsOf(versions), SUSPECTS_LOCK];
-  const claimed = claimIn(await db.run(claimSuspectJobs, names, params), byDue);
+  const params = [...versionsOf(versions), SUSPECTS_LOCK];
+  const claimed = await claim(db, names, claimSuspectJobs, terms, params, byDue);
   return { ...claimed, alone: claimed.jobs.some(({ crashes }) => crashes >= ALONE_FROM) };
 }
 

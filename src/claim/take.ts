@@ -7,6 +7,8 @@
  * jobs of this queue it holds, by type. Claims that read by key go on with `$7`, the types whose first version it
  * handles, and `$8`, the newest version that it handles by type.
  */
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
 import {
   bool,
   type Column,
@@ -16,6 +18,7 @@ import {
   type Param,
   plainArray,
   type Row,
+  type Statement,
   statement,
   textArray,
 } from '../postgres/statement.js';
@@ -36,7 +39,7 @@ export interface ClaimTerms {
   readonly held?: Held | 'unlimited';
 }
 
-export function termsOf(terms: ClaimTerms): Param[] {
+function termsOf(terms: ClaimTerms): Param[] {
   const { workerId, leaseMs, number, finished, limit, held } = terms;
   const counts = held === undefined ? null : JSON.stringify(held === 'unlimited' ? false : held);
   return [workerId, leaseMs, number, plainArray(finished), limit, counts];
@@ -228,7 +231,8 @@ FROM claimed AS c`,
   });
 }
 
-export type ClaimedJob = Row<typeof TAKEN_COLUMNS>;
+/** `more`: where keys take turns, more of its key waits, or is due soon. */
+export type ClaimedJob = Row<typeof TAKEN_COLUMNS> & { readonly more?: boolean };
 
 export interface Claimed {
   /** Rises when the membership of the fleet changes. */
@@ -239,14 +243,19 @@ export interface Claimed {
   readonly jobs: ClaimedJob[];
 }
 
-interface HeadRow {
-  readonly epoch: number | null;
-  readonly clock: number;
-  readonly refused: string | null;
-}
-
-/** Takes the row about the whole claim out of the rows about its jobs, and puts these in order. */
-export function claimIn<R extends HeadRow>(rows: R[], order: (a: R, b: R) => number) {
+/** Claims: the row about the whole claim, and the rows about its jobs in order. `params`: those after the terms. */
+export async function claim<C extends Columns & typeof SHARED>(
+  db: Executor,
+  names: Names,
+  definition: Statement<C>,
+  terms: ClaimTerms,
+  params: readonly Param[],
+  order: (a: Row<C>, b: Row<C>) => number,
+) {
+  const rows: (Row<C> & Row<typeof SHARED>)[] = await db.run(definition, names, [
+    ...termsOf(terms),
+    ...params,
+  ]);
   const at = rows.findIndex(({ epoch }) => epoch !== null);
   const [head] = at < 0 ? [] : rows.splice(at, 1);
   if (!head) throw new Error('the table fleet has lost its row');

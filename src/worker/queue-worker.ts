@@ -51,7 +51,7 @@ export class QueueWorker {
     });
     this.runs = new Runs({
       ...deps,
-      mayStart: () => this.#alive && !quarantine.holds && !this.#cannotSettle,
+      mayStart: () => this.#mayStart,
       prefetch: this.#prefetch,
       inFlight: this.inFlight,
       changed: () => this.pump(),
@@ -63,7 +63,7 @@ export class QueueWorker {
     this.claims = new ClaimLoop({
       ...deps,
       ...{ queue, names: deps.context.names, versions },
-      mayClaim: () => this.#mayClaim(),
+      mayClaim: () => this.#mayClaim,
       room: () => this.#room(),
       free: () => this.#freeHandlers > 0,
       run: () => Math.max(this.#prefetch.run, this.#perHandler),
@@ -99,17 +99,17 @@ export class QueueWorker {
     return this.#deps.standing(this.#deps.workerId()) === 'alive';
   }
 
-  /** As many jobs as run at once have ended and cannot be settled: more would only repeat their effects later. */
-  get #cannotSettle(): boolean {
-    const { settler, settings } = this.#deps;
-    return settler.kept > 0 && settler.kept >= settings.concurrency * this.#perHandler;
+  get #mayStart(): boolean {
+    const { settler, settings, quarantine } = this.#deps;
+    // As many jobs as run at once have ended and cannot be settled: more would only repeat their effects later.
+    const { kept } = settler;
+    if (kept > 0 && kept >= settings.concurrency * this.#perHandler) return false;
+    return this.#alive && !quarantine.holds;
   }
 
   /** Without a living keeper nobody would renew what is claimed. */
-  #mayClaim(): boolean {
-    const { quarantine, keeper } = this.#deps;
-    if (this.#stopping || this.#onHold || quarantine.holds || this.#cannotSettle) return false;
-    return keeper.living && this.#alive;
+  get #mayClaim(): boolean {
+    return !this.#stopping && !this.#onHold && this.#deps.keeper.living && this.#mayStart;
   }
 
   get #freeHandlers(): number {
@@ -147,7 +147,7 @@ export class QueueWorker {
   }
 
   #receive(batch: ClaimBatch): void {
-    const { jobs: rows, run, keysWithMore, workerId, number, clock, sentAt } = batch;
+    const { jobs: rows, run, workerId, number, clock, sentAt } = batch;
     if (rows.length === 0) return;
     const { inFlight, claims } = this;
     const { settings, time } = this.#deps;
@@ -155,8 +155,7 @@ export class QueueWorker {
     const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
-    for (const job of jobs)
-      job.hasMore = keysWithMore ? keysWithMore.has(job.row) : run === undefined;
+    for (const job of jobs) job.hasMore = job.row.more ?? run === undefined;
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;

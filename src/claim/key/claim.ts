@@ -1,15 +1,13 @@
 /**
  * Claiming from a queue that is read by key: the head of a key, and what follows it without a gap (a run).
  *
- * The statement walks the index from key to key and reads rows in small chunks; a key that is blocked or long
- * is stepped over. It takes a run only if it can lock every row of it, in the very version that its snapshot
- * showed, and the row behind it too. That is the whole of the safety. A job that is gone never comes back,
- * and one that is put back in line gets a new position; so the head of a key in the snapshot is its head as
- * long as it stands, and whoever claims a job behind it must lock it first. Two claimers of one key therefore
- * want the same row, whatever they believe of the ring: one finds it locked or changed, and takes nothing of
- * that key. A row that a live owner holds blocks what follows. Only jobs whose enqueues overlapped may be
- * seen late, ahead of a claim that did not see them: they wait for it if it stands within the chunk or right
- * behind their run, and may run beside it if not.
+ * The statement walks the index from key to key in small chunks; a key that is blocked or long is stepped over. It takes a
+ * run only if it can lock every row of it, in the very version that its snapshot showed, and the row behind it too. That is
+ * the whole of the safety. A job that is gone never comes back, and one that is put back in line gets a new position; so the
+ * head of a key in the snapshot is its head as long as it stands, and whoever claims a job behind it must lock it first. Two
+ * claimers of one key therefore want the same row, whatever they believe of the ring: one finds it locked or changed, and
+ * takes nothing of that key. Jobs whose enqueues overlapped may be seen late, ahead of a claim that did not see them: they
+ * wait for it if it stands within the chunk or right behind their run, and may run beside it if not.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -22,7 +20,7 @@ import {
   type ClaimedJob,
   type ClaimTerms,
   type ColumnsOf,
-  claimIn,
+  claim,
   claimStatement,
   HELD_BACK,
   KEPT_AND_ALLOWED,
@@ -30,7 +28,6 @@ import {
   newsIn,
   type QueueNews,
   REFUSED_JOBS,
-  termsOf,
   type Versions,
   versionsOf,
 } from '../take.js';
@@ -132,8 +129,7 @@ export async function claimKeyed(
   names: Names,
   request: KeyedClaimRequest,
 ): Promise<KeyedClaim> {
-  const rows = await db.run(claimKeyedJobs, names, [
-    ...termsOf(request),
+  const params = [
     ...versionsOf(request.versions),
     ...arraysOf(request.stretches, 'bucket', 'afterKey', 'untilBucket', 'untilKey'),
     request.run,
@@ -141,8 +137,8 @@ export async function claimKeyed(
     request.ask,
     request.soonMs ?? 0,
     plainArray(request.served ?? []),
-  ]);
-  return keysIn(request.stretches, claimIn(rows, byKey));
+  ];
+  return keysIn(request.stretches, await claim(db, names, claimKeyedJobs, request, params, byKey));
 }
 
 export function keysIn<R extends ClaimedJob & Row<ColumnsOf<ReturnType<typeof keysHead>>>>(

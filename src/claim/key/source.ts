@@ -152,6 +152,6 @@ export class KeySource implements Source {
     // Another worker was claiming from these; a claim takes about as long.
     this.#keys.later(claimed.busy, clock.now() + PACE_MS);
     if (claimed.missed) this.#keys.later(null, clock.now() + PACE_MS);
-    return { ...claimed, keysWithMore: new Set(claimed.jobs.filter(({ more }) => more)) };
+    return claimed;
   }
 }

@@ -2,18 +2,16 @@
  * Claiming from a queue that is read by time: the oldest due jobs, priority by priority.
  *
  * The jobs of one type, version and priority are a line, in due order; the index holds one line after the other. A claim reads
- * the lines that it is asked to read. So jobs that nobody may take (paused, not handled, too new, limited) are not read at all,
- * however many there are. Lines of different priorities are read one after the other, by a plain statement. Of lines of the same
- * priority a few rows each are read and merged by due time, by a function (schema/functions/queue/claim.sql.ts). A line that
- * brought as many rows as were read of it may go on with older jobs than those of other lines: nothing behind its last row is
- * taken (`cut`), so the order is exact.
+ * the lines that it is asked to read, so jobs that nobody may take (paused, not handled, too new, limited) are not read at all.
+ * Lines of different priorities are read one after the other, by a plain statement. Of lines of the same priority a few rows
+ * each are read and merged by due time, by a function (schema/functions/queue/claim.sql.ts). A line that brought as many rows
+ * as were read of it may go on with older jobs than the others: nothing behind its last row is taken (`cut`), so the order is
+ * exact.
  *
  * Rows are locked with SKIP LOCKED and checked under the lock, so two claimers never wait for each other and never get the
  * same generation of a job. A cursor lets a line skip what was read before. It is a hint, never a fact: what commits late,
- * is released or recovered lies behind it, so lines are read from the front now and then (lines.ts).
- *
- * Jobs whose rate has keys stand elsewhere (rated.ts). An aged claim takes only jobs that have been due for longer than the
- * queue's `age_after`, whatever their priority.
+ * is released or recovered lies behind it, so lines are read from the front now and then (lines.ts). Jobs whose rate has keys
+ * stand elsewhere (rated.ts).
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -25,13 +23,12 @@ import {
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
-  claimIn,
+  claim,
   claimStatement,
   NEWS_HEAD,
   newsIn,
   openQueue,
   type QueueNews,
-  termsOf,
 } from '../take.js';
 
 /** The jobs of a type, version and priority that come after a place; '-infinity' and 0 read from the front. */
@@ -115,14 +112,6 @@ FROM holdfast.inbox_claim($1::text, $2::integer, $3::bigint, $4::bigint[], $5::i
   columns: claimInLine.columns,
 });
 
-/** Nothing behind this row of a line was read, and nothing of other lines that is due later was taken. */
-export interface Cut {
-  /** Index into the lines of the request. */
-  readonly line: number;
-  readonly at: string;
-  readonly position: number;
-}
-
 export interface TimeClaim extends Claimed {
   /** What was due before this was seen by the claim, unless it was not yet committed. */
   readonly seenUntil: string;
@@ -130,8 +119,8 @@ export interface TimeClaim extends Claimed {
   readonly found: number;
   /** The lines of the request in which there was anything. */
   readonly seen: ReadonlySet<number>;
-  /** Null: every line was read to its end. */
-  readonly cut: Cut | null;
+  /** Nothing behind this row of a line was read, and nothing of others that is due later taken. Null: all were read to the end. */
+  readonly cut: { readonly line: number; readonly at: string; readonly position: number } | null;
   /** Not every job of these lines may start: there are limits or paused keys. */
   readonly merges: boolean;
   /** Null unless it was asked for. */
@@ -145,17 +134,15 @@ export async function claimTime(
 ): Promise<TimeClaim> {
   const { lines, limit, aged = false } = request;
   const params = [
-    ...termsOf(request),
     ...arraysOf(lines, 'type', 'version', 'priority', 'afterAt', 'afterPosition'),
     aged,
     request.lagMs,
     request.ask,
   ];
   const merged = request.merge || mustMerge(lines, aged);
-  const rows = merged
-    ? await db.run(claimMerged, names, [...params, ...arraysOf(lines, 'rows')])
-    : await db.run(claimInLine, names, params);
-  const { head, ...claimed } = claimIn(rows, byDue);
+  if (merged) params.push(...arraysOf(lines, 'rows'));
+  const how = merged ? claimMerged : claimInLine;
+  const { head, ...claimed } = await claim(db, names, how, request, params, byDue);
   const { merges, seenUntil, readyJobs: found, seen } = head;
   if (merges && !merged) return claimTime(db, names, { ...request, merge: true });
   const { cutLine: line, cutAt: at, cutPosition: position } = head;

@@ -12,11 +12,10 @@ import {
   byDue,
   type Claimed,
   type ClaimTerms,
-  claimIn,
+  claim,
   claimStatement,
   limited,
   openQueue,
-  termsOf,
 } from '../take.js';
 
 /** The keys of a type's rate, from behind this one. */
@@ -105,12 +104,8 @@ export async function claimRateKeys(
   names: Names,
   request: RatedRequest,
 ): Promise<RatedClaim> {
-  const rows = await db.run(claimRated, names, [
-    ...termsOf(request),
-    ...arraysOf(request.walks, 'type', 'version', 'afterKey'),
-    request.keys,
-  ]);
-  const { head, ...claimed } = claimIn(rows, byDue);
+  const params = [...arraysOf(request.walks, 'type', 'version', 'afterKey'), request.keys];
+  const { head, ...claimed } = await claim(db, names, claimRated, request, params, byDue);
   const { found, foundKeys, walked, walkMs } = head;
   return {
     ...{ ...claimed, found, foundKeys, walkMs },

@@ -7,19 +7,17 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, int8, plainArray, text } from '../../postgres/statement.js';
+import { bool, int8, plainArray, type Row, text } from '../../postgres/statement.js';
 import { KEYS_NEWS, type KeyedClaim, type KeysRequest, keysHead, keysIn } from '../key/claim.js';
 import { MOST_READ } from '../pace.js';
 import {
   allowedOfKept,
   arraysOf,
   byDueTime,
-  type ClaimedJob,
-  claimIn,
+  claim,
   claimStatement,
   KEPT_AND_ALLOWED,
   openQueue,
-  termsOf,
   versionsOf,
 } from '../take.js';
 
@@ -56,18 +54,14 @@ export const claimTurnsJobs = claimStatement({
 ${KEYS_NEWS}`,
 });
 
-/** A job and whether more of its key waits, or is due soon. */
-export interface TurnsJob extends ClaimedJob {
-  readonly more: boolean;
-}
-
 export interface TurnsClaim extends KeyedClaim {
-  readonly jobs: TurnsJob[];
   /** Buckets that were passed over because somebody else was claiming from them. */
   readonly busy: readonly number[];
   /** Jobs came while the claim was under way that it could not take any more. */
   readonly missed: boolean;
 }
+
+type Turn = Row<typeof claimTurnsJobs.columns>;
 
 /** The jobs come in the order in which they are to be started. */
 export async function claimTurns(
@@ -75,8 +69,7 @@ export async function claimTurns(
   names: Names,
   request: TurnsRequest,
 ): Promise<TurnsClaim> {
-  const rows = await db.run(claimTurnsJobs, names, [
-    ...termsOf(request),
+  const params = [
     ...versionsOf(request.versions),
     ...arraysOf(request.stretches, 'bucket', 'afterKey', 'untilBucket'),
     request.again,
@@ -84,8 +77,9 @@ export async function claimTurns(
     request.maxKeys ?? MOST_READ,
     request.ask,
     plainArray(request.served ?? []),
-  ]);
-  const claimed = claimIn(rows, (a, b) => a.turn - b.turn || byDueTime(a, b));
+  ];
+  const byTurn = (a: Turn, b: Turn) => a.turn - b.turn || byDueTime(a, b);
+  const claimed = await claim(db, names, claimTurnsJobs, request, params, byTurn);
   const { busy, missed } = claimed.head;
   return {
     ...keysIn(request.stretches, claimed),

@@ -1,9 +1,7 @@
 /**
- * The claims of one worker on one queue: their numbers, and which of them have nothing left.
- *
- * Each claim writes a row with the ids that it took; the row of a finished claim is deleted by a later claim. A
- * claim whose answer was lost may have taken jobs that nobody knows of here; its number is kept until they
- * are released.
+ * The claims of one worker on one queue. Each writes a row with the ids that it took; when nothing of it is left, a later
+ * claim deletes that row. A claim whose answer was lost may have taken jobs that nobody knows of here; its number is kept
+ * until they are released.
  */
 export class ClaimLedger {
   #next = 0;

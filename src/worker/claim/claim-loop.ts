@@ -71,19 +71,18 @@ export class ClaimLoop {
 
   constructor(deps: ClaimLoopDeps) {
     this.#deps = deps;
-    const { settings, time } = deps;
+    const { time, suspectsAt } = deps;
+    const { pollMs } = deps.settings;
     const receive: ClaimLoopDeps['receive'] = (batch) => {
       this.#schedule.answered();
       this.#suspects.took(batch.jobs);
       deps.receive(batch);
     };
-    const sender = new ClaimSender({ ...deps, receive });
-    this.#sender = sender;
-    this.#schedule = new ClaimSchedule(settings.pollMs, time);
-    const { pollMs } = settings;
-    const send: SourceDeps['send'] = (limit, claim) => sender.send(limit, claim);
-    this.#sourceDeps = { ...deps, clock: time, pollMs, allowance: sender.allowance, send };
-    this.#suspects = new SuspectsSource({ ...this.#sourceDeps, suspectsAt: deps.suspectsAt });
+    this.#sender = new ClaimSender({ ...deps, receive });
+    const { allowance, send } = this.#sender;
+    this.#schedule = new ClaimSchedule(pollMs, time);
+    this.#sourceDeps = { ...deps, clock: time, pollMs, allowance, send };
+    this.#suspects = new SuspectsSource({ ...this.#sourceDeps, suspectsAt });
     this.#source = new TimeSource(this.#sourceDeps);
   }
 

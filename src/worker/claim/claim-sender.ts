@@ -4,8 +4,8 @@
  */
 import { Allowance } from '../../claim/allowance.js';
 import { publish } from '../../claim/permits.js';
-import type { ClaimMarks } from '../../claim/source.js';
-import type { Claimed, ClaimTerms } from '../../claim/take.js';
+import type { ClaimMarks, Send } from '../../claim/source.js';
+import type { Claimed } from '../../claim/take.js';
 import type { LimitedTypes } from '../../fleet/registry.js';
 import type { Names } from '../../postgres/names.js';
 import { releaseClaims } from '../../settle/release.js';
@@ -35,7 +35,7 @@ export class ClaimSender {
   readonly ledger = new ClaimLedger();
   readonly allowance: Allowance;
   readonly #deps: SenderDeps;
-  #limits: LimitedTypes | null = null;
+  limits: LimitedTypes | null = null;
   /** By type, how many jobs of this queue this worker holds. */
   readonly #held = new Map<string, number>();
   /** It holds fewer than others believe; and when that is said. */
@@ -51,19 +51,15 @@ export class ClaimSender {
 
   /** Which types are limited. True: that has changed. */
   limit(limits: LimitedTypes): boolean {
-    if (limits.version === this.#limits?.version) return false;
-    this.#limits = limits;
+    if (limits.version === this.limits?.version) return false;
+    this.limits = limits;
     this.#unpublished = limits.permits;
     this.allowance.reset();
     return true;
   }
 
-  get limits(): LimitedTypes | null {
-    return this.#limits;
-  }
-
   isLimited(type: string): boolean {
-    return this.#limits !== null && (this.#limits.whole || this.#limits.types.includes(type));
+    return this.limits !== null && (this.limits.whole || this.limits.types.includes(type));
   }
 
   /** How long it is until this time of the database's clock; 0 if that is not known. */
@@ -78,7 +74,7 @@ export class ClaimSender {
     else this.ledger.leave(claim.number);
     this.#count(row.type, -1);
     if (!this.isLimited(row.type)) return false;
-    this.#unpublished ||= this.#limits?.permits === true;
+    this.#unpublished ||= this.limits?.permits === true;
     return this.allowance.freed();
   }
 
@@ -113,28 +109,22 @@ export class ClaimSender {
     const { engine, names, workerId } = this.#deps;
     await releaseClaims(engine, names, workerId(), numbers);
     this.ledger.released(numbers);
-    this.#unpublished = this.#limits?.permits ?? false;
+    this.#unpublished = this.limits?.permits ?? false;
   }
 
   /** Sends a claim and hands on what it brought. */
-  async send<C extends Claimed & ClaimMarks>(
-    limit: number,
-    send: (terms: ClaimTerms) => Promise<C>,
-  ): Promise<C> {
+  readonly send: Send = async (limit, claim) => {
     const { queue, settings, recordEpoch, receive, emit, time } = this.#deps;
     const workerId = this.#deps.workerId();
     const sentAt = time.now();
     const { number, finished } = this.ledger.begin();
     this.allowance.sent();
-    const held = this.#limits?.permits ? { held: Object.fromEntries(this.#held) } : {};
-    let claimed: C;
-    try {
-      const { leaseMs } = settings;
-      claimed = await send({ workerId, leaseMs, number, finished, limit, ...held });
-    } catch (error) {
+    const held = this.limits?.permits ? { held: Object.fromEntries(this.#held) } : {};
+    const terms = { workerId, leaseMs: settings.leaseMs, number, finished, limit, ...held };
+    const claimed = await claim(terms).catch((error) => {
       this.ledger.failed(number, finished);
       throw error;
-    }
+    });
     this.ledger.took(number, claimed.jobs.length);
     for (const { type } of claimed.jobs) this.#count(type, 1);
     for (const type of Object.keys(claimed.refused)) emit({ kind: 'throttled', queue, type });
@@ -144,5 +134,5 @@ export class ClaimSender {
     recordEpoch(claimed.epoch);
     receive({ ...claimed, workerId, number, sentAt });
     return claimed;
-  }
+  };
 }
