@@ -14,8 +14,7 @@ import type { LeasedJob } from '../run/leased-job.js';
 import { ClaimLedger } from './claim-ledger.js';
 
 /** What a claim brought into this process. `clock`: the database's time of the claim. `sentAt`: when it was sent. */
-export interface ClaimBatch extends ClaimMarks, Pick<Claimed, 'clock'> {
-  readonly jobs: readonly Claimed['jobs'][number][];
+export interface ClaimBatch extends ClaimMarks, Pick<Claimed, 'clock' | 'jobs'> {
   readonly workerId: string;
   readonly number: number;
   readonly sentAt: number;
