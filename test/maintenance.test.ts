@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { claimSuspects } from '../src/claim/suspects/claim.js';
+import { claimSuspects } from '../src/claim/suspects.js';
 import { findGone } from '../src/fleet/liveness.js';
 import { fleetView } from '../src/fleet/registry.js';
 import { job } from '../src/index.js';

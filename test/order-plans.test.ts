@@ -6,7 +6,7 @@ import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { claimKeyedJobs } from '../src/claim/key/claim.js';
 import { rest } from '../src/claim/key/stretches.js';
-import { claimSuspectJobs } from '../src/claim/suspects/claim.js';
+import { claimSuspectJobs } from '../src/claim/suspects.js';
 import { load } from '../src/postgres/statement.js';
 import { completeRuns } from '../src/settle/complete.js';
 import { claimSuspected } from './support/claiming.js';

@@ -1,6 +1,6 @@
 /** The worker as a user meets it: how it starts, how much it takes on, and how it stops. */
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { ALONE_FROM } from '../src/claim/suspects/claim.js';
+import { ALONE_FROM } from '../src/claim/suspects.js';
 import { type Holdfast, holdfast, job, type WorkerOptions } from '../src/index.js';
 import { claimAs } from './support/claiming.js';
 import { testDatabase } from './support/database.js';

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import timers from 'node:timers';
 import { claimKeyed, type KeyStretch } from '../claim/key/claim.js';
-import { claimSuspects } from '../claim/suspects/claim.js';
+import { claimSuspects } from '../claim/suspects.js';
 import type { ClaimedJob } from '../claim/take.js';
 import { claimTime, type LineRequest } from '../claim/time/claim.js';
 import { frontLines } from '../claim/time/lines.js';

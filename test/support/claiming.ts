@@ -1,7 +1,7 @@
 /** Claiming as a worker's statement does, without the worker: every priority, from the front. */
-import { claimSuspects, type SuspectsClaim } from '../../src/claim/suspects/claim.js';
-import type { ClaimedJob, ClaimTerms, Versions } from '../../src/claim/take.js';
-import { byDue, claimTime, type TimeClaim, type TimeRequest } from '../../src/claim/time/claim.js';
+import { claimSuspects, type SuspectsClaim } from '../../src/claim/suspects.js';
+import { byDue, type ClaimedJob, type ClaimTerms, type Versions } from '../../src/claim/take.js';
+import { claimTime, type TimeClaim, type TimeRequest } from '../../src/claim/time/claim.js';
 import { frontLines } from '../../src/claim/time/lines.js';
 import { claimRateKeys, type RatedClaim, type RatedRequest } from '../../src/claim/time/rated.js';
 import type { Names } from '../../src/postgres/names.js';

@@ -37,13 +37,6 @@ export class KeySource implements Source {
     this.#keys.own(buckets, this.#turns);
   }
 
-  get owned(): number {
-    return this.#keys.owned;
-  }
-
-  /** A job with a key of a rate stands where it stands. */
-  useKeys(): void {}
-
   hint({ buckets }: Hint): void {
     this.#keys.hint(buckets, this.#deps.clock.now());
   }
@@ -147,6 +140,6 @@ export class KeySource implements Source {
     // Another worker was claiming from these; a claim takes about as long.
     this.#keys.later(claimed.busy, clock.now() + PACE_MS);
     if (claimed.missed) this.#keys.later(null, clock.now() + PACE_MS);
-    return { ...claimed, keysWithMore: new Set(claimed.jobs.filter(({ more }) => more)) };
+    return claimed;
   }
 }

@@ -1,11 +1,9 @@
 /**
- * The walk of a keyed claim: from key to key along the index, down to `kept`, the places of the rows that
- * may be taken. They are locked, and so is what stands behind each run; see claim-keyed.ts for why that is
- * enough.
+ * The walk of a keyed claim: from key to key along the index, down to `kept`, the places of the rows that may be taken. They
+ * are locked, and so is what stands behind each run (claim.ts).
  *
- * A job that has failed before, whose lease ran out, or whose type is limited comes alone: what follows would only be released. A
- * suspect (`crashes` of 2 or more) holds its key and is claimed by suspects/claim.ts. One that is paused, or of a type
- * that is not handled, holds its key too.
+ * A job that has failed before, whose lease ran out, or whose type is limited comes alone: what follows would only be
+ * released. A suspect (suspects.ts) holds its key, and so does one that is paused, or of a type that is not handled.
  */
 import { allowedOfKept, HANDLED, limited, NOT_PAUSED, openQueue } from '../take.js';
 

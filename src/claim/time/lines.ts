@@ -15,12 +15,12 @@ import type { LineRequest, TimeClaim } from './claim.js';
 export const LAG_MS = CHECK_MS / 4;
 export const PRIORITIES = [1, 2, 3, 4];
 
-interface Cursor {
+export interface Cursor {
   readonly afterAt: string;
   readonly afterPosition: number;
 }
 
-export const FRONT: Cursor = { afterAt: '-infinity', afterPosition: 0 };
+const FRONT: Cursor = { afterAt: '-infinity', afterPosition: 0 };
 
 export interface Line extends Cursor {
   readonly type: string;

@@ -7,7 +7,7 @@
  * handlers the event loop goes on, so that settles and signals do not wait for all.
  */
 import { setImmediate } from 'node:timers/promises';
-import type { ClaimBatch } from '../claim/claim-reader.js';
+import type { ClaimBatch } from '../claim/claim-sender.js';
 import { AHEAD_MS } from '../claim/prefetch.js';
 import { PACE_MS, type Timer } from '../time.js';
 import { runBatch } from './batch.js';

@@ -147,11 +147,9 @@ export class Membership {
   #share({ queue, claims }: QueueWorker, ordering: Ordering): void {
     const owners = ordering === 'none' ? [] : ringOwners(this.#handling(queue));
     const workerId = this.#deps.workerId();
-    claims.assign(
-      ordering,
-      owners.flatMap((owner, bucket) => (owner === workerId ? [bucket] : [])),
-    );
+    const buckets = owners.flatMap((owner, bucket) => (owner === workerId ? [bucket] : []));
+    claims.assign(ordering, buckets);
     if (ordering !== 'none')
-      this.#deps.emit({ kind: 'ring', workerId, queue, owned: claims.owned });
+      this.#deps.emit({ kind: 'ring', workerId, queue, owned: buckets.length });
   }
 }

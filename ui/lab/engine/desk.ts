@@ -2,7 +2,7 @@
  * What the journeys of one row share: the verbs of the product on one job, called by hand, and the row as it stands.
  * Nothing here decides anything: each function calls the verb that a worker calls, and tells what came back.
  */
-import { claimSuspects } from '../../../src/claim/suspects/claim.js';
+import { claimSuspects } from '../../../src/claim/suspects.js';
 import { claimTime } from '../../../src/claim/time/claim.js';
 import { frontLines } from '../../../src/claim/time/lines.js';
 import type { NewJob } from '../../../src/enqueue/insert.js';
