@@ -27,7 +27,7 @@ import type { Registration } from './services/registration.js';
 import { ScheduleTicker } from './services/schedules.js';
 import { ServiceLoop, transactionWith } from './services/service-loop.js';
 import { watchUnhandled } from './services/unhandled.js';
-import { Settler } from './settle/settler.js';
+import { newSettler } from './settle/settler.js';
 import { Trouble } from './trouble.js';
 import type { WorkerDeps } from './worker.js';
 
@@ -281,7 +281,7 @@ export class Loops {
     return new QueueWorker(queue, {
       ...this.#deps,
       ...{ keeper: this.keeper, quarantine: this.#quarantine, wakeups: this.wakeups },
-      settler: new Settler({
+      settler: newSettler({
         ...{ ...this.#deps, plain, names },
         took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
         abandoned: this.#abandon.signal,

@@ -8,7 +8,7 @@ import type { JobEvent, SettleResult } from '../events.js';
 import type { Outcome, Route } from '../run/attempt.js';
 import { leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { type Failed, settleOutcome } from './outcome.js';
+import { type Failed, type Settlement, settleOutcome } from './outcome.js';
 
 interface InFlightDeps extends QueueDeps {
   readonly queue: string;
@@ -71,13 +71,14 @@ export class InFlightJobs {
     }
     held.settling = true;
     const { settler, context } = this.#deps;
-    settleOutcome({ settler, context, route }, held, outcome, (how, delayMs, failed) => {
+    const done: Settlement['done'] = (how, delayMs, failed) => {
       const isFailure = how === 'failed' || how === 'dead_letter';
       const more = isFailure && failed ? this.#reportFailure(held, how, delayMs, failed) : {};
       this.#settled(held, how, more);
       const again = how === 'failed' || how === 'snoozed';
       if (again && delayMs !== undefined) this.#deps.later(held, delayMs);
-    });
+    };
+    settleOutcome({ settler, context, route, held, done }, outcome);
   }
 
   /** Logs it, and returns what its event says of it. */
