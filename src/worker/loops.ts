@@ -16,16 +16,16 @@ import { keepBacklog, readDue, writeTicks } from '../schedule/tick.js';
 import { IdlePoll } from './claim/idle-poll.js';
 import { Wakeups } from './claim/wakeups.js';
 import { OWN_CONNECTIONS, type SharedDeps } from './deps.js';
-import { Keeper } from './lease/keeper.js';
+import { type Keeper, newKeeper } from './lease/keeper.js';
 import { QueueWorker } from './queue-worker.js';
 import { type Leaks, newLeaks } from './run/leaks.js';
 import { Quarantine } from './run/quarantine.js';
 import { maintenanceServices } from './services/maintenance.js';
-import { Membership } from './services/membership.js';
+import { type Membership, newMembership } from './services/membership.js';
 import { newRecovery, type Recovery } from './services/recovery.js';
 import type { Registration } from './services/registration.js';
-import { ScheduleTicker } from './services/schedules.js';
-import { ServiceLoop, transactionWith } from './services/service-loop.js';
+import { newScheduleTicker, type ScheduleTicker } from './services/schedules.js';
+import { newServiceLoop, type ServiceLoop, transactionWith } from './services/service-loop.js';
 import { watchUnhandled } from './services/unhandled.js';
 import { newSettler } from './settle/settler.js';
 import { Trouble } from './trouble.js';
@@ -85,7 +85,7 @@ export class Loops {
     this.#recovery = newRecovery(deps);
     this.#trouble = new Trouble(deps);
     this.leaks = newLeaks(deps);
-    this.services = new ServiceLoop({
+    this.services = newServiceLoop({
       ...deps,
       services: maintenanceServices(settings.maintenanceMs, this.#recovery, (ids) =>
         this.#membership.recordDead(ids),
@@ -97,7 +97,7 @@ export class Loops {
         for (const { runs } of this.queues) runs.releaseWaiting();
       },
     });
-    this.#membership = new Membership({
+    this.#membership = newMembership({
       ...deps,
       queueWorkers: () => this.queues,
       changed: () => this.#schedules.membersChanged(),
@@ -196,7 +196,7 @@ export class Loops {
     const { address, direct, settings, schema, queues, mode, metadata, registeredAt } = this.#deps;
     const { livenessLock, leaseMs, renewMs, heartbeatMs, ttlMs, stallMs } = settings;
     const password = passwordFunction(address);
-    return new Keeper(
+    return newKeeper(
       {
         address: sendable(address),
         asksPasswords: password !== null,
@@ -247,7 +247,7 @@ export class Loops {
 
   #makeSchedules(): ScheduleTicker {
     const { schema, engine } = this.#deps;
-    return new ScheduleTicker({
+    return newScheduleTicker({
       ...this.#deps,
       read: (of, limit) => readDue(engine, { schema, queue: 'inbox' }, of, limit),
       behind: (queue) => keepBacklog(engine, { schema, queue }),

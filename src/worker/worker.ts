@@ -33,7 +33,12 @@ import {
   type HandlerContext,
   resolveBatch,
 } from './run/handler-context.js';
-import { metadataOf, newWorkerId, Registration } from './services/registration.js';
+import {
+  metadataOf,
+  newRegistration,
+  newWorkerId,
+  type Registration,
+} from './services/registration.js';
 import { exitAfter, onSignals } from './signals.js';
 import { systemTime } from './time.js';
 
@@ -182,7 +187,7 @@ export class Worker {
     const handles = handlesOf(routes, queues);
     const metadata = metadataOf(this.#settings);
     const known = { engine, schema, handles, metadata, halt, reportError, log };
-    const registration = new Registration(this.#firstId, known);
+    const registration = newRegistration(this.#firstId, known);
     this.#registration = registration;
     let channels: ReadonlyMap<string, string> = new Map();
     let registeredAt = 0;
