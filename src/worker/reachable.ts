@@ -9,8 +9,8 @@ import { closePool, isHeldUp, isOutage, isTransient, plainPool } from '../postgr
 import { behindPooler } from '../postgres/pooled.js';
 import type { Executor } from '../postgres/queryable.js';
 import { checkSameDatabase } from '../postgres/same-database.js';
+import type { WorkerDeps } from './deps.js';
 import { ANSWER_MS } from './time.js';
-import type { WorkerDeps } from './worker.js';
 
 export interface ReachableDeps {
   readonly halt: AbortSignal;

@@ -9,17 +9,16 @@ import { describeError } from '../job/failure.js';
 import type { JobDefinition } from '../job/job.js';
 import { checkKnown } from '../job/known-options.js';
 import { VERSION } from '../job/version.js';
-import { type Address, sendable } from '../postgres/address.js';
+import { sendable } from '../postgres/address.js';
 import { LAST_MS } from '../postgres/backoff.js';
 import { type BoundedLogger, boundedLogger } from '../postgres/bounded-log.js';
 import { LockGate } from '../postgres/lock-gate.js';
-import { childLogger, type Logger } from '../postgres/log.js';
+import { childLogger } from '../postgres/log.js';
 import { closePool, databaseOf, enginePool as newEnginePool } from '../postgres/pool.js';
 import { engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
-import type { Tracing } from '../tracing/tracing.js';
-import { MAX_CONNECTIONS } from './deps.js';
-import { emitterOf, noStats, type WorkerEvent, type WorkerStats } from './events.js';
+import { MAX_CONNECTIONS, type WorkerDeps } from './deps.js';
+import { emitterOf, noStats, type WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
 import { Loops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
@@ -41,26 +40,6 @@ import {
 } from './services/registration.js';
 import { exitAfter, onSignals } from './signals.js';
 import { systemTime } from './time.js';
-
-export interface WorkerDeps {
-  readonly address: Address;
-  /** A way past a pooler, for the sessions that listen and hold locks. */
-  readonly direct: Address | null;
-  /** The caller's pool, for handlers' transactions. */
-  readonly pool: pg.Pool;
-  /** The caller's pool has an address of its own, which may lead elsewhere. */
-  readonly besidePool: boolean;
-  /** Throws when the Holdfast is closed. */
-  readonly checkOpen: () => void;
-  readonly schema: string;
-  readonly log: Logger;
-  readonly maxPayloadBytes: number;
-  readonly tracing: Tracing | null;
-  readonly listeners: ReadonlySet<(event: WorkerEvent) => void>;
-  readonly prepare: boolean;
-  /** Whether a pooler stands before the database. Null: it is found out at the start. */
-  readonly pooler: boolean | null;
-}
 
 type State = 'new' | 'starting' | 'running' | 'stopping' | 'stopped';
 
