@@ -58,8 +58,10 @@ export class Worker {
   #loops: Loops | null = null;
   #registration: Registration | null = null;
   #signalled = false;
-  #finished: Promise<void> | null = null;
   #finish: () => void = () => {};
+  readonly #finished = new Promise<void>((resolve) => {
+    this.#finish = resolve;
+  });
 
   constructor(deps: WorkerDeps, options: WorkerOptions) {
     this.#deps = deps;
@@ -122,9 +124,6 @@ export class Worker {
     this.#checkNew('make a new one to run again');
     this.#deps.checkOpen();
     this.#state = 'starting';
-    this.#finished = new Promise((resolve) => {
-      this.#finish = resolve;
-    });
     const release = this.#settings.handleSignals
       ? onSignals(() => void this.#stop(this.#settings.graceMs, true))
       : () => {};
@@ -168,27 +167,24 @@ export class Worker {
     const known = { engine, schema, handles, metadata, halt, reportError, log };
     const registration = newRegistration(this.#firstId, known);
     this.#registration = registration;
-    let channels: ReadonlyMap<string, string> = new Map();
-    let registeredAt = 0;
-    await untilReachable(known, 'starting', async () => {
+    const entered = await untilReachable(known, 'starting', async () => {
       await checkWays(enginePool, this.#deps, log);
       await checkSchema(enginePool, schema, queues);
-      channels = await openQueues(engine, schema, routes, queues);
-      registeredAt = monotonicMs();
+      const channels = await openQueues(engine, schema, routes, queues);
+      const registeredAt = monotonicMs();
       await registration.enter();
+      return { channels, registeredAt };
     });
     const goBack = async () => {
       await registration.leave(true);
       await this.#takeApart(false, 0);
     };
-    if (halt.aborted) return goBack();
+    if (!entered || halt.aborted) return goBack();
     const loops = new Loops({
-      ...this.#deps,
-      ...{ enginePool, engine, mode, queues, channels, metadata, registeredAt, registration },
+      ...{ ...this.#deps, ...this.#events, ...entered },
+      ...{ enginePool, engine, mode, queues, metadata, registration, reportError },
       ...{ settings: this.#settings, routes, log, stats: this.stats, time: systemTime },
-      ...this.#events,
       drainAsked: (leaked) => this.#drainAsked(leaked),
-      reportError,
       reportListenerError: this.#warn,
     });
     this.#loops = loops;

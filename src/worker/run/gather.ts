@@ -34,9 +34,7 @@ export class Gather {
 
   /** `next`: what was cut from a run comes before the others. */
   add(run: LeasedJob[], next = false): void {
-    const waiting = { run, since: this.#time.now() };
-    if (next) this.#waiting.unshift(waiting);
-    else this.#waiting.push(waiting);
+    this.#waiting[next ? 'unshift' : 'push']({ run, since: this.#time.now() });
     this.size += run.length;
     this.#plan();
   }

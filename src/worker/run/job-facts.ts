@@ -4,50 +4,50 @@ import type { LeasedJob } from './leased-job.js';
 
 export class JobFacts<Payload> {
   readonly payload: Payload;
-  readonly #job: LeasedJob;
+  readonly held: LeasedJob;
   readonly #workerLog: Logger;
   #log: Logger | null = null;
 
-  constructor(job: LeasedJob, payload: Payload, workerLog: Logger) {
-    this.#job = job;
+  constructor(held: LeasedJob, payload: Payload, workerLog: Logger) {
+    this.held = held;
     this.payload = payload;
     this.#workerLog = workerLog;
   }
 
   get id() {
-    return this.#job.row.id;
+    return this.held.row.id;
   }
   get type() {
-    return this.#job.row.type;
+    return this.held.row.type;
   }
   get queue() {
-    return this.#job.queue;
+    return this.held.queue;
   }
   get partitionKey() {
-    return this.#job.row.partitionKey;
+    return this.held.row.partitionKey;
   }
   get attempt() {
-    return this.#job.row.attempts;
+    return this.held.row.attempts;
   }
   get maxAttempts() {
-    return this.#job.row.maxAttempts;
+    return this.held.row.maxAttempts;
   }
   get fenceToken() {
-    return this.#job.row.leaseGeneration;
+    return this.held.row.leaseGeneration;
   }
   get headers(): Readonly<Record<string, string>> {
-    return this.#job.row.headers ? JSON.parse(this.#job.row.headers) : {};
+    return this.held.row.headers ? JSON.parse(this.held.row.headers) : {};
   }
   get scheduledAt(): Date | null {
     const at = this.headers.holdfast_scheduled_at;
     return at === undefined ? null : new Date(at);
   }
   get createdAt() {
-    const { createdAt, cursorAt } = this.#job.row;
+    const { createdAt, cursorAt } = this.held.row;
     return new Date(createdAt ?? cursorAt);
   }
   get signal() {
-    return this.#job.signal;
+    return this.held.signal;
   }
   get log() {
     const { id, type, attempt } = this;

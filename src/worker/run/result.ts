@@ -33,8 +33,8 @@ export function resultText(value: unknown, held: LeasedJob, deps: ContextDeps): 
   try {
     return encodePayload(value, ENCODING);
   } catch (error) {
-    const { id, queue } = held;
-    const { type } = held.row;
+    const { id, queue, row } = held;
+    const { type } = row;
     const why = reason(error);
     deps.emit({ kind: 'result-refused', queue, id, type, why });
     if (isNew(deps.log, 'result', queue, type))
